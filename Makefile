@@ -1,0 +1,60 @@
+# Python 3.11+ and make are all that is needed; everything else is installed into .venv.
+SHELL := /bin/sh
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+BOOTSTRAP = $(if $(PYTHON),$(PYTHON) scripts/bootstrap.py,$(error DeerFlow needs Python 3.11 or newer, and none was found. Install one, or: make PYTHON=/path/to/python))
+BIN := .venv/bin
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help start setup check test web bench doctor clean format lock screenshots dev system
+
+help: ## Show this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  \1|\2/' | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+start: setup ## Install what is missing and serve the page on http://127.0.0.1:2026 (HOST, PORT, ARGS)
+	@exec $(BIN)/deerflow serve $(if $(HOST),--host $(HOST)) $(if $(PORT),--port $(PORT)) $(ARGS)
+
+setup: ## Install and build all that `make start` needs, without serving
+	@$(BOOTSTRAP) app
+
+check: dev ## Formatting, lint, types, import direction, shape; also of the web page
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/pytest -q tests/architecture
+	cd web && npm run --silent check
+
+test: check system ## Checks, Python tests, web tests and browser tests
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal
+	cd web && npm test --silent
+
+web: dev ## Build the web page anew
+	@$(BOOTSTRAP) web
+
+bench: dev ## Benchmarks; each prints ratios against its floor
+	@for file in bench/[a-z]*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+doctor: setup ## Look for what does not work here, and say how to mend it
+	@$(BIN)/deerflow doctor
+
+format: dev ## Format and mend what can be mended by itself
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+screenshots: dev system ## Take the pictures in docs/images again
+	$(BIN)/python scripts/screenshots.py
+
+lock: dev ## Resolve the locked versions again
+	@sh scripts/lock.sh
+
+clean: ## Remove everything that was installed or built here; threads and configuration stay
+	rm -rf .venv web/node_modules src/deerflow/gateway/static .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find src tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+
+dev:
+	@$(BOOTSTRAP) dev
+
+system:
+	@$(BOOTSTRAP) system

@@ -1,0 +1,79 @@
+"""What the benchmarks share: processes, their CPU time, and a table of ratios."""
+
+import socket
+import statistics
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+START_LIMIT_S = 60
+
+
+def free_port() -> int:
+    """A port nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def spawn(command: Sequence[str], environment: Mapping[str, str], **options: object) -> subprocess.Popen[str]:
+    """A process whose output is text."""
+    return subprocess.Popen(command, env=dict(environment), text=True, **options)  # type: ignore[call-overload,no-any-return]
+
+
+def wait_until_healthy(port: int, process: subprocess.Popen[str]) -> None:
+    """Return when `/health` answers."""
+    deadline = time.monotonic() + START_LIMIT_S
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            sys.exit(f"the server ended with exit code {process.returncode}")
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1):
+                return
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            time.sleep(0.02)
+    sys.exit(f"the server did not answer within {START_LIMIT_S} s")
+
+
+def cpu_seconds(pid: int) -> float:
+    """The CPU time of all threads of a process so far, in nanosecond steps."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
+
+
+def resident_bytes(pid: int) -> int:
+    """The memory a process has in use."""
+    fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return int(fields["VmRSS"].split()[0]) * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """A figure against its floor, and the most it may be."""
+
+    name: str
+    ours: Sequence[float]
+    floor: Sequence[float]
+    bar: float | None
+    unit: str
+
+    @property
+    def value(self) -> float:
+        return statistics.median(self.ours) / statistics.median(self.floor)
+
+
+def report(ratios: Sequence[Ratio]) -> int:
+    """Print the table; 1 when a bar is missed."""
+    print(f"{'':50} {'ours':>10} {'floor':>10} {'ratio':>7} {'bar':>7}")
+    for ratio in ratios:
+        ours, floor = (f"{statistics.median(each):7.1f} {ratio.unit:2}" for each in (ratio.ours, ratio.floor))
+        bar = "" if ratio.bar is None else f"≤ {ratio.bar:.2f}"
+        verdict = "" if ratio.bar is None or ratio.value <= ratio.bar else "  MISSED"
+        print(f"{ratio.name:50} {ours} {floor} {ratio.value:6.2f} {bar:>7}{verdict}")
+    return int(any(ratio.bar is not None and ratio.value > ratio.bar for ratio in ratios))

@@ -1,0 +1,90 @@
+"""Takes the pictures in docs/images: of a server of its own, or of the one whose address is given."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Browser, expect, sync_playwright
+
+IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
+DEERFLOW = Path(sys.executable).parent / "deerflow"
+OPTIONS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+DESK = {"width": 1440, "height": 900}
+PHONE = {"width": 390, "height": 844}
+EARLIER = ["What is DeerFlow, and what can it do?", "How do I connect a real model?"]
+SHOWN = "Show me what an answer can look like: headings, a table, code and a list."
+
+
+def main() -> None:
+    """Have one conversation, look at it three times."""
+    chromium = shutil.which("chromium") or sys.exit("chromium is not installed")
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    with server() as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=OPTIONS)
+        thread = converse(browser, address)
+        take(browser, thread, "chat-light", DESK, "light")
+        take(browser, thread, "chat-dark", DESK, "dark")
+        take(browser, thread, "phone", PHONE, "light")
+        browser.close()
+
+
+@contextmanager
+def server() -> Iterator[str]:
+    """The address of a server without any thread."""
+    if len(sys.argv) > 1:
+        yield sys.argv[1].rstrip("/")
+        return
+    with tempfile.TemporaryDirectory() as home:
+        # No key of this machine: the pictures show what a newcomer sees.
+        environment = {"PATH": os.environ["PATH"], "HOME": home, "DEER_FLOW_HOME": home}
+        command = [DEERFLOW, "serve", "--port", "0"]
+        with subprocess.Popen(command, cwd=home, env=environment, text=True, stdout=subprocess.PIPE) as process:
+            try:
+                yield address_said_by(process)
+            finally:
+                process.terminate()
+
+
+def address_said_by(process: subprocess.Popen[str]) -> str:
+    """Where the server says it is."""
+    for line in process.stdout or ():
+        if found := re.search(r"http://\S+:\d+", line):
+            return found[0]
+    sys.exit("the server did not start")
+
+
+def converse(browser: Browser, address: str) -> str:
+    """Make a few threads; the address of the last."""
+    page = browser.new_page(locale="en-US")
+    for text in [*EARLIER, SHOWN]:
+        page.goto(address)
+        page.get_by_role("textbox", name="Message").fill(text)
+        page.keyboard.press("Enter")
+        expect(page.get_by_text("Answer complete")).to_be_attached(timeout=60_000)
+    url = page.url
+    page.close()
+    return url
+
+
+def take(browser: Browser, url: str, name: str, size: dict[str, int], scheme: str) -> None:
+    """One picture of the end of the conversation."""
+    page = browser.new_page(viewport=size, color_scheme=scheme, locale="en-US", reduced_motion="reduce")  # type: ignore[arg-type]
+    page.goto(url)
+    expect(page.locator("pre span").first).to_be_visible()
+    page.evaluate("document.activeElement.blur()")
+    page.wait_for_function("document.fonts.status === 'loaded'")
+    page.screenshot(path=IMAGES / f"{name}.png")
+    page.close()
+    print(f"docs/images/{name}.png")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Agents: model, tools, prompt and middlewares made into a graph."""

@@ -1,0 +1,27 @@
+"""`deerflow chat`: one message from the terminal."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from deerflow.client import DeerFlowClient, text_of
+from deerflow.domain.errors import InvalidRequest
+
+
+def chat(
+    message: Annotated[str, typer.Argument(help="What to say; '-' reads it from standard input.")],
+    thread: Annotated[str | None, typer.Option(help="Go on in this thread.")] = None,
+    model: Annotated[str | None, typer.Option(help="The model that answers.")] = None,
+    config: Annotated[Path | None, typer.Option(help="The configuration file.")] = None,
+) -> None:
+    """Send a message and print the answer as it comes."""
+    text = sys.stdin.read() if message == "-" else message
+    if not text.strip():
+        raise InvalidRequest("there is nothing to send: the message is empty")
+    with DeerFlowClient(config_path=config) as client:
+        for event in client.stream(text, thread_id=thread, model_name=model):
+            if event.type == "messages-tuple" and event.data["type"] == "AIMessageChunk":
+                typer.echo(text_of(event.data["content"]), nl=False)
+    typer.echo()

@@ -1,0 +1,113 @@
+"""`deerflow serve`: the web page, the API and the runs on one port."""
+
+import errno
+import gc
+import ipaddress
+import logging
+import socket
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import uvicorn
+import uvloop
+
+from deerflow.config.source import ConfigSource, open_source
+from deerflow.domain.errors import ConfigError
+from deerflow.gateway.app import create_app
+from deerflow.gateway.guard import LOOPBACK
+from deerflow.harness import Harness, open_harness
+
+GRACE_S = 2
+BACKLOG = 2048
+
+
+def serve(
+    host: Annotated[str | None, typer.Option(help="The address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="The port; 0 takes any free one.")] = None,
+    config: Annotated[Path | None, typer.Option(help="The configuration file.")] = None,
+    allow_remote: Annotated[bool, typer.Option(help="Listen on other addresses than loopback, without login.")] = False,
+) -> None:
+    """Serve the web page and the API."""
+    source = open_source(config)
+    settings = source.current.config
+    start_logging(settings.log_level.upper())
+    listener = listen(host or settings.server.host, settings.server.port if port is None else port, allow_remote)
+    with suppress(KeyboardInterrupt):
+        uvloop.run(run_server(source, listener, allow_remote))
+
+
+def start_logging(level: str) -> None:
+    """Log to standard error; libraries only when something is wrong."""
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    for library in ("alembic", "uvicorn", "httpx", "asyncio"):
+        logging.getLogger(library).setLevel(max(logging.WARNING, logging.root.level))
+
+
+async def run_server(source: ConfigSource, listener: socket.socket, allow_remote: bool) -> None:
+    """Serve until a signal comes, then put everything away."""
+    async with open_harness(source) as harness:
+        app = create_app(harness, hosts=None if allow_remote else LOOPBACK)
+        # What is there now stays: the collector need not look through all of it again and again.
+        gc.collect()
+        gc.freeze()
+        options = uvicorn.Config(
+            app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=GRACE_S
+        )
+        await AnnouncedServer(options, announcement(harness, listener)).serve(sockets=[listener])
+
+
+class AnnouncedServer(uvicorn.Server):
+    """Says where it can be reached once it can be."""
+
+    def __init__(self, config: uvicorn.Config, announcement: str) -> None:
+        super().__init__(config)
+        self._announcement = announcement
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        typer.echo(self._announcement)
+
+
+def announcement(harness: Harness, listener: socket.socket) -> str:
+    """Where to go, and who answers there."""
+    host, port = listener.getsockname()[:2]
+    model = harness.agents.catalog.default
+    shown = f"[{host}]" if ":" in host else host
+    return f"DeerFlow is at http://{shown}:{port}  (model: {model.display_name or model.name}; Ctrl+C stops)"
+
+
+def listen(host: str, port: int, allow_remote: bool) -> socket.socket:
+    """A socket that listens.
+
+    Raises:
+        ConfigError: it may not or cannot; the text says what to do.
+    """
+    if not allow_remote and not is_loopback(host):
+        raise ConfigError(
+            f"{host!r} is reachable from other machines and there is no login yet; "
+            "use 127.0.0.1, or --allow-remote if everyone who can reach it may use it"
+        )
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address[:2], family=family, backlog=BACKLOG)
+    except OSError as problem:
+        raise ConfigError(explain(problem, host, port)) from problem
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach `host`."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def explain(problem: OSError, host: str, port: int) -> str:
+    """Why a socket cannot listen, and what to do."""
+    if problem.errno == errno.EADDRINUSE:
+        return f"port {port} is in use; stop the program that has it, or choose another: make start PORT={port + 1}"
+    if problem.errno == errno.EACCES:
+        return f"port {port} needs privileges; choose one above 1023"
+    return f"cannot listen on {host!r}, port {port}: {problem.strerror or problem}"

@@ -1,0 +1,1 @@
+"""What a user may set: one module per key of `config.yaml`."""

@@ -1,0 +1,79 @@
+"""`models:` — the chat models a user can pick."""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, field_validator, model_validator
+
+from deerflow.config.reading.likeness import likeness
+from deerflow.config.reading.problems import KeyPath
+from deerflow.config.section import Section, objection, refusal
+
+
+class ModelConfig(Section):
+    """One entry of `models:`. Keys that are not listed here go to the model class as they are."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: str = Field(min_length=1, description="How the model is called in requests and in the page.")
+    use: str = Field(description='The chat model class, as "module:Class".')
+    model: str = Field(min_length=1, description="How the provider calls the model.")
+    display_name: str | None = Field(default=None, description="How people see it; the name when absent.")
+    description: str | None = Field(default=None, description="One line for the model picker.")
+    supports_thinking: bool = Field(default=False, description="Whether the model can reason before it answers.")
+    supports_reasoning_effort: bool = Field(default=False, description="Whether it takes `reasoning_effort`.")
+    supports_vision: bool = Field(default=False, description="Whether it reads images.")
+    context_window: int | None = Field(default=None, gt=0, description="How many tokens it reads at most.")
+    thinking: dict[str, Any] | None = Field(
+        default=None, description="Short for `when_thinking_enabled: {thinking: …}`."
+    )
+    when_thinking_enabled: dict[str, Any] | None = Field(
+        default=None, description="Settings added when thinking is on."
+    )
+    when_thinking_disabled: dict[str, Any] | None = Field(
+        default=None, description="Settings added when thinking is off."
+    )
+
+    @property
+    def provider_settings(self) -> dict[str, Any]:
+        """What the model class receives besides `model`."""
+        return dict(self.model_extra or {})
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _no_key_is_a_near_miss(cls, data: object, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        """Refuse `suports_vision`: taken for a provider's setting, it would only be found out much later."""
+        meant = near_misses(data) if isinstance(data, Mapping) else {}
+        sentences: dict[KeyPath, str] = {(key,): f"unknown key; did you mean {name!r}?" for key, name in meant.items()}
+        try:
+            entry = validate(data)
+        except ValidationError as error:
+            absent = {(name,) for name in meant.values()}
+            others = [each for each in error.errors(include_url=False) if each["loc"] not in absent]
+            raise refusal(cls.__name__, sentences, others) from None
+        if sentences:
+            raise refusal(cls.__name__, sentences)
+        return entry
+
+    @field_validator("use")
+    @classmethod
+    def _names_a_class(cls, use: str) -> str:
+        module, colon, name = use.partition(":")
+        if colon and name.isidentifier() and all(part.isidentifier() for part in module.split(".")):
+            return use
+        module, dot, name = use.rpartition(".")
+        hint = f"; did you mean '{module}:{name}'?" if dot and ":" not in use else ""
+        raise objection('must be "module:Class", for instance "langchain_openai:ChatOpenAI"', hint)
+
+
+def near_misses(data: Mapping[str, object]) -> dict[str, str]:
+    """The keys that are probably misspelt fields, each with that field, which is not given itself."""
+    absent = {name: field for name, field in ModelConfig.model_fields.items() if name not in data}
+    return {
+        key: name
+        for key in map(str, data)
+        if key not in ModelConfig.model_fields
+        for name, field in absent.items()
+        # A required field that is absent was certainly meant to be there, so the guess may be bolder.
+        if likeness(key, name) >= (0.75 if field.is_required() else 0.85)
+    }

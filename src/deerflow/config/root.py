@@ -1,0 +1,61 @@
+"""The whole of `config.yaml`."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from deerflow.config.database import DatabaseConfig
+from deerflow.config.models import ModelConfig
+from deerflow.config.reading.problems import KeyPath
+from deerflow.config.runs import RunsConfig
+from deerflow.config.section import Section, objection, refusal
+from deerflow.config.server import ServerConfig
+from deerflow.config.title import TitleConfig
+
+CONFIG_VERSION = 1
+
+
+class Config(Section):
+    """Everything a user may set, one field per key of `config.yaml`."""
+
+    config_version: int = Field(
+        default=CONFIG_VERSION, ge=0, description="Which edition of this file format was followed."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="How much is logged.")
+    # Strictness would refuse the list that YAML gives for a tuple; the entries themselves stay strict.
+    models: tuple[ModelConfig, ...] = Field(
+        default=(), strict=False, description="The chat models; the first is the default."
+    )
+    database: DatabaseConfig = Field(
+        default=DatabaseConfig(), description="Where threads, runs and their events are kept."
+    )
+    server: ServerConfig = Field(default=ServerConfig(), description="Where the web page and the API are served.")
+    runs: RunsConfig = Field(default=RunsConfig(), description="How far one run may go.")
+    title: TitleConfig = Field(default=TitleConfig(), description="How a thread gets its name.")
+
+    def settled_at_start(self) -> dict[str, object]:
+        """The settings that are looked at once, when the server starts, by their keys."""
+        sections = {name: value for name, value in self if isinstance(value, Section) and value.needs_restart}
+        return {"log_level": self.log_level, **sections}
+
+    @field_validator("config_version")
+    @classmethod
+    def _is_not_from_the_future(cls, version: int) -> int:
+        if version > CONFIG_VERSION:
+            known = f"this DeerFlow knows configuration versions up to {CONFIG_VERSION}"
+            raise objection(f"{known}; upgrade it, or write {CONFIG_VERSION}")
+        return version
+
+    @field_validator("models")
+    @classmethod
+    def _names_are_unique(cls, models: Sequence[ModelConfig]) -> Sequence[ModelConfig]:
+        names = [model.name for model in models]
+        repeated: dict[KeyPath, str] = {
+            (index, "name"): f"models[{first}] has the same name; names must be unique"
+            for index, name in enumerate(names)
+            if (first := names.index(name)) < index
+        }
+        if repeated:
+            raise refusal(cls.__name__, repeated)
+        return models

@@ -1,0 +1,1 @@
+"""Words everyone uses: plain data, no input or output."""

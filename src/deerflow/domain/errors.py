@@ -1,0 +1,57 @@
+"""Errors that have a reader: the caller of an API, the person who wrote a configuration, or the model."""
+
+
+class DeerFlowError(Exception):
+    """Anything this project raises on purpose."""
+
+
+class ConfigError(DeerFlowError):
+    """The configuration is wrong; the text says where and what to write instead."""
+
+
+class NotFound(DeerFlowError):
+    """The thing asked for does not exist, or belongs to somebody else."""
+
+
+class Conflict(DeerFlowError):
+    """The request does not fit the present state of the thing it names."""
+
+
+class InvalidRequest(DeerFlowError):
+    """The request cannot be understood."""
+
+
+class ModelError(DeerFlowError):
+    """A chat model did not answer as asked."""
+
+
+class ModelRejected(ModelError):
+    """The endpoint refused the request (credentials, unknown model, bad parameters)."""
+
+
+class ModelRateLimited(ModelError):
+    """The endpoint asked us to slow down."""
+
+    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class ModelUnavailable(ModelError):
+    """The endpoint could not be reached or failed on its side."""
+
+
+class ModelTimeout(ModelUnavailable):
+    """The endpoint stayed silent for too long."""
+
+
+class ModelStreamCut(ModelUnavailable):
+    """The answer ended before it was complete."""
+
+
+class RunFailed(DeerFlowError):
+    """A run ended without an answer."""
+
+
+class StorageUnavailable(DeerFlowError):
+    """The database cannot be used at the moment: it is locked, or its disk is full."""

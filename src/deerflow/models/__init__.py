@@ -1,0 +1,1 @@
+"""Chat models: how one is found, built and talked to."""

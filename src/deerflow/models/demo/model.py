@@ -1,0 +1,91 @@
+"""A chat model that plays scripts, so that the whole product can be seen without any other model."""
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import Any
+
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
+from langchain_core.language_models.chat_models import generate_from_stream
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage
+from langchain_core.messages.tool import tool_call_chunk
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
+from langchain_core.runnables import Runnable
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+
+from deerflow.models.demo.scripts import Call, language_of, next_step, read_text
+
+# A word with the space behind it, or a few characters of a script that has no spaces.
+PIECE = re.compile(r"\s*[\x21-\u2fff]+\s*|\s*[^\x21-\u2fff\s]{1,3}\s*|\s+")
+
+
+class DemoChatModel(BaseChatModel):
+    """Recognises a handful of requests, and explains itself for the rest. `delay_ms` is the pause between words."""
+
+    model: str = "demo"
+    delay_ms: float = 18.0
+
+    @property
+    def _llm_type(self) -> str:
+        return "deerflow-demo"
+
+    def bind_tools(
+        self,
+        tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool],
+        *,
+        tool_choice: str | None = None,
+        **kwargs: Any,
+    ) -> Runnable[LanguageModelInput, AIMessage]:
+        names = [convert_to_openai_tool(tool)["function"]["name"] for tool in tools]
+        return self.bind(tool_names=names)
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        tool_names: Sequence[str] = (),
+        **kwargs: Any,
+    ) -> ChatResult:
+        return generate_from_stream(ChatGenerationChunk(message=piece) for piece in play(messages, tool_names))
+
+    async def _astream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        tool_names: Sequence[str] = (),
+        **kwargs: Any,
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        for piece in play(messages, tool_names):
+            yield ChatGenerationChunk(message=piece)
+            await asyncio.sleep(self.delay_ms / 1000)
+
+
+def play(messages: Sequence[BaseMessage], tools: Sequence[str]) -> Iterator[AIMessageChunk]:
+    """The pieces of the reply to `messages`."""
+    request, replies = latest_request(messages)
+    step = next_step(request, replies, tools)
+    if isinstance(step, Call):
+        call = tool_call_chunk(name=step.tool, args=json.dumps(step.args), id=f"call_{replies}", index=0)
+        yield AIMessageChunk(content="", tool_call_chunks=[call])
+        return
+    language = language_of(request)
+    for word in PIECE.findall(step.thought[language]):
+        yield AIMessageChunk(content="", additional_kwargs={"reasoning_content": word})
+    for word in PIECE.findall(read_text(step.text, language)):
+        yield AIMessageChunk(content=word)
+    yield AIMessageChunk(content="", response_metadata={"finish_reason": "stop", "model_name": "demo"})
+
+
+def latest_request(messages: Sequence[BaseMessage]) -> tuple[str, int]:
+    """The last thing the user said, and how many replies have been given since."""
+    replies = 0
+    for message in reversed(messages):
+        if isinstance(message, HumanMessage):
+            return message.text, replies
+        replies += isinstance(message, AIMessage)
+    return "", replies

@@ -1,0 +1,143 @@
+"""One database: many readers, and one writer that commits whatever is waiting in one transaction."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.exc import OperationalError
+
+from deerflow.domain.errors import StorageUnavailable
+from deerflow.persistence.schema import bring_up_to_date
+
+T = TypeVar("T")
+READERS = 4
+BUSY_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Something to do inside a transaction, and who waits for it."""
+
+    change: Callable[[Connection], Any]
+    durable: bool
+    done: asyncio.Future[Any]
+
+
+class Database:
+    """Runs functions of a `Connection` off the event loop.
+
+    Writes that arrive while one is being committed share the next transaction. A `durable` write survives a power
+    failure; the others survive the death of the process.
+    """
+
+    def __init__(self, reading: Engine, writing: Engine) -> None:
+        self._reading = reading
+        self._writing = writing
+        self._readers = ThreadPoolExecutor(READERS, "database-reader")
+        self._writer = ThreadPoolExecutor(1, "database-writer")
+        self._waiting: list[Work] = []
+        self._draining: asyncio.Task[None] | None = None
+        self._synchronous = ""
+
+    async def read(self, query: Callable[[Connection], T]) -> T:
+        """What `query` finds."""
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._query, query)
+
+    async def write(self, change: Callable[[Connection], T], *, durable: bool = True) -> T:
+        """Carry out `change`; it is committed when this returns."""
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._waiting.append(Work(change, durable, done))
+        if self._draining is None:
+            self._draining = asyncio.create_task(self._drain())
+        return await done
+
+    async def aclose(self) -> None:
+        """Commit what is waiting, then let go of the file."""
+        if self._draining is not None:
+            await self._draining
+        for executor in (self._readers, self._writer):
+            await asyncio.to_thread(executor.shutdown)
+        self._reading.dispose()
+        self._writing.dispose()
+
+    async def _drain(self) -> None:
+        while self._waiting:
+            group, self._waiting = self._waiting, []
+            await self._commit(group)
+        self._draining = None
+
+    async def _commit(self, group: Sequence[Work]) -> None:
+        transaction = asyncio.get_running_loop().run_in_executor(self._writer, self._transact, group)
+        await asyncio.wait({transaction})
+        problem = transaction.exception()
+        if problem is None:
+            for work, result in zip(group, transaction.result(), strict=True):
+                if not work.done.done():  # whoever waited may have been cancelled
+                    work.done.set_result(result)
+        elif len(group) > 1:  # one of them is at fault: let each stand alone
+            for work in group:
+                await self._commit([work])
+        elif not group[0].done.done():
+            group[0].done.set_exception(problem)
+
+    def _transact(self, group: Sequence[Work]) -> list[Any]:
+        synchronous = "FULL" if any(work.durable for work in group) else "NORMAL"
+        with self._writing.connect() as connection:
+            if synchronous != self._synchronous:
+                driver_connection(connection).execute(f"PRAGMA synchronous={synchronous}")
+                self._synchronous = synchronous
+            try:
+                with connection.begin():
+                    return [work.change(connection) for work in group]
+            except OperationalError as problem:
+                raise StorageUnavailable(f"the database cannot be written: {problem.orig}") from problem
+
+    def _query(self, query: Callable[[Connection], T]) -> T:
+        with self._reading.connect() as connection:
+            return query(connection)
+
+
+@asynccontextmanager
+async def open_database(file: Path) -> AsyncIterator[Database]:
+    """The database in `file`, made or brought up to date first.
+
+    Raises:
+        ConfigError: the file was written by a newer version of this program.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    # One connection of its own, so that the setting of `synchronous` stays with it.
+    writing = sqlite_engine(file, pool_size=1, max_overflow=0)
+    event.listen(writing, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+    reading = sqlite_engine(file, pool_size=READERS, max_overflow=0, isolation_level="AUTOCOMMIT")
+    await asyncio.to_thread(bring_up_to_date, writing)
+    database = Database(reading, writing)
+    try:
+        yield database
+    finally:
+        await database.aclose()
+
+
+def sqlite_engine(file: Path, **options: Any) -> Engine:
+    """An engine whose connections begin transactions only when told to."""
+    engine = create_engine(f"sqlite:///{file}", connect_args={"timeout": BUSY_TIMEOUT_S}, **options)
+
+    def prepare(connection: sqlite3.Connection, _record: object) -> None:
+        connection.isolation_level = None
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA foreign_keys=ON")
+
+    event.listen(engine, "connect", prepare)
+    return engine
+
+
+def driver_connection(connection: Connection) -> sqlite3.Connection:
+    """The bare connection, for what may not be said inside a transaction."""
+    driver = connection.connection.dbapi_connection
+    assert isinstance(driver, sqlite3.Connection)
+    return driver

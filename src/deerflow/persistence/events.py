@@ -1,0 +1,67 @@
+"""The events of runs in the database: added and read, never changed."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection, func, insert, select
+
+from deerflow.domain.events import EventName, StreamEvent
+from deerflow.persistence.tables import run_events, runs
+
+INSERT = insert(run_events)
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedEvent:
+    """An event on its way into the database."""
+
+    run_id: str
+    event: StreamEvent
+    created_at: datetime
+
+
+def insert_events(connection: Connection, events: Iterable[LoggedEvent]) -> None:
+    """Add events to their runs' logs."""
+    rows = [
+        {
+            "run_id": logged.run_id,
+            "seq": logged.event.seq,
+            "event": logged.event.event,
+            "data": logged.event.data,
+            "created_at": logged.created_at,
+        }
+        for logged in events
+    ]
+    connection.execute(INSERT, rows)
+
+
+def read_events(connection: Connection, run_id: str, after: int, limit: int) -> Sequence[StreamEvent]:
+    """The run's events with a `seq` above `after`, in order."""
+    query = (
+        select(run_events.c.seq, run_events.c.event, run_events.c.data)
+        .where(run_events.c.run_id == run_id, run_events.c.seq > after)
+        .order_by(run_events.c.seq)
+        .limit(limit)
+    )
+    return [StreamEvent(*row) for row in connection.execute(query)]
+
+
+def last_seq(connection: Connection, run_id: str) -> int:
+    """The `seq` of the run's latest event, 0 when it has none."""
+    query = select(func.max(run_events.c.seq)).where(run_events.c.run_id == run_id)
+    return connection.execute(query).scalar() or 0
+
+
+def earlier_changes(connection: Connection, thread_id: str, run_id: str, upto: int) -> Sequence[bytes]:
+    """What `changes` events say of the thread before event `upto` of the run, oldest first."""
+    this_run = select(runs.c.created_at).where(runs.c.run_id == run_id).scalar_subquery()
+    changes: EventName = "changes"
+    before = (runs.c.created_at < this_run) | ((runs.c.run_id == run_id) & (run_events.c.seq <= upto))
+    query = (
+        select(run_events.c.data)
+        .join(runs, runs.c.run_id == run_events.c.run_id)
+        .where(runs.c.thread_id == thread_id, run_events.c.event == changes, before)
+        .order_by(runs.c.created_at, run_events.c.seq)
+    )
+    return connection.execute(query).scalars().all()

@@ -1,0 +1,93 @@
+"""The tables. A change here needs a migration; a test compares the two."""
+
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Dialect,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+    text,
+)
+from sqlalchemy.types import JSON
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class UtcTime(TypeDecorator[datetime]):
+    """A moment as microseconds since 1970: sortable, exact, and the same in every database."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:
+        return None if value is None else (value - EPOCH) // timedelta(microseconds=1)
+
+    def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:
+        return None if value is None else EPOCH + timedelta(microseconds=value)
+
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+threads = Table(
+    "threads",
+    metadata,
+    Column("thread_id", String(64), primary_key=True),
+    Column("owner", String(64), nullable=False),
+    Column("title", Text),
+    Column("metadata", JSON, nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Column("updated_at", UtcTime, nullable=False),
+    Index("ix_threads_owner_updated_at", "owner", "updated_at"),
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("run_id", String(64), primary_key=True),
+    Column("thread_id", String(64), ForeignKey("threads.thread_id", ondelete="CASCADE"), nullable=False),
+    Column("owner", String(64), nullable=False),
+    Column("assistant_id", Text, nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("on_disconnect", String(16), nullable=False),
+    Column("request", JSON, nullable=False),
+    Column("metadata", JSON, nullable=False),
+    Column("error", Text),
+    Column("created_at", UtcTime, nullable=False),
+    Column("updated_at", UtcTime, nullable=False),
+    Index("ix_runs_thread_id_created_at", "thread_id", "created_at"),
+)
+
+# At most one run of a thread is under way; the database itself refuses a second one.
+Index(
+    "ix_runs_active_thread_id",
+    runs.c.thread_id,
+    unique=True,
+    sqlite_where=text("status IN ('pending', 'running')"),
+    postgresql_where=text("status IN ('pending', 'running')"),
+)
+
+run_events = Table(
+    "run_events",
+    metadata,
+    Column("run_id", String(64), ForeignKey("runs.run_id", ondelete="CASCADE"), primary_key=True),
+    Column("seq", Integer, primary_key=True, autoincrement=False),
+    Column("event", String(32), nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    sqlite_with_rowid=False,
+)

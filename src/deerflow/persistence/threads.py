@@ -1,0 +1,116 @@
+"""Threads in the database. The owner is part of every query."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from sqlalchemy import Connection, Row, Select, delete, insert, select, update
+
+from deerflow.domain.errors import Conflict, NotFound
+from deerflow.domain.runs import RunStatus
+from deerflow.domain.threads import ThreadRecord, ThreadStatus
+from deerflow.persistence.tables import runs, threads
+
+
+def insert_thread(connection: Connection, thread_id: str, owner: str, metadata: Mapping[str, object]) -> None:
+    """Begin a thread."""
+    now = datetime.now(UTC)
+    row = {"thread_id": thread_id, "owner": owner, "metadata": dict(metadata), "created_at": now, "updated_at": now}
+    connection.execute(insert(threads), row)
+
+
+def thread_exists(connection: Connection, thread_id: str, owner: str) -> bool:
+    """Whether `owner` has a thread of that name.
+
+    Raises:
+        NotFound: somebody else has.
+    """
+    found = connection.execute(select(threads.c.owner).where(threads.c.thread_id == thread_id)).scalar()
+    if found not in (None, owner):
+        raise NotFound(f"no thread {thread_id!r}")
+    return found is not None
+
+
+def find_thread(connection: Connection, thread_id: str, owner: str) -> ThreadRecord:
+    """The thread.
+
+    Raises:
+        NotFound: there is none, or it is somebody else's.
+    """
+    row = connection.execute(with_status(owner).where(threads.c.thread_id == thread_id)).first()
+    if row is None:
+        raise NotFound(f"no thread {thread_id!r}")
+    return to_record(row)
+
+
+def search_threads(connection: Connection, owner: str, limit: int, offset: int) -> Sequence[ThreadRecord]:
+    """The owner's threads, latest activity first."""
+    newest_first = with_status(owner).order_by(threads.c.updated_at.desc(), threads.c.thread_id)
+    return [to_record(row) for row in connection.execute(newest_first.limit(limit).offset(offset))]
+
+
+def touch_thread(connection: Connection, thread_id: str, title: str | None) -> None:
+    """Note activity; the first title given stays."""
+    columns = {"updated_at": datetime.now(UTC)}
+    connection.execute(update(threads).where(threads.c.thread_id == thread_id), columns)
+    if title is not None:
+        untitled = (threads.c.thread_id == thread_id) & threads.c.title.is_(None)
+        connection.execute(update(threads).where(untitled), {"title": title})
+
+
+def merge_metadata(connection: Connection, thread_id: str, owner: str, metadata: Mapping[str, object]) -> ThreadRecord:
+    """Add `metadata` to what the thread has."""
+    merged = {**find_thread(connection, thread_id, owner).metadata, **metadata}
+    connection.execute(update(threads).where(threads.c.thread_id == thread_id), {"metadata": merged})
+    return find_thread(connection, thread_id, owner)
+
+
+def begin_thread(
+    connection: Connection, thread_id: str, owner: str, metadata: Mapping[str, object], *, may_exist: bool
+) -> ThreadRecord:
+    """Make a thread, or find the one there is when it `may_exist`.
+
+    Raises:
+        Conflict: there is one and it may not.
+    """
+    if not thread_exists(connection, thread_id, owner):
+        insert_thread(connection, thread_id, owner, metadata)
+    elif not may_exist:
+        raise Conflict(f"thread {thread_id!r} exists already")
+    return find_thread(connection, thread_id, owner)
+
+
+def delete_idle_thread(connection: Connection, thread_id: str, owner: str) -> None:
+    """Remove a thread, its runs and their events.
+
+    Raises:
+        Conflict: a run is under way.
+    """
+    if find_thread(connection, thread_id, owner).status == "busy":
+        raise Conflict(f"thread {thread_id!r} is busy: stop its run before deleting it")
+    connection.execute(delete(threads).where(threads.c.thread_id == thread_id))
+
+
+def with_status(owner: str) -> Select[tuple[object, ...]]:
+    """The owner's threads, each with the status of its latest run."""
+    latest_run = (
+        select(runs.c.status)
+        .where(runs.c.thread_id == threads.c.thread_id)
+        .order_by(runs.c.created_at.desc())
+        .limit(1)
+        .scalar_subquery()
+        .label("run_status")
+    )
+    return select(*threads.c, latest_run).where(threads.c.owner == owner)
+
+
+def to_record(row: Row[tuple[object, ...]]) -> ThreadRecord:
+    """A row in the words of the domain."""
+    fields = dict(row._mapping)
+    return ThreadRecord(status=thread_status(fields.pop("run_status")), **fields)
+
+
+def thread_status(run_status: str | None) -> ThreadStatus:
+    """What the latest run makes of the thread."""
+    if run_status in (RunStatus.PENDING, RunStatus.RUNNING):
+        return "busy"
+    return "error" if run_status in (RunStatus.ERROR, RunStatus.TIMEOUT) else "idle"

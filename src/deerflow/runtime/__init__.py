@@ -1,0 +1,7 @@
+"""Durable runs: accepted, carried out, recorded and read."""
+
+from deerflow.domain.runs import DisconnectMode, RunStatus
+from deerflow.runtime.runs.manager import RunManager
+from deerflow.runtime.stream_bridge import StreamBridge
+
+__all__ = ["DisconnectMode", "RunManager", "RunStatus", "StreamBridge"]

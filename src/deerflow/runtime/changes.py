@@ -1,0 +1,76 @@
+"""What a step changed in a thread's state, and the state that many such changes add up to.
+
+The journal stores changes, so that it grows with what is said and not with how long the conversation is; whoever wants
+to see whole states derives them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from langchain_core.messages import BaseMessage
+
+from deerflow.runtime.serialization import message_fields, to_json
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Messages that are new or different, ids of those that are gone, and other values that are different."""
+
+    messages: Sequence[BaseMessage] = ()
+    removed: Sequence[str] = ()
+    values: Mapping[str, object] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.messages or self.removed or self.values)
+
+    def to_json(self) -> bytes:
+        """The data of a `changes` event."""
+        messages = [message_fields(message) for message in self.messages]
+        return to_json({"messages": messages, "removed": self.removed, "values": self.values})
+
+
+class StateDiff:
+    """Compares each state of a run with the one before."""
+
+    def __init__(self, new_ids: Sequence[str]) -> None:
+        """`new_ids` are the messages the run brings with it: the rest of the first state was there before."""
+        self._new_ids = frozenset(new_ids)
+        self._messages: dict[str, BaseMessage] | None = None
+        self._values: dict[str, object] = {}
+
+    def against(self, state: Mapping[str, Any]) -> Changes:
+        """What is different in `state`."""
+        messages = {message.id: message for message in state.get("messages", ())}
+        values = {key: value for key, value in state.items() if key != "messages" and not key.startswith("__")}
+        if self._messages is None:
+            self._messages = {id_: message for id_, message in messages.items() if id_ not in self._new_ids}
+        before, self._messages = self._messages, messages
+        # Identity is enough: state is never changed in place.
+        changed = [message for id_, message in messages.items() if before.get(id_) is not message]
+        removed = [id_ for id_ in before if id_ not in messages]
+        other = {key: value for key, value in values.items() if self._values.get(key) != value}
+        self._values = values
+        return Changes(changed, removed, other)
+
+
+class DerivedState:
+    """A whole state, kept as JSON fragments so that showing it again costs no serialisation."""
+
+    def __init__(self) -> None:
+        self._messages: dict[str, orjson.Fragment] = {}
+        self._values: dict[str, object] = {}
+
+    def apply(self, changes: bytes) -> None:
+        """Take in one `changes` event."""
+        data = orjson.loads(changes)
+        for id_ in data["removed"]:
+            self._messages.pop(id_, None)
+        for message in data["messages"]:
+            self._messages[message["id"]] = orjson.Fragment(orjson.dumps(message))
+        self._values.update(data["values"])
+
+    def to_json(self) -> bytes:
+        """The data of a `values` event."""
+        return orjson.dumps({**self._values, "messages": list(self._messages.values())})

@@ -1,0 +1,1 @@
+"""Runs: accepting, carrying out, reading and recovering them."""

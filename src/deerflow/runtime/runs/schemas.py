@@ -1,0 +1,52 @@
+"""From what a caller sent to what a run works with."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+from langchain_core.messages import BaseMessage, HumanMessage, convert_to_messages
+
+from deerflow.domain.errors import InvalidRequest
+from deerflow.domain.ids import new_id
+from deerflow.domain.runs import RunRequest
+
+TITLE_MARK = "…"
+
+
+def to_messages(raw: Sequence[Mapping[str, object]]) -> list[BaseMessage]:
+    """The messages of a request, each with an id.
+
+    Raises:
+        InvalidRequest: one is not a message; the text says which.
+    """
+    messages: list[BaseMessage] = []
+    for index, fields in enumerate(raw):
+        try:
+            (message,) = convert_to_messages([dict(fields)])
+        except (ValueError, TypeError, NotImplementedError) as problem:
+            reason = str(problem).splitlines()[0]
+            raise InvalidRequest(f"input.messages[{index}] is not a message: {reason}") from problem
+        message.id = message.id or new_id()
+        messages.append(message)
+    if not messages:
+        raise InvalidRequest("input.messages is empty: send at least one message")
+    return messages
+
+
+def to_stored(request: RunRequest, messages: Sequence[BaseMessage]) -> dict[str, object]:
+    """The request as its run keeps it."""
+    stored = asdict(request)
+    for sent, message in zip(stored["messages"], messages, strict=True):
+        sent["id"] = message.id
+    return stored
+
+
+def title_from(messages: Sequence[BaseMessage], max_chars: int | None) -> str | None:
+    """A title for a thread that begins with `messages`; None when there is to be none."""
+    if max_chars is None:
+        return None
+    text = next((message.text for message in messages if isinstance(message, HumanMessage)), "")
+    line = " ".join(text.split())
+    if len(line) <= max_chars:
+        return line or None
+    cut = line[: max_chars - len(TITLE_MARK)]
+    return (cut.rsplit(" ", 1)[0] if " " in cut else cut).rstrip(" ,.;:") + TITLE_MARK

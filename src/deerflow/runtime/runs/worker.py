@@ -1,0 +1,132 @@
+"""Carries out one run: streams the graph into the run's log, and always ends it."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+from langchain_core.messages import AIMessageChunk, BaseMessage
+from langchain_core.runnables import RunnableConfig
+
+from deerflow.agents.lead_agent.agent import AgentGraph
+from deerflow.domain.context import RunContext
+from deerflow.domain.errors import DeerFlowError
+from deerflow.domain.runs import AgentSpec, RunRecord, RunRequest, RunStatus
+from deerflow.runtime.changes import Changes, StateDiff
+from deerflow.runtime.journal import RunLog
+from deerflow.runtime.runs.partial import PartialAnswer
+from deerflow.runtime.serialization import to_json
+
+logger = logging.getLogger(__name__)
+
+MODEL_NODE = "model"
+"""What LangChain calls the node that asks the model."""
+
+
+class AgentSource(Protocol):
+    """Gives the graph for a spec, ready made where possible."""
+
+    def graph_for(self, spec: AgentSpec) -> AgentGraph: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long and how far a run may go."""
+
+    timeout_s: float
+    recursion_limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended."""
+
+    status: RunStatus
+    error_name: str | None = None
+    error: str | None = None
+
+
+class RunWorker:
+    """Knows how to carry out runs; keeps nothing of them."""
+
+    def __init__(self, agents: AgentSource, limits: Callable[[], Limits]) -> None:
+        """`limits` is asked anew for every run."""
+        self._agents = agents
+        self._limits = limits
+
+    async def execute(
+        self, run: RunRecord, request: RunRequest, messages: Sequence[BaseMessage], log: RunLog
+    ) -> RunStatus:
+        """Carry out `run` to its end, whatever happens. Cancelling the task that awaits this stops the run."""
+        answer = PartialAnswer()
+        outcome = await self._attempt(run, request, messages, log, answer)
+        if outcome.status != RunStatus.SUCCESS:
+            await self.keep(run.thread_id, request.agent, answer, log)
+        if outcome.error is not None:
+            name = outcome.error_name
+            log.append("error", to_json({"error": name, "name": name, "message": outcome.error}))
+        await log.finish(outcome.status, outcome.error)
+        return outcome.status
+
+    async def keep(self, thread_id: str, agent: AgentSpec, answer: PartialAnswer, log: RunLog) -> None:
+        """Put what was streamed of an unfinished answer into the thread's state."""
+        message = answer.to_message()
+        if message is None:
+            return
+        config: RunnableConfig = {"configurable": {"thread_id": thread_id}}
+        await self._agents.graph_for(agent).aupdate_state(config, {"messages": [message]}, as_node=MODEL_NODE)
+        log.append("changes", Changes([message]).to_json())
+
+    async def _attempt(
+        self, run: RunRecord, request: RunRequest, messages: Sequence[BaseMessage], log: RunLog, answer: PartialAnswer
+    ) -> Outcome:
+        limits = self._limits()
+        limit = asyncio.timeout(limits.timeout_s)
+        try:
+            async with limit:
+                await self._stream(run, request, messages, log, answer)
+            return Outcome(RunStatus.SUCCESS)
+        except asyncio.CancelledError:
+            return Outcome(RunStatus.INTERRUPTED)
+        except DeerFlowError as problem:
+            logger.warning("run %s failed: %s", run.run_id, problem)
+            return Outcome(RunStatus.ERROR, type(problem).__name__, str(problem))
+        except Exception as problem:
+            if limit.expired():
+                reason = f"the run took longer than {limits.timeout_s:g} s and was stopped"
+                return Outcome(RunStatus.TIMEOUT, "RunTimeout", reason)
+            logger.exception("run %s failed", run.run_id)
+            return Outcome(RunStatus.ERROR, type(problem).__name__, str(problem) or type(problem).__name__)
+
+    async def _stream(
+        self, run: RunRecord, request: RunRequest, messages: Sequence[BaseMessage], log: RunLog, answer: PartialAnswer
+    ) -> None:
+        graph = self._agents.graph_for(request.agent)
+        state = StateDiff([message.id or "" for message in messages])
+        parts = graph.astream(
+            {"messages": list(messages)},
+            {
+                "configurable": {"thread_id": run.thread_id},
+                "recursion_limit": request.recursion_limit or self._limits().recursion_limit,
+                "run_name": run.assistant_id,
+            },
+            context=RunContext(run.thread_id, run.run_id, run.owner),
+            stream_mode=["messages", "values", "custom"],
+        )
+        # An async generator that yields pairs, though the library's types say less.
+        async with aclosing(cast(AsyncGenerator[tuple[str, Any]], parts)) as pairs:
+            async for mode, part in pairs:
+                if mode == "messages":
+                    piece, metadata = part
+                    if isinstance(piece, AIMessageChunk):
+                        answer.add(piece.id, piece.text, piece.additional_kwargs.get("reasoning_content"))
+                    log.append_piece(piece, metadata)
+                elif mode == "values":
+                    changes = state.against(part)
+                    if changes:
+                        answer.forget(message.id for message in changes.messages)
+                        log.append("changes", changes.to_json())
+                else:
+                    log.append("custom", to_json(part))

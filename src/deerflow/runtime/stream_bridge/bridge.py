@@ -1,0 +1,23 @@
+"""How readers of a run learn that its log has grown."""
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import Protocol
+
+from deerflow.domain.events import StreamEvent
+
+HEARTBEAT_S = 15.0
+
+
+class StreamBridge(Protocol):
+    """Hands committed events to readers. It keeps nothing that is not in the log."""
+
+    def publish(self, run_id: str, events: Sequence[StreamEvent]) -> None:
+        """Tell readers of events that have just been committed, in order."""
+
+    def publish_end(self, run_id: str) -> None:
+        """Tell readers that this process adds nothing more to the run."""
+
+    def subscribe(
+        self, run_id: str, *, last_event_id: int = 0, heartbeat_interval: float = HEARTBEAT_S
+    ) -> AsyncGenerator[Sequence[StreamEvent]]:
+        """Every event after `last_event_id`, in groups as they come, up to the last. An empty group is a heartbeat."""

@@ -1,0 +1,1 @@
+"""Where an agent's commands and files live."""

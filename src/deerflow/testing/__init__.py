@@ -1,0 +1,41 @@
+"""Public fakes: a scripted chat model and a scripted OpenAI-compatible server.
+
+model = ScriptedModel.saying("Hello", calling("bash", command="ls"), "Done")
+
+async with ScriptedServer(["Hello", RateLimited(retry_after=2), CutAfter(3)]) as server:
+    model = OpenAICompatibleChatModel(model="scripted", base_url=server.base_url)
+"""
+
+from deerflow.testing.scripted_model import ModelCall, ScriptedModel
+from deerflow.testing.scripted_server import ScriptedServer, ServerRequest
+from deerflow.testing.turns import (
+    Answer,
+    CutAfter,
+    RateLimited,
+    Raw,
+    ServerFault,
+    Stall,
+    ToolRequest,
+    Usage,
+    calling,
+    in_parallel,
+    thinking,
+)
+
+__all__ = [
+    "Answer",
+    "CutAfter",
+    "ModelCall",
+    "RateLimited",
+    "Raw",
+    "ScriptedModel",
+    "ScriptedServer",
+    "ServerFault",
+    "ServerRequest",
+    "Stall",
+    "ToolRequest",
+    "Usage",
+    "calling",
+    "in_parallel",
+    "thinking",
+]

@@ -1,0 +1,220 @@
+"""An OpenAI-compatible HTTP server that answers what the test wrote down."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self, TypeAlias
+
+import orjson
+from aiohttp import web
+
+from deerflow.config.models import ModelConfig
+from deerflow.testing.frames import completion, stream_frames
+from deerflow.testing.turns import Answer, CutAfter, RateLimited, Raw, ServerFault, Stall
+
+Reply: TypeAlias = str | Answer | Stall | RateLimited | ServerFault | CutAfter | Raw
+Turn: TypeAlias = "Reply | Callable[[ServerRequest], Reply]"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerRequest:
+    """One request for a completion, as it arrived."""
+
+    number: int  # 1 for the first
+    body: dict[str, Any]
+    headers: Mapping[str, str]
+    client: tuple[str, int]  # the same for requests over one connection
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        messages: list[dict[str, Any]] = self.body["messages"]
+        return messages
+
+    @property
+    def model(self) -> str:
+        return str(self.body.get("model"))
+
+    @property
+    def wants_usage(self) -> bool:
+        return bool((self.body.get("stream_options") or {}).get("include_usage"))
+
+
+class ScriptedServer:
+    """Serves `/v1/chat/completions` (streamed or not) and `/v1/models` on a free local port.
+
+    `async with ScriptedServer(["Hello", RateLimited(retry_after=2)]) as server` — one turn per request: a text,
+    an `Answer`, a fault, or a function from the request to one of these. With `endless`, the last turn repeats.
+    """
+
+    def __init__(
+        self, turns: Iterable[Turn] = (), *, models: Iterable[str] = ("scripted",), endless: bool = False, port: int = 0
+    ) -> None:
+        self.requests: list[ServerRequest] = []
+        self.waiting = asyncio.Event()  # set while a stalled turn holds a response open
+        self.disconnected = asyncio.Event()  # set once a client went away before its response ended
+        self._turns = list(turns)
+        self._models = list(models)
+        self._endless = endless
+        self._port = port
+        self._released = asyncio.Event()
+        self._frames: dict[tuple[Answer, str, bool], list[bytes]] = {}
+        self._runner: web.AppRunner | None = None
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self._port}/v1"
+
+    def model_config(self, name: str = "scripted", **settings: Any) -> ModelConfig:
+        """A configuration entry that reaches this server through the lean client."""
+        entry: dict[str, Any] = {
+            "name": name,
+            "use": "deerflow.models.openai_compatible:OpenAICompatibleChatModel",
+            "model": self._models[0],
+            "base_url": self.base_url,
+            "api_key": "scripted-key",
+        }
+        return ModelConfig.model_validate(entry | settings)
+
+    def release(self) -> None:
+        """Let stalled turns end."""
+        self._released.set()
+
+    async def __aenter__(self) -> Self:
+        app = web.Application(client_max_size=64 * 2**20)
+        app.router.add_post("/v1/chat/completions", self._complete)
+        app.router.add_get("/v1/models", self._list_models)
+        # Without handler_cancellation a stalled response would not notice that its client is gone.
+        self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", self._port)
+        await site.start()
+        self._port = self._runner.addresses[0][1]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _list_models(self, request: web.Request) -> web.Response:
+        entries = [{"id": name, "object": "model", "owned_by": "script"} for name in self._models]
+        return _json({"object": "list", "data": entries})
+
+    async def _complete(self, request: web.Request) -> web.StreamResponse:
+        body = orjson.loads(await request.read())
+        client = request.get_extra_info("peername")
+        received = ServerRequest(len(self.requests) + 1, body, request.headers.copy(), client)
+        self.requests.append(received)
+        reply = self._next_reply(received)
+        try:
+            return await self._send(reply, received, request)
+        except (asyncio.CancelledError, ConnectionError):
+            self.disconnected.set()
+            raise
+
+    def _next_reply(self, received: ServerRequest) -> Reply:
+        if received.number > len(self._turns) and not (self._endless and self._turns):
+            return ServerFault(400, f"the script has {len(self._turns)} turns and this is request {received.number}")
+        turn = self._turns[min(received.number, len(self._turns)) - 1]
+        reply = turn(received) if callable(turn) else turn
+        return Answer(reply) if isinstance(reply, str) else reply
+
+    async def _send(self, reply: Reply, received: ServerRequest, request: web.Request) -> web.StreamResponse:
+        match reply:
+            case RateLimited():
+                headers = {} if reply.retry_after is None else {"Retry-After": str(reply.retry_after)}
+                return _fault(429, reply.message, headers)
+            case ServerFault():
+                return _fault(reply.status, reply.message, {})
+            case Raw():
+                return await self._send_raw(reply, request)
+            case CutAfter():
+                return await self._cut(reply, received, request)
+            case Stall():
+                return await self._stall(reply, received, request)
+            case Answer() if received.body.get("stream"):
+                return await self._stream(reply, received, request)
+            case Answer():
+                await asyncio.sleep(reply.delay_s)
+                answer = reply.with_call_ids(received.number)
+                return _json(completion(answer, completion_id=f"chatcmpl-{received.number}", model=received.model))
+            case _:
+                raise AssertionError(f"not a turn: {reply!r}")
+
+    async def _stream(self, answer: Answer, received: ServerRequest, request: web.Request) -> web.StreamResponse:
+        frames = self._encode(answer, received)
+        response = await _open_stream(request)
+        if answer.delay_s:
+            for frame in frames:
+                await response.write(frame)
+                await asyncio.sleep(answer.delay_s)
+        else:
+            await response.write(b"".join(frames))
+        await response.write_eof()
+        return response
+
+    async def _stall(self, stall: Stall, received: ServerRequest, request: web.Request) -> web.StreamResponse:
+        frames = self._encode(stall.after, received)
+        sent = len(stall.after.pieces()) + 1
+        response = await _open_stream(request)
+        await response.write(b"".join(frames[:sent]))
+        self._released.clear()
+        self.waiting.set()
+        try:
+            await self._released.wait()
+        finally:
+            self.waiting.clear()
+        await response.write(b"".join(frames[sent:]))
+        await response.write_eof()
+        return response
+
+    async def _cut(self, cut: CutAfter, received: ServerRequest, request: web.Request) -> web.StreamResponse:
+        frames = self._encode(cut.answer, received)
+        sent = cut.pieces + 1
+        response = await _open_stream(request)
+        half = frames[sent][: len(frames[sent]) // 2]
+        await response.write(b"".join(frames[:sent]) + half)
+        if request.transport is not None:
+            request.transport.close()
+        return response
+
+    async def _send_raw(self, raw: Raw, request: web.Request) -> web.StreamResponse:
+        response = await _open_stream(request, status=raw.status, content_type=raw.content_type)
+        for part in raw.writes:
+            await response.write(part)
+            await asyncio.sleep(0)
+        await response.write_eof()
+        return response
+
+    def _encode(self, answer: Answer, received: ServerRequest) -> list[bytes]:
+        """Frames are kept: a benchmark asks for the same answer again and again."""
+        answer = answer.with_call_ids(received.number)
+        key = (answer, received.model, received.wants_usage)
+        if key not in self._frames:
+            self._frames[key] = stream_frames(
+                answer,
+                completion_id=f"chatcmpl-{received.number}",
+                model=received.model,
+                with_usage=received.wants_usage,
+            )
+        return self._frames[key]
+
+
+async def _open_stream(
+    request: web.Request, *, status: int = 200, content_type: str = "text/event-stream"
+) -> web.StreamResponse:
+    response = web.StreamResponse(status=status, headers={"Content-Type": content_type, "Cache-Control": "no-cache"})
+    await response.prepare(request)
+    return response
+
+
+def _json(payload: dict[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+    body = orjson.dumps(payload)
+    return web.Response(body=body, status=status, headers=headers, content_type="application/json")
+
+
+def _fault(status: int, message: str, headers: Mapping[str, str]) -> web.Response:
+    kind = "rate_limit_error" if status == 429 else "server_error" if status >= 500 else "invalid_request_error"
+    return _json({"error": {"message": message, "type": kind, "param": None, "code": None}}, status, headers)

@@ -1,0 +1,58 @@
+"""The files around the code."""
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import deerflow
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_version_is_said_once_and_the_same_everywhere() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == deerflow.__version__
+    assert f"## {deerflow.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_the_readmes_are_short_and_tell_the_same() -> None:
+    english, chinese = (ROOT / "README.md").read_text(), (ROOT / "README.zh.md").read_text()
+    assert english.count("\n") <= 150 and chinese.count("\n") <= 150
+    assert code_blocks(english) == code_blocks(chinese)
+    assert "not affiliated with ByteDance" in english
+
+
+def test_decision_records_are_short() -> None:
+    long = [path.name for path in (ROOT / "docs/decisions").glob("*.md") if path.read_text().count("\n") > 30]
+    assert long == []
+
+
+def test_lock_files_name_no_host() -> None:
+    locks = [*ROOT.glob("*.lock"), *(ROOT / "scripts/locks").glob("*.lock"), ROOT / "web/package-lock.json"]
+    named = [path.name for path in locks if re.search(r'https?://[^"]*\.(?:tgz|whl)|index-url', path.read_text())]
+    assert len(locks) >= 6
+    assert named == []
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    pages = [path for path in tracked_files() if path.suffix == ".md"]
+    broken = [
+        f"{page.relative_to(ROOT)}: {target}"
+        for page in pages
+        for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", page.read_text())
+        if not (page.parent / target).exists()
+    ]
+    assert broken == []
+
+
+def code_blocks(text: str) -> list[str]:
+    """Code without its comments, which are translated."""
+    blocks = re.findall(r"```\w+\n(.*?)```", text, re.S)
+    return [re.sub(r"\s*#.*", "", block) for block in blocks]
+
+
+def tracked_files() -> list[Path]:
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return [path for name in listed.stdout.splitlines() if (path := ROOT / name).is_file()]

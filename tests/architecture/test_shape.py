@@ -1,0 +1,132 @@
+"""The shape of the code: small modules, small functions, no hidden state. Exceptions stand here, each with a reason."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+
+MAX_MODULE = 400
+MAX_FUNCTION = 50
+MAX_NESTING = 3
+
+LONG_MODULES: dict[str, str] = {}
+LONG_FUNCTIONS = {
+    "0001_threads_runs_events.py:upgrade": "a migration is a list of statements",
+}
+BROAD_EXCEPTS = {
+    "deerflow/models/factory.py": "a vendor's constructor may raise anything",
+    "deerflow/runtime/runs/worker.py": "the boundary of a run",
+    "deerflow/runtime/runs/manager.py": "a run whose end cannot be written",
+}
+MADE_AT_IMPORT = {
+    "logging.getLogger": "a logger holds no state of ours",
+    "re.compile": "a compiled pattern does not change",
+    "APIRouter": "the routes of a resource, filled at import",
+    "typer.Typer": "the commands of the terminal, filled at import",
+    "MetaData": "the tables, fixed at import",
+    "Table": "a table, fixed at import",
+    "Index": "an index, fixed at import",
+    "TypeVar": "a name for the type checker",
+    "ParamSpec": "a name for the type checker",
+    "frozenset": "does not change",
+    "MappingProxyType": "does not change",
+    "Path": "does not change",
+    "datetime": "does not change",
+    "insert": "a statement, fixed at import",
+}
+
+
+def test_modules_are_short_enough_to_read_at_once() -> None:
+    long = {
+        place(path): lines
+        for path in SOURCES
+        if (lines := path.read_text().count("\n")) > MAX_MODULE and place(path) not in LONG_MODULES
+    }
+    assert long == {}
+
+
+def test_functions_fit_on_a_screen() -> None:
+    long = [
+        f"{path.name}:{node.name}"
+        for path in SOURCES
+        for node in functions(path)
+        if (node.end_lineno or 0) - node.lineno + 1 > MAX_FUNCTION
+    ]
+    assert [name for name in long if name not in LONG_FUNCTIONS] == []
+
+
+def test_nothing_is_nested_deeply() -> None:
+    deep = [f"{place(path)}:{node.name}" for path in SOURCES for node in functions(path) if depth(node) > MAX_NESTING]
+    assert deep == []
+
+
+def test_modules_hold_no_state() -> None:
+    assert [state for path in SOURCES for state in module_state(path)] == []
+
+
+def test_nobody_catches_everything_but_the_listed_boundaries() -> None:
+    broad = {
+        place(path)
+        for path in SOURCES
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.ExceptHandler) and (node.type is None or ast.unparse(node.type) == "Exception")
+    }
+    assert broad == BROAD_EXCEPTS.keys()
+
+
+def test_tests_use_real_parts() -> None:
+    text = "".join(path.read_text() for path in TESTS if path != Path(__file__))
+    mocks = len(re.findall(r"\b(?:Magic|Async)?Mock\(|monkeypatch\.setattr|\bpatch\(", text))
+    tests = len(re.findall(r"^\s*(?:async )?def test_", text, re.M))
+    assert mocks * 100 <= 5 * tests
+    assert re.findall(r"\b(?:time|asyncio)\.sleep\((?!0\))", text) == []
+
+
+def place(path: Path) -> str:
+    return str(path.relative_to(ROOT / "src"))
+
+
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return (node for node in ast.walk(parse(path)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def depth(node: ast.AST, level: int = 0) -> int:
+    """How many loops, branches and handlers stand inside each other; `with` only names a lifetime."""
+    inner = [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.FunctionDef)]
+    blocks = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.Match)
+    return max([level, *(depth(child, level + is_new_block(node, child, blocks)) for child in inner)])
+
+
+def is_new_block(parent: ast.AST, child: ast.AST, blocks: tuple[type[ast.AST], ...]) -> bool:
+    is_elif = isinstance(parent, ast.If) and isinstance(child, ast.If) and parent.orelse == [child]
+    return isinstance(child, blocks) and not is_elif
+
+
+def module_state(path: Path) -> Iterator[str]:
+    """Names bound at import to something that could change."""
+    for node in parse(path).body:
+        if isinstance(node, ast.Global):
+            yield f"{place(path)}: global"
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+            continue
+        target = ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
+        if not is_constant(target, node.value):
+            yield f"{place(path)}: {target}"
+
+
+def is_constant(name: str, value: ast.expr) -> bool:
+    if isinstance(value, ast.Call):
+        maker = ast.unparse(value.func)
+        # A capitalised name at the top of a module is a promise that the instance is frozen data.
+        return maker in MADE_AT_IMPORT or name.isupper()
+    if isinstance(value, ast.Dict | ast.List | ast.Set | ast.DictComp | ast.ListComp | ast.SetComp):
+        return name.isupper() or name == "__all__"
+    return True

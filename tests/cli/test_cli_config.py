@@ -1,0 +1,123 @@
+"""`deerflow config`, seen from a terminal."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import Result
+from typer.testing import CliRunner
+
+from deerflow.cli.config import app
+from deerflow.config.example import example_config
+
+Command = Callable[..., Result]
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Command:
+    """Runs a command for the project in `tmp_path`."""
+
+    def run(*arguments: str, **environment: str) -> Result:
+        return CliRunner().invoke(app, arguments, env={"DEER_FLOW_PROJECT_ROOT": str(tmp_path), **environment})
+
+    return run
+
+
+def test_init_writes_the_commented_file_and_check_finds_it_fine(tmp_path: Path, config: Command) -> None:
+    file = tmp_path / "config.yaml"
+
+    assert config("init").output == f"wrote {file}\n"
+
+    assert file.read_bytes() == example_config()
+    assert config("check").output == "config.yaml is fine\n"
+
+
+def test_init_replaces_a_file_only_when_told_to(tmp_path: Path, config: Command) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("log_level: debug\n")
+
+    refused = config("init", "--path", str(file))
+    assert refused.exit_code == 1
+    assert refused.output == f"{file} exists already; --force replaces it\n"
+    assert file.read_text() == "log_level: debug\n"
+
+    assert config("init", "--path", str(file), "--force").exit_code == 0
+    assert file.read_bytes() == example_config()
+
+
+def test_check_tells_every_mistake_and_fails(tmp_path: Path, config: Command) -> None:
+    (tmp_path / "config.yaml").write_text("log_level: loud\nserver:\n  prot: 1\n")
+    (tmp_path / "extensions_config.json").write_text("{")
+
+    result = config("check")
+
+    assert result.exit_code == 1
+    assert result.output == (
+        f"{tmp_path}/config.yaml:1: log_level: must be 'debug', 'info', 'warning' or 'error', not the text 'loud'\n"
+        f"{tmp_path}/config.yaml:3: server.prot: unknown key; did you mean 'port'?\n"
+        f"{tmp_path}/extensions_config.json:1: a key in double quotes is expected here; "
+        "comments and a comma at the end are not allowed\n"
+    )
+
+
+def test_check_names_what_it_looked_at(tmp_path: Path, config: Command) -> None:
+    assert config("check").output == "there is no config.yaml; the defaults are in force\n"
+
+    (tmp_path / "other.yaml").write_text("log_level: debug\n")
+    (tmp_path / "extensions_config.json").write_text("{}")
+    output = config("check", "--config", str(tmp_path / "other.yaml")).output
+    assert output == "other.yaml is fine\nextensions_config.json is fine\n"
+
+
+def test_show_prints_what_is_in_force_and_where_it_comes_from(tmp_path: Path, config: Command) -> None:
+    (tmp_path / "config.yaml").write_text("# ours\nserver:\n  port: 80\n")
+
+    output = config("show").output
+
+    assert yaml.safe_load(output) == {
+        "config_version": 1,
+        "log_level": "info",
+        "models": [],
+        "database": {"url": None},
+        "server": {"host": "127.0.0.1", "port": 80},
+        "runs": {"timeout_seconds": 3600, "recursion_limit": 100},
+        "title": {"enabled": True, "max_chars": 60},
+    }
+    assert f"# {tmp_path}/config.yaml:2\nserver:\n" in output
+    assert "# default\ntitle:\n" in output
+    assert f"# state: {tmp_path}/.deer-flow\n" in output
+
+
+def test_show_masks_secrets_and_whatever_came_from_a_variable(tmp_path: Path, config: Command) -> None:
+    (tmp_path / "config.yaml").write_text(
+        """\
+models:
+  - name: a
+    use: a:B
+    model: m
+    api_key: $SOME_KEY
+    base_url: http://user:canary@host/v1
+    max_tokens: 9
+    organization: ${SOME_ORGANISATION}
+    default_headers: {X-Api-Key: canary, Authorization: Bearer canary, Accept: text/plain}
+    clientSecret: canary
+    azure_ad_token: canary
+"""
+    )
+
+    result = config("show", SOME_KEY="canary", SOME_ORGANISATION="canary")
+
+    assert "canary" not in result.output
+    model = yaml.safe_load(result.output)["models"][0]
+    assert model["api_key"] == "******** (from $SOME_KEY)"
+    assert model["base_url"] == "http://********@host/v1"
+    assert model["max_tokens"] == 9
+    assert model["default_headers"]["Accept"] == "text/plain"
+
+
+def test_show_of_a_wrong_configuration_tells_what_is_wrong(tmp_path: Path, config: Command) -> None:
+    result = config("show", "--config", str(tmp_path / "no.yaml"))
+
+    assert result.exit_code == 1
+    assert result.output == f"config: there is no file '{tmp_path}/no.yaml'\n"

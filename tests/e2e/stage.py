@@ -1,0 +1,102 @@
+"""What browser tests stand on: a real server process, and a visitor who notes what a page should not do."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, ConsoleMessage, Page, Request
+
+DEERFLOW = Path(sys.executable).parent / "deerflow"
+AXE = Path(__file__).parents[2] / "web/node_modules/axe-core/axe.min.js"
+PATIENCE_MS = 15_000
+
+
+@dataclass(frozen=True)
+class RunningServer:
+    """A `deerflow serve` process."""
+
+    url: str
+    process: subprocess.Popen[str]
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rsplit(":", 1)[1])
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(timeout=10)
+
+
+@contextmanager
+def serving(home: Path, *, port: int = 0, config: Path | None = None) -> Iterator[RunningServer]:
+    """Serve `home` and nothing else of this machine: without a configuration the demo model answers."""
+    command = [str(DEERFLOW), "serve", "--port", str(port), *(["--config", str(config)] if config else [])]
+    environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(home), "DEER_FLOW_HOME": str(home)}
+    log = home / "server.log"
+    with (
+        log.open("a") as errors,
+        subprocess.Popen(
+            command, cwd=home, env=environment, text=True, stdout=subprocess.PIPE, stderr=errors
+        ) as process,
+    ):
+        try:
+            yield RunningServer(address_said_by(process, log), process)
+        finally:
+            process.terminate()
+
+
+def address_said_by(process: subprocess.Popen[str], log: Path) -> str:
+    assert process.stdout is not None
+    for line in process.stdout:  # ends when the process does
+        if found := re.search(r"http://[\d.]+:\d+", line):
+            return found[0]
+    pytest.fail(f"the server did not start:\n{log.read_text()}")
+
+
+@dataclass
+class Visitor:
+    """Opens pages and notes every console error and every request to another origin."""
+
+    browser: Browser
+    faults: list[str] = field(default_factory=list)
+    tolerated: str = "(?!)"  # what the console may say: a browser reports each refused connection there
+
+    async def open(self, url: str, **options: Any) -> Page:
+        settings = {"viewport": {"width": 1280, "height": 800}, "locale": "en-US"} | options
+        context = await self.browser.new_context(**settings)
+        context.set_default_timeout(PATIENCE_MS)
+        page = await context.new_page()
+        origin = "/".join(url.split("/")[:3])
+        page.on("console", self._note_console)
+        page.on("pageerror", lambda error: self.faults.append(f"script error: {error}"))
+        page.on("request", lambda request: self._note_request(request, origin))
+        await page.goto(url)
+        return page
+
+    def _note_console(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning") and not re.search(self.tolerated, message.text):
+            self.faults.append(f"console {message.type}: {message.text}")
+
+    def _note_request(self, request: Request, origin: str) -> None:
+        if not request.url.startswith((f"{origin}/", "data:", "blob:")):
+            self.faults.append(f"request to elsewhere: {request.url}")
+
+
+async def serious_violations(page: Page) -> list[str]:
+    """What axe finds that keeps people from using the page."""
+    await page.evaluate(AXE.read_text())
+    found = await page.evaluate("axe.run({ resultTypes: ['violations'] })")
+    return [
+        f"{violation['id']}: {json.dumps([node['target'] for node in violation['nodes']])}"
+        for violation in found["violations"]
+        if violation["impact"] in ("serious", "critical")
+    ]

@@ -1,0 +1,242 @@
+"""The web page, in a real browser against a real server."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+from playwright.async_api import Page, expect
+from tests.e2e.stage import RunningServer, Visitor, serious_violations, serving
+
+from deerflow.testing import Answer, CutAfter, ScriptedServer, ServerFault, Stall
+
+pytestmark = pytest.mark.browser
+
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+LONG_WAIT_MS = 30_000
+
+
+@contextmanager
+def serving_model(home: Path, model: ScriptedServer, *, port: int = 0) -> Iterator[RunningServer]:
+    """A server whose only model is the scripted one."""
+    entry = model.model_config().model_dump(mode="json", exclude_unset=True)
+    config = home / "config.yaml"
+    config.write_text(yaml.safe_dump({"models": [entry | {"api_key": "scripted-key"}]}))
+    with serving(home, port=port, config=config) as server:
+        yield server
+
+
+async def say(page: Page, text: str) -> None:
+    await page.get_by_role("textbox", name="Message").fill(text)
+    await page.keyboard.press("Enter")
+
+
+async def until_answered(page: Page) -> None:
+    await expect(page.get_by_text("Answer complete")).to_be_attached(timeout=LONG_WAIT_MS)
+
+
+async def watch_answer_grow(page: Page) -> None:
+    """Note every length the answer has from now on."""
+    await page.evaluate(
+        """() => {
+            window.lengths = [];
+            new MutationObserver(() => {
+                const answer = document.querySelector("[data-role=assistant] .prose");
+                const length = answer?.textContent.length ?? 0;
+                if (length !== window.lengths.at(-1)) window.lengths.push(length);
+            }).observe(document.body, { childList: true, subtree: true, characterData: true });
+        }"""
+    )
+
+
+async def test_a_message_is_answered_token_by_token_and_a_reload_shows_it_again(
+    demo_server: RunningServer, visitor: Visitor
+) -> None:
+    page = await visitor.open(demo_server.url)
+    await watch_answer_grow(page)
+    await say(page, "Show me what an answer can look like: headings, a table, code and a list.")
+    await until_answered(page)
+
+    lengths = await page.evaluate("window.lengths")
+    assert len(lengths) > 20 and lengths[-1] > 200
+
+    answer = page.locator("[data-role=assistant]")
+    text = await answer.inner_text()
+    assert "/threads/" in page.url
+    await page.reload()
+    await expect(answer.locator("table")).to_be_visible()
+    # How long the model thought is known only to a page that saw it think.
+    assert (await answer.inner_text()).splitlines()[1:] == text.splitlines()[1:]
+    await expect(page.get_by_role("navigation").get_by_role("link").nth(1)).to_be_visible()
+
+
+async def test_the_first_page_says_that_the_demo_model_is_scripted_and_offers_starters(
+    demo_server: RunningServer, visitor: Visitor
+) -> None:
+    page = await visitor.open(demo_server.url)
+    await expect(page.get_by_text("Scripted demo model.")).to_be_visible()
+    await page.get_by_role("list", name="Suggestions").get_by_role("button").first.click()
+    await until_answered(page)
+    await expect(page.locator("[data-role=assistant]")).to_contain_text("DeerFlow")
+
+
+async def test_stopping_keeps_what_was_written(tmp_path: Path, visitor: Visitor) -> None:
+    async with ScriptedServer([Stall(Answer("one two three"))]) as model:
+        with serving_model(tmp_path, model) as server:
+            page = await visitor.open(server.url)
+            await say(page, "count")
+            answer = page.locator("[data-role=assistant] .prose")
+            await expect(answer).to_have_text("one two three")
+            await page.keyboard.press("Escape")
+            await expect(page.get_by_text("Stopped. What was written is kept.")).to_be_visible()
+            async with asyncio.timeout(10):
+                await model.disconnected.wait()
+            await page.reload()
+            await expect(answer).to_have_text("one two three")
+
+
+async def test_a_server_that_is_killed_and_restarted_is_reconnected_to(tmp_path: Path, visitor: Visitor) -> None:
+    visitor.tolerated = "Failed to load resource"
+    async with ScriptedServer([Stall(Answer("one two three")), "four five"]) as model:
+        with serving_model(tmp_path, model) as server:
+            page = await visitor.open(server.url)
+            await say(page, "count")
+            answer = page.locator("[data-role=assistant] .prose")
+            await expect(answer).to_have_text("one two three")
+            server.kill()
+            await expect(page.get_by_text("The connection was lost. Reconnecting")).to_be_visible()
+        with serving_model(tmp_path, model, port=server.port):
+            alert = page.get_by_role("alert")
+            await expect(alert).to_contain_text("The server stopped while it was answering.", timeout=LONG_WAIT_MS)
+            await expect(alert).to_contain_text("kept")
+            await expect(answer).to_have_text("one two three")
+            await expect(page.get_by_text("Reconnecting")).to_have_count(0)
+            await say(page, "go on")
+            await expect(answer.last).to_have_text("four five")
+
+
+async def test_a_model_that_breaks_off_leaves_its_words_and_a_reason(tmp_path: Path, visitor: Visitor) -> None:
+    faults = [CutAfter(3), ServerFault(400, "no such model")]
+    async with ScriptedServer(faults, endless=True) as model:
+        with serving_model(tmp_path, model) as server:
+            page = await visitor.open(server.url)
+            await say(page, "count")
+            await expect(page.get_by_role("alert")).to_contain_text("The answer broke off.")
+            await expect(page.locator("[data-role=assistant] .prose")).to_contain_text("one two three")
+            await page.get_by_role("button", name="Send again").click()
+            await expect(page.get_by_role("alert")).to_contain_text("no such model")
+            await page.reload()
+            await expect(page.get_by_role("alert")).to_contain_text("no such model")
+
+
+async def test_a_second_page_joins_an_answer_under_way(tmp_path: Path, visitor: Visitor) -> None:
+    async with ScriptedServer([Stall(Answer("one two three"))]) as model:
+        with serving_model(tmp_path, model) as server:
+            first = await visitor.open(server.url)
+            await say(first, "count")
+            await expect(first.locator("[data-role=assistant] .prose")).to_have_text("one two three")
+            second = await visitor.open(first.url)
+            await expect(second.locator("[data-role=user]")).to_have_text("count")
+            await expect(second.locator("[data-role=assistant] .prose")).to_have_text("one two three")
+            model.release()
+            for page in (first, second):
+                await until_answered(page)
+                await expect(page.locator("[data-role=assistant] .prose")).to_have_text("one two three")
+
+
+async def test_the_view_follows_the_end_only_while_the_reader_is_there(tmp_path: Path, visitor: Visitor) -> None:
+    lines = tuple(f"line {number}\n\n" for number in range(60))
+    async with ScriptedServer([Stall(Answer(lines))]) as model:
+        with serving_model(tmp_path, model) as server:
+            page = await visitor.open(server.url)
+            await say(page, "write a lot")
+            await expect(page.get_by_text("line 59")).to_be_in_viewport()
+            area = page.locator("[data-scroll-area]")
+            await area.hover()
+            await page.mouse.wheel(0, -5000)
+            jump = page.get_by_role("button", name="Jump to latest")
+            await expect(jump).to_be_visible()
+            model.release()
+            await until_answered(page)
+            assert await area.evaluate("area => area.scrollTop") == 0
+            await jump.click()
+            await expect(page.get_by_text("line 59")).to_be_in_viewport()
+            await expect(jump).to_have_count(0)
+
+
+async def test_the_theme_is_chosen_and_kept(demo_server: RunningServer, visitor: Visitor) -> None:
+    page = await visitor.open(demo_server.url, color_scheme="light")
+    background = "getComputedStyle(document.body).backgroundColor"
+    light = await page.evaluate(background)
+    await page.get_by_role("button", name="Settings").click()
+    await page.get_by_role("menuitemradio", name="Dark").click()
+    dark = await page.evaluate(background)
+    assert dark != light
+    await page.reload()
+    assert await page.evaluate(background) == dark
+
+
+async def test_a_deleted_thread_can_be_had_back_for_a_while(demo_server: RunningServer, visitor: Visitor) -> None:
+    page = await visitor.open(demo_server.url)
+    await say(page, "a thread to delete")
+    await until_answered(page)
+    link = page.get_by_role("link", name="a thread to delete")
+    delete = page.get_by_role("button", name="Delete “a thread to delete”")
+    await link.hover()
+    await delete.click()
+    await expect(link).to_have_count(0)
+    await page.get_by_role("button", name="Undo").click()
+    await expect(link).to_be_visible()
+
+    await link.hover()
+    await delete.click()
+    await page.reload()  # leaving the page ends the time for regret
+    await expect(page.get_by_role("heading", name="What shall we work on?")).to_be_visible()
+    await expect(link).to_have_count(0)
+
+
+async def test_on_a_phone_the_threads_are_a_drawer(demo_server: RunningServer, visitor: Visitor) -> None:
+    page = await visitor.open(demo_server.url, **PHONE)
+    await say(page, "hello from a phone")
+    await until_answered(page)
+    await expect(page.get_by_role("navigation")).to_have_count(0)
+    await page.get_by_role("button", name="Show threads").click()
+    drawer = page.get_by_role("dialog", name="Threads")
+    await expect(drawer).to_be_visible()
+    assert await serious_violations(page) == []
+    await drawer.get_by_role("link", name="New thread").click()
+    await expect(drawer).not_to_be_visible()
+    await expect(page.get_by_role("heading", name="What shall we work on?")).to_be_visible()
+    assert await page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+async def test_the_page_speaks_the_language_of_the_browser(demo_server: RunningServer, visitor: Visitor) -> None:
+    page = await visitor.open(demo_server.url, locale="zh-CN")
+    await expect(page.get_by_role("heading", name="今天做些什么？")).to_be_visible()
+    assert await page.evaluate("document.documentElement.lang") == "zh"
+
+
+async def test_an_address_that_leads_nowhere_says_so(demo_server: RunningServer, visitor: Visitor) -> None:
+    visitor.tolerated = "404"
+    page = await visitor.open(f"{demo_server.url}/threads/00000000-0000-4000-8000-000000000000")
+    await expect(page.get_by_role("alert")).to_contain_text("This thread does not exist")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_nothing_keeps_people_with_disabilities_out(
+    demo_server: RunningServer, visitor: Visitor, scheme: str
+) -> None:
+    page = await visitor.open(demo_server.url, color_scheme=scheme, reduced_motion="reduce")
+    await expect(page.get_by_role("list", name="Suggestions").get_by_role("button").first).to_be_visible()
+    assert await serious_violations(page) == []
+
+    await say(page, "Show me what an answer can look like: headings, a table, code and a list.")
+    await until_answered(page)
+    await expect(page.locator("pre .hljs-keyword, pre .hljs-built_in").first).to_be_visible()
+    assert await serious_violations(page) == []
+
+    await page.get_by_role("button", name="Settings").click()
+    await expect(page.get_by_role("menu")).to_be_visible()
+    assert await serious_violations(page) == []

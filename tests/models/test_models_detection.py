@@ -1,0 +1,119 @@
+"""Models without configuration."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from deerflow.models.detection import LocalServer, detect_models, find_local_servers
+from deerflow.models.factory import create_chat_model
+from deerflow.models.openai_compatible import OpenAICompatibleChatModel
+from deerflow.models.providers import PROVIDERS, Provider
+from deerflow.testing import ScriptedServer
+
+KEY = "sk-very-secret"
+
+
+def test_an_empty_environment_gives_nothing() -> None:
+    assert detect_models({}) == []
+    assert detect_models({"OPENAI_API_KEY": ""}) == []
+
+
+@pytest.mark.parametrize("provider", PROVIDERS, ids=lambda provider: provider.name)
+def test_a_key_gives_a_model_that_can_be_built(provider: Provider) -> None:
+    for key in provider.keys:
+        [config] = detect_models({key: KEY})
+        for thinking in {False, config.supports_thinking}:
+            model = create_chat_model(config, thinking_enabled=thinking, reasoning_effort="low")
+            assert KEY not in repr(config) + str(config.model_dump()) + config.model_dump_json() + repr(model)
+
+
+def test_all_keys_give_all_models_under_different_names() -> None:
+    configs = detect_models({key: KEY for provider in PROVIDERS for key in provider.keys})
+
+    assert [config.name for config in configs] == [provider.name for provider in PROVIDERS]
+    assert len({config.name for config in configs}) == len(PROVIDERS)
+
+
+@pytest.mark.parametrize("variable", ["OPENAI_BASE_URL", "OPENAI_API_BASE"])
+def test_model_and_address_can_be_set_in_the_environment(variable: str) -> None:
+    environment = {"OPENAI_API_KEY": KEY, variable: "http://proxy/v1", "OPENAI_MODEL": "my-model"}
+
+    [config] = detect_models(environment)
+    model = create_chat_model(config)
+
+    assert isinstance(model, OpenAICompatibleChatModel)
+    assert (model.model, model.base_url) == ("my-model", "http://proxy/v1")
+    assert model.api_key is not None and model.api_key.get_secret_value() == KEY
+
+
+async def test_the_models_of_a_local_server_can_be_used() -> None:
+    names = ["qwen3:8b", "nomic-embed-text", "llama3.2"]
+    async with ScriptedServer(["hello"], models=names) as server:
+        found = await LocalServer("Ollama", server.base_url.removesuffix("/v1"), 1, limit_s=5).models()
+        answer = await create_chat_model(found[0]).ainvoke("hi")
+
+    assert [(config.name, config.display_name) for config in found] == [
+        ("qwen3:8b", "qwen3:8b (Ollama)"),
+        ("llama3.2", "llama3.2 (Ollama)"),
+    ]
+    assert answer.content == "hello"
+
+
+async def test_ollama_host_is_asked_and_at_most_twenty_models_are_listed() -> None:
+    async with ScriptedServer(models=[f"m{number}" for number in range(30)]) as server:
+        host = server.base_url.removeprefix("http://").removesuffix("/v1")
+        found = await find_local_servers({"OLLAMA_HOST": host}, limit_s=5)
+
+    assert [config.name for config in found] == [f"m{number}" for number in range(20)]
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1:1", "no.such.host.invalid", "host:port", "http://[", ":0", "https://127.0.0.1:1", "\x00"]
+)
+async def test_a_server_that_is_not_there_gives_nothing(host: str) -> None:
+    assert await LocalServer("Ollama", host, default_port=1).models() == []
+
+
+Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def raw_server(response: bytes | None) -> AsyncIterator[str]:
+    """A server that gives `response` to everybody, or says nothing at all."""
+    open_ended = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if response is None:
+            await open_ended.wait()
+        else:
+            writer.write(response)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        open_ended.set()
+        server.close()
+        await server.wait_closed()
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        None,
+        b"",
+        b"SSH-2.0-OpenSSH\r\n",
+        b"HTTP/1.0 404 Not Found\r\n\r\n{}",
+        b"HTTP/1.0 200 OK\r\n\r\n<html>",
+        b"HTTP/1.0 200 OK\r\n\r\n[]",
+        b'HTTP/1.0 200 OK\r\n\r\n{"data": null}',
+        b'HTTP/1.0 200 OK\r\n\r\n{"data": [1, {"id": 5}, {}]}',
+    ],
+    ids=["silence", "nothing", "another protocol", "404", "a web page", "a list", "no models", "nonsense"],
+)
+async def test_a_server_that_is_something_else_gives_nothing(response: bytes | None) -> None:
+    async with raw_server(response) as host, asyncio.timeout(5):
+        assert await LocalServer("Ollama", host, default_port=1).models() == []

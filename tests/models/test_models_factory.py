@@ -1,0 +1,264 @@
+"""Models from configuration entries."""
+
+import logging
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from langchain_anthropic import ChatAnthropic
+from langchain_core.language_models import BaseChatModel
+from langchain_openai import ChatOpenAI
+from pydantic import ConfigDict, SecretStr
+
+from deerflow.config.models import ModelConfig
+from deerflow.domain.errors import ConfigError, InvalidRequest, NotFound
+from deerflow.models.factory import ModelCatalog, create_chat_model
+from deerflow.models.openai_compatible import OpenAICompatibleChatModel
+from deerflow.models.thinking import deep_merge, settings_for
+from deerflow.testing import ScriptedModel, ScriptedServer
+
+LEAN = "deerflow.models.openai_compatible:OpenAICompatibleChatModel"
+OPENAI = "langchain_openai:ChatOpenAI"
+ANTHROPIC = "langchain_anthropic:ChatAnthropic"
+
+
+def entry(**settings: Any) -> ModelConfig:
+    return ModelConfig.model_validate({"name": "fast", "use": LEAN, "model": "m-1", **settings})
+
+
+def create(config: ModelConfig, **options: Any) -> Any:
+    return create_chat_model(config, **options)
+
+
+def test_settings_of_the_entry_reach_the_class() -> None:
+    model = create(entry(api_key="k", temperature=0.5, extra_body={"top_k": 1}))
+
+    assert isinstance(model, OpenAICompatibleChatModel)
+    assert (model.model, model.temperature, model.extra_body) == ("m-1", 0.5, {"top_k": 1})
+
+
+def test_overrides_win_over_the_entry() -> None:
+    model = create(entry(temperature=0.5, extra_body={"a": 1}), overrides={"temperature": 1, "extra_body": {"b": 2}})
+
+    assert (model.temperature, model.extra_body) == (1, {"a": 1, "b": 2})
+
+
+def test_other_langchain_models_are_built_as_before() -> None:
+    key = SecretStr("sk-secret")
+    openai = create(entry(use=OPENAI, api_key=key, api_base="http://local/v1", max_tokens=5))
+    anthropic = create(entry(use=ANTHROPIC, api_key=key, base_url="http://local"))
+
+    assert isinstance(openai, ChatOpenAI)
+    assert (openai.model_name, openai.openai_api_base, openai.max_tokens) == ("m-1", "http://local/v1", 5)
+    assert isinstance(anthropic, ChatAnthropic)
+    assert (anthropic.model, anthropic.anthropic_api_url) == ("m-1", "http://local")
+    assert "sk-secret" not in repr(openai) + repr(anthropic)
+
+
+def test_the_context_window_is_in_the_profile() -> None:
+    model = create(entry(context_window=1000))
+
+    assert model.profile["max_input_tokens"] == 1000
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"use": "nowhere.at_all:Model"}, r"'fast': use: .*no module 'nowhere'"),
+        ({"use": "langchain_google_genai:ChatGoogleGenerativeAI"}, "pip install langchain-google-genai"),
+        ({"use": "langchain_ollama:ChatOllama"}, "pip install langchain-ollama"),
+        ({"use": "langchain_deepseek:ChatDeepSeek"}, "pip install langchain-deepseek"),
+        ({"use": "langchain_openai:ChatOpenIA"}, "did you mean 'ChatOpenAI'"),
+        ({"use": "langchain_openai:OpenAIEmbeddings"}, "not a subclass of BaseChatModel"),
+        ({"use": "os:system"}, "'os:system' is a builtin_function_or_method, not a subclass of BaseChatModel"),
+        ({"temprature": 1}, "has no setting 'temprature'; did you mean 'temperature'"),
+        ({"use": OPENAI, "api_key": "k", "temprature": 1}, "has no setting 'temprature'; did you mean 'temperature'"),
+        ({"use": OPENAI, "api_key": "k", "zzz": 1}, "has no setting 'zzz'; .* under model_kwargs"),
+        ({"zzz": 1}, "has no setting 'zzz'; .* under extra_body"),
+        ({"timeout": -1}, "'fast': timeout: Input should be greater than 0"),
+        ({"temperature": "warm"}, "'fast': temperature: Input should be a valid number"),
+        ({"vendor": "nobody"}, "'fast': vendor: .*must be one of"),
+    ],
+)
+def test_a_wrong_entry_is_refused_with_what_to_write(settings: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        create(entry(**settings))
+
+
+def test_a_wrong_key_does_not_show_in_the_error() -> None:
+    with pytest.raises(ConfigError) as caught:
+        create(entry(api_key=["sk-secret"]))
+
+    assert "sk-secret" not in str(caught.value)
+
+
+class Stubborn(ScriptedModel):
+    """A class of another vendor, with a will of its own."""
+
+    model_config = ConfigDict(extra="allow")
+
+    def __init__(self, mood: str, **settings: Any) -> None:
+        if mood == "bad":
+            raise RuntimeError("not today")
+        super().__init__(**settings)
+
+
+def test_what_the_vendors_class_raises_names_the_entry() -> None:
+    use = f"{__name__}:Stubborn"
+
+    assert create(entry(use=use, mood="good", anything="goes")).anything == "goes"
+    with pytest.raises(ConfigError, match="model 'fast': .*:Stubborn cannot be set up: not today"):
+        create(entry(use=use, mood="bad"))
+
+
+THINKING_TYPE = {"extra_body": {"thinking": {"type": "enabled", "budget": 9}}}
+
+
+@pytest.mark.parametrize(
+    ("config", "on", "off"),
+    [
+        (
+            {"when_thinking_enabled": THINKING_TYPE},
+            THINKING_TYPE,
+            {"extra_body": {"thinking": {"type": "disabled"}}},
+        ),
+        (
+            {"when_thinking_enabled": THINKING_TYPE, "supports_reasoning_effort": True},
+            THINKING_TYPE,
+            {"extra_body": {"thinking": {"type": "disabled"}}, "reasoning_effort": "minimal"},
+        ),
+        (
+            {"when_thinking_enabled": {"extra_body": {"chat_template_kwargs": {"enable_thinking": True}}}},
+            {"extra_body": {"chat_template_kwargs": {"enable_thinking": True}}},
+            {"extra_body": {"chat_template_kwargs": {"enable_thinking": False}}},
+        ),
+        (
+            {"when_thinking_enabled": {"extra_body": {"chat_template_kwargs": {"thinking": True}}}},
+            {"extra_body": {"chat_template_kwargs": {"thinking": True}}},
+            {"extra_body": {"chat_template_kwargs": {"thinking": False}}},
+        ),
+        (
+            {"when_thinking_enabled": {"extra_body": {"enable_thinking": True}}},
+            {"extra_body": {"enable_thinking": True}},
+            {"extra_body": {"enable_thinking": False}},
+        ),
+        (
+            {"thinking": {"type": "enabled", "budget_tokens": 100}},
+            {"thinking": {"type": "enabled", "budget_tokens": 100}},
+            {"thinking": {"type": "disabled"}},
+        ),
+        (
+            {"thinking": {"type": "enabled"}, "when_thinking_enabled": {"max_tokens": 9}},
+            {"thinking": {"type": "enabled"}, "max_tokens": 9},
+            {"thinking": {"type": "disabled"}},
+        ),
+        ({"when_thinking_enabled": THINKING_TYPE, "when_thinking_disabled": {}}, THINKING_TYPE, {}),
+        ({"when_thinking_enabled": {"temperature": 1}}, {"temperature": 1}, {}),
+        ({}, {}, {}),
+    ],
+)
+def test_thinking_is_switched_in_the_vendors_way(config: dict[str, Any], on: Any, off: Any) -> None:
+    model = entry(supports_thinking=True, **config)
+
+    assert settings_for(model, thinking_enabled=True, reasoning_effort=None) == on
+    assert settings_for(model, thinking_enabled=False, reasoning_effort=None) == off
+
+
+def test_thinking_settings_are_merged_into_what_the_entry_says() -> None:
+    model = create(
+        entry(supports_thinking=True, extra_body={"a": 1}, when_thinking_enabled=THINKING_TYPE), thinking_enabled=True
+    )
+
+    assert model.extra_body == {"a": 1, "thinking": {"type": "enabled", "budget": 9}}
+
+
+def test_thinking_asked_of_a_model_that_has_none_is_an_error() -> None:
+    with pytest.raises(ConfigError, match="'fast' cannot think; set supports_thinking"):
+        create(entry(), thinking_enabled=True)
+
+
+def test_reasoning_effort_is_passed_on_where_it_is_supported() -> None:
+    assert create(entry(supports_reasoning_effort=True), reasoning_effort="xhigh").reasoning_effort == "xhigh"
+    assert create(entry(), reasoning_effort="high").reasoning_effort is None
+    with pytest.raises(InvalidRequest, match="one of none, minimal, low, medium, high, xhigh, not 'huge'"):
+        create(entry(), reasoning_effort="huge")
+
+
+def test_merging_changes_neither_side() -> None:
+    below, above = {"a": {"b": 1}, "c": 1}, {"a": {"d": 2}, "c": {"e": 3}}
+
+    assert deep_merge(below, above) == {"a": {"b": 1, "d": 2}, "c": {"e": 3}}
+    assert below == {"a": {"b": 1}, "c": 1}
+
+
+def catalog(*names: str) -> ModelCatalog:
+    return ModelCatalog([entry(name=name) for name in names])
+
+
+def test_the_first_model_is_the_default() -> None:
+    assert catalog("one", "two").default.name == "one"
+    assert catalog("one", "two").resolve(None).name == "one"
+    with pytest.raises(ConfigError, match="no model is configured"):
+        _ = catalog().default
+
+
+def test_an_unknown_name_gives_similar_ones() -> None:
+    models = catalog("gpt-5", "claude")
+
+    assert models.find("claude").name == "claude"
+    with pytest.raises(NotFound, match="no model is called 'gpt5'; there is gpt-5$"):
+        models.find("gpt5")
+
+
+def test_an_unknown_name_falls_back_to_the_default_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert catalog("one", "two").resolve("three").name == "one"
+
+    assert "no model is called 'three'" in caplog.text
+
+
+def test_the_same_name_twice_is_refused() -> None:
+    with pytest.raises(ConfigError, match="same name"):
+        catalog("one", "one")
+
+
+def test_each_way_of_using_a_model_is_built_once(caplog: pytest.LogCaptureFixture) -> None:
+    models = ModelCatalog([entry(supports_reasoning_effort=True)])
+
+    plain, low = models.create("fast"), models.create("fast", reasoning_effort="low")
+
+    assert models.create() is plain is not low
+    with caplog.at_level(logging.WARNING):
+        assert models.create("fast", thinking_enabled=True) is models.create("fast", thinking_enabled=True)
+    assert caplog.text.count("cannot think") == 1
+
+
+async def test_closing_the_catalog_closes_its_models() -> None:
+    async with ScriptedServer(["one", "two"]) as server:
+        models = ModelCatalog([server.model_config()])
+        await models.create().ainvoke("hi")
+        await models.aclose()
+        again = models.create()
+        await again.ainvoke("hi")
+        await models.aclose()
+
+    assert isinstance(again, BaseChatModel)
+    assert server.requests[0].client != server.requests[1].client
+
+
+@pytest.mark.parametrize("module", ["deerflow.models.factory", "deerflow.models.detection"])
+def test_importing_does_not_load_clients(module: str) -> None:
+    heavy = ("aiohttp", "httpx", "openai", "anthropic")
+    program = f"import sys, {module}; print([name for name in {heavy} if name in sys.modules])"
+
+    child = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        env={"PYTHONPATH": ":".join(sys.path)},
+    )
+
+    assert child.stdout == "[]\n"

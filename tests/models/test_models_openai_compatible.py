@@ -1,0 +1,510 @@
+"""The lean client against a real HTTP server."""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any, TypedDict
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.load import dumps
+from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
+from langchain_core.tools import tool
+from pydantic import BaseModel, ValidationError
+
+from deerflow.domain.errors import (
+    ModelError,
+    ModelRateLimited,
+    ModelRejected,
+    ModelStreamCut,
+    ModelTimeout,
+    ModelUnavailable,
+)
+from deerflow.models.openai_compatible import OpenAICompatibleChatModel
+from deerflow.testing import (
+    Answer,
+    CutAfter,
+    RateLimited,
+    Raw,
+    ScriptedServer,
+    ServerFault,
+    Stall,
+    ToolRequest,
+    Usage,
+    calling,
+    thinking,
+)
+
+KEY = "sk-very-secret"
+
+
+def client(server: ScriptedServer, **settings: Any) -> OpenAICompatibleChatModel:
+    return OpenAICompatibleChatModel(**{"model": "scripted", "base_url": server.base_url, "api_key": KEY} | settings)
+
+
+@tool
+def get_weather(city: str) -> str:
+    """Say how the weather is."""
+    return f"sunny in {city}"
+
+
+async def test_an_answer_streams_with_reasoning_apart_and_costs_at_the_end() -> None:
+    answer = Answer("It is four.", "Two and two.", usage=Usage(9, 7, cached_tokens=4, reasoning_tokens=3))
+    async with ScriptedServer([answer]) as server:
+        chunks = [chunk async for chunk in client(server, stream_coalesce_ms=0).astream("2+2?")]
+
+    assert [chunk.content for chunk in chunks] == ["", "", "", "It", " is", " four.", ""]
+    assert [chunk.additional_kwargs.get("reasoning_content") for chunk in chunks[:3]] == ["Two", " and", " two."]
+    assert chunks[-1].usage_metadata == {
+        "input_tokens": 9,
+        "output_tokens": 7,
+        "total_tokens": 16,
+        "input_token_details": {"cache_read": 4},
+        "output_token_details": {"reasoning": 3},
+    }
+    assert chunks[-1].response_metadata == {
+        "model_provider": "openai-compatible",
+        "finish_reason": "stop",
+        "model_name": "scripted",
+        "id": "chatcmpl-1",
+    }
+
+
+async def test_an_answer_is_the_same_streamed_and_whole() -> None:
+    turn = thinking("Hm.", then=Answer("Look:", calls=(ToolRequest("ls", '{"path": "/"}', "1"),)))
+    async with ScriptedServer([turn, turn]) as server:
+        model = client(server)
+        whole = await model.ainvoke("hi")
+        streamed = await model.ainvoke("hi", stream=True)
+
+    assert not server.requests[0].body.get("stream")
+    assert server.requests[1].body["stream"] is True
+    for field in ("content", "tool_calls", "additional_kwargs", "usage_metadata"):
+        assert getattr(streamed, field) == getattr(whole, field)
+    assert streamed.response_metadata["finish_reason"] == whole.response_metadata["finish_reason"] == "tool_calls"
+
+
+async def test_standard_content_blocks_tell_reasoning_from_text() -> None:
+    async with ScriptedServer([thinking("Hm.", then="Yes.")]) as server:
+        message = await client(server).ainvoke("hi")
+
+    assert [block["type"] for block in message.content_blocks] == ["reasoning", "text"]
+
+
+async def test_an_agent_uses_tools_and_the_reasoning_stays_in_the_tool_turn() -> None:
+    turns = [thinking("Ask the tool.", then=calling("get_weather", city="Paris")), "It is sunny."]
+    async with ScriptedServer(turns) as server:
+        agent = create_agent(client(server), [get_weather])
+        result = await agent.ainvoke({"messages": [HumanMessage("Weather in Paris?")]})
+
+    assert result["messages"][-1].content == "It is sunny."
+    _, asked, answered = server.requests[1].messages
+    assert asked["reasoning_content"] == "Ask the tool."
+    assert asked["tool_calls"][0]["function"] == {"name": "get_weather", "arguments": '{"city":"Paris"}'}
+    assert answered == {"role": "tool", "tool_call_id": asked["tool_calls"][0]["id"], "content": "sunny in Paris"}
+
+
+async def test_tokens_reach_the_reader_of_an_agent_one_by_one() -> None:
+    async with ScriptedServer([Answer("one two three")]) as server:
+        agent = create_agent(client(server, stream_coalesce_ms=0))
+        stream = agent.astream({"messages": [HumanMessage("hi")]}, stream_mode="messages")
+        texts = [chunk.content async for chunk, _ in stream if isinstance(chunk, AIMessageChunk)]
+
+    assert texts == ["one", " two", " three", ""]
+
+
+async def test_cancelling_closes_the_connection_at_once() -> None:
+    async with ScriptedServer([Stall(Answer("one two"))]) as server, asyncio.timeout(5):
+        answer = asyncio.create_task(client(server).ainvoke("hi", stream=True))
+        await server.waiting.wait()
+        answer.cancel()
+        await server.disconnected.wait()
+
+    with pytest.raises(asyncio.CancelledError):
+        await answer
+
+
+async def test_a_reader_that_stops_early_closes_the_connection() -> None:
+    async with ScriptedServer([Stall(Answer("one two"))]) as server, asyncio.timeout(5):
+        stream = client(server).astream("hi")
+        assert (await anext(stream)).content
+        await stream.aclose()  # type: ignore[attr-defined]
+        await server.disconnected.wait()
+
+
+async def test_the_connection_is_used_again_after_a_complete_answer() -> None:
+    async with ScriptedServer(["one", "two", "three"]) as server:
+        model = client(server)
+        await model.ainvoke("hi", stream=True)
+        await model.ainvoke("hi")
+        await model.aclose()
+        await model.ainvoke("hi")
+
+    first, second, third = [request.client for request in server.requests]
+    assert first == second != third
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (400, ModelRejected),
+        (401, ModelRejected),
+        (402, ModelRejected),
+        (403, ModelRejected),
+        (404, ModelRejected),
+        (422, ModelRejected),
+        (429, ModelRateLimited),
+        (500, ModelUnavailable),
+        (503, ModelUnavailable),
+        (529, ModelUnavailable),
+    ],
+)
+async def test_a_failing_status_is_a_named_error(status: int, error: type[ModelError], streamed: bool) -> None:
+    async with ScriptedServer([ServerFault(status, f"no good, {KEY}")]) as server:
+        with pytest.raises(error, match=rf"\({status}\): no good") as caught:
+            await client(server).ainvoke("hi", stream=streamed)
+
+    assert type(caught.value) is error
+    assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b'{"error": {"message": "m", "metadata": {"raw": "upstream said no"}}}', "m: upstream said no"),
+        (b'[{"error": {"code": 400, "message": "from google"}}]', "from google"),
+        (b'{"detail": "not found here"}', "not found here"),
+        (b'{"detail": [{"loc": ["body"], "msg": "missing"}]}', "missing"),
+        (b'{"object": "error", "message": "from vllm", "code": 400}', "from vllm"),
+        (b"<h1>Bad gateway</h1>", "Bad gateway"),
+        (b"", "no explanation given"),
+    ],
+)
+async def test_the_providers_words_are_found_in_every_shape(body: bytes, text: str) -> None:
+    async with ScriptedServer([Raw((body,), status=400, content_type="application/json")]) as server:
+        with pytest.raises(ModelRejected, match=text):
+            await client(server).ainvoke("hi")
+
+
+async def test_an_empty_account_is_not_a_rate_limit() -> None:
+    body = b'{"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}}'
+    async with ScriptedServer([Raw((body,), status=429, content_type="application/json")]) as server:
+        with pytest.raises(ModelRejected, match="current quota"):
+            await client(server).ainvoke("hi")
+
+
+def in_a_minute() -> str:
+    return format_datetime(datetime.now(UTC) + timedelta(seconds=60), usegmt=True)
+
+
+@pytest.mark.parametrize(
+    ("retry_after", "is_right"),
+    [
+        (lambda: 7, lambda seconds: seconds == 7),
+        (lambda: "1.5", lambda seconds: seconds == 1.5),
+        (in_a_minute, lambda seconds: 50 < seconds <= 60),
+        (lambda: "Wed, 21 Oct 2015 07:28:00 GMT", lambda seconds: seconds == 0),
+        (lambda: "soon", lambda seconds: seconds is None),
+        (lambda: None, lambda seconds: seconds is None),
+    ],
+    ids=["seconds", "fraction", "date", "past date", "nonsense", "absent"],
+)
+async def test_a_rate_limit_says_how_long_to_wait(
+    retry_after: Callable[[], Any], is_right: Callable[[Any], bool]
+) -> None:
+    async with ScriptedServer([RateLimited(retry_after())]) as server:
+        with pytest.raises(ModelRateLimited) as caught:
+            await client(server).ainvoke("hi", stream=True)
+
+    assert is_right(caught.value.retry_after_s)
+
+
+async def test_silence_is_a_timeout() -> None:
+    async with ScriptedServer([Stall(Answer("one two")), Stall()]) as server, asyncio.timeout(5):
+        model = client(server, timeout=0.05)
+        for _ in range(2):
+            with pytest.raises(ModelTimeout, match=r"silent for 0\.05 s"):
+                await model.ainvoke("hi", stream=True)
+
+
+@pytest.mark.parametrize("pieces", [0, 2])
+async def test_a_cut_stream_is_reported_as_cut(pieces: int) -> None:
+    async with ScriptedServer([CutAfter(pieces)]) as server:
+        with pytest.raises(ModelStreamCut):
+            await client(server).ainvoke("hi", stream=True)
+
+
+async def test_an_endpoint_that_cannot_be_reached_is_unavailable() -> None:
+    async with ScriptedServer() as server:
+        model = client(server)
+    with pytest.raises(ModelUnavailable, match="connection to http"):
+        await model.ainvoke("hi")
+
+
+async def test_a_web_page_is_not_an_answer() -> None:
+    async with ScriptedServer([Raw((b"<html>",), content_type="text/html")]) as server:
+        with pytest.raises(ModelRejected, match="base_url is probably wrong"):
+            await client(server).ainvoke("hi", stream=True)
+
+
+async def test_a_redirect_is_not_followed_with_the_key() -> None:
+    async with ScriptedServer([Raw((), status=308)]) as server:
+        with pytest.raises(ModelRejected, match="redirects"):
+            await client(server).ainvoke("hi")
+
+
+async def test_an_address_that_is_none_is_refused() -> None:
+    with pytest.raises(ModelRejected, match="not an address"):
+        await OpenAICompatibleChatModel(model="m", base_url="localhost").ainvoke("hi")
+
+
+async def test_a_server_that_does_not_stream_is_understood_all_the_same() -> None:
+    body = b'{"id": "c", "model": "m", "choices": [{"message": {"content": "All."}, "finish_reason": "stop"}]}'
+    async with ScriptedServer([Raw((body,), content_type="application/json")]) as server:
+        chunks = [chunk.content async for chunk in client(server).astream("hi")]
+
+    assert chunks == ["All."]
+
+
+async def test_the_same_model_works_in_one_event_loop_after_another() -> None:
+    async with ScriptedServer(["one", "two"]) as server:
+        model = client(server)
+
+        def ask_twice() -> list[Any]:
+            return [asyncio.run(model.ainvoke("hi", stream=True)).content for _ in range(2)]
+
+        assert await asyncio.to_thread(ask_twice) == ["one", "two"]
+
+
+async def test_forgetting_to_close_is_silent() -> None:
+    program = (
+        "import asyncio; from deerflow.models.openai_compatible import OpenAICompatibleChatModel;"
+        "model = OpenAICompatibleChatModel(model='m', base_url='{url}');"
+        "print(asyncio.run(model.ainvoke('hi', stream=True)).content)"
+    )
+    async with ScriptedServer(["one"]) as server:
+        child = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-X", "dev", "-c", program.format(url=server.base_url)),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={"PYTHONPATH": ":".join(sys.path)},
+        )
+        async with asyncio.timeout(60):
+            output, noise = await child.communicate()
+
+    assert (output, noise) == (b"one\n", b"")
+
+
+async def test_the_sync_face_gives_the_same() -> None:
+    async with ScriptedServer([Answer("one two"), Answer("three four"), ServerFault(500)]) as server:
+        model = client(server, stream_coalesce_ms=0)
+
+        assert (await asyncio.to_thread(model.invoke, "hi")).content == "one two"
+        assert await asyncio.to_thread(lambda: [chunk.content for chunk in model.stream("hi")]) == [
+            "three",
+            " four",
+            "",
+        ]
+        with pytest.raises(ModelUnavailable):
+            await asyncio.to_thread(model.invoke, "hi")
+
+
+async def test_a_sync_reader_that_stops_early_closes_the_connection() -> None:
+    async with ScriptedServer([Stall(Answer("one two"))]) as server, asyncio.timeout(5):
+        model = client(server)
+
+        def read_one() -> None:
+            stream = model.stream("hi")
+            next(stream)
+            stream.close()  # type: ignore[attr-defined]
+
+        await asyncio.to_thread(read_one)
+        await server.disconnected.wait()
+
+
+async def body_of(vendor: str | None = None, *, options: Any = None, **settings: Any) -> Any:
+    async with ScriptedServer(["ok"]) as server:
+        await client(server, vendor=vendor, **settings).ainvoke("hi", **(options or {}))
+    return server.requests[0].body
+
+
+async def test_settings_and_options_of_a_call_are_in_the_request() -> None:
+    body = await body_of(
+        temperature=0.5,
+        top_p=0.9,
+        seed=7,
+        stop=["END"],
+        max_tokens=100,
+        reasoning_effort="low",
+        extra_body={"top_k": 5, "chat_template_kwargs": {"enable_thinking": False}},
+        options={"temperature": 0.1, "stop": ["STOP"], "extra_body": {"top_k": 9}},
+    )
+
+    assert body == {
+        "model": "scripted",
+        "messages": [{"role": "user", "content": "hi"}],
+        "temperature": 0.1,
+        "top_p": 0.9,
+        "seed": 7,
+        "stop": ["STOP"],
+        "max_tokens": 100,
+        "reasoning_effort": "low",
+        "top_k": 9,
+        "chat_template_kwargs": {"enable_thinking": False},
+    }
+
+
+async def test_vendors_get_the_fields_they_know() -> None:
+    assert "max_completion_tokens" in await body_of("openai", max_tokens=5)
+    assert "max_tokens" in await body_of("deepseek", max_tokens=5)
+    streamed = {"stream": True}
+    assert (await body_of("openai", options=streamed))["stream_options"] == {"include_usage": True}
+    assert "stream_options" not in await body_of("mistral", options=streamed)
+    assert "stream_options" not in await body_of("openai", options=streamed, stream_usage=False)
+
+
+@pytest.mark.parametrize(
+    ("model", "effort", "sent"),
+    [("gpt-5.6", None, "none"), ("gpt-5.6", "high", "high"), ("gpt-5-mini", None, None), ("gpt-4.1", None, None)],
+)
+async def test_openai_models_that_cannot_reason_beside_tools_are_told_not_to(
+    model: str, effort: str | None, sent: str | None
+) -> None:
+    async with ScriptedServer(["ok"]) as server:
+        bound = client(server, vendor="openai", model=model, reasoning_effort=effort).bind_tools([get_weather])
+        await bound.ainvoke("hi")
+
+    assert server.requests[0].body.get("reasoning_effort") == sent
+
+
+@pytest.mark.parametrize(
+    ("choice", "wire"),
+    [
+        ("get_weather", {"type": "function", "function": {"name": "get_weather"}}),
+        ("any", "required"),
+        (True, "required"),
+        ("auto", "auto"),
+        ("none", "none"),
+        ({"type": "function", "function": {"name": "x"}}, {"type": "function", "function": {"name": "x"}}),
+        (None, None),
+        (False, None),
+    ],
+)
+async def test_the_choice_of_a_tool_is_in_the_request(choice: Any, wire: Any) -> None:
+    async with ScriptedServer(["ok"]) as server:
+        model = client(server).bind_tools([get_weather], tool_choice=choice, strict=True, parallel_tool_calls=False)
+        await model.ainvoke("hi")
+
+    body = server.requests[0].body
+    assert body.get("tool_choice") == wire
+    assert body["parallel_tool_calls"] is False
+    assert body["tools"][0]["function"]["name"] == "get_weather"
+    assert body["tools"][0]["function"]["strict"] is True
+
+
+class Joke(BaseModel):
+    """A joke."""
+
+    setup: str
+    punchline: str
+
+
+class JokeDict(TypedDict):
+    """A joke."""
+
+    setup: str
+    punchline: str
+
+
+JOKE = {"setup": "Why?", "punchline": "Because."}
+JOKE_TEXT = '{"setup": "Why?", "punchline": "Because."}'
+JOKE_SCHEMA = {
+    "title": "Joke",
+    "description": "A joke.",
+    "type": "object",
+    "properties": {"setup": {"type": "string"}, "punchline": {"type": "string"}},
+    "required": ["setup", "punchline"],
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "name", "expected"),
+    [(Joke, "Joke", Joke(**JOKE)), (JokeDict, "JokeDict", JOKE), (JOKE_SCHEMA, "Joke", JOKE)],
+    ids=["pydantic", "TypedDict", "JSON schema"],
+)
+async def test_structured_output_by_either_way_is_parsed(schema: Any, name: str, expected: Any) -> None:
+    async with ScriptedServer([JOKE_TEXT, calling(name, **JOKE)]) as server:
+        model = client(server)
+        by_schema = await model.with_structured_output(schema, method="json_schema").ainvoke("A joke!")
+        by_call = await model.with_structured_output(schema, method="function_calling").ainvoke("A joke!")
+
+    assert by_schema == by_call == expected
+    asked = [request.body for request in server.requests]
+    assert asked[0]["response_format"]["json_schema"]["name"] == name
+    assert asked[0]["response_format"]["json_schema"]["schema"]["required"] == ["setup", "punchline"]
+    assert asked[1]["tool_choice"] == {"type": "function", "function": {"name": name}}
+
+
+async def test_structured_output_with_the_raw_message_does_not_raise() -> None:
+    async with ScriptedServer(["not a joke", JOKE_TEXT]) as server:
+        model = client(server).with_structured_output(Joke, method="json_schema", include_raw=True)
+        bad, good = await model.ainvoke("A joke!"), await model.ainvoke("A joke!")
+
+    assert bad["parsed"] is None and bad["parsing_error"] is not None and bad["raw"].content == "not a joke"
+    assert good["parsed"] == Joke(**JOKE) and good["parsing_error"] is None
+
+
+async def test_json_mode_needs_no_schema() -> None:
+    async with ScriptedServer([JOKE_TEXT]) as server:
+        assert await client(server).with_structured_output(None, method="json_mode").ainvoke("A joke!") == JOKE
+
+    assert server.requests[0].body["response_format"] == {"type": "json_object"}
+
+
+async def test_an_agent_gets_a_structured_response() -> None:
+    async with ScriptedServer([calling("Joke", **JOKE)]) as server:
+        agent = create_agent(client(server), response_format=Joke)
+        result = await agent.ainvoke({"messages": [HumanMessage("A joke!")]})
+
+    assert result["structured_response"] == Joke(**JOKE)
+
+
+async def test_the_key_is_sent_as_a_bearer_token_and_shown_nowhere() -> None:
+    async with ScriptedServer(["ok"]) as server:
+        model = client(server, default_headers={"X-Team": "deer"})
+        await model.ainvoke("hi")
+
+    headers = server.requests[0].headers
+    assert headers["Authorization"] == f"Bearer {KEY}"
+    assert headers["X-Team"] == "deer"
+    assert KEY not in repr(model) + str(model) + dumps(model) + str(model._identifying_params)
+
+
+def test_unknown_settings_and_vendors_are_refused() -> None:
+    with pytest.raises(ValidationError, match="temprature"):
+        OpenAICompatibleChatModel(model="m", temprature=1)
+    with pytest.raises(ValidationError, match="must be one of"):
+        OpenAICompatibleChatModel(model="m", vendor="nobody")
+
+
+def test_the_address_may_be_called_api_base() -> None:
+    assert OpenAICompatibleChatModel(model="m", api_base="http://x/v1").base_url == "http://x/v1"
+
+
+def test_tracing_knows_vendor_and_model() -> None:
+    params = OpenAICompatibleChatModel(model="m", base_url="https://api.deepseek.com", temperature=0)._get_ls_params()
+
+    assert params["ls_provider"] == "deepseek"
+    assert params["ls_model_name"] == "m"
+    assert params["ls_temperature"] == 0
+
+
+async def test_a_conversation_with_an_earlier_answer_of_another_vendor_is_sent() -> None:
+    other = AIMessage([{"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "text", "text": "Yes."}])
+    async with ScriptedServer(["ok"]) as server:
+        await client(server).ainvoke([HumanMessage("hi"), other, HumanMessage("and?")])
+
+    assert server.requests[0].messages[1] == {"role": "assistant", "content": "Yes."}

@@ -1,0 +1,178 @@
+"""Streams of different vendors give the same messages here and in `ChatOpenAI`."""
+
+import asyncio
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import openai
+import pytest
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessageChunk
+from langchain_core.messages.utils import message_chunk_to_message
+from langchain_openai import ChatOpenAI
+
+from deerflow.domain.errors import ModelStreamCut, ModelUnavailable
+from deerflow.models.openai_compatible import OpenAICompatibleChatModel
+from deerflow.testing import Raw, ScriptedServer
+
+RECORDINGS = Path(__file__).parent / "wire"
+COMPARED = ("content", "tool_calls", "invalid_tool_calls", "usage_metadata", "finish_reason")
+
+
+class Difference(NamedTuple):
+    """What the lean client says where `ChatOpenAI` says something else, and why that is better."""
+
+    ours: Any
+    reason: str
+
+
+def call(name: str, call_id: str, **args: Any) -> dict[str, Any]:
+    return {"name": name, "args": args, "id": call_id, "type": "tool_call"}
+
+
+def usage(input_tokens: int, output_tokens: int, total_tokens: int, **details: Any) -> dict[str, Any]:
+    counts = {"input_tokens": input_tokens, "output_tokens": output_tokens, "total_tokens": total_tokens}
+    return counts | {"input_token_details": details, "output_token_details": {}}
+
+
+DIFFERENCES = {
+    ("gemini_parallel_tools", "usage_metadata"): Difference(
+        usage(60, 24, 102), "Gemini counts up with every event and ChatOpenAI adds the counts"
+    ),
+    ("kimi_tools", "usage_metadata"): Difference(
+        usage(150, 40, 190, cache_read=128), "Kimi reports usage inside the choice, where ChatOpenAI does not look"
+    ),
+    ("mistral_thinking", "content"): Difference(
+        "It is four.", "Mistral reasons in content blocks, which ChatOpenAI leaves in the answer"
+    ),
+    ("local_think_tags", "content"): Difference(
+        "Yes; <think> is a tag.", "ChatOpenAI leaves the reasoning of local servers in the answer"
+    ),
+    ("no_end_mark", "finish_reason"): Difference(
+        "stop", "ChatOpenAI does not read a last event without a blank line after it"
+    ),
+    ("repeated_names_one_index", "tool_calls"): Difference(
+        [call("grep", "call_a", pattern="x"), call("glob", "call_b", pattern="*")],
+        "ChatOpenAI joins a name that is repeated with every piece, and calls that share an index",
+    ),
+    ("repeated_names_one_index", "invalid_tool_calls"): Difference([], "the calls joined by mistake are not JSON"),
+}
+
+# Fields `ChatOpenAI` does not know.
+REASONING = {
+    "deepseek_reasoning": "9.11 has fewer tenths.",
+    "deepseek_reasoning_between_tools": "Look first. And the date.",
+    "glm_tools": "查一下。",
+    "groq_tools": "Need the tool.",
+    "kimi_tools": "Search, then answer.",
+    "local_think_tags": "\nIs 1 < 2? Yes.",
+    "mistral_thinking": "Two plus two.",
+    "ollama_tools": "Okay, files.",
+    "openrouter_reasoning_details": "The user greets.",
+    "qwen_tools": "用户要天气。",
+    "vllm_reasoning": "Let me see.",
+}
+
+# The lean client says that an answer is not complete; ChatOpenAI gives the part that came as if it were all,
+# except where the stream itself says that something failed.
+BROKEN = {
+    "cut_between_events": (ModelStreamCut, None),
+    "cut_inside_event": (ModelStreamCut, None),
+    "error_in_stream": (ModelUnavailable, openai.APIError),
+}
+
+WHOLE = sorted(path.stem for path in RECORDINGS.glob("*.sse") if path.stem not in BROKEN)
+
+
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")  # ChatOpenAI, about content in blocks
+@pytest.mark.parametrize("coalesce_ms", [0, 20])
+@pytest.mark.parametrize("name", WHOLE)
+async def test_a_recorded_stream_gives_the_same_message_as_chat_openai(name: str, coalesce_ms: int) -> None:
+    async with serving(name, times=2) as server:
+        ours = await answer(lean_client(server, stream_coalesce_ms=coalesce_ms))
+        theirs = await answer(chat_openai(server))
+
+    for field in COMPARED:
+        difference = DIFFERENCES.get((name, field))
+        assert field_of(ours, field) == (difference.ours if difference else field_of(theirs, field)), field
+        assert not difference or field_of(theirs, field) != difference.ours, f"{field} does not differ any more"
+    assert ours.additional_kwargs.get("reasoning_content") == REASONING.get(name)
+
+
+@pytest.mark.parametrize("name", WHOLE)
+async def test_a_recorded_stream_gives_the_same_message_however_it_is_cut(name: str) -> None:
+    body = (RECORDINGS / f"{name}.sse").read_bytes()
+    pieces = tuple(body[at : at + 7] for at in range(0, len(body), 7))
+    async with ScriptedServer([Raw((body,)), Raw(pieces)]) as server:
+        model = lean_client(server, stream_coalesce_ms=0)
+        whole, cut = await answer(model), await answer(model)
+
+    assert cut.model_copy(update={"id": None}) == whole.model_copy(update={"id": None})
+
+
+@pytest.mark.parametrize("name", BROKEN)
+async def test_a_broken_stream_is_an_error_here_whatever_chat_openai_makes_of_it(name: str) -> None:
+    our_error, their_error = BROKEN[name]
+    async with serving(name, times=2) as server:
+        with pytest.raises(our_error):
+            await answer(lean_client(server))
+        if their_error is None:
+            assert (await answer(chat_openai(server))).response_metadata.get("finish_reason") is None
+        else:
+            with pytest.raises(their_error):
+                await answer(chat_openai(server))
+
+
+async def test_reasoning_details_are_kept_as_one_piece() -> None:
+    async with serving("openrouter_reasoning_details") as server:
+        message = await answer(lean_client(server))
+
+    assert message.additional_kwargs["reasoning_details"] == [
+        {
+            "type": "reasoning.text",
+            "text": "The user greets.",
+            "format": "anthropic-claude-v1",
+            "index": 0,
+            "signature": "EqkBsig==",
+        }
+    ]
+
+
+async def test_the_thought_signature_of_a_call_is_kept_with_its_id() -> None:
+    async with serving("gemini_parallel_tools") as server:
+        message = await answer(lean_client(server))
+
+    signature = {"google": {"thought_signature": "CsUBsig"}}
+    assert message.additional_kwargs["tool_call_extras"] == {"function-call-1": signature}
+
+
+def test_every_expectation_belongs_to_a_recording() -> None:
+    recorded = {path.stem for path in RECORDINGS.glob("*.sse")}
+
+    assert {name for name, _ in DIFFERENCES} | REASONING.keys() | BROKEN.keys() <= recorded
+
+
+def serving(name: str, times: int = 1) -> ScriptedServer:
+    return ScriptedServer([Raw(((RECORDINGS / f"{name}.sse").read_bytes(),))] * times)
+
+
+def lean_client(server: ScriptedServer, **settings: Any) -> OpenAICompatibleChatModel:
+    return OpenAICompatibleChatModel(model="recorded", base_url=server.base_url, api_key="key", **settings)
+
+
+def chat_openai(server: ScriptedServer) -> ChatOpenAI:
+    return ChatOpenAI(model="recorded", base_url=server.base_url, api_key="key", max_retries=0, stream_usage=True)
+
+
+async def answer(model: BaseChatModel) -> Any:
+    """The message that a stream adds up to."""
+    whole: AIMessageChunk | None = None
+    async with asyncio.timeout(10):
+        async for chunk in model.astream("hello"):
+            whole = chunk if whole is None else whole + chunk
+    assert whole is not None
+    return message_chunk_to_message(whole)
+
+
+def field_of(message: Any, field: str) -> Any:
+    return message.response_metadata.get(field) if field == "finish_reason" else getattr(message, field)

@@ -1,0 +1,89 @@
+"""Reading, writing, and what is kept when something goes wrong."""
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import Connection, text
+
+from deerflow.domain.errors import ConfigError, StorageUnavailable
+from deerflow.persistence.database import open_database
+from deerflow.persistence.schema import SCHEMA_VERSION, stored_version
+from deerflow.persistence.tables import metadata
+from deerflow.persistence.threads import insert_thread, search_threads
+
+
+def add(name: str):
+    return lambda connection: insert_thread(connection, name, "me", {})
+
+
+async def test_writes_that_wait_together_are_committed_together(tmp_path: Path) -> None:
+    commits: list[int] = []
+
+    def note(connection: Connection) -> None:
+        commits.append(connection.exec_driver_sql("PRAGMA data_version").scalar() or 0)
+
+    async with open_database(tmp_path / "d.db") as database:
+        await asyncio.gather(*(database.write(add(f"t{number}")) for number in range(20)))
+        found = await database.read(lambda connection: search_threads(connection, "me", 100, 0))
+    assert {thread.thread_id for thread in found} == {f"t{number}" for number in range(20)}
+
+
+async def test_a_write_that_fails_takes_no_other_with_it(tmp_path: Path) -> None:
+    def fail(connection: Connection) -> None:
+        insert_thread(connection, "half", "me", {})
+        raise ValueError("no")
+
+    async with open_database(tmp_path / "d.db") as database:
+        results = await asyncio.gather(
+            database.write(add("a")), database.write(fail), database.write(add("b")), return_exceptions=True
+        )
+        found = await database.read(lambda connection: search_threads(connection, "me", 100, 0))
+    assert isinstance(results[1], ValueError)
+    assert {thread.thread_id for thread in found} == {"a", "b"}
+
+
+async def test_a_locked_database_is_said_to_be_unavailable(tmp_path: Path) -> None:
+    def refuse(connection: Connection) -> None:
+        connection.execute(text("SELECT * FROM nowhere"))
+
+    async with open_database(tmp_path / "d.db") as database:
+        with pytest.raises(StorageUnavailable, match="no such table"):
+            await database.write(refuse)
+        await database.write(add("a"))
+
+
+async def test_whoever_stops_waiting_for_a_write_does_not_disturb_the_others(tmp_path: Path) -> None:
+    async with open_database(tmp_path / "d.db") as database:
+        impatient = asyncio.create_task(database.write(add("a")))
+        patient = asyncio.create_task(database.write(add("b")))
+        await asyncio.sleep(0)
+        impatient.cancel()
+        await patient
+        found = await database.read(lambda connection: search_threads(connection, "me", 100, 0))
+    assert {thread.thread_id for thread in found} == {"a", "b"}
+
+
+async def test_migrations_lead_to_the_tables_the_code_knows(tmp_path: Path) -> None:
+    def compare(connection: Connection) -> list[object]:
+        context = MigrationContext.configure(connection, opts={"compare_type": False})
+        return list(compare_metadata(context, metadata))
+
+    async with open_database(tmp_path / "d.db") as database:
+        assert await database.read(compare) == []
+        assert await database.read(stored_version) == SCHEMA_VERSION
+
+
+async def test_a_database_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "d.db"
+    async with open_database(file):
+        pass
+    with sqlite3.connect(file) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    connection.close()
+    with pytest.raises(ConfigError, match=r"has version '9999', which this DeerFlow does not know"):
+        async with open_database(file):
+            pass

@@ -1,0 +1,215 @@
+"""Runs from acceptance to their end, on a real database with a scripted model."""
+
+import asyncio
+
+import orjson
+import pytest
+from tests.support import OpenHarness
+
+from deerflow.domain.errors import Conflict, InvalidRequest, ModelUnavailable, NotFound
+from deerflow.domain.principal import LOCAL_USER, Principal
+from deerflow.domain.runs import RunRecord, RunRequest, RunStatus
+from deerflow.harness import Harness
+from deerflow.testing import ScriptedModel, Stall
+
+
+def saying(text: str, thread_id: str = "t") -> RunRequest:
+    return RunRequest(thread_id, [{"type": "human", "content": text}])
+
+
+async def finish(harness: Harness, request: RunRequest) -> tuple[RunRecord, list[tuple[str, object]]]:
+    run = await harness.runs.create_or_reject(request, LOCAL_USER)
+    events = await events_of(harness, run)
+    return await harness.runs.join(run.thread_id, run.run_id, LOCAL_USER), events
+
+
+async def events_of(harness: Harness, run: RunRecord, after: int = 0) -> list[tuple[str, object]]:
+    async with asyncio.timeout(10):
+        groups = [group async for group in harness.runs.listen(run, after=after)]
+    return [(event.event, orjson.loads(event.data)) for group in groups for event in group]
+
+
+async def seen(harness: Harness, run: RunRecord, word: str) -> None:
+    """Read until `word` has come."""
+    async for group in harness.runs.listen(run):
+        if any(word in orjson.loads(event.data)[0]["content"] for event in group if event.event == "messages"):
+            return
+
+
+async def messages_of(harness: Harness, thread_id: str = "t") -> list[tuple[str, str]]:
+    state = orjson.loads((await harness.threads.state(thread_id, LOCAL_USER)).values)
+    return [(message["type"], message["content"]) for message in state["messages"]]
+
+
+async def test_a_run_streams_its_answer_and_ends_once(harness_saying: OpenHarness) -> None:
+    async with harness_saying(ScriptedModel.saying("Hello there, friend.")) as harness:
+        run, events = await finish(harness, saying("Hi"))
+        names = [name for name, _ in events]
+        text = "".join(data[0]["content"] for name, data in events if name == "messages")
+
+        assert names[0] == "metadata" and names[-1] == "end" and names.count("end") == 1
+        assert text == "Hello there, friend."
+        assert names.count("messages") >= 2  # words that come together are logged together
+        assert run.status is RunStatus.SUCCESS
+        assert await messages_of(harness) == [("human", "Hi"), ("ai", "Hello there, friend.")]
+
+
+async def test_a_thread_remembers_what_was_said(harness_saying: OpenHarness) -> None:
+    model = ScriptedModel.saying("First.", "Second.")
+    async with harness_saying(model) as harness:
+        await finish(harness, saying("one"))
+        await finish(harness, saying("two"))
+        assert [message.text for message in model.requests[1].messages[1:]] == ["one", "First.", "two"]
+        assert [role for role, _ in await messages_of(harness)] == ["human", "ai", "human", "ai"]
+
+
+async def test_changes_hold_only_what_a_run_added(harness_saying: OpenHarness) -> None:
+    async with harness_saying(ScriptedModel.saying("First.", "Second.")) as harness:
+        await finish(harness, saying("one"))
+        _, events = await finish(harness, saying("two"))
+        changes = [message["content"] for name, data in events if name == "changes" for message in data["messages"]]
+        assert changes == ["two", "Second."]
+
+
+async def test_a_busy_thread_refuses_a_second_run_and_keeps_the_first(harness_saying: OpenHarness) -> None:
+    model = ScriptedModel.saying(Stall("Thinking about"))
+    async with harness_saying(model) as harness, asyncio.timeout(10):
+        run = await harness.runs.create_or_reject(saying("one"), LOCAL_USER)
+        await model.waiting.wait()
+        with pytest.raises(Conflict, match="busy with another run"):
+            await harness.runs.create_or_reject(saying("two"), LOCAL_USER)
+        model.release()
+        assert (await harness.runs.join("t", run.run_id, LOCAL_USER)).status is RunStatus.SUCCESS
+
+
+async def test_stopping_a_run_keeps_what_it_had_said(harness_saying: OpenHarness) -> None:
+    model = ScriptedModel.saying(Stall("Half of the"), "Whole.")
+    async with harness_saying(model) as harness, asyncio.timeout(10):
+        run = await harness.runs.create_or_reject(saying("one"), LOCAL_USER)
+        await seen(harness, run, "the")
+        await harness.runs.cancel("t", run.run_id, LOCAL_USER)
+
+        assert (await harness.runs.get("t", run.run_id, LOCAL_USER)).status is RunStatus.INTERRUPTED
+        assert await messages_of(harness) == [("human", "one"), ("ai", "Half of the")]
+        events = await events_of(harness, run)
+        assert [name for name, _ in events][-2:] == ["changes", "end"]
+
+        _, events = await finish(harness, saying("two"))
+        assert [message.text for message in model.requests[1].messages[1:]] == ["one", "Half of the", "two"]
+
+
+async def test_stopping_a_run_that_has_ended_is_a_conflict(harness_saying: OpenHarness) -> None:
+    async with harness_saying(ScriptedModel.saying("Done.")) as harness:
+        run, _ = await finish(harness, saying("one"))
+        with pytest.raises(Conflict, match="already ended with 'success'"):
+            await harness.runs.cancel("t", run.run_id, LOCAL_USER)
+
+
+async def test_a_model_that_fails_ends_the_run_with_its_reason_and_the_thread_goes_on(
+    harness_saying: OpenHarness,
+) -> None:
+    model = ScriptedModel.saying(ModelUnavailable("the endpoint is down"), "Back again.")
+    async with harness_saying(model) as harness:
+        run, events = await finish(harness, saying("one"))
+        assert run.status is RunStatus.ERROR and run.error == "the endpoint is down"
+        assert events[-2] == (
+            "error",
+            {"error": "ModelUnavailable", "name": "ModelUnavailable", "message": "the endpoint is down"},
+        )
+        run, _ = await finish(harness, saying("two"))
+        assert run.status is RunStatus.SUCCESS
+
+
+async def test_a_bug_ends_the_run_with_its_name(harness_saying: OpenHarness) -> None:
+    async with harness_saying(ScriptedModel.saying(ZeroDivisionError("oops"))) as harness:
+        run, events = await finish(harness, saying("one"))
+        assert run.status is RunStatus.ERROR
+        assert events[-2][1] == {"error": "ZeroDivisionError", "name": "ZeroDivisionError", "message": "oops"}
+
+
+@pytest.mark.parametrize(
+    ("messages", "sentence"),
+    [
+        ([], "input.messages is empty"),
+        ([{"content": "x"}], r"input.messages\[0\] is not a message"),
+        ([{"type": "human", "content": "x"}, {"type": "robot", "content": "x"}], r"input.messages\[1\]"),
+    ],
+)
+async def test_a_request_that_makes_no_sense_is_refused_before_anything_is_recorded(
+    harness_saying: OpenHarness, messages: list[dict[str, object]], sentence: str
+) -> None:
+    async with harness_saying(ScriptedModel.saying()) as harness:
+        with pytest.raises(InvalidRequest, match=sentence):
+            await harness.runs.create_or_reject(RunRequest("t", messages), LOCAL_USER)
+        with pytest.raises(NotFound):
+            await harness.threads.get("t", LOCAL_USER)
+
+
+async def test_other_peoples_threads_do_not_exist(harness_saying: OpenHarness) -> None:
+    other = Principal("other")
+    async with harness_saying(ScriptedModel.saying("Mine.")) as harness:
+        run, _ = await finish(harness, saying("one"))
+        for attempt in (
+            harness.threads.get("t", other),
+            harness.threads.state("t", other),
+            harness.threads.delete("t", other),
+            harness.threads.create(other, "t", {}, may_exist=True),
+            harness.runs.get("t", run.run_id, other),
+            harness.runs.cancel("t", run.run_id, other),
+            harness.runs.create_or_reject(saying("two"), other),
+        ):
+            with pytest.raises(NotFound):
+                await attempt
+        assert await harness.threads.search(other, 10, 0) == []
+        assert await harness.runs.list_by_thread("t", other) == []
+
+
+async def test_a_thread_gets_its_title_from_its_first_message(harness_saying: OpenHarness) -> None:
+    words = "word " * 40
+    async with harness_saying(ScriptedModel.saying("a", "b", "c")) as harness:
+        await finish(harness, saying("  How are\n you? ", "short"))
+        await finish(harness, saying("Later words", "short"))
+        await finish(harness, saying(words, "long"))
+        titles = {thread.thread_id: thread.title for thread in await harness.threads.search(LOCAL_USER, 10, 0)}
+        assert titles["short"] == "How are you?"
+        assert titles["long"] is not None and len(titles["long"]) <= 60 and titles["long"].endswith("word…")
+
+
+async def test_deleting_a_thread_leaves_nothing_of_it(harness_saying: OpenHarness) -> None:
+    async with harness_saying(ScriptedModel.saying("Canary 4711.", "Fresh.")) as harness:
+        run, _ = await finish(harness, saying("one"))
+        await harness.threads.delete("t", LOCAL_USER)
+        assert await events_of(harness, run) == []
+        with pytest.raises(NotFound):
+            await harness.threads.state("t", LOCAL_USER)
+        await finish(harness, saying("two"))
+        assert await messages_of(harness) == [("human", "two"), ("ai", "Fresh.")]
+
+
+async def test_a_busy_thread_is_not_deleted(harness_saying: OpenHarness) -> None:
+    model = ScriptedModel.saying(Stall("Working"))
+    async with harness_saying(model) as harness, asyncio.timeout(10):
+        await harness.runs.create_or_reject(saying("one"), LOCAL_USER)
+        await model.waiting.wait()
+        with pytest.raises(Conflict, match="busy"):
+            await harness.threads.delete("t", LOCAL_USER)
+        assert (await harness.threads.get("t", LOCAL_USER)).status == "busy"
+
+
+async def test_closing_the_harness_stops_runs_and_keeps_what_they_had_said(harness_saying: OpenHarness) -> None:
+    model = ScriptedModel.saying(Stall("Half of the"))
+    async with asyncio.timeout(10):
+        async with harness_saying(model) as harness:
+            run = await harness.runs.create_or_reject(saying("one"), LOCAL_USER)
+            await seen(harness, run, "the")
+        async with harness_saying(ScriptedModel.saying()) as harness:
+            assert (await harness.runs.get("t", run.run_id, LOCAL_USER)).status is RunStatus.INTERRUPTED
+            assert await messages_of(harness) == [("human", "one"), ("ai", "Half of the")]
+            assert [name for name, _ in await events_of(harness, run)][-1] == "end"
+
+
+async def test_reading_may_begin_after_any_event(harness_saying: OpenHarness) -> None:
+    async with harness_saying(ScriptedModel.saying("One two three four five.")) as harness:
+        run, events = await finish(harness, saying("count"))
+        for after in range(len(events) + 1):
+            assert await events_of(harness, run, after) == events[after:]

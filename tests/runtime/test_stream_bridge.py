@@ -1,0 +1,100 @@
+"""Readers of a run: each event once, in order, however late they come or slow they are."""
+
+import asyncio
+from collections.abc import Sequence
+
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from deerflow.domain.events import StreamEvent
+from deerflow.runtime.stream_bridge import MemoryStreamBridge
+from deerflow.runtime.stream_bridge.memory import TAIL
+
+
+class Log:
+    """A log in memory with the bridge over it."""
+
+    def __init__(self) -> None:
+        self.events: list[StreamEvent] = []
+        self.reads = 0
+        self.bridge = MemoryStreamBridge(self.read)
+
+    async def read(self, run_id: str, after: int, limit: int) -> Sequence[StreamEvent]:
+        self.reads += 1
+        return self.events[after : after + limit]
+
+    def add(self, count: int) -> None:
+        new = [StreamEvent(len(self.events) + n, "messages", b"{}") for n in range(1, count + 1)]
+        self.events += new
+        self.bridge.publish("r", new)
+
+    def end(self) -> None:
+        last = StreamEvent(len(self.events) + 1, "end", b"null")
+        self.events.append(last)
+        self.bridge.publish("r", [last])
+        self.bridge.publish_end("r")
+
+
+async def read_all(log: Log, after: int = 0) -> list[int]:
+    async with asyncio.timeout(5):
+        return [event.seq async for group in log.bridge.subscribe("r", last_event_id=after) for event in group]
+
+
+@given(groups=some.lists(some.integers(1, TAIL + 50), max_size=6), after=some.integers(0, 400))
+@settings(max_examples=50, deadline=None)
+def test_a_reader_sees_every_later_event_once_and_in_order(groups: list[int], after: int) -> None:
+    async def scenario() -> tuple[list[int], int]:
+        log = Log()
+        log.add(1)
+        reader = asyncio.create_task(read_all(log, after))
+        for count in groups:
+            log.add(count)
+            await asyncio.sleep(0)
+        log.end()
+        return await reader, len(log.events)
+
+    seen, last = asyncio.run(scenario())
+    assert seen == list(range(after + 1, last + 1)) or (after > last and seen == [])
+
+
+async def test_a_run_that_has_ended_is_read_from_the_log_alone() -> None:
+    log = Log()
+    log.add(3)
+    log.end()
+    assert await read_all(log) == [1, 2, 3, 4]
+    assert await read_all(log, after=2) == [3, 4]
+    assert await read_all(log, after=4) == []
+
+
+async def test_a_reader_that_keeps_up_asks_the_log_nothing() -> None:
+    log = Log()
+    log.add(1)
+    reader = asyncio.create_task(read_all(log))
+    for _ in range(50):
+        log.add(1)
+        await asyncio.sleep(0)
+    log.end()
+    assert len(await reader) == 52
+    assert log.reads == 0
+
+
+async def test_silence_is_broken_by_heartbeats() -> None:
+    log = Log()
+    log.add(1)
+    groups = log.bridge.subscribe("r", heartbeat_interval=0.01)
+    assert [event.seq for event in await anext(groups)] == [1]
+    assert await anext(groups) == ()
+    assert await anext(groups) == ()
+    await groups.aclose()
+
+
+async def test_a_reader_that_leaves_is_forgotten() -> None:
+    log = Log()
+    log.add(1)
+    reader = asyncio.create_task(read_all(log))
+    await asyncio.sleep(0)
+    run = log.bridge._live["r"]
+    assert len(run.readers) == 1
+    reader.cancel()
+    await asyncio.wait({reader})
+    assert run.readers == set()

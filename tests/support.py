@@ -1,0 +1,56 @@
+"""What tests share besides fixtures."""
+
+import asyncio
+import os
+import shutil
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import httpx
+import pytest
+import uvicorn
+
+from deerflow.gateway.app import create_app
+from deerflow.harness import Harness
+
+OpenHarness = Callable[..., AbstractAsyncContextManager[Harness]]
+
+
+@asynccontextmanager
+async def browse(harness: Harness) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a real server on a free port, for streams must be seen while they flow."""
+    options = uvicorn.Config(create_app(harness), port=0, lifespan="off", log_config=None, timeout_graceful_shutdown=1)
+    server = ReadyServer(options)
+    serving = asyncio.create_task(server.serve())
+    async with asyncio.timeout(10):
+        await server.ready.wait()
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=10) as client:
+            yield client
+    finally:
+        server.should_exit = True
+        await serving
+
+
+class ReadyServer(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = asyncio.Event()
+
+    async def startup(self, sockets: list[object] | None = None) -> None:
+        await super().startup(sockets)  # type: ignore[arg-type]
+        self.ready.set()
+
+    def install_signal_handlers(self) -> None:
+        """The test runner keeps its own."""
+
+
+def needs(program: str) -> str:
+    """The path of a program; the test is skipped without it, but in CI a missing part is a failure."""
+    found = shutil.which(program)
+    if found is None and os.environ.get("CI") == "true":  # noqa: TID251
+        pytest.fail(f"{program} is not installed: `make test` installs it where root")
+    if found is None:
+        pytest.skip(f"{program} is not installed")
+    return found

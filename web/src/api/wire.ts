@@ -1,0 +1,117 @@
+/** What the gateway says, as it says it. */
+
+export interface ModelInfo {
+  readonly name: string;
+  readonly model: string;
+  readonly display_name: string | null;
+  readonly description: string | null;
+  readonly supports_thinking: boolean;
+  readonly supports_reasoning_effort: boolean;
+  readonly supports_vision: boolean;
+  readonly scripted: boolean;
+}
+
+export interface ModelsAnswer {
+  readonly models: readonly ModelInfo[];
+  readonly default: string | null;
+}
+
+export interface Starter {
+  readonly id: string;
+  readonly title: string;
+  readonly prompt: string;
+}
+
+export type ThreadStatus = "idle" | "busy" | "error" | "interrupted";
+
+export interface WireThread {
+  readonly thread_id: string;
+  readonly created_at: string;
+  readonly updated_at: string;
+  readonly status: ThreadStatus;
+  readonly metadata: Readonly<Record<string, unknown>>;
+  readonly values: ThreadValues | null;
+}
+
+export interface ThreadValues {
+  readonly title?: string | null;
+  readonly messages?: readonly WireMessage[];
+}
+
+export type RunStatus = "pending" | "running" | "success" | "error" | "timeout" | "interrupted";
+
+export interface WireRun {
+  readonly run_id: string;
+  readonly status: RunStatus;
+  readonly created_at: string;
+  readonly updated_at: string;
+  readonly error?: string | WireError | null;
+}
+
+export interface ContentBlock {
+  readonly type: string;
+  readonly text?: string;
+  readonly thinking?: string;
+  readonly reasoning?: string;
+}
+
+export type Content = string | readonly (string | ContentBlock)[] | null;
+
+/** A whole message (`human`, `ai`, `tool`, `system`) or a piece of one (`AIMessageChunk` …). */
+export interface WireMessage {
+  readonly type: string;
+  readonly id?: string | null;
+  readonly content?: Content;
+  readonly name?: string | null;
+  readonly status?: string | null;
+  readonly tool_call_id?: string | null;
+  readonly tool_calls?: readonly WireToolCall[] | null;
+  /** Calls whose arguments are not JSON. */
+  readonly invalid_tool_calls?: readonly WireToolCall[] | null;
+  readonly tool_call_chunks?: readonly WireToolCallChunk[] | null;
+  readonly additional_kwargs?: Readonly<Record<string, unknown>> | null;
+  readonly response_metadata?: Readonly<Record<string, unknown>> | null;
+}
+
+export interface WireToolCall {
+  readonly id?: string | null;
+  readonly name: string;
+  readonly args: string | Readonly<Record<string, unknown>>;
+}
+
+export interface WireToolCallChunk {
+  readonly index?: number | null;
+  readonly id?: string | null;
+  readonly name?: string | null;
+  readonly args?: string | null;
+}
+
+export interface WireError {
+  readonly error?: string;
+  readonly name?: string;
+  readonly message?: string;
+  readonly detail?: string;
+}
+
+/** What one step of a run changed. */
+export interface Changes {
+  readonly messages?: readonly WireMessage[];
+  readonly removed?: readonly string[];
+  readonly values?: ThreadValues;
+}
+
+/** One event of a run's journal. */
+export type Frame =
+  | { readonly event: "metadata"; readonly data: { readonly run_id: string; readonly thread_id?: string } }
+  | { readonly event: "messages"; readonly data: readonly [WireMessage, unknown] }
+  | { readonly event: "changes"; readonly data: Changes }
+  | { readonly event: "error"; readonly data: WireError }
+  | { readonly event: "end"; readonly data: null };
+
+const KNOWN_EVENTS: ReadonlySet<string> = new Set(["metadata", "messages", "changes", "error", "end"]);
+
+/** The frame an event stands for, or null for events of a newer server this page does not know. */
+export function frameOf(event: string, data: string): Frame | null {
+  if (!KNOWN_EVENTS.has(event)) return null;
+  return { event, data: JSON.parse(data || "null") } as Frame;
+}

@@ -1,0 +1,240 @@
+import { screen, waitFor, within } from "@testing-library/react";
+import userEvent from "@testing-library/user-event";
+import { expect, test } from "vitest";
+import { Refused, Unreachable } from "@/api/http";
+import type { Starter, WireMessage, WireThread } from "@/api/wire";
+import { fakeGateway, openStream, streamOf, type Written, written } from "@/testing/gateway";
+import { showPage } from "@/testing/page";
+
+const token = (content: string): Written => ["messages", [{ type: "AIMessageChunk", id: "a", content }, {}]];
+const end: Written = ["end", null];
+
+function thread(id: string, title: string): WireThread {
+  const at = new Date().toISOString();
+  return { thread_id: id, created_at: at, updated_at: at, status: "idle", metadata: {}, values: { title } };
+}
+
+async function say(text: string): Promise<void> {
+  await userEvent.type(await screen.findByRole("textbox"), `${text}{Enter}`);
+}
+
+test("a message is shown at once and its answer as it arrives", async () => {
+  const stream = openStream();
+  const { paths } = showPage(fakeGateway({ startRun: async () => stream.response }));
+  await say("hello");
+  expect(screen.getByRole("article", { name: "You" }).textContent).toBe("hello");
+  expect(paths).toEqual([expect.stringMatching(/^\/threads\/id-/)]);
+
+  stream.write(written(1, token("Good ")));
+  await screen.findByText("Good");
+  stream.write(written(2, token("**morning**")));
+  expect((await screen.findByText("morning")).tagName).toBe("STRONG");
+
+  stream.write(written(3, end));
+  await waitFor(() => expect(screen.getByText("Answer complete")).toBeTruthy());
+  expect(screen.getByRole("button", { name: "Send" })).toBeTruthy();
+});
+
+test("Shift+Enter makes a line, Enter sends both", async () => {
+  showPage(fakeGateway({ startRun: async () => streamOf([end]) }));
+  await userEvent.type(await screen.findByRole("textbox"), "one{Shift>}{Enter}{/Shift}two{Enter}");
+  expect(screen.getByRole("article", { name: "You" }).textContent).toBe("one\ntwo");
+});
+
+test("nothing is not sent", async () => {
+  const { paths } = showPage(fakeGateway());
+  await say("   ");
+  expect(paths).toEqual([]);
+});
+
+test("Escape stops the run and what was written stays", async () => {
+  const stream = openStream();
+  const cancelled: string[] = [];
+  showPage(
+    fakeGateway({
+      startRun: async () => stream.response,
+      cancelRun: async (_, runId) => {
+        cancelled.push(runId);
+        stream.write(written(2, end));
+      },
+    }),
+  );
+  await say("hello");
+  stream.write(written(1, token("half an ans")));
+  await screen.findByText("half an ans");
+  await userEvent.keyboard("{Escape}");
+  expect(await screen.findByText("Stopped. What was written is kept.")).toBeTruthy();
+  expect(screen.getByText("half an ans")).toBeTruthy();
+  expect(cancelled).toEqual(["r"]);
+});
+
+test("arrow up brings the last own message back into the empty composer", async () => {
+  showPage(fakeGateway({ startRun: async () => streamOf([end]) }));
+  await say("first try");
+  await userEvent.type(screen.getByRole("textbox"), "{ArrowUp}");
+  expect(screen.getByRole<HTMLTextAreaElement>("textbox").value).toBe("first try");
+});
+
+test("a message the server could not be given is kept and can be sent again", async () => {
+  const answers = [
+    async () => Promise.reject(new Unreachable("away")),
+    async () => streamOf([token("here now"), end]),
+  ];
+  showPage(fakeGateway({ startRun: () => (answers.shift() ?? (async () => streamOf([end])))() }));
+  await say("hello");
+  expect((await screen.findByRole("alert")).textContent).toContain("Your message is kept here");
+  await userEvent.click(screen.getByRole("button", { name: "Send again" }));
+  expect(await screen.findByText("here now")).toBeTruthy();
+  expect(screen.getAllByRole("article", { name: "You" })).toHaveLength(1);
+});
+
+test("a run that fails says why and that what was written is kept", async () => {
+  const error: Written = [
+    "error",
+    { error: "ModelError", name: "ModelError", message: "the model went away" },
+  ];
+  showPage(fakeGateway({ startRun: async () => streamOf([token("half"), error, end]) }));
+  await say("hello");
+  const alert = await screen.findByRole("alert");
+  expect(alert.textContent).toContain("The model went away. What was written up to then is kept above.");
+  expect(screen.getByText("half")).toBeTruthy();
+});
+
+test("a lost connection is said and mended", async () => {
+  const later = openStream();
+  showPage(
+    fakeGateway({ startRun: async () => streamOf([token("one ")]), joinRun: async () => later.response }),
+  );
+  await say("hello");
+  await screen.findByText("one");
+  later.write(written(2, token("two")) + written(3, end));
+  expect(await screen.findByText("one two")).toBeTruthy();
+  expect(screen.queryByText(/Reconnecting/)).toBeNull();
+});
+
+test("an opened thread shows its messages, with tool calls in one line each and failed ones open", async () => {
+  const messages: WireMessage[] = [
+    { type: "human", id: "h", content: "list it" },
+    {
+      type: "ai",
+      id: "a",
+      content: "",
+      additional_kwargs: { reasoning_content: "I should look." },
+      tool_calls: [
+        { id: "c1", name: "bash", args: { command: "ls data" } },
+        { id: "c2", name: "weather", args: { city: "Ulm" } },
+      ],
+    },
+    { type: "tool", id: "t1", tool_call_id: "c1", content: "a.csv", status: "success" },
+    { type: "tool", id: "t2", tool_call_id: "c2", content: "no such city", status: "error" },
+  ];
+  showPage(fakeGateway({ state: async () => ({ messages, title: "Files" }) }), { path: "/threads/t" });
+
+  const good = await screen.findByRole("button", { name: /Ran\s*ls data/ });
+  expect(good.getAttribute("aria-expanded")).toBe("false");
+  expect(screen.queryByText("a.csv")).toBeNull();
+  await userEvent.click(good);
+  expect(screen.getByText("a.csv")).toBeTruthy();
+
+  expect(screen.getByRole("button", { name: /Failed to use\s*weather/ }).getAttribute("aria-expanded")).toBe(
+    "true",
+  );
+  expect(screen.getByText("no such city")).toBeTruthy();
+  expect(screen.getByText("Thought about it")).toBeTruthy();
+  expect(screen.getByRole("heading", { level: 1 }).textContent).toBe("Files");
+});
+
+test("a thread that is still answering is joined from the start", async () => {
+  const joined: (number | null)[] = [];
+  showPage(
+    fakeGateway({
+      state: async () => ({ messages: [{ type: "human", id: "h", content: "hi" }] }),
+      newestRun: async () => ({ run_id: "r", status: "running", created_at: "", updated_at: "" }),
+      joinRun: async (_, __, after) => {
+        joined.push(after);
+        return streamOf([token("joined"), end]);
+      },
+    }),
+    { path: "/threads/t" },
+  );
+  expect(await screen.findByText("joined")).toBeTruthy();
+  expect(joined).toEqual([null]);
+});
+
+test("a thread that does not exist is said so, with a way on", async () => {
+  const state = async () => Promise.reject(new Refused("NotFound", 404, "no thread"));
+  showPage(fakeGateway({ state }), { path: "/threads/gone" });
+  expect(await screen.findByText("This thread does not exist")).toBeTruthy();
+  await userEvent.click(within(screen.getByRole("alert")).getByRole("button", { name: "New thread" }));
+  expect(screen.getByText("What shall we work on?")).toBeTruthy();
+});
+
+test("a thread that cannot be loaded can be tried again", async () => {
+  const answers = [
+    async () => Promise.reject(new Unreachable("away")),
+    async () => ({ messages: [{ type: "ai", id: "a", content: "here" }] }),
+  ];
+  showPage(fakeGateway({ state: () => (answers.shift() ?? (async () => ({})))() }), { path: "/threads/t" });
+  await userEvent.click(await screen.findByRole("button", { name: "Try again" }));
+  expect(await screen.findByText("here")).toBeTruthy();
+});
+
+test("a deleted thread can be had back, and is only then gone when it was not", async () => {
+  const deleted: string[] = [];
+  const gateway = fakeGateway({
+    threads: async () => [thread("t1", "Keep me"), thread("t2", "Other")],
+    deleteThread: async (id) => void deleted.push(id),
+  });
+  showPage(gateway);
+  await userEvent.click(await screen.findByRole("button", { name: "Delete “Keep me”" }));
+  expect(screen.queryByRole("link", { name: "Keep me" })).toBeNull();
+  await userEvent.click(screen.getByRole("button", { name: "Undo" }));
+  expect(screen.getByRole("link", { name: "Keep me" })).toBeTruthy();
+  expect(deleted).toEqual([]);
+
+  await userEvent.click(screen.getByRole("button", { name: "Delete “Other”" }));
+  window.dispatchEvent(new Event("pagehide"));
+  await waitFor(() => expect(deleted).toEqual(["t2"]));
+});
+
+test("the scripted model says what it is and suggests what it can do", async () => {
+  const starters: Starter[] = [
+    { id: "tour", title: "Tour", prompt: "show me around" },
+    { id: "unknown-one", title: "Something new", prompt: "new" },
+  ];
+  const sent: string[] = [];
+  const gateway = fakeGateway({
+    starters: async () => starters,
+    startRun: async (_, run) => {
+      sent.push(run.text);
+      return streamOf([end]);
+    },
+  });
+  showPage(gateway);
+  expect(await screen.findByText("deerflow config init")).toBeTruthy();
+  expect(await screen.findByRole("button", { name: "Something new" })).toBeTruthy();
+  await userEvent.click(screen.getByRole("button", { name: "What is DeerFlow?" }));
+  expect(sent).toEqual(["show me around"]);
+});
+
+test("the language can be changed and is remembered", async () => {
+  const { saved } = showPage(fakeGateway());
+  await userEvent.click(screen.getByRole("button", { name: "Settings" }));
+  await userEvent.click(screen.getByRole("menuitemradio", { name: "中文" }));
+  expect(await screen.findByText("今天做些什么？")).toBeTruthy();
+  expect(saved()?.language).toBe("zh");
+  expect(document.documentElement.lang).toBe("zh");
+});
+
+test("Ctrl+B hides the list and that is remembered", async () => {
+  const { saved } = showPage(fakeGateway());
+  expect(screen.getByRole("navigation", { name: "Threads" })).toBeTruthy();
+  await userEvent.keyboard("{Control>}b{/Control}");
+  expect(screen.queryByRole("navigation", { name: "Threads" })).toBeNull();
+  expect(saved()?.listOpen).toBe(false);
+});
+
+test("a list that cannot be loaded says so", async () => {
+  showPage(fakeGateway({ threads: async () => Promise.reject(new Unreachable("away")) }));
+  expect(await screen.findByText("The list could not be loaded.")).toBeTruthy();
+});

@@ -1,0 +1,42 @@
+/** How components reach the store, the actions and the words. */
+
+import { createContext, type ReactNode, use, useSyncExternalStore } from "react";
+import type { Actions } from "@/app/actions";
+import type { Page, PageAction } from "@/app/page";
+import type { Store } from "@/app/store";
+import { DICTIONARIES, type Language, preferredLanguage, type Words } from "@/words/words";
+
+interface App {
+  readonly store: Store<Page, PageAction>;
+  readonly actions: Actions;
+}
+
+const AppContext = createContext<App | null>(null);
+
+export function AppProvider({ app, children }: { app: App; children: ReactNode }) {
+  return <AppContext value={app}>{children}</AppContext>;
+}
+
+function useApp(): App {
+  const app = use(AppContext);
+  if (app === null) throw new Error("a component is used outside AppProvider");
+  return app;
+}
+
+/** A slice of the page's state; `select` must return something of stable identity. */
+export function usePage<T>(select: (page: Page) => T): T {
+  const { store } = useApp();
+  return useSyncExternalStore(store.subscribe, () => select(store.get()));
+}
+
+export function useActions(): Actions {
+  return useApp().actions;
+}
+
+export function useLanguage(): Language {
+  return usePage(({ preferences }) => preferences.language ?? preferredLanguage(navigator.languages));
+}
+
+export function useWords(): Words {
+  return DICTIONARIES[useLanguage()];
+}

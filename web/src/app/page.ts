@@ -1,0 +1,168 @@
+/** The state of the whole page and everything that can happen to it. */
+
+import type { ModelInfo, ModelsAnswer, Starter, WireThread } from "@/api/wire";
+import type { Preferences } from "@/app/preferences";
+import { type Conversation, EMPTY_CONVERSATION, type RunEvent, reduce } from "@/run/reduce";
+
+export type Loading<T> =
+  | { readonly phase: "loading" }
+  | { readonly phase: "ready"; readonly value: T }
+  | { readonly phase: "failed"; readonly problem: Problem };
+
+/** Why something could not be had. */
+export type Problem = "unreachable" | "missing" | "refused";
+
+export interface Thread {
+  readonly id: string;
+  readonly title: string | null;
+  readonly updatedAt: string;
+  readonly status: WireThread["status"];
+}
+
+export interface Page {
+  /** null: a thread that begins with the next message. */
+  readonly threadId: string | null;
+  readonly opening: Loading<null>;
+  readonly conversation: Conversation;
+  readonly threads: Loading<readonly Thread[]>;
+  /** Deleted for the eye; still to be had back. */
+  readonly deleted: Thread | null;
+  readonly models: Loading<ModelsAnswer>;
+  readonly starters: readonly Starter[];
+  readonly preferences: Preferences;
+  /** What stands in the composer of each thread; null is the one that has not begun. */
+  readonly drafts: ReadonlyMap<string | null, string>;
+  readonly drawerOpen: boolean;
+  readonly online: boolean;
+}
+
+export type PageAction =
+  | { readonly type: "visited"; readonly threadId: string | null }
+  | { readonly type: "opened" }
+  | { readonly type: "open failed"; readonly problem: Problem }
+  | { readonly type: "run"; readonly event: RunEvent }
+  | { readonly type: "threads listed"; readonly threads: readonly Thread[] }
+  | { readonly type: "threads failed"; readonly problem: Problem }
+  | { readonly type: "thread touched"; readonly thread: Thread }
+  | { readonly type: "thread deleted"; readonly thread: Thread }
+  | { readonly type: "deletion undone"; readonly thread: Thread }
+  | { readonly type: "deletion final"; readonly threadId: string }
+  | { readonly type: "models listed"; readonly models: ModelsAnswer }
+  | { readonly type: "models failed"; readonly problem: Problem }
+  | { readonly type: "starters listed"; readonly starters: readonly Starter[] }
+  | { readonly type: "preferred"; readonly change: Partial<Preferences> }
+  | { readonly type: "drafted"; readonly text: string }
+  | { readonly type: "drawer"; readonly open: boolean }
+  | { readonly type: "online"; readonly online: boolean };
+
+export function initialPage(threadId: string | null, preferences: Preferences, online: boolean): Page {
+  return {
+    threadId,
+    opening: threadId === null ? { phase: "ready", value: null } : { phase: "loading" },
+    conversation: EMPTY_CONVERSATION,
+    threads: { phase: "loading" },
+    deleted: null,
+    models: { phase: "loading" },
+    starters: [],
+    preferences,
+    drafts: new Map(),
+    drawerOpen: false,
+    online,
+  };
+}
+
+export function reducePage(page: Page, action: PageAction): Page {
+  switch (action.type) {
+    case "visited":
+      return visit(page, action.threadId);
+    case "opened":
+      return { ...page, opening: { phase: "ready", value: null } };
+    case "open failed":
+      return { ...page, opening: { phase: "failed", problem: action.problem } };
+    case "run":
+      return { ...page, conversation: reduce(page.conversation, action.event) };
+    case "preferred":
+      return { ...page, preferences: { ...page.preferences, ...action.change } };
+    case "drafted":
+      return { ...page, drafts: new Map(page.drafts).set(page.threadId, action.text) };
+    case "drawer":
+      return { ...page, drawerOpen: action.open };
+    case "online":
+      return { ...page, online: action.online };
+    case "models listed":
+      return { ...page, models: { phase: "ready", value: action.models } };
+    case "models failed":
+      return { ...page, models: { phase: "failed", problem: action.problem } };
+    case "starters listed":
+      return { ...page, starters: action.starters };
+    default:
+      return reduceThreads(page, action);
+  }
+}
+
+type ThreadAction = Extract<PageAction, { readonly type: `thread${string}` | `deletion ${string}` }>;
+
+function reduceThreads(page: Page, action: ThreadAction): Page {
+  switch (action.type) {
+    case "threads listed": {
+      const value = action.threads.filter((thread) => thread.id !== page.deleted?.id);
+      return { ...page, threads: { phase: "ready", value } };
+    }
+    case "threads failed":
+      // What is already listed stays readable.
+      if (page.threads.phase === "ready") return page;
+      return { ...page, threads: { phase: "failed", problem: action.problem } };
+    case "thread touched":
+      return withThreads(page, (threads) => [action.thread, ...without(threads, action.thread.id)]);
+    case "thread deleted":
+      return {
+        ...withThreads(page, (threads) => without(threads, action.thread.id)),
+        deleted: action.thread,
+      };
+    case "deletion undone":
+      return { ...withThreads(page, (threads) => inserted(threads, action.thread)), deleted: null };
+    case "deletion final":
+      return page.deleted?.id === action.threadId ? { ...page, deleted: null } : page;
+  }
+}
+
+export function currentDraft({ drafts, threadId }: Page): string {
+  return drafts.get(threadId) ?? "";
+}
+
+/** The model that answers next: the chosen one while it exists, else the server's default. */
+export function currentModel(page: Page): ModelInfo | null {
+  if (page.models.phase !== "ready") return null;
+  const { models, default: fallback } = page.models.value;
+  const named = (name: string | null) => models.find((model) => model.name === name);
+  return named(page.preferences.model) ?? named(fallback) ?? models[0] ?? null;
+}
+
+export function modelName(model: ModelInfo): string {
+  return model.display_name ?? model.name;
+}
+
+function visit(page: Page, threadId: string | null): Page {
+  const fresh = initialPage(threadId, page.preferences, page.online);
+  return {
+    ...page,
+    threadId,
+    opening: fresh.opening,
+    conversation: EMPTY_CONVERSATION,
+    drawerOpen: false,
+  };
+}
+
+function withThreads(page: Page, change: (threads: readonly Thread[]) => readonly Thread[]): Page {
+  const threads = page.threads.phase === "ready" ? page.threads.value : [];
+  return { ...page, threads: { phase: "ready", value: change(threads) } };
+}
+
+function without(threads: readonly Thread[], id: string): readonly Thread[] {
+  return threads.filter((thread) => thread.id !== id);
+}
+
+/** Newest first, as the server lists them. */
+function inserted(threads: readonly Thread[], thread: Thread): readonly Thread[] {
+  return [...without(threads, thread.id), thread].sort((a, b) => b.updatedAt.localeCompare(a.updatedAt));
+}

@@ -1,0 +1,54 @@
+/** What this browser remembers of its user's choices. */
+
+import type { Language } from "@/words/words";
+
+export type Theme = "system" | "light" | "dark";
+
+export interface Preferences {
+  readonly theme: Theme;
+  /** null: whatever the browser speaks. */
+  readonly language: Language | null;
+  /** null: the server's default. */
+  readonly model: string | null;
+  readonly thinking: boolean;
+  readonly listOpen: boolean;
+}
+
+// public/theme.js reads the same key before the first paint.
+const KEY = "deerflow.preferences";
+
+export const DEFAULT_PREFERENCES: Preferences = {
+  theme: "system",
+  language: null,
+  model: null,
+  thinking: true,
+  listOpen: true,
+};
+
+export function readPreferences(storage: Storage): Preferences {
+  try {
+    const stored: unknown = JSON.parse(storage.getItem(KEY) ?? "{}");
+    return checked((stored ?? {}) as Record<string, unknown>);
+  } catch {
+    return DEFAULT_PREFERENCES; // damaged or refused storage is no reason not to start
+  }
+}
+
+export function writePreferences(storage: Storage, preferences: Preferences): void {
+  try {
+    storage.setItem(KEY, JSON.stringify(preferences));
+  } catch {
+    // Full or refused storage: the choice holds until the page is left.
+  }
+}
+
+function checked(stored: Record<string, unknown>): Preferences {
+  const { theme, language, model, thinking, listOpen } = stored;
+  return {
+    theme: theme === "light" || theme === "dark" ? theme : "system",
+    language: language === "en" || language === "zh" ? language : null,
+    model: typeof model === "string" ? model : null,
+    thinking: thinking !== false,
+    listOpen: listOpen !== false,
+  };
+}

@@ -1,0 +1,57 @@
+/** Which model answers, and a way to choose another. */
+
+import { ChevronDown } from "lucide-react";
+import type { ModelInfo } from "@/api/wire";
+import { useActions, usePage, useWords } from "@/app/context";
+import { currentModel, modelName } from "@/app/page";
+import { Button } from "@/ui/Button";
+import { Menu, MenuChoice, MenuLine, MenuSwitch } from "@/ui/Menu";
+
+export function ModelPicker() {
+  const words = useWords();
+  const actions = useActions();
+  const models = usePage((page) => (page.models.phase === "ready" ? page.models.value.models : NO_MODELS));
+  const phase = usePage((page) => page.models.phase);
+  const current = usePage(currentModel);
+  const thinking = usePage((page) => page.preferences.thinking);
+
+  if (phase === "loading")
+    return <span aria-hidden className="h-4 w-24 animate-breathe rounded-box bg-tint-strong" />;
+  if (phase === "failed")
+    return <Button onClick={() => void actions.loadModels()}>{words.reloadModels}</Button>;
+  if (current === null) return <span className="px-2 text-small text-faint">{words.noModel}</span>;
+  return (
+    <Menu
+      side="top"
+      trigger={
+        <button
+          type="button"
+          aria-label={`${words.chooseModel}: ${modelName(current)}`}
+          className="flex h-8 min-w-0 items-center gap-1 rounded-box px-2 text-small text-soft hover:bg-tint hover:text-ink"
+        >
+          <span className="truncate">{modelName(current)}</span>
+          <ChevronDown aria-hidden className="size-3.5 shrink-0" />
+        </button>
+      }
+    >
+      <MenuChoice
+        label={words.model}
+        value={current.name}
+        options={models.map((model) => ({
+          value: model.name,
+          name: modelName(model),
+          note: model.description,
+        }))}
+        onChoose={(model) => actions.prefer({ model })}
+      />
+      {current.supports_thinking && (
+        <>
+          <MenuLine />
+          <MenuSwitch label={words.think} on={thinking} onSwitch={(on) => actions.prefer({ thinking: on })} />
+        </>
+      )}
+    </Menu>
+  );
+}
+
+const NO_MODELS: readonly ModelInfo[] = [];

@@ -1,0 +1,39 @@
+/** A thread nothing has been said in. */
+
+import { useActions, usePage, useWords } from "@/app/context";
+import { Composer } from "@/features/chat/Composer";
+
+export function NewThread() {
+  const words = useWords();
+  const actions = useActions();
+  const starters = usePage((page) => page.starters);
+  const titles: Readonly<Record<string, string>> = words.starterTitles;
+  return (
+    <div className="flex min-h-0 flex-1 flex-col overflow-y-auto">
+      <div className="my-auto flex flex-col pt-6 pb-[12vh]">
+        <div className="mx-auto w-full max-w-[46rem] px-4 pb-6">
+          <h2 className="text-display font-semibold tracking-tight text-balance">{words.greeting}</h2>
+          <p className="mt-2 text-prose text-soft">{words.greetingHint}</p>
+        </div>
+        <Composer />
+        {/* Its room is kept while the suggestions load, so nothing jumps. */}
+        <ul
+          aria-label={words.starters}
+          className="mx-auto mt-2 flex min-h-9 w-full max-w-[46rem] flex-wrap gap-2 px-4"
+        >
+          {starters.map((starter) => (
+            <li key={starter.id}>
+              <button
+                type="button"
+                onClick={() => void actions.send(starter.prompt)}
+                className="h-9 animate-appear rounded-full border border-line px-3 text-ui text-soft hover:border-line-strong hover:bg-tint hover:text-ink"
+              >
+                {titles[starter.id] ?? starter.title}
+              </button>
+            </li>
+          ))}
+        </ul>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,86 @@
+/** What stands at the end of a conversation: that it works, or what went wrong, what was kept and what to do. */
+
+import { CircleAlert, CircleStop } from "lucide-react";
+import { useActions, usePage, useWords } from "@/app/context";
+import { lastOwnText } from "@/features/chat/turns";
+import { isBlank } from "@/run/message";
+import { type Conversation, isActive, type RunError } from "@/run/reduce";
+import { Button } from "@/ui/Button";
+import type { Words } from "@/words/words";
+
+export function RunNotice() {
+  const words = useWords();
+  const phase = usePage(({ conversation }) => conversation.run.phase);
+  const waits = usePage(({ conversation }) => isActive(conversation.run) && waitsForModel(conversation));
+  if (waits) return <Waiting label={words.answering} />;
+  if (phase === "failed") return <Failure />;
+  if (phase !== "stopped") return null;
+  return (
+    <p className="flex items-center gap-2 text-small text-faint">
+      <CircleStop aria-hidden className="size-4" />
+      {words.runStopped}
+    </p>
+  );
+}
+
+function Waiting({ label }: { label: string }) {
+  return (
+    <div className="flex h-6 items-center">
+      <span className="sr-only">{label}</span>
+      <span aria-hidden className="size-2 animate-breathe rounded-full bg-running" />
+    </div>
+  );
+}
+
+function Failure() {
+  const words = useWords();
+  const actions = useActions();
+  const error = usePage(({ conversation }) => conversation.run.error);
+  const unsent = usePage(({ conversation }) => conversation.unsent !== null);
+  const lastText = usePage(({ conversation }) => lastOwnText(conversation));
+  const detail = detailOf(error, unsent, words);
+  const again = () => (unsent ? actions.resend() : lastText !== null && actions.send(lastText));
+  return (
+    <div
+      role="alert"
+      className="flex animate-appear items-center gap-3 rounded-box border border-error/40 bg-error-tint px-4 py-3"
+    >
+      <div className="min-w-0 flex-1">
+        <p className="flex gap-2 font-medium text-error">
+          <CircleAlert aria-hidden className="mt-0.5 size-4 shrink-0" />
+          {unsent ? notSent(error, words) : words.runFailed}
+        </p>
+        {detail !== "" && <p className="mt-1 pl-6 text-soft [overflow-wrap:anywhere]">{detail}</p>}
+      </div>
+      <Button onClick={again}>{words.sendAgain}</Button>
+    </div>
+  );
+}
+
+/** The model has been asked and nothing of its answer is to be seen yet. */
+function waitsForModel({ order, settled, streaming }: Conversation): boolean {
+  const last = settled.get(order.findLast((id) => !streaming.has(id)) ?? "");
+  return last?.toolCalls.length === 0 && [...streaming.values()].every(isBlank);
+}
+
+/** What is worth saying beyond the headline: the reason, in the reader's language where it is a known one. */
+function detailOf(error: RunError | null, unsent: boolean, words: Words): string {
+  const known: Readonly<Record<string, string>> = words.reasons;
+  const reason = error === null ? "" : (known[error.name] ?? sentence(error.message));
+  if (!unsent) return `${reason} ${words.runFailedKept}`.trim();
+  const headlineSaysIt = error?.name === "Unreachable" || error?.name === "Conflict";
+  return headlineSaysIt ? "" : reason;
+}
+
+function notSent(error: RunError | null, words: Words): string {
+  if (error?.name === "Unreachable") return words.notSentUnreachable;
+  return error?.name === "Conflict" ? words.notSentBusy : words.notSent;
+}
+
+/** Server messages are written without capital and full stop. */
+function sentence(text: string): string {
+  const trimmed = text.trim();
+  if (trimmed === "") return "";
+  const capital = trimmed.charAt(0).toUpperCase() + trimmed.slice(1);
+  return /[.!?。！？]$/.test(capital) ? capital : `${capital}.`;
+}

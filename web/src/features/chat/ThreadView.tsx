@@ -1,0 +1,94 @@
+/** The open thread in whatever state it is. */
+
+import { CloudOff, type LucideIcon, MessageCircleOff, Unplug } from "lucide-react";
+import type { ReactNode } from "react";
+import { useActions, usePage, useWords } from "@/app/context";
+import type { Problem } from "@/app/page";
+import { Composer } from "@/features/chat/Composer";
+import { Conversation } from "@/features/chat/Conversation";
+import { NewThread } from "@/features/chat/NewThread";
+import { Button } from "@/ui/Button";
+
+export function ThreadView() {
+  const threadId = usePage((page) => page.threadId);
+  const opening = usePage((page) => page.opening);
+  if (threadId === null) {
+    return (
+      <>
+        <ConnectionBanner />
+        <NewThread />
+      </>
+    );
+  }
+  if (opening.phase === "failed") return <CannotOpen problem={opening.problem} threadId={threadId} />;
+  return (
+    <>
+      <ConnectionBanner />
+      {opening.phase === "loading" ? <Skeleton /> : <Conversation />}
+      <Composer />
+    </>
+  );
+}
+
+function ConnectionBanner() {
+  const words = useWords();
+  const online = usePage((page) => page.online);
+  const connected = usePage(({ conversation }) => conversation.run.connected);
+  if (online && connected) return null;
+  const Icon = online ? Unplug : CloudOff;
+  return (
+    <div className="flex animate-appear items-center justify-center gap-2 border-b border-line bg-warning-tint px-4 py-2 text-small text-warning">
+      <Icon aria-hidden className="size-4 shrink-0" />
+      {online ? words.reconnecting : words.offline}
+    </div>
+  );
+}
+
+function CannotOpen({ problem, threadId }: { problem: Problem; threadId: string }) {
+  const words = useWords();
+  const actions = useActions();
+  if (problem === "missing") {
+    return (
+      <Apology icon={MessageCircleOff} title={words.threadMissing} hint={words.threadMissingHint}>
+        <Button onClick={() => void actions.open(null)}>{words.newThread}</Button>
+      </Apology>
+    );
+  }
+  return (
+    <Apology icon={Unplug} title={words.threadUnavailable} hint={words.threadUnavailableHint}>
+      <Button onClick={() => void actions.open(threadId, "pop")}>{words.tryAgain}</Button>
+    </Apology>
+  );
+}
+
+interface ApologyProps {
+  readonly icon: LucideIcon;
+  readonly title: string;
+  readonly hint: string;
+  readonly children: ReactNode;
+}
+
+function Apology({ icon: Icon, title, hint, children }: ApologyProps) {
+  return (
+    <div role="alert" className="m-auto flex max-w-96 flex-col items-center gap-2 p-6 text-center">
+      <Icon aria-hidden className="mb-2 size-6 text-faint" />
+      <h2 className="text-title font-semibold">{title}</h2>
+      <p className="mb-3 text-soft">{hint}</p>
+      {children}
+    </div>
+  );
+}
+
+function Skeleton() {
+  const words = useWords();
+  return (
+    <div role="status" aria-label={words.loadingThread} className="min-h-0 flex-1 overflow-hidden">
+      <div className="mx-auto flex w-full max-w-[46rem] animate-late flex-col gap-3 px-4 py-6">
+        <div className="mb-3 ml-auto h-12 w-2/5 animate-breathe rounded-box bg-tint" />
+        {["w-full", "w-11/12", "w-4/5", "w-2/5"].map((width) => (
+          <div key={width} className={`h-5 animate-breathe rounded-box bg-tint ${width}`} />
+        ))}
+      </div>
+    </div>
+  );
+}

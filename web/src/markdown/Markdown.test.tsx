@@ -1,0 +1,96 @@
+import { render, screen } from "@testing-library/react";
+import type { ReactNode } from "react";
+import { expect, test } from "vitest";
+import { createActions } from "@/app/actions";
+import { AppProvider } from "@/app/context";
+import { initialPage, reducePage } from "@/app/page";
+import { DEFAULT_PREFERENCES } from "@/app/preferences";
+import { createStore } from "@/app/store";
+import { Markdown } from "@/markdown/Markdown";
+import { fakeGateway, noWaiting } from "@/testing/gateway";
+
+function inPage(children: ReactNode): ReactNode {
+  const store = createStore(
+    reducePage,
+    initialPage(null, { ...DEFAULT_PREFERENCES, language: "en" }, true),
+    queueMicrotask,
+  );
+  const actions = createActions({
+    gateway: fakeGateway(),
+    store,
+    patience: noWaiting,
+    newId: () => "id",
+    now: () => 0,
+    pushPath: () => {},
+    savePreferences: () => {},
+  });
+  return <AppProvider app={{ store, actions }}>{children}</AppProvider>;
+}
+
+function show(text: string): HTMLElement {
+  return render(inPage(<Markdown text={text} growing={false} />)).container;
+}
+
+test("links open elsewhere and tell nothing", () => {
+  show("[docs](https://example.org/a?b=1&c=2)");
+  const link = screen.getByRole("link", { name: "docs" });
+  expect(link.getAttribute("href")).toBe("https://example.org/a?b=1&c=2");
+  expect(link.getAttribute("target")).toBe("_blank");
+  expect(link.getAttribute("rel")).toBe("noopener noreferrer");
+});
+
+test.each([
+  "javascript:alert(1)",
+  "JaVaScRiPt:alert(1)",
+  "data:text/html,x",
+  "vbscript:x",
+  "file:///etc/passwd",
+])("%s is no link", (address) => {
+  show(`[click](<${address}>) ![pic](<${address}>)`);
+  expect(screen.queryByRole("link")).toBeNull();
+});
+
+test("HTML is shown as text and never run", () => {
+  const container = show(
+    '<img src=x onerror="alert(1)"> and <script>alert(1)</script>\n\n<div onclick="x()">block</div>',
+  );
+  expect(container.querySelector("img, script, [onclick]")).toBeNull();
+  expect(container.textContent).toContain("<script>alert(1)</script>");
+});
+
+test("an image from elsewhere is a link, one that came along is shown", () => {
+  const container = show("![a plot](https://example.org/p.png) ![dot](data:image/png;base64,AAAA)");
+  expect(screen.getByRole("link", { name: "Image: a plot" })).toBeTruthy();
+  expect(container.querySelectorAll("img")).toHaveLength(1);
+});
+
+test("tables, tasks, code and character references are shown", () => {
+  const container = show(
+    "| a |\n|---|\n| 1 |\n\n- [x] done\n- [ ] open\n\n```\nx < 1 &amp; y\n```\n\n5 &lt; 6 &copy; `&lt;`",
+  );
+  expect(screen.getByRole("cell").textContent).toBe("1");
+  expect(screen.getAllByRole("img").map((mark) => mark.getAttribute("aria-label"))).toEqual([
+    "Done",
+    "To do",
+  ]);
+  expect(container.querySelector("pre")?.textContent).toBe("x < 1 &amp; y");
+  expect(container.querySelector("p")?.textContent).toBe("5 < 6 © &lt;");
+});
+
+test("an answer's headings stay below the page's own", () => {
+  show("# Top");
+  expect(screen.getByRole("heading", { level: 2 }).textContent).toBe("Top");
+});
+
+test("a finished block keeps its element while the text grows", () => {
+  const { container, rerender } = render(inPage(<Markdown text={"one\n\ntwo\n"} growing />));
+  const first = container.querySelector("p");
+  rerender(inPage(<Markdown text={"one\n\ntwo\n\nthree"} growing />));
+  expect(container.querySelector("p")).toBe(first);
+  expect(container.querySelectorAll("p")).toHaveLength(3);
+});
+
+test("code is coloured once it is complete", async () => {
+  const { container } = render(inPage(<Markdown text={"```python\ndef f(): pass\n```"} growing={false} />));
+  await expect.poll(() => container.querySelector(".hljs-keyword")?.textContent).toBe("def");
+});

@@ -1,0 +1,101 @@
+/** Markdown tokens as React elements: no HTML string is ever made, so none can be smuggled in. */
+
+import { Square, SquareCheck } from "lucide-react";
+import type { Token, Tokens } from "marked";
+import { Fragment, type ReactNode } from "react";
+import { useWords } from "@/app/context";
+import { CodeBlock } from "@/markdown/CodeBlock";
+import { decodeEntities } from "@/markdown/entities";
+import { ImageLink, Link } from "@/markdown/links";
+
+export function renderTokens(tokens: readonly Token[], settled: boolean): ReactNode[] {
+  return tokens.map((token, index) => {
+    const render = RENDERERS[token.type] ?? renderUnknown;
+    // biome-ignore lint/suspicious/noArrayIndexKey: the place in its block is all the identity a token has
+    return <Fragment key={index}>{render(token as never, settled)}</Fragment>;
+  });
+}
+
+type Renderer = (token: never, settled: boolean) => ReactNode;
+
+const RENDERERS: Readonly<Record<string, Renderer>> = {
+  space: () => null,
+  def: () => null,
+  hr: () => <hr />,
+  br: () => <br />,
+  paragraph: (token: Tokens.Paragraph, settled) => <p>{renderTokens(token.tokens, settled)}</p>,
+  heading: renderHeading,
+  blockquote: (token: Tokens.Blockquote, settled) => (
+    <blockquote>{renderTokens(token.tokens, settled)}</blockquote>
+  ),
+  code: (token: Tokens.Code, settled) => (
+    <CodeBlock code={token.text} language={token.lang ?? ""} settled={settled} />
+  ),
+  list: renderList,
+  table: renderTable,
+  text: renderText,
+  escape: (token: Tokens.Escape) => token.text,
+  strong: (token: Tokens.Strong, settled) => <strong>{renderTokens(token.tokens, settled)}</strong>,
+  em: (token: Tokens.Em, settled) => <em>{renderTokens(token.tokens, settled)}</em>,
+  del: (token: Tokens.Del, settled) => <del>{renderTokens(token.tokens, settled)}</del>,
+  codespan: (token: Tokens.Codespan) => <code>{token.text}</code>,
+  link: (token: Tokens.Link, settled) => <Link href={token.href}>{renderTokens(token.tokens, settled)}</Link>,
+  image: (token: Tokens.Image) => <ImageLink source={token.href} description={decodeEntities(token.text)} />,
+  checkbox: () => null,
+};
+
+function renderUnknown(token: Token): ReactNode {
+  return token.raw; // HTML above all: shown as the text it is
+}
+
+function renderText(token: Tokens.Text, settled: boolean): ReactNode {
+  return token.tokens === undefined ? decodeEntities(token.text) : renderTokens(token.tokens, settled);
+}
+
+function renderHeading(token: Tokens.Heading, settled: boolean): ReactNode {
+  // The page has its own first heading; an answer's begin one below.
+  const Heading = `h${Math.min(token.depth + 1, 6)}` as "h2" | "h3" | "h4" | "h5" | "h6";
+  return <Heading>{renderTokens(token.tokens, settled)}</Heading>;
+}
+
+function renderList(token: Tokens.List, settled: boolean): ReactNode {
+  const items = token.items.map((item, index) => (
+    // biome-ignore lint/suspicious/noArrayIndexKey: the place in its list is all the identity an item has
+    <li key={index} className={item.task ? "task" : undefined}>
+      {item.task && <TaskMark done={item.checked === true} />}
+      {renderTokens(item.tokens, settled)}
+    </li>
+  ));
+  return token.ordered ? <ol start={Number(token.start) || 1}>{items}</ol> : <ul>{items}</ul>;
+}
+
+function TaskMark({ done }: { done: boolean }) {
+  const words = useWords();
+  const Icon = done ? SquareCheck : Square;
+  return <Icon role="img" aria-label={done ? words.taskDone : words.taskOpen} data-done={done} />;
+}
+
+function renderTable(token: Tokens.Table, settled: boolean): ReactNode {
+  const cells = (row: readonly Tokens.TableCell[], Cell: "th" | "td") =>
+    row.map((cell, column) => (
+      // biome-ignore lint/suspicious/noArrayIndexKey: a column is its place
+      <Cell key={column} style={cell.align === null ? undefined : { textAlign: cell.align }}>
+        {renderTokens(cell.tokens, settled)}
+      </Cell>
+    ));
+  return (
+    <div className="table-frame">
+      <table>
+        <thead>
+          <tr>{cells(token.header, "th")}</tr>
+        </thead>
+        <tbody>
+          {token.rows.map((row, index) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: a row is its place
+            <tr key={index}>{cells(row, "td")}</tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,154 @@
+/** A message as the page shows it, whole or still growing. */
+
+import type { Content, WireMessage, WireToolCallChunk } from "@/api/wire";
+
+export type Role = "user" | "assistant" | "tool" | "system";
+
+export interface ToolCall {
+  readonly id: string;
+  readonly index: number;
+  readonly name: string;
+  /** An object, or text: while the pieces still arrive, and where they never made JSON. */
+  readonly args: string | Readonly<Record<string, unknown>>;
+}
+
+export interface Message {
+  readonly id: string;
+  readonly role: Role;
+  readonly text: string;
+  readonly reasoning: string;
+  readonly toolCalls: readonly ToolCall[];
+  readonly toolCallId: string | null;
+  readonly toolName: string | null;
+  readonly failed: boolean;
+  readonly hidden: boolean;
+  /** When its first piece came, if this page saw it come (ms). */
+  readonly startedAt: number | null;
+  /** When it was complete, if this page saw that (ms). */
+  readonly settledAt: number | null;
+  /** How long the model thought before it answered, if this page saw it (ms). */
+  readonly thoughtMs: number | null;
+}
+
+const ROLES: Readonly<Record<string, Role>> = {
+  human: "user",
+  ai: "assistant",
+  tool: "tool",
+  system: "system",
+};
+
+/** A whole message; what `seen` knows about its times is kept. */
+export function messageOf(
+  wire: WireMessage,
+  id: string,
+  seen: Message | undefined,
+  at: number | null,
+): Message {
+  return {
+    id,
+    role: roleOf(wire.type),
+    text: textOf(wire.content),
+    reasoning: reasoningOf(wire),
+    toolCalls: [...(wire.tool_calls ?? []), ...(wire.invalid_tool_calls ?? [])].map((call, index) => ({
+      id: call.id ?? `${id}:${index}`,
+      index,
+      name: call.name,
+      args: call.args,
+    })),
+    toolCallId: wire.tool_call_id ?? null,
+    toolName: wire.name ?? null,
+    failed: wire.status === "error",
+    hidden: wire.additional_kwargs?.hide_from_ui === true,
+    startedAt: seen?.startedAt ?? at,
+    settledAt: seen?.settledAt ?? at,
+    thoughtMs: seen?.thoughtMs ?? null,
+  };
+}
+
+/** A message nothing has come of yet. */
+export function emptyMessage(id: string, role: Role, at: number): Message {
+  return {
+    id,
+    role,
+    text: "",
+    reasoning: "",
+    toolCalls: [],
+    toolCallId: null,
+    toolName: null,
+    failed: false,
+    hidden: false,
+    startedAt: at,
+    settledAt: null,
+    thoughtMs: null,
+  };
+}
+
+/** The message with one more piece at its end. */
+export function append(message: Message, chunk: WireMessage, at: number): Message {
+  const text = textOf(chunk.content);
+  const chunks = chunk.tool_call_chunks ?? [];
+  const answers = text !== "" || chunks.length > 0;
+  const thoughtEnds = answers && message.thoughtMs === null && message.reasoning !== "";
+  return {
+    ...message,
+    text: message.text + text,
+    reasoning: message.reasoning + reasoningOf(chunk),
+    toolCalls: chunks.reduce(mergeToolCall, message.toolCalls),
+    thoughtMs: thoughtEnds ? at - (message.startedAt ?? at) : message.thoughtMs,
+  };
+}
+
+/** Whether there is nothing of it to be seen yet. */
+export function isBlank({ text, reasoning, toolCalls }: Message): boolean {
+  return text === "" && reasoning === "" && toolCalls.length === 0;
+}
+
+export function isChunk(wire: WireMessage): boolean {
+  return wire.type.endsWith("Chunk");
+}
+
+export function roleOf(type: string): Role {
+  return ROLES[type.replace(/Message(Chunk)?$/, "").toLowerCase()] ?? "assistant";
+}
+
+export function textOf(content: Content | undefined): string {
+  if (typeof content === "string") return content;
+  return (content ?? [])
+    .map((block) => (typeof block === "string" ? block : block.type === "text" ? (block.text ?? "") : ""))
+    .join("");
+}
+
+function reasoningOf({ additional_kwargs, content }: WireMessage): string {
+  const apart = additional_kwargs?.reasoning_content;
+  if (typeof apart === "string") return apart;
+  if (typeof content === "string") return "";
+  return (content ?? [])
+    .map((block) => (typeof block === "string" ? "" : (block.thinking ?? block.reasoning ?? "")))
+    .join("");
+}
+
+function mergeToolCall(calls: readonly ToolCall[], chunk: WireToolCallChunk): readonly ToolCall[] {
+  const at = placeOf(calls, chunk);
+  const call = calls[at];
+  const piece = chunk.args ?? "";
+  if (call === undefined) {
+    const index = chunk.index ?? calls.length;
+    return [...calls, { id: chunk.id ?? `call:${index}`, index, name: chunk.name ?? "", args: piece }];
+  }
+  const merged: ToolCall = {
+    ...call,
+    id: chunk.id ?? call.id,
+    name: call.name + (chunk.name ?? ""),
+    args: typeof call.args === "string" ? call.args + piece : call.args,
+  };
+  return calls.with(at, merged);
+}
+
+/** Which call a piece belongs to: by index, else by id, else the last one; the end means a new one. */
+function placeOf(calls: readonly ToolCall[], { index, id }: WireToolCallChunk): number {
+  const sameIndex = index == null ? -1 : calls.findIndex((call) => call.index === index);
+  if (index != null) return sameIndex < 0 ? calls.length : sameIndex;
+  if (id == null) return Math.max(calls.length - 1, 0);
+  const sameId = calls.findIndex((call) => call.id === id);
+  return sameId < 0 ? calls.length : sameId;
+}

@@ -1,0 +1,265 @@
+import { expect, test } from "vitest";
+import type { Changes, Frame, WireMessage } from "@/api/wire";
+import {
+  type Conversation,
+  EMPTY_CONVERSATION,
+  findMessage,
+  isActive,
+  type RunEvent,
+  reduce,
+} from "@/run/reduce";
+
+const human: WireMessage = { type: "human", id: "h1", content: "hi" };
+
+function fold(events: readonly RunEvent[], from: Conversation = EMPTY_CONVERSATION): Conversation {
+  return events.reduce(reduce, from);
+}
+
+/** Frames as they are received, numbered from `first`, one every 100 ms. */
+function received(frames: readonly Frame[], first = 1): RunEvent[] {
+  return frames.map((frame, index) => ({
+    type: "received",
+    seq: first + index,
+    at: (first + index) * 100,
+    frame,
+  }));
+}
+
+function piece(content: string, more: Partial<WireMessage> = {}): Frame {
+  return { event: "messages", data: [{ type: "AIMessageChunk", id: "a1", content, ...more }, {}] };
+}
+
+function thought(reasoning: string): Frame {
+  return piece("", { additional_kwargs: { reasoning_content: reasoning } });
+}
+
+function changes(data: Changes): Frame {
+  return { event: "changes", data };
+}
+
+const started: readonly RunEvent[] = [
+  { type: "sent", messageId: "h1", text: "hi", at: 0 },
+  { type: "following", runId: "r1" },
+];
+const end: Frame = { event: "end", data: null };
+
+test("pieces of a message add up to its text", () => {
+  const state = fold([...started, ...received([piece("Hel"), piece("lo")])]);
+  expect(findMessage(state, "a1")?.text).toBe("Hello");
+  expect(state.order).toEqual(["h1", "a1"]);
+});
+
+test("an event that was seen before changes nothing", () => {
+  const state = fold([...started, ...received([piece("Hel"), piece("lo")])]);
+  expect(fold(received([piece("Hel"), piece("lo")]), state)).toBe(state);
+});
+
+test("a replay after a reconnect adds only what is new", () => {
+  const before = fold([...started, ...received([piece("one "), piece("two ")])]);
+  const replay = received([piece("one "), piece("two "), piece("three"), end]);
+  const state = fold([{ type: "disconnected" }, { type: "reconnected" }, ...replay], before);
+  expect(findMessage(state, "a1")?.text).toBe("one two three");
+  expect(state.run).toMatchObject({ phase: "done", connected: true });
+});
+
+test("another run counts its events from the start", () => {
+  const first = fold([...started, ...received([piece("one"), end])]);
+  const again = fold(
+    [
+      { type: "sent", messageId: "h2", text: "more", at: 0 },
+      { type: "following", runId: "r2" },
+    ],
+    first,
+  );
+  const state = fold(received([piece("two", { id: "a2" })]), again);
+  expect(state.order).toEqual(["h1", "a1", "h2", "a2"]);
+  expect(findMessage(state, "a2")?.text).toBe("two");
+});
+
+test("a token leaves the order and the settled messages of a long thread untouched", () => {
+  const messages = Array.from({ length: 10_000 }, (_, index) => ({
+    type: "human",
+    id: `m${index}`,
+    content: "x",
+  }));
+  const long = fold([{ type: "opened", values: { messages }, run: null }, ...received([piece("a")])]);
+  const state = fold(received([piece("b")], 2), long);
+  expect(state.order).toBe(long.order);
+  expect(state.settled).toBe(long.settled);
+  expect(state.streaming.size).toBe(1);
+});
+
+test("pieces of a message that came whole are ignored", () => {
+  const whole = changes({ messages: [human, { type: "ai", id: "a1", content: "Hello" }] });
+  const state = fold([...started, ...received([piece("Hel"), whole, piece("lo")])]);
+  expect(findMessage(state, "a1")?.text).toBe("Hello");
+  expect(state.streaming.size).toBe(0);
+});
+
+test("changes replace messages by id and keep their place", () => {
+  const state = fold([
+    ...started,
+    ...received([
+      changes({ messages: [human, { type: "ai", id: "a1", content: "draft" }] }),
+      changes({
+        messages: [
+          { type: "ai", id: "a2", content: "next" },
+          { type: "ai", id: "a1", content: "final" },
+        ],
+      }),
+    ]),
+  ]);
+  expect(state.order).toEqual(["h1", "a1", "a2"]);
+  expect(findMessage(state, "a1")?.text).toBe("final");
+});
+
+test("removed messages are gone, growing ones too", () => {
+  const state = fold([...started, ...received([piece("x"), changes({ removed: ["h1", "a1"] })])]);
+  expect(state.order).toEqual([]);
+  expect(findMessage(state, "a1")).toBeUndefined();
+});
+
+test("the own message is shown at once and replaced by the server's", () => {
+  const sent = fold([started[0] as RunEvent]);
+  expect(findMessage(sent, "h1")).toMatchObject({ role: "user", text: "hi" });
+  expect(isActive(sent.run)).toBe(true);
+  const state = fold(
+    [...started.slice(1), ...received([changes({ messages: [{ ...human, content: "hi!" }] })])],
+    sent,
+  );
+  expect(state.order).toEqual(["h1"]);
+  expect(findMessage(state, "h1")?.text).toBe("hi!");
+});
+
+test("a message the server refused is kept as unsent, and sending it again clears that", () => {
+  const refused = fold([
+    started[0] as RunEvent,
+    { type: "refused", messageId: "h1", error: { name: "Conflict", message: "busy" } },
+  ]);
+  expect(refused).toMatchObject({ unsent: "h1", run: { phase: "failed", error: { name: "Conflict" } } });
+  const again = fold(started, refused);
+  expect(again).toMatchObject({ unsent: null, order: ["h1"], run: { phase: "running", error: null } });
+});
+
+test("tool call pieces are merged by index", () => {
+  const call = (chunk: object) => piece("", { tool_call_chunks: [chunk] });
+  const state = fold([
+    ...started,
+    ...received([
+      call({ index: 0, id: "c0", name: "bash", args: "" }),
+      call({ index: 0, id: null, name: null, args: '{"command":' }),
+      call({ index: 1, id: "c1", name: "ls", args: "{}" }),
+      call({ index: 0, id: null, name: null, args: '"ls"}' }),
+    ]),
+  ]);
+  expect(findMessage(state, "a1")?.toolCalls).toEqual([
+    { id: "c0", index: 0, name: "bash", args: '{"command":"ls"}' },
+    { id: "c1", index: 1, name: "ls", args: "{}" },
+  ]);
+});
+
+test("tool call pieces without an index go by id, then to the last call", () => {
+  const call = (chunk: object) => piece("", { tool_call_chunks: [chunk] });
+  const state = fold([
+    ...started,
+    ...received([
+      call({ id: "c0", name: "bash", args: "{" }),
+      call({ args: "}" }),
+      call({ id: "c1", name: "ls" }),
+    ]),
+  ]);
+  expect(findMessage(state, "a1")?.toolCalls.map(({ id, args }) => [id, args])).toEqual([
+    ["c0", "{}"],
+    ["c1", ""],
+  ]);
+});
+
+test("reasoning is kept apart from the answer and its duration is remembered", () => {
+  const whole = changes({
+    messages: [
+      { type: "ai", id: "a1", content: "42", additional_kwargs: { reasoning_content: "Let me see" } },
+    ],
+  });
+  const state = fold([...started, ...received([thought("Let me "), thought("see"), piece("42"), whole])]);
+  expect(findMessage(state, "a1")).toMatchObject({ reasoning: "Let me see", text: "42", thoughtMs: 200 });
+});
+
+test("content in blocks gives text and thoughts", () => {
+  const content = [
+    { type: "thinking", thinking: "hm" },
+    { type: "text", text: "yes" },
+  ];
+  const state = fold([...started, ...received([changes({ messages: [{ type: "ai", id: "a1", content }] })])]);
+  expect(findMessage(state, "a1")).toMatchObject({ reasoning: "hm", text: "yes" });
+});
+
+test("a failed run keeps what was written and says why", () => {
+  const error: Frame = {
+    event: "error",
+    data: { error: "ModelError", name: "ModelError", message: "it broke" },
+  };
+  const state = fold([...started, ...received([piece("half"), error, end])]);
+  expect(state.run).toMatchObject({ phase: "failed", error: { name: "ModelError", message: "it broke" } });
+  expect(state.settled.get("a1")?.text).toBe("half");
+  expect(state.streaming.size).toBe(0);
+});
+
+test("a stopped run keeps what was written and is no failure", () => {
+  const state = fold([...started, ...received([piece("half")]), { type: "stopping" }, ...received([end], 2)]);
+  expect(state.run).toMatchObject({ phase: "stopped", stopping: false, error: null });
+  expect(state.settled.get("a1")?.text).toBe("half");
+});
+
+test("a run that cannot be followed any more ends as broken", () => {
+  const state = fold([
+    ...started,
+    ...received([piece("half")]),
+    { type: "disconnected" },
+    { type: "broken", error: { name: "NotFound", message: "no such run" } },
+  ]);
+  expect(state.run).toMatchObject({ phase: "failed", connected: true });
+  expect(state.settled.get("a1")?.text).toBe("half");
+});
+
+test("a title arrives with the changes and stays", () => {
+  const state = fold([...started, ...received([changes({ values: { title: "Greeting" } }), changes({})])]);
+  expect(state.title).toBe("Greeting");
+});
+
+test("an opened thread shows its messages and how its last run ended", () => {
+  const run = {
+    run_id: "r9",
+    status: "error",
+    created_at: "",
+    updated_at: "",
+    error: "server restarted",
+  } as const;
+  const state = fold([{ type: "opened", values: { title: "Old", messages: [human] }, run }]);
+  expect(state).toMatchObject({
+    title: "Old",
+    order: ["h1"],
+    run: { id: "r9", phase: "failed", error: { message: "server restarted" } },
+  });
+});
+
+test("an opened thread with a running run is active and can be joined from the start", () => {
+  const run = { run_id: "r9", status: "running", created_at: "", updated_at: "" } as const;
+  const opened = fold([{ type: "opened", values: { messages: [human] }, run }]);
+  expect(isActive(opened.run)).toBe(true);
+  const state = fold([{ type: "following", runId: "r9" }, ...received([piece("Hello")])], opened);
+  expect(findMessage(state, "a1")?.text).toBe("Hello");
+});
+
+test("5,000 tokens in a thread of 10,000 messages are folded in well under a second", () => {
+  const messages = Array.from({ length: 10_000 }, (_, index) => ({
+    type: "human",
+    id: `m${index}`,
+    content: "x",
+  }));
+  const opened = fold([{ type: "opened", values: { messages }, run: null }]);
+  const tokens = received(Array.from({ length: 5_000 }, () => piece("word ")));
+  const before = performance.now();
+  const state = fold(tokens, opened);
+  expect(performance.now() - before).toBeLessThan(500);
+  expect(findMessage(state, "a1")?.text.length).toBe(25_000);
+});

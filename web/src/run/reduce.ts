@@ -1,0 +1,204 @@
+/**
+ * A conversation as a fold over what happened to it.
+ *
+ * A token touches `streaming` only, which holds the one or two messages that grow right now; `order` and
+ * `settled` keep their identity until a step ends. A token so costs the same in a thread of any length.
+ */
+
+import type { Changes, Frame, ThreadValues, WireError, WireMessage, WireRun } from "@/api/wire";
+import { append, emptyMessage, isChunk, type Message, messageOf, roleOf } from "@/run/message";
+
+export type Phase = "idle" | "starting" | "running" | "done" | "stopped" | "failed";
+
+export interface RunError {
+  readonly name: string;
+  readonly message: string;
+}
+
+export interface Run {
+  readonly id: string | null;
+  readonly phase: Phase;
+  readonly lastSeq: number;
+  /** Whether the stream is connected; a lost one is being looked for. */
+  readonly connected: boolean;
+  readonly stopping: boolean;
+  readonly error: RunError | null;
+}
+
+export interface Conversation {
+  readonly order: readonly string[];
+  readonly settled: ReadonlyMap<string, Message>;
+  readonly streaming: ReadonlyMap<string, Message>;
+  /** The own message the server has not taken, if any. */
+  readonly unsent: string | null;
+  readonly title: string | null;
+  readonly run: Run;
+}
+
+export type RunEvent =
+  | { readonly type: "opened"; readonly values: ThreadValues; readonly run: WireRun | null }
+  | { readonly type: "sent"; readonly messageId: string; readonly text: string; readonly at: number }
+  | { readonly type: "refused"; readonly messageId: string; readonly error: RunError }
+  | { readonly type: "following"; readonly runId: string }
+  | { readonly type: "received"; readonly seq: number; readonly at: number; readonly frame: Frame }
+  | { readonly type: "disconnected" }
+  | { readonly type: "reconnected" }
+  | { readonly type: "stopping" }
+  | { readonly type: "broken"; readonly error: RunError };
+
+const NO_RUN: Run = { id: null, phase: "idle", lastSeq: 0, connected: true, stopping: false, error: null };
+
+export const EMPTY_CONVERSATION: Conversation = {
+  order: [],
+  settled: new Map(),
+  streaming: new Map(),
+  unsent: null,
+  title: null,
+  run: NO_RUN,
+};
+
+export function isActive(run: Run): boolean {
+  return run.phase === "starting" || run.phase === "running";
+}
+
+export function findMessage(state: Conversation, id: string): Message | undefined {
+  return state.streaming.get(id) ?? state.settled.get(id);
+}
+
+export function reduce(state: Conversation, event: RunEvent): Conversation {
+  switch (event.type) {
+    case "opened":
+      return { ...open(event.values), run: runOf(event.run) };
+    case "sent":
+      return send(state, event.messageId, event.text, event.at);
+    case "refused":
+      return { ...withRun(state, { phase: "failed", error: event.error }), unsent: event.messageId };
+    case "following":
+      return follow(state, event.runId);
+    case "received":
+      return receive(state, event.seq, event.at, event.frame);
+    case "disconnected":
+      return withRun(state, { connected: false });
+    case "reconnected":
+      return withRun(state, { connected: true });
+    case "stopping":
+      return withRun(state, { stopping: true });
+    case "broken":
+      return settleAll(
+        withRun(state, { phase: "failed", connected: true, stopping: false, error: event.error }),
+      );
+  }
+}
+
+function open(values: ThreadValues): Conversation {
+  const changed = applyChanges(EMPTY_CONVERSATION, { messages: values.messages ?? [], values }, null);
+  return { ...changed, streaming: new Map() };
+}
+
+function runOf(run: WireRun | null): Run {
+  if (run === null) return NO_RUN;
+  const phases = {
+    pending: "running",
+    running: "running",
+    success: "idle",
+    error: "failed",
+    timeout: "failed",
+    interrupted: "stopped",
+  } as const;
+  const phase = phases[run.status];
+  return { ...NO_RUN, id: run.run_id, phase, error: phase === "failed" ? errorOf(run.error ?? null) : null };
+}
+
+function send(state: Conversation, messageId: string, text: string, at: number): Conversation {
+  const message: Message = { ...emptyMessage(messageId, "user", at), text, settledAt: at };
+  return {
+    ...state,
+    order: state.settled.has(messageId) ? state.order : [...state.order, messageId],
+    settled: new Map(state.settled).set(messageId, message),
+    unsent: null,
+    run: { ...NO_RUN, phase: "starting" },
+  };
+}
+
+function follow(state: Conversation, runId: string): Conversation {
+  const lastSeq = state.run.id === runId ? state.run.lastSeq : 0;
+  return withRun(state, { id: runId, phase: "running", lastSeq, connected: true });
+}
+
+function receive(state: Conversation, seq: number, at: number, frame: Frame): Conversation {
+  if (seq <= state.run.lastSeq) return state;
+  const next = withRun(state, { lastSeq: seq });
+  switch (frame.event) {
+    case "metadata":
+      return withRun(next, { id: frame.data.run_id, phase: "running" });
+    case "messages":
+      return takePiece(next, frame.data[0], at);
+    case "changes":
+      return applyChanges(next, frame.data, at);
+    case "error":
+      return withRun(next, { error: errorOf(frame.data) });
+    case "end":
+      return end(next, at);
+  }
+}
+
+function takePiece(state: Conversation, piece: WireMessage, at: number): Conversation {
+  const id = piece.id;
+  if (id == null || state.settled.has(id)) return state;
+  if (!isChunk(piece)) return applyChanges(state, { messages: [piece] }, at);
+  const growing = state.streaming.get(id);
+  const message = append(growing ?? emptyMessage(id, roleOf(piece.type), at), piece, at);
+  return {
+    ...state,
+    order: growing === undefined ? [...state.order, id] : state.order,
+    streaming: new Map(state.streaming).set(id, message),
+  };
+}
+
+function applyChanges(state: Conversation, changes: Changes, at: number | null): Conversation {
+  const settled = new Map(state.settled);
+  const streaming = new Map(state.streaming);
+  const added: string[] = [];
+  for (const wire of changes.messages ?? []) {
+    if (wire.id == null) continue;
+    if (!settled.has(wire.id) && !streaming.has(wire.id)) added.push(wire.id);
+    settled.set(wire.id, messageOf(wire, wire.id, findMessage(state, wire.id), at));
+    streaming.delete(wire.id);
+  }
+  const removed = new Set(changes.removed ?? []);
+  for (const id of removed) {
+    settled.delete(id);
+    streaming.delete(id);
+  }
+  const order = added.length === 0 ? state.order : [...state.order, ...added];
+  return {
+    ...state,
+    order: removed.size === 0 ? order : order.filter((id) => !removed.has(id)),
+    settled,
+    streaming,
+    title: changes.values?.title ?? state.title,
+  };
+}
+
+function end(state: Conversation, at: number): Conversation {
+  const { error, stopping } = state.run;
+  const phase: Phase = stopping ? "stopped" : error === null ? "done" : "failed";
+  return settleAll(withRun(state, { phase, connected: true, stopping: false }), at);
+}
+
+/** Nothing grows any more: what came of a message is what it is. */
+function settleAll(state: Conversation, at: number | null = null): Conversation {
+  if (state.streaming.size === 0) return state;
+  const settled = new Map(state.settled);
+  for (const [id, message] of state.streaming) settled.set(id, { ...message, settledAt: at });
+  return { ...state, settled, streaming: new Map() };
+}
+
+function withRun(state: Conversation, change: Partial<Run>): Conversation {
+  return { ...state, run: { ...state.run, ...change } };
+}
+
+function errorOf(error: string | WireError | null): RunError {
+  if (error === null || typeof error === "string") return { name: "RunFailed", message: error ?? "" };
+  return { name: error.name ?? error.error ?? "RunFailed", message: error.message ?? error.detail ?? "" };
+}

@@ -1,0 +1,48 @@
+/** Copies a text and says so. */
+
+import { Check, Copy } from "lucide-react";
+import { useEffect, useState } from "react";
+import { useWords } from "@/app/context";
+import { IconButton } from "@/ui/IconButton";
+
+const SAID_FOR_MS = 1600;
+
+export function CopyButton({ text, label }: { text: string; label: string }) {
+  const words = useWords();
+  const [copied, setCopied] = useState(false);
+
+  useEffect(() => {
+    if (!copied) return;
+    const timer = setTimeout(() => setCopied(false), SAID_FOR_MS);
+    return () => clearTimeout(timer);
+  }, [copied]);
+
+  return (
+    <IconButton
+      label={copied ? words.copied : label}
+      onClick={async () => setCopied(await copyText(text))}
+      icon={copied ? Check : Copy}
+    />
+  );
+}
+
+async function copyText(text: string): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return copyBySelection(text);
+  }
+}
+
+/** For pages not served over HTTPS, which have no clipboard. */
+function copyBySelection(text: string): boolean {
+  const area = document.createElement("textarea");
+  area.value = text;
+  area.className = "sr-only";
+  document.body.append(area);
+  area.select();
+  const done = document.execCommand("copy");
+  area.remove();
+  return done;
+}

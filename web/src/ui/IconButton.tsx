@@ -1,0 +1,23 @@
+/** A small quiet button that is only an icon to the eye. */
+
+import type { LucideIcon } from "lucide-react";
+import type { ComponentProps } from "react";
+
+interface Props extends ComponentProps<"button"> {
+  readonly label: string;
+  readonly icon: LucideIcon;
+}
+
+export function IconButton({ label, icon: Icon, className = "", ...rest }: Props) {
+  return (
+    <button
+      type="button"
+      aria-label={label}
+      title={label}
+      className={`inline-flex size-8 shrink-0 items-center justify-center rounded-box text-faint transition-opacity hover:bg-tint hover:text-ink disabled:opacity-50 ${className}`}
+      {...rest}
+    >
+      <Icon aria-hidden className="size-4" />
+    </button>
+  );
+}

@@ -1,0 +1,92 @@
+/** Menus that float: Radix for behaviour, our look. */
+
+import * as Radix from "@radix-ui/react-dropdown-menu";
+import { Check } from "lucide-react";
+import type { ReactNode } from "react";
+
+interface MenuProps {
+  readonly trigger: ReactNode;
+  readonly side?: "top" | "bottom";
+  readonly align?: "start" | "end";
+  readonly children: ReactNode;
+}
+
+export function Menu({ trigger, side = "bottom", align = "start", children }: MenuProps) {
+  return (
+    // Not modal: a modal menu locks scrolling through an inline style sheet, which the page's policy forbids.
+    <Radix.Root modal={false}>
+      <Radix.Trigger asChild>{trigger}</Radix.Trigger>
+      <Radix.Portal>
+        <Radix.Content
+          side={side}
+          align={align}
+          sideOffset={6}
+          collisionPadding={8}
+          className="z-30 max-h-(--radix-dropdown-menu-content-available-height) w-64 animate-appear overflow-y-auto rounded-box border border-line bg-raised p-1 shadow-float"
+        >
+          {children}
+        </Radix.Content>
+      </Radix.Portal>
+    </Radix.Root>
+  );
+}
+
+interface ChoiceProps {
+  readonly label: string;
+  readonly value: string;
+  readonly options: readonly {
+    readonly value: string;
+    readonly name: string;
+    readonly note?: string | null;
+  }[];
+  readonly onChoose: (value: string) => void;
+}
+
+/** One of several. */
+export function MenuChoice({ label, value, options, onChoose }: ChoiceProps) {
+  return (
+    <Radix.RadioGroup value={value} onValueChange={onChoose} aria-label={label}>
+      <Radix.Label className="px-2 pt-2 pb-1 text-small text-faint">{label}</Radix.Label>
+      {options.map((option) => (
+        <Radix.RadioItem key={option.value} value={option.value} className={ITEM}>
+          <span className="min-w-0">
+            <span className="block truncate">{option.name}</span>
+            {option.note && <span className="block truncate text-small text-faint">{option.note}</span>}
+          </span>
+          <Mark />
+        </Radix.RadioItem>
+      ))}
+    </Radix.RadioGroup>
+  );
+}
+
+interface SwitchProps {
+  readonly label: string;
+  readonly on: boolean;
+  readonly onSwitch: (on: boolean) => void;
+}
+
+/** On or off. */
+export function MenuSwitch({ label, on, onSwitch }: SwitchProps) {
+  return (
+    <Radix.CheckboxItem checked={on} onCheckedChange={onSwitch} className={ITEM}>
+      {label}
+      <Mark />
+    </Radix.CheckboxItem>
+  );
+}
+
+export function MenuLine() {
+  return <Radix.Separator className="mx-1 my-1 h-px bg-line" />;
+}
+
+function Mark() {
+  return (
+    <Radix.ItemIndicator className="ml-auto">
+      <Check aria-hidden className="size-4 text-accent" />
+    </Radix.ItemIndicator>
+  );
+}
+
+const ITEM =
+  "flex min-h-8 cursor-pointer items-center gap-2 rounded-[6px] px-2 py-1 text-ui outline-none select-none data-[highlighted]:bg-tint";
