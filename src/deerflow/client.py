@@ -126,7 +126,7 @@ class DeerFlowClient:
                     for event in filter(None, map(reader.read, group)):
                         yield event
         finally:
-            runs.request_stop(run.run_id)
+            await runs.stop(run.run_id)
 
 
 @dataclass(slots=True)
@@ -134,12 +134,13 @@ class Reader:
     """Turns logged events into those of the client, and adds up what the run used."""
 
     usage: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("input_tokens", "output_tokens"), 0))
+    failure: str | None = None
 
     def read(self, logged: LoggedEvent) -> StreamEvent | None:
         """What the event means to the caller; None when it means nothing.
 
         Raises:
-            RunFailed: it says that the run failed.
+            RunFailed: the run has ended, and failed.
         """
         data = orjson.loads(logged.data)
         match logged.event:
@@ -151,7 +152,10 @@ class Reader:
             case "custom":
                 return StreamEvent("custom", data)
             case "error":
-                raise RunFailed(data["message"])
+                self.failure = data["message"]
+                return None
+            case "end" if self.failure is not None:
+                raise RunFailed(self.failure)
             case "end":
                 return StreamEvent("end", {"usage": {**self.usage, "total_tokens": sum(self.usage.values())}})
             case _:

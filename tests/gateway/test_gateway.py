@@ -11,7 +11,7 @@ import pytest
 from tests.support import OpenHarness, browse
 
 from deerflow.domain.principal import LOCAL_USER
-from deerflow.testing import ScriptedModel, Stall
+from deerflow.testing import Answer, ScriptedModel, Stall
 
 HI = {"input": {"messages": [{"type": "human", "content": "Hi"}]}}
 FULL = {**HI, "stream_mode": ["messages-tuple", "changes", "values"], "on_disconnect": "continue"}
@@ -74,7 +74,7 @@ async def test_a_reader_that_lost_the_connection_gets_the_rest_once(harness_sayi
 
 
 async def test_tokens_arrive_while_the_model_is_still_speaking(harness_saying: OpenHarness) -> None:
-    model = ScriptedModel.saying(Stall("Wait for it"))
+    model = ScriptedModel.saying(Stall(Answer("Wait for it")))
     async with harness_saying(model) as harness, browse(harness) as http, asyncio.timeout(10):
         stream = http.stream("POST", "/api/threads/t1/runs/stream", json=FULL)
         seen = await read_until(stream, "AIMessageChunk")
@@ -82,7 +82,7 @@ async def test_tokens_arrive_while_the_model_is_still_speaking(harness_saying: O
 
 
 async def test_leaving_the_stream_stops_a_run_that_is_to_stop_then(harness_saying: OpenHarness) -> None:
-    model = ScriptedModel.saying(Stall("Wait"), Stall("Wait"))
+    model = ScriptedModel.saying(Stall(Answer("Wait")), Stall(Answer("Wait")))
     async with harness_saying(model) as harness, browse(harness) as http, asyncio.timeout(20):
         for mode, status in (("cancel", "interrupted"), ("continue", "running")):
             body = {**FULL, "on_disconnect": mode}
@@ -95,7 +95,7 @@ async def test_leaving_the_stream_stops_a_run_that_is_to_stop_then(harness_sayin
 
 
 async def test_stop_keeps_the_partial_answer(harness_saying: OpenHarness) -> None:
-    model = ScriptedModel.saying(Stall("Half a"))
+    model = ScriptedModel.saying(Stall(Answer("Half a")))
     async with harness_saying(model) as harness, browse(harness) as http, asyncio.timeout(10):
         run = (await http.post("/api/threads/t1/runs", json=HI)).json()
         follow = f"/api/threads/t1/runs/{run['run_id']}"

@@ -61,8 +61,8 @@ async def test_the_models_of_a_local_server_can_be_used() -> None:
     assert answer.content == "hello"
 
 
-async def test_ollama_host_is_asked_and_at_most_twenty_models_are_listed() -> None:
-    async with ScriptedServer(models=[f"m{number}" for number in range(30)]) as server:
+async def test_ollama_host_is_asked_and_at_most_twenty_models_are_listed_once_each() -> None:
+    async with ScriptedServer(models=["m0", *(f"m{number}" for number in range(30))]) as server:
         host = server.base_url.removeprefix("http://").removesuffix("/v1")
         found = await find_local_servers({"OLLAMA_HOST": host}, limit_s=5)
 

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from pathlib import Path
 from typing import Any, TypedDict
 
 import pytest
@@ -269,6 +270,14 @@ async def test_a_server_that_does_not_stream_is_understood_all_the_same() -> Non
     assert chunks == ["All."]
 
 
+@pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.parametrize("body", [b"{}", b'{"choices": []}', b'{"choices": null}'])
+async def test_a_response_without_an_answer_is_an_error(body: bytes, streamed: bool) -> None:
+    async with ScriptedServer([Raw((body,), content_type="application/json")]) as server:
+        with pytest.raises(ModelUnavailable, match="sent no answer"):
+            await client(server).ainvoke("hi", stream=streamed)
+
+
 async def test_the_same_model_works_in_one_event_loop_after_another() -> None:
     async with ScriptedServer(["one", "two"]) as server:
         model = client(server)
@@ -279,23 +288,39 @@ async def test_the_same_model_works_in_one_event_loop_after_another() -> None:
         assert await asyncio.to_thread(ask_twice) == ["one", "two"]
 
 
-async def test_forgetting_to_close_is_silent() -> None:
+async def in_a_child(base_url: str, **environment: str) -> tuple[bytes, bytes]:
+    """What a program prints that asks once and forgets to close."""
     program = (
         "import asyncio; from deerflow.models.openai_compatible import OpenAICompatibleChatModel;"
-        "model = OpenAICompatibleChatModel(model='m', base_url='{url}');"
+        f"model = OpenAICompatibleChatModel(model='m', base_url={base_url!r}, api_key='k');"
         "print(asyncio.run(model.ainvoke('hi', stream=True)).content)"
     )
-    async with ScriptedServer(["one"]) as server:
-        child = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-X", "dev", "-c", program.format(url=server.base_url)),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env={"PYTHONPATH": ":".join(sys.path)},
-        )
-        async with asyncio.timeout(60):
-            output, noise = await child.communicate()
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-X", "dev", "-c", program),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={"PYTHONPATH": ":".join(sys.path), **environment},
+    )
+    async with asyncio.timeout(60):
+        return await child.communicate()
 
-    assert (output, noise) == (b"one\n", b"")
+
+async def test_forgetting_to_close_is_silent() -> None:
+    async with ScriptedServer(["one"]) as server:
+        assert await in_a_child(server.base_url) == (b"one\n", b"")
+
+
+async def test_a_proxy_named_in_the_environment_is_used_and_netrc_is_not(tmp_path: Path) -> None:
+    (tmp_path / ".netrc").write_text("default login someone password secret")
+    async with ScriptedServer(["by proxy"]) as proxy:
+        address = proxy.base_url.removesuffix("/v1")
+        printed = await in_a_child(
+            "http://model.invalid/v1", HTTP_PROXY=address, http_proxy=address, HOME=str(tmp_path)
+        )
+
+    assert printed == (b"by proxy\n", b"")
+    assert proxy.requests[0].headers["Host"] == "model.invalid"
+    assert proxy.requests[0].headers["Authorization"] == "Bearer k"
 
 
 async def test_the_sync_face_gives_the_same() -> None:

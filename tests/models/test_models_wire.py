@@ -1,5 +1,6 @@
 """Conversations in the wire format."""
 
+import json
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from langchain_core.messages import (
 
 from deerflow.domain.errors import InvalidRequest
 from deerflow.models.quirks import OTHER, VENDORS, Vendor, vendor_of
-from deerflow.models.wire import wire_messages
+from deerflow.models.wire import to_json, wire_messages
 
 PNG = "data:image/png;base64,iVBO"
 IMAGE = {"type": "image_url", "image_url": {"url": PNG}}
@@ -194,3 +195,11 @@ def test_a_vendor_is_known_by_its_host(base_url: str, name: str) -> None:
 
 def test_a_vendor_behind_a_proxy_can_be_named() -> None:
     assert vendor_of("https://proxy.example.org/v1", "moonshot").name == "moonshot"
+
+
+@pytest.mark.parametrize("value", [10**30, "\ud83d", 1.5, "鹿"])
+def test_whatever_a_model_put_into_a_call_can_be_sent_back(value: Any) -> None:
+    body = to_json(send(AIMessage("", tool_calls=[called(value=value)])))
+
+    arguments = json.loads(json.loads(body)[0]["tool_calls"][0]["function"]["arguments"])
+    assert arguments == {"value": value}

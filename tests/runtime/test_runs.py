@@ -10,7 +10,7 @@ from deerflow.domain.errors import Conflict, InvalidRequest, ModelUnavailable, N
 from deerflow.domain.principal import LOCAL_USER, Principal
 from deerflow.domain.runs import RunRecord, RunRequest, RunStatus
 from deerflow.harness import Harness
-from deerflow.testing import ScriptedModel, Stall
+from deerflow.testing import Answer, ScriptedModel, Stall
 
 
 def saying(text: str, thread_id: str = "t") -> RunRequest:
@@ -72,7 +72,7 @@ async def test_changes_hold_only_what_a_run_added(harness_saying: OpenHarness) -
 
 
 async def test_a_busy_thread_refuses_a_second_run_and_keeps_the_first(harness_saying: OpenHarness) -> None:
-    model = ScriptedModel.saying(Stall("Thinking about"))
+    model = ScriptedModel.saying(Stall(Answer("Thinking about")))
     async with harness_saying(model) as harness, asyncio.timeout(10):
         run = await harness.runs.create_or_reject(saying("one"), LOCAL_USER)
         await model.waiting.wait()
@@ -83,7 +83,7 @@ async def test_a_busy_thread_refuses_a_second_run_and_keeps_the_first(harness_sa
 
 
 async def test_stopping_a_run_keeps_what_it_had_said(harness_saying: OpenHarness) -> None:
-    model = ScriptedModel.saying(Stall("Half of the"), "Whole.")
+    model = ScriptedModel.saying(Stall(Answer("Half of the")), "Whole.")
     async with harness_saying(model) as harness, asyncio.timeout(10):
         run = await harness.runs.create_or_reject(saying("one"), LOCAL_USER)
         await seen(harness, run, "the")
@@ -187,7 +187,7 @@ async def test_deleting_a_thread_leaves_nothing_of_it(harness_saying: OpenHarnes
 
 
 async def test_a_busy_thread_is_not_deleted(harness_saying: OpenHarness) -> None:
-    model = ScriptedModel.saying(Stall("Working"))
+    model = ScriptedModel.saying(Stall(Answer("Working")))
     async with harness_saying(model) as harness, asyncio.timeout(10):
         await harness.runs.create_or_reject(saying("one"), LOCAL_USER)
         await model.waiting.wait()
@@ -197,7 +197,7 @@ async def test_a_busy_thread_is_not_deleted(harness_saying: OpenHarness) -> None
 
 
 async def test_closing_the_harness_stops_runs_and_keeps_what_they_had_said(harness_saying: OpenHarness) -> None:
-    model = ScriptedModel.saying(Stall("Half of the"))
+    model = ScriptedModel.saying(Stall(Answer("Half of the")))
     async with asyncio.timeout(10):
         async with harness_saying(model) as harness:
             run = await harness.runs.create_or_reject(saying("one"), LOCAL_USER)

@@ -20,7 +20,7 @@ from deerflow.domain.errors import ConfigError, DeerFlowError
 from deerflow.gateway.page import STATIC
 from deerflow.harness import find_fallback_models, is_scripted
 from deerflow.models.factory import ModelCatalog
-from deerflow.sandbox.selftest import test_isolation
+from deerflow.sandbox.selftest import check_isolation
 
 MODEL_LIMIT_S = 30.0
 NEEDED_BYTES = 500_000_000
@@ -104,7 +104,7 @@ async def look_at_model(loaded: Loaded) -> Finding:
 
 def look_at_sandbox() -> Finding:
     """Whether commands can be isolated."""
-    isolation = test_isolation()
+    isolation = check_isolation()
     if isolation.works:
         return Finding("sandbox", "ok", f"commands can be isolated with {isolation.program}")
     remedy = (

@@ -31,13 +31,13 @@ async def stream_answer(source: ByteSource, draft: Draft, interval_s: float) -> 
     events = EventParser()
     clock = asyncio.get_running_loop().time
     due = 0.0
-    done = received = None
-    while not done and received != b"":
+    done = ended = False
+    while not (done or ended):
         if (wait := due - clock()) > 0:
             await source.rest(wait)
         received = await _read(source, draft)
-        payloads = events.feed(received) if received else events.close()
-        for payload in payloads:
+        ended = not received
+        for payload in events.close() if ended else events.feed(received):
             if payload == DONE:
                 done = True
                 break
@@ -51,6 +51,14 @@ async def stream_answer(source: ByteSource, draft: Draft, interval_s: float) -> 
         raise ModelStreamCut("the model endpoint ended the stream before the answer was complete")
     yield draft.finish()
     await _drain(source)
+
+
+def parse_answer(payload: bytes) -> dict[str, Any]:
+    """A response that holds the whole answer."""
+    response = parse_event(payload)
+    if not response.get("choices"):
+        raise ModelUnavailable(f"the model endpoint sent no answer: {payload[:200]!r}")
+    return response
 
 
 def parse_event(payload: bytes) -> dict[str, Any]:

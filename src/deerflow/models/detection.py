@@ -27,7 +27,8 @@ async def find_local_servers(environment: Mapping[str, str], limit_s: float = PR
         LocalServer("LM Studio", "", 1234, limit_s),
     )
     found = await asyncio.gather(*(server.models() for server in servers))
-    return [model for models in found for model in models][:MAX_LOCAL_MODELS]
+    by_name = {model.name: model for models in reversed(found) for model in reversed(models)}
+    return list(reversed(by_name.values()))[:MAX_LOCAL_MODELS]
 
 
 @dataclass(frozen=True, slots=True)

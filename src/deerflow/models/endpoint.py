@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
-import orjson
 
 from deerflow.domain.errors import ModelRejected, ModelStreamCut, ModelTimeout, ModelUnavailable
 from deerflow.models.failures import failed_response
@@ -28,12 +28,11 @@ class Endpoint:
     _sessions: dict[asyncio.AbstractEventLoop, "_OpenSession"] = field(default_factory=dict, repr=False)
 
     @asynccontextmanager
-    async def post(self, body: dict[str, Any]) -> AsyncIterator["Incoming"]:
+    async def post(self, body: bytes) -> AsyncIterator["Incoming"]:
         """The response to a request that was accepted; leaving before its end closes the connection."""
         session = await self._session()
-        content = orjson.dumps(body, default=str)
         with self.naming_failures():
-            response = await session.post(self.url, data=content, headers=self._all_headers(), allow_redirects=False)
+            response = await session.post(self.url, data=body, headers=self._all_headers(), allow_redirects=False)
         async with response:
             with self.naming_failures():
                 await self._raise_failure(response)
@@ -71,13 +70,13 @@ class Endpoint:
         if opened is None:
             for ended in [known for known in self._sessions if known.is_closed()]:
                 del self._sessions[ended]
-            lifetime = _session_lifetime(self.silence_limit_s)
+            lifetime = _session_lifetime(self.silence_limit_s, _proxy_for(self.url))
             opened = self._sessions[loop] = _OpenSession(lifetime, await anext(lifetime))
         return opened.session
 
     async def _raise_failure(self, response: aiohttp.ClientResponse) -> None:
         if response.status >= 400:
-            body = await response.content.read(MAX_ERROR_BYTES)
+            body = await _beginning(response.content)
             if self.api_key:
                 body = body.replace(self.api_key.encode(), b"[key]")
             raise failed_response(response.status, response.headers, body)
@@ -134,9 +133,26 @@ class _OpenSession:
     session: aiohttp.ClientSession
 
 
-async def _session_lifetime(silence_limit_s: float) -> AsyncGenerator[aiohttp.ClientSession, None]:
+async def _beginning(content: aiohttp.StreamReader) -> bytes:
+    """As much of an error as is worth reading."""
+    body = b""
+    while len(body) < MAX_ERROR_BYTES and (more := await content.readany()):
+        body += more
+    return body
+
+
+async def _session_lifetime(silence_limit_s: float, proxy: str | None) -> AsyncGenerator[aiohttp.ClientSession, None]:
     """A session that ends with its event loop: `asyncio.run` closes the async generators left open."""
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=silence_limit_s)
     connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_S)
-    async with aiohttp.ClientSession(connector=connector, timeout=timeout, trust_env=True) as session:
+    async with aiohttp.ClientSession(connector=connector, timeout=timeout, proxy=proxy) as session:
         yield session
+
+
+def _proxy_for(url: str) -> str | None:
+    """The proxy the environment names. aiohttp's own way would look for a password in ~/.netrc at every request."""
+    target = urlsplit(url)
+    if proxy_bypass(target.netloc):
+        return None
+    proxies = getproxies()
+    return proxies.get(target.scheme) or proxies.get("all")

@@ -14,7 +14,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import AliasChoices, ConfigDict, Field, SecretStr, field_validator
 
 from deerflow.domain.errors import InvalidRequest
-from deerflow.models.answer_stream import parse_event, stream_answer
+from deerflow.models.answer_stream import parse_answer, stream_answer
 from deerflow.models.draft import MODEL_PROVIDER, Draft, whole_answer
 from deerflow.models.endpoint import Endpoint
 from deerflow.models.quirks import VENDOR_NAMES, Vendor, vendor_of
@@ -28,7 +28,7 @@ from deerflow.models.structured_output import (
     wire_response_format,
 )
 from deerflow.models.sync_face import iterate, run
-from deerflow.models.wire import wire_messages
+from deerflow.models.wire import to_json, wire_messages
 
 ToolLike: TypeAlias = dict[str, Any] | type | Callable[..., Any] | BaseTool
 ToolChoice: TypeAlias = dict[str, Any] | str | bool | None
@@ -145,9 +145,9 @@ class OpenAICompatibleChatModel(BaseChatModel):
         if self.stream_usage and self._vendor.takes_stream_options:
             body.setdefault("stream_options", {"include_usage": True})
         draft = Draft(self._vendor)
-        async with self._endpoint.post(body) as incoming:
+        async with self._endpoint.post(to_json(body)) as incoming:
             if incoming.is_whole:  # some servers do not stream, whatever they are asked
-                draft.add(parse_event(await incoming.read_all()))
+                draft.add(parse_answer(await incoming.read_all()))
                 yield ChatGenerationChunk(message=draft.finish())
                 return
             async for chunk in stream_answer(incoming, draft, self.stream_coalesce_ms / 1000):
@@ -160,8 +160,8 @@ class OpenAICompatibleChatModel(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        async with self._endpoint.post(self._body(messages, stop, kwargs)) as incoming:
-            response = parse_event(await incoming.read_all())
+        async with self._endpoint.post(to_json(self._body(messages, stop, kwargs))) as incoming:
+            response = parse_answer(await incoming.read_all())
         return ChatResult(generations=[ChatGeneration(message=whole_answer(response, self._vendor))])
 
     def _stream(
@@ -191,7 +191,7 @@ class OpenAICompatibleChatModel(BaseChatModel):
         if "max_tokens" in body:
             body[self._vendor.token_limit_field] = body.pop("max_tokens")
         exclusive = self._vendor.no_reasoning_with_tools
-        if "tools" in body and exclusive is not None and exclusive.match(self.model):
+        if "tools" in body and exclusive is not None and exclusive.match(body["model"]):
             body.setdefault("reasoning_effort", "none")
         once: dict[str, Any] = body.pop("extra_body", {})
         return body | self.extra_body | once

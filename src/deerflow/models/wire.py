@@ -1,5 +1,6 @@
 """LangChain messages in the wire format of the chat completions API."""
 
+import json
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -46,6 +47,14 @@ def wire_messages(messages: Sequence[BaseMessage], vendor: Vendor) -> list[WireM
         else:
             wire.append(_instruction(message))
     return [*wire, {"role": "user", "content": seen}] if seen else wire
+
+
+def to_json(value: object) -> bytes:
+    """`value` as JSON, also where it holds numbers or broken characters that the fast encoder refuses."""
+    try:
+        return orjson.dumps(value, default=str)
+    except TypeError:
+        return json.dumps(value, default=str).encode()
 
 
 def _start_of_turn(messages: Sequence[BaseMessage]) -> int:
@@ -101,7 +110,7 @@ def _reasoning(message: AIMessage, vendor: Vendor) -> dict[str, Any]:
 
 
 def _tool_calls(message: AIMessage, vendor: Vendor) -> list[dict[str, Any]]:
-    calls = [_tool_call(call["id"], call["name"], _json(call["args"])) for call in message.tool_calls]
+    calls = [_tool_call(call["id"], call["name"], to_json(call["args"]).decode()) for call in message.tool_calls]
     calls += [_tool_call(call["id"], call["name"], call["args"]) for call in message.invalid_tool_calls]
     extras = message.additional_kwargs.get("tool_call_extras") if vendor.keeps_call_extras else None
     if extras:
@@ -115,10 +124,6 @@ def _tool_call(call_id: str | None, name: str | None, arguments: str | None) -> 
         "type": "function",
         "function": {"name": name or "", "arguments": arguments or ""},
     }
-
-
-def _json(value: object) -> str:
-    return orjson.dumps(value, default=str).decode()
 
 
 def _content(content: str | list[str | Block]) -> str | list[Block]:
@@ -148,7 +153,7 @@ def _block(block: Block) -> Block | None:
     if kind in UNSENDABLE_BLOCKS:
         return None
     if kind in ("text", "text-plain", None):
-        return {"type": "text", "text": block["text"] if "text" in block else _json(block)}
+        return {"type": "text", "text": block["text"] if "text" in block else to_json(block).decode()}
     if kind == "image" and isinstance(block.get("source"), dict):
         return _image_from_anthropic(block["source"])
     if not is_data_content_block(block):

@@ -24,7 +24,7 @@ class Isolation:
         return self.problem is None
 
 
-def test_isolation() -> Isolation:
+def check_isolation() -> Isolation:
     """Run one command in a sandbox of its own. Blocks for some milliseconds."""
     problem = "bubblewrap was not found"
     for program in find_bubblewrap():

@@ -13,6 +13,7 @@ export function Header() {
   const narrow = useIsNarrow();
   const listOpen = usePage((page) => (narrow ? page.drawerOpen : page.preferences.listOpen));
   const title = usePage(threadTitle);
+  const isNew = usePage((page) => page.threadId === null);
   const model = usePage(currentModel);
   return (
     <header className="flex h-12 shrink-0 items-center gap-2 border-b border-line px-3">
@@ -22,7 +23,7 @@ export function Header() {
         aria-expanded={listOpen}
         onClick={toggleList}
       />
-      <h1 className="min-w-0 truncate font-medium">{title ?? words.newThread}</h1>
+      <h1 className="min-w-0 truncate font-medium">{title ?? (isNew ? words.newThread : "")}</h1>
       {model !== null && (
         <span className="ml-auto shrink-0 pl-2 text-small text-faint">{modelName(model)}</span>
       )}

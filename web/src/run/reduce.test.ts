@@ -134,11 +134,14 @@ test("the own message is shown at once and replaced by the server's", () => {
 test("a message the server refused is kept as unsent, and sending it again clears that", () => {
   const refused = fold([
     started[0] as RunEvent,
-    { type: "refused", messageId: "h1", error: { name: "Conflict", message: "busy" } },
+    { type: "broken", error: { name: "Conflict", message: "busy" } },
   ]);
-  expect(refused).toMatchObject({ unsent: "h1", run: { phase: "failed", error: { name: "Conflict" } } });
+  expect(refused).toMatchObject({
+    unsent: new Set(["h1"]),
+    run: { phase: "failed", error: { name: "Conflict" } },
+  });
   const again = fold(started, refused);
-  expect(again).toMatchObject({ unsent: null, order: ["h1"], run: { phase: "running", error: null } });
+  expect(again).toMatchObject({ unsent: new Set(), order: ["h1"], run: { phase: "running", error: null } });
 });
 
 test("tool call pieces are merged by index", () => {

@@ -29,8 +29,8 @@ export interface Conversation {
   readonly order: readonly string[];
   readonly settled: ReadonlyMap<string, Message>;
   readonly streaming: ReadonlyMap<string, Message>;
-  /** The own message the server has not taken, if any. */
-  readonly unsent: string | null;
+  /** Own messages the server has not taken. */
+  readonly unsent: ReadonlySet<string>;
   readonly title: string | null;
   readonly run: Run;
 }
@@ -38,7 +38,6 @@ export interface Conversation {
 export type RunEvent =
   | { readonly type: "opened"; readonly values: ThreadValues; readonly run: WireRun | null }
   | { readonly type: "sent"; readonly messageId: string; readonly text: string; readonly at: number }
-  | { readonly type: "refused"; readonly messageId: string; readonly error: RunError }
   | { readonly type: "following"; readonly runId: string }
   | { readonly type: "received"; readonly seq: number; readonly at: number; readonly frame: Frame }
   | { readonly type: "disconnected" }
@@ -52,7 +51,7 @@ export const EMPTY_CONVERSATION: Conversation = {
   order: [],
   settled: new Map(),
   streaming: new Map(),
-  unsent: null,
+  unsent: new Set(),
   title: null,
   run: NO_RUN,
 };
@@ -71,8 +70,6 @@ export function reduce(state: Conversation, event: RunEvent): Conversation {
       return { ...open(event.values), run: runOf(event.run) };
     case "sent":
       return send(state, event.messageId, event.text, event.at);
-    case "refused":
-      return { ...withRun(state, { phase: "failed", error: event.error }), unsent: event.messageId };
     case "following":
       return follow(state, event.runId);
     case "received":
@@ -84,9 +81,7 @@ export function reduce(state: Conversation, event: RunEvent): Conversation {
     case "stopping":
       return withRun(state, { stopping: true });
     case "broken":
-      return settleAll(
-        withRun(state, { phase: "failed", connected: true, stopping: false, error: event.error }),
-      );
+      return breakOff(state, event.error);
   }
 }
 
@@ -115,7 +110,7 @@ function send(state: Conversation, messageId: string, text: string, at: number):
     ...state,
     order: state.settled.has(messageId) ? state.order : [...state.order, messageId],
     settled: new Map(state.settled).set(messageId, message),
-    unsent: null,
+    unsent: new Set([...state.unsent].filter((id) => id !== messageId)),
     run: { ...NO_RUN, phase: "starting" },
   };
 }
@@ -192,6 +187,14 @@ function settleAll(state: Conversation, at: number | null = null): Conversation 
   const settled = new Map(state.settled);
   for (const [id, message] of state.streaming) settled.set(id, { ...message, settledAt: at });
   return { ...state, settled, streaming: new Map() };
+}
+
+/** The run cannot be followed any more. One that never got an id was not taken, nor was the message that began it. */
+function breakOff(state: Conversation, error: RunError): Conversation {
+  const broken = settleAll(withRun(state, { phase: "failed", connected: true, stopping: false, error }));
+  const last = state.order.at(-1);
+  if (state.run.id !== null || last === undefined) return broken;
+  return { ...broken, unsent: new Set([...state.unsent, last]) };
 }
 
 function withRun(state: Conversation, change: Partial<Run>): Conversation {

@@ -3,8 +3,9 @@
 import { render } from "@testing-library/react";
 import type { Gateway } from "@/api/gateway";
 import { App } from "@/app/App";
-import { createActions, threadInPath } from "@/app/actions";
+import { createActions } from "@/app/actions";
 import { AppProvider } from "@/app/context";
+import { threadInPath } from "@/app/conversationActions";
 import { initialPage, reducePage } from "@/app/page";
 import { DEFAULT_PREFERENCES, type Preferences } from "@/app/preferences";
 import { createStore } from "@/app/store";

@@ -22,7 +22,7 @@ export function Menu({ trigger, side = "bottom", align = "start", children }: Me
           align={align}
           sideOffset={6}
           collisionPadding={8}
-          className="z-30 max-h-(--radix-dropdown-menu-content-available-height) w-64 animate-appear overflow-y-auto rounded-box border border-line bg-raised p-1 shadow-float"
+          className="z-30 max-h-(--radix-dropdown-menu-content-available-height) w-72 animate-appear overflow-y-auto rounded-box border border-line bg-raised p-1 shadow-float"
         >
           {children}
         </Radix.Content>
@@ -51,7 +51,7 @@ export function MenuChoice({ label, value, options, onChoose }: ChoiceProps) {
         <Radix.RadioItem key={option.value} value={option.value} className={ITEM}>
           <span className="min-w-0">
             <span className="block truncate">{option.name}</span>
-            {option.note && <span className="block truncate text-small text-faint">{option.note}</span>}
+            {option.note && <span className="block text-small text-faint">{option.note}</span>}
           </span>
           <Mark />
         </Radix.RadioItem>

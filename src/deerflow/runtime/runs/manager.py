@@ -96,10 +96,16 @@ class RunManager:
             Conflict: it had already ended.
         """
         run = await self.get(thread_id, run_id, who)
+        if not await self.stop(run_id):
+            raise Conflict(f"run {run_id!r} has already ended with {run.status.value!r}")
+
+    async def stop(self, run_id: str) -> bool:
+        """Stop the run if it is under way, and wait for its end; whether it was."""
         task = self.request_stop(run_id)
         if task is None:
-            raise Conflict(f"run {run_id!r} has already ended with {run.status.value!r}")
+            return False
         await asyncio.wait({task}, timeout=STOP_LIMIT_S)
+        return True
 
     def request_stop(self, run_id: str) -> asyncio.Task[None] | None:
         """Have the run stopped if it is under way, without waiting; its task, if so."""

@@ -90,7 +90,7 @@ function keepingPlace(inside: Element, grow: () => void): void {
 const Entry = memo(function Entry({ id, results }: { id: string; results: ToolResults }) {
   const message = usePage(({ conversation }) => findMessage(conversation, id));
   const growing = usePage(({ conversation }) => conversation.streaming.has(id));
-  const unsent = usePage(({ conversation }) => conversation.unsent === id);
+  const unsent = usePage(({ conversation }) => conversation.unsent.has(id));
   if (message === undefined) return null;
   if (message.role === "user") return <UserMessage message={message} unsent={unsent} />;
   if (isBlank(message)) return null;

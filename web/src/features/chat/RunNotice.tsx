@@ -36,7 +36,7 @@ function Failure() {
   const words = useWords();
   const actions = useActions();
   const error = usePage(({ conversation }) => conversation.run.error);
-  const unsent = usePage(({ conversation }) => conversation.unsent !== null);
+  const unsent = usePage(({ conversation }) => conversation.run.id === null);
   const lastText = usePage(({ conversation }) => lastOwnText(conversation));
   const detail = detailOf(error, unsent, words);
   const again = () => (unsent ? actions.resend() : lastText !== null && actions.send(lastText));

@@ -9,9 +9,14 @@ export function UserMessage({ message, unsent }: { message: Message; unsent: boo
     <article
       aria-label={words.you}
       data-role="user"
-      className={`ml-auto max-w-[85%] rounded-box bg-tint px-4 py-3 text-prose whitespace-pre-wrap [overflow-wrap:anywhere] ${unsent ? "opacity-70" : ""}`}
+      className="ml-auto flex max-w-[85%] flex-col items-end gap-1"
     >
-      {message.text}
+      <div
+        className={`rounded-box bg-tint px-4 py-3 text-prose whitespace-pre-wrap [overflow-wrap:anywhere] ${unsent ? "opacity-70" : ""}`}
+      >
+        {message.text}
+      </div>
+      {unsent && <span className="text-small text-error">{words.notSent}</span>}
     </article>
   );
 }

@@ -25,7 +25,7 @@ export function DeletedNotice() {
   return (
     <div
       role="status"
-      className="fixed bottom-4 left-4 z-40 flex h-11 animate-appear items-center gap-4 rounded-box bg-ink pr-2 pl-4 text-paper shadow-float"
+      className="fixed bottom-16 left-4 z-40 flex h-11 animate-appear items-center gap-4 rounded-box bg-ink pr-2 pl-4 text-paper shadow-float"
     >
       {words.threadDeleted}
       <button

@@ -1,0 +1,106 @@
+"""The `deerflow` command, run as a person runs it."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import deerflow
+from deerflow.cli.serve import is_loopback
+from deerflow.gateway.page import STATIC
+
+DEERFLOW = Path(sys.executable).parent / "deerflow"
+
+
+def run(directory: Path, *words: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+    variables = {"PATH": os.defpath, "HOME": str(directory), **environment}
+    return subprocess.run(
+        [DEERFLOW, *words], cwd=directory, env=variables, input=stdin, capture_output=True, text=True, timeout=60,
+        check=False,
+    )  # fmt: skip
+
+
+def test_the_version_is_printed(tmp_path: Path) -> None:
+    assert run(tmp_path, "--version").stdout == f"deerflow {deerflow.__version__}\n"
+
+
+def test_a_message_is_answered_in_the_terminal_and_kept_in_its_thread(tmp_path: Path) -> None:
+    said = run(tmp_path, "chat", "How do I connect a real model?", "--thread", "t")
+    assert said.returncode == 0 and "OPENAI_API_KEY" in said.stdout and said.stdout.endswith("\n")
+    piped = run(tmp_path, "chat", "-", "--thread", "t", stdin="What is DeerFlow?\n")
+    assert "super agent harness" in piped.stdout
+
+
+def test_an_empty_message_is_refused(tmp_path: Path) -> None:
+    result = run(tmp_path, "chat", "-", stdin="  \n")
+    assert result.returncode == 1
+    assert result.stderr == "deerflow: there is nothing to send: the message is empty\n"
+
+
+def test_a_model_that_cannot_be_reached_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(unreachable_model())
+    result = run(tmp_path, "chat", "Hi")
+    assert result.returncode == 1
+    assert result.stderr.splitlines()[-1].startswith("deerflow: ")
+    assert "127.0.0.1:9" in result.stderr and "Traceback" not in result.stderr
+
+
+def test_a_busy_port_is_one_sentence(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = run(tmp_path, "serve", "--port", str(port))
+    assert result.returncode == 1
+    assert result.stderr.startswith(f"deerflow: port {port} is in use; stop the program that has it, or choose another")
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "example.com"])
+def test_an_address_others_can_reach_is_refused_until_there_are_logins(tmp_path: Path, host: str) -> None:
+    result = run(tmp_path, "serve", "--host", host, "--port", "0")
+    assert result.returncode == 1
+    assert f"{host!r} is reachable from other machines and there is no login yet" in result.stderr
+    assert not is_loopback(host)
+
+
+def test_an_address_that_is_not_this_machines_is_one_sentence(tmp_path: Path) -> None:
+    result = run(tmp_path, "serve", "--host", "192.0.2.1", "--port", "0", "--allow-remote")
+    assert result.returncode == 1
+    assert "deerflow: cannot listen on '192.0.2.1', port 0" in result.stderr
+
+
+def test_a_wrong_configuration_is_told_with_its_place(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("server:\n  prot: 80\n")
+    result = run(tmp_path, "serve")
+    assert result.returncode == 1
+    assert "config.yaml:2: server.prot: unknown key; did you mean 'port'?" in result.stderr
+
+
+def test_the_doctor_finds_a_healthy_machine_healthy(tmp_path: Path) -> None:
+    result = run(tmp_path, "doctor")
+    assert STATIC.joinpath("index.html").is_file()
+    assert result.returncode == 0, result.stdout + result.stderr
+    for subject in ("versions", "web page", "configuration", "model", "sandbox", "disk", "port"):
+        assert f"{subject}: " in result.stdout
+    assert "only the built-in demo model" in result.stdout and "OPENAI_API_KEY" in result.stdout
+
+
+def test_the_doctor_names_what_is_wrong_and_its_remedy(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(unreachable_model())
+    result = run(tmp_path, "doctor")
+    assert result.returncode == 1
+    assert "✗ model: 'nowhere': " in result.stdout
+    assert "→ check its key, address and name in config.yaml" in result.stdout
+
+    (tmp_path / "config.yaml").write_text("models: 3\n")
+    result = run(tmp_path, "doctor")
+    assert result.returncode == 1
+    assert "✗ configuration: config.yaml:1: models" in result.stdout
+
+
+def unreachable_model() -> str:
+    return (
+        "models:\n  - name: nowhere\n    use: deerflow.models.openai_compatible:OpenAICompatibleChatModel\n"
+        "    model: m\n    base_url: http://127.0.0.1:9/v1\n"
+    )

@@ -1,0 +1,93 @@
+"""DeerFlow inside a Python program."""
+
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+
+from deerflow.client import DeerFlowClient
+from deerflow.domain.errors import ConfigError, ModelUnavailable, RunFailed
+from deerflow.testing import ScriptedModel, ScriptedServer, thinking
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+@pytest.fixture(autouse=True)
+def in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_question_gets_its_answer_and_a_thread_goes_on() -> None:
+    model = ScriptedModel.saying("Four.", "Eight.")
+    with DeerFlowClient(model=model) as client:
+        assert client.chat("2 + 2?", thread_id="sums") == "Four."
+        assert client.chat("Twice that?", thread_id="sums") == "Eight."
+    assert [message.text for message in model.requests[1].messages[1:]] == ["2 + 2?", "Four.", "Twice that?"]
+
+
+def test_a_run_is_followed_piece_by_piece() -> None:
+    with DeerFlowClient(model=ScriptedModel.saying(thinking("Hm.", then="One two three."))) as client:
+        events = list(client.stream("Count"))
+    pieces = [event.data for event in events if event.type == "messages-tuple"]
+    assert "".join(piece["content"] for piece in pieces) == "One two three."
+    assert "".join(piece["additional_kwargs"].get("reasoning_content", "") for piece in pieces) == "Hm."
+    assert [message["type"] for event in events if event.type == "values" for message in event.data["messages"]] == [
+        "human",
+        "ai",
+    ]
+    assert events[-1].type == "end" and events[-1].data["usage"].keys() == {
+        "input_tokens",
+        "output_tokens",
+        "total_tokens",
+    }
+
+
+async def test_the_async_face_works_in_the_callers_loop() -> None:
+    async with DeerFlowClient(model=ScriptedModel.saying("One.", "Two.")) as client, asyncio.timeout(10):
+        assert await client.achat("1") == "One."
+        assert [event.type async for event in client.astream("2")][-1] == "end"
+
+
+def test_a_dictionary_is_all_the_configuration_needed(tmp_path: Path) -> None:
+    async def scenario() -> str:
+        async with ScriptedServer(["From the server."]) as server:
+            lean = "deerflow.models.openai_compatible:OpenAICompatibleChatModel"
+            entry = {"name": "m", "use": lean, "model": "m", "base_url": server.base_url}
+            async with DeerFlowClient(config={"models": [entry]}) as client:
+                return await client.achat("Hi")
+
+    assert asyncio.run(scenario()) == "From the server."
+
+
+def test_a_failed_run_raises_its_reason_and_the_thread_goes_on() -> None:
+    with DeerFlowClient(model=ScriptedModel.saying(ModelUnavailable("down"), "Up again.")) as client:
+        with pytest.raises(RunFailed, match="down"):
+            client.chat("1", thread_id="t")
+        assert client.chat("2", thread_id="t") == "Up again."
+
+
+def test_leaving_a_stream_early_stops_the_run() -> None:
+    with DeerFlowClient(model=ScriptedModel.saying("One two three.", "Next.")) as client:
+        for event in client.stream("1", thread_id="t"):
+            if event.type == "messages-tuple":
+                break
+        assert client.chat("2", thread_id="t") == "Next."
+
+
+def test_a_wrong_configuration_is_told_when_the_client_is_made() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'models'"):
+        DeerFlowClient(config={"modles": []})
+
+
+def test_closing_twice_is_harmless() -> None:
+    client = DeerFlowClient(model=ScriptedModel.saying())
+    client.close()
+    client.close()
+
+
+def test_the_readme_tells_no_lies(capsys: pytest.CaptureFixture[str]) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
+    exec(compile(example, str(README), "exec"), {})
+    printed = capsys.readouterr().out
+    assert "super agent harness" in printed and "OPENAI_API_KEY" in printed

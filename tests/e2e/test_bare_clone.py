@@ -1,0 +1,151 @@
+"""What a newcomer does: clone, `make start`, chat in the browser."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from playwright.async_api import expect
+from tests.e2e.stage import Visitor
+from tests.support import needs
+
+ROOT = Path(__file__).parents[2]
+PYTHON = Path(sys.executable).resolve()
+TOOLS = ("sh", "make", "git", "uname", "rm", "grep", "sed", "awk", "env")
+
+
+@pytest.mark.bare_clone
+@pytest.mark.browser
+@pytest.mark.timeout(900)
+async def test_a_bare_clone_starts_with_one_command_and_answers_in_the_browser(
+    tmp_path: Path, visitor: Visitor
+) -> None:
+    clone = copy_of_the_tree(tmp_path / "clone")
+    environment = bare_environment(tmp_path)
+
+    with make_start(clone, environment) as (url, output):
+        assert "installing packages" in output and "building the web page" in output
+        assert "Node 20+ was not found" in output  # it is not on this PATH, so the wheel's is used
+        page = await visitor.open(url)
+        await page.get_by_role("textbox").fill("What is DeerFlow, and what can it do?")
+        await page.keyboard.press("Enter")
+        answer = page.locator("main")
+        await expect(answer).to_contain_text("super agent harness")
+        early = len(await answer.inner_text())
+        await expect(answer).to_contain_text("when you are ready", timeout=30_000)
+        assert early < len(await answer.inner_text())
+        await page.reload()
+        await expect(page.locator("main")).to_contain_text("when you are ready")
+        await expect(page.locator("main")).to_contain_text("What is DeerFlow, and what can it do?")
+
+    # A second start installs and builds nothing, and needs no network.
+    offline = {**environment, "http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"}
+    began = time.monotonic()
+    with make_start(clone, offline) as (url, output):
+        assert "installing" not in output and "building" not in output
+        assert time.monotonic() - began < 30
+
+
+@pytest.mark.bare_clone
+@pytest.mark.timeout(300)
+def test_each_thing_that_can_go_wrong_at_the_start_gets_one_clear_sentence(tmp_path: Path) -> None:
+    clone = copy_of_the_tree(tmp_path / "clone")
+    environment = bare_environment(tmp_path)
+
+    python = tmp_path / "bin/python3"
+    python.unlink()
+    python.write_text("#!/bin/sh\nexit 1  # what an old Python answers when it is asked for its version\n")
+    python.chmod(0o755)
+    assert "DeerFlow needs Python 3.11 or newer, and none was found" in failing(clone, environment)
+
+    python.unlink()
+    python.symlink_to(PYTHON)
+    nowhere = {
+        **environment,
+        "HOME": str(tmp_path / "empty"),
+        "http_proxy": "http://127.0.0.1:9",
+        "https_proxy": "http://127.0.0.1:9",
+        "PIP_RETRIES": "0",
+        "PIP_CONFIG_FILE": os.devnull,
+    }
+    nowhere.pop("PIP_FIND_LINKS", None)
+    said = failing(clone, nowhere)
+    assert "could not install or build uv; is the network reachable?" in said
+
+
+@contextmanager
+def make_start(clone: Path, environment: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """`make start` until it prints its address; its address and what it printed."""
+    command = ["make", "start", "PORT=0"]
+    process = subprocess.Popen(
+        command,
+        cwd=clone,
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        assert process.stdout is not None
+        output = ""
+        for line in process.stdout:
+            output += line
+            if found := re.search(r"http://127\.0\.0\.1:\d+", line):
+                yield found[0], output
+                break
+        else:
+            pytest.fail(f"make start ended without an address:\n{output}")
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(timeout=20)
+        process.stdout.close()
+
+
+def failing(clone: Path, environment: dict[str, str]) -> str:
+    """What `make start` prints when it cannot start."""
+    result = subprocess.run(
+        ["make", "start", "PORT=0"],
+        cwd=clone,
+        env=environment,
+        text=True,
+        capture_output=True,
+        timeout=250,
+        check=False,
+    )
+    assert result.returncode != 0
+    return result.stdout + result.stderr
+
+
+def copy_of_the_tree(target: Path) -> Path:
+    """The files a clone of this tree would have."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).exists():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, target / name, follow_symlinks=False)
+    return target
+
+
+def bare_environment(tmp_path: Path) -> dict[str, str]:
+    """A PATH with Python, make and the shell's own, and nothing else; settings of the package clients are kept."""
+    bin_ = tmp_path / "bin"
+    bin_.mkdir()
+    for tool in TOOLS:
+        (bin_ / tool).symlink_to(Path(needs(tool)).resolve())
+    (bin_ / "python3").symlink_to(PYTHON)
+    kept = {
+        key: value
+        for key, value in os.environ.items()  # noqa: TID251
+        if key.startswith(("PIP_", "UV_", "NPM_", "npm_", "SSL_", "NODE_EXTRA", "REQUESTS_", "XDG_CACHE"))
+        or key.lower() in ("http_proxy", "https_proxy", "no_proxy", "home", "lang")
+    }
+    return {**kept, "PATH": str(bin_)}

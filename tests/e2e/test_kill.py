@@ -1,0 +1,77 @@
+"""A server that dies in the middle of an answer."""
+
+import asyncio
+import re
+from pathlib import Path
+
+import httpx
+from tests.e2e.stage import serving
+
+from deerflow.testing import Answer, ScriptedServer, Stall
+
+CONFIG = """
+models:
+  - name: scripted
+    use: deerflow.models.openai_compatible:OpenAICompatibleChatModel
+    model: scripted
+    base_url: {base_url}
+"""
+BODY = {
+    "input": {"messages": [{"type": "human", "content": "Tell me a story"}]},
+    "stream_mode": ["messages-tuple", "changes"],
+    "on_disconnect": "continue",
+}
+
+
+async def test_a_thread_is_intact_after_kill_and_its_readers_get_the_rest(tmp_path: Path) -> None:
+    async with ScriptedServer([Stall(Answer("Once upon a time")), Answer("The end.")]) as model, asyncio.timeout(60):
+        config = tmp_path / "config.yaml"
+        config.write_text(CONFIG.format(base_url=model.base_url))
+
+        with serving(tmp_path, config=config) as server:
+            before, location = await read_until(server.url, "time")
+            server.kill()
+
+        with serving(tmp_path, config=config) as server:
+            async with httpx.AsyncClient(base_url=f"{server.url}/api", timeout=20) as http:
+                whole = (await http.get(f"{location}/stream?stream_mode=messages-tuple&stream_mode=changes")).text
+                seen = ids(before)
+                # Whatever a reader had seen is in the log, and it gets exactly the rest from wherever it left.
+                assert whole.startswith(before)
+                for last in seen:
+                    path = f"{location}/stream?stream_mode=messages-tuple&stream_mode=changes"
+                    rest = (await http.get(path, headers={"Last-Event-ID": str(last)})).text
+                    assert ids(rest) == [seq for seq in ids(whole) if seq > last]
+                assert ids(whole) == list(range(1, len(ids(whole)) + 1))
+                assert "ServerStopped" in whole and whole.endswith("event: end\ndata: null\n\n")
+
+                run = (await http.get(location)).json()
+                assert run["status"] == "error" and "server stopped" in run["error"]
+                assert await said(http) == ["Tell me a story", "Once upon a time"]
+
+                again = await http.post("/threads/story/runs/wait", json=BODY)
+                assert again.status_code == 200
+                assert await said(http) == ["Tell me a story", "Once upon a time", "Tell me a story", "The end."]
+
+
+async def read_until(url: str, word: str) -> tuple[str, str]:
+    """What a reader has seen when `word` has come, in whole events, and where the run is."""
+    seen = ""
+    async with (
+        httpx.AsyncClient(base_url=f"{url}/api", timeout=20) as http,
+        http.stream("POST", "/threads/story/runs/stream", json=BODY) as response,
+    ):
+        async for text in response.aiter_text():
+            seen += text
+            if word in seen and seen.endswith("\n\n"):
+                break
+        return seen, response.headers["content-location"]
+
+
+async def said(http: httpx.AsyncClient) -> list[str]:
+    state = (await http.get("/threads/story/state")).json()
+    return [message["content"] for message in state["values"]["messages"]]
+
+
+def ids(stream: str) -> list[int]:
+    return [int(found) for found in re.findall(r"^id: (\d+)$", stream, re.M)]

@@ -1,0 +1,174 @@
+/** The open thread: reading it, speaking in it, stopping it. */
+
+import type { NewRun } from "@/api/gateway";
+import { currentModel, type Page } from "@/app/page";
+import { problemOf, type Surroundings } from "@/app/surroundings";
+import type { ThreadActions } from "@/app/threadActions";
+import { isActive, type RunError, type RunEvent } from "@/run/reduce";
+import { followRun, type RunSource } from "@/run/stream";
+
+export interface ConversationActions {
+  open(threadId: string | null, how?: "push" | "pop"): Promise<void>;
+  /** Loads the open thread and joins its run, if one is under way. */
+  reload(): Promise<void>;
+  draft(text: string): void;
+  send(text: string): Promise<void>;
+  /** Sends the message again that the server did not take. */
+  resend(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export function conversationActions(around: Surroundings, threads: ThreadActions): ConversationActions {
+  const { gateway, store, newId, now, pushPath } = around;
+  const { get, dispatch } = store;
+  const happen = (event: RunEvent) => dispatch({ type: "run", event });
+  const read = runReader(around, threads);
+  // Leaving a thread ends the reading of its run, not the run.
+  let stay = new AbortController();
+
+  function goTo(threadId: string | null): void {
+    stay.abort();
+    stay = new AbortController();
+    dispatch({ type: "visited", threadId });
+  }
+
+  async function open(threadId: string | null, how: "push" | "pop" = "push"): Promise<void> {
+    if (how === "push") pushPath(pathOf(threadId));
+    goTo(threadId);
+    await reload();
+  }
+
+  async function reload(): Promise<void> {
+    const { threadId } = get();
+    const { signal } = stay;
+    if (threadId === null) return;
+    try {
+      const [values, run] = await Promise.all([gateway.state(threadId), gateway.newestRun(threadId)]);
+      if (signal.aborted) return;
+      happen({ type: "opened", values, run });
+      dispatch({ type: "opened" });
+    } catch (error) {
+      if (!signal.aborted) dispatch({ type: "open failed", problem: problemOf(error) });
+      return;
+    }
+    const { run } = get().conversation;
+    if (run.id !== null && isActive(run)) await read(threadId, joining(threadId, run.id), signal);
+  }
+
+  function joining(threadId: string, runId: string): RunSource {
+    return {
+      connect: (until) => gateway.joinRun(threadId, runId, null, until),
+      rejoin: (_, after, until) => gateway.joinRun(threadId, runId, after, until),
+    };
+  }
+
+  function starting(threadId: string, run: NewRun): RunSource {
+    return {
+      connect: (until) => gateway.startRun(threadId, run, until),
+      rejoin: (runId, after, until) => gateway.joinRun(threadId, runId, after, until),
+    };
+  }
+
+  /** A thread's address exists before the server knows the thread, so that the page never changes it under the user. */
+  function beginThread(): string {
+    const threadId = newId();
+    pushPath(pathOf(threadId));
+    goTo(threadId);
+    dispatch({ type: "opened" });
+    return threadId;
+  }
+
+  async function submit(messageId: string, text: string): Promise<void> {
+    dispatch({ type: "drafted", text: "" });
+    const threadId = get().threadId ?? beginThread();
+    const { signal } = stay;
+    happen({ type: "sent", messageId, text, at: now() });
+    threads.touch(threadId, "busy");
+    await read(threadId, starting(threadId, newRun(get(), messageId, text)), signal);
+  }
+
+  return {
+    open,
+    reload,
+
+    draft: (text) => dispatch({ type: "drafted", text }),
+
+    async send(text) {
+      const { opening, conversation } = get();
+      if (text.trim() === "" || opening.phase !== "ready" || isActive(conversation.run)) return;
+      await submit(newId(), text);
+    },
+
+    async resend() {
+      const { unsent, settled } = get().conversation;
+      const message = settled.get([...unsent].at(-1) ?? "");
+      // The same id: should the server have taken it after all, it replaces itself.
+      if (message !== undefined) await submit(message.id, message.text);
+    },
+
+    async stop() {
+      const { threadId, conversation } = get();
+      const { id, stopping } = conversation.run;
+      if (threadId === null || id === null || stopping || !isActive(conversation.run)) return;
+      happen({ type: "stopping" });
+      // A run that has just ended cannot be cancelled; its end is on the stream already.
+      await gateway.cancelRun(threadId, id).catch(() => undefined);
+    },
+  };
+}
+
+type ReadRun = (threadId: string, source: RunSource, signal: AbortSignal) => Promise<void>;
+
+/** Reads a run into the store until it ends or the thread is left. */
+function runReader({ store, patience, now }: Surroundings, threads: ThreadActions): ReadRun {
+  const { get, dispatch, dispatchQuietly } = store;
+
+  async function follow(threadId: string, source: RunSource, signal: AbortSignal): Promise<void> {
+    for await (const heard of followRun(source, patience, signal)) {
+      if (heard.type !== "frame") {
+        dispatch({ type: "run", event: heard });
+        continue;
+      }
+      const { seq, frame } = heard;
+      dispatchQuietly({ type: "run", event: { type: "received", seq, at: now(), frame } });
+      if (frame.event === "changes" && frame.data.values?.title != null) threads.touch(threadId, "busy");
+    }
+  }
+
+  return async (threadId, source, signal) => {
+    try {
+      await follow(threadId, source, signal);
+    } catch (error) {
+      if (signal.aborted) return;
+      dispatch({ type: "run", event: { type: "broken", error: runErrorOf(error) } });
+    }
+    if (signal.aborted) return;
+    threads.touch(threadId, get().conversation.run.phase === "failed" ? "error" : "idle");
+    await threads.refreshThreads();
+  };
+}
+
+/** The thread an address names: `/threads/<id>`; anything else is a new one. */
+export function threadInPath(path: string): string | null {
+  const id = /^\/threads\/([^/]+)\/?$/.exec(path)?.[1];
+  return id === undefined ? null : decodeURIComponent(id);
+}
+
+function pathOf(threadId: string | null): string {
+  return threadId === null ? "/" : `/threads/${encodeURIComponent(threadId)}`;
+}
+
+function newRun(page: Page, messageId: string, text: string): NewRun {
+  const model = currentModel(page);
+  return {
+    messageId,
+    text,
+    model: model?.name ?? null,
+    thinking: model?.supports_thinking === true ? page.preferences.thinking : null,
+  };
+}
+
+function runErrorOf(error: unknown): RunError {
+  if (error instanceof Error) return { name: error.name, message: error.message };
+  return { name: "Error", message: String(error) };
+}
