@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 from langchain_core.language_models import BaseChatModel
-from tests.support import OpenHarness
 
 from deerflow.config.source import ConfigSource, open_source
 from deerflow.harness import Harness, open_harness
+from tests.support import OpenHarness
 
 
 @pytest.fixture

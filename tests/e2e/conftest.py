@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from playwright.async_api import Browser, async_playwright
+
 from tests.e2e.stage import RunningServer, Visitor, serving
 from tests.support import needs
 

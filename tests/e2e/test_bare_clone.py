@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from playwright.async_api import expect
+
 from tests.e2e.stage import Visitor
 from tests.support import needs
 

@@ -5,9 +5,9 @@ import re
 from pathlib import Path
 
 import httpx
-from tests.e2e.stage import serving
 
 from deerflow.testing import Answer, ScriptedServer, Stall
+from tests.e2e.stage import serving
 
 CONFIG = """
 models:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 from playwright.async_api import Page, expect
-from tests.e2e.stage import RunningServer, Visitor, serious_violations, serving
 
 from deerflow.testing import Answer, CutAfter, ScriptedServer, ServerFault, Stall
+from tests.e2e.stage import RunningServer, Visitor, serious_violations, serving
 
 pytestmark = pytest.mark.browser
 

@@ -8,10 +8,10 @@ from contextlib import AbstractAsyncContextManager
 import httpx
 import orjson
 import pytest
-from tests.support import OpenHarness, browse
 
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.testing import Answer, ScriptedModel, Stall
+from tests.support import OpenHarness, browse
 
 HI = {"input": {"messages": [{"type": "human", "content": "Hi"}]}}
 FULL = {**HI, "stream_mode": ["messages-tuple", "changes", "values"], "on_disconnect": "continue"}
@@ -187,8 +187,8 @@ async def test_the_page_is_served_at_every_address_of_the_application(harness_sa
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         root, thread = await http.get("/"), await http.get("/threads/abc")
         assert root.text == thread.text and "<!doctype html" in root.text.lower()
-        assert "script-src" not in root.headers["content-security-policy"]
-        assert "default-src 'self'" in root.headers["content-security-policy"]
+        policy = root.headers["content-security-policy"]
+        assert "default-src 'none'" in policy and "script-src 'self'" in policy and "unsafe" not in policy
         script = re.search(r'src="(/assets/[^"]+\.js)"', root.text)
         assert script
         asset = await http.get(script[1])

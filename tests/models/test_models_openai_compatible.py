@@ -296,7 +296,7 @@ async def in_a_child(base_url: str, **environment: str) -> tuple[bytes, bytes]:
         "print(asyncio.run(model.ainvoke('hi', stream=True)).content)"
     )
     child = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-X", "dev", "-c", program),
+        *(sys.executable, "-W", "always::ResourceWarning", "-c", program),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env={"PYTHONPATH": ":".join(sys.path), **environment},

@@ -4,13 +4,13 @@ import asyncio
 
 import orjson
 import pytest
-from tests.support import OpenHarness
 
 from deerflow.domain.errors import Conflict, InvalidRequest, ModelUnavailable, NotFound
 from deerflow.domain.principal import LOCAL_USER, Principal
 from deerflow.domain.runs import RunRecord, RunRequest, RunStatus
 from deerflow.harness import Harness
 from deerflow.testing import Answer, ScriptedModel, Stall
+from tests.support import OpenHarness
 
 
 def saying(text: str, thread_id: str = "t") -> RunRequest:

@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from tests.support import needs
-
 from deerflow.sandbox.selftest import check_isolation, find_bubblewrap, try_out
+from tests.support import needs
 
 
 def test_a_machine_with_bubblewrap_can_isolate() -> None:

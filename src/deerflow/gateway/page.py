@@ -12,10 +12,12 @@ STATIC = Path(__file__).parent / "static"
 NOT_BUILT = "The web page has not been built. Run `make web`, then reload."
 POLICY = "; ".join(
     [
-        "default-src 'self'",
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "font-src 'self'",
+        "connect-src 'self'",
         "img-src 'self' data: blob:",
-        "style-src 'self' 'unsafe-inline'",
-        "object-src 'none'",
         "base-uri 'none'",
         "form-action 'none'",
         "frame-ancestors 'none'",
