@@ -7,7 +7,7 @@ BIN := .venv/bin
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help start setup check test web bench doctor clean format lock screenshots dev system
+.PHONY: help start setup check test web bench doctor clean format lock screenshots snapshots dev system
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  \1|\2/' | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -45,6 +45,9 @@ format: dev ## Format and mend what can be mended by itself
 
 screenshots: dev system ## Take the pictures in docs/images again
 	$(BIN)/python scripts/screenshots.py
+
+snapshots: dev ## Accept what the snapshot tests show now
+	ACCEPT_SNAPSHOTS=1 $(BIN)/pytest -q -k "snapshot or as_before"
 
 lock: dev ## Resolve the locked versions again
 	@sh scripts/lock.sh

@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 
 import httpx
 import pytest
@@ -54,3 +55,13 @@ def needs(program: str) -> str:
     if found is None:
         pytest.skip(f"{program} is not installed")
     return found
+
+
+def same_as_snapshot(name: str, text: str) -> None:
+    """Compare `text` with the file of that name; `make snapshots` accepts what is new."""
+    file = Path(__file__).parent / "snapshots" / name
+    if os.environ.get("ACCEPT_SNAPSHOTS") == "1":  # noqa: TID251
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    assert file.exists(), f"there is no snapshot {name}: look at what the test shows, then run `make snapshots`"
+    assert text == file.read_text(encoding="utf-8"), f"{name} has changed: if that is meant, run `make snapshots`"

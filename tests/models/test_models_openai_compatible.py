@@ -147,6 +147,16 @@ async def test_the_connection_is_used_again_after_a_complete_answer() -> None:
     assert first == second != third
 
 
+async def test_closing_the_model_cuts_an_answer_that_is_under_way() -> None:
+    async with ScriptedServer([Stall(Answer("one two"))]) as server, asyncio.timeout(5):
+        model = client(server)
+        stream = model.astream("hi")
+        await anext(stream)
+        await model.aclose()
+        with pytest.raises(ModelStreamCut):
+            await anext(stream)
+
+
 @pytest.mark.parametrize("streamed", [True, False])
 @pytest.mark.parametrize(
     ("status", "error"),

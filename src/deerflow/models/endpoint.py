@@ -54,7 +54,7 @@ class Endpoint:
             raise ModelTimeout(f"{self.url} was silent for {self.silence_limit_s:g} s") from error
         except aiohttp.InvalidURL as error:
             raise ModelRejected(f"base_url is not an address: {self.url!r}") from error
-        except (aiohttp.ClientError, OSError) as error:
+        except (aiohttp.ClientError, OSError, RuntimeError) as error:  # RuntimeError: closed from our side
             raise broken(f"the connection to {self.url} failed: {error or type(error).__name__}") from error
 
     def _all_headers(self) -> dict[str, str]:

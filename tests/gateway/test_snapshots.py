@@ -1,0 +1,29 @@
+"""What the wire shows, kept in files so that a change is seen."""
+
+import json
+import re
+
+from deerflow.gateway.app import create_app
+from deerflow.testing import ScriptedModel, thinking
+from tests.support import OpenHarness, browse, same_as_snapshot
+
+
+async def test_the_api_is_described_as_before(harness_saying: OpenHarness) -> None:
+    async with harness_saying(ScriptedModel.saying()) as harness:
+        same_as_snapshot("openapi.json", json.dumps(create_app(harness).openapi(), indent=1, ensure_ascii=False) + "\n")
+
+
+async def test_a_run_looks_as_before_on_the_wire(harness_saying: OpenHarness) -> None:
+    model = ScriptedModel.saying(thinking("Two and two.", then="Four."))
+    async with harness_saying(model) as harness, browse(harness) as http:
+        body = {
+            "input": {"messages": [{"type": "human", "id": "question", "content": "2 + 2?"}]},
+            "stream_mode": ["messages-tuple", "changes"],
+        }
+        response = await http.post("/api/langgraph/threads/sums/runs/stream", json=body)
+    without_ids = re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27,}", "…", response.text)
+    # How many words share an event depends on the machine; what they say does not.
+    pieces = re.compile(r'id: \d+\nevent: messages\ndata: \[\{"type":"AIMessageChunk".*\n\n')
+    words = [json.loads(found.split("data: ", 1)[1])[0] for found in pieces.findall(without_ids)]
+    assert "".join(word["content"] for word in words) == "Four."
+    same_as_snapshot("run.sse", re.sub(r"^id: \d+", "id: …", pieces.sub("", without_ids), flags=re.M))
