@@ -15,11 +15,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from uuid import uuid4
 
-from measure import ROOT, Ratio, cpu_seconds, free_port, report, spawn, wait_until_healthy
+from _measure import ROOT, Ratio, cpu_seconds, free_port, report, spawn, wait_until_healthy
 
 TOKENS = 200
 ROUNDS = 6
-RUNS = {0: 12, 5: 3}
+RUNS = {0: 12, 1: 6, 5: 3}
 """Runs per round at each pace (milliseconds between tokens)."""
 
 CONFIG = """
@@ -38,7 +38,7 @@ models:
 
 
 def main() -> int:
-    """Measure at both paces."""
+    """Measure at every pace."""
     ratios = [ratio for delay in RUNS for ratio in measure(delay)]
     return report(ratios)
 

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from measure import ROOT, Ratio, cpu_seconds, free_port, report, resident_bytes, spawn, wait_until_healthy
+from _measure import ROOT, Ratio, cpu_seconds, free_port, report, resident_bytes, spawn, wait_until_healthy
 
 ROUNDS = 7
 

@@ -87,3 +87,22 @@ async def test_a_database_of_a_newer_version_is_refused_and_left_alone(tmp_path:
     with pytest.raises(ConfigError, match=r"has version '9999', which this DeerFlow does not know"):
         async with open_database(file):
             pass
+
+
+async def test_appends_are_made_however_busy_the_file_is(tmp_path: Path) -> None:
+    def row(number: int) -> tuple[str, tuple[object, ...]]:
+        return "INSERT INTO threads VALUES (?, 'me', NULL, '{}', 0, 0)", (f"t{number}",)
+
+    async with open_database(tmp_path / "d.db") as database, asyncio.timeout(10):
+        other = sqlite3.connect(tmp_path / "d.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        waiting = asyncio.create_task(database.append(row(1)))
+        durable = asyncio.create_task(database.write(add("t2")))
+        await asyncio.sleep(0)
+        other.execute("COMMIT")
+        other.close()
+        await asyncio.gather(waiting, durable, database.append(row(3)))
+        found = await database.read(lambda connection: search_threads(connection, "me", 100, 0))
+        with pytest.raises(StorageUnavailable):
+            await database.append(("INSERT INTO nowhere VALUES (1)", ()))
+    assert {thread.thread_id for thread in found} == {"t1", "t2", "t3"}

@@ -50,7 +50,6 @@ async def run_server(source: ConfigSource, listener: socket.socket, allow_remote
     async with open_harness(source) as harness:
         app = create_app(harness, hosts=None if allow_remote else LOOPBACK)
         # What is there now stays: the collector need not look through all of it again and again.
-        gc.collect()
         gc.freeze()
         options = uvicorn.Config(
             app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=GRACE_S

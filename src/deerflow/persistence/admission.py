@@ -1,6 +1,6 @@
 """The two moments of a run that must be whole: its acceptance and its end."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sqlalchemy import Connection
 
@@ -35,9 +35,11 @@ def accept_run(
     touch_thread(connection, run.thread_id, title)
 
 
-def finish_run(connection: Connection, last: LoggedEvent, status: RunStatus, error: str | None) -> bool:
-    """Record a run's last event and its final status; False, and nothing recorded, when it had one already."""
-    if not advance_run(connection, last.run_id, status, error):
+def finish_run(
+    connection: Connection, run_id: str, events: Sequence[LoggedEvent], status: RunStatus, error: str | None
+) -> bool:
+    """Record a run's last events and its final status; False, and nothing recorded, when it had one already."""
+    if not advance_run(connection, run_id, status, error):
         return False
-    insert_events(connection, [last])
+    insert_events(connection, events)
     return True

@@ -2,17 +2,18 @@
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import OperationalError
 
 from deerflow.domain.errors import StorageUnavailable
+from deerflow.persistence.appender import Appender, Insert
 from deerflow.persistence.schema import bring_up_to_date
 
 T = TypeVar("T")
@@ -25,37 +26,43 @@ class Work:
     """Something to do inside a transaction, and who waits for it."""
 
     change: Callable[[Connection], Any]
-    durable: bool
     done: asyncio.Future[Any]
 
 
 class Database:
     """Runs functions of a `Connection` off the event loop.
 
-    Writes that arrive while one is being committed share the next transaction. A `durable` write survives a power
-    failure; the others survive the death of the process.
+    Writes that arrive while one is being committed share the next transaction, and survive a power failure.
     """
 
-    def __init__(self, reading: Engine, writing: Engine) -> None:
+    def __init__(self, reading: Engine, writing: Engine, appender: Appender) -> None:
         self._reading = reading
         self._writing = writing
+        self._appender = appender
         self._readers = ThreadPoolExecutor(READERS, "database-reader")
         self._writer = ThreadPoolExecutor(1, "database-writer")
         self._waiting: list[Work] = []
         self._draining: asyncio.Task[None] | None = None
-        self._synchronous = ""
 
     async def read(self, query: Callable[[Connection], T]) -> T:
         """What `query` finds."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._query, query)
 
-    async def write(self, change: Callable[[Connection], T], *, durable: bool = True) -> T:
+    async def write(self, change: Callable[[Connection], T]) -> T:
         """Carry out `change`; it is committed when this returns."""
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._waiting.append(Work(change, durable, done))
+        self._waiting.append(Work(change, done))
         if self._draining is None:
             self._draining = asyncio.create_task(self._drain())
         return await done
+
+    async def append(self, insert: Insert) -> None:
+        """Carry out one statement. It survives the death of the process, but perhaps not a power failure."""
+        is_free = self._draining is None  # the writer waits for the disk while it commits
+        if not (is_free and self._appender.append(insert)):
+            await asyncio.get_running_loop().run_in_executor(self._writer, self._insert, insert)
+        if self._appender.is_checkpoint_due():
+            self._writer.submit(self._checkpoint)
 
     async def aclose(self) -> None:
         """Commit what is waiting, then let go of the file."""
@@ -63,6 +70,7 @@ class Database:
             await self._draining
         for executor in (self._readers, self._writer):
             await asyncio.to_thread(executor.shutdown)
+        self._appender.close()
         self._reading.dispose()
         self._writing.dispose()
 
@@ -87,16 +95,16 @@ class Database:
             group[0].done.set_exception(problem)
 
     def _transact(self, group: Sequence[Work]) -> list[Any]:
-        synchronous = "FULL" if any(work.durable for work in group) else "NORMAL"
-        with self._writing.connect() as connection:
-            if synchronous != self._synchronous:
-                driver_connection(connection).execute(f"PRAGMA synchronous={synchronous}")
-                self._synchronous = synchronous
-            try:
-                with connection.begin():
-                    return [work.change(connection) for work in group]
-            except OperationalError as problem:
-                raise StorageUnavailable(f"the database cannot be written: {problem.orig}") from problem
+        with self._writing.connect() as connection, naming_failures(), connection.begin():
+            return [work.change(connection) for work in group]
+
+    def _insert(self, insert: Insert) -> None:
+        with self._writing.connect() as connection, naming_failures(), connection.begin():
+            connection.exec_driver_sql(*insert)
+
+    def _checkpoint(self) -> None:
+        with self._reading.connect() as connection:
+            connection.exec_driver_sql("PRAGMA wal_checkpoint(PASSIVE)")
 
     def _query(self, query: Callable[[Connection], T]) -> T:
         with self._reading.connect() as connection:
@@ -111,33 +119,38 @@ async def open_database(file: Path) -> AsyncIterator[Database]:
         ConfigError: the file was written by a newer version of this program.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
-    # One connection of its own, so that the setting of `synchronous` stays with it.
-    writing = sqlite_engine(file, pool_size=1, max_overflow=0)
+    reading = sqlite_engine(file, READERS, isolation_level="AUTOCOMMIT")
+    writing = sqlite_engine(file, 1, synchronous="FULL")
     event.listen(writing, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
-    reading = sqlite_engine(file, pool_size=READERS, max_overflow=0, isolation_level="AUTOCOMMIT")
     await asyncio.to_thread(bring_up_to_date, writing)
-    database = Database(reading, writing)
+    database = Database(reading, writing, Appender(file))
     try:
         yield database
     finally:
         await database.aclose()
 
 
-def sqlite_engine(file: Path, **options: Any) -> Engine:
+def sqlite_engine(
+    file: Path, connections: int, *, synchronous: Literal["FULL", "NORMAL"] = "NORMAL", **options: Any
+) -> Engine:
     """An engine whose connections begin transactions only when told to."""
-    engine = create_engine(f"sqlite:///{file}", connect_args={"timeout": BUSY_TIMEOUT_S}, **options)
+    limits = {"pool_size": connections, "max_overflow": 0, "connect_args": {"timeout": BUSY_TIMEOUT_S}}
+    engine = create_engine(f"sqlite:///{file}", **limits, **options)
 
     def prepare(connection: sqlite3.Connection, _record: object) -> None:
         connection.isolation_level = None
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA foreign_keys=ON")
+        connection.execute(f"PRAGMA synchronous={synchronous}")
 
     event.listen(engine, "connect", prepare)
     return engine
 
 
-def driver_connection(connection: Connection) -> sqlite3.Connection:
-    """The bare connection, for what may not be said inside a transaction."""
-    driver = connection.connection.dbapi_connection
-    assert isinstance(driver, sqlite3.Connection)
-    return driver
+@contextmanager
+def naming_failures() -> Iterator[None]:
+    """Say in our words that the database cannot be used."""
+    try:
+        yield
+    except OperationalError as problem:
+        raise StorageUnavailable(f"the database cannot be written: {problem.orig}") from problem

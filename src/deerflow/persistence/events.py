@@ -1,15 +1,18 @@
 """The events of runs in the database: added and read, never changed."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, func, select
 
 from deerflow.domain.events import EventName, StreamEvent
-from deerflow.persistence.tables import run_events, runs
+from deerflow.persistence.tables import run_events, runs, to_stored
 
-INSERT = insert(run_events)
+STATEMENT_LIMIT = 1000
+
+INSERT = "INSERT INTO run_events (run_id, seq, event, data, created_at) VALUES "
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,19 +24,16 @@ class LoggedEvent:
     created_at: datetime
 
 
-def insert_events(connection: Connection, events: Iterable[LoggedEvent]) -> None:
+def insert_events(connection: Connection, events: Sequence[LoggedEvent]) -> None:
     """Add events to their runs' logs."""
-    rows = [
-        {
-            "run_id": logged.run_id,
-            "seq": logged.event.seq,
-            "event": logged.event.event,
-            "data": logged.event.data,
-            "created_at": logged.created_at,
-        }
-        for logged in events
-    ]
-    connection.execute(INSERT, rows)
+    for start in range(0, len(events), STATEMENT_LIMIT):
+        connection.exec_driver_sql(*insertion(events[start : start + STATEMENT_LIMIT]))
+
+
+def insertion(events: Sequence[LoggedEvent]) -> tuple[str, tuple[object, ...]]:
+    """One statement that adds at most `STATEMENT_LIMIT` events: the hot path, so the driver is spoken to directly."""
+    rows = ((log.run_id, log.event.seq, log.event.event, log.event.data, to_stored(log.created_at)) for log in events)
+    return INSERT + ",".join(["(?, ?, ?, ?, ?)"] * len(events)), tuple(chain.from_iterable(rows))
 
 
 def read_events(connection: Connection, run_id: str, after: int, limit: int) -> Sequence[StreamEvent]:

@@ -29,10 +29,15 @@ class UtcTime(TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:
-        return None if value is None else (value - EPOCH) // timedelta(microseconds=1)
+        return None if value is None else to_stored(value)
 
     def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:
         return None if value is None else EPOCH + timedelta(microseconds=value)
+
+
+def to_stored(moment: datetime) -> int:
+    """A moment as the tables hold it."""
+    return (moment - EPOCH) // timedelta(microseconds=1)
 
 
 metadata = MetaData(

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -14,14 +14,16 @@ from deerflow.domain.events import FINAL_EVENT, EventName, StreamEvent
 from deerflow.domain.runs import RunStatus
 from deerflow.persistence.admission import finish_run
 from deerflow.persistence.database import Database
-from deerflow.persistence.events import LoggedEvent, insert_events
+from deerflow.persistence.events import STATEMENT_LIMIT, LoggedEvent, insertion
 from deerflow.runtime.pieces import Piece
 from deerflow.runtime.stream_bridge.bridge import StreamBridge
+from deerflow.runtime.waiting import happens_within
 
 logger = logging.getLogger(__name__)
 
 PACE_S = 0.03
-"""Pause between two groups: bounds the cost of token deltas however many runs there are. The first is not delayed."""
+"""How long an event may wait for others to be written with: bounds the cost of tokens however many runs there are."""
+RETRY_S = 1.0
 
 
 class Journal:
@@ -31,78 +33,77 @@ class Journal:
         self._database = database
         self._bridge = bridge
         self._waiting: list[Entry] = []
-        self._writing: asyncio.Task[None] | None = None
         self._hurry = asyncio.Event()
+        self._taking = asyncio.Lock()
+        self._writer: asyncio.Task[None] | None = None
 
     def open(self, run_id: str, last_seq: int = 0) -> "RunLog":
         """The log of a run this process is to carry on."""
         return RunLog(run_id, self, last_seq)
 
-    def add(self, entry: "Entry") -> None:
-        """Have `entry` written soon."""
+    def add(self, entry: "Entry", *, urgent: bool = False) -> None:
+        """Have `entry` written soon, or at once."""
         self._waiting.append(entry)
-        self._start_writing()
+        if urgent:
+            self._hurry.set()
+        if self._writer is None:
+            self._writer = asyncio.create_task(self._write_groups())
 
-    async def flush(self) -> None:
-        """Return when everything added so far is committed and published.
+    async def finish(self, last: "Entry", status: RunStatus, error: str | None) -> bool:
+        """Commit the rest of a run's events together with its final status; False when it had one already.
 
         Raises:
-            StorageUnavailable: the database refuses; what was added is kept and tried again with the next addition.
+            StorageUnavailable: the database refuses; the run stays unfinished.
         """
-        if self._waiting:
-            self._start_writing()
-        if self._writing is not None:
-            self._hurry.set()
-            await asyncio.shield(self._writing)
-
-    async def finish(self, entry: "Entry", status: RunStatus, error: str | None) -> bool:
-        """Commit a run's last event together with its final status; False when it had one already."""
-        await self.flush()
-        last = entry.seal()
-        is_ours = await self._database.write(partial(finish_run, last=last, status=status, error=error))
+        async with self._taking:  # a group with earlier events of this run may be on its way
+            rest = [entry for entry in self._waiting if entry.run_id == last.run_id]
+            self._waiting = [entry for entry in self._waiting if entry.run_id != last.run_id]
+        events = [entry.seal() for entry in (*rest, last)]
+        is_ours = await self._database.write(
+            partial(finish_run, run_id=last.run_id, events=events, status=status, error=error)
+        )
         if is_ours:
-            self._bridge.publish(last.run_id, [last.event])
+            self._publish(events)
         self._bridge.publish_end(last.run_id)
         return is_ours
 
-    def _start_writing(self) -> None:
-        if self._writing is None:
-            self._writing = asyncio.create_task(self._write_groups())
+    async def aclose(self) -> None:
+        """Stop writing. Runs are finished before, so that nothing is waiting but what the database refused."""
+        if self._writer is not None:
+            self._writer.cancel()
+            await asyncio.wait({self._writer})
 
     async def _write_groups(self) -> None:
-        try:
-            while self._waiting:
+        while self._waiting:
+            await happens_within(self._hurry, PACE_S)
+            try:
                 await self._write_group()
-                await self._pause()
-        finally:
-            self._writing = None
-            self._hurry.clear()
+            except StorageUnavailable as problem:
+                logger.error("%d events cannot be written yet: %s", len(self._waiting), problem)
+                await asyncio.sleep(RETRY_S)
+        self._writer = None
 
     async def _write_group(self) -> None:
-        entries, self._waiting = self._waiting, []
-        group = [entry.seal() for entry in entries]
-        try:
-            await self._database.write(partial(insert_events, events=group), durable=False)
-        except StorageUnavailable as problem:
-            # A full disk may have room again: a log must not have gaps, so nothing is dropped.
-            logger.error("%d events could not be written yet: %s", len(group), problem)
-            self._waiting = [*entries, *self._waiting]
-            raise
-        self._publish(group)
+        async with self._taking:
+            self._hurry.clear()
+            entries, self._waiting = self._waiting[:STATEMENT_LIMIT], self._waiting[STATEMENT_LIMIT:]
+            if not entries:
+                return
+            group = [entry.seal() for entry in entries]
+            try:
+                await self._database.append(insertion(group))
+            except StorageUnavailable:
+                # A full disk may have room again: a log must not have gaps, so nothing is dropped.
+                self._waiting = [*entries, *self._waiting]
+                raise
+            self._publish(group)
 
-    def _publish(self, group: list[LoggedEvent]) -> None:
+    def _publish(self, group: Sequence[LoggedEvent]) -> None:
         by_run: dict[str, list[StreamEvent]] = {}
         for logged in group:
             by_run.setdefault(logged.run_id, []).append(logged.event)
         for run_id, events in by_run.items():
             self._bridge.publish(run_id, events)
-
-    async def _pause(self) -> None:
-        try:
-            async with asyncio.timeout(PACE_S):
-                await self._hurry.wait()
-        except TimeoutError:
-            pass
 
 
 class RunLog:
@@ -113,6 +114,7 @@ class RunLog:
         self._journal = journal
         self._seq = last_seq
         self._newest: Entry | None = None
+        self._speaking: str | None = None
 
     def append(self, event: EventName, data: bytes) -> None:
         """Add an event; it reaches readers when it is committed."""
@@ -120,11 +122,12 @@ class RunLog:
         self._journal.add(self._newest)
 
     def append_piece(self, message: BaseMessage, metadata: Mapping[str, object]) -> None:
-        """Add a piece of a message, to the newest event if that is a piece of the same and still unwritten."""
+        """Add a piece of a message: to the newest event if that can take it, at once if it is a message's first."""
         if self._newest is not None and self._newest.takes(message):
             return
         self._newest = self._next("messages", Piece(message, metadata))
-        self._journal.add(self._newest)
+        self._journal.add(self._newest, urgent=message.id != self._speaking)
+        self._speaking = message.id
 
     async def finish(self, status: RunStatus, error: str | None = None) -> bool:
         """Add the final event and set the final status, in one transaction."""

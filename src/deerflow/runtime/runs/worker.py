@@ -114,6 +114,8 @@ class RunWorker:
             },
             context=RunContext(run.thread_id, run.run_id, run.owner),
             stream_mode=["messages", "values", "custom"],
+            # Written while the model already speaks, checkpoints would fight with it for the interpreter lock.
+            durability="sync",
         )
         # An async generator that yields pairs, though the library's types say less.
         async with aclosing(cast(AsyncGenerator[tuple[str, Any]], parts)) as pairs:

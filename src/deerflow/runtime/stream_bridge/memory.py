@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from deerflow.domain.events import FINAL_EVENT, StreamEvent
 from deerflow.runtime.stream_bridge.bridge import HEARTBEAT_S
+from deerflow.runtime.waiting import happens_within
 
 TAIL = 256
 GROUP = 500
@@ -41,10 +42,7 @@ class LiveRun:
         news = asyncio.Event()
         self.readers.add(news)
         try:
-            async with asyncio.timeout(seconds):
-                return await news.wait()
-        except TimeoutError:
-            return False
+            return await happens_within(news, seconds)
         finally:
             self.readers.discard(news)
 
