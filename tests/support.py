@@ -3,13 +3,14 @@
 import asyncio
 import os
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 import uvicorn
+from langchain_core.messages import BaseMessage, SystemMessage
 
 from deerflow.gateway.app import create_app
 from deerflow.harness import Harness
@@ -55,6 +56,15 @@ def needs(program: str) -> str:
     if found is None:
         pytest.skip(f"{program} is not installed")
     return found
+
+
+def said(messages: Sequence[BaseMessage]) -> list[str]:
+    """What people and the model said, without the prompt and what the harness adds for the model alone."""
+    return [
+        message.text
+        for message in messages
+        if not isinstance(message, SystemMessage) and not message.additional_kwargs.get("hide_from_ui")
+    ]
 
 
 def same_as_snapshot(name: str, text: str) -> None:

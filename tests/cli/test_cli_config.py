@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from deerflow.cli.config import app
 from deerflow.config.example import example_config
+from deerflow.config.root import Config
 
 Command = Callable[..., Result]
 
@@ -76,13 +77,8 @@ def test_show_prints_what_is_in_force_and_where_it_comes_from(tmp_path: Path, co
     output = config("show").output
 
     assert yaml.safe_load(output) == {
-        "config_version": 1,
-        "log_level": "info",
-        "models": [],
-        "database": {"url": None},
+        **Config().model_dump(mode="json"),
         "server": {"host": "127.0.0.1", "port": 80},
-        "runs": {"timeout_seconds": 3600, "recursion_limit": 100},
-        "title": {"enabled": True, "max_chars": 60},
     }
     assert f"# {tmp_path}/config.yaml:2\nserver:\n" in output
     assert "# default\ntitle:\n" in output

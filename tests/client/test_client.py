@@ -3,12 +3,19 @@
 import asyncio
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+from langchain.agents.middleware import AgentMiddleware
 
+from deerflow.agents import Next, RuntimeFeatures
 from deerflow.client import DeerFlowClient
-from deerflow.domain.errors import ConfigError, ModelUnavailable, RunFailed
+from deerflow.domain.errors import ConfigError, ModelRejected, NotFound, RunFailed
+from deerflow.gateway.routers.models import Model, Models
+from deerflow.gateway.routers.threads import Thread
+from deerflow.sandbox.middleware import SandboxMiddleware
 from deerflow.testing import ScriptedModel, ScriptedServer, thinking
+from tests.support import said
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -23,7 +30,7 @@ def test_a_question_gets_its_answer_and_a_thread_goes_on() -> None:
     with DeerFlowClient(model=model) as client:
         assert client.chat("2 + 2?", thread_id="sums") == "Four."
         assert client.chat("Twice that?", thread_id="sums") == "Eight."
-    assert [message.text for message in model.requests[1].messages[1:]] == ["2 + 2?", "Four.", "Twice that?"]
+    assert said(model.requests[1].messages) == ["2 + 2?", "Four.", "Twice that?"]
 
 
 def test_a_run_is_followed_piece_by_piece() -> None:
@@ -32,10 +39,8 @@ def test_a_run_is_followed_piece_by_piece() -> None:
     pieces = [event.data for event in events if event.type == "messages-tuple"]
     assert "".join(piece["content"] for piece in pieces) == "One two three."
     assert "".join(piece["additional_kwargs"].get("reasoning_content", "") for piece in pieces) == "Hm."
-    assert [message["type"] for event in events if event.type == "values" for message in event.data["messages"]] == [
-        "human",
-        "ai",
-    ]
+    messages = [message for event in events if event.type == "values" for message in event.data["messages"]]
+    assert list({message["id"]: message["type"] for message in messages}.values()) == ["human", "ai"]
     assert events[-1].type == "end" and events[-1].data["usage"].keys() == {
         "input_tokens",
         "output_tokens",
@@ -61,7 +66,7 @@ def test_a_dictionary_is_all_the_configuration_needed(tmp_path: Path) -> None:
 
 
 def test_a_failed_run_raises_its_reason_and_the_thread_goes_on() -> None:
-    with DeerFlowClient(model=ScriptedModel.saying(ModelUnavailable("down"), "Up again.")) as client:
+    with DeerFlowClient(model=ScriptedModel.saying(ModelRejected("down"), "Up again.")) as client:
         with pytest.raises(RunFailed, match="down"):
             client.chat("1", thread_id="t")
         assert client.chat("2", thread_id="t") == "Up again."
@@ -91,3 +96,46 @@ def test_the_readme_tells_no_lies(capsys: pytest.CaptureFixture[str]) -> None:
     exec(compile(example, str(README), "exec"), {})
     printed = capsys.readouterr().out
     assert "super agent harness" in printed and "OPENAI_API_KEY" in printed
+
+
+def test_threads_and_models_have_the_shape_of_the_http_api() -> None:
+    with DeerFlowClient(model=ScriptedModel.saying("One.")) as client:
+        client.chat("1", thread_id="t")
+        (thread,) = client.list_threads()
+        whole = client.get_thread("t")
+        models = client.list_models()
+        assert Thread.model_validate(thread).thread_id == "t" and thread["values"] == {"title": "1"}
+        assert [len(state["values"]["messages"]) for state in whole["checkpoints"]][:2] == [2, 1]
+        assert Models.model_validate(models).default == "demo"
+        assert Model.model_validate(client.get_model("demo")).scripted
+        for missing in (lambda: client.get_thread("none"), lambda: client.get_model("none")):
+            with pytest.raises(NotFound):
+                missing()
+
+
+async def test_the_async_faces_say_the_same() -> None:
+    async with DeerFlowClient(model=ScriptedModel.saying("One.")) as client:
+        await client.achat("1", thread_id="t")
+        assert await client.alist_threads() == await asyncio.to_thread(client.list_threads)
+        assert (await client.aget_thread("t"))["thread_id"] == "t"
+        assert await client.alist_models() == await asyncio.to_thread(client.list_models)
+        assert (await client.aget_model("demo"))["name"] == "demo"
+
+
+def test_features_and_middlewares_of_ones_own_reach_the_agent() -> None:
+    calls: list[str] = []
+
+    @Next(SandboxMiddleware)
+    class Audit(AgentMiddleware):
+        async def awrap_model_call(self, request: Any, handler: Any) -> Any:
+            calls.append("audit")
+            return await handler(request)
+
+    model = ScriptedModel.saying("Hello.")
+    with DeerFlowClient(
+        {"title": {"enabled": False}}, model=model, features=RuntimeFeatures(todo=True), extra_middleware=[Audit()]
+    ) as client:
+        assert client.chat("Hi", thread_id="t") == "Hello."
+        assert client.list_threads()[0]["values"] == {}
+    assert calls == ["audit"]
+    assert "write_todos" in model.requests[0].tool_names

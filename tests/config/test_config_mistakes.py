@@ -148,7 +148,8 @@ MISTAKES = {
     "a section there is not": (
         "kubernetes:\n  enabled: true\n",
         "config.yaml:1: kubernetes: unknown key; known are config_version, log_level, models, database, server, runs, "
-        "title",
+        "title, tool_groups, tools, llm_call, loop_detection, summarization, tool_output, "
+        "read_before_write, guardrails",
     ),
     "a setting outside its section": (
         "port: 8080\n",

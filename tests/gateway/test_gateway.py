@@ -4,13 +4,16 @@ import asyncio
 import contextlib
 import re
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 
 import httpx
 import orjson
 import pytest
 
+from deerflow.config.source import open_source
 from deerflow.domain.principal import LOCAL_USER
-from deerflow.testing import Answer, ScriptedModel, Stall
+from deerflow.harness import open_harness
+from deerflow.testing import Answer, ScriptedModel, Stall, calling
 from tests.support import OpenHarness, browse
 
 HI = {"input": {"messages": [{"type": "human", "content": "Hi"}]}}
@@ -196,3 +199,33 @@ async def test_the_page_is_served_at_every_address_of_the_application(harness_sa
         for path in ("/..%2f..%2fapp.py", "/assets/..%2findex.html", "/%2e%2e/app.py"):
             response: httpx.Response = await http.get(path)
             assert "FastAPI" not in response.text
+
+
+async def test_everything_said_can_be_read_again_and_each_step_looked_back_on(harness_saying: OpenHarness) -> None:
+    async with harness_saying(ScriptedModel.saying("One.", "Two.")) as harness, browse(harness) as http:
+        for _ in range(2):
+            await http.post("/api/threads/t1/runs/wait", json=HI)
+        messages = (await http.get("/api/threads/t1/messages")).json()["messages"]
+        history = (await http.post("/api/threads/t1/history", json={"limit": 3})).json()
+
+        assert [message["content"] for message in messages] == ["Hi", "One.", "Hi", "Two."]
+        assert [len(state["values"]["messages"]) for state in history] == [4, 3, 2]
+        assert history[0]["parent_checkpoint"] == history[1]["checkpoint"]
+        assert (await http.get("/api/threads/none/messages")).status_code == 404
+
+
+async def test_a_run_that_asks_is_paused_and_goes_on_with_the_answer(tmp_path: Path) -> None:
+    tool = {"name": "launch", "group": "space", "use": "tests.harness.test_lead_agent:launch", "approval": "always"}
+    source = open_source(directory=tmp_path, environment={}, overrides={"tools": [tool]})
+    model = ScriptedModel.saying(calling("launch", rocket="Saturn"), "Done.")
+    async with open_harness(source, model) as harness, browse(harness) as http:
+        paused = await http.post("/api/threads/t1/runs/stream", json={**HI, "stream_mode": "values"})
+        values = [data for _, name, data in frames(paused.text) if name == "values"][-1]
+        assert values["__interrupt__"][0]["value"]["action_requests"][0]["args"] == {"rocket": "Saturn"}
+        state = (await http.get("/api/threads/t1/state")).json()
+        assert state["interrupts"][0]["value"]["action_requests"][0]["name"] == "launch"
+
+        body = {"command": {"resume": {"decisions": [{"type": "approve"}]}}, "stream_mode": "values"}
+        resumed = await http.post("/api/threads/t1/runs/stream", json=body)
+        values = [data for _, name, data in frames(resumed.text) if name == "values"][-1]
+        assert values["messages"][-1]["content"] == "Done." and "__interrupt__" not in values

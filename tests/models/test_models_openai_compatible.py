@@ -543,3 +543,10 @@ async def test_a_conversation_with_an_earlier_answer_of_another_vendor_is_sent()
         await client(server).ainvoke([HumanMessage("hi"), other, HumanMessage("and?")])
 
     assert server.requests[0].messages[1] == {"role": "assistant", "content": "Yes."}
+
+
+async def test_arguments_that_are_no_object_are_an_invalid_call_in_a_whole_answer() -> None:
+    async with ScriptedServer([Answer(calls=(ToolRequest("get_weather", '"here"', "call_1"),))]) as server:
+        message = await client(server).ainvoke("hi")
+    assert message.tool_calls == []
+    assert [call["id"] for call in message.invalid_tool_calls] == ["call_1"]

@@ -5,12 +5,12 @@ import asyncio
 import orjson
 import pytest
 
-from deerflow.domain.errors import Conflict, InvalidRequest, ModelUnavailable, NotFound
+from deerflow.domain.errors import Conflict, InvalidRequest, ModelRejected, NotFound
 from deerflow.domain.principal import LOCAL_USER, Principal
 from deerflow.domain.runs import RunRecord, RunRequest, RunStatus
 from deerflow.harness import Harness
 from deerflow.testing import Answer, ScriptedModel, Stall
-from tests.support import OpenHarness
+from tests.support import OpenHarness, said
 
 
 def saying(text: str, thread_id: str = "t") -> RunRequest:
@@ -59,7 +59,7 @@ async def test_a_thread_remembers_what_was_said(harness_saying: OpenHarness) -> 
     async with harness_saying(model) as harness:
         await finish(harness, saying("one"))
         await finish(harness, saying("two"))
-        assert [message.text for message in model.requests[1].messages[1:]] == ["one", "First.", "two"]
+        assert said(model.requests[1].messages) == ["one", "First.", "two"]
         assert [role for role, _ in await messages_of(harness)] == ["human", "ai", "human", "ai"]
 
 
@@ -95,7 +95,7 @@ async def test_stopping_a_run_keeps_what_it_had_said(harness_saying: OpenHarness
         assert [name for name, _ in events][-2:] == ["changes", "end"]
 
         _, events = await finish(harness, saying("two"))
-        assert [message.text for message in model.requests[1].messages[1:]] == ["one", "Half of the", "two"]
+        assert said(model.requests[1].messages) == ["one", "Half of the", "two"]
 
 
 async def test_stopping_a_run_that_has_ended_is_a_conflict(harness_saying: OpenHarness) -> None:
@@ -108,13 +108,13 @@ async def test_stopping_a_run_that_has_ended_is_a_conflict(harness_saying: OpenH
 async def test_a_model_that_fails_ends_the_run_with_its_reason_and_the_thread_goes_on(
     harness_saying: OpenHarness,
 ) -> None:
-    model = ScriptedModel.saying(ModelUnavailable("the endpoint is down"), "Back again.")
+    model = ScriptedModel.saying(ModelRejected("the endpoint says no"), "Back again.")
     async with harness_saying(model) as harness:
         run, events = await finish(harness, saying("one"))
-        assert run.status is RunStatus.ERROR and run.error == "the endpoint is down"
+        assert run.status is RunStatus.ERROR and run.error == "the endpoint says no"
         assert events[-2] == (
             "error",
-            {"error": "ModelUnavailable", "name": "ModelUnavailable", "message": "the endpoint is down"},
+            {"error": "ModelRejected", "name": "ModelRejected", "message": "the endpoint says no"},
         )
         run, _ = await finish(harness, saying("two"))
         assert run.status is RunStatus.SUCCESS

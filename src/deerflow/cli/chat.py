@@ -20,8 +20,8 @@ def chat(
     text = sys.stdin.read() if message == "-" else message
     if not text.strip():
         raise InvalidRequest("there is nothing to send: the message is empty")
-    with DeerFlowClient(config_path=config) as client:
-        for event in client.stream(text, thread_id=thread, model_name=model):
+    with DeerFlowClient(config_path=config, model_name=model) as client:
+        for event in client.stream(text, thread_id=thread):
             if event.type == "messages-tuple" and event.data["type"] == "AIMessageChunk":
                 typer.echo(text_of(event.data["content"]), nl=False)
     typer.echo()

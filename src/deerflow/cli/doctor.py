@@ -14,11 +14,12 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
+from deerflow.agents.pool import is_scripted
 from deerflow.config.load import Loaded
 from deerflow.config.source import open_source
 from deerflow.domain.errors import ConfigError, DeerFlowError
 from deerflow.gateway.page import STATIC
-from deerflow.harness import find_fallback_models, is_scripted
+from deerflow.harness import find_fallback_models
 from deerflow.models.factory import ModelCatalog
 from deerflow.sandbox.selftest import check_isolation
 

@@ -23,6 +23,9 @@ class ModelConfig(Section):
     supports_thinking: bool = Field(default=False, description="Whether the model can reason before it answers.")
     supports_reasoning_effort: bool = Field(default=False, description="Whether it takes `reasoning_effort`.")
     supports_vision: bool = Field(default=False, description="Whether it reads images.")
+    fallback: tuple[str, ...] = Field(
+        default=(), strict=False, description="Names of models that answer, in turn, when this one cannot."
+    )
     context_window: int | None = Field(default=None, gt=0, description="How many tokens it reads at most.")
     thinking: dict[str, Any] | None = Field(
         default=None, description="Short for `when_thinking_enabled: {thinking: …}`."

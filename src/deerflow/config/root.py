@@ -6,12 +6,19 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from deerflow.config.database import DatabaseConfig
+from deerflow.config.guardrails import GuardrailsConfig
+from deerflow.config.llm_call import LlmCallConfig
+from deerflow.config.loop_detection import LoopDetectionConfig
 from deerflow.config.models import ModelConfig
+from deerflow.config.read_before_write import ReadBeforeWriteConfig
 from deerflow.config.reading.problems import KeyPath
 from deerflow.config.runs import RunsConfig
 from deerflow.config.section import Section, objection, refusal
 from deerflow.config.server import ServerConfig
+from deerflow.config.summarization import SummarizationConfig
 from deerflow.config.title import TitleConfig
+from deerflow.config.tool_output import ToolOutputConfig
+from deerflow.config.tools import ToolConfig, ToolGroupConfig
 
 CONFIG_VERSION = 1
 
@@ -33,6 +40,28 @@ class Config(Section):
     server: ServerConfig = Field(default=ServerConfig(), description="Where the web page and the API are served.")
     runs: RunsConfig = Field(default=RunsConfig(), description="How far one run may go.")
     title: TitleConfig = Field(default=TitleConfig(), description="How a thread gets its name.")
+    tool_groups: tuple[ToolGroupConfig, ...] = Field(
+        default=(), strict=False, description="Groups of tools that custom agents can be limited to."
+    )
+    tools: tuple[ToolConfig, ...] = Field(
+        default=(), strict=False, description="What the agent can use besides its built-in tools."
+    )
+    llm_call: LlmCallConfig = Field(default=LlmCallConfig(), description="How patiently a model is asked again.")
+    loop_detection: LoopDetectionConfig = Field(
+        default=LoopDetectionConfig(), description="When a model that repeats itself is stopped."
+    )
+    summarization: SummarizationConfig = Field(
+        default=SummarizationConfig(), description="When a long conversation is shortened for the model."
+    )
+    tool_output: ToolOutputConfig = Field(
+        default=ToolOutputConfig(), description="How much of a tool's result the model sees at once."
+    )
+    read_before_write: ReadBeforeWriteConfig = Field(
+        default=ReadBeforeWriteConfig(), description="Whether a file must be read before it is changed."
+    )
+    guardrails: GuardrailsConfig = Field(
+        default=GuardrailsConfig(), description="Who is asked before a tool is called."
+    )
 
     def settled_at_start(self) -> dict[str, object]:
         """The settings that are looked at once, when the server starts, by their keys."""

@@ -55,3 +55,7 @@ class RunFailed(DeerFlowError):
 
 class StorageUnavailable(DeerFlowError):
     """The database cannot be used at the moment: it is locked, or its disk is full."""
+
+
+class FileProblem(DeerFlowError):
+    """A file cannot be had or written; the text tells the model what to try."""

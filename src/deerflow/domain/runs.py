@@ -34,11 +34,18 @@ ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 
 @dataclass(frozen=True, slots=True)
 class AgentSpec:
-    """Which agent answers; equal specs share one compiled graph. `thinking_enabled` None: if the model can."""
+    """Which agent answers; equal specs share one compiled graph. None: as the agent or the model has it."""
 
     model_name: str | None = None
     thinking_enabled: bool | None = None
     reasoning_effort: ReasoningEffort | None = None
+    is_plan_mode: bool = False
+    subagent_enabled: bool = False
+    max_concurrent_subagents: int = 3
+    agent_name: str | None = None
+    is_bootstrap: bool = False
+    owner: str | None = None
+    """Whose custom agent it is; None when it is not a custom one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +53,22 @@ class RunRequest:
     """What a caller asks for."""
 
     thread_id: str
-    messages: Sequence[Mapping[str, object]]
+    messages: Sequence[Mapping[str, object]] = ()
     agent: AgentSpec = AgentSpec()
     assistant_id: str = "lead_agent"
     on_disconnect: DisconnectMode = DisconnectMode.CANCEL
     create_thread: bool = True
     recursion_limit: int | None = None
     metadata: Mapping[str, object] = field(default_factory=dict)
+    resume: "Resume | None" = None
+    """In place of messages: the answer to what a paused run asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """What a person answered to a question that paused a run."""
+
+    answer: object
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,10 +161,14 @@ def _parsed_calls(response: dict[str, Any]) -> tuple[list[ToolCall], list[Invali
     invalid_calls: list[InvalidToolCall] = []
     for raw in response["choices"][0]["message"].get("tool_calls") or ():
         try:
-            if parsed := parse_tool_call(raw, return_id=True):
-                calls.append(ToolCall(name=parsed["name"], args=parsed["args"], id=parsed["id"], type="tool_call"))
+            parsed = parse_tool_call(raw, return_id=True)
         except OutputParserException as error:
             invalid_calls.append(make_invalid_tool_call(raw, str(error)))
+            continue
+        if parsed and isinstance(parsed["args"], dict):
+            calls.append(ToolCall(name=parsed["name"], args=parsed["args"], id=parsed["id"], type="tool_call"))
+        elif parsed:
+            invalid_calls.append(make_invalid_tool_call(raw, "the arguments are JSON, but no object"))
     return calls, invalid_calls
 
 

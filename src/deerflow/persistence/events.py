@@ -1,11 +1,11 @@
 """The events of runs in the database: added and read, never changed."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Select, func, select
 
 from deerflow.domain.events import EventName, StreamEvent
 from deerflow.persistence.tables import run_events, runs, to_stored
@@ -56,12 +56,34 @@ def last_seq(connection: Connection, run_id: str) -> int:
 def earlier_changes(connection: Connection, thread_id: str, run_id: str, upto: int) -> Sequence[bytes]:
     """What `changes` events say of the thread before event `upto` of the run, oldest first."""
     this_run = select(runs.c.created_at).where(runs.c.run_id == run_id).scalar_subquery()
-    changes: EventName = "changes"
     before = (runs.c.created_at < this_run) | ((runs.c.run_id == run_id) & (run_events.c.seq <= upto))
-    query = (
+    return connection.execute(changes_of(thread_id).where(before)).scalars().all()
+
+
+def all_changes(connection: Connection, thread_id: str) -> Sequence[bytes]:
+    """What `changes` events say of the thread, oldest first."""
+    return connection.execute(changes_of(thread_id)).scalars().all()
+
+
+def changes_of(thread_id: str) -> Select[bytes]:
+    """The `changes` events of a thread, oldest first."""
+    changes: EventName = "changes"
+    return (
         select(run_events.c.data)
         .join(runs, runs.c.run_id == run_events.c.run_id)
-        .where(runs.c.thread_id == thread_id, run_events.c.event == changes, before)
+        .where(runs.c.thread_id == thread_id, run_events.c.event == changes)
         .order_by(runs.c.created_at, run_events.c.seq)
     )
-    return connection.execute(query).scalars().all()
+
+
+def latest_changes(connection: Connection, thread_id: str) -> Iterator[tuple[bytes, datetime]]:
+    """What `changes` events say of the thread and when, newest first, read as they are asked for."""
+    changes: EventName = "changes"
+    query = (
+        select(run_events.c.data, run_events.c.created_at)
+        .join(runs, runs.c.run_id == run_events.c.run_id)
+        .where(runs.c.thread_id == thread_id, run_events.c.event == changes)
+        .order_by(runs.c.created_at.desc(), run_events.c.seq.desc())
+        .execution_options(yield_per=100)
+    )
+    return ((row.data, row.created_at) for row in connection.execute(query))

@@ -57,6 +57,11 @@ def touch_thread(connection: Connection, thread_id: str, title: str | None) -> N
         connection.execute(update(threads).where(untitled), {"title": title})
 
 
+def rename_thread(connection: Connection, thread_id: str, title: str) -> None:
+    """Give the thread another title."""
+    connection.execute(update(threads).where(threads.c.thread_id == thread_id), {"title": title})
+
+
 def merge_metadata(connection: Connection, thread_id: str, owner: str, metadata: Mapping[str, object]) -> ThreadRecord:
     """Add `metadata` to what the thread has."""
     merged = {**find_thread(connection, thread_id, owner).metadata, **metadata}

@@ -13,6 +13,9 @@ from langchain_core.messages import BaseMessage
 
 from deerflow.runtime.serialization import message_fields, to_json
 
+INTERRUPT = "__interrupt__"
+"""Where LangGraph puts the questions of a paused run."""
+
 
 @dataclass(frozen=True, slots=True)
 class Changes:
@@ -40,35 +43,49 @@ class StateDiff:
         self._messages: dict[str, BaseMessage] | None = None
         self._values: dict[str, object] = {}
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether the latest state waits for somebody's answer."""
+        return bool(self._values.get(INTERRUPT))
+
     def against(self, state: Mapping[str, Any]) -> Changes:
         """What is different in `state`."""
         messages = {message.id: message for message in state.get("messages", ())}
-        values = {key: value for key, value in state.items() if key != "messages" and not key.startswith("__")}
+        values = {key: value for key, value in state.items() if key == INTERRUPT or is_shown(key)}
         if self._messages is None:
             self._messages = {id_: message for id_, message in messages.items() if id_ not in self._new_ids}
         before, self._messages = self._messages, messages
         # Identity is enough: state is never changed in place.
         changed = [message for id_, message in messages.items() if before.get(id_) is not message]
         removed = [id_ for id_ in before if id_ not in messages]
-        other = {key: value for key, value in values.items() if self._values.get(key) != value}
+        # What was empty and is empty has not changed, whatever its form.
+        other = {key: value for key, value in values.items() if (self._values.get(key) or None) != (value or None)}
         self._values = values
         return Changes(changed, removed, other)
+
+
+def is_shown(key: str) -> bool:
+    """Whether a value of a state is for readers; messages are told apart, the rest is the graph's own."""
+    return key != "messages" and not key.startswith(("__", "branch:"))
 
 
 class DerivedState:
     """A whole state, kept as JSON fragments so that showing it again costs no serialisation."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_removed: bool = False) -> None:
+        """With `keeps_removed` messages that have left the agent's view stay: people want to read them again."""
         self._messages: dict[str, orjson.Fragment] = {}
         self._values: dict[str, object] = {}
+        self._keeps_removed = keeps_removed
 
     def apply(self, changes: bytes) -> None:
         """Take in one `changes` event."""
         data = orjson.loads(changes)
-        for id_ in data["removed"]:
+        for id_ in () if self._keeps_removed else data["removed"]:
             self._messages.pop(id_, None)
         for message in data["messages"]:
             self._messages[message["id"]] = orjson.Fragment(orjson.dumps(message))
+        self._values.pop(INTERRUPT, None)  # a question is open only until something else happens
         self._values.update(data["values"])
 
     def to_json(self) -> bytes:

@@ -5,6 +5,7 @@ from typing import Any
 
 import orjson
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
+from langgraph.types import Interrupt
 from pydantic import BaseModel
 
 SHOWN_METADATA = ("langgraph_node", "langgraph_step", "langgraph_checkpoint_ns", "ls_model_name", "tags")
@@ -49,6 +50,8 @@ def plain(value: object) -> object:
         return message_fields(value)
     if isinstance(value, BaseModel):
         return value.model_dump()
+    if isinstance(value, Interrupt):
+        return {"value": value.value, "id": value.id}
     if isinstance(value, set | frozenset):
         return list(value)
     return str(value)

@@ -6,32 +6,40 @@ from functools import partial
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.types import Interrupt, StateSnapshot
 
+from deerflow.agents.factory import AgentGraph
 from deerflow.domain.ids import check_thread_id, new_id
 from deerflow.domain.principal import Principal
 from deerflow.domain.threads import ThreadRecord
 from deerflow.persistence import threads as rows
 from deerflow.persistence.database import Database
+from deerflow.persistence.events import all_changes
+from deerflow.runtime.changes import INTERRUPT, DerivedState, is_shown
 from deerflow.runtime.serialization import to_json
 
 
 @dataclass(frozen=True, slots=True)
-class ThreadState:
-    """What a thread's newest checkpoint holds. `values` is JSON."""
+class StateView:
+    """What a thread's newest checkpoint holds. `values`, `metadata` and `interrupts` are JSON."""
 
     values: bytes
+    next: Sequence[str]
+    interrupts: bytes
+    metadata: bytes
     checkpoint_id: str | None
     parent_checkpoint_id: str | None
     created_at: str | None
-    metadata: bytes
 
 
 class Threads:
     """Every method sees only what belongs to `who`."""
 
-    def __init__(self, database: Database, checkpointer: BaseCheckpointSaver[str]) -> None:
+    def __init__(self, database: Database, checkpointer: BaseCheckpointSaver[str], graph: AgentGraph) -> None:
+        """`graph` reads what `checkpointer` holds."""
         self._database = database
         self._checkpointer = checkpointer
+        self._graph = graph
 
     async def create(
         self, who: Principal, thread_id: str | None, metadata: Mapping[str, object], *, may_exist: bool
@@ -63,24 +71,48 @@ class Threads:
         await self._database.write(partial(rows.delete_idle_thread, thread_id=thread_id, owner=who.user_id))
         await self._checkpointer.adelete_thread(thread_id)
 
-    async def state(self, thread_id: str, who: Principal) -> ThreadState:
+    async def state(self, thread_id: str, who: Principal) -> StateView:
         """What the thread holds now."""
         await self.get(thread_id, who)
-        config: RunnableConfig = {"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}}
-        found = await self._checkpointer.aget_tuple(config)
-        if found is None:
-            return ThreadState(b'{"messages":[]}', None, None, None, b"{}")
-        shown = {key: value for key, value in found.checkpoint["channel_values"].items() if is_shown(key)}
-        parent = found.parent_config["configurable"]["checkpoint_id"] if found.parent_config else None
-        return ThreadState(
-            to_json({"messages": [], **shown}),
-            found.checkpoint["id"],
-            parent,
-            found.checkpoint["ts"],
-            to_json(found.metadata),
-        )
+        found = await self._graph.aget_state(config_of(thread_id))
+        return view(found, await self._open_questions(thread_id))
+
+    async def messages(self, thread_id: str, who: Principal) -> bytes:
+        """Everything said in the thread, also what the agent no longer has in view, as JSON."""
+        await self.get(thread_id, who)
+        said = DerivedState(keeps_removed=True)
+        for changes in await self._database.read(partial(all_changes, thread_id=thread_id)):
+            said.apply(changes)
+        return said.to_json()
+
+    async def history(self, thread_id: str, who: Principal, limit: int) -> Sequence[StateView]:
+        """What the thread held after each step, newest first."""
+        await self.get(thread_id, who)
+        found = self._graph.aget_state_history(config_of(thread_id), limit=limit)
+        return [view(snapshot, ()) async for snapshot in found]
+
+    async def _open_questions(self, thread_id: str) -> Sequence[Interrupt]:
+        """What a paused run asks. It stands beside the checkpoint, whichever graph paused there."""
+        found = await self._checkpointer.aget_tuple(config_of(thread_id))
+        writes = found.pending_writes or () if found else ()
+        return [question for _, channel, value in writes if channel == INTERRUPT for question in value]
 
 
-def is_shown(channel: str) -> bool:
-    """Whether a channel is the user's; the others are the graph's own bookkeeping."""
-    return not channel.startswith(("__", "branch:"))
+def config_of(thread_id: str) -> RunnableConfig:
+    """How LangGraph is told which thread is meant."""
+    return {"configurable": {"thread_id": thread_id}}
+
+
+def view(found: StateSnapshot, questions: Sequence[Interrupt]) -> StateView:
+    """A state as readers see it."""
+    shown = {key: value for key, value in found.values.items() if is_shown(key)}
+    parent = found.parent_config or {}
+    return StateView(
+        values=to_json({**shown, "messages": found.values.get("messages", [])}),
+        next=found.next,
+        interrupts=to_json(questions),
+        metadata=to_json(found.metadata or {}),
+        checkpoint_id=found.config["configurable"].get("checkpoint_id"),
+        parent_checkpoint_id=parent.get("configurable", {}).get("checkpoint_id"),
+        created_at=found.created_at,
+    )

@@ -1,23 +1,154 @@
-"""The lead agent's graph, one per spec."""
+"""The lead agent: model, tools, chain and prompt for one spec."""
 
-from pathlib import Path
-from typing import Any
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, cast
 
 from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.graph.state import CompiledStateGraph
 
+from deerflow.agents.anchors import AnyMiddleware, place_extras
+from deerflow.agents.chain import Ingredients, build_chain
+from deerflow.agents.factory import AgentGraph, assemble, tools_for
+from deerflow.agents.features import RuntimeFeatures
+from deerflow.agents.lead_agent.prompt import PromptParts, apply_prompt_template
+from deerflow.agents.settings import AgentSettings
+from deerflow.agents.thread_state import ThreadState
+from deerflow.config.agents import CustomAgent, CustomAgentConfig
+from deerflow.config.models import ModelConfig
 from deerflow.domain.context import RunContext
+from deerflow.domain.runs import AgentSpec
+from deerflow.models.demo import DemoChatModel
+from deerflow.models.factory import ModelCatalog
+from deerflow.tools.builtins.agent_tools import AgentShelf, setup_agent_tool, update_agent_tool
+from deerflow.tools.tools import ToolSet, get_available_tools
 
-AgentGraph = CompiledStateGraph[Any, RunContext, Any, Any]
+logger = logging.getLogger(__name__)
+
+GRAPH_NAME = "lead_agent"
 
 
-def build_lead_agent(model: BaseChatModel, checkpointer: BaseCheckpointSaver[str], system_prompt: str) -> AgentGraph:
-    """The graph that answers with `model` and remembers in `checkpointer`."""
-    return create_agent(model, system_prompt=system_prompt, context_schema=RunContext, checkpointer=checkpointer)
+@dataclass(frozen=True, slots=True)
+class AgentPlan:
+    """What a program that embeds agents wants changed in all of them."""
+
+    model: BaseChatModel | None = None
+    features: RuntimeFeatures | None = None
+    extra_middleware: Sequence[AnyMiddleware] = ()
 
 
-def read_system_prompt() -> str:
-    """What the lead agent is told about itself."""
-    return (Path(__file__).parent / "prompt.md").read_text(encoding="utf-8")
+@dataclass(frozen=True, slots=True)
+class LeadAgent:
+    """Everything one lead agent is built from."""
+
+    spec: AgentSpec
+    settings: AgentSettings
+    catalog: ModelCatalog
+    shelf: AgentShelf
+    custom: CustomAgent | None = None
+    plan: AgentPlan = AgentPlan()
+
+    def build(self, checkpointer: BaseCheckpointSaver[str] | None) -> AgentGraph:
+        """The graph that answers for the spec and remembers in `checkpointer`."""
+        entry = self._model_entry()
+        features = self.plan.features or self._features(entry)
+        tools = self._tools(features)
+        chain = build_chain(self._ingredients(features, tools, entry))
+        return assemble(
+            self._model(entry),
+            tools.tools,
+            place_extras(chain, self.plan.extra_middleware),
+            apply_prompt_template(self._prompt_parts()),
+            None,
+            checkpointer,
+            GRAPH_NAME,
+        ).with_config(metadata=self._metadata(entry))
+
+    @property
+    def _own(self) -> CustomAgentConfig:
+        return self.custom.config if self.custom else CustomAgentConfig()
+
+    def _model_entry(self) -> ModelConfig:
+        return self.catalog.resolve(self.spec.model_name or self._own.model)
+
+    def _model(self, entry: ModelConfig) -> BaseChatModel:
+        if self.plan.model is not None:
+            return self.plan.model
+        wanted = self.spec.thinking_enabled if self.spec.thinking_enabled is not None else self._own.thinking_enabled
+        model = self.catalog.create(
+            entry.name,
+            thinking_enabled=entry.supports_thinking if wanted is None else wanted,
+            reasoning_effort=self.spec.reasoning_effort or self._own.reasoning_effort,
+        )
+        changes = self._own.model_settings.model_dump(exclude_none=True)
+        return model.model_copy(update=changes) if changes else model
+
+    def _features(self, entry: ModelConfig) -> RuntimeFeatures:
+        chain = self.settings.chain
+        return RuntimeFeatures(
+            summarization=chain.summarization.enabled,
+            subagent=self.spec.subagent_enabled,
+            vision=entry.supports_vision,
+            guardrail=chain.guardrails.enabled,
+            loop_detection=chain.loop_detection.enabled,
+            todo=self.spec.is_plan_mode,
+            tool_output=chain.tool_output.enabled,
+            read_before_write=chain.read_before_write.enabled,
+        )
+
+    def _tools(self, features: RuntimeFeatures) -> ToolSet:
+        if self.spec.is_bootstrap:
+            return ToolSet((setup_agent_tool(self.shelf),))
+        own: list[BaseTool] = [update_agent_tool(self.shelf)] if self.custom else []
+        return get_available_tools(
+            self.settings.tools, groups=self._own.tool_groups, builtin=[*tools_for(features), *own]
+        )
+
+    def _ingredients(self, features: RuntimeFeatures, tools: ToolSet, entry: ModelConfig) -> Ingredients:
+        writer = self.settings.chain.summarization.model_name
+        return Ingredients(
+            features,
+            self.settings.chain,
+            fallbacks=[self.catalog.create(name) for name in entry.fallback],
+            summary_model=self.catalog.create(writer) if writer else None,
+            needs_approval=tools.needs_approval,
+            max_concurrent_subagents=self.spec.max_concurrent_subagents,
+        )
+
+    def _prompt_parts(self) -> PromptParts:
+        return PromptParts(
+            name=self.custom.name if self.custom else PromptParts().name,
+            new_agent=self.spec.agent_name if self.spec.is_bootstrap else None,
+            soul=self.custom.soul if self.custom else "",
+            updates_itself=self.custom is not None,
+            is_bootstrap=self.spec.is_bootstrap,
+        )
+
+    def _metadata(self, entry: ModelConfig) -> dict[str, Any]:
+        """What traces show of the run."""
+        return {
+            "agent_name": self.spec.agent_name or "default",
+            "model_name": entry.name,
+            "thinking_enabled": self.spec.thinking_enabled,
+            "reasoning_effort": self.spec.reasoning_effort,
+            "is_plan_mode": self.spec.is_plan_mode,
+            "subagent_enabled": self.spec.subagent_enabled,
+        }
+
+
+def build_state_graph(checkpointer: BaseCheckpointSaver[str]) -> AgentGraph:
+    """A graph that reads and mends what agents left in `checkpointer`, whatever models there are now."""
+    return create_agent(DemoChatModel(), state_schema=ThreadState, context_schema=RunContext, checkpointer=checkpointer)
+
+
+def read_spec(config: RunnableConfig) -> AgentSpec:
+    """The spec that LangGraph's `configurable` and `context` ask for; the latter wins."""
+    context = cast(Mapping[str, Any], config.get("context") or {})
+    asked = {**config.get("configurable", {}), **context}
+    named = {**asked, "model_name": asked.get("model_name") or asked.get("model"), "owner": asked.get("user_id")}
+    known = {each.name: named[each.name] for each in fields(AgentSpec) if named.get(each.name) is not None}
+    return AgentSpec(**known)

@@ -3,9 +3,8 @@
 from fastapi import APIRouter
 from pydantic import BaseModel
 
-from deerflow.config.models import ModelConfig
+from deerflow.agents.pool import ModelCard
 from deerflow.gateway.dependencies import TheHarness, Who
-from deerflow.harness import is_scripted
 
 router = APIRouter(tags=["models"])
 
@@ -23,17 +22,8 @@ class Model(BaseModel):
     scripted: bool
 
     @classmethod
-    def of(cls, config: ModelConfig) -> "Model":
-        return cls(
-            name=config.name,
-            model=config.model,
-            display_name=config.display_name or config.name,
-            description=config.description,
-            supports_thinking=config.supports_thinking,
-            supports_reasoning_effort=config.supports_reasoning_effort,
-            supports_vision=config.supports_vision,
-            scripted=is_scripted(config),
-        )
+    def of(cls, card: ModelCard) -> "Model":
+        return cls.model_validate(card, from_attributes=True)
 
 
 class Models(BaseModel):
@@ -49,6 +39,7 @@ class Starter(BaseModel):
     id: str
     title: str
     prompt: str
+    is_plan_mode: bool
 
 
 class Starters(BaseModel):
@@ -60,17 +51,18 @@ class Starters(BaseModel):
 @router.get("/models")
 async def list_models(harness: TheHarness, who: Who) -> Models:
     """The models there are."""
-    catalog = harness.agents.catalog
-    return Models(models=[Model.of(model) for model in catalog.models], default=catalog.default.name)
+    cards = harness.agents.model_cards()
+    return Models(models=[Model.of(card) for card in cards], default=cards[0].name)
 
 
 @router.get("/models/{name}")
 async def get_model(name: str, harness: TheHarness, who: Who) -> Model:
     """One model."""
-    return Model.of(harness.agents.catalog.find(name))
+    return Model.of(harness.agents.model_card(name))
 
 
 @router.get("/starters")
 async def list_starters(harness: TheHarness, who: Who) -> Starters:
     """Requests that show what can be done."""
-    return Starters(starters=[Starter(id=s.id, title=s.title, prompt=s.prompt) for s in harness.agents.starters()])
+    found = harness.agents.starters()
+    return Starters(starters=[Starter.model_validate(starter, from_attributes=True) for starter in found])

@@ -10,7 +10,8 @@ from starlette.responses import Response, StreamingResponse
 
 from deerflow.domain.errors import InvalidRequest
 from deerflow.domain.ids import new_id
-from deerflow.domain.runs import AgentSpec, DisconnectMode, ReasoningEffort, RunRecord, RunRequest
+from deerflow.domain.principal import Principal
+from deerflow.domain.runs import AgentSpec, DisconnectMode, ReasoningEffort, Resume, RunRecord, RunRequest
 from deerflow.gateway.dependencies import TheHarness, Who
 from deerflow.gateway.sse import StreamMode, event_stream, parse_last_event_id, run_location
 
@@ -26,6 +27,12 @@ class RunInput(BaseModel):
     messages: list[dict[str, object]]
 
 
+class RunCommand(BaseModel):
+    """How a paused run goes on: `resume` is the answer to its question."""
+
+    resume: object
+
+
 class RunSettings(BaseModel):
     """Which agent answers. Keys that mean nothing to it are passed over, as the LangGraph API does."""
 
@@ -33,9 +40,25 @@ class RunSettings(BaseModel):
     model: str | None = None
     thinking_enabled: bool | None = None
     reasoning_effort: ReasoningEffort | None = None
+    is_plan_mode: bool = False
+    subagent_enabled: bool = False
+    max_concurrent_subagents: Annotated[int, Field(ge=1, le=4)] = 3
+    agent_name: Annotated[str | None, Field(pattern=r"^[A-Za-z0-9-]+$")] = None
+    is_bootstrap: bool = False
 
-    def to_spec(self) -> AgentSpec:
-        return AgentSpec(self.model_name or self.model, self.thinking_enabled, self.reasoning_effort)
+    def to_spec(self, who: Principal) -> AgentSpec:
+        """The agent these settings ask for; a custom one is looked for among those of `who`."""
+        return AgentSpec(
+            model_name=self.model_name or self.model,
+            thinking_enabled=self.thinking_enabled,
+            reasoning_effort=self.reasoning_effort,
+            is_plan_mode=self.is_plan_mode,
+            subagent_enabled=self.subagent_enabled,
+            max_concurrent_subagents=self.max_concurrent_subagents,
+            agent_name=self.agent_name,
+            is_bootstrap=self.is_bootstrap,
+            owner=who.user_id if self.agent_name else None,
+        )
 
 
 class GraphConfig(BaseModel):
@@ -52,6 +75,7 @@ class StartRun(BaseModel):
 
     assistant_id: str = "lead_agent"
     input: RunInput | None = None
+    command: RunCommand | None = None
     context: RunSettings = RunSettings()
     config: GraphConfig = GraphConfig()
     metadata: dict[str, object] = {}
@@ -66,15 +90,16 @@ class StartRun(BaseModel):
         """The kinds of events wanted."""
         return self.stream_mode if isinstance(self.stream_mode, list) else [self.stream_mode]
 
-    def to_request(self, thread_id: str) -> RunRequest:
+    def to_request(self, thread_id: str, who: Principal) -> RunRequest:
         """The request in the words of the domain."""
-        if self.input is None:
-            raise InvalidRequest("input is missing: send {'messages': [...]}")
+        if (self.input is None) == (self.command is None):
+            raise InvalidRequest("input is missing: send {'messages': [...]}, or a command that resumes a paused run")
         settings = self.config.configurable.model_copy(update=self.context.model_dump(exclude_unset=True))
         return RunRequest(
             thread_id=thread_id,
-            messages=self.input.messages,
-            agent=settings.to_spec(),
+            messages=self.input.messages if self.input else (),
+            resume=Resume(self.command.resume) if self.command else None,
+            agent=settings.to_spec(who),
             assistant_id=self.assistant_id,
             on_disconnect=self.on_disconnect,
             create_thread=self.if_not_exists == "create",
@@ -104,7 +129,7 @@ class Run(BaseModel):
 @router.post("/threads/{thread_id}/runs/stream")
 async def stream_run(thread_id: str, body: StartRun, harness: TheHarness, who: Who) -> StreamingResponse:
     """Start a run and follow it to its end."""
-    run = await harness.runs.create_or_reject(body.to_request(thread_id), who)
+    run = await harness.runs.create_or_reject(body.to_request(thread_id, who), who)
     stops = run.on_disconnect is DisconnectMode.CANCEL
     return event_stream(harness.runs, run, body.modes(), stop_when_left=stops)
 
@@ -118,7 +143,7 @@ async def stream_run_in_new_thread(body: StartRun, harness: TheHarness, who: Who
 @router.post("/threads/{thread_id}/runs")
 async def start_run(thread_id: str, body: StartRun, harness: TheHarness, who: Who, response: Response) -> Run:
     """Start a run and leave it to itself."""
-    run = await harness.runs.create_or_reject(body.to_request(thread_id), who)
+    run = await harness.runs.create_or_reject(body.to_request(thread_id, who), who)
     response.headers["Content-Location"] = run_location(run)
     return Run.of(run)
 
@@ -126,7 +151,7 @@ async def start_run(thread_id: str, body: StartRun, harness: TheHarness, who: Wh
 @router.post("/threads/{thread_id}/runs/wait")
 async def wait_for_run(thread_id: str, body: StartRun, harness: TheHarness, who: Who) -> Response:
     """Start a run and answer with the thread's state when it has ended."""
-    run = await harness.runs.create_or_reject(body.to_request(thread_id), who)
+    run = await harness.runs.create_or_reject(body.to_request(thread_id, who), who)
     return await join_run(thread_id, run.run_id, harness, who)
 
 

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from deerflow.domain.threads import ThreadRecord, ThreadStatus
 from deerflow.gateway.dependencies import TheHarness, Who
-from deerflow.runtime.threads import ThreadState
+from deerflow.runtime.threads import StateView
 
 router = APIRouter(prefix="/threads", tags=["threads"])
 
@@ -51,6 +51,12 @@ class SearchThreads(BaseModel):
 
     limit: Annotated[int, Field(ge=1, le=1000)] = 100
     offset: Annotated[int, Field(ge=0)] = 0
+
+
+class ReadHistory(BaseModel):
+    """Body of a look back."""
+
+    limit: Annotated[int, Field(ge=1, le=100)] = 10
 
 
 class UpdateThread(BaseModel):
@@ -98,15 +104,31 @@ async def get_state(thread_id: str, harness: TheHarness, who: Who) -> Response:
     return Response(show_state(thread, state), media_type="application/json")
 
 
-def show_state(thread: ThreadRecord, state: ThreadState) -> bytes:
+@router.get("/{thread_id}/messages")
+async def get_messages(thread_id: str, harness: TheHarness, who: Who) -> Response:
+    """Everything said in the thread, also what the agent no longer has in view."""
+    return Response(await harness.threads.messages(thread_id, who), media_type="application/json")
+
+
+@router.post("/{thread_id}/history")
+async def get_history(thread_id: str, body: ReadHistory, harness: TheHarness, who: Who) -> Response:
+    """What the thread held after each step, newest first."""
+    thread = await harness.threads.get(thread_id, who)
+    states = await harness.threads.history(thread_id, who, body.limit)
+    shown = b",".join(show_state(thread, state) for state in states)
+    return Response(b"[%s]" % shown, media_type="application/json")
+
+
+def show_state(thread: ThreadRecord, state: StateView) -> bytes:
     """The state in the shape of the LangGraph API, without parsing what is JSON already."""
     checkpoint = {"thread_id": thread.thread_id, "checkpoint_ns": "", "checkpoint_id": state.checkpoint_id}
     parent = {**checkpoint, "checkpoint_id": state.parent_checkpoint_id} if state.parent_checkpoint_id else None
     return orjson.dumps(
         {
             "values": orjson.Fragment(state.values),
-            "next": [],
+            "next": state.next,
             "tasks": [],
+            "interrupts": orjson.Fragment(state.interrupts),
             "metadata": orjson.Fragment(state.metadata),
             "checkpoint": checkpoint,
             "parent_checkpoint": parent,

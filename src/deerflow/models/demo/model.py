@@ -5,18 +5,19 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
+from uuid import uuid4
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.language_models.chat_models import generate_from_stream
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from deerflow.models.demo.scripts import Call, language_of, next_step, read_text
+from deerflow.models.demo.scripts import ANSWERED, Call, language_of, next_step, read_text
 
 # A word with the space behind it, or a few characters of a script that has no spaces.
 PIECE = re.compile(r"\s*[\x21-\u2fff]+\s*|\s*[^\x21-\u2fff\s]{1,3}\s*|\s+")
@@ -68,12 +69,13 @@ class DemoChatModel(BaseChatModel):
 def play(messages: Sequence[BaseMessage], tools: Sequence[str]) -> Iterator[AIMessageChunk]:
     """The pieces of the reply to `messages`."""
     request, replies = latest_request(messages)
-    step = next_step(request, replies, tools)
+    language = language_of(request)
+    step = ANSWERED if is_answer(messages) else next_step(request, replies, tools)
     if isinstance(step, Call):
-        call = tool_call_chunk(name=step.tool, args=json.dumps(step.args), id=f"call_{replies}", index=0)
+        arguments = json.dumps(step.args[language], ensure_ascii=False)
+        call = tool_call_chunk(name=step.tool, args=arguments, id=f"call_{uuid4().hex[:12]}", index=0)
         yield AIMessageChunk(content="", tool_call_chunks=[call])
         return
-    language = language_of(request)
     for word in PIECE.findall(step.thought[language]):
         yield AIMessageChunk(content="", additional_kwargs={"reasoning_content": word})
     for word in PIECE.findall(read_text(step.text, language)):
@@ -85,7 +87,19 @@ def latest_request(messages: Sequence[BaseMessage]) -> tuple[str, int]:
     """The last thing the user said, and how many replies have been given since."""
     replies = 0
     for message in reversed(messages):
-        if isinstance(message, HumanMessage):
+        if is_request(message):
             return message.text, replies
         replies += isinstance(message, AIMessage)
     return "", replies
+
+
+def is_answer(messages: Sequence[BaseMessage]) -> bool:
+    """Whether the user's last message answers a question that was asked just before."""
+    positions = [index for index, message in enumerate(messages) if is_request(message)]
+    before = messages[positions[-1] - 1] if positions and positions[-1] > 0 else None
+    return isinstance(before, ToolMessage) and before.name == "ask_clarification"
+
+
+def is_request(message: BaseMessage) -> bool:
+    """Whether a person said this; hidden reminders have the same role."""
+    return isinstance(message, HumanMessage) and not message.additional_kwargs.get("hide_from_ui")

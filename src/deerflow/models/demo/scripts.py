@@ -20,10 +20,10 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool call."""
+    """A tool call, with its arguments in each language."""
 
     tool: str
-    args: Mapping[str, object]
+    args: Mapping[Language, Mapping[str, object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,7 @@ class Script:
     prompt: str
     words: re.Pattern[str]
     steps: tuple[Say | Call, ...]
+    needs_plan_mode: bool = False
 
     @property
     def tools(self) -> frozenset[str]:
@@ -49,6 +50,19 @@ class Starter:
     id: str
     title: str
     prompt: str
+    is_plan_mode: bool
+
+
+def plan(*done_of_three: Literal["pending", "in_progress", "completed"]) -> Mapping[Language, Mapping[str, object]]:
+    """The demo's list of three things, as far as it has got."""
+    things: Mapping[Language, tuple[str, str, str]] = {
+        "en": ("Choose the dates", "Invite the team", "Book a room"),
+        "zh": ("选定日期", "邀请团队", "预订会议室"),
+    }
+    return {
+        language: {"todos": [{"content": c, "status": s} for c, s in zip(contents, done_of_three, strict=True)]}
+        for language, contents in things.items()
+    }
 
 
 SCRIPTS = (
@@ -83,6 +97,50 @@ SCRIPTS = (
         ),
     ),
     Script(
+        id="plan",
+        title="Plan something with a to-do list",
+        prompt="Plan a small team offsite and keep a to-do list.",
+        words=re.compile(r"to-?do list|plan a|计划|待办", re.IGNORECASE),
+        steps=(
+            Call("write_todos", plan("in_progress", "pending", "pending")),
+            Call("write_todos", plan("completed", "in_progress", "pending")),
+            Call("write_todos", plan("completed", "completed", "completed")),
+            Say(
+                "plan",
+                {
+                    "en": "All three are done. I will sum up what the list showed.",
+                    "zh": "三件事都完成了，我来总结一下清单。",
+                },
+            ),
+        ),
+        needs_plan_mode=True,
+    ),
+    Script(
+        id="ask-first",
+        title="Ask me something first",
+        prompt="Write me a status report, but ask me something first.",
+        words=re.compile(r"ask me (something )?first|先问我", re.IGNORECASE),
+        steps=(
+            Call(
+                "ask_clarification",
+                {
+                    "en": {
+                        "question": "Who is the report for?",
+                        "clarification_type": "approach_choice",
+                        "context": "Its length and tone depend on who reads it.",
+                        "options": ["My team", "My manager", "A customer"],
+                    },
+                    "zh": {
+                        "question": "这份报告给谁看？",
+                        "clarification_type": "approach_choice",
+                        "context": "篇幅和语气取决于读者。",
+                        "options": ["我的团队", "我的经理", "客户"],
+                    },
+                },
+            ),
+        ),
+    ),
+    Script(
         id="real-model",
         title="How do I connect a real model?",
         prompt="How do I connect a real model?",
@@ -101,6 +159,14 @@ SCRIPTS = (
     ),
 )
 
+ANSWERED = Say(
+    "answered",
+    {
+        "en": "They have chosen. Now I can answer in the form they want.",
+        "zh": "对方已经选好了，现在可以按这个方式回答。",
+    },
+)
+
 FALLBACK = Say(
     "fallback",
     {
@@ -112,7 +178,8 @@ FALLBACK = Say(
 
 def starters(tools: Collection[str]) -> list[Starter]:
     """The requests that can be served with `tools`."""
-    return [Starter(script.id, script.title, script.prompt) for script in SCRIPTS if script.tools <= set(tools)]
+    playable = [script for script in SCRIPTS if script.tools <= set(tools)]
+    return [Starter(script.id, script.title, script.prompt, script.needs_plan_mode) for script in playable]
 
 
 def next_step(request: str, replies: int, tools: Collection[str]) -> Say | Call:

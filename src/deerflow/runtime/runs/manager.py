@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 
@@ -23,6 +23,7 @@ from deerflow.runtime.runs.schemas import title_from, to_messages, to_stored
 from deerflow.runtime.runs.worker import RunWorker
 from deerflow.runtime.serialization import to_json
 from deerflow.runtime.stream_bridge.bridge import HEARTBEAT_S, StreamBridge
+from deerflow.runtime.titles import Namer
 
 logger = logging.getLogger(__name__)
 
@@ -39,15 +40,16 @@ class RunManager:
         journal: Journal,
         bridge: StreamBridge,
         worker: RunWorker,
-        title_chars: Callable[[], int | None],
+        namer: Namer,
     ) -> None:
-        """`title_chars` tells how long the title may be that a thread gets from its first message; None: no title."""
+        """`namer` is given each run that went well, when nobody waits for it any more."""
         self._database = database
         self._journal = journal
         self._bridge = bridge
         self._worker = worker
-        self._title_chars = title_chars
+        self._namer = namer
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._namings: set[asyncio.Task[None]] = set()
 
     async def create_or_reject(self, request: RunRequest, who: Principal) -> RunRecord:
         """Accept a run; it is recorded when this returns, and under way.
@@ -58,10 +60,10 @@ class RunManager:
             InvalidRequest: the request makes no sense.
         """
         check_thread_id(request.thread_id)
-        messages = to_messages(request.messages)
+        messages = [] if request.resume else to_messages(request.messages)
         run = new_run(request, who)
         first = StreamEvent(1, "metadata", to_json({"run_id": run.run_id, "thread_id": run.thread_id}))
-        title = title_from(messages, self._title_chars())
+        title = title_from(messages, self._namer.settings())
 
         await self._database.write(
             partial(
@@ -139,21 +141,30 @@ class RunManager:
 
     async def aclose(self) -> None:
         """Stop every run, keeping what each has said."""
-        tasks = [self.request_stop(run_id) for run_id in self._tasks]
+        for naming in self._namings:
+            naming.cancel()
+        tasks = [*filter(None, [self.request_stop(run_id) for run_id in self._tasks]), *self._namings]
         if tasks:
-            await asyncio.wait(filter(None, tasks), timeout=STOP_LIMIT_S)
+            await asyncio.wait(tasks, timeout=STOP_LIMIT_S)
 
     async def _carry_out(self, run: RunRecord, request: RunRequest, messages: Sequence[BaseMessage]) -> None:
         log = self._journal.open(run.run_id, last_seq=1)
         try:
             status = await self._worker.execute(run, request, messages, log)
             logger.info("run %s of thread %s: %s", run.run_id, run.thread_id, status.value)
+            if status is RunStatus.SUCCESS:
+                self._name_thread(run)
         except Exception:
             # The log itself cannot be written: the run stays unfinished in it, and the next start ends it.
             logger.exception("run %s could not be ended", run.run_id)
         finally:
             self._bridge.publish_end(run.run_id)
             del self._tasks[run.run_id]
+
+    def _name_thread(self, run: RunRecord) -> None:
+        naming = asyncio.create_task(self._namer.name(run), name=f"title of {run.thread_id}")
+        self._namings.add(naming)
+        naming.add_done_callback(self._namings.discard)
 
 
 def new_run(request: RunRequest, who: Principal) -> RunRecord:

@@ -14,13 +14,16 @@ class PartialAnswer:
     text: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
 
-    def add(self, message_id: str | None, text: str, reasoning: str | None) -> None:
-        """Take in one streamed piece."""
+    def add(self, message_id: str | None, text: str, reasoning: str | None) -> str | None:
+        """Take in one streamed piece; the id of the answer it supersedes, if one was begun and never arrived."""
+        superseded = None
         if message_id != self.message_id:
+            superseded = self.message_id
             self.message_id, self.text, self.reasoning = message_id, [], []
         self.text.append(text)
         if reasoning:
             self.reasoning.append(reasoning)
+        return superseded
 
     def forget(self, arrived: Iterable[str | None]) -> None:
         """Drop the answer if it is among the messages that have arrived in the state."""

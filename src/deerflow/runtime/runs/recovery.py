@@ -5,7 +5,7 @@ from functools import partial
 
 import orjson
 
-from deerflow.domain.runs import AgentSpec, RunRecord, RunStatus
+from deerflow.domain.runs import RunRecord, RunStatus
 from deerflow.persistence.database import Database
 from deerflow.persistence.events import read_events
 from deerflow.persistence.runs import unfinished_runs
@@ -25,7 +25,7 @@ async def end_unfinished_runs(database: Database, journal: Journal, worker: RunW
     for run in await database.read(unfinished_runs):
         seq, answer = await read_back(database, run)
         log = journal.open(run.run_id, last_seq=seq)
-        await worker.keep(run.thread_id, AgentSpec(), answer, log)
+        await worker.keep(run.thread_id, answer, log)
         log.append("error", to_json({"error": "ServerStopped", "name": "ServerStopped", "message": REASON}))
         await log.finish(RunStatus.ERROR, REASON)
         logger.warning("run %s of thread %s: %s", run.run_id, run.thread_id, REASON)

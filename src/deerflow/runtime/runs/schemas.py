@@ -5,11 +5,11 @@ from dataclasses import asdict
 
 from langchain_core.messages import BaseMessage, HumanMessage, convert_to_messages
 
+from deerflow.agents.middlewares.title_middleware import local_title
+from deerflow.config.title import TitleConfig
 from deerflow.domain.errors import InvalidRequest
 from deerflow.domain.ids import new_id
 from deerflow.domain.runs import RunRequest
-
-TITLE_MARK = "…"
 
 
 def to_messages(raw: Sequence[Mapping[str, object]]) -> list[BaseMessage]:
@@ -35,18 +35,13 @@ def to_messages(raw: Sequence[Mapping[str, object]]) -> list[BaseMessage]:
 def to_stored(request: RunRequest, messages: Sequence[BaseMessage]) -> dict[str, object]:
     """The request as its run keeps it."""
     stored = asdict(request)
-    for sent, message in zip(stored["messages"], messages, strict=True):
-        sent["id"] = message.id
-    return stored
+    return {
+        **stored,
+        "messages": [{**sent, "id": message.id} for sent, message in zip(stored["messages"], messages, strict=True)],
+    }
 
 
-def title_from(messages: Sequence[BaseMessage], max_chars: int | None) -> str | None:
+def title_from(messages: Sequence[BaseMessage], settings: TitleConfig) -> str | None:
     """A title for a thread that begins with `messages`; None when there is to be none."""
-    if max_chars is None:
-        return None
     text = next((message.text for message in messages if isinstance(message, HumanMessage)), "")
-    line = " ".join(text.split())
-    if len(line) <= max_chars:
-        return line or None
-    cut = line[: max_chars - len(TITLE_MARK)]
-    return (cut.rsplit(" ", 1)[0] if " " in cut else cut).rstrip(" ,.;:") + TITLE_MARK
+    return local_title(text, settings.max_chars) or None if settings.enabled else None

@@ -2,15 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from langchain_core.messages import AIMessageChunk, BaseMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.types import Command
 
-from deerflow.agents.lead_agent.agent import AgentGraph
+from deerflow.agents.factory import AgentGraph
 from deerflow.domain.context import RunContext
 from deerflow.domain.errors import DeerFlowError
 from deerflow.domain.runs import AgentSpec, RunRecord, RunRequest, RunStatus
@@ -26,8 +27,10 @@ MODEL_NODE = "model"
 
 
 class AgentSource(Protocol):
-    """Gives the graph for a spec, ready made where possible."""
+    """Gives the graph for a spec, ready made where possible, and one that only reads and mends state."""
 
+    @property
+    def state_graph(self) -> AgentGraph: ...
     def graph_for(self, spec: AgentSpec) -> AgentGraph: ...
 
 
@@ -51,9 +54,15 @@ class Outcome:
 class RunWorker:
     """Knows how to carry out runs; keeps nothing of them."""
 
-    def __init__(self, agents: AgentSource, limits: Callable[[], Limits]) -> None:
+    def __init__(
+        self,
+        agents: AgentSource,
+        open_context: Callable[[RunRecord, AgentSpec], RunContext],
+        limits: Callable[[], Limits],
+    ) -> None:
         """`limits` is asked anew for every run."""
         self._agents = agents
+        self._open_context = open_context
         self._limits = limits
 
     async def execute(
@@ -63,20 +72,20 @@ class RunWorker:
         answer = PartialAnswer()
         outcome = await self._attempt(run, request, messages, log, answer)
         if outcome.status != RunStatus.SUCCESS:
-            await self.keep(run.thread_id, request.agent, answer, log)
+            await self.keep(run.thread_id, answer, log)
         if outcome.error is not None:
             name = outcome.error_name
             log.append("error", to_json({"error": name, "name": name, "message": outcome.error}))
         await log.finish(outcome.status, outcome.error)
         return outcome.status
 
-    async def keep(self, thread_id: str, agent: AgentSpec, answer: PartialAnswer, log: RunLog) -> None:
+    async def keep(self, thread_id: str, answer: PartialAnswer, log: RunLog) -> None:
         """Put what was streamed of an unfinished answer into the thread's state."""
         message = answer.to_message()
         if message is None:
             return
         config: RunnableConfig = {"configurable": {"thread_id": thread_id}}
-        await self._agents.graph_for(agent).aupdate_state(config, {"messages": [message]}, as_node=MODEL_NODE)
+        await self._agents.state_graph.aupdate_state(config, {"messages": [message]}, as_node=MODEL_NODE)
         log.append("changes", Changes([message]).to_json())
 
     async def _attempt(
@@ -86,8 +95,8 @@ class RunWorker:
         limit = asyncio.timeout(limits.timeout_s)
         try:
             async with limit:
-                await self._stream(run, request, messages, log, answer)
-            return Outcome(RunStatus.SUCCESS)
+                is_paused = await self._stream(run, request, messages, log, answer)
+            return Outcome(RunStatus.INTERRUPTED if is_paused else RunStatus.SUCCESS)
         except asyncio.CancelledError:
             return Outcome(RunStatus.INTERRUPTED)
         except DeerFlowError as problem:
@@ -102,17 +111,17 @@ class RunWorker:
 
     async def _stream(
         self, run: RunRecord, request: RunRequest, messages: Sequence[BaseMessage], log: RunLog, answer: PartialAnswer
-    ) -> None:
-        graph = self._agents.graph_for(request.agent)
+    ) -> bool:
+        """Log what the graph says; whether it ended by asking somebody something."""
         state = StateDiff([message.id or "" for message in messages])
-        parts = graph.astream(
-            {"messages": list(messages)},
+        parts = self._agents.graph_for(request.agent).astream(
+            Command(resume=request.resume.answer) if request.resume else {"messages": list(messages)},
             {
                 "configurable": {"thread_id": run.thread_id},
                 "recursion_limit": request.recursion_limit or self._limits().recursion_limit,
                 "run_name": run.assistant_id,
             },
-            context=RunContext(run.thread_id, run.run_id, run.owner),
+            context=self._open_context(run, request.agent),
             stream_mode=["messages", "values", "custom"],
             # Written while the model already speaks, checkpoints would fight with it for the interpreter lock.
             durability="sync",
@@ -122,13 +131,23 @@ class RunWorker:
             async for mode, part in pairs:
                 if mode == "messages":
                     piece, metadata = part
-                    if isinstance(piece, AIMessageChunk):
-                        answer.add(piece.id, piece.text, piece.additional_kwargs.get("reasoning_content"))
-                    log.append_piece(piece, metadata)
+                    self._log_piece(piece, metadata, answer, log)
                 elif mode == "values":
-                    changes = state.against(part)
-                    if changes:
-                        answer.forget(message.id for message in changes.messages)
-                        log.append("changes", changes.to_json())
+                    self._log_changes(state.against(part), answer, log)
                 else:
                     log.append("custom", to_json(part))
+        return state.is_paused
+
+    def _log_piece(
+        self, piece: BaseMessage, metadata: Mapping[str, object], answer: PartialAnswer, log: RunLog
+    ) -> None:
+        if isinstance(piece, AIMessageChunk):
+            superseded = answer.add(piece.id, piece.text, piece.additional_kwargs.get("reasoning_content"))
+            if superseded is not None:  # the model was asked again: what it had begun to say is void
+                log.append("changes", Changes(removed=[superseded]).to_json())
+        log.append_piece(piece, metadata)
+
+    def _log_changes(self, changes: Changes, answer: PartialAnswer, log: RunLog) -> None:
+        if changes:
+            answer.forget(message.id for message in changes.messages)
+            log.append("changes", changes.to_json())

@@ -1,0 +1,77 @@
+"""How much of each request a provider's prefix cache could serve, over a long session with tools.
+
+A request counts as cached as far as it begins like the one before it, byte for byte, tools and system prompt included.
+"""
+
+import asyncio
+import itertools
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import orjson
+from langchain_core.messages import BaseMessage
+from langchain_core.messages.utils import convert_to_openai_messages
+
+from deerflow.config.source import open_source
+from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.runs import RunRequest, RunStatus
+from deerflow.harness import open_harness
+from deerflow.testing import Answer, ModelCall, ScriptedModel, calling
+
+TURNS = 50
+BAR = 0.95
+ANSWER = "Part {} looks good. " + "The figures agree with what was said before. " * 6
+
+
+def main() -> int:
+    """Hold one session and compare its requests."""
+    with tempfile.TemporaryDirectory() as scratch:
+        requests = asyncio.run(hold_session(Path(scratch)))
+    rate = hit_rate([serialized(request) for request in requests])
+    verdict = "" if rate >= BAR else "  MISSED"
+    print(f"prefix-cache hit rate, {TURNS} turns, {len(requests)} requests: {rate:.1%} (bar ≥ {BAR:.0%}){verdict}")
+    return int(rate < BAR)
+
+
+async def hold_session(directory: Path) -> list[ModelCall]:
+    """What the model is asked in turns of two tool calls and an answer each."""
+    script = itertools.cycle([look, look, lambda messages: Answer(ANSWER.format(len(messages)))])
+    model = ScriptedModel.saying(*itertools.islice(script, 3 * TURNS))
+    async with open_harness(open_source(directory=directory, environment={}), model) as harness:
+        for number in range(TURNS):
+            text = f"What about part {number}? Please look at the figures once more."
+            request = RunRequest("session", [{"type": "human", "content": text}])
+            run = await harness.runs.create_or_reject(request, LOCAL_USER)
+            ended = await harness.runs.join("session", run.run_id, LOCAL_USER)
+            if ended.status is not RunStatus.SUCCESS:
+                sys.exit(f"a turn failed: {ended.error}")
+    return model.requests
+
+
+def look(messages: Sequence[BaseMessage]) -> Answer:
+    """A search nobody made before."""
+    return calling("search_history", query=f"figures {len(messages)}")
+
+
+def serialized(request: ModelCall) -> bytes:
+    """The request as a provider's cache sees it: tools first, then the messages."""
+    return orjson.dumps([request.tools, convert_to_openai_messages(list(request.messages))])
+
+
+def hit_rate(requests: Sequence[bytes]) -> float:
+    """The share of all bytes that begin like the request before; the first request has none before it."""
+    pairs = list(itertools.pairwise(requests))
+    cached = sum(common_prefix(before, now) for before, now in pairs)
+    return cached / sum(len(now) for _, now in pairs)
+
+
+def common_prefix(one: bytes, other: bytes) -> int:
+    """How many bytes are the same at the beginning of both."""
+    limit = min(len(one), len(other))
+    return next((place for place in range(limit) if one[place] != other[place]), limit)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,111 @@
+"""Where a middleware of the user's own goes: right after or right before one of the chain's."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeVar
+
+from langchain.agents.middleware import AgentMiddleware
+
+AnyMiddleware = AgentMiddleware[Any, Any, Any]
+M = TypeVar("M", bound=type[AnyMiddleware])
+Side = Literal["after", "before"]
+
+DECORATORS: dict[Side, str] = {"after": "Next", "before": "Prev"}
+ATTRIBUTES: dict[Side, str] = {"after": "_next_anchor", "before": "_prev_anchor"}
+
+
+def Next(anchor: type[AnyMiddleware]) -> Callable[[M], M]:  # a name of the founding documents
+    """Place the decorated middleware right after `anchor`."""
+    return _placing(anchor, "after")
+
+
+def Prev(anchor: type[AnyMiddleware]) -> Callable[[M], M]:
+    """Place the decorated middleware right before `anchor`."""
+    return _placing(anchor, "before")
+
+
+def place_extras(chain: Sequence[AnyMiddleware], extras: Sequence[AnyMiddleware]) -> list[AnyMiddleware]:
+    """`chain` with `extras` in it: anchored ones beside their anchors, the others before the last of the chain.
+
+    Raises:
+        TypeError: an extra is not a middleware.
+        ValueError: two extras want the same place, or an anchor is not there.
+    """
+    for extra in extras:
+        if not isinstance(extra, AgentMiddleware):
+            raise TypeError(f"extra middleware must be an instance of AgentMiddleware, not {extra!r}")
+    _refuse_rivals(extras)
+    placed = list(chain)
+    placed[-1:-1] = [extra for extra in extras if anchor_of(extra) is None]
+    waiting = [extra for extra in extras if anchor_of(extra) is not None]
+    while waiting:
+        ready = next((extra for extra in waiting if _place_of_anchor(extra, placed) is not None), None)
+        if ready is None:
+            raise ValueError(_why_not(waiting))
+        _insert(ready, placed)
+        waiting.remove(ready)
+    last = chain[-1] if chain else None
+    return sorted(placed, key=lambda middleware: middleware is last)  # stable: only the last one moves
+
+
+def anchor_of(extra: AnyMiddleware) -> tuple[type[AnyMiddleware], Side] | None:
+    """What an extra is anchored to, and on which side."""
+    for side, attribute in ATTRIBUTES.items():
+        anchor = vars(type(extra)).get(attribute)
+        if anchor is not None:
+            return anchor, side
+    return None
+
+
+def _placing(anchor: type[AnyMiddleware], side: Side) -> Callable[[M], M]:
+    if not (isinstance(anchor, type) and issubclass(anchor, AgentMiddleware)):
+        raise TypeError(f"@{DECORATORS[side]} takes a middleware class, not {anchor!r}")
+
+    def decorate(middleware: M) -> M:
+        if any(attribute in vars(middleware) for attribute in ATTRIBUTES.values()):
+            raise ValueError(f"{middleware.__name__} has an anchor already: use one of @Next and @Prev, once")
+        setattr(middleware, ATTRIBUTES[side], anchor)
+        return middleware
+
+    return decorate
+
+
+def _refuse_rivals(extras: Sequence[AnyMiddleware]) -> None:
+    owners: dict[tuple[type[AnyMiddleware], Side], AnyMiddleware] = {}
+    for extra in extras:
+        place = anchor_of(extra)
+        if place is None:
+            continue
+        if place in owners:
+            anchor, side = place
+            names = f"{_name(owners[place])} and {_name(extra)}"
+            raise ValueError(f"{names} both want to stand right {side} {anchor.__name__}: anchor one to the other")
+        owners[place] = extra
+
+
+def _place_of_anchor(extra: AnyMiddleware, placed: Sequence[AnyMiddleware]) -> int | None:
+    anchor, _ = anchor_of(extra) or (type(extra), "after")
+    return next((index for index, other in enumerate(placed) if isinstance(other, anchor)), None)
+
+
+def _insert(extra: AnyMiddleware, placed: list[AnyMiddleware]) -> None:
+    index = _place_of_anchor(extra, placed)
+    found = anchor_of(extra)
+    assert index is not None and found is not None
+    placed.insert(index + (found[1] == "after"), extra)
+
+
+def _why_not(waiting: Sequence[AnyMiddleware]) -> str:
+    anchors = {_name(extra): anchor for extra in waiting if (anchor := (anchor_of(extra) or (None,))[0])}
+    missing = [
+        f"{name} is anchored to {anchor.__name__}, which is not in the chain"
+        for name, anchor in anchors.items()
+        if not any(isinstance(extra, anchor) for extra in waiting)
+    ]
+    if missing:
+        return "; ".join(missing)
+    circle = ", ".join(f"{name} to {anchor.__name__}" for name, anchor in anchors.items())
+    return f"the anchors are circular: {circle}"
+
+
+def _name(middleware: AnyMiddleware) -> str:
+    return type(middleware).__name__

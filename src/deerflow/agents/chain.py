@@ -1,0 +1,144 @@
+"""The chain: which middlewares stand around a model, in which order, and why there.
+
+The first is outermost: it sees a request before all others and a reply after them. Only `wrap_*` hooks are used where
+they suffice, for every `before_*` and `after_*` hook is a step of the graph and a checkpoint of its own.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware
+from langchain_core.language_models import BaseChatModel
+
+from deerflow.agents.features import Feature, RuntimeFeatures
+from deerflow.agents.middlewares.clarification_middleware import ClarificationMiddleware
+from deerflow.agents.middlewares.dangling_tool_call_middleware import DanglingToolCallMiddleware
+from deerflow.agents.middlewares.deferred_tool_filter_middleware import DeferredToolFilterMiddleware
+from deerflow.agents.middlewares.dynamic_context_middleware import DynamicContextMiddleware
+from deerflow.agents.middlewares.empty_answer_middleware import EmptyAnswerMiddleware
+from deerflow.agents.middlewares.guardrail_middleware import GuardrailMiddleware
+from deerflow.agents.middlewares.guardrails import AllowlistProvider, create_provider
+from deerflow.agents.middlewares.loop_detection_middleware import LoopDetectionMiddleware
+from deerflow.agents.middlewares.memory_middleware import MemoryMiddleware
+from deerflow.agents.middlewares.model_recovery_middleware import ModelRecoveryMiddleware
+from deerflow.agents.middlewares.read_before_write_middleware import ReadBeforeWriteMiddleware
+from deerflow.agents.middlewares.subagent_limit_middleware import SubagentLimitMiddleware
+from deerflow.agents.middlewares.summarization_middleware import SummarizationMiddleware
+from deerflow.agents.middlewares.thread_data_middleware import ThreadDataMiddleware
+from deerflow.agents.middlewares.title_middleware import TitleMiddleware
+from deerflow.agents.middlewares.todo_middleware import TodoMiddleware
+from deerflow.agents.middlewares.token_usage_middleware import TokenUsageMiddleware
+from deerflow.agents.middlewares.tool_error_handling_middleware import ToolErrorHandlingMiddleware
+from deerflow.agents.middlewares.tool_output_middleware import ToolOutputMiddleware
+from deerflow.agents.middlewares.uploads_middleware import UploadsMiddleware
+from deerflow.agents.middlewares.view_image_middleware import ViewImageMiddleware
+from deerflow.agents.settings import ChainSettings
+from deerflow.sandbox.middleware import SandboxMiddleware
+
+AnyMiddleware = AgentMiddleware[Any, Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Ingredients:
+    """What the middlewares of one agent are made from."""
+
+    features: RuntimeFeatures
+    settings: ChainSettings = ChainSettings()
+    fallbacks: Sequence[BaseChatModel] = ()
+    summary_model: BaseChatModel | None = None
+    needs_approval: frozenset[str] = frozenset()
+    max_concurrent_subagents: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One place in the chain."""
+
+    make: Callable[[Ingredients], AnyMiddleware | None]
+    why: str
+    feature: str | None = None
+    """The switch of `RuntimeFeatures` it obeys; None: it is always there."""
+    for_subagents: bool = True
+    is_face: bool = True
+    """Whether a middleware given for the feature goes here; the feature's other links are then left out."""
+
+
+CHAIN = (
+    Link(lambda _: ThreadDataMiddleware(), "everything below may ask where the files are", "sandbox", is_face=False),
+    Link(lambda _: UploadsMiddleware(), "uploads are part of the message for all below", "sandbox", False, False),
+    Link(lambda _: SandboxMiddleware(), "tools need it, and it needs the files", "sandbox"),
+    Link(lambda _: DanglingToolCallMiddleware(), "nothing below may see a call without a result"),
+    Link(lambda of: guardrail(of), "a call is judged before anything is done for it", "guardrail"),
+    Link(lambda of: tool_output(of), "cuts what tools say, and what their errors say", "tool_output"),
+    Link(lambda _: ToolErrorHandlingMiddleware(), "whatever a tool raises, the model is told"),
+    Link(lambda _: ReadBeforeWriteMiddleware(), "refuses like a tool that failed", "read_before_write"),
+    Link(lambda of: approval(of), "a person is asked only for calls that are sound", for_subagents=False),
+    Link(lambda _: DynamicContextMiddleware(), "the date is told again when it was compacted away", "dynamic_context"),
+    Link(lambda _: TodoMiddleware(), "the list is shown again when it was compacted away", "todo", False),
+    Link(lambda of: TitleMiddleware(of.settings.title), "names the thread after its first answer", "auto_title", False),
+    Link(lambda _: MemoryMiddleware(), "learns from the whole turn", "memory", False),
+    Link(lambda _: ViewImageMiddleware(), "images go behind a history that is settled", "vision"),
+    Link(lambda of: subagent_limit(of), "cuts what was asked too much at once", "subagent", False),
+    Link(lambda of: loop_detection(of), "sees replies as the model meant them", "loop_detection"),
+    Link(lambda _: TokenUsageMiddleware(), "counts each reply that is kept", "token_usage"),
+    Link(lambda _: DeferredToolFilterMiddleware(), "hides tools from the model, not from the rest"),
+    Link(lambda _: EmptyAnswerMiddleware(), "asks again where there was nothing to read"),
+    Link(lambda of: recovery(of), "repeats the call alone, and none of the work above"),
+    Link(lambda of: summarization(of), "nothing is added after the request was made to fit", "summarization"),
+    Link(lambda _: ClarificationMiddleware(), "last: nothing stands between a question and its end", None, False),
+)
+
+
+def build_chain(ingredients: Ingredients, *, for_subagent: bool = False) -> list[AnyMiddleware]:
+    """The middlewares of a lead agent, or of a subagent."""
+    links = [link for link in CHAIN if link.for_subagents or not for_subagent]
+    made = [make_link(link, ingredients) for link in links]
+    return [middleware for middleware in made if middleware is not None]
+
+
+def make_link(link: Link, ingredients: Ingredients) -> AnyMiddleware | None:
+    """The middleware of one place: the built-in one, the user's in its place, or none."""
+    feature: Feature = True if link.feature is None else getattr(ingredients.features, link.feature)
+    if isinstance(feature, AgentMiddleware):
+        return feature if link.is_face else None
+    return link.make(ingredients) if feature else None
+
+
+def guardrail(of: Ingredients) -> AnyMiddleware:
+    """The configured provider; without one every call is allowed."""
+    settings = of.settings.guardrails
+    provider = create_provider(settings.provider) if settings.provider else AllowlistProvider()
+    return GuardrailMiddleware(provider, settings.fail_closed)
+
+
+def tool_output(of: Ingredients) -> AnyMiddleware:
+    """Keeps large results in files."""
+    return ToolOutputMiddleware(of.settings.tool_output)
+
+
+def approval(of: Ingredients) -> AnyMiddleware | None:
+    """Pauses the run before a tool that wants a person's word; a node of its own, so only where one does."""
+    if not of.needs_approval:
+        return None
+    return HumanInTheLoopMiddleware(dict.fromkeys(sorted(of.needs_approval), True))
+
+
+def subagent_limit(of: Ingredients) -> AnyMiddleware:
+    """Bounds how much is handed to others at once."""
+    return SubagentLimitMiddleware(of.max_concurrent_subagents)
+
+
+def loop_detection(of: Ingredients) -> AnyMiddleware:
+    """Ends a turn that goes round in circles."""
+    return LoopDetectionMiddleware(of.settings.loop_detection)
+
+
+def recovery(of: Ingredients) -> AnyMiddleware:
+    """Asks again, then asks others."""
+    return ModelRecoveryMiddleware(of.settings.llm_call, of.fallbacks)
+
+
+def summarization(of: Ingredients) -> AnyMiddleware:
+    """Shortens the conversation by the model that answers, or by one for the purpose."""
+    return SummarizationMiddleware(of.settings.summarization, of.summary_model)

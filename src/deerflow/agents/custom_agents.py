@@ -1,0 +1,172 @@
+"""Agents people make: a folder each, with `config.yaml` and `SOUL.md`.
+
+Those of a user are in `users/<user>/agents/<name>/`; those in `agents/<name>/` are for everybody, and only read.
+"""
+
+import errno
+import logging
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import yaml
+
+from deerflow.config.agents import AGENT_NAME, CustomAgent, CustomAgentConfig, check_agent_name
+from deerflow.config.files import Stamp, read_text, replace_file
+from deerflow.config.reading.document import empty
+from deerflow.config.reading.text import parse_yaml
+from deerflow.config.reading.validation import validate
+from deerflow.domain.errors import ConfigError, Conflict, InvalidRequest, NotFound
+from deerflow.domain.ids import THREAD_ID
+
+logger = logging.getLogger(__name__)
+
+CONFIG_FILE = "config.yaml"
+SOUL_FILE = "SOUL.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """An agent as it was read, and what its files looked like then."""
+
+    agent: CustomAgent
+    stamps: tuple[Stamp, ...]
+
+
+class CustomAgents:
+    """The custom agents below `home`. Reads and writes files, so it blocks; an unchanged agent is read once."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._readings: dict[Path, Reading] = {}
+
+    def load(self, user_id: str, name: str) -> CustomAgent:
+        """The agent that `user_id` calls `name`.
+
+        Raises:
+            InvalidRequest: No agent can have that name.
+            NotFound: There is none.
+            ConfigError: Its files are wrong; the text names file, line and key.
+        """
+        check_agent_name(name)
+        for folder in (self._own(user_id) / name, self._shared / name):
+            if folder.is_dir():
+                return self._read(folder)
+        raise NotFound(f"there is no agent {name!r}")
+
+    def list(self, user_id: str) -> Sequence[CustomAgent]:
+        """All agents a user can talk to, by name; those whose files are wrong are left out and told of."""
+        names = {name for place in (self._own(user_id), self._shared) for name in agent_names(place)}
+        return tuple(self._readable(user_id, sorted(names)))
+
+    def create(self, user_id: str, agent: CustomAgent) -> None:
+        """Make a new agent.
+
+        Raises:
+            InvalidRequest: No agent can have that name.
+            Conflict: The user has an agent of that name.
+        """
+        folder = self._own(user_id) / check_agent_name(agent.name)
+        if folder.exists():
+            raise Conflict(f"there is already an agent {agent.name!r}; choose another name")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = folder.with_name(f".{uuid4().hex}")
+        unfinished.mkdir()
+        try:
+            write(unfinished, agent)
+            unfinished.rename(folder)  # whoever looks meets the whole agent or none
+        except OSError as error:
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                raise
+            raise Conflict(f"there is already an agent {agent.name!r}; choose another name") from None
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+
+    def update(self, user_id: str, agent: CustomAgent) -> None:
+        """Put `agent` in place of the user's agent of that name.
+
+        Raises:
+            NotFound: There is none.
+            Conflict: It is one for everybody.
+        """
+        write(self._changeable(user_id, agent.name), agent)
+
+    def delete(self, user_id: str, name: str) -> None:
+        """Remove the user's agent of that name.
+
+        Raises:
+            NotFound: There is none.
+            Conflict: It is one for everybody.
+        """
+        folder = self._changeable(user_id, name)
+        gone = folder.with_name(f".{uuid4().hex}")
+        folder.rename(gone)
+        shutil.rmtree(gone, ignore_errors=True)
+        self._readings.pop(folder, None)
+
+    @property
+    def _shared(self) -> Path:
+        return self._home / "agents"
+
+    def _own(self, user_id: str) -> Path:
+        if not THREAD_ID.fullmatch(user_id):
+            raise InvalidRequest(f"a user id is 1 to 64 letters, digits, '-' or '_', not {user_id!r}")
+        return self._home / "users" / user_id / "agents"
+
+    def _changeable(self, user_id: str, name: str) -> Path:
+        folder = self._own(user_id) / check_agent_name(name)
+        if folder.is_dir():
+            return folder
+        if (self._shared / name).is_dir():
+            raise Conflict(f"the agent {name!r} is for everybody and cannot be changed here")
+        raise NotFound(f"there is no agent {name!r}")
+
+    def _read(self, folder: Path) -> CustomAgent:
+        stamps = (Stamp.of(folder / CONFIG_FILE), Stamp.of(folder / SOUL_FILE))
+        known = self._readings.get(folder)
+        if known is None or known.stamps != stamps:
+            known = self._readings[folder] = Reading(read(folder, self._home), stamps)
+        return known.agent
+
+    def _readable(self, user_id: str, names: Sequence[str]) -> Iterator[CustomAgent]:
+        for name in names:
+            try:
+                yield self.load(user_id, name)
+            except NotFound:
+                continue  # it was there a moment ago
+            except ConfigError as error:
+                logger.warning("agent %r is left out: %s", name, error)
+
+
+def agent_names(place: Path) -> Iterator[str]:
+    """The names of the folders that can be agents."""
+    if place.is_dir():
+        yield from (path.name for path in place.iterdir() if AGENT_NAME.fullmatch(path.name) and path.is_dir())
+
+
+def read(folder: Path, home: Path) -> CustomAgent:
+    """The agent in `folder`; both files may be absent. Errors name the files as seen from `home`."""
+    file, soul = folder / CONFIG_FILE, folder / SOUL_FILE
+    name = str(file.relative_to(home))
+    document = parse_yaml(read_text(file, name), name) if file.exists() else empty(name)
+    return CustomAgent(
+        name=folder.name,
+        config=validate(CustomAgentConfig, document),
+        soul=read_text(soul, str(soul.relative_to(home))) if soul.exists() else "",
+    )
+
+
+def write(folder: Path, agent: CustomAgent) -> None:
+    """Put `agent` into `folder`, each file as a whole."""
+    replace_file(folder / CONFIG_FILE, to_yaml(agent.config.model_dump(mode="json", exclude_defaults=True)).encode())
+    replace_file(folder / SOUL_FILE, agent.soul.lstrip("\ufeff").encode(errors="replace"))
+
+
+def to_yaml(settings: dict[str, object]) -> str:
+    """`settings` for reading and editing, in their own letters unless YAML would take one of them for a line break."""
+    if not settings:
+        return ""
+    text = yaml.safe_dump(settings, allow_unicode=True, sort_keys=False)
+    return text if yaml.safe_load(text) == settings else yaml.safe_dump(settings, sort_keys=False)

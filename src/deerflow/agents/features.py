@@ -1,0 +1,28 @@
+"""Which built-in middlewares an agent has."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from langchain.agents.middleware import AgentMiddleware
+
+Feature = bool | AgentMiddleware[Any, Any, Any]
+"""True: the built-in one. False: none. An instance: that one in its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeFeatures:
+    """Switches for what an agent can do besides talking and calling tools."""
+
+    sandbox: Feature = True
+    memory: Feature = False
+    summarization: Feature = False
+    subagent: Feature = False
+    vision: Feature = False
+    auto_title: Feature = False
+    guardrail: Feature = False
+    loop_detection: Feature = True
+    token_usage: Feature = True
+    todo: Feature = False
+    tool_output: Feature = True
+    read_before_write: Feature = True
+    dynamic_context: Feature = True

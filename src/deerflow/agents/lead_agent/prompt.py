@@ -1,0 +1,139 @@
+"""What the lead agent is told about itself and its work.
+
+The text depends on its parts alone, so it is the same in every request of a thread and providers can cache it; date,
+memory and uploads come as messages. The words are in `prompt/*.md`, one file per section.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from string import Template
+from types import MappingProxyType
+
+SECTIONS: Mapping[str, Template] = MappingProxyType(
+    {
+        path.stem: Template(path.read_text(encoding="utf-8").strip())
+        for path in sorted((Path(__file__).parent / "prompt").glob("*.md"))
+    }
+)
+BOOTSTRAP_SKILL = "bootstrap"
+
+
+@dataclass(frozen=True, slots=True)
+class SkillCard:
+    """What the agent knows of a skill before it reads it."""
+
+    name: str
+    description: str
+    location: str
+    editable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SubagentKind:
+    """A kind of subagent, and what it is good for."""
+
+    name: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delegation:
+    """To whom the agent may give work, and how many pieces at once."""
+
+    kinds: tuple[SubagentKind, ...]
+    limit: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PromptParts:
+    """What differs between agents. Parts that are absent leave no trace in the prompt."""
+
+    name: str = "DeerFlow"
+    soul: str = ""
+    updates_itself: bool = False
+    """Whether it has the tool `update_agent`."""
+    is_bootstrap: bool = False
+    """Whether it is there to make another agent."""
+    new_agent: str | None = None
+    """How that agent is to be called, if somebody has decided it."""
+    asks: bool = True
+    """Whether it has the tool `ask_clarification`."""
+    has_files: bool = True
+    """Whether it has tools for the files of the thread."""
+    skills: tuple[SkillCard, ...] = ()
+    skills_folder: str = "/mnt/skills"
+    deferred_tools: tuple[str, ...] = ()
+    delegation: Delegation | None = None
+
+
+def apply_prompt_template(parts: PromptParts) -> str:
+    """The system prompt; the same parts give the same bytes."""
+    sections = bootstrap_sections(parts) if parts.is_bootstrap else work_sections(parts)
+    return "\n\n".join(sections) + "\n"
+
+
+def work_sections(parts: PromptParts) -> Iterator[str]:
+    """The prompt of an agent that works."""
+    yield from identity(parts)
+    yield render("thinking_style")
+    if parts.asks:
+        yield render("clarification")
+    yield from capabilities(parts)
+    if parts.has_files:
+        yield render("working_directory")
+    for name in ("response_style", "citations", "reminders"):
+        yield render(name)
+
+
+def bootstrap_sections(parts: PromptParts) -> Iterator[str]:
+    """The prompt of the agent that makes another one."""
+    yield render("role", name=parts.name)
+    yield render("bootstrap", named=f"is called {parts.new_agent}" if parts.new_agent else "has no name yet")
+    yield from skill_list([skill for skill in parts.skills if skill.name == BOOTSTRAP_SKILL], parts.skills_folder)
+    yield render("response_style")
+
+
+def identity(parts: PromptParts) -> Iterator[str]:
+    """Who the agent is."""
+    yield render("role", name=parts.name)
+    if parts.soul.strip():
+        yield render("soul", soul=parts.soul.strip())
+    if parts.updates_itself:
+        yield render("self_update")
+
+
+def capabilities(parts: PromptParts) -> Iterator[str]:
+    """What the agent can draw on besides its tools."""
+    yield from skill_list(parts.skills, parts.skills_folder)
+    if parts.deferred_tools:
+        yield render("deferred_tools", names="\n".join(sorted(parts.deferred_tools)))
+    if parts.delegation:
+        kinds = "\n".join(f"- {kind.name}: {one_paragraph(kind.description)}" for kind in parts.delegation.kinds)
+        yield render("subagents", kinds=kinds, limit=str(parts.delegation.limit))
+
+
+def skill_list(skills: Sequence[SkillCard], folder: str) -> Iterator[str]:
+    """The section about skills, if there are any."""
+    if skills:
+        cards = "\n".join(show_skill(skill) for skill in sorted(skills, key=lambda skill: skill.name))
+        yield SECTIONS["skills"].substitute(folder=escape(folder, quote=False), skills=cards)
+
+
+def show_skill(skill: SkillCard) -> str:
+    """A line of the list of skills."""
+    mark = "[custom, editable]" if skill.editable else "[built-in]"
+    texts = {"name": skill.name, "description": f"{skill.description} {mark}", "location": skill.location}
+    fields = (f"<{tag}>{escape(one_paragraph(text), quote=False)}</{tag}>" for tag, text in texts.items())
+    return f"<skill>{''.join(fields)}</skill>"
+
+
+def render(section: str, **values: str) -> str:
+    """A section with `values` in their places, where they cannot end it or begin another."""
+    return SECTIONS[section].substitute({key: escape(value, quote=False) for key, value in values.items()})
+
+
+def one_paragraph(text: str) -> str:
+    """`text` without line breaks, which would make more of it than one item of a list."""
+    return " ".join(text.split())

@@ -1,0 +1,148 @@
+"""A question to the user ends the run; the answer starts the next one."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from langchain.agents.middleware import AgentMiddleware
+from langchain_core.messages import ToolCall, ToolMessage
+from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.types import Command
+
+from deerflow.agents.middlewares.dangling_tool_call_middleware import answer_malformed_calls
+from deerflow.agents.middlewares.replies import (
+    AskModel,
+    AskModelAsync,
+    Reply,
+    Request,
+    RunTool,
+    RunToolAsync,
+    is_answered,
+    said_by_the_model,
+    with_calls,
+    with_message,
+)
+from deerflow.agents.thread_state import ThreadState
+from deerflow.domain.context import RunContext
+from deerflow.tools.builtins.clarification_tool import ClarificationType, ask_clarification_tool
+
+NAME = ask_clarification_tool.name
+TYPES: tuple[ClarificationType, ...] = get_args(ClarificationType)
+MAX_OPTIONS = 24
+NOBODY_ANSWERS = "Nobody can answer now. Go on with the most sensible assumption, and say in your answer which it was."
+NO_QUESTION = f"Error: {NAME} was not called: `question` is missing. Call it again with one clear question."
+
+
+class ClarificationMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
+    """Turns a call of `ask_clarification` into a question for the page, or has the model go on where nobody answers.
+
+    A question stands alone: LangChain ends a run after a tool only if the reply called nothing else.
+    """
+
+    def __init__(self, is_disabled: bool = False) -> None:
+        super().__init__()
+        self._is_disabled = is_disabled
+
+    def wrap_model_call(self, request: Request, handler: AskModel) -> Reply:
+        return self._settled(handler(request))
+
+    async def awrap_model_call(self, request: Request, handler: AskModelAsync) -> Reply:
+        return self._settled(await handler(request))
+
+    def wrap_tool_call(
+        self, request: ToolCallRequest, handler: RunTool[ToolMessage | Command[Any]]
+    ) -> ToolMessage | Command[Any]:
+        question = read_question(request.tool_call)
+        return handler(request) if question is None else question.to_message()
+
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: RunToolAsync[ToolMessage | Command[Any]]
+    ) -> ToolMessage | Command[Any]:
+        question = read_question(request.tool_call)
+        return await handler(request) if question is None else question.to_message()
+
+    def _settled(self, reply: Reply) -> Reply:
+        """`reply` that either asks one question and nothing else, or goes on without."""
+        reply = answer_malformed_calls(reply)
+        message = said_by_the_model(reply)
+        calls = [call for call in message.tool_calls if call["name"] == NAME] if message else []
+        asking = [call for call in calls if not is_answered(reply, call["id"])]
+        if message is None or not asking:
+            return reply
+        answerable = None if self._is_disabled else next((call for call in asking if read_question(call)), None)
+        if answerable is not None:
+            return with_message(reply, with_calls(message, [answerable]))
+        # Answered here, the call is never made, and the model is asked again.
+        text = NOBODY_ANSWERS if self._is_disabled else NO_QUESTION
+        status = "success" if self._is_disabled else "error"
+        results = [ToolMessage(text, name=NAME, tool_call_id=call["id"], status=status) for call in asking]
+        return with_message(reply, message, *results)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What the user is asked."""
+
+    call_id: str
+    text: str
+    type: ClarificationType
+    context: str | None
+    options: tuple[str, ...]
+
+    def to_message(self) -> ToolMessage:
+        """The question for people who read text, with the same for a page that shows a form."""
+        numbered = "\n".join(f"{number}. {option}" for number, option in enumerate(self.options, 1))
+        text = "\n\n".join(part for part in (self.context, self.text, numbered) if part)
+        return ToolMessage(text, name=NAME, tool_call_id=self.call_id, artifact={"human_input": self.payload()})
+
+    def payload(self) -> dict[str, object]:
+        """The question as the page and other clients read it."""
+        return {
+            "version": 1,
+            "kind": "human_input_request",
+            "source": NAME,
+            "request_id": f"clarification-{self.call_id}",
+            "tool_call_id": self.call_id,
+            "clarification_type": self.type,
+            "question": self.text,
+            "context": self.context,
+            "input_mode": "choice_with_other" if self.options else "free_text",
+            "options": [
+                {"id": f"option-{number}", "label": option, "value": option}
+                for number, option in enumerate(self.options, 1)
+            ],
+        }
+
+
+def read_question(call: ToolCall) -> Question | None:
+    """The question in a call, read with patience for what models make of lists; None when there is none."""
+    args = call["args"]
+    text = str(args.get("question") or "").strip()
+    if call["name"] != NAME or not text:
+        return None
+    type_ = next((known for known in TYPES if known == args.get("clarification_type")), TYPES[0])
+    context = str(args.get("context") or "").strip() or None
+    return Question(call["id"] or "", text, type_, context, read_options(args.get("options")))
+
+
+def read_options(given: object) -> tuple[str, ...]:
+    """The answers to choose from, each once."""
+    if isinstance(given, str):
+        given = _parsed(given)
+    labels = (_label(option) for option in given) if isinstance(given, list) else ()
+    return tuple(dict.fromkeys(label for label in labels if label))[:MAX_OPTIONS]
+
+
+def _parsed(text: str) -> object:
+    """A list that was written as text; several lines are a list too."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text.splitlines()
+
+
+def _label(option: object) -> str:
+    if isinstance(option, Mapping):
+        option = option.get("label") or option.get("value") or option.get("text") or ""
+    return str(option).strip()

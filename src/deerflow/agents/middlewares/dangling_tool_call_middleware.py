@@ -1,0 +1,203 @@
+"""Every tool call has exactly one result, directly after it, before the model sees it."""
+
+import json
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from langchain.agents.middleware import AgentMiddleware
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.messages.tool import ToolCall, tool_call
+
+from deerflow.agents.middlewares.replies import (
+    CUT_OFF,
+    AskModel,
+    AskModelAsync,
+    Reply,
+    Request,
+    finish_reason,
+    is_answered,
+    said_by_the_model,
+    with_calls,
+    with_message,
+)
+from deerflow.agents.thread_state import ThreadState
+from deerflow.domain.context import RunContext
+
+UNKNOWN_TOOL = "unknown_tool"
+EXCERPT_CHARS = 40
+LENGTH_LIMIT = (
+    "your reply reached its length limit before the arguments were complete. "
+    "Send less at once, for example a long file in several parts."
+)
+
+
+class DanglingToolCallMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
+    """Repairs what an interrupt, a crash or a careless model left behind.
+
+    The history is repaired in the request alone. A malformed call of a new reply is answered at once, so that the model
+    corrects itself within the run; LangChain would end the run there and later rewrite the whole state.
+    """
+
+    def wrap_model_call(self, request: Request, handler: AskModel) -> Reply:
+        return answer_malformed_calls(handler(with_settled_calls(request)))
+
+    async def awrap_model_call(self, request: Request, handler: AskModelAsync) -> Reply:
+        return answer_malformed_calls(await handler(with_settled_calls(request)))
+
+
+def with_settled_calls(request: Request) -> Request:
+    """`request` with a result for each call; the same object when nothing is wrong."""
+    if are_settled(request.messages):
+        return request
+    return request.override(messages=settle(request.messages))
+
+
+def answer_malformed_calls(reply: Reply) -> Reply:
+    """`reply` whose calls can all be carried out, or are answered by what is wrong with them. Twice does no harm."""
+    message = said_by_the_model(reply)
+    if message is None or (has_sound_calls(message) and not is_cut_off(message)):
+        return reply
+    asked = repair(message)
+    broken = [slot for slot in asked.slots if slot.problem and not is_answered(reply, slot.call["id"])]
+    return with_message(reply, asked.message, *(slot.problem_message() for slot in broken))
+
+
+def are_settled(messages: Sequence[AnyMessage]) -> bool:
+    """Whether a model can be shown these messages as they are."""
+    unanswered: set[str | None] = set()
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            if message.tool_call_id not in unanswered:
+                return False
+            unanswered.remove(message.tool_call_id)
+        elif unanswered:
+            return False
+        elif isinstance(message, AIMessage) and (message.tool_calls or message.invalid_tool_calls):
+            if not has_sound_calls(message):
+                return False
+            unanswered = {call["id"] for call in message.tool_calls}
+    return not unanswered
+
+
+def settle(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """The same conversation with every result directly after its call, and a note where there is none."""
+    settled: list[AnyMessage | Asked] = []
+    waiting: dict[str, deque[Slot]] = {}
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            if slots := waiting.get(message.tool_call_id):
+                slots.popleft().result = message
+        elif isinstance(message, AIMessage) and (message.tool_calls or message.invalid_tool_calls):
+            asked = repair(message)
+            settled.append(asked)
+            waiting.update(asked.waiting())
+        else:
+            settled.append(message)
+    return [part for item in settled for part in (item.messages() if isinstance(item, Asked) else (item,))]
+
+
+def has_sound_calls(message: AIMessage) -> bool:
+    """Whether all calls of a message have a name, arguments, and an id of their own."""
+    calls = message.tool_calls
+    if message.invalid_tool_calls:
+        return False
+    return len({call["id"] for call in calls}) == len(calls) and all(map(is_sound, calls))
+
+
+def is_sound(call: ToolCall) -> bool:
+    """Whether a call can be carried out and answered."""
+    return bool(call["id"] and call["name"]) and isinstance(call["args"], dict)
+
+
+def is_cut_off(message: AIMessage) -> bool:
+    """Whether the last call may be half of what the model meant: LangChain closes open brackets as it sees fit."""
+    return bool(message.tool_calls) and finish_reason(message) in CUT_OFF
+
+
+@dataclass(slots=True)
+class Slot:
+    """One call, and the place for its result."""
+
+    call: ToolCall
+    given_id: str  # as the model wrote it, which may be empty or taken
+    problem: str | None = None
+    result: ToolMessage | None = None
+
+    def message(self) -> ToolMessage:
+        """The result, or what there is to say in its place."""
+        if self.result is None:
+            return self.problem_message() if self.problem else self._interrupted()
+        if self.result.tool_call_id == self.call["id"]:
+            return self.result
+        return self.result.model_copy(update={"tool_call_id": self.call["id"]})
+
+    def problem_message(self) -> ToolMessage:
+        """The answer to a call that cannot be carried out."""
+        return self._error(f"Error: {self.call['name']} was not called: {self.problem}")
+
+    def _interrupted(self) -> ToolMessage:
+        name = self.call["name"]
+        unknown = f"Error: the run was interrupted before {name} gave a result, so it may or may not have taken effect."
+        return self._error(f"{unknown} Check that first if it matters, and call it again if it is still needed.")
+
+    def _error(self, text: str) -> ToolMessage:
+        return ToolMessage(text, name=self.call["name"], tool_call_id=self.call["id"], status="error")
+
+
+@dataclass(slots=True)
+class Asked:
+    """A message of the model with sound calls, and the places for their results."""
+
+    message: AIMessage
+    slots: list[Slot] = field(default_factory=list)
+
+    def waiting(self) -> dict[str, deque[Slot]]:
+        """The slots by the ids that results may name."""
+        waiting: dict[str, deque[Slot]] = {}
+        for slot in self.slots:
+            waiting.setdefault(slot.given_id, deque()).append(slot)
+        return waiting
+
+    def messages(self) -> list[AnyMessage]:
+        return [self.message, *(slot.message() for slot in self.slots)]
+
+
+def repair(message: AIMessage) -> Asked:
+    """`message` with calls that any provider takes back."""
+    taken: set[str] = set()
+    slots: list[Slot] = []
+    calls = (*message.tool_calls, *message.invalid_tool_calls)
+    for index, call in enumerate(calls):
+        name, args, given_id = call["name"], call["args"], call["id"] or ""
+        # Made from what stays the same, so that the next request begins with the same words.
+        id_ = given_id or f"{message.id or 'call'}_{index}"
+        while id_ in taken:
+            id_ = f"{id_}_{index}"
+        taken.add(id_)
+        was_cut = finish_reason(message) in CUT_OFF and call is calls[-1]
+        problem = LENGTH_LIMIT if was_cut else _problem(name, args)
+        sound = tool_call(name=name or UNKNOWN_TOOL, args=args if isinstance(args, dict) else {}, id=id_)
+        slots.append(Slot(sound, given_id, problem))
+    if has_sound_calls(message):
+        return Asked(message, slots)
+    return Asked(with_calls(message, [slot.call for slot in slots]), slots)
+
+
+def _problem(name: str | None, args: dict[str, Any] | str | None) -> str | None:
+    """Why a call cannot be carried out, and what to do instead; None when it can."""
+    if isinstance(args, dict):
+        return None if name else "it has no name. Say which tool you mean."
+    return f"{_what_is_wrong(args)} Call it again with one complete JSON object."
+
+
+def _what_is_wrong(text: str | None) -> str:
+    if not text:
+        return "its arguments are missing."
+    try:
+        parsed = json.loads(text)
+    except json.JSONDecodeError as error:
+        near = text[max(0, error.pos - EXCERPT_CHARS) : error.pos + EXCERPT_CHARS]
+        return f"its arguments are not valid JSON: {error.msg} at character {error.pos}, near {near!r}."
+    return f"its arguments must be a JSON object, not {type(parsed).__name__}."

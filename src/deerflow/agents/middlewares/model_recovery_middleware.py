@@ -1,0 +1,137 @@
+"""A model that fails for the moment is asked again, then others are asked in its place."""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langchain.agents.middleware import AgentMiddleware
+from langchain_core.language_models import BaseChatModel
+
+from deerflow.agents.middlewares.model_failures import ModelFailure, recognise
+from deerflow.agents.middlewares.replies import AskModel, AskModelAsync, Reply, Request, announce_retry
+from deerflow.agents.thread_state import ThreadState
+from deerflow.config.llm_call import LlmCallConfig
+from deerflow.domain.context import RunContext
+from deerflow.domain.errors import ModelError
+
+logger = logging.getLogger(__name__)
+
+MAX_WAIT_S = 60.0
+"""An endpoint that asks for more patience than this counts as failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """How to wait, and how to spread waits; tests bring their own."""
+
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    sleep_sync: Callable[[float], None] = time.sleep
+    between: Callable[[float, float], float] = random.uniform
+
+
+class ModelRecoveryMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
+    """Retries with growing pauses, then falls back to other models, then raises what went wrong.
+
+    LangChain's ModelRetryMiddleware and ModelFallbackMiddleware cannot honour Retry-After, tell the reader, or skip the
+    wait where it is of no use, so this does the work of both.
+    """
+
+    def __init__(
+        self, settings: LlmCallConfig, fallbacks: Sequence[BaseChatModel] = (), clock: Clock = Clock()
+    ) -> None:
+        super().__init__()
+        self._settings = settings
+        self._fallbacks = tuple(fallbacks)
+        self._clock = clock
+
+    def wrap_model_call(self, request: Request, handler: AskModel) -> Reply:
+        attempts = Attempts(request, self._settings, iter(self._fallbacks), self._clock.between)
+        while True:
+            try:
+                return handler(attempts.request)
+            except Exception as error:
+                failure = recognise(error)
+                if failure is None:
+                    raise
+                wait_s = attempts.wait_after(failure, error)
+            self._clock.sleep_sync(wait_s)
+
+    async def awrap_model_call(self, request: Request, handler: AskModelAsync) -> Reply:
+        attempts = Attempts(request, self._settings, iter(self._fallbacks), self._clock.between)
+        while True:
+            try:
+                return await handler(attempts.request)
+            except Exception as error:
+                failure = recognise(error)
+                if failure is None:
+                    raise
+                wait_s = attempts.wait_after(failure, error)
+            await self._clock.sleep(wait_s)
+
+
+@dataclass(slots=True)
+class Attempts:
+    """The attempts at one model call."""
+
+    request: Request
+    settings: LlmCallConfig
+    fallbacks: Iterator[BaseChatModel]
+    between: Callable[[float, float], float]
+    number: int = 1
+    last_wait_s: float = 0.0
+
+    def wait_after(self, failure: ModelFailure, error: Exception) -> float:
+        """How many seconds to wait before `request`, which may have a new model, is tried again.
+
+        Raises:
+            ModelError: The failure, when there is nothing left to try.
+        """
+        wait_s = self._pause(failure)
+        if wait_s is not None:
+            self.number += 1
+            self.last_wait_s = wait_s
+            self._announce(failure, wait_s, f"Trying again in {wait_s:.0f} s." if wait_s >= 1 else "Trying again.")
+            return wait_s
+        fallback = next(self.fallbacks, None)
+        if fallback is None:
+            raise error if isinstance(error, ModelError) else failure.to_error() from error
+        self.request = self.request.override(model=fallback)
+        self.number, self.last_wait_s = 1, 0.0
+        self._announce(failure, 0.0, "Trying another model.")
+        return 0.0
+
+    def _pause(self, failure: ModelFailure) -> float | None:
+        """How long to wait for the same model; None when waiting is of no use."""
+        if not failure.may_pass or self.number >= self.settings.retry_max_attempts:
+            return None
+        if failure.retry_after_s is not None:
+            return failure.retry_after_s if failure.retry_after_s <= MAX_WAIT_S else None
+        # Decorrelated jitter: each pause is drawn from a range that grows with the one before.
+        base_s, cap_s = self.settings.retry_base_delay_ms / 1000, self.settings.retry_cap_delay_ms / 1000
+        return min(cap_s, self.between(base_s, max(base_s, self.last_wait_s * 3)))
+
+    def _announce(self, failure: ModelFailure, wait_s: float, what_next: str) -> None:
+        logger.warning("model call failed (%s): %s; %s", failure.reason, failure.text, what_next.lower())
+        announce_retry(
+            self.request,
+            attempt=self.number,
+            max_attempts=self.settings.retry_max_attempts,
+            wait_s=wait_s,
+            reason=failure.reason,
+            message=f"{EXPLANATIONS[failure.reason]} {what_next}",
+        )
+
+
+EXPLANATIONS = {
+    "rate_limited": "The model asks to slow down.",
+    "unavailable": "The model could not be reached.",
+    "timeout": "The model stayed silent.",
+    "stream_cut": "The answer broke off.",
+    "quota": "The account of this model is used up.",
+    "auth": "The model did not accept the credentials.",
+    "rejected": "The model refused the request.",
+}

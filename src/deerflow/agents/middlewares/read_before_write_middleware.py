@@ -1,0 +1,85 @@
+"""Keeps the model from changing a file it has not seen as it is now."""
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any
+
+from langchain.agents.middleware import AgentMiddleware
+from langchain_core.messages import BaseMessage, ToolMessage
+from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.types import Command
+
+from deerflow.agents.middlewares.replies import RunTool, RunToolAsync
+from deerflow.agents.thread_state import ThreadState
+from deerflow.domain.context import RunContext
+from deerflow.domain.errors import FileProblem
+
+READ, WRITE, REPLACE = "read_file", "write_file", "str_replace"
+SEEN = "seen_file"
+"""Where the result of a tool notes which file the model then knew, and its hash."""
+UNSEEN = "Error: {path} exists and you have not read it. Read it with `read_file` first, then change it."
+CHANGED = "Error: {path} has changed since you last read it. Read it again with `read_file`, then change it."
+
+Result = ToolMessage | Command[Any]
+
+
+class ReadBeforeWriteMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
+    """Notes what is read, and refuses to overwrite or edit what was not; only where the run's files can be had."""
+
+    def wrap_tool_call(self, request: ToolCallRequest, handler: RunTool[Result]) -> Result:
+        # Files of a run can be had only where one can wait for them.
+        return handler(request)
+
+    async def awrap_tool_call(self, request: ToolCallRequest, handler: RunToolAsync[Result]) -> Result:
+        path = request.tool_call["args"].get("path")
+        name = request.tool_call["name"]
+        if name not in (READ, WRITE, REPLACE) or not isinstance(path, str) or request.runtime.context is None:
+            return await handler(request)
+        if name != READ and not _only_adds(request) and (refusal := await _refusal(request, path)):
+            return ToolMessage(refusal, tool_call_id=request.tool_call["id"], name=name, status="error")
+        result = await handler(request)
+        if _failed(result) or _only_adds(request):
+            return result
+        return _noting(result, path, await _hash(request, path))
+
+
+async def _refusal(request: ToolCallRequest, path: str) -> str | None:
+    """Why the file must not be changed now, in words for the model."""
+    now = await _hash(request, path)
+    if now is None:  # a new file
+        return None
+    seen = _seen(request.state["messages"], path)
+    if seen is None:
+        return UNSEEN.format(path=path)
+    return None if seen == now else CHANGED.format(path=path)
+
+
+async def _hash(request: ToolCallRequest, path: str) -> str | None:
+    """What the file holds, as a hash; None when there is none, or it is not one of the thread's."""
+    context: RunContext = request.runtime.context  # type: ignore[assignment]  # the library's type says None
+    try:
+        return sha256(await context.files.read(path)).hexdigest()
+    except FileProblem:
+        return None
+
+
+def _seen(messages: Sequence[BaseMessage], path: str) -> str | None:
+    """The hash of the file when the model last knew it."""
+    notes = (message.additional_kwargs.get(SEEN) for message in reversed(messages))
+    return next((note["hash"] for note in notes if note and note["path"] == path), None)
+
+
+def _noting(result: Result, path: str, hash_: str | None) -> Result:
+    if not isinstance(result, ToolMessage) or hash_ is None:
+        return result
+    notes = {**result.additional_kwargs, SEEN: {"path": path, "hash": hash_}}
+    return result.model_copy(update={"additional_kwargs": notes})
+
+
+def _only_adds(request: ToolCallRequest) -> bool:
+    return request.tool_call["name"] == WRITE and bool(request.tool_call["args"].get("append"))
+
+
+def _failed(result: Result) -> bool:
+    """Tools of the sandbox report what went wrong as a text."""
+    return isinstance(result, ToolMessage) and (result.status == "error" or result.text.startswith("Error:"))

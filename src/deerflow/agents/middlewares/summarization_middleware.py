@@ -1,0 +1,211 @@
+"""Keeps a conversation within what the model can read: old messages become notes and leave the thread's state."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, NotRequired, cast
+
+from langchain.agents.middleware import AgentMiddleware, ExtendedModelResponse
+from langchain.agents.middleware.types import ModelCallResult, PrivateStateAttr
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, RemoveMessage, SystemMessage
+from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+from langgraph.types import Command
+
+from deerflow.agents.middlewares.compaction import fit, settle, split, transcript
+from deerflow.agents.middlewares.replies import HIDDEN, AskModel, AskModelAsync, Reply, Request
+from deerflow.agents.middlewares.tokens import message_tokens, tool_tokens, total_tokens
+from deerflow.agents.thread_state import ThreadState
+from deerflow.config.summarization import ContextSize, SummarizationConfig
+from deerflow.domain.context import RunContext
+
+logger = logging.getLogger(__name__)
+
+NOTES = "earlier_notes"
+"""Where the first message that is left carries the notes: a value of its own would be stored with every checkpoint."""
+QUIET: RunnableConfig = {"tags": ["nostream"], "metadata": {"lc_source": "summarization"}}
+"""What the writer of the notes says is no part of the answer."""
+ASSUMED_WINDOW = 125_000
+"""What a model is taken to read when nobody says: a trigger of 0.8 is then 100,000 tokens."""
+USABLE = 0.95
+"""The part of the window that is filled; the rest is for what vendors add."""
+SUMMARY_TOKENS = 3000
+MOST_SCALE = 4.0
+SMALLEST_SAMPLE = 1000
+"""A request below this tells more about what a vendor adds than about our estimate."""
+
+
+class SummaryState(ThreadState):
+    """What this middleware remembers of a thread."""
+
+    token_scale: NotRequired[Annotated[float, PrivateStateAttr]]
+    """How many of the model's tokens one of our estimate was at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be done before a model call. All figures are estimated tokens."""
+
+    window: int | None
+    fixed: int
+    scale: float
+    summary: str
+    dropped: Sequence[AnyMessage]
+    kept: list[AnyMessage]
+    summary_limit: int
+
+
+class SummarizationMiddleware(AgentMiddleware[SummaryState, RunContext, Any]):
+    """Asks for notes on what was said long ago, checks them, and sees to it that every request fits."""
+
+    state_schema = SummaryState
+
+    def __init__(self, settings: SummarizationConfig, model: BaseChatModel | None = None) -> None:
+        """`model` writes the notes; None: the model that answers."""
+        super().__init__()
+        self._settings = settings
+        self._model = model
+        self._prompt = settings.summary_prompt or _read("summarization_middleware.md")
+        self._note = _read("summarization_note.md")
+        # The tools of a graph do not change, and describing them is dear.
+        self._tool_tokens: dict[tuple[str, ...], int] = {}
+
+    def wrap_model_call(self, request: Request, handler: AskModel) -> ModelCallResult[Any]:
+        plan = self._plan(request)
+        notes = self._writer(request).invoke(self._question(plan), QUIET).text if plan.dropped else ""
+        summary = self._settle(plan, notes, request)
+        fitted = self._fit(request, plan, summary)
+        return _record(plan, _carried(plan, summary, request), fitted, handler(fitted))
+
+    async def awrap_model_call(self, request: Request, handler: AskModelAsync) -> ModelCallResult[Any]:
+        plan = self._plan(request)
+        notes = (await self._writer(request).ainvoke(self._question(plan), QUIET)).text if plan.dropped else ""
+        summary = self._settle(plan, notes, request)
+        fitted = self._fit(request, plan, summary)
+        return _record(plan, _carried(plan, summary, request), fitted, await handler(fitted))
+
+    def _plan(self, request: Request) -> Plan:
+        state = cast(Mapping[str, Any], request.state)
+        window = (request.model.profile or {}).get("max_input_tokens")
+        scale = state.get("token_scale", 1.0)
+        carrier = _carrier(request.messages)
+        summary = carrier.additional_kwargs[NOTES] if carrier else ""
+        fixed = self._fixed_tokens(request)
+        size = int((window or ASSUMED_WINDOW) / scale)
+        tokens = fixed + total_tokens(request.messages) + len(summary) // 3
+        limit = min(SUMMARY_TOKENS, size // 6)
+        plan = Plan(
+            int(window * USABLE / scale) if window else None, fixed, scale, summary, (), request.messages, limit
+        )
+        if not any(_measure(trigger, size, tokens, len(request.messages)) for trigger in self._settings.trigger):
+            return plan
+        full = min(_token_limit(trigger, size) for trigger in self._settings.trigger)
+        parts = split(request.messages, *_kept(self._settings.keep, size, room=max(0, (full - fixed) // 2 - limit)))
+        # Whoever drops little asks for notes at every step.
+        is_worth_it = len(parts.dropped) >= 10 or 8 * total_tokens(parts.dropped) >= full
+        if not (self._settings.enabled and is_worth_it):
+            return plan
+        return replace(plan, dropped=parts.dropped, kept=parts.kept)
+
+    def _fixed_tokens(self, request: Request) -> int:
+        names = tuple(_tool_name(tool) for tool in request.tools)
+        if names not in self._tool_tokens:
+            self._tool_tokens[names] = tool_tokens(request.tools)
+        system = message_tokens(request.system_message) if request.system_message else 0
+        return self._tool_tokens[names] + system
+
+    def _writer(self, request: Request) -> Runnable[Any, AIMessage]:
+        """Whoever writes the notes; one that fails says nothing, and an extract takes their place."""
+        silence: Runnable[Any, AIMessage] = RunnableLambda(lambda _: AIMessage(""))
+        return (self._model or request.model).with_fallbacks([silence])
+
+    def _question(self, plan: Plan) -> list[BaseMessage]:
+        limit = self._settings.trim_tokens_to_summarize
+        if plan.window:
+            limit = min(limit, plan.window // 2)
+        said = transcript(plan.dropped, limit)
+        text = f"Notes so far:\n{plan.summary or '(none)'}\n\nSaid since:\n{said}"
+        return [SystemMessage(self._prompt), HumanMessage(text)]
+
+    def _settle(self, plan: Plan, notes: str, request: Request) -> str:
+        if not plan.dropped:
+            return plan.summary
+        if not notes.strip():
+            logger.warning("the model wrote no notes on %d messages; an extract takes their place", len(plan.dropped))
+        todos = cast(Mapping[str, Any], request.state).get("todos") or ()
+        return settle(notes, plan.summary, plan.dropped, todos, plan.summary_limit)
+
+    def _fit(self, request: Request, plan: Plan, summary: str) -> Request:
+        head = [self._summary_message(summary)] if summary else []
+        kept = plan.kept
+        if plan.window is not None:
+            kept = fit(kept, plan.window - plan.fixed - total_tokens(head))
+        return request.override(messages=[*head, *kept])
+
+    def _summary_message(self, summary: str) -> AnyMessage:
+        return HumanMessage(f"{self._note}\n{summary}", id="summary", additional_kwargs={HIDDEN: True})
+
+
+def _carrier(messages: Sequence[AnyMessage]) -> AnyMessage | None:
+    """The message that carries the notes."""
+    return next((message for message in messages if NOTES in message.additional_kwargs), None)
+
+
+def _carried(plan: Plan, summary: str, request: Request) -> Sequence[BaseMessage]:
+    """What is to be written so that the thread remembers the notes and forgets what they are about."""
+    stored = {message.id: message for message in request.state["messages"]} if plan.dropped else {}
+    kept = [stored[message.id] for message in plan.kept if message.id in stored]
+    if not kept:
+        return ()
+    carrier = _carrier(kept) or kept[0]
+    marks = {**carrier.additional_kwargs, NOTES: summary}
+    removed = [RemoveMessage(id=message.id) for message in plan.dropped if message.id in stored and message.id]
+    return [*removed, carrier.model_copy(update={"additional_kwargs": marks})]
+
+
+def _record(plan: Plan, written: Sequence[BaseMessage], asked: Request, reply: Reply) -> ModelCallResult[Any]:
+    """The reply, and what the thread remembers from now on."""
+    update: dict[str, Any] = {"messages": list(written)} if written else {}
+    scale = _observed_scale(reply, plan.fixed + total_tokens(asked.messages))
+    if scale > plan.scale:
+        update["token_scale"] = scale
+    return ExtendedModelResponse(reply, Command(update=update)) if update else reply
+
+
+def _measure(trigger: ContextSize, window: int, tokens: int, messages: int) -> bool:
+    """Whether a conversation has reached the trigger."""
+    if trigger.type == "messages":
+        return messages >= trigger.value
+    return tokens >= _token_limit(trigger, window)
+
+
+def _token_limit(size: ContextSize, window: int) -> int:
+    """A size in tokens; one in messages is bounded by the window alone."""
+    if size.type == "fraction":
+        return int(size.value * window)
+    return min(int(size.value), window) if size.type == "tokens" else window
+
+
+def _kept(keep: ContextSize, window: int, room: int) -> tuple[int, int]:
+    """How many messages and how many tokens stay at most."""
+    if keep.type == "messages":
+        return int(keep.value), room
+    return window, min(_token_limit(keep, window), room)
+
+
+def _observed_scale(response: Reply, estimate: int) -> float:
+    """How many tokens the model counted for one of our estimate."""
+    usage = getattr(response.result[0], "usage_metadata", None) if response.result else None
+    if not usage or estimate < SMALLEST_SAMPLE:
+        return 1.0
+    counted: int = usage["input_tokens"]
+    return min(MOST_SCALE, round(counted / estimate + 0.05, 1))
+
+
+def _tool_name(tool: Any) -> str:
+    return str(tool.get("name") or tool.get("function", {}).get("name")) if isinstance(tool, dict) else tool.name
+
+
+def _read(name: str) -> str:
+    return (Path(__file__).parent / name).read_text(encoding="utf-8").strip()

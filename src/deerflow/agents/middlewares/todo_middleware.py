@@ -1,0 +1,107 @@
+"""A list of what is to be done, kept by the model, seen by the user, and not forgotten on the way."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from string import Template
+from typing import Any, cast
+
+from langchain.agents.middleware import AgentMiddleware, TodoListMiddleware
+from langchain.agents.middleware.todo import Todo
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage
+
+from deerflow.agents.middlewares.replies import (
+    HIDDEN,
+    AskModel,
+    AskModelAsync,
+    Reply,
+    Request,
+    messages_of_this_turn,
+    said_by_the_model,
+    with_hidden_message,
+)
+
+WRITE_TODOS = "write_todos"
+REMINDER = "todo_reminder"
+"""Marks the messages that remind of open entries."""
+MOST = 2
+"""So many reminders per turn."""
+SIGNS = {"pending": "[ ]", "in_progress": "[~]", "completed": "[x]"}
+
+
+class TodoMiddleware(TodoListMiddleware[Any, Any]):
+    """Gives the model `write_todos`, shows it a list it can no longer see, and reminds it of what it left open."""
+
+    # Two lists at once need no refusal: the state takes the later one. So no node of the graph is needed for it.
+    after_model = AgentMiddleware.after_model
+    aafter_model = AgentMiddleware.aafter_model
+
+    def __init__(self) -> None:
+        super().__init__(system_prompt=_words("middleware"), tool_description=_words("tool"))
+        self._reminder = Template(_words("reminder"))
+        self._list = Template(_words("list"))
+
+    def wrap_model_call(self, request: Request, handler: AskModel) -> Reply:
+        asked = self._told(request)
+        reply = handler(asked)
+        said = reply.result
+        while (reminder := self._reminder_after(asked, reply)) is not None:
+            asked = _going_on(asked, reply, reminder)
+            reply = handler(asked)
+            said = [*said, reminder, *reply.result]
+        return replace(reply, result=said)
+
+    async def awrap_model_call(self, request: Request, handler: AskModelAsync) -> Reply:
+        asked = self._told(request)
+        reply = await handler(asked)
+        said = reply.result
+        while (reminder := self._reminder_after(asked, reply)) is not None:
+            asked = _going_on(asked, reply, reminder)
+            reply = await handler(asked)
+            said = [*said, reminder, *reply.result]
+        return replace(reply, result=said)
+
+    def _told(self, request: Request) -> Request:
+        """`request` with our words, and with the list if it is out of view."""
+        system = request.system_message.text if request.system_message else ""
+        told = request.override(system_message=SystemMessage(f"{system}\n\n{self.system_prompt}".lstrip()))
+        todos = _todos(request)
+        if not _open(todos) or any(map(_writes_todos, request.messages)):
+            return told
+        return with_hidden_message(told, self._list.substitute(todos=_shown(todos)))
+
+    def _reminder_after(self, asked: Request, reply: Reply) -> HumanMessage | None:
+        """What to tell a model that wants to end with open entries; None: let it end."""
+        message = said_by_the_model(reply)
+        todos = _open(_todos(asked))
+        if message is None or message.tool_calls or not message.text.strip() or not todos:
+            return None
+        if sum(REMINDER in earlier.additional_kwargs for earlier in messages_of_this_turn(asked.messages)) >= MOST:
+            return None
+        marks = {HIDDEN: True, REMINDER: True}
+        return HumanMessage(self._reminder.substitute(todos=_shown(todos)), additional_kwargs=marks)
+
+
+def _going_on(asked: Request, reply: Reply, reminder: HumanMessage) -> Request:
+    """What to ask after `reply`."""
+    return asked.override(messages=[*asked.messages, *cast(list[AnyMessage], reply.result), reminder])
+
+
+def _todos(request: Request) -> Sequence[Todo]:
+    return cast(Sequence[Todo] | None, request.state.get("todos")) or ()
+
+
+def _open(todos: Sequence[Todo]) -> list[Todo]:
+    return [todo for todo in todos if todo["status"] != "completed"]
+
+
+def _writes_todos(message: BaseMessage) -> bool:
+    return isinstance(message, AIMessage) and any(call["name"] == WRITE_TODOS for call in message.tool_calls)
+
+
+def _shown(todos: Sequence[Todo]) -> str:
+    return "\n".join(f"{SIGNS[todo['status']]} {todo['content']}" for todo in todos)
+
+
+def _words(name: str) -> str:
+    return (Path(__file__).parent / f"todo_{name}.md").read_text(encoding="utf-8").strip()

@@ -1,0 +1,116 @@
+"""The agents of the moment: one graph per spec, kept until the settings change."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from langchain_core.language_models import BaseChatModel
+from langgraph.checkpoint.base import BaseCheckpointSaver
+
+from deerflow.agents.custom_agents import CustomAgents
+from deerflow.agents.factory import AgentGraph
+from deerflow.agents.lead_agent.agent import AgentPlan, LeadAgent, build_state_graph
+from deerflow.agents.settings import AgentSettings
+from deerflow.config.agents import CustomAgent
+from deerflow.config.models import ModelConfig
+from deerflow.domain.runs import AgentSpec
+from deerflow.models.demo.scripts import Starter, starters
+from deerflow.models.factory import ModelCatalog
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCard:
+    """What anybody may know of a model."""
+
+    name: str
+    model: str
+    display_name: str
+    description: str | None
+    supports_thinking: bool
+    supports_reasoning_effort: bool
+    supports_vision: bool
+    scripted: bool
+
+
+class AgentPool:
+    """Builds agents when they are first asked for; equal specs share one graph."""
+
+    def __init__(
+        self,
+        settings: Callable[[], AgentSettings],
+        checkpointer: BaseCheckpointSaver[str],
+        custom_agents: CustomAgents,
+        plan: AgentPlan,
+    ) -> None:
+        """`settings` is asked before every use, so that an edit of the configuration counts for the next run."""
+        self._ask = settings
+        self._settings = settings()
+        self._checkpointer = checkpointer
+        self._custom_agents = custom_agents
+        self._plan = plan
+        self._catalog = ModelCatalog(self._settings.models)
+        self._graphs: dict[tuple[AgentSpec, CustomAgent | None], AgentGraph] = {}
+        self.state_graph = build_state_graph(checkpointer)
+
+    @property
+    def catalog(self) -> ModelCatalog:
+        """The models of the moment."""
+        settings = self._ask()
+        if settings != self._settings:
+            # Runs under way keep what they have; models close their connections when nobody holds them.
+            self._settings, self._graphs = settings, {}
+            self._catalog = ModelCatalog(settings.models)
+            logger.info("agents are built anew; models: %s", ", ".join(model.name for model in settings.models))
+        return self._catalog
+
+    def graph_for(self, spec: AgentSpec) -> AgentGraph:
+        """The graph for `spec`."""
+        catalog = self.catalog
+        custom = None
+        if spec.agent_name and spec.owner and not spec.is_bootstrap:
+            custom = self._custom_agents.load(spec.owner, spec.agent_name)
+        if (spec, custom) not in self._graphs:
+            agent = LeadAgent(spec, self._settings, catalog, self._custom_agents, custom, self._plan)
+            self._graphs[spec, custom] = agent.build(self._checkpointer)
+        return self._graphs[spec, custom]
+
+    def catalog_model(self, name: str) -> BaseChatModel:
+        """The model of that name, for work beside a run."""
+        return self.catalog.create(name)
+
+    def model_cards(self) -> list[ModelCard]:
+        """The models there are, the default first."""
+        return [to_card(model) for model in self.catalog.models]
+
+    def model_card(self, name: str) -> ModelCard:
+        """One model, or `NotFound`."""
+        return to_card(self.catalog.find(name))
+
+    def starters(self) -> list[Starter]:
+        """Requests that show what the agent can do."""
+        return starters(["write_todos", "ask_clarification"])
+
+    async def aclose(self) -> None:
+        """Close the connections of the models."""
+        await self._catalog.aclose()
+
+
+def to_card(model: ModelConfig) -> ModelCard:
+    """What anybody may know of `model`."""
+    return ModelCard(
+        name=model.name,
+        model=model.model,
+        display_name=model.display_name or model.name,
+        description=model.description,
+        supports_thinking=model.supports_thinking,
+        supports_reasoning_effort=model.supports_reasoning_effort,
+        supports_vision=model.supports_vision,
+        scripted=is_scripted(model),
+    )
+
+
+def is_scripted(model: ModelConfig) -> bool:
+    """Whether the model only plays scripts, which people must be told."""
+    return model.use.startswith("deerflow.models.demo:")

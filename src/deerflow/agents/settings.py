@@ -1,0 +1,35 @@
+"""The parts of the configuration that agents are built from."""
+
+from dataclasses import dataclass
+
+from deerflow.config.guardrails import GuardrailsConfig
+from deerflow.config.llm_call import LlmCallConfig
+from deerflow.config.loop_detection import LoopDetectionConfig
+from deerflow.config.models import ModelConfig
+from deerflow.config.read_before_write import ReadBeforeWriteConfig
+from deerflow.config.summarization import SummarizationConfig
+from deerflow.config.title import TitleConfig
+from deerflow.config.tool_output import ToolOutputConfig
+from deerflow.config.tools import ToolConfig
+
+
+@dataclass(frozen=True, slots=True)
+class ChainSettings:
+    """What the middlewares of the chain can be told."""
+
+    llm_call: LlmCallConfig = LlmCallConfig()
+    loop_detection: LoopDetectionConfig = LoopDetectionConfig()
+    summarization: SummarizationConfig = SummarizationConfig()
+    guardrails: GuardrailsConfig = GuardrailsConfig()
+    tool_output: ToolOutputConfig = ToolOutputConfig()
+    read_before_write: ReadBeforeWriteConfig = ReadBeforeWriteConfig()
+    title: TitleConfig = TitleConfig()
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """Equal settings make equal agents, so that built ones can be kept."""
+
+    models: tuple[ModelConfig, ...]
+    tools: tuple[ToolConfig, ...] = ()
+    chain: ChainSettings = ChainSettings()

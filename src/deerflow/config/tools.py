@@ -1,0 +1,41 @@
+"""`tools:` and `tool_groups:` — what the agent can use besides its built-in tools."""
+
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field, field_validator
+
+from deerflow.config.section import Section, objection
+
+
+class ToolGroupConfig(Section):
+    """One entry of `tool_groups:`."""
+
+    name: str = Field(min_length=1, description="How tools and custom agents refer to the group.")
+
+
+class ToolConfig(Section):
+    """One entry of `tools:`. Keys that are not listed here go to the tool as its settings."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: str = Field(min_length=1, description="How the tool is called.")
+    group: str = Field(min_length=1, description="The group the tool belongs to.")
+    use: str = Field(description='The tool, a function or a tool class, as "module:name".')
+    approval: Literal["always", "never"] = Field(
+        default="never", description="Whether a person has to approve each call before it happens."
+    )
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the tool receives besides what the model gives it."""
+        return dict(self.model_extra or {})
+
+    @field_validator("use")
+    @classmethod
+    def _names_an_object(cls, use: str) -> str:
+        module, colon, name = use.partition(":")
+        if colon and name.isidentifier() and all(part.isidentifier() for part in module.split(".")):
+            return use
+        module, dot, name = use.rpartition(".")
+        hint = f"; did you mean '{module}:{name}'?" if dot and ":" not in use else ""
+        raise objection('must be "module:name", for instance "deerflow.sandbox.tools:bash_tool"', hint)

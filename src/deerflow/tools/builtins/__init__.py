@@ -1,0 +1,1 @@
+"""The tools every agent has."""

@@ -1,0 +1,129 @@
+"""Which tools an agent gets: from the configuration, built in, from MCP servers, from other agents."""
+
+import inspect
+import logging
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.tools import BaseTool
+from pydantic import ValidationError
+
+from deerflow.config.imports import load_object
+from deerflow.config.tools import ToolConfig
+from deerflow.domain.errors import ConfigError
+from deerflow.tools.builtins.clarification_tool import ask_clarification_tool
+from deerflow.tools.builtins.list_uploaded_files_tool import list_uploaded_files
+from deerflow.tools.builtins.present_files_tool import present_files
+from deerflow.tools.builtins.search_history_tool import search_history
+from deerflow.tools.builtins.view_image_tool import view_image
+from deerflow.tools.functions import as_tool, check_settings
+
+__all__ = ["ToolSet", "as_tool", "builtin_tools", "get_available_tools"]
+
+logger = logging.getLogger(__name__)
+
+HOST_BASH_GROUP = "bash"
+HOST_BASH_TOOL = "deerflow.sandbox.tools:bash_tool"
+BUILTIN_TOOLS = (
+    as_tool(present_files),
+    ask_clarification_tool,
+    as_tool(list_uploaded_files),
+    as_tool(search_history),
+)
+VIEW_IMAGE = as_tool(view_image)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSet:
+    """The tools of an agent, in the order the model sees them, and the names of those a person has to approve."""
+
+    tools: tuple[BaseTool, ...] = ()
+    needs_approval: frozenset[str] = frozenset()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(tool.name for tool in self.tools)
+
+
+def get_available_tools(
+    configured: Sequence[ToolConfig] = (),
+    *,
+    groups: Collection[str] | None = None,
+    builtin: Sequence[BaseTool] = (),
+    mcp: Sequence[BaseTool] = (),
+    acp: Sequence[BaseTool] = (),
+    allow_bash: bool = True,
+) -> ToolSet:
+    """Everything an agent may use; of two tools with one name the first one stays.
+
+    Args:
+        configured: The entries of `tools:`.
+        groups: The groups of configured tools to take; all when None.
+        builtin: See `builtin_tools`.
+        mcp: The tools of MCP servers.
+        acp: The tool that asks other agents.
+        allow_bash: Whether configured tools may run commands: there is isolation, or the user does without.
+
+    Raises:
+        ConfigError: An entry names no tool, or gives it a setting it does not have.
+    """
+    entries = [entry for entry in configured if is_wanted(entry, groups, allow_bash)]
+    loaded = [load_tool(entry) for entry in entries]
+    sources = [("the configuration", loaded), ("the built-in tools", builtin), ("MCP", mcp), ("ACP", acp)]
+    chosen = first_of_each_name((source, tool) for source, tools in sources for tool in tools)
+    # Told twice, once with approval: the careful reading holds.
+    approved = [tool.name for entry, tool in zip(entries, loaded, strict=True) if entry.approval == "always"]
+    return ToolSet(tuple(chosen), frozenset(approved))
+
+
+def builtin_tools(*, supports_vision: bool = False) -> tuple[BaseTool, ...]:
+    """The tools that need nothing but a run; one more where the model reads images."""
+    return (*BUILTIN_TOOLS, VIEW_IMAGE) if supports_vision else BUILTIN_TOOLS
+
+
+def is_wanted(entry: ToolConfig, groups: Collection[str] | None, allow_bash: bool) -> bool:
+    """Whether an entry belongs to the wanted groups and may be used here."""
+    runs_commands = entry.group == HOST_BASH_GROUP or entry.use == HOST_BASH_TOOL
+    if runs_commands and not allow_bash:
+        logger.info("tool %r is left out: commands would run without isolation", entry.name)
+        return False
+    return groups is None or entry.group in groups
+
+
+def load_tool(entry: ToolConfig) -> BaseTool:
+    """The tool an entry names: a tool, a tool class, or a function that becomes one."""
+    found = load_object(entry.use)
+    try:
+        tool = make_tool(found, entry.settings)
+    except (ConfigError, ValidationError, TypeError, ValueError) as error:
+        raise ConfigError(f"tools: {entry.name!r} ({entry.use}): {error}") from error
+    if tool.name != entry.name:
+        logger.warning("tool %r calls itself %r, and so does the model", entry.name, tool.name)
+    return tool
+
+
+def make_tool(found: object, settings: dict[str, Any]) -> BaseTool:
+    """What an entry's `use` has led to, as a tool with the entry's settings."""
+    if isinstance(found, type) and issubclass(found, BaseTool):
+        check_settings(found.__name__, found.model_fields, settings)
+        return found(**settings)
+    if isinstance(found, BaseTool):
+        check_settings(found.name, (), settings)
+        return found
+    if inspect.isfunction(found):
+        return as_tool(found, **settings)
+    raise ConfigError(f"is a {type(found).__name__}, neither a tool nor a function")
+
+
+def first_of_each_name(tools: Iterable[tuple[str, BaseTool]]) -> list[BaseTool]:
+    """The tools in order; one whose name is taken is left out and told of."""
+    taken: dict[str, str] = {}
+    chosen = []
+    for source, tool in tools:
+        if tool.name in taken:
+            logger.warning("tool %r of %s is left out: %s has one of that name", tool.name, source, taken[tool.name])
+            continue
+        taken[tool.name] = source
+        chosen.append(tool)
+    return chosen

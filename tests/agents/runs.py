@@ -1,0 +1,12 @@
+"""Parts of a run for tests that need none of them to do anything."""
+
+from collections.abc import Sequence
+
+from deerflow.domain.history import Excerpt
+
+
+class NoHistory:
+    """A thread in which nothing was said."""
+
+    async def search(self, query: str, limit: int) -> Sequence[Excerpt]:
+        return []

@@ -1,0 +1,170 @@
+"""Asking the user, and what the answer does."""
+
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import HumanMessage, ToolMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+
+from deerflow.agents.middlewares.clarification_middleware import ClarificationMiddleware, read_options
+from deerflow.agents.middlewares.dangling_tool_call_middleware import DanglingToolCallMiddleware, are_settled
+from deerflow.agents.middlewares.tool_error_handling_middleware import ToolErrorHandlingMiddleware
+from deerflow.agents.thread_state import ThreadState
+from deerflow.testing import Answer, ScriptedModel, ToolRequest, calling, in_parallel
+from deerflow.tools.builtins.clarification_tool import ask_clarification_tool
+
+ASKING = calling(
+    "ask_clarification",
+    question="Which colour?",
+    clarification_type="approach_choice",
+    context="The page has two themes.",
+    options=["dark", "light"],
+)
+
+
+@tool
+async def paint(colour: str) -> str:
+    """Paint it."""
+    return f"painted {colour}"
+
+
+def agent_with(model: ScriptedModel, *, is_disabled: bool = False):
+    chain = [DanglingToolCallMiddleware(), ToolErrorHandlingMiddleware(), ClarificationMiddleware(is_disabled)]
+    tools = [paint, ask_clarification_tool]
+    return create_agent(model, tools, middleware=chain, state_schema=ThreadState, checkpointer=InMemorySaver())
+
+
+async def ask(agent: Any, message: HumanMessage | None = None) -> list[Any]:
+    config = {"configurable": {"thread_id": "t"}}
+    return (await agent.ainvoke({"messages": [message or HumanMessage("paint it")]}, config))["messages"]
+
+
+async def test_a_question_ends_the_run_and_the_answer_starts_the_next() -> None:
+    model = ScriptedModel.saying(ASKING, calling("paint", colour="dark"), "Painted it dark.")
+    agent = agent_with(model)
+
+    messages = await ask(agent)
+
+    question = messages[-1]
+    assert len(model.requests) == 1
+    assert question.text == "The page has two themes.\n\nWhich colour?\n\n1. dark\n2. light"
+    assert question.artifact == {
+        "human_input": {
+            "version": 1,
+            "kind": "human_input_request",
+            "source": "ask_clarification",
+            "request_id": "clarification-call_1_0",
+            "tool_call_id": "call_1_0",
+            "clarification_type": "approach_choice",
+            "question": "Which colour?",
+            "context": "The page has two themes.",
+            "input_mode": "choice_with_other",
+            "options": [
+                {"id": "option-1", "label": "dark", "value": "dark"},
+                {"id": "option-2", "label": "light", "value": "light"},
+            ],
+        }
+    }
+
+    chosen = {"human_input_response": {"request_id": "clarification-call_1_0", "value": "dark"}}
+    messages = await ask(agent, HumanMessage("dark", additional_kwargs=chosen))
+
+    assert messages[-1].text == "Painted it dark."
+    assert [message.type for message in model.requests[1].messages] == ["human", "ai", "tool", "human"]
+    assert are_settled(messages)
+
+
+async def test_other_calls_beside_a_question_are_not_made_before_it_is_answered() -> None:
+    asking_twice = in_parallel(calling("paint", colour="red"), ASKING, ASKING)
+    model = ScriptedModel.saying(asking_twice, "Thank you.")
+    agent = agent_with(model)
+
+    messages = await ask(agent)
+
+    assert [message.type for message in messages] == ["human", "ai", "tool"]
+    assert [call["name"] for call in messages[1].tool_calls] == ["ask_clarification"]
+    assert are_settled(messages)
+    assert (await ask(agent, HumanMessage("dark")))[-1].text == "Thank you."
+
+
+async def test_a_call_without_a_question_is_sent_back() -> None:
+    empty = calling("ask_clarification", clarification_type="suggestion", question=" ")
+    model = ScriptedModel.saying(empty, ASKING)
+
+    messages = await ask(agent_with(model))
+
+    assert model.requests[1].messages[-1].status == "error"
+    assert "`question` is missing" in model.requests[1].messages[-1].text
+    assert messages[-1].artifact["human_input"]["question"] == "Which colour?"
+
+
+async def test_a_malformed_question_is_sent_back_too() -> None:
+    broken = Answer(calls=(ToolRequest("ask_clarification", '{"question": }'),))
+    messages = await ask(agent_with(ScriptedModel.saying(broken, ASKING)))
+    assert messages[-1].artifact["human_input"]["question"] == "Which colour?"
+
+
+@pytest.mark.parametrize("is_disabled", [False, True])
+async def test_a_question_cut_off_by_the_length_limit_is_sent_back_once(is_disabled: bool) -> None:
+    cut = Answer(calls=ASKING.calls, finish_reason="length")
+    model = ScriptedModel.saying(cut, "I see.")
+    messages = await ask(agent_with(model, is_disabled=is_disabled))
+    assert [message.type for message in messages] == ["human", "ai", "tool", "ai"]
+    assert "reached its length limit" in messages[2].text
+
+
+@pytest.mark.parametrize("is_disabled", [False, True])
+async def test_a_question_without_an_id_gets_one(is_disabled: bool) -> None:
+    nameless = Answer(calls=(ToolRequest(ASKING.calls[0].name, ASKING.calls[0].arguments, id=""),))
+
+    class Forgetful(ScriptedModel):
+        """Gives its calls no ids, as some local servers do."""
+
+        def _answer(self, said: Any) -> Answer:
+            return said if isinstance(said, Answer) else super()._answer(said)
+
+    messages = await ask(agent_with(Forgetful.saying(nameless, "I see."), is_disabled=is_disabled))
+    assert are_settled(messages)
+    assert ("human_input" in (messages[2].artifact or {})) is not is_disabled
+
+
+async def test_where_nobody_answers_the_model_goes_on() -> None:
+    model = ScriptedModel.saying(in_parallel(ASKING, calling("paint", colour="dark")), "I took dark.")
+
+    messages = await ask(agent_with(model, is_disabled=True))
+
+    assert messages[-1].text == "I took dark."
+    told = {message.name: message.text for message in messages if isinstance(message, ToolMessage)}
+    assert told["ask_clarification"].startswith("Nobody can answer now. Go on with the most sensible assumption")
+    assert told["paint"] == "painted dark"
+
+
+async def test_a_question_without_options_is_free_text_and_an_unknown_type_is_read_as_missing_info() -> None:
+    asking = calling("ask_clarification", question="Who?", clarification_type="curiosity")
+    payload = (await ask(agent_with(ScriptedModel.saying(asking))))[-1].artifact["human_input"]
+    assert (payload["input_mode"], payload["options"]) == ("free_text", [])
+    assert payload["clarification_type"] == "missing_info"
+
+
+def test_the_sync_face_asks_too() -> None:
+    chain = [ClarificationMiddleware()]
+    agent = create_agent(ScriptedModel.saying(ASKING), [ask_clarification_tool], middleware=chain)
+    assert "human_input" in agent.invoke({"messages": [HumanMessage("hi")]})["messages"][-1].artifact
+
+
+@pytest.mark.parametrize(
+    ("given", "options"),
+    [
+        (None, ()),
+        (["a", "b", "a", "", 3], ("a", "b", "3")),
+        ('["a", "b"]', ("a", "b")),
+        ("a\nb", ("a", "b")),
+        ([{"label": "A", "value": "a"}, {"value": "b"}, {}], ("A", "b")),
+        ({"a": 1}, ()),
+        (7, ()),
+    ],
+)
+def test_options_are_read_with_patience(given: object, options: tuple[str, ...]) -> None:
+    assert read_options(given) == options

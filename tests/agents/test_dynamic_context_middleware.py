@@ -1,0 +1,80 @@
+"""The date, told once and again after midnight."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from langchain.agents import create_agent
+from langchain_core.messages import BaseMessage, HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+
+from deerflow.agents.middlewares.dynamic_context_middleware import DynamicContextMiddleware
+from deerflow.agents.thread_state import ThreadState
+from deerflow.testing import ScriptedModel, calling
+
+CONFIG: Any = {"configurable": {"thread_id": "t"}}
+FIRST = "<current_date>2026-11-15, Sunday</current_date>"
+SECOND = "<current_date>2026-11-16, Monday</current_date>"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.day = 15
+
+    def __call__(self) -> datetime:
+        return datetime(2026, 11, self.day, 12, tzinfo=UTC)
+
+
+def agent(model: ScriptedModel, clock: Clock, tools: Any = ()) -> Any:
+    middleware = DynamicContextMiddleware(clock)
+    return create_agent(model, tools, middleware=[middleware], state_schema=ThreadState, checkpointer=InMemorySaver())
+
+
+def texts(messages: Sequence[BaseMessage]) -> list[str]:
+    return [message.text for message in messages]
+
+
+async def test_the_date_is_told_once_and_stays_where_it_was() -> None:
+    model = ScriptedModel.saying("one", "two", "three")
+    graph = agent(model, Clock())
+    for question in ("a", "b", "c"):
+        await graph.ainvoke({"messages": [("user", question)]}, CONFIG)
+    assert texts(model.requests[2].messages) == ["a", FIRST, "one", "b", "two", "c"]
+    assert model.requests[2].messages[1].additional_kwargs == {"hide_from_ui": True}
+
+
+async def test_after_midnight_the_new_date_is_told_and_the_old_words_stay() -> None:
+    model = ScriptedModel.saying("one", "two", "three")
+    clock = Clock()
+    graph = agent(model, clock)
+    await graph.ainvoke({"messages": [("user", "a")]}, CONFIG)
+    clock.day = 16
+    await graph.ainvoke({"messages": [("user", "b")]}, CONFIG)
+    await graph.ainvoke({"messages": [("user", "c")]}, CONFIG)
+    assert texts(model.requests[2].messages) == ["a", FIRST, "one", "b", SECOND, "two", "c"]
+
+
+async def test_midnight_in_the_middle_of_a_turn_comes_after_the_results() -> None:
+    clock = Clock()
+
+    def sleep() -> str:
+        """Wait for the next day."""
+        clock.day = 16
+        return "slept"
+
+    model = ScriptedModel.saying(calling("sleep"), calling("sleep"), "done")
+    await agent(model, clock, [sleep]).ainvoke({"messages": [("user", "a")]}, CONFIG)
+    assert texts(model.requests[2].messages) == ["a", FIRST, "", "slept", SECOND, "", "slept"]
+
+
+async def test_what_the_user_said_is_not_changed() -> None:
+    graph = agent(ScriptedModel.saying("one"), Clock())
+    state = await graph.ainvoke({"messages": [HumanMessage("a", id="1", additional_kwargs={"files": []})]}, CONFIG)
+    assert state["messages"][0] == HumanMessage("a", id="1", additional_kwargs={"files": []})
+    assert len(state["messages"]) == 2
+
+
+def test_it_works_without_an_event_loop() -> None:
+    model = ScriptedModel.saying("one")
+    agent(model, Clock()).invoke({"messages": [("user", "a")]}, CONFIG)
+    assert texts(model.requests[0].messages) == ["a", FIRST]

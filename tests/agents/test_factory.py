@@ -1,0 +1,144 @@
+"""Agents from plain arguments, as a user of the library writes them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from langchain.agents.middleware import AgentMiddleware
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+
+from deerflow.agents import Next, Prev, RuntimeFeatures, create_deerflow_agent
+from deerflow.agents.chain import CHAIN, Ingredients, build_chain
+from deerflow.agents.middlewares.clarification_middleware import ClarificationMiddleware
+from deerflow.agents.middlewares.loop_detection_middleware import LoopDetectionMiddleware
+from deerflow.agents.middlewares.todo_middleware import TodoMiddleware
+from deerflow.sandbox.middleware import SandboxMiddleware
+from deerflow.testing import ScriptedModel, calling
+
+ASK = {"messages": [{"type": "human", "content": "Hi"}]}
+EVERYTHING = RuntimeFeatures(
+    memory=True, summarization=True, subagent=True, vision=True, auto_title=True, guardrail=True, todo=True
+)
+
+
+def names(features: RuntimeFeatures, **options: bool) -> list[str]:
+    return [type(middleware).__name__ for middleware in build_chain(Ingredients(features), **options)]
+
+
+def test_an_agent_answers_in_one_line() -> None:
+    agent = create_deerflow_agent(ScriptedModel.saying("Hello."))
+    assert agent.invoke(ASK)["messages"][-1].text == "Hello."
+
+
+async def test_a_plain_function_is_a_tool() -> None:
+    def add(a: int, b: int) -> int:
+        """Add two numbers.
+
+        Args:
+            a: One.
+            b: The other.
+        """
+        return a + b
+
+    model = ScriptedModel.saying(calling("add", a=2, b=3), "Five.")
+    agent = create_deerflow_agent(model, [add], system_prompt="You add.", checkpointer=InMemorySaver())
+    state = await agent.ainvoke(ASK, {"configurable": {"thread_id": "t"}})
+    assert [message.text for message in state["messages"]][1:] == ["", "5", "Five."]
+    assert model.requests[0].messages[0].text.startswith("You add.")
+
+
+def test_none_of_the_features_refuses_to_be_switched_on() -> None:
+    agent = create_deerflow_agent(ScriptedModel.saying("Hello."), features=EVERYTHING)
+    assert agent.invoke(ASK)["messages"][-1].text == "Hello."
+
+
+def test_the_chain_stands_in_the_founding_order() -> None:
+    founding = [
+        "ThreadData", "Uploads", "Sandbox", "DanglingToolCall", "Guardrail", "ToolErrorHandling",
+        "Todo", "Title", "Memory", "ViewImage", "SubagentLimit", "LoopDetection", "Clarification",
+    ]  # fmt: skip
+    chain = names(EVERYTHING)
+    assert [name for name in chain if name.removesuffix("Middleware") in founding] == [
+        f"{n}Middleware" for n in founding
+    ]
+    # Compaction stands next to the model: what others add must fit as well.
+    assert chain[-3:] == ["ModelRecoveryMiddleware", "SummarizationMiddleware", "ClarificationMiddleware"]
+
+
+def test_every_link_gives_its_reason() -> None:
+    assert all(len(link.why.split()) >= 4 for link in CHAIN)
+
+
+def test_a_subagent_asks_nobody_and_keeps_no_list() -> None:
+    chain = names(EVERYTHING, for_subagent=True)
+    assert "ClarificationMiddleware" not in chain and "TodoMiddleware" not in chain and "TitleMiddleware" not in chain
+    assert "DanglingToolCallMiddleware" in chain and "ToolErrorHandlingMiddleware" in chain
+
+
+def test_a_feature_is_switched_off_or_replaced() -> None:
+    class Mine(AgentMiddleware): ...
+
+    assert "LoopDetectionMiddleware" not in names(RuntimeFeatures(loop_detection=False))
+    assert "Mine" in names(RuntimeFeatures(loop_detection=Mine()))
+    chain = names(RuntimeFeatures(sandbox=Mine()))
+    assert chain.count("Mine") == 1 and "ThreadDataMiddleware" not in chain and "SandboxMiddleware" not in chain
+
+
+def test_a_middleware_of_ones_own_is_placed_and_called() -> None:
+    calls: list[str] = []
+
+    @Next(SandboxMiddleware)
+    class Outer(AgentMiddleware):
+        def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+            calls.append("outer")
+            return handler(request)
+
+    @Prev(ClarificationMiddleware)
+    class Inner(AgentMiddleware):
+        def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+            calls.append("inner")
+            return handler(request)
+
+    agent = create_deerflow_agent(ScriptedModel.saying("Hello."), extra_middleware=[Inner(), Outer()])
+    agent.invoke(ASK)
+    assert calls == ["outer", "inner"]
+
+
+def test_two_extras_for_one_place_are_both_named() -> None:
+    @Next(LoopDetectionMiddleware)
+    class One(AgentMiddleware): ...
+
+    @Next(LoopDetectionMiddleware)
+    class Two(AgentMiddleware): ...
+
+    with pytest.raises(ValueError, match="One and Two both want to stand right after LoopDetectionMiddleware"):
+        create_deerflow_agent(ScriptedModel.saying(), extra_middleware=[One(), Two()])
+
+
+def test_an_anchor_that_is_switched_off_is_named() -> None:
+    @Next(TodoMiddleware)
+    class Extra(AgentMiddleware): ...
+
+    with pytest.raises(ValueError, match="Extra is anchored to TodoMiddleware, which is not in the chain"):
+        create_deerflow_agent(ScriptedModel.saying(), extra_middleware=[Extra()])
+
+
+@pytest.mark.parametrize("other", [{"features": RuntimeFeatures()}, {"extra_middleware": []}])
+def test_a_whole_chain_of_ones_own_goes_with_nothing_else(other: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="middleware is the whole chain"):
+        create_deerflow_agent(ScriptedModel.saying(), middleware=[], **other)
+
+
+def test_a_whole_chain_of_ones_own_is_all_there_is() -> None:
+    model = ScriptedModel.saying("Hello.")
+    agent = create_deerflow_agent(model, middleware=[])
+    assert agent.invoke(ASK)["messages"][-1].text == "Hello."
+    assert set(agent.get_graph().nodes) == {"__start__", "model", "__end__"}
+    assert model.requests[0].tools == ()
+
+
+def test_the_chain_adds_no_step_to_the_graph() -> None:
+    agent = create_deerflow_agent(ScriptedModel.saying("Hello."), features=EVERYTHING)
+    assert set(agent.get_graph().nodes) == {"__start__", "model", "tools", "__end__"}
+    assert isinstance(agent.invoke({"messages": [HumanMessage("Hi")]})["messages"][-1], AIMessage)

@@ -1,0 +1,137 @@
+"""All guards around a model that misbehaves over a real connection: each turn ends in words, and the next one works."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import HumanMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+
+from deerflow.agents.middlewares.clarification_middleware import ClarificationMiddleware
+from deerflow.agents.middlewares.dangling_tool_call_middleware import DanglingToolCallMiddleware, are_settled
+from deerflow.agents.middlewares.empty_answer_middleware import EmptyAnswerMiddleware
+from deerflow.agents.middlewares.guardrail_middleware import GuardrailMiddleware
+from deerflow.agents.middlewares.guardrails import AllowlistProvider
+from deerflow.agents.middlewares.loop_detection_middleware import LoopDetectionMiddleware
+from deerflow.agents.middlewares.model_recovery_middleware import Clock, ModelRecoveryMiddleware
+from deerflow.agents.middlewares.subagent_limit_middleware import SubagentLimitMiddleware
+from deerflow.agents.middlewares.token_usage_middleware import TokenUsageMiddleware
+from deerflow.agents.middlewares.tool_error_handling_middleware import ToolErrorHandlingMiddleware
+from deerflow.agents.thread_state import ThreadState
+from deerflow.config.llm_call import LlmCallConfig
+from deerflow.config.loop_detection import LoopDetectionConfig
+from deerflow.domain.errors import ModelRejected, ModelUnavailable
+from deerflow.models.openai_compatible import OpenAICompatibleChatModel
+from deerflow.testing import (
+    Answer,
+    CutAfter,
+    RateLimited,
+    ScriptedServer,
+    ServerFault,
+    ToolRequest,
+    calling,
+    in_parallel,
+    thinking,
+)
+from deerflow.tools.builtins.clarification_tool import ask_clarification_tool
+
+CONFIG: Any = {"configurable": {"thread_id": "t"}, "recursion_limit": 200}
+
+
+@tool
+async def look(place: str) -> str:
+    """Look somewhere."""
+    if place == "nowhere":
+        raise LookupError("there is nothing")
+    return f"a deer at {place}"
+
+
+async def no_wait(_: float) -> None:
+    """Time flies."""
+
+
+def agent_at(server: ScriptedServer):
+    model = OpenAICompatibleChatModel(model="scripted", base_url=server.base_url)
+    chain = [
+        TokenUsageMiddleware(),
+        DanglingToolCallMiddleware(),
+        GuardrailMiddleware(AllowlistProvider(denied_tools=["wipe"])),
+        ToolErrorHandlingMiddleware(),
+        SubagentLimitMiddleware(),
+        LoopDetectionMiddleware(LoopDetectionConfig()),
+        EmptyAnswerMiddleware(),
+        ModelRecoveryMiddleware(LlmCallConfig(), clock=Clock(sleep=no_wait)),
+        ClarificationMiddleware(),
+    ]
+    tools = [look, ask_clarification_tool]
+    return create_agent(model, tools, middleware=chain, state_schema=ThreadState, checkpointer=InMemorySaver())
+
+
+async def say(agent: Any, text: str) -> list[Any]:
+    """All messages after a turn that is streamed as our runs are."""
+    messages: list[Any] = []
+    parts = agent.astream({"messages": [HumanMessage(text)]}, CONFIG, stream_mode=["messages", "values"])
+    async for mode, part in parts:
+        messages = part["messages"] if mode == "values" else messages
+    return messages
+
+
+HALF = Answer(calls=(ToolRequest("look", '{"place": "the for'),), finish_reason="length")
+TURNS: dict[str, tuple[Sequence[Any], str]] = {
+    "cut mid-token": ([CutAfter(2), "Whole."], "Whole."),
+    "429 with Retry-After": ([RateLimited(retry_after=3), "Later."], "Later."),
+    "a fault of the server": ([ServerFault(503), ServerFault(500), "Up again."], "Up again."),
+    "malformed arguments": ([Answer(calls=(ToolRequest("look", '{"place": }'),)), "Sorry."], "Sorry."),
+    "arguments that are no object": ([Answer(calls=(ToolRequest("look", '"here"'),)), "Sorry."], "Sorry."),
+    "arguments cut by the length limit": ([HALF, "Sorry."], "Sorry."),
+    "an unknown tool": ([calling("lok", place="here"), "Sorry."], "Sorry."),
+    "a tool that fails": ([calling("look", place="nowhere"), "Nothing there."], "Nothing there."),
+    "a tool that is not allowed": ([calling("wipe"), "I may not."], "I may not."),
+    "300 calls at once": (
+        [in_parallel(*(calling("look", place=str(number)) for number in range(300))), "Deer everywhere."],
+        "Deer everywhere.",
+    ),
+    "an empty answer": ([Answer(), "Words."], "Words."),
+    "thoughts alone, twice": ([thinking("hm"), thinking("hm")], "The model gave no answer, even when asked again."),
+    "a content filter": (
+        [Answer("I", finish_reason="content_filter")],
+        "I\n\nThe model's provider stopped this answer",
+    ),
+    "a loop": ([calling("look", place="here")] * 5, "I stopped here because I was going round in circles"),
+    "a question": (
+        [calling("ask_clarification", question="Where?", clarification_type="missing_info")],
+        "Where?",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", TURNS)
+async def test_a_turn_ends_in_words_and_the_thread_takes_the_next_message(what: str) -> None:
+    script, answer = TURNS[what]
+    async with ScriptedServer([*script, "And on it goes."]) as server:
+        agent = agent_at(server)
+
+        messages = await say(agent, "where is the deer?")
+        assert messages[-1].text.startswith(answer)
+        assert are_settled(messages)
+
+        assert (await say(agent, "and now?"))[-1].text == "And on it goes."
+
+
+@pytest.mark.parametrize(
+    ("script", "error"),
+    [([ServerFault(503)] * 3, ModelUnavailable), ([ServerFault(401, "wrong key")], ModelRejected)],
+)
+async def test_a_turn_that_cannot_end_in_words_ends_in_a_named_error(script: list[Any], error: type) -> None:
+    async with ScriptedServer([*script, "And on it goes."]) as server:
+        agent = agent_at(server)
+        with pytest.raises(error):
+            await say(agent, "where is the deer?")
+        assert (await say(agent, "and now?"))[-1].text == "And on it goes."
+
+
+async def test_the_guards_add_no_step_to_the_graph() -> None:
+    async with ScriptedServer([]) as server:
+        assert set(agent_at(server).get_graph().nodes) == {"__start__", "model", "tools", "__end__"}

@@ -1,0 +1,186 @@
+"""A model that goes round in circles is warned, then stopped."""
+
+import json
+from itertools import count
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from pydantic import ValidationError
+
+from deerflow.agents.middlewares.dangling_tool_call_middleware import are_settled
+from deerflow.agents.middlewares.loop_detection_middleware import LoopDetectionMiddleware, wish
+from deerflow.agents.thread_state import ThreadState
+from deerflow.config.loop_detection import LoopDetectionConfig, ToolFrequency
+from deerflow.testing import Answer, ScriptedModel, ToolRequest, calling, in_parallel
+
+
+@tool
+async def search(query: str, description: str = "") -> str:
+    """Search."""
+    return f"nothing about {query}"
+
+
+@tool
+async def look(place: int) -> str:
+    """Look somewhere."""
+    return "nothing"
+
+
+def agent_with(model: ScriptedModel, **settings: Any):
+    loops = LoopDetectionMiddleware(LoopDetectionConfig(**settings))
+    return create_agent(
+        model, [search, look], middleware=[loops], state_schema=ThreadState, checkpointer=InMemorySaver()
+    )
+
+
+async def ask(agent: Any, text: str = "find it") -> list[Any]:
+    config = {"configurable": {"thread_id": "t"}, "recursion_limit": 1000}
+    return (await agent.ainvoke({"messages": [HumanMessage(text)]}, config))["messages"]
+
+
+def warnings_in(model: ScriptedModel) -> list[int]:
+    """The numbers of the calls in which the model was warned."""
+    return [
+        number
+        for number, call in enumerate(model.requests, 1)
+        if any(message.additional_kwargs.get("hide_from_ui") for message in call.messages)
+    ]
+
+
+async def test_the_fifth_equal_reply_ends_the_turn_with_words_that_say_why() -> None:
+    model = ScriptedModel.saying(*[calling("search", query="deer")] * 5)
+
+    messages = await ask(agent_with(model))
+
+    last = messages[-1]
+    assert last.tool_calls == []
+    assert last.text == (
+        "I stopped here because I was going round in circles: search with the same arguments, 5 times."
+    )
+    assert last.response_metadata["stop_reason"] == "loop_capped"
+    assert warnings_in(model) == [4, 5]
+    assert are_settled(messages)
+    # The warning is said to the model alone.
+    assert [message.type for message in messages] == ["human", *["ai", "tool"] * 4, "ai"]
+
+
+async def test_a_model_that_heeds_the_warning_goes_on() -> None:
+    same = calling("search", query="deer")
+    model = ScriptedModel.saying(same, same, same, calling("search", query="elk"), "It was an elk.")
+
+    messages = await ask(agent_with(model))
+
+    assert messages[-1].text == "It was an elk."
+    assert warnings_in(model) == [4]
+    assert (
+        model.requests[3]
+        .messages[-1]
+        .text.startswith("You have asked for the same thing 3 times: search with the same arguments.")
+    )
+
+
+async def test_the_text_before_the_stop_is_kept() -> None:
+    last = Answer("I try once more.", calls=calling("search", query="deer").calls)
+    messages = await ask(agent_with(ScriptedModel.saying(*[calling("search", query="deer")] * 4, last)))
+    assert messages[-1].text.startswith("I try once more.\n\nI stopped here because")
+
+
+async def test_the_next_message_of_a_person_begins_anew() -> None:
+    same = calling("search", query="deer")
+    model = ScriptedModel.saying(same, same, "No deer.", same, same, "Still no deer.")
+    agent = agent_with(model)
+    await ask(agent)
+    assert (await ask(agent, "look again"))[-1].text == "Still no deer."
+    assert warnings_in(model) == []
+
+
+async def test_equal_replies_far_apart_are_no_loop() -> None:
+    numbers = count()
+    others = [calling("look", place=next(numbers)) for _ in range(3)]
+    script = [step for _ in range(3) for step in (calling("search", query="deer"), *others)]
+    model = ScriptedModel.saying(*script, "Done.")
+    await ask(agent_with(model, window_size=8, tool_freq_warn=100, tool_freq_hard_limit=200, hard_limit=5))
+    assert warnings_in(model) == []
+
+
+async def test_one_tool_called_too_often_is_a_loop_whatever_the_arguments() -> None:
+    model = ScriptedModel.saying(*(calling("look", place=number) for number in range(50)))
+    messages = await ask(agent_with(model))
+    assert messages[-1].text == "I stopped here because I was going round in circles: look in one turn, 50 times."
+    assert warnings_in(model) == list(range(31, 51))
+
+
+async def test_calls_that_are_malformed_again_and_again_are_a_loop() -> None:
+    model = ScriptedModel.saying(*[Answer(calls=(ToolRequest("search", '{"query": }'),))] * 5)
+    messages = await ask(agent_with(model))
+    assert messages[-1].response_metadata["stop_reason"] == "loop_capped"
+    assert are_settled(messages)
+
+
+async def test_many_calls_at_once_are_warned_about_before_anything_is_stopped() -> None:
+    sixty = in_parallel(*(calling("look", place=number) for number in range(60)))
+    model = ScriptedModel.saying(sixty, calling("look", place=60))
+    messages = await ask(agent_with(model))
+    assert warnings_in(model) == [2]
+    assert sum(message.type == "tool" for message in messages) == 60
+    assert messages[-1].response_metadata["stop_reason"] == "loop_capped"
+
+
+async def test_a_tool_can_have_numbers_of_its_own() -> None:
+    model = ScriptedModel.saying(*(calling("look", place=number) for number in range(4)))
+    own = {"look": ToolFrequency(warn=2, hard_limit=4)}
+    messages = await ask(agent_with(model, tool_freq_overrides=own))
+    assert messages[-1].response_metadata["stop_reason"] == "loop_capped"
+
+
+def test_the_sync_face_stops_too() -> None:
+    @tool
+    def peek(path: str) -> str:
+        """Peek."""
+        return path
+
+    model = ScriptedModel.saying(*[calling("peek", path="/a")] * 5)
+    agent = create_agent(model, [peek], middleware=[LoopDetectionMiddleware(LoopDetectionConfig())])
+    messages = agent.invoke({"messages": [HumanMessage("go")]})["messages"]
+    assert messages[-1].response_metadata["stop_reason"] == "loop_capped"
+
+
+def calls(answer: Answer) -> list[Any]:
+    return AIMessage(
+        "",
+        tool_calls=[
+            {"name": call.name, "args": json.loads(call.arguments), "id": str(number)}
+            for number, call in enumerate(answer.calls)
+        ],
+    ).tool_calls
+
+
+def test_calls_are_compared_by_what_they_are_about() -> None:
+    one, other = calling("search", query="a", description="first"), calling("search", query="b")
+    assert wish(calls(in_parallel(one, other))) == wish(calls(in_parallel(other, calling("search", query="a"))))
+    assert wish(calls(one)) != wish(calls(other))
+
+    reading = [calling("read_file", path="/a", start_line=line) for line in (1, 150, 250)]
+    assert wish(calls(reading[0])) == wish(calls(reading[1])) != wish(calls(reading[2]))
+
+    writing = [calling("write_file", path="/a", content=content) for content in ("x", "y")]
+    assert wish(calls(writing[0])) != wish(calls(writing[1]))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"warn_threshold": 5, "hard_limit": 5},
+        {"tool_freq_warn": 60},
+        {"window_size": 3},
+        {"tool_freq_overrides": {"look": {"warn": 5, "hard_limit": 5}}},
+        {"max_tracked": 1},
+    ],
+)
+def test_numbers_that_make_no_sense_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        LoopDetectionConfig(**settings)

@@ -1,0 +1,116 @@
+"""The state of a thread: what its reducers promise."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, HumanMessage, RemoveMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
+
+from deerflow.agents.thread_state import (
+    ThreadState,
+    keep_unless_given,
+    merge_artifacts,
+    merge_messages,
+    merge_viewed_images,
+)
+from deerflow.testing import ScriptedModel
+
+IDS = st.sampled_from("abcdefgh")
+SAID = st.builds(lambda id_, text: HumanMessage(text, id=id_), IDS, st.text(max_size=3))
+REMOVED = st.builds(lambda id_: RemoveMessage(id=id_), IDS)
+WRITES = st.lists(st.lists(SAID | REMOVED, max_size=6), max_size=8)
+
+
+def test_removing_what_is_not_there_leaves_the_thread_readable() -> None:
+    said = HumanMessage("hi", id="a")
+    assert merge_messages([said], [[RemoveMessage(id="b")]]) == [said]
+
+
+def test_nothing_that_is_given_is_changed() -> None:
+    state: list[AnyMessage] = [HumanMessage("hi", id="a")]
+    nameless = HumanMessage("who am I")
+    merged = merge_messages(state, [[nameless, RemoveMessage(id="a")]])
+    assert state == [HumanMessage("hi", id="a")]
+    assert nameless.id is None
+    assert [message.text for message in merged] == ["who am I"]
+
+
+@given(WRITES)
+def test_messages_are_merged_as_add_messages_does(writes: list[list[AnyMessage]]) -> None:
+    expected: Any = []
+    for write in writes:
+        expected = add_messages(expected, _without_unknown_removals(expected, write))  # type: ignore[arg-type]
+    assert merge_messages([], writes) == expected
+
+
+@given(WRITES, st.integers(0, 8))
+def test_messages_are_the_same_however_writes_are_grouped(writes: list[list[AnyMessage]], cut: int) -> None:
+    assert merge_messages(merge_messages([], writes[:cut]), writes[cut:]) == merge_messages([], writes)
+
+
+@given(st.lists(st.text(max_size=2) | SAID | st.builds(lambda id_: [RemoveMessage(id=id_)], IDS), max_size=8))
+def test_messages_without_an_id_get_the_same_one_at_every_reading(writes: list[Any]) -> None:
+    at_once = merge_messages([], writes)
+    one_by_one: list[AnyMessage] = []
+    for write in writes:
+        one_by_one = merge_messages(one_by_one, [write])
+    assert at_once == one_by_one
+    assert all(message.id for message in at_once)
+
+
+def test_everything_can_be_removed_at_once() -> None:
+    write = [RemoveMessage(id=REMOVE_ALL_MESSAGES), HumanMessage("new", id="b")]
+    assert merge_messages([HumanMessage("old", id="a")], [write]) == [HumanMessage("new", id="b")]
+
+
+def test_pieces_become_whole_messages() -> None:
+    merged = merge_messages([], [[AIMessageChunk("hi", id="a")]])
+    assert [type(message) for message in merged] == [AIMessage]
+
+
+def test_artifacts_keep_their_order_and_are_listed_once() -> None:
+    assert merge_artifacts(["b", "a"], ["c", "a", "c"]) == ["b", "a", "c"]
+    assert merge_artifacts(None, None) == []
+
+
+def test_an_empty_mapping_clears_the_images() -> None:
+    image: Any = {"mime_type": "image/png", "size": 3}
+    assert merge_viewed_images({"a": image}, {"b": image}) == {"a": image, "b": image}
+    assert merge_viewed_images({"a": image}, {}) == {}
+    assert merge_viewed_images({"a": image}, None) == {"a": image}
+
+
+def test_todos_stay_unless_there_are_new_ones() -> None:
+    todo: Any = {"content": "write", "status": "pending"}
+    assert keep_unless_given([todo], None) == [todo]
+    assert keep_unless_given([todo], []) == []
+
+
+async def test_a_thread_is_read_back_from_what_was_written() -> None:
+    turns = 120
+    graph = create_agent(
+        ScriptedModel.saying(*(f"answer {n}" for n in range(turns))),
+        state_schema=ThreadState,
+        checkpointer=InMemorySaver(),
+    )
+    config: Any = {"configurable": {"thread_id": "t"}}
+    for number in range(turns):
+        await graph.ainvoke({"messages": [("user", f"question {number}")]}, config)
+    messages = (await graph.aget_state(config)).values["messages"]
+    assert [message.text for message in messages[-2:]] == ["question 119", "answer 119"]
+    assert len({message.id for message in messages}) == 2 * turns
+    assert messages == (await graph.aget_state(config)).values["messages"]
+
+
+def _without_unknown_removals(state: list[AnyMessage], write: list[AnyMessage]) -> list[AnyMessage]:
+    known = {message.id for message in state}
+    kept = []
+    for message in write:
+        if isinstance(message, RemoveMessage) and message.id not in known:
+            continue
+        known.add(message.id)
+        kept.append(message)
+    return kept

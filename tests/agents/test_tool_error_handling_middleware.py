@@ -1,0 +1,151 @@
+"""What the model hears when a tool fails."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.errors import GraphBubbleUp, NodeCancelledError
+from langgraph.types import Command, interrupt
+
+from deerflow.agents.middlewares.dangling_tool_call_middleware import are_settled
+from deerflow.agents.middlewares.tool_error_handling_middleware import ToolErrorHandlingMiddleware
+from deerflow.agents.thread_state import ThreadState
+from deerflow.domain.errors import FileProblem
+from deerflow.testing import Answer, ScriptedModel, ToolRequest, calling, in_parallel
+
+
+@tool
+async def divide(a: int, b: int) -> float:
+    """Divide a by b."""
+    return a / b
+
+
+@tool
+async def shout(text: str) -> str:
+    """Fail with a long text."""
+    raise ValueError(text * 1000)
+
+
+@tool
+async def open_file(path: str) -> str:
+    """Open a file."""
+    raise FileProblem(f"there is no file {path!r}; list the folder first")
+
+
+@tool
+async def ask() -> str:
+    """Ask a person."""
+    return str(interrupt("which one?"))
+
+
+@tool
+async def leave() -> str:
+    """Steer the graph."""
+    raise GraphBubbleUp
+
+
+@tool
+async def stop() -> str:
+    """Be cancelled."""
+    raise asyncio.CancelledError
+
+
+async def what_the_model_hears(said: Answer) -> BaseMessage:
+    model = ScriptedModel.saying(said, "I see.")
+    answer = await agent_with(model).ainvoke({"messages": [HumanMessage("go")]})
+    assert answer["messages"][-1].text == "I see."
+    heard = model.requests[1].messages[-1]
+    assert isinstance(heard, ToolMessage) and heard.status == "error"
+    return heard
+
+
+def agent_with(model: ScriptedModel, **options: Any):
+    tools = [divide, shout, open_file, ask, leave, stop]
+    return create_agent(model, tools, middleware=[ToolErrorHandlingMiddleware()], state_schema=ThreadState, **options)
+
+
+async def test_an_exception_becomes_an_error_that_names_tool_and_class_and_says_what_to_try() -> None:
+    heard = await what_the_model_hears(calling("divide", a=1, b=0))
+    assert heard.name == "divide"
+    assert heard.text == (
+        "Error: divide failed with ZeroDivisionError: division by zero\n"
+        "Try other arguments or another tool, or go on with what you have."
+    )
+
+
+async def test_long_details_are_cut() -> None:
+    assert len((await what_the_model_hears(calling("shout", text="ab"))).text) < 650
+
+
+async def test_an_error_written_for_the_model_needs_no_advice() -> None:
+    heard = await what_the_model_hears(calling("open_file", path="/a"))
+    assert heard.text == "Error: open_file failed with FileProblem: there is no file '/a'; list the folder first"
+
+
+async def test_arguments_that_do_not_fit_are_named_but_not_repeated() -> None:
+    heard = await what_the_model_hears(calling("divide", a="x" * 10_000, b=1))
+    assert heard.text.startswith(
+        "Error: divide was not called, its arguments do not fit: a: Input should be a valid int"
+    )
+    assert len(heard.text) < 650
+
+
+async def test_an_unknown_tool_is_answered_with_the_nearest_names() -> None:
+    heard = await what_the_model_hears(calling("divde", a=1, b=2))
+    assert heard.text == "Error: there is no tool 'divde'. Did you mean divide?"
+
+
+async def test_an_unknown_tool_like_no_other_is_answered_too() -> None:
+    heard = await what_the_model_hears(calling("zzzzzzzz"))
+    assert heard.text == (
+        "Error: there is no tool 'zzzzzzzz'. Use one of those you were given, or answer without tools."
+    )
+
+
+async def test_interrupts_pass_and_can_be_resumed() -> None:
+    agent = agent_with(ScriptedModel.saying(calling("ask"), "Fine."), checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "t"}}
+
+    paused = await agent.ainvoke({"messages": [HumanMessage("go")]}, config)
+    assert paused["__interrupt__"][0].value == "which one?"
+
+    answer = await agent.ainvoke(Command(resume="the first"), config)
+    assert [message.text for message in answer["messages"][-2:]] == ["the first", "Fine."]
+
+
+async def test_what_steers_the_graph_and_cancellation_pass() -> None:
+    stopped = agent_with(ScriptedModel.saying(calling("stop")))
+    with pytest.raises(NodeCancelledError):
+        await stopped.ainvoke({"messages": [HumanMessage("go")]})
+
+    steered = agent_with(ScriptedModel.saying(calling("leave")))
+    with pytest.raises(GraphBubbleUp):
+        await steered.ainvoke({"messages": [HumanMessage("go")]})
+
+
+async def test_three_hundred_calls_at_once_are_all_answered() -> None:
+    many = in_parallel(*(calling("divide", a=number, b=number % 2) for number in range(200)))
+    unknown = tuple(ToolRequest("divid") for _ in range(100))
+    model = ScriptedModel.saying(Answer(calls=(*many.calls, *unknown)), "That was a lot.")
+
+    answer = await agent_with(model).ainvoke({"messages": [HumanMessage("go")]})
+
+    assert are_settled(answer["messages"])
+    assert sum(isinstance(message, ToolMessage) for message in answer["messages"]) == 300
+    assert answer["messages"][-1].text == "That was a lot."
+
+
+def test_the_sync_face_says_the_same() -> None:
+    @tool
+    def fail() -> str:
+        """Fail."""
+        raise KeyError("key")
+
+    model = ScriptedModel.saying(calling("fail"), "I see.")
+    agent = create_agent(model, [fail], middleware=[ToolErrorHandlingMiddleware()], state_schema=ThreadState)
+    answer = agent.invoke({"messages": [HumanMessage("go")]})
+    assert answer["messages"][-2].text.startswith("Error: fail failed with KeyError: 'key'\nTry")

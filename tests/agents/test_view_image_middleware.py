@@ -1,0 +1,87 @@
+"""Images the model asked for, in its next request and nowhere else."""
+
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages.tool import tool_call
+
+from deerflow.agents.middlewares.view_image_middleware import ViewImageMiddleware, just_viewed, show
+from deerflow.agents.thread_state import ThreadState
+from deerflow.domain.context import RunContext
+from deerflow.domain.files import UPLOADS
+from deerflow.testing import ScriptedModel, calling
+from deerflow.testing.turns import in_parallel
+from deerflow.tools.builtins.view_image_tool import MAX_IMAGE_BYTES
+from deerflow.tools.tools import builtin_tools
+from tests.runs_alone import run_in
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(100)
+GIF = b"GIF89a" + bytes(50)
+
+
+def pictures(content: Any) -> list[bytes]:
+    return [block["base64"].encode() for block in content if isinstance(block, dict) and block["type"] == "image"]
+
+
+async def test_images_are_in_the_next_request_only_and_never_in_the_state(tmp_path: Path) -> None:
+    run = run_in(tmp_path)
+    await run.files.write(f"{UPLOADS}/a.png", PNG)
+    await run.files.write(f"{UPLOADS}/b.gif", GIF)
+    both = in_parallel(
+        calling("view_image", image_path=f"{UPLOADS}/a.png"), calling("view_image", image_path=f"{UPLOADS}/b.gif")
+    )
+    model = ScriptedModel.saying(both, calling("list_uploaded_files"), "A dot and a line.")
+    graph = create_agent(
+        model,
+        list(builtin_tools(supports_vision=True)),
+        middleware=[ViewImageMiddleware()],
+        state_schema=ThreadState,
+        context_schema=RunContext,
+    )
+    state = await graph.ainvoke({"messages": [("user", "What is in them?")]}, context=run)
+    shown = model.requests[1].messages[-1]
+    assert isinstance(shown, HumanMessage) and shown.additional_kwargs == {"hide_from_ui": True}
+    assert pictures(shown.content) == [b64encode(PNG), b64encode(GIF)]
+    assert "a.png" in shown.text and "b.gif" in shown.text
+    assert not any(pictures(said.content) for said in model.requests[2].messages)
+    assert [said.type for said in state["messages"]] == ["human", "ai", "tool", "tool", "ai", "tool", "ai"]
+
+
+async def test_what_vanished_or_changed_meanwhile_is_said_and_not_shown(tmp_path: Path) -> None:
+    files = run_in(tmp_path).files
+    await files.write(f"{UPLOADS}/changed.png", b"no image any more")
+    await files.write(f"{UPLOADS}/large.png", PNG + bytes(MAX_IMAGE_BYTES - 1000))
+    await files.write(f"{UPLOADS}/second.png", PNG + bytes(1000))
+    paths = [f"{UPLOADS}/{name}.png" for name in ("none", "changed", "large", "second")]
+    blocks = await show(files, paths)
+    texts = [block["text"] for block in blocks if isinstance(block, dict) and block["type"] == "text"]
+    assert "no such file" in texts[0]
+    assert "changed.png' cannot be shown" in texts[1]
+    assert "second.png' cannot be shown together with the others; view it alone" in texts[3]
+    assert len(pictures(blocks)) == 1
+
+
+def test_only_the_last_step_counts_and_only_what_succeeded() -> None:
+    def step(call_id: str, path: str, status: Any = "success", name: str = "view_image") -> list[Any]:
+        call = tool_call(name=name, args={"image_path": path}, id=call_id)
+        return [AIMessage("", tool_calls=[call]), ToolMessage("x", tool_call_id=call_id, status=status)]
+
+    ask = HumanMessage("look")
+    hidden = HumanMessage("note", additional_kwargs={"hide_from_ui": True})
+    assert just_viewed([]) == just_viewed([ask]) == []
+    assert just_viewed([ask, *step("1", "a"), *step("2", "b")]) == ["b"]
+    assert just_viewed([ask, *step("1", "a"), hidden]) == ["a"]
+    assert just_viewed([ask, *step("1", "a"), ask]) == []
+    assert just_viewed([ask, *step("1", "a", status="error")]) == []
+    assert just_viewed([ask, *step("1", "a", name="read_file")]) == []
+    assert just_viewed([ask, *step("1", "a"), AIMessage("seen")]) == []
+
+
+def test_without_a_run_nothing_is_shown_and_nothing_breaks() -> None:
+    model = ScriptedModel.saying("Hello")
+    graph = create_agent(model, middleware=[ViewImageMiddleware()], state_schema=ThreadState)
+    graph.invoke({"messages": [("user", "hi")], "viewed_images": {"a": {"mime_type": "image/png", "size": 1}}})
+    assert len(model.requests[0].messages) == 1

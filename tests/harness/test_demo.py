@@ -1,0 +1,57 @@
+"""Every starter the page offers is played to its end by the demo model, with the real tools."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from deerflow.config.source import open_source
+from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.runs import AgentSpec, RunRequest, RunStatus
+from deerflow.harness import Harness, open_harness
+from deerflow.models.demo.scripts import SCRIPTS
+
+DEMO = {"name": "demo", "use": "deerflow.models.demo:DemoChatModel", "model": "demo", "delay_ms": 0}
+
+
+async def play(harness: Harness, text: str, is_plan_mode: bool = False) -> dict[str, Any]:
+    request = RunRequest("t", [{"type": "human", "content": text}], AgentSpec(is_plan_mode=is_plan_mode))
+    run = await harness.runs.create_or_reject(request, LOCAL_USER)
+    async with asyncio.timeout(20):
+        run = await harness.runs.join("t", run.run_id, LOCAL_USER)
+    assert run.status is RunStatus.SUCCESS, run.error
+    values: dict[str, Any] = orjson.loads((await harness.threads.state("t", LOCAL_USER)).values)
+    return values
+
+
+def opened(home: Path):
+    return open_harness(open_source(directory=home, environment={}, overrides={"models": [DEMO]}))
+
+
+async def test_all_scripts_are_offered(tmp_path: Path) -> None:
+    async with opened(tmp_path) as harness:
+        assert [starter.id for starter in harness.agents.starters()] == [script.id for script in SCRIPTS]
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+async def test_a_plan_is_kept_with_the_real_tool(tmp_path: Path, language: str) -> None:
+    text = {"en": "Plan a small team offsite and keep a to-do list.", "zh": "计划一次团队活动，并维护待办清单。"}[
+        language
+    ]
+    async with opened(tmp_path) as harness:
+        state = await play(harness, text, is_plan_mode=True)
+        assert [todo["status"] for todo in state["todos"]] == ["completed"] * 3
+        assert "`write_todos`" in state["messages"][-1]["content"]
+
+
+async def test_a_question_is_asked_first_and_its_answer_goes_on(tmp_path: Path) -> None:
+    async with opened(tmp_path) as harness:
+        state = await play(harness, "Write me a status report, but ask me something first.")
+        asked = state["messages"][-1]["artifact"]["human_input"]
+        assert asked["question"] == "Who is the report for?"
+        state = await play(harness, asked["options"][0]["value"])
+        assert "your answer began the next run" in state["messages"][-1]["content"]
+        state = await play(harness, "What is DeerFlow?")
+        assert "super agent harness" in state["messages"][-1]["content"]

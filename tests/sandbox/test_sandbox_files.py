@@ -1,0 +1,313 @@
+"""A thread's files: everything below the three folders, and nothing else, whatever is done to them meanwhile."""
+
+import asyncio
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from deerflow.domain.errors import FileProblem, InvalidRequest
+from deerflow.domain.files import OUTPUTS, UPLOADS, WORKSPACE, ThreadFiles
+from deerflow.sandbox.files import LocalThreadFiles, list_files, read_file, stat_file, user_data_folder, write_file
+
+SECRET = b"the secret of somebody else"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """The files of a thread, next to something that is none of its business."""
+    (tmp_path / "secret").write_bytes(SECRET)
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private" / "secret").write_bytes(SECRET)
+    folder = tmp_path / "user-data"
+    for name in ("workspace", "uploads", "outputs"):
+        (folder / name).mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def files(root: Path) -> LocalThreadFiles:
+    return LocalThreadFiles(root)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("/mnt/user-data/workspace/../../secret", "goes up with '..'"),
+        ("/mnt/user-data/workspace/..", "goes up with '..'"),
+        ("/mnt/user-data/secret", "out of reach; paths begin with /mnt/user-data/workspace"),
+        ("/mnt/user-data/workspaces/a", "out of reach"),
+        ("/mnt/user-data", "out of reach"),
+        ("/etc/passwd", "out of reach"),
+        ("notes.txt", "out of reach"),
+        ("", "out of reach"),
+        ("/mnt/user-data/workspace/a\0b", "characters that no file name can have"),
+        ("/mnt/user-data/workspace/a\udc80b", "characters that no file name can have"),
+        (f"/mnt/user-data/workspace/{'x' * 300}", "too long"),
+        ("/mnt/user-data/workspace", "it is a folder"),
+    ],
+)
+async def test_a_path_that_leads_nowhere_is_refused_in_words_for_the_model(
+    files: ThreadFiles, path: str, text: str
+) -> None:
+    for attempt in (files.stat(path), files.read(path), files.write(path, b"x")):
+        with pytest.raises(FileProblem, match=text):
+            await attempt
+
+
+async def test_what_is_not_there_is_said_with_what_to_try(files: ThreadFiles) -> None:
+    with pytest.raises(FileProblem, match="'/mnt/user-data/outputs/none' cannot be used: there is no such file; list"):
+        await files.read(f"{OUTPUTS}/none")
+    with pytest.raises(FileProblem, match="no such file"):
+        await files.list(f"{OUTPUTS}/none")
+
+
+async def test_a_link_is_followed_neither_as_file_nor_as_folder(root: Path, files: ThreadFiles) -> None:
+    (root / "workspace" / "link").symlink_to(root.parent / "secret")
+    (root / "workspace" / "folder").symlink_to(root.parent / "private")
+    for path in (f"{WORKSPACE}/link", f"{WORKSPACE}/folder/secret"):
+        for attempt in (files.stat(path), files.read(path), files.write(path, b"mine")):
+            with pytest.raises(FileProblem, match="links are not followed"):
+                await attempt
+    with pytest.raises(FileProblem, match="links are not followed"):
+        await files.list(f"{WORKSPACE}/folder")
+    assert await files.list(WORKSPACE) == []
+    assert (root.parent / "secret").read_bytes() == (root.parent / "private" / "secret").read_bytes() == SECRET
+
+
+async def test_an_area_that_is_a_link_is_not_followed(root: Path, files: ThreadFiles) -> None:
+    (root / "outputs").rmdir()
+    (root / "outputs").symlink_to(root.parent / "private")
+    with pytest.raises(FileProblem, match="links are not followed"):
+        await files.read(f"{OUTPUTS}/secret")
+    with pytest.raises(FileProblem, match="links are not followed"):
+        await files.write(f"{OUTPUTS}/new", b"x")
+    assert not (root.parent / "private" / "new").exists()
+
+
+async def test_a_hard_link_is_not_read_and_not_written(root: Path, files: ThreadFiles) -> None:
+    (root / "workspace" / "link").hardlink_to(root.parent / "secret")
+    for attempt in (files.stat(f"{WORKSPACE}/link"), files.read(f"{WORKSPACE}/link")):
+        with pytest.raises(FileProblem, match="hard link"):
+            await attempt
+    with pytest.raises(FileProblem, match="hard link"):
+        await files.write(f"{WORKSPACE}/link", b"mine")
+    assert await files.list(WORKSPACE) == []
+
+
+async def test_a_pipe_is_refused_without_waiting_for_its_other_end(root: Path, files: ThreadFiles) -> None:
+    os.mkfifo(root / "workspace" / "pipe")
+    async with asyncio.timeout(5):
+        for attempt in (files.stat(f"{WORKSPACE}/pipe"), files.read(f"{WORKSPACE}/pipe")):
+            with pytest.raises(FileProblem, match="not a regular file"):
+                await attempt
+        assert await files.list(WORKSPACE) == []
+
+
+def test_a_folder_that_keeps_turning_into_a_link_never_leads_outside(root: Path) -> None:
+    folder = root / "workspace" / "folder"
+    folder.mkdir()
+    (folder / "secret").write_bytes(b"mine")
+    answers = {b"mine": 0, b"refused": 0}
+    with flipping(folder, root.parent / "private"):
+        for _ in range(5_000):
+            try:
+                answer = read_file(root, f"{WORKSPACE}/folder/secret")
+            except FileProblem:
+                answer = b"refused"
+            answers[answer] = answers.get(answer, 0) + 1
+    assert answers.keys() == {b"mine", b"refused"}, "something else was read"
+    assert all(answers.values()), f"the race was not a race: {answers}"
+
+
+def test_a_folder_that_keeps_turning_into_a_link_is_never_written_or_listed_through(root: Path) -> None:
+    folder = root / "workspace" / "folder"
+    private = root.parent / "private"
+    with usurping(folder, private):
+        for _ in range(2_000):
+            with suppress(FileProblem):
+                write_file(root, f"{WORKSPACE}/folder/new", b"x")
+            with suppress(FileProblem):
+                assert not any("secret" in entry.path for entry in list_files(root, WORKSPACE))
+    assert [path.name for path in private.iterdir()] == ["secret"]
+
+
+def test_a_file_that_keeps_turning_into_a_link_is_never_read_through(root: Path) -> None:
+    file, link = root / "workspace" / "file", root / "workspace" / "link"
+    seen = set()
+    with swapping(file, link, root.parent / "secret"):
+        for _ in range(5_000):
+            try:
+                seen.add(read_file(root, f"{WORKSPACE}/file"))
+            except FileProblem:
+                seen.add(b"refused")
+    assert seen == {b"mine", b"refused"}
+
+
+def test_a_reader_meets_the_old_or_the_new_file_and_never_a_part(root: Path) -> None:
+    contents = {letter * 100_000 for letter in (b"a", b"b")}
+    path = f"{OUTPUTS}/report"
+    write_file(root, path, b"a" * 100_000)
+    done = threading.Event()
+
+    def keep_writing() -> None:
+        while not done.is_set():
+            for content in contents:
+                write_file(root, path, content)
+
+    with in_background(keep_writing, done):
+        assert {read_file(root, path) for _ in range(500)} <= contents
+    assert [entry.path for entry in list_files(root, OUTPUTS)] == [path]
+
+
+@given(content=st.binary(max_size=5_000), name=st.text(min_size=1, max_size=40).filter(lambda name: is_usable(name)))
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_bytes_under_any_name_come_back_as_they_went(root: Path, content: bytes, name: str) -> None:
+    path = f"{UPLOADS}/{name}"
+    write_file(root, path, content)
+    assert read_file(root, path) == content
+    assert stat_file(root, path).size == len(content)
+    assert path in [entry.path for entry in list_files(root, UPLOADS)]
+
+
+async def test_names_may_hold_newlines_and_any_script(files: ThreadFiles) -> None:
+    paths = [f"{UPLOADS}/two\nlines.txt", f"{UPLOADS}/报告 №1.md", f"{UPLOADS}/<b>&.txt"]
+    for path in paths:
+        await files.write(path, path.encode())
+    assert sorted(entry.path for entry in await files.list(UPLOADS)) == sorted(paths)
+    assert [await files.read(path) for path in paths] == [path.encode() for path in paths]
+
+
+async def test_a_name_that_is_no_text_is_left_out_of_the_list(root: Path, files: ThreadFiles) -> None:
+    (Path(os.fsdecode(bytes(root / "uploads"))) / os.fsdecode(b"\xff.txt")).write_bytes(b"x")
+    await files.write(f"{UPLOADS}/a.txt", b"x")
+    assert [entry.path for entry in await files.list(UPLOADS)] == [f"{UPLOADS}/a.txt"]
+
+
+async def test_folders_are_made_when_first_written_to_and_listed_in_depth(tmp_path: Path) -> None:
+    files: ThreadFiles = LocalThreadFiles(user_data_folder(tmp_path, "local", "t1"))
+    assert await files.list(OUTPUTS) == []
+    await files.write(f"{OUTPUTS}/charts/2026/a.png", b"12345")
+    await files.write(f"{OUTPUTS}//./b.md", b"1")
+    assert [(entry.path, entry.size) for entry in await files.list(OUTPUTS)] == [
+        (f"{OUTPUTS}/b.md", 1),
+        (f"{OUTPUTS}/charts/2026/a.png", 5),
+    ]
+    assert (tmp_path / "users/local/threads/t1/user-data/outputs/b.md").read_bytes() == b"1"
+    assert (await files.stat(f"{OUTPUTS}/b.md")).modified_at.tzinfo is not None
+
+
+async def test_only_the_beginning_of_a_file_is_read_when_asked(files: ThreadFiles) -> None:
+    await files.write(f"{WORKSPACE}/log", b"0123456789")
+    assert await files.read(f"{WORKSPACE}/log", limit=4) == b"0123"
+
+
+async def test_a_file_too_large_for_memory_is_refused(root: Path, files: ThreadFiles) -> None:
+    with (root / "workspace" / "huge").open("wb") as file:
+        file.truncate(2**40)
+    with pytest.raises(FileProblem, match="more than 256 MB; read only a part"):
+        await files.read(f"{WORKSPACE}/huge")
+    assert await files.read(f"{WORKSPACE}/huge", limit=3) == b"\0\0\0"
+
+
+async def test_replacing_a_file_keeps_who_may_use_it(root: Path, files: ThreadFiles) -> None:
+    script = root / "workspace" / "run.sh"
+    script.write_bytes(b"old")
+    script.chmod(0o750)
+    await files.write(f"{WORKSPACE}/run.sh", b"new")
+    assert script.stat().st_mode & 0o777 == 0o750
+
+
+async def test_a_write_that_fails_leaves_nothing_behind(root: Path, files: ThreadFiles) -> None:
+    await files.write(f"{WORKSPACE}/folder/file", b"x")
+    with pytest.raises(FileProblem, match="it is a folder"):
+        await files.write(f"{WORKSPACE}/folder", b"x")
+    with pytest.raises(FileProblem, match="not a folder"):
+        await files.write(f"{WORKSPACE}/folder/file/below", b"x")
+    assert [path.name for path in (root / "workspace").iterdir()] == ["folder"]
+
+
+@pytest.mark.parametrize(
+    ("user", "thread"), [("..", "t"), ("a/b", "t"), ("", "t"), ("u", ".."), ("u", "a/b"), ("u", "")]
+)
+def test_ids_that_could_lead_elsewhere_are_refused(tmp_path: Path, user: str, thread: str) -> None:
+    with pytest.raises(InvalidRequest):
+        user_data_folder(tmp_path, user, thread)
+
+
+def is_usable(name: str) -> bool:
+    """Whether Linux takes `name` for a file, and it stands for nothing else."""
+    try:
+        encoded = name.encode()
+    except UnicodeEncodeError:
+        return False
+    return "/" not in name and "\0" not in name and name not in (".", "..") and len(encoded) <= 255
+
+
+@contextmanager
+def flipping(folder: Path, target: Path) -> Iterator[None]:
+    """Meanwhile `folder` is by turns itself and a link to `target`."""
+    aside, link, done = folder.with_name("aside"), folder.with_name("link"), threading.Event()
+
+    def flip() -> None:
+        while not done.is_set():
+            link.symlink_to(target)
+            folder.rename(aside)
+            link.rename(folder)
+            folder.unlink()
+            aside.rename(folder)
+
+    with in_background(flip, done):
+        yield
+
+
+@contextmanager
+def usurping(folder: Path, target: Path) -> Iterator[None]:
+    """Meanwhile `folder` keeps vanishing, and a link to `target` takes its place whenever it can."""
+    done = threading.Event()
+
+    def usurp() -> None:
+        while not done.is_set():
+            shutil.rmtree(folder, ignore_errors=True)
+            with suppress(OSError):
+                folder.symlink_to(target)
+                folder.unlink()
+
+    with in_background(usurp, done):
+        yield
+
+
+@contextmanager
+def swapping(file: Path, link: Path, target: Path) -> Iterator[None]:
+    """Meanwhile `file` is by turns itself and a link to `target`, never absent."""
+    file.write_bytes(b"mine")
+    fresh, done = file.with_name("fresh"), threading.Event()
+
+    def swap() -> None:
+        while not done.is_set():
+            link.symlink_to(target)
+            link.replace(file)
+            fresh.write_bytes(b"mine")
+            fresh.replace(file)
+
+    with in_background(swap, done):
+        yield
+
+
+@contextmanager
+def in_background(work: Callable[[], None], done: threading.Event) -> Iterator[None]:
+    """Meanwhile `work` goes on, until `done` is set."""
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join(10)
+        assert not thread.is_alive()
