@@ -82,6 +82,46 @@ async def test_the_first_page_says_that_the_demo_model_is_scripted_and_offers_st
     await expect(page.locator("[data-role=assistant]")).to_contain_text("DeerFlow")
 
 
+async def test_a_question_is_answered_by_choosing_and_shows_later_what_was_chosen(
+    demo_server: RunningServer, visitor: Visitor
+) -> None:
+    page = await visitor.open(demo_server.url, reduced_motion="reduce")
+    await page.get_by_role("button", name="Ask me something first").click()
+    question = page.get_by_role("group", name="Who is the report for?")
+    option = question.get_by_role("button", name="My manager")
+    await expect(option).to_be_enabled()
+    await expect(page.get_by_text("There is a question for you")).to_be_attached()
+    assert await serious_violations(page) == []
+
+    await option.focus()
+    await page.keyboard.press("Enter")
+    await until_answered(page)
+    await expect(page.locator("[data-role=user]").last).to_have_text("My manager")
+    await expect(page.get_by_role("textbox", name="Message")).to_be_focused()
+
+    await page.reload()
+    await expect(question.get_by_role("button", name="Chosen: My manager")).to_be_disabled()
+    await expect(question.get_by_role("button", name="My team")).to_be_disabled()
+    assert await serious_violations(page) == []
+
+
+async def expect_one_finished_plan(page: Page) -> None:
+    done = page.get_by_role("list", name="To-do list 3 of 3 done")
+    await expect(done.get_by_role("img", name="Done")).to_have_count(3)
+    await expect(page.get_by_role("list", name="To-do list")).to_have_count(1)
+    await expect(page.locator("[data-role=assistant]")).to_have_count(2)
+
+
+async def test_a_plan_is_one_list_whose_items_get_done(demo_server: RunningServer, visitor: Visitor) -> None:
+    page = await visitor.open(demo_server.url, reduced_motion="reduce")
+    await page.get_by_role("button", name="Plan something with a to-do list").click()
+    await until_answered(page)
+    await expect_one_finished_plan(page)
+    assert await serious_violations(page) == []
+    await page.reload()
+    await expect_one_finished_plan(page)
+
+
 async def test_stopping_keeps_what_was_written(tmp_path: Path, visitor: Visitor) -> None:
     async with ScriptedServer([Stall(Answer("one two three"))]) as model:
         with serving_model(tmp_path, model) as server:

@@ -11,13 +11,15 @@ export interface NewRun {
   readonly text: string;
   readonly model: string | null;
   readonly thinking: boolean | null;
+  /** Whether the agent keeps a to-do list. */
+  readonly planMode: boolean;
 }
 
 export interface Gateway {
   models(): Promise<ModelsAnswer>;
   starters(model: string | null): Promise<readonly Starter[]>;
   threads(limit: number): Promise<readonly WireThread[]>;
-  state(threadId: string): Promise<ThreadValues>;
+  said(threadId: string): Promise<ThreadValues>;
   deleteThread(threadId: string): Promise<void>;
   newestRun(threadId: string): Promise<WireRun | null>;
   startRun(threadId: string, run: NewRun, signal: AbortSignal): Promise<Response>;
@@ -37,10 +39,8 @@ export function createGateway(fetch: Fetch): Gateway {
 
     threads: (limit) => requestJson(fetch, `${GRAPH}/threads/search`, jsonBody({ limit, offset: 0 })),
 
-    async state(threadId) {
-      const answer = await requestJson<{ values: ThreadValues | null }>(fetch, `${thread(threadId)}/state`);
-      return answer.values ?? {};
-    },
+    // Not the state: that holds only what the agent still has in view.
+    said: (threadId) => requestJson<ThreadValues>(fetch, `${thread(threadId)}/messages`),
 
     async deleteThread(threadId) {
       // Kept alive, so that a deletion still leaves when the page does.
@@ -71,13 +71,14 @@ function thread(threadId: string): string {
   return `${GRAPH}/threads/${encodeURIComponent(threadId)}`;
 }
 
-function runBody({ messageId, text, model, thinking }: NewRun): unknown {
+function runBody({ messageId, text, model, thinking, planMode }: NewRun): unknown {
   return {
     assistant_id: "lead_agent",
     input: { messages: [{ type: "human", id: messageId, content: text }] },
     context: {
       ...(model !== null && { model_name: model }),
       ...(thinking !== null && { thinking_enabled: thinking }),
+      ...(planMode && { is_plan_mode: true }),
     },
     stream_mode: STREAM_MODES,
     on_disconnect: "continue",

@@ -20,6 +20,7 @@ export interface Starter {
   readonly id: string;
   readonly title: string;
   readonly prompt: string;
+  readonly is_plan_mode: boolean;
 }
 
 export type ThreadStatus = "idle" | "busy" | "error" | "interrupted";
@@ -65,6 +66,8 @@ export interface WireMessage {
   readonly name?: string | null;
   readonly status?: string | null;
   readonly tool_call_id?: string | null;
+  /** What a tool returned beside its text, for the page rather than for the model. */
+  readonly artifact?: unknown;
   readonly tool_calls?: readonly WireToolCall[] | null;
   /** Calls whose arguments are not JSON. */
   readonly invalid_tool_calls?: readonly WireToolCall[] | null;

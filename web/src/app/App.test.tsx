@@ -1,6 +1,7 @@
 import { screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { expect, test } from "vitest";
+import type { NewRun } from "@/api/gateway";
 import { Refused, Unreachable } from "@/api/http";
 import type { Starter, WireMessage, WireThread } from "@/api/wire";
 import { fakeGateway, openStream, streamOf, type Written, written } from "@/testing/gateway";
@@ -128,7 +129,7 @@ test("an opened thread shows its messages, with tool calls in one line each and 
     { type: "tool", id: "t1", tool_call_id: "c1", content: "a.csv", status: "success" },
     { type: "tool", id: "t2", tool_call_id: "c2", content: "no such city", status: "error" },
   ];
-  showPage(fakeGateway({ state: async () => ({ messages, title: "Files" }) }), { path: "/threads/t" });
+  showPage(fakeGateway({ said: async () => ({ messages, title: "Files" }) }), { path: "/threads/t" });
 
   const good = await screen.findByRole("button", { name: /Ran\s*ls data/ });
   expect(good.getAttribute("aria-expanded")).toBe("false");
@@ -148,7 +149,7 @@ test("a thread that is still answering is joined from the start", async () => {
   const joined: (number | null)[] = [];
   showPage(
     fakeGateway({
-      state: async () => ({ messages: [{ type: "human", id: "h", content: "hi" }] }),
+      said: async () => ({ messages: [{ type: "human", id: "h", content: "hi" }] }),
       newestRun: async () => ({ run_id: "r", status: "running", created_at: "", updated_at: "" }),
       joinRun: async (_, __, after) => {
         joined.push(after);
@@ -162,8 +163,8 @@ test("a thread that is still answering is joined from the start", async () => {
 });
 
 test("a thread that does not exist is said so, with a way on", async () => {
-  const state = async () => Promise.reject(new Refused("NotFound", 404, "no thread"));
-  showPage(fakeGateway({ state }), { path: "/threads/gone" });
+  const said = async () => Promise.reject(new Refused("NotFound", 404, "no thread"));
+  showPage(fakeGateway({ said }), { path: "/threads/gone" });
   expect(await screen.findByText("This thread does not exist")).toBeTruthy();
   await userEvent.click(within(screen.getByRole("alert")).getByRole("button", { name: "New thread" }));
   expect(screen.getByText("What shall we work on?")).toBeTruthy();
@@ -174,7 +175,7 @@ test("a thread that cannot be loaded can be tried again", async () => {
     async () => Promise.reject(new Unreachable("away")),
     async () => ({ messages: [{ type: "ai", id: "a", content: "here" }] }),
   ];
-  showPage(fakeGateway({ state: () => (answers.shift() ?? (async () => ({})))() }), { path: "/threads/t" });
+  showPage(fakeGateway({ said: () => (answers.shift() ?? (async () => ({})))() }), { path: "/threads/t" });
   await userEvent.click(await screen.findByRole("button", { name: "Try again" }));
   expect(await screen.findByText("here")).toBeTruthy();
 });
@@ -199,8 +200,8 @@ test("a deleted thread can be had back, and is only then gone when it was not", 
 
 test("the scripted model says what it is and suggests what it can do", async () => {
   const starters: Starter[] = [
-    { id: "tour", title: "Tour", prompt: "show me around" },
-    { id: "unknown-one", title: "Something new", prompt: "new" },
+    { id: "tour", title: "Tour", prompt: "show me around", is_plan_mode: false },
+    { id: "unknown-one", title: "Something new", prompt: "new", is_plan_mode: false },
   ];
   const sent: string[] = [];
   const gateway = fakeGateway({
@@ -215,6 +216,47 @@ test("the scripted model says what it is and suggests what it can do", async () 
   expect(await screen.findByRole("button", { name: "Something new" })).toBeTruthy();
   await userEvent.click(screen.getByRole("button", { name: "What is DeerFlow?" }));
   expect(sent).toEqual(["show me around"]);
+});
+
+test("a starter that needs a to-do list asks for one, also when it is sent again", async () => {
+  const sent: NewRun[] = [];
+  const answers = [async () => Promise.reject(new Unreachable("away")), async () => streamOf([end])];
+  const gateway = fakeGateway({
+    starters: async () => [{ id: "plan", title: "Plan", prompt: "plan it", is_plan_mode: true }],
+    startRun: (_, run) => {
+      sent.push(run);
+      return (answers.shift() ?? (async () => streamOf([end])))();
+    },
+  });
+  showPage(gateway);
+  await userEvent.click(await screen.findByRole("button", { name: "Plan something with a to-do list" }));
+  await userEvent.click(await screen.findByRole("button", { name: "Send again" }));
+  await screen.findByText("Answer complete");
+  await say("thanks");
+  expect(sent.map(({ text, planMode }) => [text, planMode])).toEqual([
+    ["plan it", true],
+    ["plan it", true],
+    ["thanks", false],
+  ]);
+});
+
+test("hidden messages are neither the last own words nor the title", async () => {
+  const hidden = { additional_kwargs: { hide_from_ui: true } };
+  const messages: WireMessage[] = [
+    { type: "human", id: "m", content: "what is remembered", ...hidden },
+    { type: "human", id: "h", content: "my words" },
+    { type: "human", id: "r", content: "a reminder", ...hidden },
+    { type: "ai", id: "a", content: "the answer" },
+  ];
+  showPage(fakeGateway({ said: async () => ({ messages }), startRun: async () => openStream().response }), {
+    path: "/threads/t",
+  });
+  await screen.findByText("the answer");
+  await userEvent.type(screen.getByRole("textbox"), "{ArrowUp}");
+  expect(screen.getByRole<HTMLTextAreaElement>("textbox").value).toBe("my words");
+  expect(screen.getAllByRole("article", { name: "You" })).toHaveLength(1);
+  await userEvent.keyboard("{Enter}");
+  expect(await screen.findByRole("link", { name: /^my words/ })).toBeTruthy();
 });
 
 test("the language can be changed and is remembered", async () => {

@@ -1,12 +1,12 @@
 /** Says to screen readers what happens, once, not token by token. */
 
 import { usePage, useWords } from "@/app/context";
-import type { Phase, Run } from "@/run/reduce";
+import { type Conversation, isAsking, type Phase } from "@/run/reduce";
 import type { Words } from "@/words/words";
 
 export function StatusVoice() {
   const words = useWords();
-  const run = usePage(({ conversation }) => statusOf(conversation.run));
+  const run = usePage(({ conversation }) => statusOf(conversation));
   return (
     <div role="status" aria-live="polite" className="sr-only">
       {run === null ? "" : words[run]}
@@ -25,6 +25,8 @@ const STATUS: Readonly<Record<Phase, StatusKey | null>> = {
   failed: "statusFailed",
 };
 
-function statusOf({ phase, connected }: Run): StatusKey | null {
+function statusOf(conversation: Conversation): StatusKey | null {
+  const { phase, connected } = conversation.run;
+  if (phase === "done" && isAsking(conversation)) return "statusAsking";
   return connected ? STATUS[phase] : "statusReconnecting";
 }

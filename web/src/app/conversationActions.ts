@@ -1,19 +1,24 @@
 /** The open thread: reading it, speaking in it, stopping it. */
 
 import type { NewRun } from "@/api/gateway";
-import { currentModel, type Page } from "@/app/page";
+import { currentDraft, currentModel, type Page } from "@/app/page";
 import { problemOf, type Surroundings } from "@/app/surroundings";
 import type { ThreadActions } from "@/app/threadActions";
 import { isActive, type RunError, type RunEvent } from "@/run/reduce";
 import { followRun, type RunSource } from "@/run/stream";
+
+/** How one message is answered. */
+export interface SendSettings {
+  readonly planMode?: boolean;
+}
 
 export interface ConversationActions {
   open(threadId: string | null, how?: "push" | "pop"): Promise<void>;
   /** Loads the open thread and joins its run, if one is under way. */
   reload(): Promise<void>;
   draft(text: string): void;
-  send(text: string): Promise<void>;
-  /** Sends the message again that the server did not take. */
+  send(text: string, settings?: SendSettings): Promise<void>;
+  /** Sends the message again that the server did not take, as it was sent before. */
   resend(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -43,7 +48,7 @@ export function conversationActions(around: Surroundings, threads: ThreadActions
     const { signal } = stay;
     if (threadId === null) return;
     try {
-      const [values, run] = await Promise.all([gateway.state(threadId), gateway.newestRun(threadId)]);
+      const [values, run] = await Promise.all([gateway.said(threadId), gateway.newestRun(threadId)]);
       if (signal.aborted) return;
       happen({ type: "opened", values, run });
       dispatch({ type: "opened" });
@@ -78,13 +83,14 @@ export function conversationActions(around: Surroundings, threads: ThreadActions
     return threadId;
   }
 
-  async function submit(messageId: string, text: string): Promise<void> {
-    dispatch({ type: "drafted", text: "" });
+  async function submit(messageId: string, text: string, planMode: boolean): Promise<void> {
+    // What is sent without having been written stays apart from what is being written.
+    if (text === currentDraft(get())) dispatch({ type: "drafted", text: "" });
     const threadId = get().threadId ?? beginThread();
     const { signal } = stay;
-    happen({ type: "sent", messageId, text, at: now() });
+    happen({ type: "sent", messageId, text, planMode, at: now() });
     threads.touch(threadId, "busy");
-    await read(threadId, starting(threadId, newRun(get(), messageId, text)), signal);
+    await read(threadId, starting(threadId, newRun(get(), messageId, text, planMode)), signal);
   }
 
   return {
@@ -93,17 +99,17 @@ export function conversationActions(around: Surroundings, threads: ThreadActions
 
     draft: (text) => dispatch({ type: "drafted", text }),
 
-    async send(text) {
+    async send(text, { planMode = false } = {}) {
       const { opening, conversation } = get();
       if (text.trim() === "" || opening.phase !== "ready" || isActive(conversation.run)) return;
-      await submit(newId(), text);
+      await submit(newId(), text, planMode);
     },
 
     async resend() {
-      const { unsent, settled } = get().conversation;
+      const { unsent, settled, run } = get().conversation;
       const message = settled.get([...unsent].at(-1) ?? "");
       // The same id: should the server have taken it after all, it replaces itself.
-      if (message !== undefined) await submit(message.id, message.text);
+      if (message !== undefined) await submit(message.id, message.text, run.planMode);
     },
 
     async stop() {
@@ -158,13 +164,14 @@ function pathOf(threadId: string | null): string {
   return threadId === null ? "/" : `/threads/${encodeURIComponent(threadId)}`;
 }
 
-function newRun(page: Page, messageId: string, text: string): NewRun {
+function newRun(page: Page, messageId: string, text: string, planMode: boolean): NewRun {
   const model = currentModel(page);
   return {
     messageId,
     text,
     model: model?.name ?? null,
     thinking: model?.supports_thinking === true ? page.preferences.thinking : null,
+    planMode,
   };
 }
 

@@ -4,6 +4,7 @@ import { Refused } from "@/api/http";
 import type { WireThread } from "@/api/wire";
 import type { Page, Thread } from "@/app/page";
 import { problemOf, type Surroundings } from "@/app/surroundings";
+import { firstOwn } from "@/run/reduce";
 
 export interface ThreadActions {
   refreshThreads(): Promise<void>;
@@ -76,7 +77,6 @@ function threadOf(wire: WireThread): Thread {
 /** The title of the open thread; its first words until it has one. */
 function knownTitle({ conversation, threads }: Page, threadId: string): string | null {
   const listed = threads.phase === "ready" ? threads.value.find(({ id }) => id === threadId) : undefined;
-  const first = conversation.settled.get(conversation.order[0] ?? "");
-  const firstWords = first?.text.trim().split("\n")[0]?.slice(0, 80) || null;
+  const firstWords = firstOwn(conversation)?.text.trim().split("\n")[0]?.slice(0, 80) || null;
   return conversation.title ?? listed?.title ?? firstWords;
 }

@@ -1,6 +1,7 @@
 /** A message as the page shows it, whole or still growing. */
 
 import type { Content, WireMessage, WireToolCallChunk } from "@/api/wire";
+import { type Question, questionOf } from "@/run/question";
 
 export type Role = "user" | "assistant" | "tool" | "system";
 
@@ -20,6 +21,8 @@ export interface Message {
   readonly toolCalls: readonly ToolCall[];
   readonly toolCallId: string | null;
   readonly toolName: string | null;
+  /** What a tool asks the user. */
+  readonly question: Question | null;
   readonly failed: boolean;
   readonly hidden: boolean;
   /** When its first piece came, if this page saw it come (ms). */
@@ -57,6 +60,7 @@ export function messageOf(
     })),
     toolCallId: wire.tool_call_id ?? null,
     toolName: wire.name ?? null,
+    question: questionOf(wire.artifact),
     failed: wire.status === "error",
     hidden: wire.additional_kwargs?.hide_from_ui === true,
     startedAt: seen?.startedAt ?? at,
@@ -75,6 +79,7 @@ export function emptyMessage(id: string, role: Role, at: number): Message {
     toolCalls: [],
     toolCallId: null,
     toolName: null,
+    question: null,
     failed: false,
     hidden: false,
     startedAt: at,
@@ -101,6 +106,11 @@ export function append(message: Message, chunk: WireMessage, at: number): Messag
 /** Whether there is nothing of it to be seen yet. */
 export function isBlank({ text, reasoning, toolCalls }: Message): boolean {
   return text === "" && reasoning === "" && toolCalls.length === 0;
+}
+
+/** Whether the user said it; reminders hidden from the page have the same role. */
+export function isOwn(message: Message | undefined): boolean {
+  return message?.role === "user" && !message.hidden;
 }
 
 export function isChunk(wire: WireMessage): boolean {

@@ -4,7 +4,9 @@ import {
   type Conversation,
   EMPTY_CONVERSATION,
   findMessage,
+  firstOwn,
   isActive,
+  lastOwn,
   type RunEvent,
   reduce,
 } from "@/run/reduce";
@@ -113,10 +115,10 @@ test("changes replace messages by id and keep their place", () => {
   expect(findMessage(state, "a1")?.text).toBe("final");
 });
 
-test("removed messages are gone, growing ones too", () => {
+test("what was only begun can be taken back, what was said whole stays in view", () => {
   const state = fold([...started, ...received([piece("x"), changes({ removed: ["h1", "a1"] })])]);
-  expect(state.order).toEqual([]);
-  expect(findMessage(state, "a1")).toBeUndefined();
+  expect(state.order).toEqual(["h1"]);
+  expect(state.streaming.size).toBe(0);
 });
 
 test("the own message is shown at once and replaced by the server's", () => {
@@ -222,6 +224,29 @@ test("a run that cannot be followed any more ends as broken", () => {
   ]);
   expect(state.run).toMatchObject({ phase: "failed", connected: true });
   expect(state.settled.get("a1")?.text).toBe("half");
+});
+
+test("hidden messages of the user's role are not the user's", () => {
+  const hidden = { content: "a reminder", additional_kwargs: { hide_from_ui: true } };
+  const memory: WireMessage = { type: "human", id: "m", ...hidden };
+  const reminder: WireMessage = { type: "human", id: "r", ...hidden };
+  const opened = fold([{ type: "opened", values: { messages: [memory] }, run: null }]);
+  const state = fold(
+    [...started, ...received([piece("half"), changes({ messages: [reminder] }), end])],
+    opened,
+  );
+  expect(findMessage(state, "r")).toMatchObject({ role: "user", hidden: true });
+  expect(state.order).toEqual(["m", "h1", "a1", "r"]);
+  expect(firstOwn(state)?.id).toBe("h1");
+  expect(lastOwn(state)?.id).toBe("h1");
+  expect(firstOwn(opened)).toBeUndefined();
+});
+
+test("a run remembers that it keeps a to-do list, the next one does not inherit it", () => {
+  const sent = { type: "sent", messageId: "h1", text: "plan", at: 0 } as const;
+  const planned = fold([{ ...sent, planMode: true }, ...started.slice(1), ...received([end])]);
+  expect(planned.run.planMode).toBe(true);
+  expect(fold([sent], planned).run.planMode).toBe(false);
 });
 
 test("a title arrives with the changes and stays", () => {

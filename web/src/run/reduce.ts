@@ -6,7 +6,7 @@
  */
 
 import type { Changes, Frame, ThreadValues, WireError, WireMessage, WireRun } from "@/api/wire";
-import { append, emptyMessage, isChunk, type Message, messageOf, roleOf } from "@/run/message";
+import { append, emptyMessage, isChunk, isOwn, type Message, messageOf, roleOf } from "@/run/message";
 
 export type Phase = "idle" | "starting" | "running" | "done" | "stopped" | "failed";
 
@@ -18,6 +18,8 @@ export interface RunError {
 export interface Run {
   readonly id: string | null;
   readonly phase: Phase;
+  /** Whether this page began it with a to-do list to keep. */
+  readonly planMode: boolean;
   readonly lastSeq: number;
   /** Whether the stream is connected; a lost one is being looked for. */
   readonly connected: boolean;
@@ -37,7 +39,13 @@ export interface Conversation {
 
 export type RunEvent =
   | { readonly type: "opened"; readonly values: ThreadValues; readonly run: WireRun | null }
-  | { readonly type: "sent"; readonly messageId: string; readonly text: string; readonly at: number }
+  | {
+      readonly type: "sent";
+      readonly messageId: string;
+      readonly text: string;
+      readonly planMode?: boolean;
+      readonly at: number;
+    }
   | { readonly type: "following"; readonly runId: string }
   | { readonly type: "received"; readonly seq: number; readonly at: number; readonly frame: Frame }
   | { readonly type: "disconnected" }
@@ -45,7 +53,17 @@ export type RunEvent =
   | { readonly type: "stopping" }
   | { readonly type: "broken"; readonly error: RunError };
 
-const NO_RUN: Run = { id: null, phase: "idle", lastSeq: 0, connected: true, stopping: false, error: null };
+type Sent = Extract<RunEvent, { readonly type: "sent" }>;
+
+const NO_RUN: Run = {
+  id: null,
+  phase: "idle",
+  planMode: false,
+  lastSeq: 0,
+  connected: true,
+  stopping: false,
+  error: null,
+};
 
 export const EMPTY_CONVERSATION: Conversation = {
   order: [],
@@ -64,12 +82,26 @@ export function findMessage(state: Conversation, id: string): Message | undefine
   return state.streaming.get(id) ?? state.settled.get(id);
 }
 
+export function firstOwn({ order, settled }: Conversation): Message | undefined {
+  return settled.get(order.find((id) => isOwn(settled.get(id))) ?? "");
+}
+
+export function lastOwn({ order, settled }: Conversation): Message | undefined {
+  return settled.get(order.findLast((id) => isOwn(settled.get(id))) ?? "");
+}
+
+/** Whether the last thing said is a question to the user. */
+export function isAsking({ order, settled }: Conversation): boolean {
+  const last = order.findLast((id) => settled.get(id)?.hidden !== true);
+  return (settled.get(last ?? "")?.question ?? null) !== null;
+}
+
 export function reduce(state: Conversation, event: RunEvent): Conversation {
   switch (event.type) {
     case "opened":
       return { ...open(event.values), run: runOf(event.run) };
     case "sent":
-      return send(state, event.messageId, event.text, event.at);
+      return send(state, event);
     case "following":
       return follow(state, event.runId);
     case "received":
@@ -104,14 +136,14 @@ function runOf(run: WireRun | null): Run {
   return { ...NO_RUN, id: run.run_id, phase, error: phase === "failed" ? errorOf(run.error ?? null) : null };
 }
 
-function send(state: Conversation, messageId: string, text: string, at: number): Conversation {
+function send(state: Conversation, { messageId, text, planMode = false, at }: Sent): Conversation {
   const message: Message = { ...emptyMessage(messageId, "user", at), text, settledAt: at };
   return {
     ...state,
     order: state.settled.has(messageId) ? state.order : [...state.order, messageId],
     settled: new Map(state.settled).set(messageId, message),
     unsent: new Set([...state.unsent].filter((id) => id !== messageId)),
-    run: { ...NO_RUN, phase: "starting" },
+    run: { ...NO_RUN, phase: "starting", planMode },
   };
 }
 
@@ -160,11 +192,9 @@ function applyChanges(state: Conversation, changes: Changes, at: number | null):
     settled.set(wire.id, messageOf(wire, wire.id, findMessage(state, wire.id), at));
     streaming.delete(wire.id);
   }
-  const removed = new Set(changes.removed ?? []);
-  for (const id of removed) {
-    settled.delete(id);
-    streaming.delete(id);
-  }
+  // What was only begun is void; what was said whole has left the agent's view, not the reader's.
+  const removed = new Set((changes.removed ?? []).filter((id) => !settled.has(id)));
+  for (const id of removed) streaming.delete(id);
   const order = added.length === 0 ? state.order : [...state.order, ...added];
   return {
     ...state,

@@ -40,6 +40,8 @@ export const en = {
   starterTitles: {
     tour: "What is DeerFlow?",
     formatting: "Show me what an answer can look like",
+    plan: "Plan something with a to-do list",
+    "ask-first": "Ask me something first",
     "real-model": "How do I connect a real model?",
   },
 
@@ -56,7 +58,13 @@ export const en = {
   copyAnswer: "Copy answer",
   imageLink: (description: string) => `Image: ${description}`,
   taskDone: "Done",
+  taskDoing: "In progress",
   taskOpen: "To do",
+  todos: "To-do list",
+  todosDone: (done: number, all: number) => `${done} of ${all} done`,
+  answerHint: "Answer in the message box below.",
+  chooseHint: "Choose one, or answer in your own words below.",
+  chosen: (label: string) => `Chosen: ${label}`,
   loadingThread: "Loading the thread",
 
   // Tools
@@ -67,6 +75,7 @@ export const en = {
     list: ["Listing", "Listed", "Failed to list"],
     search: ["Searching", "Searched", "Failed to search"],
     fetch: ["Fetching", "Fetched", "Failed to fetch"],
+    ask: ["Asking", "Asked", "Failed to ask"],
     use: ["Using", "Used", "Failed to use"],
   },
   toolInput: "Input",
@@ -104,6 +113,7 @@ export const en = {
   // Status for those who listen
   statusAnswering: "Answering",
   statusDone: "Answer complete",
+  statusAsking: "There is a question for you",
   statusStopped: "Stopped",
   statusFailed: "The answer broke off",
   statusReconnecting: "Connection lost, reconnecting",

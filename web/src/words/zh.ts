@@ -38,6 +38,8 @@ export const zh: Words = {
   starterTitles: {
     tour: "DeerFlow 是什么？",
     formatting: "看看回答能有哪些样式",
+    plan: "用待办清单做个计划",
+    "ask-first": "先问我一个问题",
     "real-model": "如何接入真实模型？",
   },
 
@@ -53,7 +55,13 @@ export const zh: Words = {
   copyAnswer: "复制回答",
   imageLink: (description) => `图片：${description}`,
   taskDone: "已完成",
+  taskDoing: "进行中",
   taskOpen: "待办",
+  todos: "待办清单",
+  todosDone: (done, all) => `已完成 ${done}/${all}`,
+  answerHint: "请在下方输入框中回答。",
+  chooseHint: "选择一项，或在下方用自己的话回答。",
+  chosen: (label) => `已选择：${label}`,
   loadingThread: "正在加载对话",
 
   toolVerbs: {
@@ -63,6 +71,7 @@ export const zh: Words = {
     list: ["正在列出", "列出了", "列出失败"],
     search: ["正在搜索", "搜索了", "搜索失败"],
     fetch: ["正在获取", "获取了", "获取失败"],
+    ask: ["正在提问", "提问了", "提问失败"],
     use: ["正在使用", "使用了", "使用失败"],
   },
   toolInput: "输入",
@@ -97,6 +106,7 @@ export const zh: Words = {
 
   statusAnswering: "正在回答",
   statusDone: "回答完成",
+  statusAsking: "有一个问题等你回答",
   statusStopped: "已停止",
   statusFailed: "回答中断",
   statusReconnecting: "连接断开，正在重新连接",

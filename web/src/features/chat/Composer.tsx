@@ -1,13 +1,13 @@
 /** Where the user writes. */
 
 import { ArrowUp, Square } from "lucide-react";
-import { type KeyboardEvent, useEffect, useRef } from "react";
+import { type KeyboardEvent, useEffect } from "react";
 import { useActions, usePage, useWords } from "@/app/context";
 import { currentDraft } from "@/app/page";
+import { COMPOSER_ID, focusComposer } from "@/features/chat/composerFocus";
 import { ModelPicker } from "@/features/chat/ModelPicker";
 import { ScriptedNotice } from "@/features/chat/ScriptedNotice";
-import { lastOwnText } from "@/features/chat/turns";
-import { isActive } from "@/run/reduce";
+import { isActive, lastOwn } from "@/run/reduce";
 
 export function Composer() {
   const words = useWords();
@@ -15,21 +15,17 @@ export function Composer() {
   const draft = usePage(currentDraft);
   const threadId = usePage((page) => page.threadId);
   const active = usePage(({ conversation }) => isActive(conversation.run));
-  const lastText = usePage(({ conversation }) => lastOwnText(conversation));
-  const area = useRef<HTMLTextAreaElement>(null);
+  const lastText = usePage(({ conversation }) => lastOwn(conversation)?.text);
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: a newly opened thread is ready to be written in
-  useEffect(() => {
-    // On a phone focus would raise the keyboard over what was opened to be read.
-    if (matchMedia("(hover: hover)").matches) area.current?.focus();
-  }, [threadId]);
+  useEffect(focusComposer, [threadId]);
 
   const onKeyDown = (event: KeyboardEvent<HTMLTextAreaElement>) => {
     if (event.nativeEvent.isComposing) return;
     if (event.key === "Enter" && !event.shiftKey) {
       event.preventDefault();
       void actions.send(draft);
-    } else if (event.key === "ArrowUp" && draft === "" && lastText !== null) {
+    } else if (event.key === "ArrowUp" && draft === "" && lastText !== undefined) {
       event.preventDefault();
       actions.draft(lastText);
     }
@@ -45,7 +41,7 @@ export function Composer() {
         className="rounded-box border border-line-strong bg-raised focus-within:border-accent/60"
       >
         <textarea
-          ref={area}
+          id={COMPOSER_ID}
           value={draft}
           rows={1}
           onChange={(event) => actions.draft(event.target.value)}

@@ -6,7 +6,7 @@ import { flushSync } from "react-dom";
 import { usePage, useWords } from "@/app/context";
 import { Answer } from "@/features/chat/Answer";
 import { RunNotice } from "@/features/chat/RunNotice";
-import { shownIds, type ToolResults, toolResults } from "@/features/chat/turns";
+import { shownIds, type Turns, turnsOf } from "@/features/chat/turns";
 import { UserMessage } from "@/features/chat/UserMessage";
 import { useStickToEnd } from "@/features/chat/useStickToEnd";
 import { isBlank } from "@/run/message";
@@ -57,7 +57,7 @@ function Entries() {
   const [pages, setPages] = useState(1);
 
   const ids = useMemo(() => shownIds({ order, settled }), [order, settled]);
-  const results = useMemo(() => toolResults(settled), [settled]);
+  const turns = useMemo(() => turnsOf({ order, settled }), [order, settled]);
   const first = Math.max(0, ids.length - pages * PAGE_OF_ENTRIES);
 
   return (
@@ -72,7 +72,7 @@ function Entries() {
         </button>
       )}
       {ids.slice(first).map((id) => (
-        <Entry key={id} id={id} results={results} />
+        <Entry key={id} id={id} turns={turns} />
       ))}
     </>
   );
@@ -87,12 +87,12 @@ function keepingPlace(inside: Element, grow: () => void): void {
 }
 
 /** One entry listens to its own message alone. */
-const Entry = memo(function Entry({ id, results }: { id: string; results: ToolResults }) {
+const Entry = memo(function Entry({ id, turns }: { id: string; turns: Turns }) {
   const message = usePage(({ conversation }) => findMessage(conversation, id));
   const growing = usePage(({ conversation }) => conversation.streaming.has(id));
   const unsent = usePage(({ conversation }) => conversation.unsent.has(id));
   if (message === undefined) return null;
   if (message.role === "user") return <UserMessage message={message} unsent={unsent} />;
   if (isBlank(message)) return null;
-  return <Answer message={message} growing={growing} results={results} />;
+  return <Answer message={message} growing={growing} turns={turns} />;
 });

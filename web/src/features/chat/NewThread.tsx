@@ -19,13 +19,13 @@ export function NewThread() {
         {/* Its room is kept while the suggestions load, so nothing jumps. */}
         <ul
           aria-label={words.starters}
-          className="mx-auto mt-2 flex min-h-9 w-full max-w-[46rem] flex-wrap gap-2 px-4"
+          className="mx-auto mt-2 flex min-h-53 w-full max-w-[46rem] flex-wrap content-start gap-2 px-4 wide:min-h-20"
         >
           {starters.map((starter) => (
             <li key={starter.id}>
               <button
                 type="button"
-                onClick={() => void actions.send(starter.prompt)}
+                onClick={() => void actions.send(starter.prompt, { planMode: starter.is_plan_mode })}
                 className="h-9 animate-appear rounded-full border border-line px-3 text-ui text-soft hover:border-line-strong hover:bg-tint hover:text-ink"
               >
                 {titles[starter.id] ?? starter.title}

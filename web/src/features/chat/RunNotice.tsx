@@ -2,9 +2,9 @@
 
 import { CircleAlert, CircleStop } from "lucide-react";
 import { useActions, usePage, useWords } from "@/app/context";
-import { lastOwnText } from "@/features/chat/turns";
-import { isBlank } from "@/run/message";
-import { type Conversation, isActive, type RunError } from "@/run/reduce";
+import type { Message } from "@/run/message";
+import { type Conversation, isActive, lastOwn, type RunError } from "@/run/reduce";
+import { writesTodos } from "@/run/todos";
 import { Button } from "@/ui/Button";
 import type { Words } from "@/words/words";
 
@@ -37,9 +37,11 @@ function Failure() {
   const actions = useActions();
   const error = usePage(({ conversation }) => conversation.run.error);
   const unsent = usePage(({ conversation }) => conversation.run.id === null);
-  const lastText = usePage(({ conversation }) => lastOwnText(conversation));
+  const planMode = usePage(({ conversation }) => conversation.run.planMode);
+  const lastText = usePage(({ conversation }) => lastOwn(conversation)?.text);
   const detail = detailOf(error, unsent, words);
-  const again = () => (unsent ? actions.resend() : lastText !== null && actions.send(lastText));
+  const again = () =>
+    unsent ? actions.resend() : lastText !== undefined && actions.send(lastText, { planMode });
   return (
     <div
       role="alert"
@@ -60,7 +62,13 @@ function Failure() {
 /** The model has been asked and nothing of its answer is to be seen yet. */
 function waitsForModel({ order, settled, streaming }: Conversation): boolean {
   const last = settled.get(order.findLast((id) => !streaming.has(id)) ?? "");
-  return last?.toolCalls.length === 0 && [...streaming.values()].every(isBlank);
+  if (last === undefined || last.question !== null) return false;
+  return last.toolCalls.every(writesTodos) && [...streaming.values()].every(showsNothingNew);
+}
+
+/** The to-do list has its place further up, whichever message goes on with it. */
+function showsNothingNew({ text, reasoning, toolCalls }: Message): boolean {
+  return text === "" && reasoning === "" && toolCalls.every(writesTodos);
 }
 
 /** What is worth saying beyond the headline: the reason, in the reader's language where it is a known one. */

@@ -6,6 +6,7 @@ import {
   FolderOpen,
   Globe,
   type LucideIcon,
+  MessageCircleQuestionMark,
   PencilLine,
   Search,
   Terminal,
@@ -24,6 +25,7 @@ const ICONS: Readonly<Record<ToolKind, LucideIcon>> = {
   list: FolderOpen,
   search: Search,
   fetch: Globe,
+  ask: MessageCircleQuestionMark,
   use: Wrench,
 };
 

@@ -1,12 +1,40 @@
-/** What of a conversation is shown as an entry of its own. */
+/** What of a conversation is shown as an entry of its own, and what belongs together within a turn. */
 
-import { isBlank, type Message, type ToolCall } from "@/run/message";
+import { isBlank, isOwn, type Message, type ToolCall } from "@/run/message";
 import type { Conversation } from "@/run/reduce";
+import { type Todo, todosOf, writesTodos } from "@/run/todos";
+
+type Settled = Pick<Conversation, "order" | "settled">;
 
 /** Answers to tool calls by the id of the call. They are shown inside the call, not as entries. */
-export type ToolResults = ReadonlyMap<string, Message>;
+type ToolResults = ReadonlyMap<string, Message>;
 
-export function toolResults(settled: Conversation["settled"]): ToolResults {
+/** What became of questions, by the id of the call: what the user said, or null if it went on without that. */
+type Replies = ReadonlyMap<string, string | null>;
+
+/** The to-do lists. A turn has one, which stays where it was first written while later calls change it. */
+interface Checklists {
+  /** The newest list of each turn, by the call it is shown at. */
+  readonly shown: ReadonlyMap<string, readonly Todo[]>;
+  /** The calls that changed a list shown further up. */
+  readonly folded: ReadonlySet<string>;
+  /** The call the list of the newest turn is shown at. */
+  readonly current: string | null;
+}
+
+/** What ties messages together, as far as they are settled. */
+export interface Turns {
+  readonly results: ToolResults;
+  readonly replies: Replies;
+  readonly checklists: Checklists;
+}
+
+export function turnsOf(state: Settled): Turns {
+  const results = toolResults(state.settled);
+  return { results, replies: repliesOf(state), checklists: checklistsOf(state, results) };
+}
+
+function toolResults(settled: Settled["settled"]): ToolResults {
   const results = new Map<string, Message>();
   for (const message of settled.values()) {
     if (message.toolCallId !== null) results.set(message.toolCallId, message);
@@ -14,8 +42,45 @@ export function toolResults(settled: Conversation["settled"]): ToolResults {
   return results;
 }
 
+function repliesOf({ order, settled }: Settled): Replies {
+  const replies = new Map<string, string | null>();
+  let open: string[] = [];
+  for (const id of order) {
+    const message = settled.get(id);
+    if (message?.question != null && message.toolCallId !== null) open.push(message.toolCallId);
+    if (message !== undefined && !isShown(message)) continue;
+    const reply = message?.role === "user" ? message.text : null;
+    for (const callId of open) replies.set(callId, reply);
+    open = [];
+  }
+  return replies;
+}
+
+function checklistsOf({ order, settled }: Settled, results: ToolResults): Checklists {
+  const shown = new Map<string, readonly Todo[]>();
+  const folded = new Set<string>();
+  let current: string | null = null;
+  for (const id of order) {
+    const message = settled.get(id);
+    if (isOwn(message)) current = null;
+    for (const call of message?.toolCalls ?? []) {
+      const todos = writesTodos(call) && results.get(call.id)?.failed !== true ? todosOf(call) : null;
+      if (todos === null) continue;
+      if (current !== null) folded.add(call.id);
+      current ??= call.id;
+      shown.set(current, todos);
+    }
+  }
+  return { shown, folded, current };
+}
+
+/** The call that writes a to-do list right now. */
+export function todosBeingWritten(streaming: Conversation["streaming"]): ToolCall | undefined {
+  return [...streaming.values()].flatMap(({ toolCalls }) => toolCalls).findLast(writesTodos);
+}
+
 /** The ids that are shown, in order. A message that still grows is an assistant's. */
-export function shownIds({ order, settled }: Pick<Conversation, "order" | "settled">): readonly string[] {
+export function shownIds({ order, settled }: Settled): readonly string[] {
   return order.filter((id) => {
     const message = settled.get(id);
     return message === undefined || isShown(message);
@@ -27,12 +92,7 @@ function isShown(message: Message): boolean {
   return message.role === "user" || !isBlank(message);
 }
 
-export function lastOwnText({ order, settled }: Conversation): string | null {
-  const id = order.findLast((candidate) => settled.get(candidate)?.role === "user");
-  return (id === undefined ? undefined : settled.get(id)?.text) ?? null;
-}
-
-export type ToolKind = "run" | "read" | "write" | "list" | "search" | "fetch" | "use";
+export type ToolKind = "run" | "read" | "write" | "list" | "search" | "fetch" | "ask" | "use";
 
 const KINDS: Readonly<Record<string, ToolKind>> = {
   bash: "run",
@@ -46,10 +106,21 @@ const KINDS: Readonly<Record<string, ToolKind>> = {
   web_search: "search",
   image_search: "search",
   web_fetch: "fetch",
+  ask_clarification: "ask",
 };
 
 // The argument that says most about a call, the most telling first.
-const TELLING = ["command", "path", "file_path", "query", "url", "pattern", "name", "description"];
+const TELLING = [
+  "command",
+  "path",
+  "file_path",
+  "query",
+  "url",
+  "pattern",
+  "question",
+  "name",
+  "description",
+];
 const LONGEST_OBJECT = 120;
 
 export function toolKind(name: string): ToolKind {

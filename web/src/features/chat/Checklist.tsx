@@ -1,0 +1,81 @@
+/** The agent's to-do list: one a turn, changing where it stands. */
+
+import { Circle, CircleCheck, CircleDot, ListTodo, type LucideIcon } from "lucide-react";
+import { useId, useMemo } from "react";
+import { usePage, useWords } from "@/app/context";
+import { todosBeingWritten } from "@/features/chat/turns";
+import { isActive } from "@/run/reduce";
+import { type Todo, type TodoStatus, todosOf } from "@/run/todos";
+import type { Words } from "@/words/words";
+
+interface Props {
+  readonly todos: readonly Todo[];
+  /** Whether it may still change: its turn is the newest. */
+  readonly current: boolean;
+}
+
+export function Checklist({ todos, current }: Props) {
+  const words = useWords();
+  const id = useId();
+  const active = usePage(({ conversation }) => current && isActive(conversation.run));
+  const writing = usePage(({ conversation }) =>
+    current ? todosBeingWritten(conversation.streaming) : undefined,
+  );
+  // Until a new list is written whole, the last whole one is shown.
+  const written = useMemo(() => (writing === undefined ? null : todosOf(writing)), [writing]);
+  const shown = written ?? todos;
+  const done = shown.filter(({ status }) => status === "completed").length;
+  return (
+    <div className="rounded-box border border-line">
+      <div className="flex h-9 items-center gap-2 px-3 text-ui text-soft">
+        <ListTodo aria-hidden className="size-4 shrink-0 text-faint" />
+        <span id={`${id}-name`}>{words.todos}</span>
+        {shown.length > 0 && (
+          <span id={`${id}-count`} className="ml-auto text-small text-faint tabular-nums">
+            {words.todosDone(done, shown.length)}
+          </span>
+        )}
+      </div>
+      {shown.length > 0 && (
+        <ol
+          aria-labelledby={`${id}-name ${id}-count`}
+          className="flex flex-col gap-2 border-t border-line px-3 py-3 text-ui"
+        >
+          {shown.map((todo, index) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: an item is its place in the list
+            <Item key={index} todo={todo} active={active} />
+          ))}
+        </ol>
+      )}
+    </div>
+  );
+}
+
+interface Look {
+  readonly icon: LucideIcon;
+  readonly word: Extract<keyof Words, `task${string}`>;
+  readonly mark: string;
+  readonly text: string;
+}
+
+const LOOKS: Readonly<Record<TodoStatus, Look>> = {
+  completed: { icon: CircleCheck, word: "taskDone", mark: "text-done", text: "text-faint" },
+  in_progress: { icon: CircleDot, word: "taskDoing", mark: "text-running", text: "font-medium" },
+  pending: { icon: Circle, word: "taskOpen", mark: "text-faint", text: "text-soft" },
+};
+
+function Item({ todo, active }: { todo: Todo; active: boolean }) {
+  const words = useWords();
+  const { icon: Icon, word, mark, text } = LOOKS[todo.status];
+  const breathes = active && todo.status === "in_progress";
+  return (
+    <li data-status={todo.status} className={`flex gap-2 ${text}`}>
+      <Icon
+        role="img"
+        aria-label={words[word]}
+        className={`mt-0.5 size-4 shrink-0 ${mark} ${breathes ? "animate-breathe" : ""}`}
+      />
+      <span className="min-w-0 [overflow-wrap:anywhere]">{todo.content}</span>
+    </li>
+  );
+}

@@ -1,0 +1,84 @@
+/** A question to the user. The composer below takes any answer; options are answers that need no typing. */
+
+import { Check, MessageCircleQuestionMark } from "lucide-react";
+import { useId } from "react";
+import { useActions, usePage, useWords } from "@/app/context";
+import { focusComposer } from "@/features/chat/composerFocus";
+import { Markdown } from "@/markdown/Markdown";
+import type { Option, Question } from "@/run/question";
+import { isActive } from "@/run/reduce";
+
+interface Props {
+  readonly question: Question;
+  /** What the user said to it; undefined: nothing yet, null: it went on without that. */
+  readonly reply: string | null | undefined;
+}
+
+export function QuestionBlock({ question, reply }: Props) {
+  const words = useWords();
+  const active = usePage(({ conversation }) => isActive(conversation.run));
+  const label = useId();
+  const waits = reply === undefined;
+  const { text, context, options } = question;
+  return (
+    <fieldset
+      aria-labelledby={label}
+      className={`relative flex min-w-0 flex-col gap-3 rounded-box border py-3 pr-4 pl-10 ${waits ? "border-line-strong" : "border-line"}`}
+    >
+      <MessageCircleQuestionMark
+        aria-hidden
+        className={`absolute top-4 left-3 size-4 ${waits ? "text-accent" : "text-faint"}`}
+      />
+      <div>
+        <div id={label} className="font-medium">
+          <Markdown text={text} growing={false} />
+        </div>
+        {context !== "" && (
+          <p className="mt-1 whitespace-pre-wrap text-soft [overflow-wrap:anywhere]">{context}</p>
+        )}
+      </div>
+      {options.length > 0 && (
+        <ul className="flex flex-wrap gap-2">
+          {options.map((option) => (
+            <li key={option.id} className="max-w-full">
+              <OptionButton option={option} chosen={option.value === reply} dead={!waits || active} />
+            </li>
+          ))}
+        </ul>
+      )}
+      {waits && (
+        <p className="text-small text-faint">{options.length > 0 ? words.chooseHint : words.answerHint}</p>
+      )}
+    </fieldset>
+  );
+}
+
+interface OptionProps {
+  readonly option: Option;
+  readonly chosen: boolean;
+  readonly dead: boolean;
+}
+
+function OptionButton({ option, chosen, dead }: OptionProps) {
+  const words = useWords();
+  const actions = useActions();
+  const choose = () => {
+    // The buttons are dead from here on, and focus would be lost with them.
+    focusComposer();
+    void actions.send(option.value);
+  };
+  return (
+    <button
+      type="button"
+      onClick={choose}
+      disabled={dead}
+      aria-label={chosen ? words.chosen(option.label) : undefined}
+      className={`flex items-center gap-2 rounded-box border px-3 py-2 text-left text-ui [overflow-wrap:anywhere] enabled:hover:bg-tint ${
+        chosen ? "border-accent/60 text-ink" : "border-line enabled:border-line-strong disabled:text-faint"
+      }`}
+    >
+      {chosen && <Check aria-hidden className="size-4 shrink-0 text-accent" />}
+      {option.label}
+    </button>
+  );
+}

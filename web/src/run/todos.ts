@@ -1,0 +1,35 @@
+/** The agent's to-do list, as its calls write it. */
+
+import type { ToolCall } from "@/run/message";
+
+export type TodoStatus = "pending" | "in_progress" | "completed";
+
+export interface Todo {
+  readonly content: string;
+  readonly status: TodoStatus;
+}
+
+const STATUSES: readonly unknown[] = ["pending", "in_progress", "completed"] satisfies TodoStatus[];
+
+export function writesTodos({ name }: ToolCall): boolean {
+  return name === "write_todos";
+}
+
+/** The list a call writes, or null while its arguments are not complete, and where they never were a list. */
+export function todosOf({ args }: ToolCall): readonly Todo[] | null {
+  const todos = typeof args === "string" ? parsed(args)?.todos : args.todos;
+  return Array.isArray(todos) && todos.every(isTodo) ? todos : null;
+}
+
+function parsed(json: string): { readonly todos?: unknown } | null {
+  try {
+    return JSON.parse(json);
+  } catch {
+    return null;
+  }
+}
+
+function isTodo(value: unknown): value is Todo {
+  if (typeof value !== "object" || value === null || !("content" in value && "status" in value)) return false;
+  return typeof value.content === "string" && STATUSES.includes(value.status);
+}
