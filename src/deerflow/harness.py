@@ -101,7 +101,9 @@ def build_bare_lead_agent(config: RunnableConfig) -> AgentGraph:
     settings = agent_settings(loaded.config, detect_models(loaded.environment) or [DEMO_MODEL])
     shelf, spec = CustomAgents(loaded.home), read_spec(config)
     custom = shelf.load(spec.owner or LOCAL_USER.user_id, spec.agent_name) if spec.agent_name else None
-    return LeadAgent(spec, settings, ModelCatalog(settings.models), shelf, custom).build(checkpointer=None)
+    return LeadAgent(spec, settings, ModelCatalog(settings.models), shelf, custom).build(
+        checkpointer=None, is_bare=True
+    )
 
 
 async def find_fallback_models(loaded: Loaded) -> Sequence[ModelConfig]:

@@ -154,6 +154,7 @@ async def test_the_agent_can_be_had_by_name_alone(tmp_path: Path, monkeypatch: p
     (tmp_path / "config.yaml").write_text(
         "models:\n  - {name: demo, use: 'deerflow.models.demo:DemoChatModel', model: demo, delay_ms: 0}\n"
     )
-    graph = make_lead_agent({"configurable": {"is_plan_mode": True, "model": "demo", "thread_id": "t"}})
-    state = await graph.ainvoke({"messages": [{"type": "human", "content": "How do I connect a real model?"}]})
+    graph = await make_lead_agent({"configurable": {"is_plan_mode": True, "model": "demo", "thread_id": "t"}})
+    question = {"messages": [{"type": "human", "content": "How do I connect a real model?"}]}
+    state = await graph.ainvoke(question, context={"is_plan_mode": True})  # as other servers do
     assert "OPENAI_API_KEY" in state["messages"][-1].text

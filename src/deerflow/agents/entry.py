@@ -1,5 +1,6 @@
 """The lead agent for servers that know nothing but its name, such as `langgraph dev`."""
 
+import asyncio
 from collections.abc import Callable
 from typing import cast
 
@@ -9,13 +10,19 @@ from deerflow.agents.factory import AgentGraph
 from deerflow.config.imports import load_object
 
 
-def make_lead_agent(config: RunnableConfig) -> AgentGraph:
+async def make_lead_agent(config: RunnableConfig) -> AgentGraph:
     """The lead agent that `config.yaml` describes and `config` asks for; called once per run.
+
+    It reads files, which would hold up a server's event loop, so it is awaited and does its work in a thread.
 
     Args:
         config: `configurable` or `context` may hold `model_name` or `model`, `thinking_enabled`, `reasoning_effort`,
             `is_plan_mode`, `subagent_enabled`, `max_concurrent_subagents`, `agent_name`, `is_bootstrap`, `user_id`.
     """
-    # The one look upwards: such a server gives no harness, so the composition root has to be asked for the parts.
-    build = cast(Callable[[RunnableConfig], AgentGraph], load_object("deerflow.harness:build_bare_lead_agent"))
-    return build(config)
+    return await asyncio.to_thread(build, config)
+
+
+def build(config: RunnableConfig) -> AgentGraph:
+    """The one look upwards: such a server gives no harness, so the composition root has to be asked for the parts."""
+    make = cast(Callable[[RunnableConfig], AgentGraph], load_object("deerflow.harness:build_bare_lead_agent"))
+    return make(config)

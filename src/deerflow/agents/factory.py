@@ -73,15 +73,16 @@ def assemble(
     state_schema: type[AgentState[Any]] | None,
     checkpointer: BaseCheckpointSaver[str] | None,
     name: str,
+    context_schema: type[RunContext] | None = RunContext,
 ) -> AgentGraph:
-    """The graph of an agent."""
+    """The graph of an agent; without a `context_schema` it takes whatever context it is given."""
     return create_agent(
         model,
         list(tools),
         system_prompt=system_prompt,
         middleware=list(chain),
         state_schema=state_schema or ThreadState,
-        context_schema=RunContext,
+        context_schema=context_schema,
         checkpointer=checkpointer,
         name=name,
     )

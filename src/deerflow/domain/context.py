@@ -8,7 +8,7 @@ from deerflow.domain.history import ThreadHistory
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """The run a piece of work belongs to, and what it may use. A graph used bare, without our runtime, has none."""
+    """The run a piece of work belongs to, and what it may use."""
 
     thread_id: str
     run_id: str
@@ -16,3 +16,8 @@ class RunContext:
     files: ThreadFiles
     history: ThreadHistory
     agent_name: str | None = None
+
+
+def run_in(context: object) -> RunContext | None:
+    """The run, if a graph's context holds one: used bare it has none, and other servers put their own things there."""
+    return context if isinstance(context, RunContext) else None

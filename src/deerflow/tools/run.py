@@ -6,7 +6,7 @@ from langchain.tools import ToolRuntime
 from langchain_core.messages import ToolMessage
 from langgraph.types import Command
 
-from deerflow.domain.context import RunContext
+from deerflow.domain.context import RunContext, run_in
 from deerflow.domain.errors import DeerFlowError
 
 
@@ -20,11 +20,10 @@ def current_run(runtime: ToolRuntime[RunContext]) -> RunContext:
     Raises:
         NoRunContext: The graph was invoked without `context=RunContext(…)`.
     """
-    # The library's type has no room for a graph that is used bare.
-    context: RunContext | None = runtime.context
-    if context is None:
+    run = run_in(runtime.context)
+    if run is None:
         raise NoRunContext("this tool works only inside a run; invoke the graph with context=RunContext(…)")
-    return context
+    return run
 
 
 def answer(runtime: ToolRuntime[RunContext], text: str, **update: Any) -> Command[Any]:

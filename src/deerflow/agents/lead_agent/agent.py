@@ -52,8 +52,8 @@ class LeadAgent:
     custom: CustomAgent | None = None
     plan: AgentPlan = AgentPlan()
 
-    def build(self, checkpointer: BaseCheckpointSaver[str] | None) -> AgentGraph:
-        """The graph that answers for the spec and remembers in `checkpointer`."""
+    def build(self, checkpointer: BaseCheckpointSaver[str] | None, *, is_bare: bool = False) -> AgentGraph:
+        """The graph that answers for the spec and remembers in `checkpointer`; a bare one knows no run of ours."""
         entry = self._model_entry()
         features = self.plan.features or self._features(entry)
         tools = self._tools(features)
@@ -66,6 +66,7 @@ class LeadAgent:
             None,
             checkpointer,
             GRAPH_NAME,
+            context_schema=None if is_bare else RunContext,
         ).with_config(metadata=self._metadata(entry))
 
     @property

@@ -19,7 +19,7 @@ from deerflow.agents.middlewares.guardrails import (
 )
 from deerflow.agents.middlewares.replies import RunTool, RunToolAsync
 from deerflow.agents.thread_state import ThreadState
-from deerflow.domain.context import RunContext
+from deerflow.domain.context import RunContext, run_in
 from deerflow.models.sync_face import run
 
 logger = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class GuardrailMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
 def asked(request: ToolCallRequest, is_subagent: bool) -> GuardrailRequest:
     """What a provider is told about a call."""
     call = request.tool_call
-    context: RunContext | None = request.runtime.context
+    context = run_in(request.runtime.context)
     return GuardrailRequest(
         tool_name=call["name"],
         tool_input=call["args"],

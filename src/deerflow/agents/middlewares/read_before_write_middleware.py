@@ -11,7 +11,7 @@ from langgraph.types import Command
 
 from deerflow.agents.middlewares.replies import RunTool, RunToolAsync
 from deerflow.agents.thread_state import ThreadState
-from deerflow.domain.context import RunContext
+from deerflow.domain.context import RunContext, run_in
 from deerflow.domain.errors import FileProblem
 
 READ, WRITE, REPLACE = "read_file", "write_file", "str_replace"
@@ -33,7 +33,7 @@ class ReadBeforeWriteMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
     async def awrap_tool_call(self, request: ToolCallRequest, handler: RunToolAsync[Result]) -> Result:
         path = request.tool_call["args"].get("path")
         name = request.tool_call["name"]
-        if name not in (READ, WRITE, REPLACE) or not isinstance(path, str) or request.runtime.context is None:
+        if name not in (READ, WRITE, REPLACE) or not isinstance(path, str) or run_in(request.runtime.context) is None:
             return await handler(request)
         if name != READ and not _only_adds(request) and (refusal := await _refusal(request, path)):
             return ToolMessage(refusal, tool_call_id=request.tool_call["id"], name=name, status="error")
@@ -56,9 +56,11 @@ async def _refusal(request: ToolCallRequest, path: str) -> str | None:
 
 async def _hash(request: ToolCallRequest, path: str) -> str | None:
     """What the file holds, as a hash; None when there is none, or it is not one of the thread's."""
-    context: RunContext = request.runtime.context  # type: ignore[assignment]  # the library's type says None
+    run = run_in(request.runtime.context)
+    if run is None:
+        return None
     try:
-        return sha256(await context.files.read(path)).hexdigest()
+        return sha256(await run.files.read(path)).hexdigest()
     except FileProblem:
         return None
 

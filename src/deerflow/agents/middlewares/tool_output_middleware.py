@@ -15,7 +15,7 @@ from langgraph.types import Command
 from deerflow.agents.middlewares.replies import RunTool, RunToolAsync
 from deerflow.agents.thread_state import ThreadState
 from deerflow.config.tool_output import ToolOutputConfig
-from deerflow.domain.context import RunContext
+from deerflow.domain.context import RunContext, run_in
 from deerflow.domain.errors import FileProblem
 from deerflow.domain.files import OUTPUTS
 
@@ -48,11 +48,12 @@ class ToolOutputMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
         name = request.tool_call["name"]
         if len(text) <= self._settings.tool_overrides.get(name, self._settings.externalize_min_chars):
             return message
-        if not self._is_ours(message, name) or request.runtime.context is None:
+        run = run_in(request.runtime.context)
+        if not self._is_ours(message, name) or run is None:
             return self._cut(message)
         path = f"{FOLDER}/{_file_name(name, message.tool_call_id)}"
         try:
-            await request.runtime.context.files.write(path, text.encode("utf-8", "replace"))
+            await run.files.write(path, text.encode("utf-8", "replace"))
         except FileProblem:
             return self._cut(message)
         return _saying(message, self._preview(text, path))

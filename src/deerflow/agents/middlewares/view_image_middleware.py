@@ -15,7 +15,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 
 from deerflow.agents.middlewares.replies import HIDDEN, AskModel, AskModelAsync, Reply, Request, is_from_a_person
 from deerflow.agents.thread_state import ThreadState
-from deerflow.domain.context import RunContext
+from deerflow.domain.context import RunContext, run_in
 from deerflow.domain.errors import FileProblem
 from deerflow.domain.files import ThreadFiles
 from deerflow.models import sync_face
@@ -39,7 +39,7 @@ class ViewImageMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
 
 async def with_images(request: Request) -> Request:
     """`request` with a hidden message of the images; the same object when there are none."""
-    run: RunContext | None = request.runtime.context
+    run = run_in(request.runtime.context)
     viewed = cast(ThreadState, request.state).get("viewed_images", {})
     paths = [path for path in just_viewed(request.messages) if path in viewed]
     if run is None or not paths:
