@@ -14,7 +14,7 @@ from deerflow.domain.errors import ConfigError, ModelRejected, NotFound, RunFail
 from deerflow.gateway.routers.models import Model, Models
 from deerflow.gateway.routers.threads import Thread
 from deerflow.sandbox.middleware import SandboxMiddleware
-from deerflow.testing import ScriptedModel, ScriptedServer, thinking
+from deerflow.testing import ScriptedModel, ScriptedServer, calling, thinking
 from tests.support import said
 
 README = Path(__file__).parents[2] / "README.md"
@@ -39,8 +39,9 @@ def test_a_run_is_followed_piece_by_piece() -> None:
     pieces = [event.data for event in events if event.type == "messages-tuple"]
     assert "".join(piece["content"] for piece in pieces) == "One two three."
     assert "".join(piece["additional_kwargs"].get("reasoning_content", "") for piece in pieces) == "Hm."
-    messages = [message for event in events if event.type == "values" for message in event.data["messages"]]
-    assert list({message["id"]: message["type"] for message in messages}.values()) == ["human", "ai"]
+    assert {piece["type"] for piece in pieces} == {"ai"}
+    states = [event.data for event in events if event.type == "values"]
+    assert [[message["type"] for message in state["messages"]] for state in states][-1] == ["human", "ai"]
     assert events[-1].type == "end" and events[-1].data["usage"].keys() == {
         "input_tokens",
         "output_tokens",
@@ -139,3 +140,19 @@ def test_features_and_middlewares_of_ones_own_reach_the_agent() -> None:
         assert client.list_threads()[0]["values"] == {}
     assert calls == ["audit"]
     assert "write_todos" in model.requests[0].tool_names
+
+
+def test_values_show_the_whole_thread_and_tokens_are_counted_once() -> None:
+    with DeerFlowClient(model=ScriptedModel.saying("One.", "Two.")) as client:
+        first = list(client.stream("1", thread_id="t"))
+        second = list(client.stream("2", thread_id="t"))
+    texts = [message["content"] for message in [e for e in second if e.type == "values"][-1].data["messages"]]
+    assert texts == ["1", "One.", "2", "Two."]
+    assert first[-1].data["usage"]["total_tokens"] == second[-1].data["usage"]["total_tokens"] > 0
+
+
+def test_a_question_of_the_agent_is_what_chat_returns() -> None:
+    question = calling("ask_clarification", question="Which one?", clarification_type="missing_info")
+    with DeerFlowClient(model=ScriptedModel.saying("Hello.", question)) as client:
+        client.chat("Hi", thread_id="t")
+        assert "Which one?" in client.chat("Do it", thread_id="t")

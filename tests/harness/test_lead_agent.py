@@ -136,6 +136,13 @@ async def test_an_agent_that_does_not_exist_is_named(tmp_path: Path) -> None:
         assert run.status is RunStatus.ERROR and run.error == "there is no agent 'nobody'"
 
 
+async def test_traces_are_told_which_agent_it_was(tmp_path: Path) -> None:
+    async with opened(tmp_path) as harness:
+        metadata = (harness.agents.graph_for(AgentSpec(is_plan_mode=True)).config or {})["metadata"]
+        keys = {"agent_name", "model_name", "thinking_enabled", "reasoning_effort", "is_plan_mode", "subagent_enabled"}
+        assert metadata.keys() >= keys and metadata["model_name"] == "demo" and metadata["is_plan_mode"] is True
+
+
 async def test_a_thread_is_named_by_a_model_where_one_is_configured(tmp_path: Path) -> None:
     use = {"use": "deerflow.models.demo:DemoChatModel", "model": "demo", "delay_ms": 0}
     models = [{"name": "demo", **use}, {"name": "namer", **use}]

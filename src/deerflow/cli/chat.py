@@ -22,6 +22,6 @@ def chat(
         raise InvalidRequest("there is nothing to send: the message is empty")
     with DeerFlowClient(config_path=config, model_name=model) as client:
         for event in client.stream(text, thread_id=thread):
-            if event.type == "messages-tuple" and event.data["type"] == "AIMessageChunk":
+            if event.type == "messages-tuple" and event.data["type"] == "ai":
                 typer.echo(text_of(event.data["content"]), nl=False)
     typer.echo()

@@ -14,7 +14,7 @@ from langchain.agents.middleware import AgentMiddleware
 from langchain_core.language_models import BaseChatModel
 
 from deerflow.agents.features import RuntimeFeatures
-from deerflow.client.events import Reader, StreamEvent, last_answer
+from deerflow.client.events import Reader, StreamEvent
 from deerflow.client.loop import HarnessLoop
 from deerflow.config.source import open_source
 from deerflow.domain.ids import new_id
@@ -168,18 +168,20 @@ class DeerFlowClient:
         await self.aclose()
 
     async def _chat(self, message: str, thread_id: str | None) -> str:
-        answer = ""
-        async with aclosing(self._events(message, thread_id)) as events:
-            async for event in events:
-                if event.type == "values":
-                    answer = last_answer(event.data["messages"]) or answer
-        return answer
+        reader = Reader()
+        async with aclosing(self._events(message, thread_id, reader)) as events:
+            async for _event in events:
+                pass
+        return reader.answer
 
-    async def _events(self, message: str, thread_id: str | None) -> AsyncGenerator[StreamEvent]:
+    async def _events(
+        self, message: str, thread_id: str | None, reader: Reader | None = None
+    ) -> AsyncGenerator[StreamEvent]:
         runs = self._loop.harness.runs
         request = RunRequest(thread_id or new_id(), [{"type": "human", "content": message}], self._agent)
         run = await runs.create_or_reject(request, LOCAL_USER)
-        reader = Reader()
+        reader = reader or Reader()
+        reader.begin(await runs.state_before(run, after=0))
         try:
             async with aclosing(runs.listen(run)) as groups:
                 async for group in groups:

@@ -4,7 +4,7 @@ The journal stores changes, so that it grows with what is said and not with how 
 to see whole states derives them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,6 +77,11 @@ class DerivedState:
         self._messages: dict[str, orjson.Fragment] = {}
         self._values: dict[str, object] = {}
         self._keeps_removed = keeps_removed
+
+    @property
+    def message_ids(self) -> Collection[str]:
+        """The messages the state holds."""
+        return self._messages.keys()
 
     def apply(self, changes: bytes) -> None:
         """Take in one `changes` event."""
