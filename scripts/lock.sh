@@ -2,7 +2,7 @@
 # Resolves every lock file anew. Hashes only: no address of an index gets into them.
 set -eu
 cd "$(dirname "$0")/.."
-resolve() { .venv/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate --no-emit-index-url "$@"; }
+resolve() { .venv/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate "$@"; }
 resolve pyproject.toml -o requirements.lock
 resolve pyproject.toml --group dev -o requirements-dev.lock
 for group in uv build node; do

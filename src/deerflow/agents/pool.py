@@ -57,24 +57,26 @@ class AgentPool:
     @property
     def catalog(self) -> ModelCatalog:
         """The models of the moment."""
-        settings = self._ask()
-        if settings != self._settings:
-            # Runs under way keep what they have; models close their connections when nobody holds them.
-            self._settings, self._graphs = settings, {}
-            self._catalog = ModelCatalog(settings.models)
-            logger.info("agents are built anew; models: %s", ", ".join(model.name for model in settings.models))
+        self._look_at_settings()
         return self._catalog
 
+    def ready_graph(self, spec: AgentSpec) -> AgentGraph | None:
+        """The graph for `spec` if it was built before. Costs a few looks at files, so it may be asked anywhere."""
+        self._look_at_settings()
+        return self._graphs.get((spec, self._custom_agent(spec)))
+
     def graph_for(self, spec: AgentSpec) -> AgentGraph:
-        """The graph for `spec`."""
-        catalog = self.catalog
-        custom = None
-        if spec.agent_name and spec.owner and not spec.is_bootstrap:
-            custom = self._custom_agents.load(spec.owner, spec.agent_name)
+        """The graph for `spec`. The first time this loads a vendor's library and builds for long, so it blocks."""
+        catalog, custom = self.catalog, self._custom_agent(spec)
         if (spec, custom) not in self._graphs:
             agent = LeadAgent(spec, self._settings, catalog, self._custom_agents, custom, self._plan)
             self._graphs[spec, custom] = agent.build(self._checkpointer)
         return self._graphs[spec, custom]
+
+    def _custom_agent(self, spec: AgentSpec) -> CustomAgent | None:
+        if not spec.agent_name or not spec.owner or spec.is_bootstrap:
+            return None
+        return self._custom_agents.load(spec.owner, spec.agent_name)
 
     def catalog_model(self, name: str) -> BaseChatModel:
         """The model of that name, for work beside a run."""
@@ -87,6 +89,14 @@ class AgentPool:
     def model_card(self, name: str) -> ModelCard:
         """One model, or `NotFound`."""
         return to_card(self.catalog.find(name))
+
+    def _look_at_settings(self) -> None:
+        settings = self._ask()
+        if settings != self._settings:
+            # Runs under way keep what they have; models close their connections when nobody holds them.
+            self._settings, self._graphs = settings, {}
+            self._catalog = ModelCatalog(settings.models)
+            logger.info("agents are built anew; models: %s", ", ".join(model.name for model in settings.models))
 
     def starters(self) -> list[Starter]:
         """Requests that show what the agent can do."""

@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, ValidationErr
 
 from deerflow.config.reading.likeness import likeness
 from deerflow.config.reading.problems import KeyPath
-from deerflow.config.section import Section, objection, refusal
+from deerflow.config.section import Section, object_path, refusal
 
 
 class ModelConfig(Section):
@@ -61,12 +61,7 @@ class ModelConfig(Section):
     @field_validator("use")
     @classmethod
     def _names_a_class(cls, use: str) -> str:
-        module, colon, name = use.partition(":")
-        if colon and name.isidentifier() and all(part.isidentifier() for part in module.split(".")):
-            return use
-        module, dot, name = use.rpartition(".")
-        hint = f"; did you mean '{module}:{name}'?" if dot and ":" not in use else ""
-        raise objection('must be "module:Class", for instance "langchain_openai:ChatOpenAI"', hint)
+        return object_path(use, "module:Class", "langchain_openai:ChatOpenAI")
 
 
 def near_misses(data: Mapping[str, object]) -> dict[str, str]:

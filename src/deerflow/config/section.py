@@ -46,3 +46,13 @@ def _repeated(error: ErrorDetails) -> InitErrorDetails:
     context = error.get("ctx", {})
     kind = objection(**context) if error["type"] == "objection" else error["type"]
     return InitErrorDetails(type=kind, loc=error["loc"], input=error["input"], ctx=context)
+
+
+def object_path(use: str, form: str, example: str) -> str:
+    """Return `use` if it is written as "module:name", else object in the words of whoever wrote it."""
+    module, colon, name = use.partition(":")
+    if colon and name.isidentifier() and all(part.isidentifier() for part in module.split(".")):
+        return use
+    module, dot, name = use.rpartition(".")
+    hint = f"; did you mean '{module}:{name}'?" if dot and ":" not in use else ""
+    raise objection(f'must be "{form}", for instance "{example}"', hint)

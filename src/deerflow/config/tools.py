@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, field_validator
 
-from deerflow.config.section import Section, objection
+from deerflow.config.section import Section, object_path
 
 
 class ToolGroupConfig(Section):
@@ -33,9 +33,4 @@ class ToolConfig(Section):
     @field_validator("use")
     @classmethod
     def _names_an_object(cls, use: str) -> str:
-        module, colon, name = use.partition(":")
-        if colon and name.isidentifier() and all(part.isidentifier() for part in module.split(".")):
-            return use
-        module, dot, name = use.rpartition(".")
-        hint = f"; did you mean '{module}:{name}'?" if dot and ":" not in use else ""
-        raise objection('must be "module:name", for instance "deerflow.sandbox.tools:bash_tool"', hint)
+        return object_path(use, "module:name", "deerflow.sandbox.tools:bash_tool")

@@ -164,7 +164,12 @@ class RunManager:
     def _name_thread(self, run: RunRecord) -> None:
         naming = asyncio.create_task(self._namer.name(run), name=f"title of {run.thread_id}")
         self._namings.add(naming)
-        naming.add_done_callback(self._namings.discard)
+        naming.add_done_callback(self._end_naming)
+
+    def _end_naming(self, naming: asyncio.Task[None]) -> None:
+        self._namings.discard(naming)
+        if not naming.cancelled() and naming.exception() is not None:
+            logger.warning("%s could not be had: %s", naming.get_name(), naming.exception())
 
 
 def new_run(request: RunRequest, who: Principal) -> RunRecord:

@@ -31,6 +31,7 @@ class AgentSource(Protocol):
 
     @property
     def state_graph(self) -> AgentGraph: ...
+    def ready_graph(self, spec: AgentSpec) -> AgentGraph | None: ...
     def graph_for(self, spec: AgentSpec) -> AgentGraph: ...
 
 
@@ -114,7 +115,10 @@ class RunWorker:
     ) -> bool:
         """Log what the graph says; whether it ended by asking somebody something."""
         state = StateDiff([message.id or "" for message in messages])
-        parts = self._agents.graph_for(request.agent).astream(
+        graph = self._agents.ready_graph(request.agent)
+        if graph is None:  # building one may load a vendor's library: other runs must not wait for that
+            graph = await asyncio.to_thread(self._agents.graph_for, request.agent)
+        parts = graph.astream(
             Command(resume=request.resume.answer) if request.resume else {"messages": list(messages)},
             {
                 "configurable": {"thread_id": run.thread_id},
