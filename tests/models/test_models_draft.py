@@ -1,5 +1,6 @@
 """Reasoning, tool calls and costs, put together from deltas."""
 
+import json
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from deerflow.models.draft import Draft, whole_answer
 from deerflow.models.quirks import OTHER, vendor_of
 from deerflow.models.thinking_tags import ThinkingTags
+from deerflow.models.tool_calls import spoiler_for
 from deerflow.models.usage import usage_metadata
 
 
@@ -134,3 +136,31 @@ def test_cached_tokens_are_found_where_vendors_put_them(usage: dict[str, Any], c
 
     assert counted["total_tokens"] == 7
     assert counted["input_token_details"].get("cache_read") == cached
+
+
+CUT_ARGUMENTS = [
+    '{"path": "/x", "content": "abc',
+    '{"a": 1,',
+    '{"a": {"b": [1, 2',
+    '{"a": "say \\"hi',
+    '{"a": "end\\\\',
+    '{"a": tru',
+    "{",
+]
+
+
+@pytest.mark.parametrize("arguments", CUT_ARGUMENTS)
+def test_arguments_that_end_in_the_middle_are_never_completed_by_guessing(arguments: str) -> None:
+    draft = Draft(OTHER)
+    call = {"index": 0, "id": "call_1", "function": {"name": "write_file", "arguments": arguments}}
+    draft.add({"choices": [{"delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]})
+    message = draft.take() + draft.finish()
+    assert message.tool_calls == []
+    assert message.invalid_tool_calls[0]["id"] == "call_1"
+    assert message.invalid_tool_calls[0]["args"].startswith(arguments)
+
+
+@given(st.dictionaries(st.text(), st.text() | st.integers() | st.none() | st.lists(st.booleans())))
+def test_whole_arguments_stay_as_they_are(arguments: dict[str, object]) -> None:
+    assert spoiler_for(json.dumps(arguments)) == ""
+    assert spoiler_for('{"text": "two\nlines"}') == ""

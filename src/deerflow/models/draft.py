@@ -73,6 +73,7 @@ class Draft:
         """The last chunk: the rest, and what is known only at the end."""
         if self._tags is not None:
             self._add_split(*self._tags.close())
+        self._calls.close()
         chunk = self.take()
         chunk.additional_kwargs |= self._extras()
         chunk.response_metadata = self._metadata()

@@ -1,11 +1,13 @@
 """Tool calls that arrive in pieces."""
 
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 from langchain_core.messages import ToolCallChunk
 from langchain_core.messages.tool import tool_call_chunk
+from langchain_core.utils.json import parse_partial_json
 
 
 @dataclass(slots=True)
@@ -18,6 +20,7 @@ class _Call:
     new_id: str | None = None
     new_name: str | None = None
     new_arguments: list[str] = field(default_factory=list)
+    arguments: list[str] = field(default_factory=list)
 
 
 class CallPieces:
@@ -43,10 +46,19 @@ class CallPieces:
         function = piece.get("function") or {}
         call = self._call_of(piece.get("index"), piece.get("id"), function.get("name"))
         if arguments := function.get("arguments"):
-            call.new_arguments.append(arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode())
+            text = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
+            call.new_arguments.append(text)
+            call.arguments.append(text)
         if call.id and (extra := piece.get("extra_content")):
             self.extras[call.id] = extra
         self._changed[call.position] = call
+
+    def close(self) -> None:
+        """Spoil arguments that end in the middle: LangChain would complete them by guessing and make the call."""
+        for call in self._calls:
+            if spoiler := spoiler_for("".join(call.arguments)):
+                call.new_arguments.append(spoiler)
+                self._changed[call.position] = call
 
     def take(self) -> list[ToolCallChunk]:
         """What is new since the last time, one chunk per call."""
@@ -65,6 +77,30 @@ class CallPieces:
         if name and not call.name:
             call.name = call.new_name = name
         return call
+
+
+def spoiler_for(arguments: str) -> str:
+    """What makes arguments that are cut off impossible to complete; nothing for whole ones and plainly wrong ones."""
+    try:
+        json.loads(arguments or "{}", strict=False)  # models write line breaks into strings
+    except json.JSONDecodeError:
+        return _end_of_all(arguments) if _would_be_completed(arguments) else ""
+    return ""
+
+
+def _would_be_completed(arguments: str) -> bool:
+    try:
+        return isinstance(parse_partial_json(arguments), dict)
+    except json.JSONDecodeError:
+        return False
+
+
+def _end_of_all(arguments: str) -> str:
+    """Brackets that cannot both close something here, behind the end of a string that is still open."""
+    rest = arguments.replace("\\\\", "").replace('\\"', "")
+    if rest.count('"') % 2 == 0:
+        return "}]"
+    return '\\"}]' if rest.endswith("\\") else '"}]'
 
 
 def _begins_another(call: _Call, index: int | None, call_id: str | None, name: str | None) -> bool:
