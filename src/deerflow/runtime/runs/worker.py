@@ -127,6 +127,7 @@ class RunWorker:
             },
             context=self._open_context(run, request.agent),
             stream_mode=["messages", "values", "custom"],
+            output_keys=graph.output_channels,  # what middlewares remember for themselves is no reader's business
             # Written while the model already speaks, checkpoints would fight with it for the interpreter lock.
             durability="sync",
         )
