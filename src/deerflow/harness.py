@@ -30,6 +30,7 @@ from deerflow.models.factory import ModelCatalog
 from deerflow.persistence.checkpoints import open_checkpointer
 from deerflow.persistence.database import Database, open_database
 from deerflow.persistence.events import read_events
+from deerflow.persistence.liveness import is_alive, sign_of_life
 from deerflow.runtime.history import JournalHistory
 from deerflow.runtime.journal import Journal
 from deerflow.runtime.runs.manager import RunManager
@@ -73,6 +74,8 @@ async def open_harness(
     file = loaded.config.database.sqlite_file(loaded.home)
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(open_database(file))
+        processes = file.parent / "processes"
+        process = stack.enter_context(sign_of_life(processes))
         checkpointer = await stack.enter_async_context(open_checkpointer(file.with_name("checkpoints.db")))
         fallback = await find_fallback_models(loaded)
         agents = AgentPool(
@@ -88,9 +91,9 @@ async def open_harness(
         worker = RunWorker(
             agents, partial(open_context, database, loaded.home), lambda: run_limits(source.refresh().config)
         )
-        await end_unfinished_runs(database, journal, worker)
+        await end_unfinished_runs(database, journal, worker, partial(is_alive, processes))
         namer = Namer(database, agents.state_graph, lambda: source.refresh().config.title, agents.catalog_model)
-        runs = RunManager(database, journal, bridge, worker, namer)
+        runs = RunManager(database, journal, bridge, worker, namer, process)
         stack.push_async_callback(runs.aclose)
         yield Harness(source, agents, Threads(database, checkpointer, agents.state_graph), runs)
 

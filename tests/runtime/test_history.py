@@ -31,7 +31,7 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
 
 async def say(database: Database, *messages: BaseMessage, thread: str = "t", removed: Sequence[str] = ()) -> None:
     """One run that says `messages`."""
-    run = new_run(RunRequest(thread, []), LOCAL_USER)
+    run = new_run(RunRequest(thread, []), LOCAL_USER, "process")
     first = LoggedEvent(run.run_id, StreamEvent(1, "metadata", b"{}"), run.created_at)
     accept = partial(accept_run, run=run, request={}, first=first, title=None, may_create_thread=True)
     await database.write(accept)

@@ -213,3 +213,19 @@ async def test_reading_may_begin_after_any_event(harness_saying: OpenHarness) ->
         run, events = await finish(harness, saying("count"))
         for after in range(len(events) + 1):
             assert await events_of(harness, run, after) == events[after:]
+
+
+async def test_a_second_process_leaves_the_runs_of_the_first_alone(harness_saying: OpenHarness) -> None:
+    model = ScriptedModel.saying(Stall(Answer("Half of the")))
+    async with harness_saying(model) as first, asyncio.timeout(20):
+        run = await first.runs.create_or_reject(saying("one"), LOCAL_USER)
+        await seen(first, run, "the")
+        async with harness_saying(ScriptedModel.saying("Elsewhere.")) as second:
+            assert (await second.runs.get("t", run.run_id, LOCAL_USER)).status is RunStatus.RUNNING
+            with pytest.raises(Conflict, match="belongs to another process"):
+                await second.runs.cancel("t", run.run_id, LOCAL_USER)
+            with pytest.raises(Conflict, match="busy"):
+                await second.runs.create_or_reject(saying("two"), LOCAL_USER)
+            assert (await finish(second, saying("two", "other")))[0].status is RunStatus.SUCCESS
+        model.release()
+        assert (await first.runs.join("t", run.run_id, LOCAL_USER)).status is RunStatus.SUCCESS

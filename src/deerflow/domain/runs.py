@@ -81,6 +81,8 @@ class RunRecord:
     assistant_id: str
     status: RunStatus
     on_disconnect: DisconnectMode
+    process: str
+    """Who carries it out."""
     metadata: Mapping[str, object]
     error: str | None
     created_at: datetime

@@ -69,6 +69,7 @@ runs = Table(
     Column("assistant_id", Text, nullable=False),
     Column("status", String(16), nullable=False),
     Column("on_disconnect", String(16), nullable=False),
+    Column("process", String(64), nullable=False),
     Column("request", JSON, nullable=False),
     Column("metadata", JSON, nullable=False),
     Column("error", Text),

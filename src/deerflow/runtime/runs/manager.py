@@ -41,13 +41,15 @@ class RunManager:
         bridge: StreamBridge,
         worker: RunWorker,
         namer: Namer,
+        process: str,
     ) -> None:
-        """`namer` is given each run that went well, when nobody waits for it any more."""
+        """`namer` is given each run that went well, when nobody waits for it any more; `process` is who we are."""
         self._database = database
         self._journal = journal
         self._bridge = bridge
         self._worker = worker
         self._namer = namer
+        self._process = process
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._namings: set[asyncio.Task[None]] = set()
 
@@ -61,7 +63,7 @@ class RunManager:
         """
         check_thread_id(request.thread_id)
         messages = [] if request.resume else to_messages(request.messages)
-        run = new_run(request, who)
+        run = new_run(request, who, self._process)
         first = StreamEvent(1, "metadata", to_json({"run_id": run.run_id, "thread_id": run.thread_id}))
         title = title_from(messages, self._namer.settings())
 
@@ -99,7 +101,8 @@ class RunManager:
         """
         run = await self.get(thread_id, run_id, who)
         if not await self.stop(run_id):
-            raise Conflict(f"run {run_id!r} has already ended with {run.status.value!r}")
+            ended = f"has already ended with {run.status.value!r}"
+            raise Conflict(f"run {run_id!r} {ended if run.status.is_final else 'belongs to another process'}")
 
     async def stop(self, run_id: str) -> bool:
         """Stop the run if it is under way, and wait for its end; whether it was."""
@@ -172,7 +175,7 @@ class RunManager:
             logger.warning("%s could not be had: %s", naming.get_name(), naming.exception())
 
 
-def new_run(request: RunRequest, who: Principal) -> RunRecord:
+def new_run(request: RunRequest, who: Principal, process: str) -> RunRecord:
     """The record of a run that is about to begin."""
     now = datetime.now(UTC)
     return RunRecord(
@@ -182,6 +185,7 @@ def new_run(request: RunRequest, who: Principal) -> RunRecord:
         assistant_id=request.assistant_id,
         status=RunStatus.RUNNING,
         on_disconnect=request.on_disconnect,
+        process=process,
         metadata=request.metadata,
         error=None,
         created_at=now,

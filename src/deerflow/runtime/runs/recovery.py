@@ -1,6 +1,7 @@
 """Ends the runs a dead process left behind, keeping what they had said."""
 
 import logging
+from collections.abc import Callable
 from functools import partial
 
 import orjson
@@ -20,9 +21,12 @@ REASON = "the server stopped while this run was under way; what it had said was 
 PAGE = 1000
 
 
-async def end_unfinished_runs(database: Database, journal: Journal, worker: RunWorker) -> None:
-    """Give every unfinished run its final event and status."""
-    for run in await database.read(unfinished_runs):
+async def end_unfinished_runs(
+    database: Database, journal: Journal, worker: RunWorker, is_alive: Callable[[str], bool]
+) -> None:
+    """Give every unfinished run its final event and status, unless the process that has it is alive."""
+    abandoned = [run for run in await database.read(unfinished_runs) if not is_alive(run.process)]
+    for run in abandoned:
         seq, answer = await read_back(database, run)
         log = journal.open(run.run_id, last_seq=seq)
         await worker.keep(run.thread_id, answer, log)

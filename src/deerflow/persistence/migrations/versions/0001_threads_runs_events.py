@@ -30,6 +30,7 @@ def upgrade() -> None:
         sa.Column("assistant_id", sa.Text, nullable=False),
         sa.Column("status", sa.String(16), nullable=False),
         sa.Column("on_disconnect", sa.String(16), nullable=False),
+        sa.Column("process", sa.String(64), nullable=False),
         sa.Column("request", sa.JSON, nullable=False),
         sa.Column("metadata", sa.JSON, nullable=False),
         sa.Column("error", sa.Text),
