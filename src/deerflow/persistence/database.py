@@ -4,7 +4,7 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -71,8 +71,6 @@ class Database:
         for executor in (self._readers, self._writer):
             await asyncio.to_thread(executor.shutdown)
         self._appender.close()
-        self._reading.dispose()
-        self._writing.dispose()
 
     async def _drain(self) -> None:
         while self._waiting:
@@ -122,12 +120,13 @@ async def open_database(file: Path) -> AsyncIterator[Database]:
     reading = sqlite_engine(file, READERS, isolation_level="AUTOCOMMIT")
     writing = sqlite_engine(file, 1, synchronous="FULL")
     event.listen(writing, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
-    await asyncio.to_thread(bring_up_to_date, writing)
-    database = Database(reading, writing, Appender(file))
     try:
-        yield database
+        await asyncio.to_thread(bring_up_to_date, writing)
+        async with aclosing(Database(reading, writing, Appender(file))) as database:
+            yield database
     finally:
-        await database.aclose()
+        reading.dispose()
+        writing.dispose()
 
 
 def sqlite_engine(
