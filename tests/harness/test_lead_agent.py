@@ -94,6 +94,13 @@ async def test_a_configured_tool_is_used_without_asking_by_default(tmp_path: Pat
         assert ("tool", "Saturn is in the air") in await said(harness)
 
 
+async def test_a_tool_that_runs_commands_is_left_out_while_nothing_isolates_them(tmp_path: Path) -> None:
+    model = ScriptedModel.saying("Fine.")
+    async with opened(tmp_path, model, tools=[{**LAUNCHES, "group": "bash"}]) as harness:
+        await ask(harness, "Launch it")
+        assert "launch" not in model.requests[0].tool_names
+
+
 async def test_plan_mode_keeps_a_list(tmp_path: Path) -> None:
     todos = [{"content": "Fuel", "status": "completed"}]
     model = ScriptedModel.saying(calling("write_todos", todos=todos), "Fuelled.", "No list.")

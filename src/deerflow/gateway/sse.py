@@ -11,6 +11,7 @@ from deerflow.domain.events import StreamEvent
 from deerflow.domain.runs import RunRecord
 from deerflow.runtime.changes import DerivedState
 from deerflow.runtime.runs.manager import RunManager
+from deerflow.runtime.stream_bridge.bridge import HEARTBEAT_S
 
 StreamMode = Literal["values", "messages", "messages-tuple", "changes", "custom"]
 
@@ -45,11 +46,13 @@ def run_location(run: RunRecord) -> str:
     return f"/threads/{run.thread_id}/runs/{run.run_id}"
 
 
-async def encode(runs: RunManager, run: RunRecord, modes: Sequence[StreamMode], after: int) -> AsyncGenerator[bytes]:
+async def encode(
+    runs: RunManager, run: RunRecord, modes: Sequence[StreamMode], after: int, heartbeat_s: float = HEARTBEAT_S
+) -> AsyncGenerator[bytes]:
     """The bytes of the stream, one piece for every group of events."""
     wanted = ALWAYS | {"messages" if mode == "messages-tuple" else mode for mode in modes}
     state = await runs.state_before(run, after) if "values" in wanted else None
-    async with aclosing(runs.listen(run, after=after)) as groups:
+    async with aclosing(runs.listen(run, after=after, heartbeat_s=heartbeat_s)) as groups:
         async for group in groups:
             yield b"".join(frame(event, wanted, state) for event in group) if group else HEARTBEAT
 

@@ -106,7 +106,10 @@ class LeadAgent:
             return ToolSet((setup_agent_tool(self.shelf),))
         own: list[BaseTool] = [update_agent_tool(self.shelf)] if self.custom else []
         return get_available_tools(
-            self.settings.tools, groups=self._own.tool_groups, builtin=[*tools_for(features), *own]
+            self.settings.tools,
+            groups=self._own.tool_groups,
+            builtin=[*tools_for(features), *own],
+            allow_bash=False,  # nothing isolates commands yet
         )
 
     def _ingredients(self, features: RuntimeFeatures, tools: ToolSet, entry: ModelConfig) -> Ingredients:
