@@ -14,6 +14,8 @@ import { browserPatience } from "@/run/stream";
 import { newId } from "@/ui/newId";
 import "@/style/page.css";
 
+const DELETING = "deerflow.deleting";
+
 const store = createStore(
   reducePage,
   initialPage(threadInPath(location.pathname), readPreferences(localStorage), navigator.onLine),
@@ -29,6 +31,11 @@ const actions = createActions({
   now: Date.now,
   pushPath: (path) => history.pushState(null, "", path),
   savePreferences: (preferences) => writePreferences(localStorage, preferences),
+  deleting: {
+    get: () => sessionStorage.getItem(DELETING),
+    set: (threadId) =>
+      threadId === null ? sessionStorage.removeItem(DELETING) : sessionStorage.setItem(DELETING, threadId),
+  },
 });
 
 window.addEventListener("popstate", () => void actions.open(threadInPath(location.pathname), "pop"));

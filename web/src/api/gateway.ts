@@ -1,21 +1,39 @@
 /** The calls this page makes. */
 
 import { type Fetch, jsonBody, request, requestJson } from "@/api/http";
-import type { ModelsAnswer, Starter, ThreadValues, WireRun, WireThread } from "@/api/wire";
+import type {
+  Decision,
+  ModelsAnswer,
+  SandboxInfo,
+  Starter,
+  ThreadValues,
+  WireRun,
+  WireThread,
+} from "@/api/wire";
 
 const GRAPH = "/api/langgraph";
-const STREAM_MODES = ["messages-tuple", "changes"] as const;
+const STREAM_MODES = ["messages-tuple", "changes", "custom"] as const;
 
-export interface NewRun {
-  readonly messageId: string;
-  readonly text: string;
+/** Who answers, and how. */
+export interface RunSettings {
   readonly model: string | null;
   readonly thinking: boolean | null;
   /** Whether the agent keeps a to-do list. */
   readonly planMode: boolean;
 }
 
+export interface NewRun extends RunSettings {
+  readonly messageId: string;
+  readonly text: string;
+}
+
+/** A run that goes on where one has paused. */
+export interface ResumedRun extends RunSettings {
+  readonly decisions: readonly Decision[];
+}
+
 export interface Gateway {
+  sandbox(): Promise<SandboxInfo>;
   models(): Promise<ModelsAnswer>;
   starters(model: string | null): Promise<readonly Starter[]>;
   threads(limit: number): Promise<readonly WireThread[]>;
@@ -23,12 +41,18 @@ export interface Gateway {
   deleteThread(threadId: string): Promise<void>;
   newestRun(threadId: string): Promise<WireRun | null>;
   startRun(threadId: string, run: NewRun, signal: AbortSignal): Promise<Response>;
+  resumeRun(threadId: string, run: ResumedRun, signal: AbortSignal): Promise<Response>;
   joinRun(threadId: string, runId: string, after: number | null, signal: AbortSignal): Promise<Response>;
   cancelRun(threadId: string, runId: string): Promise<void>;
 }
 
 export function createGateway(fetch: Fetch): Gateway {
+  const streamRun = (threadId: string, body: unknown, signal: AbortSignal) =>
+    request(fetch, `${thread(threadId)}/runs/stream`, { ...jsonBody(body), signal });
+
   return {
+    sandbox: () => requestJson(fetch, "/api/sandbox"),
+
     models: () => requestJson(fetch, "/api/models"),
 
     async starters(model) {
@@ -52,8 +76,15 @@ export function createGateway(fetch: Fetch): Gateway {
       return runs[0] ?? null;
     },
 
-    startRun: (threadId, run, signal) =>
-      request(fetch, `${thread(threadId)}/runs/stream`, { ...jsonBody(runBody(run)), signal }),
+    startRun(threadId, { messageId, text, ...settings }, signal) {
+      const input = { messages: [{ type: "human", id: messageId, content: text }] };
+      return streamRun(threadId, { input, if_not_exists: "create", ...runBody(settings) }, signal);
+    },
+
+    resumeRun(threadId, { decisions, ...settings }, signal) {
+      const command = { resume: { decisions } };
+      return streamRun(threadId, { command, if_not_exists: "reject", ...runBody(settings) }, signal);
+    },
 
     joinRun(threadId, runId, after, signal) {
       const modes = STREAM_MODES.map((mode) => `stream_mode=${mode}`).join("&");
@@ -71,10 +102,9 @@ function thread(threadId: string): string {
   return `${GRAPH}/threads/${encodeURIComponent(threadId)}`;
 }
 
-function runBody({ messageId, text, model, thinking, planMode }: NewRun): unknown {
+function runBody({ model, thinking, planMode }: RunSettings): object {
   return {
     assistant_id: "lead_agent",
-    input: { messages: [{ type: "human", id: messageId, content: text }] },
     context: {
       ...(model !== null && { model_name: model }),
       ...(thinking !== null && { thinking_enabled: thinking }),
@@ -82,6 +112,5 @@ function runBody({ messageId, text, model, thinking, planMode }: NewRun): unknow
     },
     stream_mode: STREAM_MODES,
     on_disconnect: "continue",
-    if_not_exists: "create",
   };
 }

@@ -37,6 +37,34 @@ export interface WireThread {
 export interface ThreadValues {
   readonly title?: string | null;
   readonly messages?: readonly WireMessage[];
+  /** Virtual paths of the files the agent has presented. */
+  readonly artifacts?: readonly string[] | null;
+  /** What a paused run asks. */
+  readonly __interrupt__?: readonly WireInterrupt[] | null;
+}
+
+export interface WireInterrupt {
+  readonly id?: string;
+  readonly value?: unknown;
+}
+
+/** How a paused run goes on: one for each action it asks about. */
+export type Decision =
+  | { readonly type: "approve" }
+  | { readonly type: "edit"; readonly edited_action: WireAction }
+  | { readonly type: "reject"; readonly message?: string };
+
+export interface WireAction {
+  readonly name: string;
+  readonly args: Readonly<Record<string, unknown>>;
+}
+
+/** Where commands of the agent run. */
+export interface SandboxInfo {
+  readonly tier: "isolated" | "container" | "host" | "none";
+  readonly detail: string;
+  readonly problem: string | null;
+  readonly remedy: string | null;
 }
 
 export type RunStatus = "pending" | "running" | "success" | "error" | "timeout" | "interrupted";
@@ -108,10 +136,18 @@ export type Frame =
   | { readonly event: "metadata"; readonly data: { readonly run_id: string; readonly thread_id?: string } }
   | { readonly event: "messages"; readonly data: readonly [WireMessage, unknown] }
   | { readonly event: "changes"; readonly data: Changes }
+  | { readonly event: "custom"; readonly data: unknown }
   | { readonly event: "error"; readonly data: WireError }
   | { readonly event: "end"; readonly data: null };
 
-const KNOWN_EVENTS: ReadonlySet<string> = new Set(["metadata", "messages", "changes", "error", "end"]);
+const KNOWN_EVENTS: ReadonlySet<string> = new Set([
+  "metadata",
+  "messages",
+  "changes",
+  "custom",
+  "error",
+  "end",
+]);
 
 /** The frame an event stands for, or null for events of a newer server this page does not know. */
 export function frameOf(event: string, data: string): Frame | null {

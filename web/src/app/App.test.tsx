@@ -198,6 +198,19 @@ test("a deleted thread can be had back, and is only then gone when it was not", 
   await waitFor(() => expect(deleted).toEqual(["t2"]));
 });
 
+test("a thread that the page before this one has deleted is not listed, though the server still has it", async () => {
+  const wire = { status: "idle", metadata: {}, created_at: "2026-01-01", updated_at: "2026-01-01" } as const;
+  const gateway = fakeGateway({
+    threads: async () => [
+      { ...wire, thread_id: "t1", values: { title: "Stays" } },
+      { ...wire, thread_id: "t2", values: { title: "Goes" } },
+    ],
+  });
+  showPage(gateway, { deleting: "t2" });
+  expect(await screen.findByRole("link", { name: "Stays" })).toBeTruthy();
+  expect(screen.queryByRole("link", { name: "Goes" })).toBeNull();
+});
+
 test("the scripted model says what it is and suggests what it can do", async () => {
   const starters: Starter[] = [
     { id: "tour", title: "Tour", prompt: "show me around", is_plan_mode: false },

@@ -7,6 +7,7 @@ import { StatusVoice } from "@/app/StatusVoice";
 import { ThreadRail } from "@/app/ThreadRail";
 import { useShortcuts } from "@/app/useShortcuts";
 import { ThreadView } from "@/features/chat/ThreadView";
+import { SandboxBanner } from "@/features/sandbox/SandboxBanner";
 import { DeletedNotice } from "@/features/threads/DeletedNotice";
 
 export function App() {
@@ -18,6 +19,7 @@ export function App() {
       <ThreadRail />
       <main className="flex min-w-0 flex-1 flex-col">
         <Header />
+        <SandboxBanner />
         <ThreadView />
       </main>
       <DeletedNotice />

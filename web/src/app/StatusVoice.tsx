@@ -1,7 +1,7 @@
 /** Says to screen readers what happens, once, not token by token. */
 
 import { usePage, useWords } from "@/app/context";
-import { type Conversation, isAsking, type Phase } from "@/run/reduce";
+import { type Conversation, isActive, isAsking, type Phase } from "@/run/reduce";
 import type { Words } from "@/words/words";
 
 export function StatusVoice() {
@@ -27,6 +27,7 @@ const STATUS: Readonly<Record<Phase, StatusKey | null>> = {
 
 function statusOf(conversation: Conversation): StatusKey | null {
   const { phase, connected } = conversation.run;
+  if (conversation.approval !== null && !isActive(conversation.run)) return "statusApproval";
   if (phase === "done" && isAsking(conversation)) return "statusAsking";
   return connected ? STATUS[phase] : "statusReconnecting";
 }

@@ -14,10 +14,17 @@ export interface Actions extends ConversationActions, ModelActions, ThreadAction
 }
 
 export function createActions(around: Surroundings): Actions {
-  const { get, dispatch } = around.store;
+  const { gateway, store } = around;
+  const { get, dispatch } = store;
   const threads = threadActions(around);
   const models = modelActions(around);
   const conversation = conversationActions(around, threads);
+
+  async function lookAtSandbox(): Promise<void> {
+    // A server that does not say where commands run has nothing to warn of.
+    const sandbox = await gateway.sandbox().catch(() => null);
+    if (sandbox !== null) dispatch({ type: "sandbox known", sandbox });
+  }
 
   return {
     ...threads,
@@ -25,7 +32,8 @@ export function createActions(around: Surroundings): Actions {
     ...conversation,
 
     async start() {
-      await Promise.all([models.loadModels(), threads.refreshThreads(), conversation.reload()]);
+      const loading = [models.loadModels(), threads.refreshThreads(), conversation.reload(), lookAtSandbox()];
+      await Promise.all(loading);
     },
 
     remove(thread: Thread) {
@@ -40,6 +48,7 @@ export function createActions(around: Surroundings): Actions {
       if (!online) return;
       void threads.refreshThreads();
       if (get().models.phase === "failed") void models.loadModels();
+      if (get().sandbox === null) void lookAtSandbox();
     },
   };
 }

@@ -1,6 +1,7 @@
 /** The open thread: reading it, speaking in it, stopping it. */
 
-import type { NewRun } from "@/api/gateway";
+import type { NewRun, ResumedRun, RunSettings } from "@/api/gateway";
+import type { Decision } from "@/api/wire";
 import { currentDraft, currentModel, type Page } from "@/app/page";
 import { problemOf, type Surroundings } from "@/app/surroundings";
 import type { ThreadActions } from "@/app/threadActions";
@@ -20,6 +21,8 @@ export interface ConversationActions {
   send(text: string, settings?: SendSettings): Promise<void>;
   /** Sends the message again that the server did not take, as it was sent before. */
   resend(): Promise<void>;
+  /** Says what becomes of each action the agent asks about, in their order. */
+  decide(decisions: readonly Decision[]): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -67,9 +70,10 @@ export function conversationActions(around: Surroundings, threads: ThreadActions
     };
   }
 
-  function starting(threadId: string, run: NewRun): RunSource {
+  function starting(threadId: string, run: NewRun | ResumedRun): RunSource {
     return {
-      connect: (until) => gateway.startRun(threadId, run, until),
+      connect: (until) =>
+        "decisions" in run ? gateway.resumeRun(threadId, run, until) : gateway.startRun(threadId, run, until),
       rejoin: (runId, after, until) => gateway.joinRun(threadId, runId, after, until),
     };
   }
@@ -90,7 +94,8 @@ export function conversationActions(around: Surroundings, threads: ThreadActions
     const { signal } = stay;
     happen({ type: "sent", messageId, text, planMode, at: now() });
     threads.touch(threadId, "busy");
-    await read(threadId, starting(threadId, newRun(get(), messageId, text, planMode)), signal);
+    const run = { messageId, text, ...settingsOf(get(), planMode) };
+    await read(threadId, starting(threadId, run), signal);
   }
 
   return {
@@ -110,6 +115,20 @@ export function conversationActions(around: Surroundings, threads: ThreadActions
       const message = settled.get([...unsent].at(-1) ?? "");
       // The same id: should the server have taken it after all, it replaces itself.
       if (message !== undefined) await submit(message.id, message.text, run.planMode);
+    },
+
+    async decide(decisions) {
+      const { threadId, conversation } = get();
+      const { approval, run } = conversation;
+      if (threadId === null || approval === null || isActive(run)) return;
+      const { signal } = stay;
+      happen({ type: "decided" });
+      threads.touch(threadId, "busy");
+      const resumed = { decisions, ...settingsOf(get(), run.planMode) };
+      await read(threadId, starting(threadId, resumed), signal);
+      // Somebody else has decided: what stands here is old.
+      const { error } = get().conversation.run;
+      if (error?.name === "Conflict" && !signal.aborted) await reload();
     },
 
     async stop() {
@@ -164,11 +183,9 @@ function pathOf(threadId: string | null): string {
   return threadId === null ? "/" : `/threads/${encodeURIComponent(threadId)}`;
 }
 
-function newRun(page: Page, messageId: string, text: string, planMode: boolean): NewRun {
+function settingsOf(page: Page, planMode: boolean): RunSettings {
   const model = currentModel(page);
   return {
-    messageId,
-    text,
     model: model?.name ?? null,
     thinking: model?.supports_thinking === true ? page.preferences.thinking : null,
     planMode,

@@ -1,6 +1,6 @@
 /** The state of the whole page and everything that can happen to it. */
 
-import type { ModelInfo, ModelsAnswer, Starter, WireThread } from "@/api/wire";
+import type { ModelInfo, ModelsAnswer, SandboxInfo, Starter, WireThread } from "@/api/wire";
 import type { Preferences } from "@/app/preferences";
 import { type Conversation, EMPTY_CONVERSATION, type RunEvent, reduce } from "@/run/reduce";
 
@@ -29,6 +29,8 @@ export interface Page {
   readonly deleted: Thread | null;
   readonly models: Loading<ModelsAnswer>;
   readonly starters: readonly Starter[];
+  /** null: not known. */
+  readonly sandbox: SandboxInfo | null;
   readonly preferences: Preferences;
   /** What stands in the composer of each thread; null is the one that has not begun. */
   readonly drafts: ReadonlyMap<string | null, string>;
@@ -50,6 +52,7 @@ export type PageAction =
   | { readonly type: "models listed"; readonly models: ModelsAnswer }
   | { readonly type: "models failed"; readonly problem: Problem }
   | { readonly type: "starters listed"; readonly starters: readonly Starter[] }
+  | { readonly type: "sandbox known"; readonly sandbox: SandboxInfo }
   | { readonly type: "preferred"; readonly change: Partial<Preferences> }
   | { readonly type: "drafted"; readonly text: string }
   | { readonly type: "drawer"; readonly open: boolean }
@@ -64,6 +67,7 @@ export function initialPage(threadId: string | null, preferences: Preferences, o
     deleted: null,
     models: { phase: "loading" },
     starters: [],
+    sandbox: null,
     preferences,
     drafts: new Map(),
     drawerOpen: false,
@@ -93,6 +97,8 @@ export function reducePage(page: Page, action: PageAction): Page {
       return { ...page, models: { phase: "ready", value: action.models } };
     case "models failed":
       return { ...page, models: { phase: "failed", problem: action.problem } };
+    case "sandbox known":
+      return { ...page, sandbox: action.sandbox };
     case "starters listed":
       return { ...page, starters: action.starters };
     default:

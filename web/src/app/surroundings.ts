@@ -16,6 +16,8 @@ export interface Surroundings {
   /** Changes the address without asking the server. */
   readonly pushPath: (path: string) => void;
   readonly savePreferences: (preferences: Preferences) => void;
+  /** The thread whose deletion is on its way to the server, known also to the page that comes after this one. */
+  readonly deleting: { get(): string | null; set(threadId: string | null): void };
 }
 
 export function problemOf(error: unknown): Problem {

@@ -18,13 +18,15 @@ export interface ThreadActions {
 
 const LISTED_THREADS = 200;
 
-export function threadActions({ gateway, store, now }: Surroundings): ThreadActions {
+export function threadActions({ gateway, store, now, deleting }: Surroundings): ThreadActions {
   const { get, dispatch } = store;
 
   async function refreshThreads(): Promise<void> {
     try {
       const threads = await gateway.threads(LISTED_THREADS);
-      dispatch({ type: "threads listed", threads: threads.map(threadOf) });
+      // A reload may be faster than the deletion that the page before it sent off.
+      const kept = threads.filter((thread) => thread.thread_id !== deleting.get());
+      dispatch({ type: "threads listed", threads: kept.map(threadOf) });
     } catch (error) {
       dispatch({ type: "threads failed", problem: problemOf(error) });
     }
@@ -34,10 +36,12 @@ export function threadActions({ gateway, store, now }: Surroundings): ThreadActi
     const thread = get().deleted;
     if (thread === null) return;
     dispatch({ type: "deletion final", threadId: thread.id });
+    deleting.set(thread.id);
     try {
       await gateway.deleteThread(thread.id);
     } catch (error) {
       const gone = error instanceof Refused && error.status === 404;
+      deleting.set(null);
       if (!gone) await refreshThreads();
     }
   }

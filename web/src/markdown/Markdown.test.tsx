@@ -23,6 +23,7 @@ function inPage(children: ReactNode): ReactNode {
     now: () => 0,
     pushPath: () => {},
     savePreferences: () => {},
+    deleting: { get: () => null, set: () => {} },
   });
   return <AppProvider app={{ store, actions }}>{children}</AppProvider>;
 }

@@ -1,5 +1,7 @@
 /** A question the agent asks the user before it goes on. */
 
+import { isRecord } from "@/run/json";
+
 export interface Option {
   readonly id: string;
   readonly label: string;
@@ -30,8 +32,4 @@ export function questionOf(artifact: unknown): Question | null {
 
 function isOption(value: unknown): value is Option {
   return isRecord(value) && [value.id, value.label, value.value].every((text) => typeof text === "string");
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null;
 }

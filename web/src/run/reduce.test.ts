@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Changes, Frame, WireMessage } from "@/api/wire";
+import type { Changes, Frame, WireMessage, WireRun } from "@/api/wire";
 import {
   type Conversation,
   EMPTY_CONVERSATION,
@@ -10,6 +10,8 @@ import {
   type RunEvent,
   reduce,
 } from "@/run/reduce";
+
+import { asking, call, calling, result } from "@/testing/tools";
 
 const human: WireMessage = { type: "human", id: "h1", content: "hi" };
 
@@ -276,6 +278,84 @@ test("an opened thread with a running run is active and can be joined from the s
   expect(isActive(opened.run)).toBe(true);
   const state = fold([{ type: "following", runId: "r9" }, ...received([piece("Hello")])], opened);
   expect(findMessage(state, "a1")?.text).toBe("Hello");
+});
+
+const launch = call("c1", "launch", { rocket: "Saturn" });
+const pause: readonly Frame[] = [
+  changes({ messages: [calling(launch)] }),
+  changes({ values: { __interrupt__: asking(launch) } }),
+];
+
+test("a paused run says what it waits for", () => {
+  const state = fold([...started, ...received([...pause, end])]);
+  expect(state.approval?.requests.map((request) => request.call.id)).toEqual(["c1"]);
+  expect(state.run.phase).toBe("done");
+});
+
+test("a thread that paused still waits when it is opened again, and was not stopped", () => {
+  const run: WireRun = { run_id: "r1", status: "interrupted", created_at: "", updated_at: "" };
+  const values = { messages: [human, calling(launch)], __interrupt__: asking(launch) };
+  const state = fold([{ type: "opened", values, run }]);
+  expect(state.approval?.messageId).toBe("a-c1");
+  expect(state.run.phase).toBe("idle");
+  expect(fold([{ type: "opened", values: { messages: [human] }, run }]).run.phase).toBe("stopped");
+});
+
+test("what was asked is closed by the run that goes on, not by the attempt to go on", () => {
+  const paused = fold([...started, ...received([...pause, end])]);
+  const tried = fold([{ type: "decided" }], paused);
+  expect(tried).toMatchObject({
+    approval: paused.approval,
+    run: { id: null, phase: "starting", lastSeq: 0 },
+  });
+  expect(fold([{ type: "following", runId: "r2" }], tried).approval).toBeNull();
+
+  const broken = fold([{ type: "broken", error: { name: "Unreachable", message: "" } }], tried);
+  expect(broken.approval).toBe(paused.approval);
+  expect(broken.unsent.size).toBe(0);
+});
+
+test("a question is open only until something else happens", () => {
+  const state = fold([...started, ...received([...pause, changes({ messages: [result("c1", "up")] })])]);
+  expect(state.approval).toBeNull();
+});
+
+function printed(output: string): Frame {
+  return { event: "custom", data: { type: "tool_progress", tool_call_id: "c1", tool: "bash", output } };
+}
+
+test("what a tool says while it runs is kept until its result is there", () => {
+  const bash = calling(call("c1", "bash", { command: "make" }));
+  const running = fold([
+    ...started,
+    ...received([changes({ messages: [bash] }), printed("one\n"), printed("two\n")]),
+  ]);
+  expect(running.progress.get("c1")).toBe("one\ntwo\n");
+  const done = fold(received([changes({ messages: [result("c1", "one\ntwo\n")] })], 4), running);
+  expect(done.progress.size).toBe(0);
+});
+
+test("what a tool says touches nothing but what it has said", () => {
+  const before = fold([...started, ...received([piece("hi"), printed("one")])]);
+  const after = fold(received([printed("two")], 3), before);
+  expect(after).toEqual({ ...before, run: { ...before.run, lastSeq: 3 }, progress: after.progress });
+  expect(after.settled).toBe(before.settled);
+  expect(after.streaming).toBe(before.streaming);
+});
+
+test("10,000 pieces of output are folded in well under a second and never pile up", () => {
+  const opened = fold(started);
+  const pieces = received(Array.from({ length: 10_000 }, () => printed("a line of output\n")));
+  const before = performance.now();
+  const state = fold(pieces, opened);
+  expect(performance.now() - before).toBeLessThan(1000);
+  expect(state.progress.get("c1")?.length).toBe(8192);
+});
+
+test("presented files arrive with the changes and stay", () => {
+  const artifacts = ["/mnt/user-data/outputs/chart.png"];
+  const state = fold([...started, ...received([changes({ values: { artifacts } }), changes({})])]);
+  expect(state.artifacts).toBe(artifacts);
 });
 
 test("5,000 tokens in a thread of 10,000 messages are folded in well under a second", () => {

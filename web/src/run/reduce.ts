@@ -6,7 +6,9 @@
  */
 
 import type { Changes, Frame, ThreadValues, WireError, WireMessage, WireRun } from "@/api/wire";
+import { type Approval, approvalOf } from "@/run/approval";
 import { append, emptyMessage, isChunk, isOwn, type Message, messageOf, roleOf } from "@/run/message";
+import { addProgress, dropProgress, type Progress } from "@/run/progress";
 
 export type Phase = "idle" | "starting" | "running" | "done" | "stopped" | "failed";
 
@@ -34,6 +36,12 @@ export interface Conversation {
   /** Own messages the server has not taken. */
   readonly unsent: ReadonlySet<string>;
   readonly title: string | null;
+  /** What waits for the user's word. */
+  readonly approval: Approval | null;
+  /** What tools say while they run. */
+  readonly progress: Progress;
+  /** Virtual paths of the files the agent has presented. */
+  readonly artifacts: readonly string[];
   readonly run: Run;
 }
 
@@ -46,6 +54,7 @@ export type RunEvent =
       readonly planMode?: boolean;
       readonly at: number;
     }
+  | { readonly type: "decided" }
   | { readonly type: "following"; readonly runId: string }
   | { readonly type: "received"; readonly seq: number; readonly at: number; readonly frame: Frame }
   | { readonly type: "disconnected" }
@@ -71,6 +80,9 @@ export const EMPTY_CONVERSATION: Conversation = {
   streaming: new Map(),
   unsent: new Set(),
   title: null,
+  approval: null,
+  progress: new Map(),
+  artifacts: [],
   run: NO_RUN,
 };
 
@@ -99,9 +111,11 @@ export function isAsking({ order, settled }: Conversation): boolean {
 export function reduce(state: Conversation, event: RunEvent): Conversation {
   switch (event.type) {
     case "opened":
-      return { ...open(event.values), run: runOf(event.run) };
+      return open(event.values, event.run);
     case "sent":
       return send(state, event);
+    case "decided":
+      return { ...state, run: { ...NO_RUN, phase: "starting", planMode: state.run.planMode } };
     case "following":
       return follow(state, event.runId);
     case "received":
@@ -117,9 +131,12 @@ export function reduce(state: Conversation, event: RunEvent): Conversation {
   }
 }
 
-function open(values: ThreadValues): Conversation {
-  const changed = applyChanges(EMPTY_CONVERSATION, { messages: values.messages ?? [], values }, null);
-  return { ...changed, streaming: new Map() };
+function open(values: ThreadValues, wire: WireRun | null): Conversation {
+  const state = applyChanges(EMPTY_CONVERSATION, { messages: values.messages ?? [], values }, null);
+  const run = runOf(wire);
+  // The server calls a run interrupted that was stopped, and one that asks.
+  const asks = state.approval !== null && run.phase === "stopped";
+  return { ...state, run: asks ? { ...run, phase: "idle" } : run };
 }
 
 function runOf(run: WireRun | null): Run {
@@ -149,7 +166,9 @@ function send(state: Conversation, { messageId, text, planMode = false, at }: Se
 
 function follow(state: Conversation, runId: string): Conversation {
   const lastSeq = state.run.id === runId ? state.run.lastSeq : 0;
-  return withRun(state, { id: runId, phase: "running", lastSeq, connected: true });
+  const run: Run = { ...state.run, id: runId, phase: "running", lastSeq, connected: true };
+  // A thread that works waits for nobody: what it asked is decided, or passed over.
+  return { ...state, approval: null, run };
 }
 
 function receive(state: Conversation, seq: number, at: number, frame: Frame): Conversation {
@@ -162,6 +181,8 @@ function receive(state: Conversation, seq: number, at: number, frame: Frame): Co
       return takePiece(next, frame.data[0], at);
     case "changes":
       return applyChanges(next, frame.data, at);
+    case "custom":
+      return { ...next, progress: addProgress(next.progress, frame.data) };
     case "error":
       return withRun(next, { error: errorOf(frame.data) });
     case "end":
@@ -195,14 +216,24 @@ function applyChanges(state: Conversation, changes: Changes, at: number | null):
   // What was only begun is void; what was said whole has left the agent's view, not the reader's.
   const removed = new Set((changes.removed ?? []).filter((id) => !settled.has(id)));
   for (const id of removed) streaming.delete(id);
-  const order = added.length === 0 ? state.order : [...state.order, ...added];
+  const extended = added.length === 0 ? state.order : [...state.order, ...added];
+  const order = removed.size === 0 ? extended : extended.filter((id) => !removed.has(id));
+  const { title, artifacts, __interrupt__ } = changes.values ?? {};
   return {
     ...state,
-    order: removed.size === 0 ? order : order.filter((id) => !removed.has(id)),
+    order,
     settled,
     streaming,
-    title: changes.values?.title ?? state.title,
+    title: title ?? state.title,
+    // A question is open only until something else happens.
+    approval: approvalOf(__interrupt__, lastCalling(order, settled)),
+    progress: dropProgress(state.progress, changes.messages?.map((wire) => wire.tool_call_id) ?? []),
+    artifacts: artifacts ?? state.artifacts,
   };
+}
+
+function lastCalling(order: readonly string[], settled: Conversation["settled"]): Message | undefined {
+  return settled.get(order.findLast((id) => (settled.get(id)?.toolCalls.length ?? 0) > 0) ?? "");
 }
 
 function end(state: Conversation, at: number): Conversation {
@@ -223,7 +254,7 @@ function settleAll(state: Conversation, at: number | null = null): Conversation 
 function breakOff(state: Conversation, error: RunError): Conversation {
   const broken = settleAll(withRun(state, { phase: "failed", connected: true, stopping: false, error }));
   const last = state.order.at(-1);
-  if (state.run.id !== null || last === undefined) return broken;
+  if (state.run.id !== null || last === undefined || !isOwn(state.settled.get(last))) return broken;
   return { ...broken, unsent: new Set([...state.unsent, last]) };
 }
 

@@ -42,7 +42,7 @@ test("a run is followed to its end", async () => {
 });
 
 test("events this page does not know are passed over", async () => {
-  expect(await signals(sourceOf(streamOf([["custom", {}], end])))).toEqual(["following", "2 end"]);
+  expect(await signals(sourceOf(streamOf([["checkpoints", {}], end])))).toEqual(["following", "2 end"]);
 });
 
 test("a connection that closes before the end is taken up after the last event", async () => {

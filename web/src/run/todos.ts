@@ -1,5 +1,6 @@
 /** The agent's to-do list, as its calls write it. */
 
+import { isRecord, parseJson } from "@/run/json";
 import type { ToolCall } from "@/run/message";
 
 export type TodoStatus = "pending" | "in_progress" | "completed";
@@ -17,19 +18,11 @@ export function writesTodos({ name }: ToolCall): boolean {
 
 /** The list a call writes, or null while its arguments are not complete, and where they never were a list. */
 export function todosOf({ args }: ToolCall): readonly Todo[] | null {
-  const todos = typeof args === "string" ? parsed(args)?.todos : args.todos;
+  const given = typeof args === "string" ? parseJson(args) : args;
+  const todos = isRecord(given) ? given.todos : null;
   return Array.isArray(todos) && todos.every(isTodo) ? todos : null;
 }
 
-function parsed(json: string): { readonly todos?: unknown } | null {
-  try {
-    return JSON.parse(json);
-  } catch {
-    return null;
-  }
-}
-
 function isTodo(value: unknown): value is Todo {
-  if (typeof value !== "object" || value === null || !("content" in value && "status" in value)) return false;
-  return typeof value.content === "string" && STATUSES.includes(value.status);
+  return isRecord(value) && typeof value.content === "string" && STATUSES.includes(value.status);
 }

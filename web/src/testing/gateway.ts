@@ -18,6 +18,7 @@ export const DEMO_MODEL: ModelInfo = {
 /** Answers of an empty server; `answers` says what is different. */
 export function fakeGateway(answers: Partial<Gateway> = {}): Gateway {
   return {
+    sandbox: async () => ({ tier: "isolated", detail: "bubblewrap", problem: null, remedy: null }),
     models: async () => ({ models: [DEMO_MODEL], default: "demo" }),
     starters: async () => [],
     threads: async () => [],
@@ -25,6 +26,7 @@ export function fakeGateway(answers: Partial<Gateway> = {}): Gateway {
     deleteThread: async () => {},
     newestRun: async () => null,
     startRun: async () => streamOf([]),
+    resumeRun: async () => streamOf([]),
     joinRun: async () => streamOf([]),
     cancelRun: async () => {},
     ...answers,

@@ -18,7 +18,7 @@ interface Shown {
 
 export function showPage(
   gateway: Gateway,
-  { path = "/", preferences = {} as Partial<Preferences> } = {},
+  { path = "/", preferences = {} as Partial<Preferences>, deleting = null as string | null } = {},
 ): Shown {
   const chosen: Preferences = { ...DEFAULT_PREFERENCES, language: "en", ...preferences };
   const store = createStore(reducePage, initialPage(threadInPath(path), chosen, true), queueMicrotask);
@@ -34,6 +34,12 @@ export function showPage(
     pushPath: (pushed) => paths.push(pushed),
     savePreferences: (given) => {
       saved = given;
+    },
+    deleting: {
+      get: () => deleting,
+      set: (threadId) => {
+        deleting = threadId;
+      },
     },
   });
   render(

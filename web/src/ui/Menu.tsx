@@ -76,6 +76,17 @@ export function MenuSwitch({ label, on, onSwitch }: SwitchProps) {
   );
 }
 
+/** Something to know; nothing to choose. */
+export function MenuNote({ label, text, note }: { label: string; text: string; note: string }) {
+  return (
+    <div className="px-2 pt-2 pb-1">
+      <div className="text-small text-faint">{label}</div>
+      <div className="py-1 text-ui">{text}</div>
+      {note !== "" && <div className="text-small text-faint [overflow-wrap:anywhere]">{note}</div>}
+    </div>
+  );
+}
+
 export function MenuLine() {
   return <Radix.Separator className="mx-1 my-1 h-px bg-line" />;
 }

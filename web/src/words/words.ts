@@ -16,6 +16,14 @@ export function preferredLanguage(languages: readonly string[]): Language {
   return spoken.find((tag): tag is Language => tag === "en" || tag === "zh") ?? "en";
 }
 
+/** Server messages are written without capital and full stop. */
+export function sentence(text: string): string {
+  const trimmed = text.trim();
+  if (trimmed === "") return "";
+  const capital = trimmed.charAt(0).toUpperCase() + trimmed.slice(1);
+  return /[.!?。！？]$/.test(capital) ? capital : `${capital}.`;
+}
+
 /** "0.4 s", "8 s", "2 min 5 s": short, with units. */
 export function durationWords(ms: number, language: Language): string {
   const unit = (value: number, name: "second" | "minute", digits = 0) =>

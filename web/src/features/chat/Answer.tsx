@@ -2,13 +2,15 @@
 
 import { usePage, useWords } from "@/app/context";
 import { Checklist } from "@/features/chat/Checklist";
+import { PresentedFiles } from "@/features/chat/PresentedFiles";
 import { QuestionBlock } from "@/features/chat/QuestionBlock";
 import { Reasoning } from "@/features/chat/Reasoning";
-import { ToolCard } from "@/features/chat/ToolCard";
+import { type CallState, ToolCard, ToolGroup } from "@/features/chat/ToolCard";
+import { presentedPaths, toolKind } from "@/features/chat/tools";
 import type { Turns } from "@/features/chat/turns";
 import { Markdown } from "@/markdown/Markdown";
 import type { Message, ToolCall } from "@/run/message";
-import { isActive } from "@/run/reduce";
+import { type Conversation, isActive } from "@/run/reduce";
 import { writesTodos } from "@/run/todos";
 import { CopyButton } from "@/ui/CopyButton";
 
@@ -22,7 +24,11 @@ export function Answer({ message, growing, turns }: Props) {
   const words = useWords();
   const hasText = message.text !== "";
   const thinks = growing && !hasText && message.toolCalls.length === 0;
-  const calls = message.toolCalls.filter((call) => !isFolded(call, message, growing, turns));
+  const approval = usePage(({ conversation }) => conversation.approval);
+  const asked = approval?.requests.map(({ call }) => call.id) ?? [];
+  const calls = message.toolCalls.filter(
+    (call) => !isFolded(call, message, growing, turns) && !asked.includes(call.id),
+  );
   if (!hasText && message.reasoning === "" && calls.length === 0) return null;
   return (
     <article
@@ -35,7 +41,7 @@ export function Answer({ message, growing, turns }: Props) {
       )}
       {hasText && <Markdown text={message.text} growing={growing} />}
       {calls.map((call) => (
-        <Call key={call.index} call={call} calledAt={message.settledAt} growing={growing} turns={turns} />
+        <Call key={call.index} call={call} message={message} growing={growing} turns={turns} />
       ))}
       {hasText && !growing && message.toolCalls.length === 0 && (
         <div className="-mt-2 -ml-2 h-8 opacity-0 transition-opacity group-hover:opacity-100 focus-within:opacity-100">
@@ -46,22 +52,24 @@ export function Answer({ message, growing, turns }: Props) {
   );
 }
 
-/** Whether a call only goes on with a to-do list that has its place already. */
-function isFolded(call: ToolCall, message: Message, growing: boolean, { checklists }: Turns): boolean {
-  if (!writesTodos(call)) return false;
+/** Whether a call only goes on with what has its place already: a to-do list, or a group of calls. */
+function isFolded(call: ToolCall, message: Message, growing: boolean, turns: Turns): boolean {
+  const { checklists, groups } = turns;
+  if (!writesTodos(call)) return groups.folded.has(call.id);
   if (!growing) return checklists.folded.has(call.id);
   return checklists.current !== null || message.toolCalls.find(writesTodos) !== call;
 }
 
 interface CallProps {
   readonly call: ToolCall;
-  readonly calledAt: number | null;
+  readonly message: Message;
   readonly growing: boolean;
   readonly turns: Turns;
 }
 
-function Call({ call, calledAt, growing, turns: { results, replies, checklists } }: CallProps) {
-  const active = usePage(({ conversation }) => isActive(conversation.run));
+function Call({ call, message, growing, turns }: CallProps) {
+  const { results, replies, checklists, groups } = turns;
+  const state = usePage(({ conversation }) => callState(conversation, message.id));
   const result = results.get(call.id);
   if (result?.question != null) {
     return <QuestionBlock question={result.question} reply={replies.get(call.id)} />;
@@ -70,7 +78,14 @@ function Call({ call, calledAt, growing, turns: { results, replies, checklists }
   if (todos !== undefined) {
     return <Checklist todos={todos} current={growing || call.id === checklists.current} />;
   }
-  return (
-    <ToolCard call={call} result={result} running={active && result === undefined} calledAt={calledAt} />
-  );
+  const group = groups.shown.get(call.id);
+  if (group !== undefined) return <ToolGroup group={group} results={results} />;
+  const card = <ToolCard call={call} result={result} state={state} calledAt={message.settledAt} />;
+  if (toolKind(call) !== "present" || result?.failed !== false) return card;
+  return <PresentedFiles paths={presentedPaths(call)}>{card}</PresentedFiles>;
+}
+
+function callState({ run, approval }: Conversation, messageId: string): CallState {
+  if (isActive(run)) return "running";
+  return approval?.messageId === messageId ? "waiting" : "over";
 }

@@ -7,6 +7,7 @@ import { currentDraft } from "@/app/page";
 import { COMPOSER_ID, focusComposer } from "@/features/chat/composerFocus";
 import { ModelPicker } from "@/features/chat/ModelPicker";
 import { ScriptedNotice } from "@/features/chat/ScriptedNotice";
+import { SandboxNotice } from "@/features/sandbox/SandboxNotice";
 import { isActive, lastOwn } from "@/run/reduce";
 
 export function Composer() {
@@ -59,6 +60,7 @@ export function Composer() {
         </div>
       </form>
       <ScriptedNotice />
+      <SandboxNotice />
     </div>
   );
 }

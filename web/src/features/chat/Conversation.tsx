@@ -5,6 +5,7 @@ import { memo, useEffect, useMemo, useState } from "react";
 import { flushSync } from "react-dom";
 import { usePage, useWords } from "@/app/context";
 import { Answer } from "@/features/chat/Answer";
+import { ApprovalBlock } from "@/features/chat/ApprovalBlock";
 import { RunNotice } from "@/features/chat/RunNotice";
 import { shownIds, type Turns, turnsOf } from "@/features/chat/turns";
 import { UserMessage } from "@/features/chat/UserMessage";
@@ -32,6 +33,7 @@ export function Conversation() {
         <div ref={content} className="mx-auto w-full max-w-[46rem] px-4 py-6">
           <section aria-label={words.conversation} className="flex flex-col gap-6">
             <Entries key={threadId} />
+            <ApprovalBlock />
             <RunNotice />
           </section>
         </div>

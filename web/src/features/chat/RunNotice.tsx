@@ -6,7 +6,7 @@ import type { Message } from "@/run/message";
 import { type Conversation, isActive, lastOwn, type RunError } from "@/run/reduce";
 import { writesTodos } from "@/run/todos";
 import { Button } from "@/ui/Button";
-import type { Words } from "@/words/words";
+import { sentence, type Words } from "@/words/words";
 
 export function RunNotice() {
   const words = useWords();
@@ -36,10 +36,13 @@ function Failure() {
   const words = useWords();
   const actions = useActions();
   const error = usePage(({ conversation }) => conversation.run.error);
-  const unsent = usePage(({ conversation }) => conversation.run.id === null);
+  const untaken = usePage(({ conversation }) => conversation.run.id === null);
+  const unsent = usePage(({ conversation: { unsent, order } }) => unsent.has(order.at(-1) ?? ""));
   const planMode = usePage(({ conversation }) => conversation.run.planMode);
   const lastText = usePage(({ conversation }) => lastOwn(conversation)?.text);
-  const detail = detailOf(error, unsent, words);
+  // What was not taken was a message, or else a decision.
+  const undecided = untaken && !unsent;
+  const detail = detailOf(error, untaken, words) || (undecided ? words.notDecidedHint : "");
   const again = () =>
     unsent ? actions.resend() : lastText !== undefined && actions.send(lastText, { planMode });
   return (
@@ -50,11 +53,11 @@ function Failure() {
       <div className="min-w-0 flex-1">
         <p className="flex gap-2 font-medium text-error">
           <CircleAlert aria-hidden className="mt-0.5 size-4 shrink-0" />
-          {unsent ? notSent(error, words) : words.runFailed}
+          {undecided ? words.notDecided : unsent ? notSent(error, words) : words.runFailed}
         </p>
         {detail !== "" && <p className="mt-1 pl-6 text-soft [overflow-wrap:anywhere]">{detail}</p>}
       </div>
-      <Button onClick={again}>{words.sendAgain}</Button>
+      {!undecided && <Button onClick={again}>{words.sendAgain}</Button>}
     </div>
   );
 }
@@ -72,10 +75,10 @@ function showsNothingNew({ text, reasoning, toolCalls }: Message): boolean {
 }
 
 /** What is worth saying beyond the headline: the reason, in the reader's language where it is a known one. */
-function detailOf(error: RunError | null, unsent: boolean, words: Words): string {
+function detailOf(error: RunError | null, untaken: boolean, words: Words): string {
   const known: Readonly<Record<string, string>> = words.reasons;
   const reason = error === null ? "" : (known[error.name] ?? sentence(error.message));
-  if (!unsent) return `${reason} ${words.runFailedKept}`.trim();
+  if (!untaken) return `${reason} ${words.runFailedKept}`.trim();
   const headlineSaysIt = error?.name === "Unreachable" || error?.name === "Conflict";
   return headlineSaysIt ? "" : reason;
 }
@@ -83,12 +86,4 @@ function detailOf(error: RunError | null, unsent: boolean, words: Words): string
 function notSent(error: RunError | null, words: Words): string {
   if (error?.name === "Unreachable") return words.notSentUnreachable;
   return error?.name === "Conflict" ? words.notSentBusy : words.notSent;
-}
-
-/** Server messages are written without capital and full stop. */
-function sentence(text: string): string {
-  const trimmed = text.trim();
-  if (trimmed === "") return "";
-  const capital = trimmed.charAt(0).toUpperCase() + trimmed.slice(1);
-  return /[.!?。！？]$/.test(capital) ? capital : `${capital}.`;
 }

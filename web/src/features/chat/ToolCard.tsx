@@ -1,110 +1,184 @@
 /** A tool call in one line; opened, what went in and what came out. */
 
 import {
+  Activity,
   ChevronRight,
+  CircleStop,
+  FileCheck,
+  FileDiff,
   FileText,
   FolderOpen,
   Globe,
   type LucideIcon,
   MessageCircleQuestionMark,
   PencilLine,
+  Play,
   Search,
   Terminal,
   Wrench,
 } from "lucide-react";
-import { useState } from "react";
-import { useLanguage, useWords } from "@/app/context";
-import { type ToolKind, toolKind, toolObject } from "@/features/chat/turns";
+import { type ReactNode, useState } from "react";
+import { useLanguage, usePage, useWords } from "@/app/context";
+import { Mono } from "@/features/chat/Mono";
+import { ToolInput } from "@/features/chat/ToolInput";
+import { exitCodeIn, type ToolKind, textArgument, toolKind, toolObject } from "@/features/chat/tools";
+import type { Group, Turns } from "@/features/chat/turns";
 import type { Message, ToolCall } from "@/run/message";
-import { durationWords } from "@/words/words";
+import { lastLines } from "@/run/progress";
+import { type Review, reviewOf } from "@/run/review";
+import { durationWords, type Words } from "@/words/words";
 
-const ICONS: Readonly<Record<ToolKind, LucideIcon>> = {
+export const TOOL_ICONS: Readonly<Record<ToolKind, LucideIcon>> = {
   run: Terminal,
+  start: Play,
+  check: Activity,
+  end: CircleStop,
   read: FileText,
   write: PencilLine,
+  edit: FileDiff,
   list: FolderOpen,
   search: Search,
   fetch: Globe,
+  present: FileCheck,
   ask: MessageCircleQuestionMark,
   use: Wrench,
 };
 
+/** What is being done about a call that has no result. */
+export type CallState = "running" | "waiting" | "over";
+
 interface Props {
   readonly call: ToolCall;
   readonly result: Message | undefined;
-  readonly running: boolean;
+  readonly state: CallState;
   readonly calledAt: number | null;
 }
 
-export function ToolCard({ call, result, running, calledAt }: Props) {
+export function ToolCard({ call: called, result, state, calledAt }: Props) {
   const words = useWords();
   const language = useLanguage();
-  const failed = result?.failed === true;
-  // null: the reader has not decided; errors then open by themselves.
-  const [chosen, setChosen] = useState<boolean | null>(null);
-  const open = chosen ?? failed;
-
-  const kind = toolKind(call.name);
-  const Icon = ICONS[kind];
-  const [progressive, past, failing] = words.toolVerbs[kind];
-  const verb = failed ? failing : running || result === undefined ? progressive : past;
+  const said = usePage(({ conversation }) => conversation.progress.get(called.id));
+  const review = result === undefined ? null : reviewOf(result);
+  // The reader sees what was run, not what was first asked for.
+  const call = review?.type === "edited" ? { ...called, args: review.args } : called;
+  const kind = toolKind(call);
+  const exitCode = kind === "run" ? exitCodeIn(result?.text ?? "") : null;
+  const failed = (result?.failed === true && review === null) || exitCode !== null;
+  const running = result === undefined && state === "running";
+  const live = result === undefined ? said : undefined;
   const duration = durationOf(result, calledAt);
+  const took = duration !== null && durationWords(duration, language);
 
   return (
-    <div className={`overflow-hidden rounded-box border ${failed ? "border-error/40" : "border-line"}`}>
+    <Foldable
+      icon={TOOL_ICONS[kind]}
+      look={failed ? "failed" : running ? "running" : "quiet"}
+      verb={review?.type === "rejected" ? words.toolRejected : verbOf(kind, result, words)}
+      object={toolObject(call)}
+      title={textArgument(call, "path") || toolObject(call)}
+      aside={[
+        review?.type === "edited" && words.toolEdited,
+        exitCode !== null && words.exitCode(exitCode),
+        result === undefined ? standing(state, words) : review?.type !== "rejected" && took,
+      ]}
+      opensItself={failed || (running && live !== undefined)}
+    >
+      <ToolInput call={call} />
+      {live !== undefined && <Mono label={words.toolOutput} text={lastLines(live)} grows />}
+      {result !== undefined && (failed || (kind !== "write" && kind !== "edit")) && (
+        <Mono label={words.toolOutput} text={outputOf(result, review) || words.toolNoOutput} />
+      )}
+    </Foldable>
+  );
+}
+
+/** Several similar calls in one line; opened, each of them. */
+export function ToolGroup({ group, results }: { group: Group; results: Turns["results"] }) {
+  const words = useWords();
+  return (
+    <Foldable
+      icon={TOOL_ICONS[group.kind]}
+      look="quiet"
+      verb={words.toolGroups[group.kind](group.calls.length)}
+      opensItself={false}
+    >
+      {group.calls.map(({ call, calledAt }) => (
+        <ToolCard key={call.id} call={call} calledAt={calledAt} result={results.get(call.id)} state="over" />
+      ))}
+    </Foldable>
+  );
+}
+
+interface FoldableProps {
+  readonly icon: LucideIcon;
+  readonly look: "failed" | "running" | "quiet";
+  readonly verb: string;
+  readonly object?: string;
+  readonly title?: string;
+  /** What stands at the end of the line, as far as there is anything to say. */
+  readonly aside?: readonly (string | false)[];
+  readonly opensItself: boolean;
+  readonly children: ReactNode;
+}
+
+function Foldable({
+  icon: Icon,
+  look,
+  verb,
+  object,
+  title,
+  aside = [],
+  opensItself,
+  children,
+}: FoldableProps) {
+  // null: the reader has not decided.
+  const [chosen, setChosen] = useState<boolean | null>(null);
+  const open = chosen ?? opensItself;
+  const colours = { failed: "text-error", running: "animate-breathe text-running", quiet: "text-faint" };
+  return (
+    <div
+      className={`overflow-hidden rounded-box border bg-paper ${look === "failed" ? "border-error/40" : "border-line"}`}
+    >
       <button
         type="button"
         aria-expanded={open}
         onClick={() => setChosen(!open)}
-        className="flex h-9 w-full items-center gap-2 px-3 text-left text-ui hover:bg-tint"
+        className="flex h-9 w-full items-center gap-2 px-3 text-left text-ui hover:bg-tint focus-visible:-outline-offset-2"
       >
-        <Icon
-          aria-hidden
-          className={`size-4 shrink-0 ${failed ? "text-error" : running ? "animate-breathe text-running" : "text-faint"}`}
-        />
-        <span className={`shrink-0 ${failed ? "text-error" : "text-soft"}`}>{verb}</span>
-        <code className="min-w-0 truncate font-mono text-small">{toolObject(call)}</code>
-        <span className="ml-auto shrink-0 text-small text-faint">
-          {duration !== null && durationWords(duration, language)}
-          {result === undefined && !running && words.toolUnfinished}
-        </span>
+        <Icon aria-hidden className={`size-4 shrink-0 ${colours[look]}`} />
+        <span className={`shrink-0 ${look === "failed" ? "text-error" : "text-soft"}`}>{verb}</span>
+        <code title={title} className="min-w-0 truncate font-mono text-small">
+          {object}
+        </code>
+        <span className="ml-auto shrink-0 text-small text-faint">{aside.filter(Boolean).join(" · ")}</span>
         <ChevronRight
           aria-hidden
           className={`size-4 shrink-0 text-faint transition-transform ${open ? "rotate-90" : ""}`}
         />
       </button>
-      {open && (
-        <div className="flex flex-col gap-3 border-t border-line bg-rail p-3 text-small">
-          <Detail label={words.toolInput} text={argsText(call)} />
-          {result !== undefined && (
-            <Detail label={words.toolOutput} text={result.text || words.toolNoOutput} />
-          )}
-        </div>
-      )}
+      {open && <div className="flex flex-col gap-3 border-t border-line bg-rail p-3">{children}</div>}
     </div>
   );
 }
 
-function Detail({ label, text }: { label: string; text: string }) {
-  return (
-    <div>
-      <div className="mb-1 text-faint">{label}</div>
-      <pre
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: long output must be scrollable by keyboard
-        tabIndex={0}
-        className="max-h-80 overflow-auto font-mono whitespace-pre-wrap [overflow-wrap:anywhere]"
-      >
-        {text}
-      </pre>
-    </div>
-  );
+function verbOf(kind: ToolKind, result: Message | undefined, words: Words): string {
+  const { progressive, past, failing } = words.toolVerbs[kind];
+  if (result === undefined) return progressive;
+  return result.failed ? failing : past;
+}
+
+/** How it stands with a call that has no result. */
+function standing(state: CallState, words: Words): string {
+  return { running: "", waiting: words.toolWaiting, over: words.toolUnfinished }[state];
+}
+
+/** What came out, without what was only told to the model. */
+function outputOf(result: Message, review: Review | null): string {
+  if (review === null) return result.text;
+  return review.type === "edited" ? review.output : review.reason;
 }
 
 function durationOf(result: Message | undefined, calledAt: number | null): number | null {
   if (result?.settledAt == null || calledAt === null) return null;
   return result.settledAt - calledAt;
-}
-
-function argsText({ args }: ToolCall): string {
-  return typeof args === "string" ? args : JSON.stringify(args, null, 2);
 }

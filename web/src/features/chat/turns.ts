@@ -1,5 +1,6 @@
 /** What of a conversation is shown as an entry of its own, and what belongs together within a turn. */
 
+import { type GroupKind, groupKind } from "@/features/chat/tools";
 import { isBlank, isOwn, type Message, type ToolCall } from "@/run/message";
 import type { Conversation } from "@/run/reduce";
 import { type Todo, todosOf, writesTodos } from "@/run/todos";
@@ -22,16 +23,42 @@ interface Checklists {
   readonly current: string | null;
 }
 
+/** A call and when it was made, as far as this page saw that. */
+export interface Called {
+  readonly call: ToolCall;
+  readonly calledAt: number | null;
+}
+
+export interface Group {
+  readonly kind: GroupKind;
+  readonly calls: readonly Called[];
+}
+
+/** Similar calls one after the other that are shown as one. */
+interface Groups {
+  /** By the call a group is shown at: its first. */
+  readonly shown: ReadonlyMap<string, Group>;
+  readonly folded: ReadonlySet<string>;
+}
+
+const SMALLEST_GROUP = 3;
+
 /** What ties messages together, as far as they are settled. */
 export interface Turns {
   readonly results: ToolResults;
   readonly replies: Replies;
   readonly checklists: Checklists;
+  readonly groups: Groups;
 }
 
 export function turnsOf(state: Settled): Turns {
   const results = toolResults(state.settled);
-  return { results, replies: repliesOf(state), checklists: checklistsOf(state, results) };
+  return {
+    results,
+    replies: repliesOf(state),
+    checklists: checklistsOf(state, results),
+    groups: groupsOf(state, results),
+  };
 }
 
 function toolResults(settled: Settled["settled"]): ToolResults {
@@ -74,6 +101,35 @@ function checklistsOf({ order, settled }: Settled, results: ToolResults): Checkl
   return { shown, folded, current };
 }
 
+function groupsOf({ order, settled }: Settled, results: ToolResults): Groups {
+  const shown = new Map<string, Group>();
+  const folded = new Set<string>();
+  let kind: GroupKind | null = null;
+  let calls: Called[] = [];
+  const close = () => {
+    const [first, ...rest] = calls;
+    if (kind !== null && first !== undefined && calls.length >= SMALLEST_GROUP) {
+      shown.set(first.call.id, { kind, calls });
+      for (const { call } of rest) folded.add(call.id);
+    }
+    calls = [];
+  };
+  for (const id of order) {
+    const message = settled.get(id);
+    if (message === undefined || !isShown(message)) continue;
+    if (message.text !== "" || message.reasoning !== "") close();
+    for (const call of message.toolCalls) {
+      // What failed, or is not done, is for the reader to see.
+      const next = results.get(call.id)?.failed === false ? groupKind(call) : null;
+      if (next !== kind) close();
+      kind = next;
+      if (kind !== null) calls.push({ call, calledAt: message.settledAt });
+    }
+  }
+  close();
+  return { shown, folded };
+}
+
 /** The call that writes a to-do list right now. */
 export function todosBeingWritten(streaming: Conversation["streaming"]): ToolCall | undefined {
   return [...streaming.values()].flatMap(({ toolCalls }) => toolCalls).findLast(writesTodos);
@@ -90,50 +146,4 @@ export function shownIds({ order, settled }: Settled): readonly string[] {
 function isShown(message: Message): boolean {
   if (message.hidden || message.role === "tool" || message.role === "system") return false;
   return message.role === "user" || !isBlank(message);
-}
-
-export type ToolKind = "run" | "read" | "write" | "list" | "search" | "fetch" | "ask" | "use";
-
-const KINDS: Readonly<Record<string, ToolKind>> = {
-  bash: "run",
-  read_file: "read",
-  view_image: "read",
-  write_file: "write",
-  str_replace: "write",
-  ls: "list",
-  glob: "search",
-  grep: "search",
-  web_search: "search",
-  image_search: "search",
-  web_fetch: "fetch",
-  ask_clarification: "ask",
-};
-
-// The argument that says most about a call, the most telling first.
-const TELLING = [
-  "command",
-  "path",
-  "file_path",
-  "query",
-  "url",
-  "pattern",
-  "question",
-  "name",
-  "description",
-];
-const LONGEST_OBJECT = 120;
-
-export function toolKind(name: string): ToolKind {
-  return KINDS[name] ?? "use";
-}
-
-/** What a call is about, in one line. */
-export function toolObject({ name, args }: ToolCall): string {
-  if (toolKind(name) === "use") return name;
-  if (typeof args === "string") return "";
-  const value = TELLING.map((key) => args[key]).find(
-    (candidate) => typeof candidate === "string" && candidate !== "",
-  );
-  const line = typeof value === "string" ? (value.trim().split("\n")[0] ?? "") : name;
-  return line.length > LONGEST_OBJECT ? `${line.slice(0, LONGEST_OBJECT)}…` : line;
 }

@@ -1,9 +1,9 @@
-/** Theme and language. */
+/** Theme and language, and where commands run. */
 
 import { Settings } from "lucide-react";
 import { useActions, useLanguage, usePage, useWords } from "@/app/context";
 import type { Theme } from "@/app/preferences";
-import { Menu, MenuChoice, MenuLine } from "@/ui/Menu";
+import { Menu, MenuChoice, MenuLine, MenuNote } from "@/ui/Menu";
 import { LANGUAGE_NAMES, type Language } from "@/words/words";
 
 export function SettingsMenu() {
@@ -11,6 +11,7 @@ export function SettingsMenu() {
   const actions = useActions();
   const theme = usePage((page) => page.preferences.theme);
   const language = useLanguage();
+  const sandbox = usePage((page) => page.sandbox);
   return (
     <Menu
       side="top"
@@ -41,6 +42,12 @@ export function SettingsMenu() {
         options={Object.entries(LANGUAGE_NAMES).map(([value, name]) => ({ value, name }))}
         onChoose={(value) => actions.prefer({ language: value as Language })}
       />
+      {sandbox !== null && (
+        <>
+          <MenuLine />
+          <MenuNote label={words.commands} text={words.sandboxTiers[sandbox.tier]} note={sandbox.detail} />
+        </>
+      )}
     </Menu>
   );
 }

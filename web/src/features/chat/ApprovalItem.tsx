@@ -1,0 +1,138 @@
+/** One action that waits for the user's word: approved as it is, changed first, or refused. */
+
+import { Check, PencilLine, X } from "lucide-react";
+import { useState } from "react";
+import type { Decision } from "@/api/wire";
+import { useWords } from "@/app/context";
+import { EditForm, RejectForm } from "@/features/chat/ApprovalForms";
+import { TOOL_ICONS } from "@/features/chat/ToolCard";
+import { ToolInput } from "@/features/chat/ToolInput";
+import { toolKind, toolObject } from "@/features/chat/tools";
+import type { ApprovalRequest, DecisionKind } from "@/run/approval";
+import type { ToolCall } from "@/run/message";
+import { Button } from "@/ui/Button";
+import { focusNow } from "@/ui/focusNow";
+
+interface Props {
+  readonly place: number;
+  readonly request: ApprovalRequest;
+  /** Whether nothing else waits. */
+  readonly alone: boolean;
+  /** What was decided, where other actions still wait. */
+  readonly decision: Decision | undefined;
+  readonly onDecide: (decision: Decision) => void;
+  readonly onReconsider: () => void;
+}
+
+export function ApprovalItem({ place, request, alone, decision, onDecide, onReconsider }: Props) {
+  const { call, allowed } = request;
+  // `left`: the form that was closed without a decision; the focus goes back to its button.
+  const [form, setForm] = useState<{ open: DecisionKind | null; left: DecisionKind | null }>({
+    open: null,
+    left: null,
+  });
+  const decide = (made: Decision) => {
+    setForm({ open: null, left: null });
+    onDecide(made);
+  };
+  const cancel = () => setForm({ open: null, left: form.open });
+  return (
+    <li
+      data-request={place}
+      data-open={decision === undefined ? "" : undefined}
+      className="flex flex-col gap-3 p-3"
+    >
+      <Headline call={call} />
+      {form.open !== "edit" && <ToolInput call={decidedCall(call, decision)} />}
+      {decision !== undefined ? (
+        <Decided decision={decision} onReconsider={onReconsider} />
+      ) : form.open === "edit" ? (
+        <EditForm call={call} onDecide={decide} onCancel={cancel} />
+      ) : form.open === "reject" ? (
+        <RejectForm onDecide={decide} onCancel={cancel} />
+      ) : (
+        <Choices
+          allowed={allowed}
+          alone={alone}
+          left={form.left}
+          onApprove={() => decide({ type: "approve" })}
+          onOpen={(open) => setForm({ open, left: null })}
+        />
+      )}
+    </li>
+  );
+}
+
+function Headline({ call }: { call: ToolCall }) {
+  const words = useWords();
+  const kind = toolKind(call);
+  const Icon = TOOL_ICONS[kind];
+  return (
+    <div className="flex items-center gap-2 text-ui">
+      <Icon aria-hidden className="size-4 shrink-0 text-faint" />
+      <span className="shrink-0 font-medium">{words.toolVerbs[kind].plain}</span>
+      {/* A command stands whole below. */}
+      {kind !== "run" && kind !== "start" && (
+        <code className="min-w-0 truncate font-mono text-small">{toolObject(call)}</code>
+      )}
+    </div>
+  );
+}
+
+interface ChoicesProps {
+  readonly allowed: readonly DecisionKind[];
+  readonly alone: boolean;
+  readonly left: DecisionKind | null;
+  readonly onApprove: () => void;
+  readonly onOpen: (form: DecisionKind) => void;
+}
+
+function Choices({ allowed, alone, left, onApprove, onOpen }: ChoicesProps) {
+  const words = useWords();
+  const focusIfLeft = (form: DecisionKind) => (left === form ? focusNow : undefined);
+  return (
+    <div className="flex flex-wrap gap-2">
+      {allowed.includes("approve") && (
+        <Button primary={alone} onClick={onApprove}>
+          {words.approve}
+        </Button>
+      )}
+      {allowed.includes("edit") && (
+        <Button ref={focusIfLeft("edit")} onClick={() => onOpen("edit")}>
+          {words.edit}
+        </Button>
+      )}
+      {allowed.includes("reject") && (
+        <Button ref={focusIfLeft("reject")} onClick={() => onOpen("reject")}>
+          {words.reject}
+        </Button>
+      )}
+    </div>
+  );
+}
+
+function Decided({ decision, onReconsider }: { decision: Decision; onReconsider: () => void }) {
+  const words = useWords();
+  const looks = {
+    approve: { icon: Check, word: words.approved, colour: "text-done" },
+    edit: { icon: PencilLine, word: words.approvedChanged, colour: "text-done" },
+    reject: { icon: X, word: words.rejected, colour: "text-error" },
+  };
+  const { icon: Icon, word, colour } = looks[decision.type];
+  return (
+    <div className="flex min-h-8 items-center gap-2">
+      <Icon aria-hidden className={`size-4 shrink-0 ${colour}`} />
+      <span className={colour}>{word}</span>
+      {decision.type === "reject" && decision.message !== undefined && (
+        <span className="min-w-0 truncate text-soft">{decision.message}</span>
+      )}
+      <Button className="ml-auto" onClick={onReconsider}>
+        {words.reconsider}
+      </Button>
+    </div>
+  );
+}
+
+function decidedCall(call: ToolCall, decision: Decision | undefined): ToolCall {
+  return decision?.type === "edit" ? { ...call, args: decision.edited_action.args } : call;
+}

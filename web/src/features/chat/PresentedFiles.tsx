@@ -1,0 +1,118 @@
+/** Files the agent hands to the user. */
+
+import {
+  Download,
+  File,
+  FileArchive,
+  FileBraces,
+  FileChartPie,
+  FileCode,
+  FileHeadphone,
+  FileImage,
+  FilePlay,
+  FileSpreadsheet,
+  FileText,
+  Globe,
+  type LucideIcon,
+} from "lucide-react";
+import { type ReactNode, useState } from "react";
+import { artifactUrl } from "@/api/artifacts";
+import { usePage, useWords } from "@/app/context";
+import { endingOf, type FileKind, fileKind, isPicture } from "@/features/chat/files";
+import { fileName } from "@/features/chat/tools";
+
+const ICONS: Readonly<Record<FileKind, LucideIcon>> = {
+  image: FileImage,
+  table: FileSpreadsheet,
+  slides: FileChartPie,
+  document: FileText,
+  page: Globe,
+  data: FileBraces,
+  code: FileCode,
+  sound: FileHeadphone,
+  film: FilePlay,
+  archive: FileArchive,
+  file: File,
+};
+
+interface Props {
+  /** As the call names them; those the server did not find are left out. */
+  readonly paths: readonly string[];
+  /** What is shown where none of them is to be had. */
+  readonly children: ReactNode;
+}
+
+export function PresentedFiles({ paths, children }: Props) {
+  const words = useWords();
+  const threadId = usePage((page) => page.threadId);
+  const artifacts = usePage(({ conversation }) => conversation.artifacts);
+  const found = [...new Set(paths)].filter((path) => artifacts.includes(path));
+  const pictures = found.filter(isPicture);
+  const others = found.filter((path) => !isPicture(path));
+  if (threadId === null || found.length === 0) return children;
+  return (
+    <ul aria-label={words.presentedFiles} className="grid items-start gap-3 wide:grid-cols-2">
+      {[...pictures, ...others].map((path) => (
+        <FileCard key={path} path={path} threadId={threadId} large={path === pictures[0] && !pictures[1]} />
+      ))}
+    </ul>
+  );
+}
+
+interface CardProps {
+  readonly path: string;
+  readonly threadId: string;
+  /** Whether a picture has the whole width, for it is the only one. */
+  readonly large: boolean;
+}
+
+function FileCard({ path, threadId, large }: CardProps) {
+  const words = useWords();
+  const [lost, setLost] = useState(false);
+  const name = fileName(path);
+  const kind = fileKind(path);
+  const Icon = ICONS[kind];
+  const picture = isPicture(path) && !lost;
+  return (
+    <li
+      className={`flex min-w-0 flex-col overflow-hidden rounded-box border border-line ${large ? "wide:col-span-2" : ""}`}
+    >
+      {picture && (
+        <a
+          href={artifactUrl(threadId, path)}
+          target="_blank"
+          rel="noreferrer"
+          className="block border-b border-line bg-rail focus-visible:-outline-offset-2"
+        >
+          <img
+            src={artifactUrl(threadId, path)}
+            alt={name}
+            loading="lazy"
+            onError={() => setLost(true)}
+            className={`w-full object-contain ${large ? "h-56 wide:h-80" : "h-48"}`}
+          />
+        </a>
+      )}
+      <div className="flex items-center gap-3 py-2 pr-2 pl-3">
+        <Icon aria-hidden className="size-5 shrink-0 text-accent" />
+        <div className="min-w-0 flex-1">
+          <div title={path} className="truncate font-medium">
+            {name}
+          </div>
+          <div className="text-small text-faint">
+            {`${endingOf(path).toUpperCase()} ${words.fileKinds[kind]}`.trim()}
+          </div>
+        </div>
+        <a
+          href={artifactUrl(threadId, path, { download: true })}
+          download={name}
+          aria-label={words.download(name)}
+          title={words.download(name)}
+          className="inline-flex size-8 shrink-0 items-center justify-center rounded-box text-faint hover:bg-tint hover:text-ink"
+        >
+          <Download aria-hidden className="size-4" />
+        </a>
+      </div>
+    </li>
+  );
+}

@@ -1,0 +1,37 @@
+/** What kind of file a name promises. */
+
+import { fileName } from "@/features/chat/tools";
+import type { Words } from "@/words/words";
+
+export type FileKind = keyof Words["fileKinds"];
+
+const ENDINGS: Readonly<Record<FileKind, string>> = {
+  image: "png jpg jpeg gif webp svg bmp tiff",
+  table: "csv tsv xls xlsx ods parquet",
+  slides: "ppt pptx odp",
+  document: "pdf doc docx odt md txt rtf",
+  page: "html htm",
+  data: "json yaml yml xml toml sqlite db",
+  code: "py js ts tsx jsx css sh sql rs go java c cpp h rb php r ipynb",
+  sound: "mp3 wav ogg flac m4a",
+  film: "mp4 webm mov",
+  archive: "zip tar gz tgz bz2 xz 7z",
+  file: "",
+};
+const SHOWN_IN_PLACE = ["png", "jpg", "jpeg", "gif", "webp"];
+
+/** The ending of a file's name, without the dot and in small letters. */
+export function endingOf(path: string): string {
+  return /[^.]\.([^.]+)$/.exec(fileName(path))?.[1]?.toLowerCase() ?? "";
+}
+
+export function fileKind(path: string): FileKind {
+  const ending = endingOf(path);
+  const kinds = Object.keys(ENDINGS) as FileKind[];
+  return kinds.find((kind) => ending !== "" && ENDINGS[kind].split(" ").includes(ending)) ?? "file";
+}
+
+/** Whether a browser shows it as a picture without running anything in it. */
+export function isPicture(path: string): boolean {
+  return SHOWN_IN_PLACE.includes(endingOf(path));
+}

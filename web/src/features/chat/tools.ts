@@ -1,0 +1,96 @@
+/** What a tool call does, in the reader's words. */
+
+import { parseJson } from "@/run/json";
+import type { ToolCall } from "@/run/message";
+import type { Words } from "@/words/words";
+
+export type ToolKind = keyof Words["toolVerbs"];
+export type GroupKind = keyof Words["toolGroups"];
+
+const KINDS: Readonly<Record<string, ToolKind>> = {
+  bash: "run",
+  bash_output: "check",
+  bash_kill: "end",
+  read_file: "read",
+  view_image: "read",
+  write_file: "write",
+  str_replace: "edit",
+  ls: "list",
+  glob: "search",
+  grep: "search",
+  web_search: "search",
+  image_search: "search",
+  web_fetch: "fetch",
+  present_files: "present",
+  ask_clarification: "ask",
+};
+
+// The argument that says most about a call, the most telling first.
+const TELLING = ["command", "pattern", "query", "path", "file_path", "url", "question", "name"];
+const NAMED_BY_FILE: readonly ToolKind[] = ["read", "write", "edit"];
+const LONGEST_OBJECT = 120;
+const EARLY_CHARS = 1000;
+
+export function toolKind({ name, args }: ToolCall): ToolKind {
+  if (name === "bash" && argument(args, "background") === true) return "start";
+  return KINDS[name] ?? "use";
+}
+
+/** How calls of a kind that tend to come in numbers are told together, or null for others. */
+export function groupKind(call: ToolCall): GroupKind | null {
+  const kind = toolKind(call);
+  return kind === "read" || kind === "list" || kind === "search" || kind === "fetch" ? kind : null;
+}
+
+/** What a call is about, in one line. */
+export function toolObject(call: ToolCall): string {
+  const kind = toolKind(call);
+  if (kind === "use") return call.name;
+  if (kind === "present") return presentedPaths(call).map(fileName).join(", ");
+  const telling = TELLING.map((key) => textArgument(call, key)).find((text) => text.trim() !== "");
+  // What tells more may still be coming.
+  const otherwise = typeof call.args === "string" ? "" : toolReason(call) || call.name;
+  const line = (telling ?? otherwise).trim().split("\n")[0] ?? "";
+  const object = NAMED_BY_FILE.includes(kind) ? fileName(line) : line;
+  return object.length > LONGEST_OBJECT ? `${object.slice(0, LONGEST_OBJECT)}…` : object;
+}
+
+/** Why the model makes a call, in its own words. */
+export function toolReason(call: ToolCall): string {
+  return toolKind(call) === "use" ? "" : textArgument(call, "description").trim();
+}
+
+export function presentedPaths({ args }: ToolCall): readonly string[] {
+  const paths = argument(args, "filepaths");
+  return Array.isArray(paths) ? paths.filter((path) => typeof path === "string") : [];
+}
+
+export function textArgument({ args }: ToolCall, key: string): string {
+  const value = argument(args, key);
+  return typeof value === "string" ? value : "";
+}
+
+/** What went in, as JSON; of arguments that are still coming, what there is of them. */
+export function argsText({ args }: ToolCall): string {
+  return typeof args === "string" ? args : JSON.stringify(args, null, 2);
+}
+
+/** What a command ended with, where it ended badly. */
+export function exitCodeIn(output: string): number | null {
+  const code = /\[exit code (-?\d+)\]$/.exec(output)?.[1];
+  return code === undefined ? null : Number(code);
+}
+
+export function fileName(path: string): string {
+  return path.replace(/\/+$/, "").split("/").at(-1) || path;
+}
+
+function argument(args: ToolCall["args"], key: string): unknown {
+  return typeof args === "string" ? earlyText(args, key) : args[key];
+}
+
+/** A text among arguments that are still coming; only their beginning is looked at, however long they get. */
+function earlyText(args: string, key: string): unknown {
+  const found = new RegExp(`"${key}"\\s*:\\s*("(?:[^"\\\\]|\\\\.)*")`).exec(args.slice(0, EARLY_CHARS));
+  return parseJson(found?.[1] ?? "");
+}

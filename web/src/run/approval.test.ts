@@ -1,0 +1,44 @@
+import { expect, test } from "vitest";
+import type { WireInterrupt } from "@/api/wire";
+import { approvalOf } from "@/run/approval";
+import { EMPTY_CONVERSATION, reduce } from "@/run/reduce";
+import { asking, call, calling } from "@/testing/tools";
+
+const remove = call("c1", "bash", { command: "rm data" });
+const again = call("c2", "bash", { command: "rm data" });
+const paused = reduce(EMPTY_CONVERSATION, {
+  type: "opened",
+  values: { messages: [calling(remove, again)] },
+  run: null,
+}).settled.get("a-c1");
+
+test("what is asked about is found among the calls of the message, each call once", () => {
+  const approval = approvalOf(asking(remove, again), paused);
+  expect(approval?.messageId).toBe("a-c1");
+  expect(approval?.requests.map((request) => request.call.id)).toEqual(["c1", "c2"]);
+});
+
+test("what is asked about need not be a call this page knows", () => {
+  const approval = approvalOf(asking(call("c9", "launch", { rocket: "Saturn" })), paused);
+  expect(approval?.requests[0]?.call).toMatchObject({ id: "request:0", name: "launch" });
+});
+
+test("only what the server allows can be decided", () => {
+  const value = {
+    action_requests: [{ name: "bash", args: {} }],
+    review_configs: [{ action_name: "bash", allowed_decisions: ["reject", "respond", "approve"] }],
+  };
+  expect(approvalOf([{ value }], paused)?.requests[0]?.allowed).toEqual(["approve", "reject"]);
+});
+
+test.each<[string, readonly WireInterrupt[] | null | undefined]>([
+  ["nothing", undefined],
+  ["null", null],
+  ["no question", []],
+  ["another question", [{ value: "which one?" }]],
+  ["no actions", [{ value: { action_requests: [] } }]],
+  ["actions without names", [{ value: { action_requests: [{ args: {} }] } }]],
+  ["actions without arguments", [{ value: { action_requests: [{ name: "bash", args: [] }] } }]],
+])("%s is no approval", (_, interrupts) => {
+  expect(approvalOf(interrupts, paused)).toBeNull();
+});

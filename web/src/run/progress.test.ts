@@ -1,0 +1,59 @@
+import { expect, test } from "vitest";
+import { addProgress, dropProgress, lastLines, type Progress } from "@/run/progress";
+
+const said = (callId: unknown, output: unknown) => ({
+  type: "tool_progress",
+  tool_call_id: callId,
+  tool: "bash",
+  output,
+});
+
+test("pieces add up, each with its call", () => {
+  const progress = [said("a", "one "), said("b", "x"), said("a", "two")].reduce<Progress>(
+    addProgress,
+    new Map(),
+  );
+  expect(progress).toEqual(
+    new Map([
+      ["a", "one two"],
+      ["b", "x"],
+    ]),
+  );
+});
+
+test("of much output the end is kept", () => {
+  const long = addProgress(new Map([["a", "x".repeat(8192)]]), said("a", "end"));
+  expect(long.get("a")).toHaveLength(8192);
+  expect(long.get("a")?.endsWith("xend")).toBe(true);
+});
+
+test.each([
+  null,
+  "text",
+  {},
+  { type: "other", tool_call_id: "a", output: "x" },
+  said(1, "x"),
+  said("a", null),
+])("%j changes nothing", (event) => {
+  const before: Progress = new Map();
+  expect(addProgress(before, event)).toBe(before);
+});
+
+test("what has its result is dropped, and only that", () => {
+  const progress: Progress = new Map([
+    ["a", "1"],
+    ["b", "2"],
+  ]);
+  expect(dropProgress(progress, ["a", null, undefined, "c"])).toEqual(new Map([["b", "2"]]));
+  expect(dropProgress(progress, [null, "c"])).toBe(progress);
+});
+
+test("the last twenty lines are shown", () => {
+  const lines = Array.from({ length: 30 }, (_, index) => `line ${index}`);
+  expect(lastLines(`${lines.join("\n")}\n`)).toBe(lines.slice(10).join("\n"));
+});
+
+test("a line that is written over shows what was written last", () => {
+  expect(lastLines("10 %\r50 %\r100 %\ndone\r\n")).toBe("100 %\ndone");
+  expect(lastLines("10 %\r50 %\r")).toBe("50 %");
+});
