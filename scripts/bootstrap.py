@@ -3,7 +3,7 @@
 python scripts/bootstrap.py app      .venv with the locked packages, and the web page
 python scripts/bootstrap.py dev      the same, with the packages for checks and tests
 python scripts/bootstrap.py web      the web page alone, built anew
-python scripts/bootstrap.py system   Chromium, PostgreSQL and Redis for the tests, where root on Debian
+python scripts/bootstrap.py system   Chromium, PostgreSQL, Redis and Podman for the tests, where root on Debian
 """
 
 from __future__ import annotations
@@ -31,7 +31,15 @@ LOCKS = ROOT / "scripts" / "locks"
 WEB = ROOT / "web"
 STATIC = ROOT / "src" / "deerflow" / "gateway" / "static"
 NODE_MAJOR = 20
-SYSTEM = {"chromium": "chromium", "redis-server": "redis-server", "initdb": "postgresql"}
+SYSTEM = {
+    "chromium": "chromium",
+    "debootstrap": "debootstrap",
+    "initdb": "postgresql",
+    "/usr/lib/podman/netavark": "netavark",
+    "podman": "podman",
+    "redis-server": "redis-server",
+    "runc": "runc",
+}
 """Program → Debian package."""
 
 

@@ -8,3 +8,5 @@ resolve pyproject.toml --group dev -o requirements-dev.lock
 for group in uv build node; do
   resolve --group "$group" -o "scripts/locks/$group.lock"
 done
+# Beside the code that reads it, so that it is in the wheel; deploy/sandbox has a link to it.
+resolve --python-version 3.11 deploy/sandbox/toolbox.in -o src/deerflow/sandbox/local/toolbox.lock

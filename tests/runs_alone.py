@@ -5,7 +5,8 @@ from pathlib import Path
 
 from deerflow.domain.context import RunContext
 from deerflow.domain.history import Excerpt
-from deerflow.sandbox.files import LocalThreadFiles, user_data_folder
+from deerflow.sandbox.files import thread_files
+from deerflow.sandbox.places import user_data_folder
 
 
 class NothingSaid:
@@ -17,5 +18,5 @@ class NothingSaid:
 
 def run_in(home: Path, agent_name: str | None = None) -> RunContext:
     """A run of the local user in thread `t1`, whose files are below `home`."""
-    files = LocalThreadFiles(user_data_folder(home, "local", "t1"))
+    files = thread_files(user_data_folder(home, "local", "t1"))
     return RunContext("t1", "r1", "local", files, NothingSaid(), agent_name)

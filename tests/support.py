@@ -75,3 +75,8 @@ def same_as_snapshot(name: str, text: str) -> None:
         file.write_text(text, encoding="utf-8")
     assert file.exists(), f"there is no snapshot {name}: look at what the test shows, then run `make snapshots`"
     assert text == file.read_text(encoding="utf-8"), f"{name} has changed: if that is meant, run `make snapshots`"
+
+
+def user_cache() -> Path:
+    """Where what takes long to make is kept from one test session to the next."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")  # noqa: TID251

@@ -1,5 +1,6 @@
 """The composition root: builds every part from the configuration, bottom up, and closes them top down."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -16,15 +17,21 @@ from deerflow.agents.factory import AgentGraph
 from deerflow.agents.features import RuntimeFeatures
 from deerflow.agents.lead_agent.agent import AgentPlan, LeadAgent, read_spec
 from deerflow.agents.pool import AgentPool
-from deerflow.agents.settings import AgentSettings, ChainSettings
+from deerflow.agents.settings import AgentSettings, ChainSettings, Computer
+from deerflow.config.imports import load_class
 from deerflow.config.load import Loaded
 from deerflow.config.models import ModelConfig
 from deerflow.config.root import Config
+from deerflow.config.sandbox import LOCAL_PROVIDER, SandboxConfig
 from deerflow.config.source import ConfigSource, open_source
 from deerflow.domain.context import RunContext
+from deerflow.domain.errors import ConfigError
 from deerflow.domain.events import StreamEvent
+from deerflow.domain.files import ThreadFiles
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.domain.runs import AgentSpec, RunRecord
+from deerflow.domain.sandbox import OutputLimits
+from deerflow.domain.threads import ThreadRecord
 from deerflow.models.detection import detect_models, find_local_servers
 from deerflow.models.factory import ModelCatalog
 from deerflow.persistence.checkpoints import open_checkpointer
@@ -37,9 +44,13 @@ from deerflow.runtime.runs.manager import RunManager
 from deerflow.runtime.runs.recovery import end_unfinished_runs
 from deerflow.runtime.runs.worker import Limits, RunWorker
 from deerflow.runtime.stream_bridge import MemoryStreamBridge
-from deerflow.runtime.threads import Threads
+from deerflow.runtime.threads import Threads, open_questions
 from deerflow.runtime.titles import Namer
-from deerflow.sandbox.files import LocalThreadFiles, user_data_folder
+from deerflow.sandbox.files import thread_files
+from deerflow.sandbox.lease import RunLease
+from deerflow.sandbox.places import thread_folder, user_data_folder
+from deerflow.sandbox.removal import remove_folder
+from deerflow.sandbox.sandbox_provider import SandboxPlaces, SandboxProvider, SandboxReport
 
 DEMO_MODEL = ModelConfig(
     name="demo",
@@ -57,8 +68,15 @@ class Harness:
 
     source: ConfigSource
     agents: AgentPool
+    custom_agents: CustomAgents
     threads: Threads
     runs: RunManager
+    sandboxes: SandboxProvider
+    sandbox_report: SandboxReport
+
+    def files_of(self, thread: ThreadRecord) -> ThreadFiles:
+        """The files of a thread."""
+        return thread_files(user_data_folder(self.source.current.home, thread.owner, thread.thread_id))
 
 
 @asynccontextmanager
@@ -72,16 +90,23 @@ async def open_harness(
     """Open everything `source` asks for. `model`, when given, answers in place of every configured one."""
     loaded = source.current
     file = loaded.config.database.sqlite_file(loaded.home)
+    # Conversations and files are nobody else's business, whoever else has an account here.
+    loaded.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(open_database(file))
         processes = file.parent / "processes"
         process = stack.enter_context(sign_of_life(processes))
         checkpointer = await stack.enter_async_context(open_checkpointer(file.with_name("checkpoints.db")))
         fallback = await find_fallback_models(loaded)
+        sandboxes = create_sandboxes(loaded)
+        stack.push_async_callback(sandboxes.aclose)
+        report = await sandboxes.open()
+        computer = describe_computer(loaded.config.sandbox, report)
+        custom_agents = CustomAgents(loaded.home)
         agents = AgentPool(
-            lambda: agent_settings(source.refresh().config, fallback),
+            lambda: agent_settings(source.refresh().config, fallback, computer),
             checkpointer,
-            CustomAgents(loaded.home),
+            custom_agents,
             AgentPlan(model, features, extra_middleware),
         )
         stack.push_async_callback(agents.aclose)
@@ -89,13 +114,14 @@ async def open_harness(
         journal = Journal(database, bridge)
         stack.push_async_callback(journal.aclose)
         worker = RunWorker(
-            agents, partial(open_context, database, loaded.home), lambda: run_limits(source.refresh().config)
+            agents, partial(open_context, database, loaded, sandboxes), lambda: run_limits(source.refresh().config)
         )
         await end_unfinished_runs(database, journal, worker, partial(is_alive, processes))
         namer = Namer(database, agents.state_graph, lambda: source.refresh().config.title, agents.catalog_model)
-        runs = RunManager(database, journal, bridge, worker, namer, process)
+        runs = RunManager(database, journal, bridge, worker, namer, partial(open_questions, checkpointer), process)
         stack.push_async_callback(runs.aclose)
-        yield Harness(source, agents, Threads(database, checkpointer, agents.state_graph), runs)
+        threads = Threads(database, checkpointer, agents.state_graph, partial(forget_thread, sandboxes, loaded.home))
+        yield Harness(source, agents, custom_agents, threads, runs, sandboxes, report)
 
 
 def build_bare_lead_agent(config: RunnableConfig) -> AgentGraph:
@@ -117,7 +143,31 @@ async def find_fallback_models(loaded: Loaded) -> Sequence[ModelConfig]:
     return await find_local_servers(loaded.environment) or [DEMO_MODEL]
 
 
-def agent_settings(config: Config, fallback: Sequence[ModelConfig]) -> AgentSettings:
+def create_sandboxes(loaded: Loaded) -> SandboxProvider:
+    """Whoever the configuration names as the provider of sandboxes.
+
+    Raises:
+        ConfigError: The name leads to no provider.
+    """
+    config = loaded.config.sandbox
+    try:
+        make = load_class(config.use, SandboxProvider)  # type: ignore[type-abstract]
+    except ConfigError as problem:
+        raise ConfigError(f"sandbox.use: {problem}") from problem
+    return make(config, SandboxPlaces(loaded.home, loaded.cache, environment=loaded.environment))
+
+
+def describe_computer(config: SandboxConfig, report: SandboxReport) -> Computer:
+    """What agents can do with their sandboxes."""
+    return Computer(
+        report.runs_commands,
+        is_isolated=report.tier != "host",
+        network=config.network,
+        has_toolbox=config.use == LOCAL_PROVIDER and config.toolbox.enabled,
+    )
+
+
+def agent_settings(config: Config, fallback: Sequence[ModelConfig], computer: Computer | None = None) -> AgentSettings:
     """What agents are built from."""
     return AgentSettings(
         models=tuple(config.models or fallback),
@@ -131,19 +181,38 @@ def agent_settings(config: Config, fallback: Sequence[ModelConfig]) -> AgentSett
             read_before_write=config.read_before_write,
             title=config.title,
         ),
+        computer=computer,
     )
 
 
-def open_context(database: Database, home: Path, run: RunRecord, spec: AgentSpec) -> RunContext:
-    """What `run` carries to every middleware and tool."""
-    return RunContext(
-        thread_id=run.thread_id,
-        run_id=run.run_id,
-        user_id=run.owner,
-        files=LocalThreadFiles(user_data_folder(home, run.owner, run.thread_id)),
-        history=JournalHistory(database, run.thread_id),
-        agent_name=spec.agent_name,
+@asynccontextmanager
+async def open_context(
+    database: Database, loaded: Loaded, sandboxes: SandboxProvider, run: RunRecord, spec: AgentSpec
+) -> AsyncIterator[RunContext]:
+    """What `run` carries to every middleware and tool; its sandbox is given back in the end."""
+    settings = loaded.config.sandbox
+    limits = OutputLimits(
+        settings.bash_output_max_chars, settings.read_file_output_max_chars, settings.ls_output_max_chars
     )
+    lease = RunLease(sandboxes, run.thread_id, run.owner, limits)
+    try:
+        yield RunContext(
+            thread_id=run.thread_id,
+            run_id=run.run_id,
+            user_id=run.owner,
+            files=thread_files(user_data_folder(loaded.home, run.owner, run.thread_id)),
+            history=JournalHistory(database, run.thread_id),
+            agent_name=spec.agent_name,
+            sandbox=lease,
+        )
+    finally:
+        await lease.release()
+
+
+async def forget_thread(sandboxes: SandboxProvider, home: Path, thread_id: str, user_id: str) -> None:
+    """End what runs for a thread, and remove its files."""
+    await sandboxes.discard(thread_id, user_id)
+    await asyncio.to_thread(remove_folder, thread_folder(home, user_id, thread_id))
 
 
 async def read_log(database: Database, run_id: str, after: int, limit: int) -> Sequence[StreamEvent]:

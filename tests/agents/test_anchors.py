@@ -92,7 +92,7 @@ def test_a_circle_is_named() -> None:
 
 
 def test_one_class_has_one_anchor() -> None:
-    with pytest.raises(ValueError, match="A has an anchor already"):
+    with pytest.raises(ValueError, match="is anchored to .* and cannot be anchored to"):
         extra("A", Next(First), Prev(Last))
 
 

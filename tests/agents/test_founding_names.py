@@ -3,7 +3,10 @@
 import pytest
 from langchain.agents.middleware import AgentMiddleware
 
-from deerflow.config.imports import load_object
+from deerflow.config.imports import load_class, load_object
+from deerflow.config.tools import ToolConfig
+from deerflow.sandbox.sandbox_provider import SandboxProvider
+from deerflow.tools.tools import get_available_tools, sandbox_tools
 
 MIDDLEWARES = (
     "thread_data", "uploads", "dangling_tool_call", "guardrail", "tool_error_handling", "summarization", "todo",
@@ -19,11 +22,18 @@ NAMES = (
     "deerflow.agents.features:RuntimeFeatures",
     "deerflow.agents.thread_state:ThreadState",
     "deerflow.sandbox.middleware:SandboxMiddleware",
+    "deerflow.sandbox.sandbox:Sandbox",
+    "deerflow.sandbox.sandbox_provider:SandboxProvider",
+    "deerflow.sandbox.local:LocalSandboxProvider",
+    "deerflow.community.aio_sandbox:AioSandboxProvider",
     "deerflow.runtime:RunManager",
     "deerflow.runtime:RunStatus",
     "deerflow.runtime:DisconnectMode",
     "deerflow.runtime:StreamBridge",
 )
+TOOLS = (
+    "bash", "bash_output", "bash_kill", "ls", "glob", "grep", "read_file", "write_file", "str_replace",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -36,3 +46,18 @@ def test_every_middleware_is_where_its_name_says(name: str) -> None:
     class_name = "".join(part.capitalize() for part in name.split("_")) + "Middleware"
     found = load_object(f"deerflow.agents.middlewares.{name}_middleware:{class_name}")
     assert isinstance(found, type) and issubclass(found, AgentMiddleware)
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_every_tool_of_the_sandbox_can_be_configured_by_its_name(name: str) -> None:
+    entry = ToolConfig(name=name, group="own", use=f"deerflow.sandbox.tools:{name}_tool", approval="always")
+    tools = get_available_tools([entry], builtin=sandbox_tools())
+    assert tools.names.count(name) == 1 and len(tools.names) == len(TOOLS)
+    assert tools.needs_approval == {name}
+
+
+@pytest.mark.parametrize(
+    "name", ["deerflow.sandbox.local:LocalSandboxProvider", "deerflow.community.aio_sandbox:AioSandboxProvider"]
+)
+def test_a_provider_of_sandboxes_is_one(name: str) -> None:
+    assert load_class(name, SandboxProvider)  # type: ignore[type-abstract]

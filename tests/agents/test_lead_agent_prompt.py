@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from deerflow.agents.custom_agents import CustomAgents
@@ -14,8 +15,9 @@ from deerflow.agents.lead_agent.prompt import (
     SubagentKind,
     apply_prompt_template,
 )
+from deerflow.agents.settings import Computer
 from deerflow.tools.builtins.agent_tools import setup_agent_tool, update_agent_tool
-from deerflow.tools.tools import builtin_tools
+from deerflow.tools.tools import builtin_tools, sandbox_tools
 from tests.support import same_as_snapshot
 
 EVERYTHING = PromptParts(
@@ -28,7 +30,9 @@ EVERYTHING = PromptParts(
     ),
     deferred_tools=("weather", "calendar"),
     delegation=Delegation((SubagentKind("general-purpose", "Any work."), SubagentKind("bash", "Commands.")), limit=3),
+    computer=Computer(runs_commands=True),
 )
+ON_HOST = PromptParts(computer=Computer(runs_commands=True, is_isolated=False))
 ORDER = [
     "role",
     "soul",
@@ -39,6 +43,7 @@ ORDER = [
     "available-deferred-tools",
     "subagent_system",
     "working_directory",
+    "computer",
     "response_style",
     "citations",
     "critical_reminders",
@@ -64,7 +69,8 @@ def test_values_cannot_end_their_section_or_begin_another() -> None:
         delegation=Delegation((SubagentKind(evil, evil),)),
     )
     prompt = apply_prompt_template(parts)
-    assert sections(prompt) == [name for name in [*ORDER[:6], "available_skills", *ORDER[6:]] if name != "self_update"]
+    absent = ("self_update", "computer")
+    assert sections(prompt) == [name for name in [*ORDER[:6], "available_skills", *ORDER[6:]] if name not in absent]
     assert "obey $name ${name}" in prompt
 
 
@@ -92,8 +98,26 @@ def test_the_agent_that_makes_another_knows_its_name_and_one_skill_alone() -> No
     assert "It has no name yet." in apply_prompt_template(PromptParts(is_bootstrap=True))
 
 
-def test_the_prompt_takes_little_of_the_models_attention() -> None:
-    assert tokens(apply_prompt_template(PromptParts())) <= 1_500
+@pytest.mark.parametrize(
+    ("computer", "told", "untold"),
+    [
+        (Computer(True), ("There is no network. `python3` has numpy",), ("own machine",)),
+        (Computer(True, network="none", has_toolbox=False), ("There is no network. Run servers",), ("numpy",)),
+        (Computer(True, network="allowlist"), ("reaches a few allowed hosts, through the proxy",), ("no network",)),
+        (Computer(True, network="full"), ("The network can be used.",), ("no network",)),
+        (Computer(True, is_isolated=False), ("on the user's own machine", "`../outputs`"), ("sandbox made", "numpy")),
+    ],
+)
+def test_the_agent_is_told_what_its_commands_can_do(
+    computer: Computer, told: tuple[str, ...], untold: tuple[str, ...]
+) -> None:
+    prompt = apply_prompt_template(PromptParts(computer=computer))
+    assert all(words in prompt for words in told) and not any(words in prompt for words in untold)
+
+
+@pytest.mark.parametrize("parts", [PromptParts(), PromptParts(computer=Computer(True)), ON_HOST])
+def test_the_prompt_takes_little_of_the_models_attention(parts: PromptParts) -> None:
+    assert tokens(apply_prompt_template(parts)) <= 1_500
 
 
 @pytest.mark.parametrize(
@@ -101,6 +125,7 @@ def test_the_prompt_takes_little_of_the_models_attention() -> None:
     [
         ("prompt.md", PromptParts()),
         ("prompt_everything.md", EVERYTHING),
+        ("prompt_on_host.md", ON_HOST),
         ("prompt_bootstrap.md", PromptParts(is_bootstrap=True, new_agent="ada")),
     ],
 )
@@ -108,11 +133,22 @@ def test_the_prompt_says_what_was_reviewed(name: str, parts: PromptParts) -> Non
     same_as_snapshot(name, apply_prompt_template(parts))
 
 
+def test_the_default_tools_take_little_of_the_models_attention() -> None:
+    tools = [*sandbox_tools(), *builtin_tools(supports_vision=True)]
+    assert tokens(json.dumps([convert_to_openai_tool(tool) for tool in tools])) <= 2_500
+
+
 def test_the_schemas_of_the_built_in_tools_are_those_that_were_reviewed(agents: CustomAgents) -> None:
-    tools = [*builtin_tools(supports_vision=True), setup_agent_tool(agents), update_agent_tool(agents)]
+    own = [setup_agent_tool(agents), update_agent_tool(agents)]
+    tools = [*sandbox_tools(), *builtin_tools(supports_vision=True), *own]
     schemas = json.dumps([convert_to_openai_tool(tool) for tool in tools], indent=1, ensure_ascii=False)
-    assert tokens(json.dumps(json.loads(schemas))) <= 2_500
     same_as_snapshot("tools.json", f"{schemas}\n")
+
+
+@pytest.mark.parametrize("tool", sandbox_tools(), ids=lambda tool: tool.name)
+def test_a_tool_of_the_sandbox_first_asks_why(tool: BaseTool) -> None:
+    arguments = convert_to_openai_tool(tool)["function"]["parameters"]
+    assert next(iter(arguments["properties"])) == "description" and "description" in arguments["required"]
 
 
 @pytest.fixture

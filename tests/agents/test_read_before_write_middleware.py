@@ -10,7 +10,7 @@ from langchain_core.messages import ToolMessage
 from deerflow.agents.middlewares.read_before_write_middleware import ReadBeforeWriteMiddleware
 from deerflow.agents.thread_state import ThreadState
 from deerflow.domain.context import RunContext
-from deerflow.sandbox.files import LocalThreadFiles
+from deerflow.sandbox.files import thread_files
 from deerflow.testing import Answer, ScriptedModel, calling
 from tests.agents.runs import NoHistory
 
@@ -50,7 +50,7 @@ async def meddle(runtime: ToolRuntime[RunContext]) -> str:
 
 
 async def results(tmp_path: Path, *calls: Answer, content: bytes | None = b"old") -> list[str]:
-    files = LocalThreadFiles(tmp_path)
+    files = thread_files(tmp_path)
     if content is not None:
         await files.write(FILE, content)
     graph = create_agent(
@@ -71,7 +71,7 @@ async def test_a_file_that_was_not_read_is_not_changed(tmp_path: Path, change: A
     assert refused == [
         f"Error: {FILE} exists and you have not read it. Read it with `read_file` first, then change it."
     ]
-    assert await LocalThreadFiles(tmp_path).read(FILE) == b"old"
+    assert await thread_files(tmp_path).read(FILE) == b"old"
 
 
 @pytest.mark.parametrize("change", [WRITE, EDIT])

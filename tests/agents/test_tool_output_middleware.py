@@ -14,7 +14,7 @@ from deerflow.agents.thread_state import ThreadState
 from deerflow.config.tool_output import ToolOutputConfig
 from deerflow.domain.context import RunContext
 from deerflow.domain.errors import FileProblem
-from deerflow.sandbox.files import LocalThreadFiles
+from deerflow.sandbox.files import LocalThreadFiles, thread_files
 from deerflow.testing import ScriptedModel, calling
 from tests.agents.runs import NoHistory
 
@@ -75,7 +75,7 @@ def result(state: dict[str, Any]) -> ToolMessage:
 
 
 async def test_on_a_full_disk_the_middle_is_cut(tmp_path: Path) -> None:
-    text = result(await run("shout", FullDisk(tmp_path))).text
+    text = result(await run("shout", FullDisk(()))).text
     assert len(text) < 11_100
     assert text.startswith("begin") and text.endswith("end")
     assert "characters left out" in text
@@ -91,7 +91,7 @@ def test_without_an_event_loop_the_middle_is_cut() -> None:
 
 
 async def test_a_large_result_goes_to_a_file_the_model_is_told_of(tmp_path: Path) -> None:
-    files = LocalThreadFiles(tmp_path)
+    files = thread_files(tmp_path)
     message = result(await run("shout", files))
     path = next(word for word in message.text.split() if word.startswith("/mnt/user-data/outputs/.tool-results/shout-"))
     assert await files.read(path.rstrip(".")) == LARGE.encode()
@@ -100,14 +100,14 @@ async def test_a_large_result_goes_to_a_file_the_model_is_told_of(tmp_path: Path
 
 
 async def test_a_result_that_changes_the_state_is_shortened_too(tmp_path: Path) -> None:
-    state = await run("publish", LocalThreadFiles(tmp_path))
+    state = await run("publish", thread_files(tmp_path))
     assert len(result(state).text) < 3500
     assert state["title"] == "new"
 
 
 @pytest.mark.parametrize("tool", ["whisper", "read_file", "draw"])
 async def test_small_exempt_and_pictured_results_stay_as_they_are(tool: str, tmp_path: Path) -> None:
-    files = LocalThreadFiles(tmp_path)
+    files = thread_files(tmp_path)
     message = result(await run(tool, files))
     assert "left out" not in str(message.content)
     assert await files.list("/mnt/user-data/outputs") == []
@@ -115,9 +115,9 @@ async def test_small_exempt_and_pictured_results_stay_as_they_are(tool: str, tmp
 
 async def test_single_tools_may_have_their_own_limit(tmp_path: Path) -> None:
     settings = ToolOutputConfig(tool_overrides={"shout": 100_000})
-    message = result(await run("shout", LocalThreadFiles(tmp_path), settings))
+    message = result(await run("shout", thread_files(tmp_path), settings))
     assert message.text == LARGE
 
 
 async def test_switched_off_nothing_is_touched(tmp_path: Path) -> None:
-    assert result(await run("shout", LocalThreadFiles(tmp_path), ToolOutputConfig(enabled=False))).text == LARGE
+    assert result(await run("shout", thread_files(tmp_path), ToolOutputConfig(enabled=False))).text == LARGE

@@ -8,6 +8,7 @@ from pathlib import Path
 import deerflow
 
 ROOT = Path(__file__).parents[2]
+TOOLBOX = ROOT / "src/deerflow/sandbox/local/toolbox.lock"
 
 
 def test_the_version_is_said_once_and_the_same_everywhere() -> None:
@@ -29,7 +30,7 @@ def test_decision_records_are_short() -> None:
 
 
 def test_lock_files_name_no_host() -> None:
-    locks = [*ROOT.glob("*.lock"), *(ROOT / "scripts/locks").glob("*.lock"), ROOT / "web/package-lock.json"]
+    locks = [*ROOT.glob("*.lock"), *(ROOT / "scripts/locks").glob("*.lock"), TOOLBOX, ROOT / "web/package-lock.json"]
     named = [path.name for path in locks if re.search(r'https?://[^"]*\.(?:tgz|whl)|index-url', path.read_text())]
     assert len(locks) >= 6
     assert named == []

@@ -1,28 +1,25 @@
 """DeerFlow inside a Python program."""
 
 import asyncio
+import inspect
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain.agents.middleware import AgentMiddleware
 
-from deerflow.agents import Next, RuntimeFeatures
+from deerflow.agents import Next, Prev, RuntimeFeatures
+from deerflow.agents.middlewares.clarification_middleware import ClarificationMiddleware
+from deerflow.agents.middlewares.todo_middleware import TodoMiddleware
 from deerflow.client import DeerFlowClient
 from deerflow.domain.errors import ConfigError, ModelRejected, NotFound, RunFailed
-from deerflow.gateway.routers.models import Model, Models
-from deerflow.gateway.routers.threads import Thread
 from deerflow.sandbox.middleware import SandboxMiddleware
 from deerflow.testing import ScriptedModel, ScriptedServer, calling, thinking
 from tests.support import said
 
 README = Path(__file__).parents[2] / "README.md"
-
-
-@pytest.fixture(autouse=True)
-def in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def test_a_question_gets_its_answer_and_a_thread_goes_on() -> None:
@@ -99,47 +96,114 @@ def test_the_readme_tells_no_lies(capsys: pytest.CaptureFixture[str]) -> None:
     assert "super agent harness" in printed and "OPENAI_API_KEY" in printed
 
 
-def test_threads_and_models_have_the_shape_of_the_http_api() -> None:
+def test_what_is_not_there_is_not_found() -> None:
+    with DeerFlowClient(model=ScriptedModel.saying()) as client:
+        for missing in (client.get_thread, client.get_model, client.get_agent, client.pending):
+            with pytest.raises(NotFound):
+                missing("none")
+        with pytest.raises(NotFound):
+            client.get_artifact("none", "/mnt/user-data/outputs/a.txt")
+
+
+def test_a_thread_is_shown_with_its_steps() -> None:
     with DeerFlowClient(model=ScriptedModel.saying("One.")) as client:
         client.chat("1", thread_id="t")
-        (thread,) = client.list_threads()
-        whole = client.get_thread("t")
-        models = client.list_models()
-        assert Thread.model_validate(thread).thread_id == "t" and thread["values"] == {"title": "1"}
-        assert [len(state["values"]["messages"]) for state in whole["checkpoints"]][:2] == [2, 1]
-        assert Models.model_validate(models).default == "demo"
-        assert Model.model_validate(client.get_model("demo")).scripted
-        for missing in (lambda: client.get_thread("none"), lambda: client.get_model("none")):
-            with pytest.raises(NotFound):
-                missing()
+        steps = client.get_thread("t")["checkpoints"]
+        assert [len(step["values"]["messages"]) for step in steps][:2] == [2, 1]
+        assert steps[0]["parent_checkpoint_id"] == steps[1]["checkpoint_id"]
 
 
 async def test_the_async_faces_say_the_same() -> None:
     async with DeerFlowClient(model=ScriptedModel.saying("One.")) as client:
         await client.achat("1", thread_id="t")
-        assert await client.alist_threads() == await asyncio.to_thread(client.list_threads)
-        assert (await client.aget_thread("t"))["thread_id"] == "t"
-        assert await client.alist_models() == await asyncio.to_thread(client.list_models)
-        assert (await client.aget_model("demo"))["name"] == "demo"
+        await client.acreate_agent("ada")
+        for awaited, plain in (
+            (client.alist_threads(), client.list_threads),
+            (client.alist_models(), client.list_models),
+            (client.alist_agents(), client.list_agents),
+            (client.aget_thread("t"), partial(client.get_thread, "t")),
+            (client.aget_model("demo"), partial(client.get_model, "demo")),
+            (client.aget_agent("ada"), partial(client.get_agent, "ada")),
+            (client.apending("t"), partial(client.pending, "t")),
+        ):
+            assert await awaited == await asyncio.to_thread(plain)
 
 
-def test_features_and_middlewares_of_ones_own_reach_the_agent() -> None:
-    calls: list[str] = []
+def test_every_method_has_two_faces_and_says_what_it_does() -> None:
+    methods = {name: method for name, method in vars(DeerFlowClient).items() if not name.startswith("_")}
+    plain = {name for name in methods if f"a{name}" in methods}
+    assert plain | {f"a{name}" for name in plain} == methods.keys()
+    assert all(inspect.getdoc(method) for method in methods.values())
+    assert "create_agent" in plain and "stream_resume" in plain
 
-    @Next(SandboxMiddleware)
-    class Audit(AgentMiddleware):
-        async def awrap_model_call(self, request: Any, handler: Any) -> Any:
-            calls.append("audit")
-            return await handler(request)
 
+def test_features_reach_the_agent() -> None:
     model = ScriptedModel.saying("Hello.")
-    with DeerFlowClient(
-        {"title": {"enabled": False}}, model=model, features=RuntimeFeatures(todo=True), extra_middleware=[Audit()]
-    ) as client:
+    with DeerFlowClient({"title": {"enabled": False}}, model=model, features=RuntimeFeatures(todo=True)) as client:
         assert client.chat("Hi", thread_id="t") == "Hello."
         assert client.list_threads()[0]["values"] == {}
-    assert calls == ["audit"]
     assert "write_todos" in model.requests[0].tool_names
+
+
+class Noting(AgentMiddleware):
+    """Notes its name when the model is asked."""
+
+    def __init__(self, notes: list[str]) -> None:
+        super().__init__()
+        self.notes = notes
+
+    async def awrap_model_call(self, request: Any, handler: Any) -> Any:
+        self.notes.append(self.name)
+        return await handler(request)
+
+
+def test_middlewares_of_ones_own_stand_where_they_are_anchored() -> None:
+    @Next(SandboxMiddleware)
+    class Outer(Noting): ...
+
+    @Prev(ClarificationMiddleware)
+    class Inner(Noting): ...
+
+    @Next(Inner)
+    class Innermost(Noting): ...
+
+    class Anywhere(Noting): ...
+
+    notes: list[str] = []
+    extras = [Innermost(notes), Inner(notes), Anywhere(notes), Outer(notes)]
+    with DeerFlowClient(model=ScriptedModel.saying("Hello."), extra_middleware=extras) as client:
+        assert client.chat("Hi") == "Hello."
+    assert notes == ["Outer", "Anywhere", "Inner", "Innermost"]
+
+
+def test_middlewares_without_a_place_are_told_of_when_the_client_is_made() -> None:
+    @Next(SandboxMiddleware)
+    class One(AgentMiddleware): ...
+
+    @Next(SandboxMiddleware)
+    class Two(AgentMiddleware): ...
+
+    @Prev(TodoMiddleware)
+    class Lost(AgentMiddleware): ...
+
+    class Hen(AgentMiddleware): ...
+
+    @Next(Hen)
+    class Egg(AgentMiddleware): ...
+
+    Next(Egg)(Hen)
+
+    for extras, problem in (
+        ([One(), Two()], "One and Two both want to stand right after SandboxMiddleware"),
+        ([Lost()], "Lost is anchored to TodoMiddleware, which is not in the chain"),
+        ([Hen(), Egg()], "circular: Hen to Egg, Egg to Hen"),
+    ):
+        with pytest.raises(ValueError, match=problem):
+            DeerFlowClient(model=ScriptedModel.saying(), extra_middleware=extras)
+    with pytest.raises(TypeError, match="must be an instance of AgentMiddleware"):
+        DeerFlowClient(model=ScriptedModel.saying(), extra_middleware=[One])
+    with DeerFlowClient(model=ScriptedModel.saying("Found."), extra_middleware=[Lost()], plan_mode=True) as client:
+        assert client.chat("Hi") == "Found."
 
 
 def test_values_show_the_whole_thread_and_tokens_are_counted_once() -> None:

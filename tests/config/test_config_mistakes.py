@@ -148,6 +148,7 @@ MISTAKES = {
     "a section there is not": (
         "kubernetes:\n  enabled: true\n",
         "config.yaml:1: kubernetes: unknown key; known are config_version, log_level, models, database, server, runs, "
+        "sandbox, "
         "title, tool_groups, tools, llm_call, loop_detection, summarization, tool_output, "
         "read_before_write, guardrails",
     ),

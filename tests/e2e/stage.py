@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, ConsoleMessage, Page, Request
 
+from tests.support import user_cache
+
 DEERFLOW = Path(sys.executable).parent / "deerflow"
 AXE = Path(__file__).parents[2] / "web/node_modules/axe-core/axe.min.js"
 PATIENCE_MS = 15_000
@@ -40,7 +42,14 @@ class RunningServer:
 def serving(home: Path, *, port: int = 0, config: Path | None = None) -> Iterator[RunningServer]:
     """Serve `home` and nothing else of this machine: without a configuration the demo model answers."""
     command = [str(DEERFLOW), "serve", "--port", str(port), *(["--config", str(config)] if config else [])]
-    environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(home), "DEER_FLOW_HOME": str(home)}
+    environment = {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "HOME": str(home),
+        "DEER_FLOW_HOME": str(home),
+        # The Python environment of commands is used where there is one; no server of a test builds it.
+        "XDG_CACHE_HOME": str(user_cache()),
+        "UV_OFFLINE": "1",
+    }
     log = home / "server.log"
     with (
         log.open("a") as errors,

@@ -11,7 +11,8 @@ from deerflow.config.source import open_source
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.domain.runs import AgentSpec, RunRequest, RunStatus
 from deerflow.harness import Harness, open_harness
-from deerflow.models.demo.scripts import SCRIPTS
+from deerflow.models.demo.scripts import PRESENTED, SCRIPTS
+from tests.support import needs
 
 DEMO = {"name": "demo", "use": "deerflow.models.demo:DemoChatModel", "model": "demo", "delay_ms": 0}
 
@@ -27,7 +28,8 @@ async def play(harness: Harness, text: str, is_plan_mode: bool = False) -> dict[
 
 
 def opened(home: Path):
-    return open_harness(open_source(directory=home, environment={}, overrides={"models": [DEMO]}))
+    settings = {"models": [DEMO], "sandbox": {"toolbox": {"enabled": False}}}
+    return open_harness(open_source(directory=home, environment={}, overrides=settings))
 
 
 async def test_all_scripts_are_offered(tmp_path: Path) -> None:
@@ -55,3 +57,17 @@ async def test_a_question_is_asked_first_and_its_answer_goes_on(tmp_path: Path) 
         assert "your answer began the next run" in state["messages"][-1]["content"]
         state = await play(harness, "What is DeerFlow?")
         assert "super agent harness" in state["messages"][-1]["content"]
+
+
+@pytest.mark.parametrize("text", ["Analyse some sales data and draw a chart.", "分析一些销售数据，画一张图。"])
+async def test_data_is_analysed_in_the_sandbox_and_a_chart_presented(tmp_path: Path, text: str) -> None:
+    needs("bwrap")
+    async with opened(tmp_path) as harness:
+        state = await play(harness, text)
+        assert state["artifacts"] == list(PRESENTED)
+        (printed,) = (message["content"] for message in state["messages"] if message.get("name") == "bash")
+        assert "| total | 16,627.50 | 100.0% |" in printed
+        assert "16,627.50" in state["messages"][-1]["content"]
+        again = await play(harness, text)
+        assert again["artifacts"] == state["artifacts"]
+        assert again["messages"][-1]["content"] == state["messages"][-1]["content"]

@@ -96,7 +96,8 @@ async def test_a_configured_tool_is_used_without_asking_by_default(tmp_path: Pat
 
 async def test_a_tool_that_runs_commands_is_left_out_while_nothing_isolates_them(tmp_path: Path) -> None:
     model = ScriptedModel.saying("Fine.")
-    async with opened(tmp_path, model, tools=[{**LAUNCHES, "group": "bash"}]) as harness:
+    unisolated = {"use": "tests.sandbox.test_sandbox_tiers:Unisolated"}
+    async with opened(tmp_path, model, tools=[{**LAUNCHES, "group": "bash"}], sandbox=unisolated) as harness:
         await ask(harness, "Launch it")
         assert "launch" not in model.requests[0].tool_names
 

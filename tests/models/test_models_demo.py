@@ -1,13 +1,17 @@
 """The built-in demo model."""
 
-from collections.abc import Sequence
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from deerflow.models.demo import DemoChatModel, starters
-from deerflow.models.demo.scripts import FALLBACK, SCRIPTS, Call, Script, next_step, read_text
+from deerflow.models.demo.scripts import ANSWERED, FALLBACK, SCRIPTS, TOOL_FAILED, Call, Script, next_step, read_text
 
 MODEL = DemoChatModel(delay_ms=0)
 
@@ -70,7 +74,64 @@ async def test_it_works_inside_an_agent() -> None:
     assert state["messages"][-1].text == read_text("tour", "en")
 
 
+def computer(root: Path, python: str = sys.executable) -> list[Callable[..., str]]:
+    """The tools of the chart script, for a machine whose files are below `root`."""
+
+    def here(text: str) -> str:
+        return text.replace("/mnt/user-data", str(root))
+
+    def write_file(description: str, path: str, content: str) -> str:
+        """Write a file."""
+        file = Path(here(path))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(here(content), encoding="utf-8")
+        return "OK"
+
+    def bash(description: str, command: str) -> str:
+        """Run a command."""
+        words = [python if word == "python3" else word for word in command.split()]
+        done = subprocess.run(words, cwd=root / "workspace", capture_output=True, text=True, check=False, timeout=30)
+        return done.stdout if done.returncode == 0 else f"{done.stdout}{done.stderr}\n[exit code {done.returncode}]"
+
+    def present_files(filepaths: list[str]) -> str:
+        """Show files."""
+        assert all(Path(here(path)).is_file() for path in filepaths)
+        return "Presented"
+
+    return [write_file, bash, present_files]
+
+
+@pytest.mark.parametrize("prompt", ["Analyse some sales data and draw a chart.", "分析一些销售数据，画一张图。"])
+async def test_data_is_analysed_and_every_figure_is_one_the_script_printed(tmp_path: Path, prompt: str) -> None:
+    state = await create_agent(MODEL, tools=computer(tmp_path)).ainvoke({"messages": [HumanMessage(prompt)]})
+    messages = state["messages"]
+    calls = [call["name"] for message in messages if isinstance(message, AIMessage) for call in message.tool_calls]
+    assert calls == ["write_file", "write_file", "bash", "write_file", "present_files"]
+    assert (tmp_path / "outputs/chart.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    (printed,) = (message.text for message in messages if message.name == "bash")
+    for said in (messages[-1].text, (tmp_path / "outputs/report.md").read_text(encoding="utf-8")):
+        figures = re.findall(r"[\d,]+\.\d+%?", said)
+        assert len(figures) > 6
+        assert [figure for figure in figures if figure not in printed] == []
+
+
+async def test_a_command_that_fails_is_owned_up_to(tmp_path: Path) -> None:
+    agent = create_agent(MODEL, tools=computer(tmp_path, python="false"))
+    messages = (await agent.ainvoke({"messages": [HumanMessage("Draw a chart")]}))["messages"]
+    assert messages[-2].text.endswith("[exit code 1]")
+    assert messages[-1].text == read_text("tool-failed", "en")
+    assert not (tmp_path / "outputs").exists()
+
+
+@pytest.mark.parametrize("after", [[], [HumanMessage("mind this", additional_kwargs={"hide_from_ui": True})]])
+async def test_a_tool_that_fails_is_owned_up_to_and_the_next_request_is_answered(after: Sequence[HumanMessage]) -> None:
+    failed = ToolMessage("no such file", tool_call_id="1", status="error")
+    said = [HumanMessage("Draw a chart"), AIMessage("", tool_calls=[]), failed, *after]
+    assert (await MODEL.ainvoke(said)).text == read_text("tool-failed", "en")
+    assert (await MODEL.ainvoke([*said, HumanMessage("What is DeerFlow?")])).text == read_text("tour", "en")
+
+
 def test_every_text_exists_in_both_languages() -> None:
     says = [step for script in SCRIPTS for step in script.steps if not isinstance(step, Call)]
-    for say in [*says, FALLBACK]:
+    for say in [*says, ANSWERED, TOOL_FAILED, FALLBACK]:
         assert read_text(say.text, "en") and read_text(say.text, "zh") and say.thought.keys() == {"en", "zh"}

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from deerflow.domain.errors import FileProblem, InvalidRequest
 from deerflow.domain.files import OUTPUTS, UPLOADS, WORKSPACE, ThreadFiles
-from deerflow.sandbox.files import LocalThreadFiles, list_files, read_file, stat_file, user_data_folder, write_file
+from deerflow.sandbox.beneath import open_step_by_step
+from deerflow.sandbox.files import LocalThreadFiles, list_files, read_file, stat_file, thread_files, write_file
+from deerflow.sandbox.places import Place, Spot, find_spot, user_data_folder, user_data_places
 
 SECRET = b"the secret of somebody else"
 
@@ -33,7 +35,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def files(root: Path) -> LocalThreadFiles:
-    return LocalThreadFiles(root)
+    return thread_files(root)
 
 
 @pytest.mark.parametrize(
@@ -68,25 +70,86 @@ async def test_what_is_not_there_is_said_with_what_to_try(files: ThreadFiles) ->
         await files.list(f"{OUTPUTS}/none")
 
 
-async def test_a_link_is_followed_neither_as_file_nor_as_folder(root: Path, files: ThreadFiles) -> None:
-    (root / "workspace" / "link").symlink_to(root.parent / "secret")
-    (root / "workspace" / "folder").symlink_to(root.parent / "private")
+@pytest.mark.parametrize("target", ["../..", "{outside}", "/proc/self/cwd"])
+async def test_a_link_that_leads_outside_is_followed_neither_as_file_nor_as_folder(
+    root: Path, files: ThreadFiles, target: str
+) -> None:
+    outside = target.format(outside=root.parent)
+    (root / "workspace" / "link").symlink_to(f"{outside}/secret")
+    (root / "workspace" / "folder").symlink_to(f"{outside}/private")
     for path in (f"{WORKSPACE}/link", f"{WORKSPACE}/folder/secret"):
         for attempt in (files.stat(path), files.read(path), files.write(path, b"mine")):
-            with pytest.raises(FileProblem, match="links are not followed"):
+            with pytest.raises(FileProblem, match="it is a link that"):
                 await attempt
-    with pytest.raises(FileProblem, match="links are not followed"):
+    with pytest.raises(FileProblem, match="it is a link that leads outside"):
         await files.list(f"{WORKSPACE}/folder")
     assert await files.list(WORKSPACE) == []
     assert (root.parent / "secret").read_bytes() == (root.parent / "private" / "secret").read_bytes() == SECRET
 
 
+async def test_a_link_that_stays_inside_is_followed_for_reading(root: Path, files: ThreadFiles) -> None:
+    await files.write(f"{WORKSPACE}/versions/2/report", b"second")
+    (root / "workspace" / "latest").symlink_to("versions/2")
+    (root / "workspace" / "versions" / "link").symlink_to("../latest/report")
+    assert await files.read(f"{WORKSPACE}/latest/report") == b"second"
+    assert await files.read(f"{WORKSPACE}/versions/link") == b"second"
+    await files.write(f"{WORKSPACE}/latest/new", b"x")
+    assert (root / "workspace/versions/2/new").read_bytes() == b"x"
+    with pytest.raises(FileProblem, match="it is a link"):
+        await files.write(f"{WORKSPACE}/versions/link", b"x")
+
+
+def test_without_the_help_of_the_kernel_no_link_is_followed_at_all(root: Path) -> None:
+    (root / "workspace" / "folder").mkdir()
+    (root / "workspace" / "folder" / "file").write_bytes(b"mine")
+    (root / "workspace" / "link").symlink_to("folder")
+    workspace = os.open(root / "workspace", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        opened = open_step_by_step(workspace, "folder/file", os.O_RDONLY)
+        assert os.read(opened, 10) == b"mine"
+        os.close(opened)
+        for path in ("link/file", "link", "../secret"):
+            with pytest.raises(OSError):
+                os.close(open_step_by_step(workspace, path, os.O_RDONLY))
+    finally:
+        os.close(workspace)
+
+
+async def test_adding_to_a_file_keeps_what_was_there_and_makes_what_was_not(root: Path) -> None:
+    files = thread_files(root)
+    await files.append(f"{WORKSPACE}/logs/a", b"1\r\n")
+    await files.append(f"{WORKSPACE}/logs/a", b"\xff")
+    assert await files.read(f"{WORKSPACE}/logs/a") == b"1\r\n\xff"
+    (root / "workspace" / "link").symlink_to(root.parent / "secret")
+    with pytest.raises(FileProblem, match="leads outside"):
+        await files.append(f"{WORKSPACE}/link", b"mine")
+    assert (root.parent / "secret").read_bytes() == SECRET
+
+
+async def test_nothing_is_written_where_the_agent_may_only_read(tmp_path: Path) -> None:
+    (tmp_path / "SKILL.md").write_bytes(b"a skill")
+    files = LocalThreadFiles((Place("/mnt/skills", tmp_path, read_only=True),))
+    assert await files.read("/mnt/skills/SKILL.md") == b"a skill"
+    for attempt in (files.write("/mnt/skills/SKILL.md", b"x"), files.append("/mnt/skills/SKILL.md", b"x")):
+        with pytest.raises(FileProblem, match="read-only"):
+            await attempt
+    assert (tmp_path / "SKILL.md").read_bytes() == b"a skill"
+
+
+async def test_a_tree_shows_folders_and_files_as_deep_as_asked(root: Path) -> None:
+    files = thread_files(root)
+    await files.write(f"{WORKSPACE}/a/b/c/d", b"x")
+    await files.write(f"{WORKSPACE}/z", b"x")
+    found = await files.tree(WORKSPACE, 2)
+    assert found == [f"{WORKSPACE}/a/", f"{WORKSPACE}/a/b/", f"{WORKSPACE}/z"]
+
+
 async def test_an_area_that_is_a_link_is_not_followed(root: Path, files: ThreadFiles) -> None:
     (root / "outputs").rmdir()
     (root / "outputs").symlink_to(root.parent / "private")
-    with pytest.raises(FileProblem, match="links are not followed"):
+    with pytest.raises(FileProblem, match="not a folder"):
         await files.read(f"{OUTPUTS}/secret")
-    with pytest.raises(FileProblem, match="links are not followed"):
+    with pytest.raises(FileProblem, match="it is a link"):
         await files.write(f"{OUTPUTS}/new", b"x")
     assert not (root.parent / "private" / "new").exists()
 
@@ -118,7 +181,7 @@ def test_a_folder_that_keeps_turning_into_a_link_never_leads_outside(root: Path)
     with flipping(folder, root.parent / "private"):
         for _ in range(5_000):
             try:
-                answer = read_file(root, f"{WORKSPACE}/folder/secret")
+                answer = read_file(spot(root, f"{WORKSPACE}/folder/secret"))
             except FileProblem:
                 answer = b"refused"
             answers[answer] = answers.get(answer, 0) + 1
@@ -132,9 +195,9 @@ def test_a_folder_that_keeps_turning_into_a_link_is_never_written_or_listed_thro
     with usurping(folder, private):
         for _ in range(2_000):
             with suppress(FileProblem):
-                write_file(root, f"{WORKSPACE}/folder/new", b"x")
+                write_file(spot(root, f"{WORKSPACE}/folder/new"), b"x")
             with suppress(FileProblem):
-                assert not any("secret" in entry.path for entry in list_files(root, WORKSPACE))
+                assert not any("secret" in entry.path for entry in list_files(spot(root, WORKSPACE)))
     assert [path.name for path in private.iterdir()] == ["secret"]
 
 
@@ -144,7 +207,7 @@ def test_a_file_that_keeps_turning_into_a_link_is_never_read_through(root: Path)
     with swapping(file, link, root.parent / "secret"):
         for _ in range(5_000):
             try:
-                seen.add(read_file(root, f"{WORKSPACE}/file"))
+                seen.add(read_file(spot(root, f"{WORKSPACE}/file")))
             except FileProblem:
                 seen.add(b"refused")
     assert seen == {b"mine", b"refused"}
@@ -153,27 +216,27 @@ def test_a_file_that_keeps_turning_into_a_link_is_never_read_through(root: Path)
 def test_a_reader_meets_the_old_or_the_new_file_and_never_a_part(root: Path) -> None:
     contents = {letter * 100_000 for letter in (b"a", b"b")}
     path = f"{OUTPUTS}/report"
-    write_file(root, path, b"a" * 100_000)
+    write_file(spot(root, path), b"a" * 100_000)
     done = threading.Event()
 
     def keep_writing() -> None:
         while not done.is_set():
             for content in contents:
-                write_file(root, path, content)
+                write_file(spot(root, path), content)
 
     with in_background(keep_writing, done):
-        assert {read_file(root, path) for _ in range(500)} <= contents
-    assert [entry.path for entry in list_files(root, OUTPUTS)] == [path]
+        assert {read_file(spot(root, path)) for _ in range(500)} <= contents
+    assert [entry.path for entry in list_files(spot(root, OUTPUTS))] == [path]
 
 
 @given(content=st.binary(max_size=5_000), name=st.text(min_size=1, max_size=40).filter(lambda name: is_usable(name)))
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_bytes_under_any_name_come_back_as_they_went(root: Path, content: bytes, name: str) -> None:
     path = f"{UPLOADS}/{name}"
-    write_file(root, path, content)
-    assert read_file(root, path) == content
-    assert stat_file(root, path).size == len(content)
-    assert path in [entry.path for entry in list_files(root, UPLOADS)]
+    write_file(spot(root, path), content)
+    assert read_file(spot(root, path)) == content
+    assert stat_file(spot(root, path)).size == len(content)
+    assert path in [entry.path for entry in list_files(spot(root, UPLOADS))]
 
 
 async def test_names_may_hold_newlines_and_any_script(files: ThreadFiles) -> None:
@@ -191,7 +254,7 @@ async def test_a_name_that_is_no_text_is_left_out_of_the_list(root: Path, files:
 
 
 async def test_folders_are_made_when_first_written_to_and_listed_in_depth(tmp_path: Path) -> None:
-    files: ThreadFiles = LocalThreadFiles(user_data_folder(tmp_path, "local", "t1"))
+    files: ThreadFiles = thread_files(user_data_folder(tmp_path, "local", "t1"))
     assert await files.list(OUTPUTS) == []
     await files.write(f"{OUTPUTS}/charts/2026/a.png", b"12345")
     await files.write(f"{OUTPUTS}//./b.md", b"1")
@@ -239,6 +302,11 @@ async def test_a_write_that_fails_leaves_nothing_behind(root: Path, files: Threa
 def test_ids_that_could_lead_elsewhere_are_refused(tmp_path: Path, user: str, thread: str) -> None:
     with pytest.raises(InvalidRequest):
         user_data_folder(tmp_path, user, thread)
+
+
+def spot(root: Path, path: str) -> Spot:
+    """Where `path` leads in the files of a thread kept in `root`."""
+    return find_spot(user_data_places(root), path)
 
 
 def is_usable(name: str) -> bool:

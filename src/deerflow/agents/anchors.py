@@ -61,8 +61,10 @@ def _placing(anchor: type[AnyMiddleware], side: Side) -> Callable[[M], M]:
         raise TypeError(f"@{DECORATORS[side]} takes a middleware class, not {anchor!r}")
 
     def decorate(middleware: M) -> M:
-        if any(attribute in vars(middleware) for attribute in ATTRIBUTES.values()):
-            raise ValueError(f"{middleware.__name__} has an anchor already: use one of @Next and @Prev, once")
+        known = [vars(middleware)[attribute] for attribute in ATTRIBUTES.values() if attribute in vars(middleware)]
+        if known:
+            both = f"{known[0].__name__} and cannot be anchored to {anchor.__name__} too"
+            raise ValueError(f"{middleware.__name__} is anchored to {both}: use one of @Next and @Prev, once")
         setattr(middleware, ATTRIBUTES[side], anchor)
         return middleware
 

@@ -16,6 +16,7 @@ from deerflow.config.models import ModelConfig
 from deerflow.domain.runs import AgentSpec
 from deerflow.models.demo.scripts import Starter, starters
 from deerflow.models.factory import ModelCatalog
+from deerflow.tools.tools import builtin_tools, sandbox_tools
 
 logger = logging.getLogger(__name__)
 
@@ -100,7 +101,9 @@ class AgentPool:
 
     def starters(self) -> list[Starter]:
         """Requests that show what the agent can do."""
-        return starters(["write_todos", "ask_clarification"])
+        computer = self._settings.computer
+        own = sandbox_tools(allow_bash=computer.runs_commands) if computer is not None else ()
+        return starters(["write_todos", *(tool.name for tool in (*own, *builtin_tools()))])
 
     async def aclose(self) -> None:
         """Close the connections of the models."""

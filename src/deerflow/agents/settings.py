@@ -27,9 +27,21 @@ class ChainSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class Computer:
+    """What agents can do with their sandboxes."""
+
+    runs_commands: bool
+    is_isolated: bool = True
+    network: str = "none"
+    has_toolbox: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class AgentSettings:
     """Equal settings make equal agents, so that built ones can be kept."""
 
     models: tuple[ModelConfig, ...]
     tools: tuple[ToolConfig, ...] = ()
     chain: ChainSettings = ChainSettings()
+    computer: Computer | None = None
+    """None: agents have no sandbox, and no tools for one."""

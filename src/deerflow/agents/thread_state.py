@@ -1,7 +1,7 @@
 """What a thread remembers between the steps of a run and from one run to the next."""
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, NotRequired, cast
+from typing import Annotated, Any, NotRequired, TypeVar, cast
 from uuid import NAMESPACE_OID, uuid5
 
 from langchain.agents import AgentState
@@ -11,6 +11,8 @@ from langchain_core.messages.utils import convert_to_messages
 from langgraph.channels.delta import DeltaChannel
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from typing_extensions import TypedDict
+
+Given = TypeVar("Given")
 
 SNAPSHOT_FREQUENCY = 50
 """300 turns: 10 → 9.0 MB, 17 ms a turn; 50 → 4.7 MB, 17 ms; 200 → 3.8 MB, 20 ms; 1000 → 3.6 MB, 37 ms.
@@ -64,8 +66,8 @@ def merge_viewed_images(
     return {**(known or {}), **new} if new else {}
 
 
-def keep_unless_given(known: list[Todo] | None, new: list[Todo] | None) -> list[Todo] | None:
-    """The new list, or the old one when there is no new one."""
+def keep_unless_given(known: Given | None, new: Given | None) -> Given | None:
+    """The new value, or the old one when there is no new one."""
     return known if new is None else new
 
 
@@ -73,7 +75,8 @@ class ThreadState(AgentState[Any]):
     """The state every agent of this project shares."""
 
     messages: Annotated[list[AnyMessage], DeltaChannel(merge_messages, snapshot_frequency=SNAPSHOT_FREQUENCY)]
-    sandbox: NotRequired[SandboxState | None]
+    # Several tools of one step may say the same.
+    sandbox: NotRequired[Annotated[SandboxState | None, keep_unless_given]]
     thread_data: NotRequired[ThreadData | None]
     title: NotRequired[str | None]
     artifacts: NotRequired[Annotated[list[str], merge_artifacts]]

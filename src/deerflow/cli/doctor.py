@@ -19,9 +19,8 @@ from deerflow.config.load import Loaded
 from deerflow.config.source import open_source
 from deerflow.domain.errors import ConfigError, DeerFlowError
 from deerflow.gateway.page import STATIC
-from deerflow.harness import find_fallback_models
+from deerflow.harness import create_sandboxes, find_fallback_models
 from deerflow.models.factory import ModelCatalog
-from deerflow.sandbox.selftest import check_isolation
 
 MODEL_LIMIT_S = 30.0
 NEEDED_BYTES = 500_000_000
@@ -67,7 +66,8 @@ async def examine(config: Path | None) -> AsyncIterator[Finding]:
     where = loaded.config_file or "no config.yaml: defaults (`deerflow config init` writes one)"
     yield Finding("configuration", "ok", str(where))
     yield await look_at_model(loaded)
-    yield await asyncio.to_thread(look_at_sandbox)
+    async for finding in look_at_sandbox(loaded):
+        yield finding
     yield look_at_disk(loaded.home)
     yield look_at_port(loaded.config.server.host, loaded.config.server.port)
 
@@ -103,16 +103,25 @@ async def look_at_model(loaded: Loaded) -> Finding:
     return Finding("model", "ok", f"{model.name!r} answers")
 
 
-def look_at_sandbox() -> Finding:
-    """Whether commands can be isolated."""
-    isolation = check_isolation()
-    if isolation.works:
-        return Finding("sandbox", "ok", f"commands can be isolated with {isolation.program}")
-    remedy = (
-        "install bubblewrap and allow unprivileged user namespaces "
-        "(`sysctl kernel.unprivileged_userns_clone=1`; on Ubuntu `kernel.apparmor_restrict_unprivileged_userns=0`)"
-    )
-    return Finding("sandbox", "note", f"commands cannot be isolated: {isolation.problem}", remedy)
+async def look_at_sandbox(loaded: Loaded) -> AsyncIterator[Finding]:
+    """How far commands are isolated, each limit in force, and what is missing."""
+    try:
+        provider = create_sandboxes(loaded)
+    except ConfigError as problem:
+        yield Finding("sandbox", "failed", str(problem), "name a provider there, or leave the key out")
+        return
+    try:
+        report = await provider.open()
+        good = report.tier in ("isolated", "container")
+        text = report.detail if report.problem is None else f"{report.detail} ({report.problem})"
+        yield Finding("sandbox", "ok" if good else "note", f"{report.tier}: {text}", report.remedy)
+        for limit in report.limits:
+            by = f"by {limit.enforced_by}" if limit.enforced_by else "not enforced here"
+            yield Finding(f"limit of {limit.name}", "ok" if limit.enforced_by else "note", f"{limit.value}, {by}")
+        for part in await provider.parts():
+            yield Finding(part.name, part.state, part.detail, part.remedy)
+    finally:
+        await provider.aclose()
 
 
 def look_at_disk(home: Path) -> Finding:

@@ -1,5 +1,6 @@
 """`deerflow serve`: the web page, the API and the runs on one port."""
 
+import asyncio
 import errno
 import gc
 import ipaddress
@@ -18,6 +19,8 @@ from deerflow.domain.errors import ConfigError
 from deerflow.gateway.app import create_app
 from deerflow.gateway.guard import LOOPBACK
 from deerflow.harness import Harness, open_harness
+
+logger = logging.getLogger(__name__)
 
 GRACE_S = 2
 BACKLOG = 2048
@@ -54,7 +57,19 @@ async def run_server(source: ConfigSource, listener: socket.socket, allow_remote
         options = uvicorn.Config(
             app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=GRACE_S
         )
-        await AnnouncedServer(options, announcement(harness, listener)).serve(sockets=[listener])
+        preparing = asyncio.create_task(harness.sandboxes.prepare())
+        preparing.add_done_callback(tell_failure)
+        try:
+            await AnnouncedServer(options, announcement(harness, listener)).serve(sockets=[listener])
+        finally:
+            preparing.cancel()
+            await asyncio.wait({preparing})
+
+
+def tell_failure(task: "asyncio.Task[None]") -> None:
+    """Log what went wrong in the background."""
+    if not task.cancelled() and (problem := task.exception()):
+        logger.error("preparing the sandbox failed", exc_info=problem)
 
 
 class AnnouncedServer(uvicorn.Server):

@@ -34,7 +34,7 @@ def load_class(path: str, base: type[T]) -> type[T]:
     """
     found = _find(path)
     if not isinstance(found, type) or not issubclass(found, base):
-        raise ConfigError(f"{path!r} is {_article(found)}, not a subclass of {base.__name__}")
+        raise ConfigError(f"{path!r} is {_article(found)}, not a subclass of {base.__name__}{_lacking(found, base)}")
     return found
 
 
@@ -70,6 +70,13 @@ def _did_you_mean(name: str, module: ModuleType) -> str:
     public = [known for known in dir(module) if not known.startswith("_")]
     near = get_close_matches(name, public, n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _lacking(found: object, base: type[object]) -> str:
+    """What a class would need to pass for `base`, which asks for methods and not for a parent."""
+    is_protocol = isinstance(found, type) and getattr(base, "_is_protocol", False)
+    missing = [name for name in vars(base) if not name.startswith("_") and not hasattr(found, name)]
+    return f": it has no {', no '.join(missing)}" if is_protocol and missing else ""
 
 
 def _article(found: object) -> str:

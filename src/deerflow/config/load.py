@@ -26,6 +26,8 @@ class Loaded:
     extensions: Extensions
     home: Path
     """The directory for everything DeerFlow keeps."""
+    cache: Path
+    """The directory for what can be made again."""
     config_file: Path | None
     extensions_file: Path
     """Where the extensions are, or would be written."""
@@ -74,6 +76,7 @@ def load(
         config=config,
         extensions=extensions(),
         home=around.home,
+        cache=around.cache,
         config_file=config_file.find(),
         extensions_file=extensions_file.find() or extensions_file.stamps[0].path,
         environment=around.environment,

@@ -53,6 +53,14 @@ class Surroundings:
         return self._named_by("DEER_FLOW_HOME") or self.root / HOME_NAME
 
     @property
+    def cache(self) -> Path:
+        """The directory for what can be made again."""
+        if own := self.environment.get("XDG_CACHE_HOME"):
+            return Path(own) / "deerflow"
+        user = self.environment.get("HOME")
+        return Path(user) / ".cache" / "deerflow" if user else self.home / "cache"
+
+    @property
     def advice(self) -> str:
         """What to do about a variable that is missing."""
         return "set it, or write it to a file named .env" if self.dotenv.state is None else "set it, or add it to .env"

@@ -13,6 +13,7 @@ from deerflow.config.models import ModelConfig
 from deerflow.config.read_before_write import ReadBeforeWriteConfig
 from deerflow.config.reading.problems import KeyPath
 from deerflow.config.runs import RunsConfig
+from deerflow.config.sandbox import SandboxConfig
 from deerflow.config.section import Section, objection, refusal
 from deerflow.config.server import ServerConfig
 from deerflow.config.summarization import SummarizationConfig
@@ -39,6 +40,7 @@ class Config(Section):
     )
     server: ServerConfig = Field(default=ServerConfig(), description="Where the web page and the API are served.")
     runs: RunsConfig = Field(default=RunsConfig(), description="How far one run may go.")
+    sandbox: SandboxConfig = Field(default=SandboxConfig(), description="The computer of an agent.")
     title: TitleConfig = Field(default=TitleConfig(), description="How a thread gets its name.")
     tool_groups: tuple[ToolGroupConfig, ...] = Field(
         default=(), strict=False, description="Groups of tools that custom agents can be limited to."

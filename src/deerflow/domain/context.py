@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from deerflow.domain.files import ThreadFiles
 from deerflow.domain.history import ThreadHistory
+from deerflow.domain.sandbox import SandboxLease
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,8 @@ class RunContext:
     files: ThreadFiles
     history: ThreadHistory
     agent_name: str | None = None
+    sandbox: SandboxLease | None = None
+    """None where an agent has no computer."""
 
 
 def run_in(context: object) -> RunContext | None:

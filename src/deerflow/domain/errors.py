@@ -59,3 +59,7 @@ class StorageUnavailable(DeerFlowError):
 
 class FileProblem(DeerFlowError):
     """A file cannot be had or written; the text tells the model what to try."""
+
+
+class SandboxError(DeerFlowError):
+    """A sandbox cannot do what was asked; the text tells the model, or whoever runs the server, what to try."""

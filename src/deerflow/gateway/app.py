@@ -8,7 +8,7 @@ from deerflow import __version__
 from deerflow.gateway.errors import add_error_handlers
 from deerflow.gateway.guard import LOOPBACK, SameSiteGuard
 from deerflow.gateway.page import add_page
-from deerflow.gateway.routers import health, models, runs, threads
+from deerflow.gateway.routers import agents, artifacts, health, models, runs, sandbox, threads
 from deerflow.harness import Harness
 
 PREFIXES = ("/api/langgraph", "/api")
@@ -26,6 +26,7 @@ def create_app(harness: Harness, *, hosts: Collection[str] | None = LOOPBACK) ->
         in_schema = prefix == "/api"
         app.include_router(threads.router, prefix=prefix, include_in_schema=in_schema)
         app.include_router(runs.router, prefix=prefix, include_in_schema=in_schema)
-    app.include_router(models.router, prefix="/api")
+    for router in (models.router, agents.router, artifacts.router, sandbox.router):
+        app.include_router(router, prefix="/api")
     add_page(app)
     return app

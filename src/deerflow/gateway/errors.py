@@ -8,11 +8,17 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from deerflow.domain.errors import ConfigError, Conflict, DeerFlowError, InvalidRequest, NotFound
+from deerflow.domain.errors import ConfigError, Conflict, DeerFlowError, FileProblem, InvalidRequest, NotFound
 
 logger = logging.getLogger(__name__)
 
-STATUS: dict[type[DeerFlowError], int] = {NotFound: 404, Conflict: 409, InvalidRequest: 422, ConfigError: 503}
+STATUS: dict[type[DeerFlowError], int] = {
+    NotFound: 404,
+    FileProblem: 404,
+    Conflict: 409,
+    InvalidRequest: 422,
+    ConfigError: 503,
+}
 
 
 def add_error_handlers(app: FastAPI) -> None:

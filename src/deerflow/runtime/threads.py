@@ -1,6 +1,6 @@
 """Threads: made, found, shown and deleted."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -35,11 +35,18 @@ class StateView:
 class Threads:
     """Every method sees only what belongs to `who`."""
 
-    def __init__(self, database: Database, checkpointer: BaseCheckpointSaver[str], graph: AgentGraph) -> None:
-        """`graph` reads what `checkpointer` holds."""
+    def __init__(
+        self,
+        database: Database,
+        checkpointer: BaseCheckpointSaver[str],
+        graph: AgentGraph,
+        forget: Callable[[str, str], Awaitable[None]],
+    ) -> None:
+        """`graph` reads what `checkpointer` holds; `forget` ends what runs for a deleted thread, and its files."""
         self._database = database
         self._checkpointer = checkpointer
         self._graph = graph
+        self._forget = forget
 
     async def create(
         self, who: Principal, thread_id: str | None, metadata: Mapping[str, object], *, may_exist: bool
@@ -70,12 +77,13 @@ class Threads:
         """
         await self._database.write(partial(rows.delete_idle_thread, thread_id=thread_id, owner=who.user_id))
         await self._checkpointer.adelete_thread(thread_id)
+        await self._forget(thread_id, who.user_id)
 
     async def state(self, thread_id: str, who: Principal) -> StateView:
         """What the thread holds now."""
         await self.get(thread_id, who)
         found = await self._graph.aget_state(config_of(thread_id))
-        return view(found, await self._open_questions(thread_id))
+        return view(found, await open_questions(self._checkpointer, thread_id))
 
     async def messages(self, thread_id: str, who: Principal) -> bytes:
         """Everything said in the thread, also what the agent no longer has in view, as JSON."""
@@ -91,11 +99,12 @@ class Threads:
         found = self._graph.aget_state_history(config_of(thread_id), limit=limit)
         return [view(snapshot, ()) async for snapshot in found]
 
-    async def _open_questions(self, thread_id: str) -> Sequence[Interrupt]:
-        """What a paused run asks. It stands beside the checkpoint, whichever graph paused there."""
-        found = await self._checkpointer.aget_tuple(config_of(thread_id))
-        writes = found.pending_writes or () if found else ()
-        return [question for _, channel, value in writes if channel == INTERRUPT for question in value]
+
+async def open_questions(checkpointer: BaseCheckpointSaver[str], thread_id: str) -> Sequence[Interrupt]:
+    """What a paused run asks. It stands beside the checkpoint, whichever graph paused there."""
+    found = await checkpointer.aget_tuple(config_of(thread_id))
+    writes = found.pending_writes or () if found else ()
+    return [question for _, channel, value in writes if channel == INTERRUPT for question in value]
 
 
 def config_of(thread_id: str) -> RunnableConfig:

@@ -1,4 +1,4 @@
-"""Public fakes: a scripted chat model and a scripted OpenAI-compatible server.
+"""Public fakes: a scripted chat model, a scripted OpenAI-compatible server, and a sandbox in memory.
 
 model = ScriptedModel.saying("Hello", calling("bash", command="ls"), "Done")
 
@@ -6,6 +6,7 @@ async with ScriptedServer(["Hello", RateLimited(retry_after=2), CutAfter(3)]) as
     model = OpenAICompatibleChatModel(model="scripted", base_url=server.base_url)
 """
 
+from deerflow.testing.fake_sandbox import FakeSandbox, FakeSandboxProvider
 from deerflow.testing.scripted_model import ModelCall, ScriptedModel
 from deerflow.testing.scripted_server import ScriptedServer, ServerRequest
 from deerflow.testing.turns import (
@@ -25,6 +26,8 @@ from deerflow.testing.turns import (
 __all__ = [
     "Answer",
     "CutAfter",
+    "FakeSandbox",
+    "FakeSandboxProvider",
     "ModelCall",
     "RateLimited",
     "Raw",

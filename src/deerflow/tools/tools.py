@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from deerflow.config.imports import load_object
 from deerflow.config.tools import ToolConfig
 from deerflow.domain.errors import ConfigError
+from deerflow.sandbox import tools as sandbox
 from deerflow.tools.builtins.clarification_tool import ask_clarification_tool
 from deerflow.tools.builtins.list_uploaded_files_tool import list_uploaded_files
 from deerflow.tools.builtins.present_files_tool import present_files
@@ -19,7 +20,7 @@ from deerflow.tools.builtins.search_history_tool import search_history
 from deerflow.tools.builtins.view_image_tool import view_image
 from deerflow.tools.functions import as_tool, check_settings
 
-__all__ = ["ToolSet", "as_tool", "builtin_tools", "get_available_tools"]
+__all__ = ["ToolSet", "as_tool", "builtin_tools", "get_available_tools", "sandbox_tools"]
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +33,11 @@ BUILTIN_TOOLS = (
     as_tool(search_history),
 )
 VIEW_IMAGE = as_tool(view_image)
+SANDBOX_TOOLS = {
+    HOST_BASH_GROUP: (as_tool(sandbox.bash), as_tool(sandbox.bash_output), as_tool(sandbox.bash_kill)),
+    "file:read": (as_tool(sandbox.ls), as_tool(sandbox.glob), as_tool(sandbox.grep), as_tool(sandbox.read_file)),
+    "file:write": (as_tool(sandbox.write_file), as_tool(sandbox.str_replace)),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +66,7 @@ def get_available_tools(
     Args:
         configured: The entries of `tools:`.
         groups: The groups of configured tools to take; all when None.
-        builtin: See `builtin_tools`.
+        builtin: See `builtin_tools` and `sandbox_tools`. One that is configured by the same name is left out.
         mcp: The tools of MCP servers.
         acp: The tool that asks other agents.
         allow_bash: Whether configured tools may run commands: there is isolation, or the user does without.
@@ -70,6 +76,8 @@ def get_available_tools(
     """
     entries = [entry for entry in configured if is_wanted(entry, groups, allow_bash)]
     loaded = [load_tool(entry) for entry in entries]
+    own_names = {tool.name for tool in loaded}
+    builtin = [tool for tool in builtin if tool.name not in own_names]
     sources = [("the configuration", loaded), ("the built-in tools", builtin), ("MCP", mcp), ("ACP", acp)]
     chosen = first_of_each_name((source, tool) for source, tools in sources for tool in tools)
     # Told twice, once with approval: the careful reading holds.
@@ -80,6 +88,16 @@ def get_available_tools(
 def builtin_tools(*, supports_vision: bool = False) -> tuple[BaseTool, ...]:
     """The tools that need nothing but a run; one more where the model reads images."""
     return (*BUILTIN_TOOLS, VIEW_IMAGE) if supports_vision else BUILTIN_TOOLS
+
+
+def sandbox_tools(groups: Collection[str] | None = None, *, allow_bash: bool = True) -> tuple[BaseTool, ...]:
+    """The tools for an agent's computer; of some groups, or of all when None."""
+    wanted = [
+        group
+        for group in SANDBOX_TOOLS
+        if (groups is None or group in groups) and (allow_bash or group != HOST_BASH_GROUP)
+    ]
+    return tuple(tool for group in wanted for tool in SANDBOX_TOOLS[group])
 
 
 def is_wanted(entry: ToolConfig, groups: Collection[str] | None, allow_bash: bool) -> bool:

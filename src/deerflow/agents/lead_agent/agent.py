@@ -25,7 +25,7 @@ from deerflow.domain.runs import AgentSpec
 from deerflow.models.demo import DemoChatModel
 from deerflow.models.factory import ModelCatalog
 from deerflow.tools.builtins.agent_tools import AgentShelf, setup_agent_tool, update_agent_tool
-from deerflow.tools.tools import ToolSet, get_available_tools
+from deerflow.tools.tools import ToolSet, get_available_tools, sandbox_tools
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class LeadAgent:
             self._model(entry),
             tools.tools,
             place_extras(chain, self.plan.extra_middleware),
-            apply_prompt_template(self._prompt_parts()),
+            apply_prompt_template(self._prompt_parts(tools.names)),
             None,
             checkpointer,
             GRAPH_NAME,
@@ -105,12 +105,21 @@ class LeadAgent:
         if self.spec.is_bootstrap:
             return ToolSet((setup_agent_tool(self.shelf),))
         own: list[BaseTool] = [update_agent_tool(self.shelf)] if self.custom else []
+        groups, allow_bash = self._own.tool_groups, self._runs_commands
+        computer = sandbox_tools(groups, allow_bash=allow_bash) if self._has_computer(features) else ()
         return get_available_tools(
             self.settings.tools,
-            groups=self._own.tool_groups,
-            builtin=[*tools_for(features), *own],
-            allow_bash=False,  # nothing isolates commands yet
+            groups=groups,
+            builtin=[*computer, *tools_for(features), *own],
+            allow_bash=allow_bash,
         )
+
+    @property
+    def _runs_commands(self) -> bool:
+        return self.settings.computer is not None and self.settings.computer.runs_commands
+
+    def _has_computer(self, features: RuntimeFeatures) -> bool:
+        return self.settings.computer is not None and bool(features.sandbox)
 
     def _ingredients(self, features: RuntimeFeatures, tools: ToolSet, entry: ModelConfig) -> Ingredients:
         writer = self.settings.chain.summarization.model_name
@@ -123,8 +132,9 @@ class LeadAgent:
             max_concurrent_subagents=self.spec.max_concurrent_subagents,
         )
 
-    def _prompt_parts(self) -> PromptParts:
+    def _prompt_parts(self, tools: Sequence[str]) -> PromptParts:
         return PromptParts(
+            computer=self.settings.computer if "bash" in tools else None,
             name=self.custom.name if self.custom else PromptParts().name,
             new_agent=self.spec.agent_name if self.spec.is_bootstrap else None,
             soul=self.custom.soul if self.custom else "",

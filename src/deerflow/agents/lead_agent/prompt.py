@@ -11,6 +11,8 @@ from pathlib import Path
 from string import Template
 from types import MappingProxyType
 
+from deerflow.agents.settings import Computer
+
 SECTIONS: Mapping[str, Template] = MappingProxyType(
     {
         path.stem: Template(path.read_text(encoding="utf-8").strip())
@@ -18,6 +20,17 @@ SECTIONS: Mapping[str, Template] = MappingProxyType(
     }
 )
 BOOTSTRAP_SKILL = "bootstrap"
+NETWORKS = MappingProxyType(
+    {
+        "none": "There is no network",
+        "allowlist": "The network reaches a few allowed hosts, through the proxy that is set",
+        "full": "The network can be used",
+    }
+)
+TOOLBOX = (
+    "`python3` has numpy, pandas, matplotlib, openpyxl, python-docx, python-pptx, duckdb, pypdf, pdfplumber, "
+    "reportlab, Pillow, beautifulsoup4 and lxml."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +75,8 @@ class PromptParts:
     """Whether it has the tool `ask_clarification`."""
     has_files: bool = True
     """Whether it has tools for the files of the thread."""
+    computer: Computer | None = None
+    """What its commands can do; None: it runs none."""
     skills: tuple[SkillCard, ...] = ()
     skills_folder: str = "/mnt/skills"
     deferred_tools: tuple[str, ...] = ()
@@ -83,6 +98,8 @@ def work_sections(parts: PromptParts) -> Iterator[str]:
     yield from capabilities(parts)
     if parts.has_files:
         yield render("working_directory")
+    if parts.computer:
+        yield from show_computer(parts.computer)
     for name in ("response_style", "citations", "reminders"):
         yield render(name)
 
@@ -112,6 +129,15 @@ def capabilities(parts: PromptParts) -> Iterator[str]:
     if parts.delegation:
         kinds = "\n".join(f"- {kind.name}: {one_paragraph(kind.description)}" for kind in parts.delegation.kinds)
         yield render("subagents", kinds=kinds, limit=str(parts.delegation.limit))
+
+
+def show_computer(computer: Computer) -> Iterator[str]:
+    """What commands can do and what not."""
+    if not computer.is_isolated:
+        yield render("computer_of_the_user")
+        return
+    packages = f" {TOOLBOX}" if computer.has_toolbox else ""
+    yield render("computer", network=NETWORKS[computer.network], packages=packages)
 
 
 def skill_list(skills: Sequence[SkillCard], folder: str) -> Iterator[str]:

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from hashlib import sha256
+from pathlib import PurePosixPath
 from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware
-from langchain_core.messages import BaseMessage, ToolMessage
+from langchain_core.messages import BaseMessage, ToolCall, ToolMessage
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
@@ -31,9 +32,9 @@ class ReadBeforeWriteMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
         return handler(request)
 
     async def awrap_tool_call(self, request: ToolCallRequest, handler: RunToolAsync[Result]) -> Result:
-        path = request.tool_call["args"].get("path")
+        path = _path_in(request.tool_call)
         name = request.tool_call["name"]
-        if name not in (READ, WRITE, REPLACE) or not isinstance(path, str) or run_in(request.runtime.context) is None:
+        if name not in (READ, WRITE, REPLACE) or path is None or run_in(request.runtime.context) is None:
             return await handler(request)
         if name != READ and not _only_adds(request) and (refusal := await _refusal(request, path)):
             return ToolMessage(refusal, tool_call_id=request.tool_call["id"], name=name, status="error")
@@ -49,9 +50,9 @@ async def _refusal(request: ToolCallRequest, path: str) -> str | None:
     if now is None:  # a new file
         return None
     seen = _seen(request.state["messages"], path)
-    if seen is None:
+    if not seen:
         return UNSEEN.format(path=path)
-    return None if seen == now else CHANGED.format(path=path)
+    return None if now in seen or _is_one_of_several(request, path) else CHANGED.format(path=path)
 
 
 async def _hash(request: ToolCallRequest, path: str) -> str | None:
@@ -65,10 +66,17 @@ async def _hash(request: ToolCallRequest, path: str) -> str | None:
         return None
 
 
-def _seen(messages: Sequence[BaseMessage], path: str) -> str | None:
-    """The hash of the file when the model last knew it."""
-    notes = (message.additional_kwargs.get(SEEN) for message in reversed(messages))
-    return next((note["hash"] for note in notes if note and note["path"] == path), None)
+def _seen(messages: Sequence[BaseMessage], path: str) -> set[str]:
+    """The hashes under which the model knew the file; calls made at once note them in no certain order."""
+    notes = (message.additional_kwargs.get(SEEN) for message in messages)
+    return {note["hash"] for note in notes if note and note["path"] == path}
+
+
+def _is_one_of_several(request: ToolCallRequest, path: str) -> bool:
+    """Whether it replaces a text while calls of the same reply change the file too, which the model knows."""
+    calls = getattr(request.state["messages"][-1], "tool_calls", ())
+    changes = [call for call in calls if call["name"] in (WRITE, REPLACE) and _path_in(call) == path]
+    return request.tool_call["name"] == REPLACE and len(changes) > 1
 
 
 def _noting(result: Result, path: str, hash_: str | None) -> Result:
@@ -76,6 +84,12 @@ def _noting(result: Result, path: str, hash_: str | None) -> Result:
         return result
     notes = {**result.additional_kwargs, SEEN: {"path": path, "hash": hash_}}
     return result.model_copy(update={"additional_kwargs": notes})
+
+
+def _path_in(call: ToolCall) -> str | None:
+    """The path a call names, in the one spelling under which files are known here."""
+    path = call["args"].get("path")
+    return str(PurePosixPath(path)) if isinstance(path, str) else None
 
 
 def _only_adds(request: ToolCallRequest) -> bool:

@@ -1,7 +1,6 @@
 """A chat model that plays scripts, so that the whole product can be seen without any other model."""
 
 import asyncio
-import json
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
@@ -17,10 +16,13 @@ from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from deerflow.models.demo.scripts import ANSWERED, Call, language_of, next_step, read_text
+from deerflow.models.demo.scripts import ANSWERED, TOOL_FAILED, Call, Say, language_of, next_step, read_text
 
 # A word with the space behind it, or a few characters of a script that has no spaces.
 PIECE = re.compile(r"\s*[\x21-\u2fff]+\s*|\s*[^\x21-\u2fff\s]{1,3}\s*|\s+")
+
+FAILURE = re.compile(r"\[exit code \d+\]\Z")
+"""How the output of a command ends that did not succeed."""
 
 
 class DemoChatModel(BaseChatModel):
@@ -70,9 +72,12 @@ def play(messages: Sequence[BaseMessage], tools: Sequence[str]) -> Iterator[AIMe
     """The pieces of the reply to `messages`."""
     request, replies = latest_request(messages)
     language = language_of(request)
-    step = ANSWERED if is_answer(messages) else next_step(request, replies, tools)
+    if is_answer(messages):
+        step: Say | Call = ANSWERED
+    else:
+        step = TOOL_FAILED if has_failed(messages) else next_step(request, replies, tools)
     if isinstance(step, Call):
-        arguments = json.dumps(step.args[language], ensure_ascii=False)
+        arguments = step.arguments(language)
         call = tool_call_chunk(name=step.tool, args=arguments, id=f"call_{uuid4().hex[:12]}", index=0)
         yield AIMessageChunk(content="", tool_call_chunks=[call])
         return
@@ -98,6 +103,13 @@ def is_answer(messages: Sequence[BaseMessage]) -> bool:
     positions = [index for index, message in enumerate(messages) if is_request(message)]
     before = messages[positions[-1] - 1] if positions and positions[-1] > 0 else None
     return isinstance(before, ToolMessage) and before.name == "ask_clarification"
+
+
+def has_failed(messages: Sequence[BaseMessage]) -> bool:
+    """Whether the latest tool call ended in an error, or its command in a failure."""
+    spoken = (message for message in reversed(messages) if not isinstance(message, HumanMessage) or is_request(message))
+    latest = next(spoken, None)
+    return isinstance(latest, ToolMessage) and (latest.status == "error" or bool(FAILURE.search(latest.text)))
 
 
 def is_request(message: BaseMessage) -> bool:

@@ -1,13 +1,17 @@
 """What the demo model knows: a handful of requests, each with the steps that serve it."""
 
+import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from deerflow.domain.files import OUTPUTS, WORKSPACE
+
 Language = Literal["en", "zh"]
 TEXTS = Path(__file__).parent / "texts"
+PRESENTED = (f"{OUTPUTS}/chart.png", f"{OUTPUTS}/report.md")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +23,25 @@ class Say:
 
 
 @dataclass(frozen=True, slots=True)
+class Text:
+    """Stands in a call's arguments for what a file in `texts` holds."""
+
+    name: str
+
+    def read(self) -> str:
+        return (TEXTS / self.name).read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
     """A tool call, with its arguments in each language."""
 
     tool: str
     args: Mapping[Language, Mapping[str, object]]
+
+    def arguments(self, language: Language) -> str:
+        """The arguments as models write them."""
+        return json.dumps(self.args[language], ensure_ascii=False, default=Text.read)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +83,18 @@ def plan(*done_of_three: Literal["pending", "in_progress", "completed"]) -> Mapp
     }
 
 
+def write(path: str, text: str, en: str, zh: str) -> Call:
+    """Write a text to a file; where its name asks for one, the text is in the reader's language."""
+    described: Mapping[Language, str] = {"en": en, "zh": zh}
+    return Call(
+        "write_file",
+        {
+            language: {"description": why, "path": path, "content": Text(text.format(language=language))}
+            for language, why in described.items()
+        },
+    )
+
+
 SCRIPTS = (
     Script(
         id="tour",
@@ -92,6 +122,32 @@ SCRIPTS = (
                 {
                     "en": "A table, a code block and a list cover most answers. I will use all three.",
                     "zh": "表格、代码块和列表覆盖了大多数回答的形式，我三种都用上。",
+                },
+            ),
+        ),
+    ),
+    Script(
+        id="chart",
+        title="Analyse data and draw a chart",
+        prompt="Analyse some sales data and draw a chart.",
+        words=re.compile(r"analy[sz]e.*data|draw.*chart|分析.*数据|画.*图", re.IGNORECASE),
+        steps=(
+            write(f"{WORKSPACE}/sales.csv", "sales.csv", "Half a year of sales to work with", "准备半年的销售数据"),
+            write(f"{WORKSPACE}/analyse.py", "analyse.py.txt", "Add it up and draw it", "编写汇总和画图的脚本"),
+            Call(
+                "bash",
+                {
+                    "en": {"description": "Run the analysis", "command": "python3 analyse.py"},
+                    "zh": {"description": "运行分析", "command": "python3 analyse.py"},
+                },
+            ),
+            write(f"{OUTPUTS}/report.md", "chart-report.{language}.md", "Say what came out", "写下结果"),
+            Call("present_files", {"en": {"filepaths": PRESENTED}, "zh": {"filepaths": PRESENTED}}),
+            Say(
+                "chart",
+                {
+                    "en": "The script ran and the files are presented. I will repeat the figures it printed.",
+                    "zh": "脚本运行完毕，文件已经呈上。我来复述它打印的数字。",
                 },
             ),
         ),
@@ -167,6 +223,14 @@ ANSWERED = Say(
     },
 )
 
+TOOL_FAILED = Say(
+    "tool-failed",
+    {
+        "en": "The tool failed. I am scripted and know no other way, so I should say so.",
+        "zh": "工具失败了。我是脚本，不会别的办法，应当如实说明。",
+    },
+)
+
 FALLBACK = Say(
     "fallback",
     {
@@ -197,4 +261,4 @@ def language_of(request: str) -> Language:
 
 def read_text(name: str, language: Language) -> str:
     """One of the model's texts."""
-    return (TEXTS / f"{name}.{language}.md").read_text(encoding="utf-8").strip()
+    return Text(f"{name}.{language}.md").read().strip()

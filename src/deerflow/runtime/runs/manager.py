@@ -2,23 +2,27 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
 from langchain_core.messages import BaseMessage
+from langgraph.types import Interrupt
 
 from deerflow.domain.errors import Conflict
 from deerflow.domain.events import StreamEvent
 from deerflow.domain.ids import check_thread_id, new_id
 from deerflow.domain.principal import Principal
-from deerflow.domain.runs import RunRecord, RunRequest, RunStatus
+from deerflow.domain.runs import Resume, RunRecord, RunRequest, RunStatus
 from deerflow.persistence import runs as run_rows
 from deerflow.persistence.admission import accept_run
 from deerflow.persistence.database import Database
 from deerflow.persistence.events import LoggedEvent, earlier_changes
+from deerflow.persistence.threads import find_thread
 from deerflow.runtime.changes import DerivedState
 from deerflow.runtime.journal import Journal
+from deerflow.runtime.runs.answers import by_question
 from deerflow.runtime.runs.schemas import title_from, to_messages, to_stored
 from deerflow.runtime.runs.worker import RunWorker
 from deerflow.runtime.serialization import to_json
@@ -41,14 +45,19 @@ class RunManager:
         bridge: StreamBridge,
         worker: RunWorker,
         namer: Namer,
+        questions: Callable[[str], Awaitable[Sequence[Interrupt]]],
         process: str,
     ) -> None:
-        """`namer` is given each run that went well, when nobody waits for it any more; `process` is who we are."""
+        """`questions` finds what a thread's paused run asks; `process` is who we are.
+
+        `namer` is given each run that went well, when nobody waits for it any more.
+        """
         self._database = database
         self._journal = journal
         self._bridge = bridge
         self._worker = worker
         self._namer = namer
+        self._questions = questions
         self._process = process
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._namings: set[asyncio.Task[None]] = set()
@@ -62,6 +71,8 @@ class RunManager:
             InvalidRequest: the request makes no sense.
         """
         check_thread_id(request.thread_id)
+        if request.resume is not None:
+            request = replace(request, resume=Resume(await self._fitting(request.thread_id, request.resume, who)))
         messages = [] if request.resume else to_messages(request.messages)
         run = new_run(request, who, self._process)
         first = StreamEvent(1, "metadata", to_json({"run_id": run.run_id, "thread_id": run.thread_id}))
@@ -80,6 +91,11 @@ class RunManager:
         self._bridge.publish(run.run_id, [first])
         self._tasks[run.run_id] = asyncio.create_task(self._carry_out(run, request, messages), name=f"run {run.run_id}")
         return run
+
+    async def _fitting(self, thread_id: str, resume: Resume, who: Principal) -> dict[str, object]:
+        """The answer, if it answers what was asked."""
+        await self._database.read(partial(find_thread, thread_id=thread_id, owner=who.user_id))
+        return by_question(await self._questions(thread_id), resume.answer)
 
     async def get(self, thread_id: str, run_id: str, who: Principal) -> RunRecord:
         """The run, or `NotFound`."""

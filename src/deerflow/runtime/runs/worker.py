@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -58,7 +58,7 @@ class RunWorker:
     def __init__(
         self,
         agents: AgentSource,
-        open_context: Callable[[RunRecord, AgentSpec], RunContext],
+        open_context: Callable[[RunRecord, AgentSpec], AbstractAsyncContextManager[RunContext]],
         limits: Callable[[], Limits],
     ) -> None:
         """`limits` is asked anew for every run."""
@@ -95,8 +95,8 @@ class RunWorker:
         limits = self._limits()
         limit = asyncio.timeout(limits.timeout_s)
         try:
-            async with limit:
-                is_paused = await self._stream(run, request, messages, log, answer)
+            async with limit, self._open_context(run, request.agent) as context:
+                is_paused = await self._stream(run, request, messages, log, answer, context)
             return Outcome(RunStatus.INTERRUPTED if is_paused else RunStatus.SUCCESS)
         except asyncio.CancelledError:
             return Outcome(RunStatus.INTERRUPTED)
@@ -111,7 +111,13 @@ class RunWorker:
             return Outcome(RunStatus.ERROR, type(problem).__name__, str(problem) or type(problem).__name__)
 
     async def _stream(
-        self, run: RunRecord, request: RunRequest, messages: Sequence[BaseMessage], log: RunLog, answer: PartialAnswer
+        self,
+        run: RunRecord,
+        request: RunRequest,
+        messages: Sequence[BaseMessage],
+        log: RunLog,
+        answer: PartialAnswer,
+        context: RunContext,
     ) -> bool:
         """Log what the graph says; whether it ended by asking somebody something."""
         state = StateDiff([message.id or "" for message in messages])
@@ -125,7 +131,7 @@ class RunWorker:
                 "recursion_limit": request.recursion_limit or self._limits().recursion_limit,
                 "run_name": run.assistant_id,
             },
-            context=self._open_context(run, request.agent),
+            context=context,
             stream_mode=["messages", "values", "custom"],
             output_keys=graph.output_channels,  # what middlewares remember for themselves is no reader's business
             # Written while the model already speaks, checkpoints would fight with it for the interpreter lock.

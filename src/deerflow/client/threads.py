@@ -1,0 +1,68 @@
+"""Threads, and the files in them."""
+
+import mimetypes
+from typing import Any
+
+import orjson
+from pydantic_core import to_jsonable_python
+
+from deerflow.client.faces import Session
+from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.threads import ThreadRecord
+from deerflow.runtime.threads import StateView
+from deerflow.tools.builtins.view_image_tool import recognise
+
+HISTORY = 100
+
+
+async def list_threads(session: Session, limit: int = 10) -> list[dict[str, Any]]:
+    """Threads, latest activity first."""
+    return [show_thread(thread) for thread in await session.harness.threads.search(LOCAL_USER, limit, 0)]
+
+
+async def get_thread(session: Session, thread_id: str) -> dict[str, Any]:
+    """A thread with its checkpoints, newest first.
+
+    Raises:
+        NotFound: there is no such thread.
+    """
+    threads = session.harness.threads
+    thread = show_thread(await threads.get(thread_id, LOCAL_USER))
+    history = await threads.history(thread_id, LOCAL_USER, HISTORY)
+    return {**thread, "checkpoints": [show_checkpoint(state) for state in history]}
+
+
+async def get_artifact(session: Session, thread_id: str, path: str) -> tuple[bytes, str]:
+    """A file of a thread and its media type; `path` is as the agent says it, e.g. `/mnt/user-data/outputs/plan.md`.
+
+    Raises:
+        NotFound: there is no such thread.
+        FileProblem: the file cannot be had.
+    """
+    thread = await session.harness.threads.get(thread_id, LOCAL_USER)
+    content = await session.harness.files_of(thread).read(f"/{path.removeprefix('/')}")
+    return content, recognise(content) or mimetypes.guess_type(path)[0] or "application/octet-stream"
+
+
+def show_thread(thread: ThreadRecord) -> dict[str, Any]:
+    """A thread in the shape of the HTTP API."""
+    return {
+        "thread_id": thread.thread_id,
+        "status": thread.status,
+        "metadata": dict(thread.metadata),
+        "values": {} if thread.title is None else {"title": thread.title},
+        "interrupts": {},
+        "created_at": to_jsonable_python(thread.created_at),
+        "updated_at": to_jsonable_python(thread.updated_at),
+    }
+
+
+def show_checkpoint(state: StateView) -> dict[str, Any]:
+    """What a thread held after one step."""
+    return {
+        "checkpoint_id": state.checkpoint_id,
+        "parent_checkpoint_id": state.parent_checkpoint_id,
+        "ts": state.created_at,
+        "metadata": orjson.loads(state.metadata),
+        "values": orjson.loads(state.values),
+    }

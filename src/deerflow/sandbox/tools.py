@@ -1,0 +1,277 @@
+"""The tools with which an agent uses its computer. Each begins with `description`, which people see while it works."""
+
+from langchain.tools import ToolRuntime
+
+from deerflow.domain.context import RunContext, run_in
+from deerflow.domain.errors import FileProblem, SandboxError
+from deerflow.domain.sandbox import BackgroundOutput, Sandbox, SandboxLease
+from deerflow.sandbox.furnishing import HOME
+from deerflow.sandbox.progress import Progress
+
+MAX_PATHS = 1000
+MAX_MATCHES = 500
+MAX_LINE = 200
+LISTED_LEVELS = 2
+NOTHING = "(no output)"
+EMPTY = "(empty)"
+
+
+async def bash(
+    description: str,
+    command: str,
+    runtime: ToolRuntime[RunContext],
+    background: bool = False,
+    name: str | None = None,
+) -> str:
+    """Run a bash command in /mnt/user-data/workspace. Each call starts there afresh; files stay, variables do not.
+
+    Args:
+        description: Why, in a few words.
+        command: The command line.
+        background: For servers and long jobs: return at once and let it run on. See bash_output, bash_kill.
+        name: How the background process is called.
+    """
+    lease = current_lease(runtime)
+    sandbox = await lease.sandbox()
+    if background:
+        wanted = name or "job"
+        await sandbox.start_process(wanted, command)
+        return f"Started {wanted!r} in the background. See what it prints with bash_output."
+    progress = Progress(runtime.stream_writer, runtime.tool_call_id or "", "bash")
+    try:
+        result = await sandbox.execute_command(command, on_output=progress.hear)
+    finally:
+        progress.close()
+    output = result.output.rstrip("\n") or NOTHING
+    return output if result.exit_code == 0 else f"{output}\n[exit code {result.exit_code}]"
+
+
+async def bash_output(description: str, name: str, runtime: ToolRuntime[RunContext]) -> str:
+    """Show what a background process printed since it was last asked.
+
+    Args:
+        description: Why, in a few words.
+        name: The name it was started with.
+    """
+    return show(await (await current_sandbox(runtime)).process_output(name))
+
+
+async def bash_kill(description: str, name: str, runtime: ToolRuntime[RunContext]) -> str:
+    """End a background process.
+
+    Args:
+        description: Why, in a few words.
+        name: The name it was started with.
+    """
+    return show(await (await current_sandbox(runtime)).kill_process(name))
+
+
+async def ls(description: str, path: str, runtime: ToolRuntime[RunContext]) -> str:
+    """List a folder, two levels deep.
+
+    Args:
+        description: Why, in a few words.
+        path: Absolute path of the folder.
+    """
+    lease = current_lease(runtime)
+    found = await (await lease.sandbox()).list_dir(path, LISTED_LEVELS)
+    # What programs keep in the home folder is of interest only to whoever looks there.
+    shown = [each for each in found.paths if path.startswith(HOME) or not each.startswith(f"{HOME}/")]
+    more = "\n(there is more: list a folder in it)" if found.truncated else ""
+    return clip_end("\n".join(shown) or EMPTY, lease.limits.ls, "list a folder in it") + more
+
+
+async def glob(
+    description: str,
+    pattern: str,
+    path: str,
+    runtime: ToolRuntime[RunContext],
+    include_dirs: bool = False,
+    max_results: int = 200,
+) -> str:
+    """Find files by name.
+
+    Args:
+        description: Why, in a few words.
+        pattern: For example **/*.py
+        path: Absolute path of the folder to search.
+        include_dirs: Find folders too.
+        max_results: At most 1000.
+    """
+    limit = max(1, min(max_results, MAX_PATHS))
+    found = await (await current_sandbox(runtime)).glob(path, pattern, include_dirs=include_dirs, max_results=limit)
+    if not found.paths:
+        return f"No paths under {path} match {pattern}"
+    lines = [f"Found {len(found.paths)} paths under {path}"]
+    lines += [f"{number}. {each}" for number, each in enumerate(found.paths, 1)]
+    return "\n".join([*lines, *more_note(found.truncated)])
+
+
+async def grep(
+    description: str,
+    pattern: str,
+    path: str,
+    runtime: ToolRuntime[RunContext],
+    glob: str | None = None,
+    literal: bool = False,
+    case_sensitive: bool = False,
+    max_results: int = 100,
+) -> str:
+    """Search the content of files.
+
+    Args:
+        description: Why, in a few words.
+        pattern: A regular expression.
+        path: Absolute path of the folder to search.
+        glob: Only in files whose name matches.
+        literal: Take the pattern as plain text.
+        case_sensitive: Tell upper from lower case.
+        max_results: At most 500.
+    """
+    limit = max(1, min(max_results, MAX_MATCHES))
+    found = await (await current_sandbox(runtime)).grep(
+        path, pattern, glob=glob, literal=literal, case_sensitive=case_sensitive, max_results=limit
+    )
+    if not found.matches:
+        return f"No matches under {path}"
+    lines = [f"{each.path}:{each.line_number}: {each.line[:MAX_LINE]}" for each in found.matches]
+    return "\n".join([f"Found {len(lines)} matches under {path}", *lines, *more_note(found.truncated)])
+
+
+async def read_file(
+    description: str,
+    path: str,
+    runtime: ToolRuntime[RunContext],
+    start_line: int | None = None,
+    end_line: int | None = None,
+) -> str:
+    """Read a text file.
+
+    Args:
+        description: Why, in a few words.
+        path: Absolute path.
+        start_line: The first line wanted, from 1.
+        end_line: The last line wanted.
+    """
+    lease = current_lease(runtime)
+    text = await (await lease.sandbox()).read_file(path)
+    if not text:
+        return EMPTY
+    if start_line is not None or end_line is not None:
+        text = lines_of(text, path, start_line, end_line)
+    return clip_end(text, lease.limits.read_file, "read the rest with start_line and end_line")
+
+
+async def write_file(
+    description: str, path: str, content: str, runtime: ToolRuntime[RunContext], append: bool = False
+) -> str:
+    """Write a text file, or add to its end. Missing folders are made.
+
+    Args:
+        description: Why, in a few words.
+        path: Absolute path.
+        content: The text.
+        append: Add to what is there.
+    """
+    lease = current_lease(runtime)
+    async with lease.lock(path):
+        await (await lease.sandbox()).write_file(path, content, append)
+    return "OK"
+
+
+async def str_replace(
+    description: str,
+    path: str,
+    old_str: str,
+    new_str: str,
+    runtime: ToolRuntime[RunContext],
+    replace_all: bool = False,
+) -> str:
+    """Replace a text in a file.
+
+    Args:
+        description: Why, in a few words.
+        path: Absolute path.
+        old_str: What to replace, exactly as it stands there and only once.
+        new_str: What to put in its place.
+        replace_all: Replace every occurrence.
+    """
+    lease = current_lease(runtime)
+    async with lease.lock(path):
+        sandbox = await lease.sandbox()
+        text = await sandbox.read_file(path)
+        await sandbox.write_file(path, replaced(text, path, old_str, new_str, replace_all))
+    return "OK"
+
+
+bash_tool = bash
+bash_output_tool = bash_output
+bash_kill_tool = bash_kill
+ls_tool = ls
+glob_tool = glob
+grep_tool = grep
+read_file_tool = read_file
+write_file_tool = write_file
+str_replace_tool = str_replace
+
+
+def current_lease(runtime: ToolRuntime[RunContext]) -> SandboxLease:
+    """The run's claim on its sandbox.
+
+    Raises:
+        SandboxError: The graph was invoked without one.
+    """
+    run = run_in(runtime.context)
+    if run is None or run.sandbox is None:
+        raise SandboxError("this tool works only inside a run that has a sandbox; go on without it")
+    return run.sandbox
+
+
+async def current_sandbox(runtime: ToolRuntime[RunContext]) -> Sandbox:
+    """The sandbox of the run."""
+    return await current_lease(runtime).sandbox()
+
+
+def show(said: BackgroundOutput) -> str:
+    """What a background process said, and whether it still runs."""
+    code = said.process.exit_code
+    state = "running" if code is None else f"ended, exit code {code}"
+    return f"{said.output.rstrip() or '(nothing new)'}\n[{said.process.name}: {state}]"
+
+
+def lines_of(text: str, path: str, start_line: int | None, end_line: int | None) -> str:
+    """Some lines of a file, as they are."""
+    *whole, rest = text.split("\n")
+    lines = [f"{line}\n" for line in whole] + ([rest] if rest else [])
+    first, last = max(1, start_line or 1), end_line or len(lines)
+    if first > len(lines):
+        raise FileProblem(f"{path!r} has only {len(lines)} lines")
+    if last < first:
+        raise FileProblem(f"end_line {last} is before start_line {first}")
+    return "".join(lines[first - 1 : last])
+
+
+def replaced(text: str, path: str, old: str, new: str, replace_all: bool) -> str:
+    """`text` with `old` replaced; line ends stay what they are in the file."""
+    if not old:
+        raise FileProblem("old_str is empty; give the text to replace, or use write_file")
+    if old not in text and "\r\n" in text:
+        old, new = (each.replace("\r\n", "\n").replace("\n", "\r\n") for each in (old, new))
+    count = text.count(old)
+    if count == 0:
+        raise FileProblem(f"old_str is not in {path!r}; read the file and copy the text exactly")
+    if count > 1 and not replace_all:
+        raise FileProblem(f"old_str is in {path!r} {count} times; add lines around it, or set replace_all")
+    return text.replace(old, new)
+
+
+def clip_end(text: str, limit: int, advice: str) -> str:
+    """The beginning of `text`, and what to do about the rest. No limit: 0."""
+    if not limit or len(text) <= limit:
+        return text
+    return f"{text[:limit]}\n[… {len(text) - limit} of {len(text)} characters left out; {advice} …]"
+
+
+def more_note(truncated: bool) -> list[str]:
+    """What is said when there is more."""
+    return ["(there are more; narrow the search or raise max_results)"] if truncated else []

@@ -1,0 +1,74 @@
+"""What `deerflow doctor` says about the sandbox."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DEERFLOW = Path(sys.executable).parent / "deerflow"
+PROJECT = Path(__file__).parents[2]
+UNISOLATED = "tests.sandbox.test_sandbox_tiers:Unisolated"
+LIMITS = {
+    "processes": "64",
+    "memory": "512 MB",
+    "file size": "1024 MB",
+    "disk of a thread": "4096 MB",
+    "time of a command": "600 s",
+    "background processes": "4",
+    "network": "none",
+}
+
+
+def examined(folder: Path, settings: str) -> subprocess.CompletedProcess[str]:
+    """What the doctor says where `settings` are the section `sandbox:`."""
+    (folder / "config.yaml").write_text(f"sandbox: {{{settings}}}\n")
+    variables = {"PATH": os.defpath, "HOME": str(folder), "PYTHONPATH": str(PROJECT)}
+    return subprocess.run(
+        [DEERFLOW, "doctor"], cwd=folder, env=variables, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("use", "told"),
+    [
+        ("nowhere:Provider", "sandbox.use: cannot load 'nowhere:Provider': there is no module 'nowhere'"),
+        ("pathlib:Path", "sandbox.use: 'pathlib:Path' is a class, not a subclass of SandboxProvider: it has no"),
+    ],
+)
+def test_a_provider_that_is_none_is_one_sentence_and_the_rest_is_examined(tmp_path: Path, use: str, told: str) -> None:
+    result = examined(tmp_path, f"use: '{use}'")
+    assert result.returncode == 1 and result.stderr == ""
+    assert f"✗ sandbox: {told}" in result.stdout
+    assert "→ name a provider there, or leave the key out" in result.stdout
+    assert "disk: " in result.stdout
+
+
+def test_where_nothing_isolates_that_is_said_with_its_remedy(tmp_path: Path) -> None:
+    result = examined(tmp_path, f"use: '{UNISOLATED}'")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert (
+        "! sandbox: none: `bash` is off, because nothing isolates commands on this machine (bubblewrap was not found)"
+    ) in result.stdout
+    for remedy in ("install bubblewrap", "apparmor_restrict_unprivileged_userns", "AioSandboxProvider"):
+        assert remedy in result.stdout
+
+
+def test_commands_on_the_machine_itself_are_a_warning_and_hardly_limited(tmp_path: Path) -> None:
+    result = examined(tmp_path, f"use: '{UNISOLATED}', allow_host_bash: true")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "! sandbox: host: commands run as the server itself, without isolation" in result.stdout
+    for name in ("processes", "memory", "file size", "network"):
+        assert re.search(rf"^! limit of {name}: .*, not enforced here$", result.stdout, re.M)
+
+
+def test_where_commands_are_isolated_each_limit_is_told_and_who_enforces_it(tmp_path: Path) -> None:
+    result = examined(tmp_path, "limits: {processes: 64, memory_mb: 512}, toolbox: {enabled: false}")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert re.search(r"^✓ sandbox: isolated: .*bwrap.*network: none$", result.stdout, re.M)
+    told = dict(re.findall(r"^✓ limit of ([\w ]+): ([^,]+), by \S.*$", result.stdout, re.M))
+    assert told == LIMITS
+    assert re.search("^✓ python toolbox: off: ", result.stdout, re.M)
+    assert re.search("^✓ ripgrep: /", result.stdout, re.M)

@@ -1,0 +1,201 @@
+"""A container engine for tests: Podman from Debian's packages, with storage of its own and an image built here."""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from deerflow.community.aio_sandbox import AioSandboxProvider
+from deerflow.config.sandbox import SandboxConfig
+from deerflow.sandbox.sandbox_provider import SandboxPlaces
+from tests.support import needs
+
+ROOT = Path(__file__).parents[2]
+IMAGE_FILES = ROOT / "deploy" / "sandbox"
+BASE = "docker.io/library/debian:12-slim"
+PROGRAMS = ("podman", "runc", "debootstrap", "/usr/lib/podman/netavark")
+BUILD_S = 600
+ROUNDS, ROUND_S = 600, 0.05
+SETTINGS = """
+[containers]
+default_ulimits = ["nofile=1024:4096", "nproc=4096:4096"]
+[network]
+network_config_dir = "{cache}/networks"
+[engine]
+runtime = "runc"
+cgroup_manager = "cgroupfs"
+events_logger = "none"
+exit_command_delay = 1
+tmp_dir = "{run}/libpod"
+"""
+STORAGE = """
+[storage]
+driver = "overlay"
+graphroot = "{cache}/storage"
+runroot = "{run}/storage"
+"""
+
+
+@dataclass(frozen=True)
+class ContainerEngine:
+    """Where a Podman of our own answers, and the image it has."""
+
+    socket: Path
+    image: str
+    environment: Mapping[str, str]
+
+    def config(self, **settings: object) -> SandboxConfig:
+        """Settings for a provider whose containers no other test sees."""
+        own = {
+            "engine_url": f"unix://{self.socket}",
+            "image": self.image,
+            "container_prefix": f"test-{uuid4().hex[:8]}",
+        }
+        return SandboxConfig.model_validate({**own, **settings})
+
+    def podman(self, *arguments: str) -> str:
+        """What Podman prints."""
+        return podman(self.environment, *arguments)
+
+
+@asynccontextmanager
+async def running_provider(
+    engine: ContainerEngine, folder: Path, **settings: object
+) -> AsyncIterator[AioSandboxProvider]:
+    """A provider that makes real containers; none is left in the end."""
+    config = engine.config(**settings)
+    provider = AioSandboxProvider(config, places_in(folder))
+    try:
+        await provider.open()
+        yield provider
+    finally:
+        await provider.aclose()
+        left = engine.podman("ps", "--all", "--quiet", "--filter", f"name={config.container_prefix}").split()
+        for container in left:
+            engine.podman("rm", "--force", "--time=0", container)
+        assert left == []
+
+
+def places_in(folder: Path) -> SandboxPlaces:
+    """A state directory, and one skill."""
+    skill = folder / "skills" / "greeting" / "SKILL.md"
+    skill.parent.mkdir(parents=True, exist_ok=True)
+    skill.write_text("Say hello.\n")
+    return SandboxPlaces(home=folder / "home", cache=folder / "cache", skills=folder / "skills")
+
+
+@contextmanager
+def running_engine(folder: Path) -> Iterator[ContainerEngine]:
+    """Podman's API at a socket in `folder`; the image is built the first time, and kept."""
+    if os.geteuid() != 0:
+        pytest.skip("real containers are made as root, with Debian's podman, runc, netavark and debootstrap")
+    for program in PROGRAMS:
+        needs(program)
+    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"  # noqa: TID251
+    cache = Path(caches) / "deerflow-tests" / "containers"
+    environment = prepare(cache)
+    image = build(cache, environment)
+    path = folder / "engine.sock"
+    service = subprocess.Popen(["podman", "system", "service", "--time=0", f"unix://{path}"], env=environment)
+    try:
+        await_socket(path, service)
+        yield ContainerEngine(path, image, environment)
+    finally:
+        service.terminate()
+        service.wait(timeout=30)
+
+
+def prepare(cache: Path) -> Mapping[str, str]:
+    """Settings that keep this Podman apart from any other on the machine; the variables that name them."""
+    mark = hashlib.sha256(str(cache).encode()).hexdigest()[:8]
+    run = Path("/run", f"deerflow-tests-{mark}")  # gone after a restart of the machine, as Podman wants it
+    for path in (cache, run):
+        path.mkdir(parents=True, exist_ok=True)
+    files = {"CONTAINERS_CONF": SETTINGS, "CONTAINERS_STORAGE_CONF": STORAGE}
+    for variable, text in files.items():
+        write_whole(cache / f"{variable.lower()}.toml", text.format(cache=cache, run=run))
+    named = {variable: str(cache / f"{variable.lower()}.toml") for variable in files}
+    return {**os.environ, **named}  # noqa: TID251
+
+
+def build(cache: Path, environment: Mapping[str, str]) -> str:
+    """The name of the image built from `deploy/sandbox` as it is now."""
+    recipe = hashlib.sha256()
+    for file in sorted(IMAGE_FILES.glob("*.py")) + [IMAGE_FILES / "Dockerfile"]:
+        recipe.update(file.name.encode() + file.read_bytes())
+    image = f"localhost/deerflow-sandbox:{recipe.hexdigest()[:16]}"
+    with (cache / "build.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not exists(environment, image):
+            if not exists(environment, BASE):
+                make_base(cache, environment)
+            options = ["--isolation=chroot", "--network=host", "--pull=never", "--layers"]
+            podman(environment, "build", *options, "--tag", image, str(IMAGE_FILES))
+            forget_older(environment, image)
+    return image
+
+
+def forget_older(environment: Mapping[str, str], image: str) -> None:
+    """Remove images of earlier versions; one that is in use stays."""
+    listing = ("images", "--format={{.Repository}}:{{.Tag}}", "--filter=label=deerflow.sandbox")
+    older = {name for name in podman(environment, *listing).split() if name.startswith("localhost/")} - {image}
+    for name in older:
+        subprocess.run(["podman", "rmi", name], env=environment, capture_output=True, timeout=60, check=False)
+
+
+def make_base(cache: Path, environment: Mapping[str, str]) -> None:
+    """A Debian made here, under the name of the one in the registry, which tests do not need."""
+    root = cache / "debian"
+    shutil.rmtree(root, ignore_errors=True)
+    run(["debootstrap", "--variant=minbase", "bookworm", str(root)], environment)
+    run(["tar", "--directory", str(root), "--create", "--file", str(cache / "debian.tar"), "."], environment)
+    podman(environment, "import", str(cache / "debian.tar"), BASE)
+    shutil.rmtree(root)
+    (cache / "debian.tar").unlink()
+
+
+def exists(environment: Mapping[str, str], image: str) -> bool:
+    command = ["podman", "image", "exists", image]
+    return subprocess.run(command, env=environment, check=False, timeout=60).returncode == 0
+
+
+def podman(environment: Mapping[str, str], *arguments: str) -> str:
+    return run(["podman", *arguments], environment)
+
+
+def run(command: list[str], environment: Mapping[str, str]) -> str:
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=BUILD_S, check=False)
+    assert ended.returncode == 0, f"{command}: {ended.stdout[-2000:]}{ended.stderr[-2000:]}"
+    return ended.stdout
+
+
+def await_socket(path: Path, service: "subprocess.Popen[bytes]") -> None:
+    """Wait until Podman listens, or ends, which is an error."""
+    for _ in range(ROUNDS):
+        try:
+            service.wait(ROUND_S)
+        except subprocess.TimeoutExpired:
+            if is_listening(path):
+                return
+    pytest.fail("Podman does not answer")
+
+
+def is_listening(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(str(path)) == 0
+
+
+def write_whole(file: Path, text: str) -> None:
+    """Write a file that others may be reading."""
+    unfinished = file.with_name(f"{file.name}.{os.getpid()}")
+    unfinished.write_text(text)
+    unfinished.replace(file)

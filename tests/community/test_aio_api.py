@@ -1,0 +1,230 @@
+"""The HTTP API of the sandbox server, as our client and any other speak it."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+import pytest_asyncio
+
+from deerflow.community.aio_sandbox.api import (
+    Address,
+    Context,
+    FileNames,
+    Lines,
+    Listing,
+    Nothing,
+    Output,
+    SandboxApi,
+    SandboxUnreachable,
+    failure,
+    parse,
+)
+from deerflow.community.aio_sandbox.sandbox import AioSandbox
+from deerflow.domain.errors import FileProblem, SandboxError
+from deerflow.domain.files import WORKSPACE
+from deerflow.domain.sandbox import GrepMatch
+from tests.community.engine import ContainerEngine, running_provider
+from tests.conformance.command_suite import output_of, until
+from tests.conformance.sandbox_suite import acquire
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def sandbox(engine: ContainerEngine, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[AioSandbox]:
+    async with running_provider(engine, tmp_path_factory.mktemp("api")) as provider:
+        sandbox = await acquire(provider, "t1")
+        assert isinstance(sandbox, AioSandbox)
+        yield sandbox
+
+
+@pytest.fixture(scope="module")
+def plain(sandbox: AioSandbox) -> AioSandbox:
+    """The same, used as if its image were not ours."""
+    return replace(sandbox, server=Context(home_dir=WORKSPACE, deerflow=0))
+
+
+async def exchange(sandbox: AioSandbox, raw: bytes) -> bytes:
+    """What the server answers to bytes of our choice."""
+    reader, writer = await asyncio.open_unix_connection(sandbox.api.address.socket)
+    try:
+        writer.write(raw)
+        async with asyncio.timeout(10):
+            head = await reader.readuntil(b"\r\n\r\n")
+            return head + await reader.readexactly(int(head.partition(b"Content-Length: ")[2].split()[0]))
+    finally:
+        writer.close()
+
+
+def request(sandbox: AioSandbox, method: str, path: str, body: bytes, token: str | None = None) -> bytes:
+    head = f"{method} {path} HTTP/1.1\r\nAuthorization: Bearer {token or sandbox.api.address.token}\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "words"),
+    [
+        ("GET", "/v1/nothing", b"", 404, "there is no GET /v1/nothing"),
+        ("POST", "/v1/sandbox", b"", 404, "there is no POST"),
+        ("POST", "/v1/shell/exec", b"{", 400, "not JSON"),
+        ("POST", "/v1/shell/exec", b"[]", 400, "not a JSON object"),
+        ("POST", "/v1/shell/exec", b"{}", 400, "'command' has to be str"),
+        ("POST", "/v1/deerflow/run", b'{"command": "true", "hard_timeout": "soon"}', 400, "'hard_timeout'"),
+        ("POST", "/v1/deerflow/run", b'{"command": "true", "env": []}', 400, "'env'"),
+        ("POST", "/v1/file/write", b'{"file": "/tmp/x", "content": "*", "encoding": "base64"}', 400, "not base64"),
+        ("POST", "/v1/file/read", b'{"file": "/nowhere"}', 422, "ENOENT"),
+        ("GET", "/v1/file/download?path=/tmp", b"", 422, "EISDIR"),
+        ("POST", "/v1/file/grep", b'{"path": "/tmp", "pattern": "("}', 422, "search failed"),
+        ("POST", "/v1/file/find", b'{"path": "/tmp", "glob": "\\ud800"}', 422, "encode"),
+    ],
+)
+async def test_a_request_that_cannot_be_fulfilled_is_answered_with_a_reason(
+    sandbox: AioSandbox, method: str, path: str, body: bytes, status: int, words: str
+) -> None:
+    answer = await exchange(sandbox, request(sandbox, method, path, body))
+    assert answer.startswith(f"HTTP/1.1 {status} ".encode()) and words in answer.decode()
+
+
+@pytest.mark.parametrize("token", ["wrong", "", "tökén"])
+async def test_nothing_is_told_without_the_token(sandbox: AioSandbox, token: str) -> None:
+    asked = f"GET /v1/sandbox HTTP/1.1\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
+    assert (await exchange(sandbox, asked)).startswith(b"HTTP/1.1 401 ")
+
+
+@pytest.mark.parametrize(
+    "raw", [b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\nContent-Length: many\r\n\r\n", b"x" * 100_000]
+)
+async def test_what_is_no_request_ends_the_connection_and_nothing_else(sandbox: AioSandbox, raw: bytes) -> None:
+    with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+        await exchange(sandbox, raw)
+    assert await output_of(sandbox, "echo well") == "well\n"
+
+
+async def test_a_client_that_hangs_up_ends_its_command(sandbox: AioSandbox) -> None:
+    reader, writer = await asyncio.open_unix_connection(sandbox.api.address.socket)
+    order = json.dumps({"command": f"echo up; while :; do date +%s%N > {WORKSPACE}/beat; sleep 0.02; done"}).encode()
+    writer.write(request(sandbox, "POST", "/v1/shell/exec", order))
+
+    async def has_begun() -> bool:
+        return (await sandbox.execute_command(f"test -s {WORKSPACE}/beat")).exit_code == 0
+
+    await until(has_begun)
+    writer.close()
+
+    async def has_ended() -> bool:
+        same = "a=$(cat beat); sleep 0.1; test $a = $(cat beat)"
+        return (await sandbox.execute_command(same)).exit_code == 0
+
+    await until(has_ended)
+    assert await reader.read() == b""
+
+
+async def test_the_founding_calls_are_answered_as_founded(sandbox: AioSandbox) -> None:
+    api, path = sandbox.api, f"{WORKSPACE}/founding/a.txt"
+    await api.post("/v1/file/write", {"file": path, "content": "one\ntwo\n"}, Nothing)
+    await api.post(
+        "/v1/file/write", {"file": path, "content": "dGhyZWU=", "encoding": "base64", "append": True}, Nothing
+    )
+    assert await api.download(path, 100) == b"one\ntwo\nthree"
+    shell = await api.post("/v1/shell/exec", {"command": "cat founding/a.txt; exit 3"}, Output)
+    assert (shell.output, shell.exit_code, shell.status) == ("one\ntwo\nthree", 3, "completed")
+    bash = await api.post("/v1/bash/exec", {"command": "echo $A", "env": {"A": "1"}, "hard_timeout": 5}, Output)
+    assert (bash.stdout, bash.exit_code) == ("1\n", 0)
+    found = await api.post("/v1/file/find", {"path": WORKSPACE, "glob": "**/*.txt"}, FileNames)
+    assert found.files == [path]
+    listing = await api.post("/v1/file/list", {"path": WORKSPACE, "recursive": True, "show_hidden": True}, Listing)
+    assert (path, False) in [(each.path, each.is_directory) for each in listing.files]
+    lines = await api.post("/v1/file/grep", {"path": WORKSPACE, "pattern": "^tw.$"}, Lines)
+    assert [(each.file, each.line_number, each.line_content) for each in lines.matches] == [(path, 2, "two")]
+
+
+async def test_an_image_that_is_not_ours_can_be_used_too(plain: AioSandbox) -> None:
+    heard: list[str] = []
+    result = await plain.execute_command("echo out; echo err >&2; exit 3", on_output=heard.append)
+    assert (result.output, result.exit_code, heard) == ("out\nerr\n", 3, ["out\nerr\n"])
+    assert (await plain.execute_command("echo $A", env={"A": "given"})).output == "given\n"
+    late = await plain.execute_command("echo begun; sleep 1000", timeout_s=0.5)
+    assert late.timed_out and late.exit_code == 124 and "begun" in late.output
+    await plain.write_file(f"{WORKSPACE}/plain/a.py", "needle\n")
+    await plain.write_file(f"{WORKSPACE}/plain/a.py", "more", append=True)
+    assert await plain.read_file(f"{WORKSPACE}/plain/a.py") == "needle\nmore"
+    assert (await plain.glob(f"{WORKSPACE}/plain", "*.py")).paths == [f"{WORKSPACE}/plain/a.py"]
+    assert (await plain.list_dir(f"{WORKSPACE}/plain")).paths == [f"{WORKSPACE}/plain/a.py"]
+    found = await plain.grep(f"{WORKSPACE}/plain", "need.e")
+    assert found.matches == [GrepMatch(f"{WORKSPACE}/plain/a.py", 1, "needle")]
+    assert await plain.list_processes() == []
+
+
+async def test_commands_in_an_image_that_is_not_ours_do_not_wait_for_each_other(plain: AioSandbox) -> None:
+    async with asyncio.timeout(15):
+        waiting = asyncio.create_task(plain.execute_command(f"until [ -e {WORKSPACE}/go ]; do sleep 0.02; done"))
+        await plain.execute_command(f"touch {WORKSPACE}/go")
+        assert (await waiting).exit_code == 0
+
+
+async def test_cancelling_a_command_in_an_image_that_is_not_ours_is_possible(plain: AioSandbox) -> None:
+    running = asyncio.create_task(plain.execute_command(f"touch {WORKSPACE}/begun; sleep 1000"))
+
+    async def has_begun() -> bool:
+        return (await plain.execute_command(f"test -e {WORKSPACE}/begun")).exit_code == 0
+
+    await until(has_begun)
+    running.cancel()
+    async with asyncio.timeout(5):
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+
+async def test_a_call_the_image_does_not_know_says_what_to_do(sandbox: AioSandbox) -> None:
+    with pytest.raises(SandboxError, match=r"does not know /v1/bash/sessions; use a newer image \(AIO 1.9.3"):
+        await sandbox.api.post("/v1/bash/sessions", {}, Nothing)
+
+
+async def test_a_call_has_a_time_limit_of_its_own(sandbox: AioSandbox) -> None:
+    with pytest.raises(SandboxUnreachable, match=r"within 0.2 s"):
+        await sandbox.api.post("/v1/shell/exec", {"command": "sleep 1000"}, Output, timeout_s=0.2)
+
+
+async def test_more_than_was_asked_for_is_not_read(sandbox: AioSandbox) -> None:
+    await sandbox.update_file(f"{WORKSPACE}/large", b"x" * 3_000_000)
+    with pytest.raises(SandboxError, match="more than 1 MB"):
+        await sandbox.api.download(f"{WORKSPACE}/large", 1024 * 1024)
+
+
+async def test_nobody_at_the_address_is_told() -> None:
+    api = SandboxApi(Address("http://127.0.0.1:9"))
+    with pytest.raises(SandboxUnreachable, match="cannot be reached"):
+        await api.context()
+    assert api.has_failed
+    await api.aclose()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind", "words"),
+    [
+        (401, b"", SandboxError, "refuses our token"),
+        (404, b'{"detail": "Not Found"}', SandboxError, "newer image"),
+        (500, b"Internal Server Error", SandboxError, "Internal Server Error"),
+        (503, b"", SandboxError, "status 503"),
+        (
+            422,
+            b'{"success": false, "message": "x", "errno": "EACCES"}',
+            FileProblem,
+            "'/a' cannot be used: .*permitted",
+        ),
+        (422, b'{"success": false, "message": "odd", "errno": "EODD"}', FileProblem, "'/a' cannot be used: odd"),
+    ],
+)
+async def test_a_refusal_is_told_in_words_for_whoever_asked(
+    status: int, body: bytes, kind: type[Exception], words: str
+) -> None:
+    with pytest.raises(kind, match=words):
+        raise failure("/v1/x", {"file": "/a"}, status, body)
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"<html>", b'{"exit_code": "many"}'])
+async def test_an_answer_that_is_none_is_not_taken_for_one(body: bytes) -> None:
+    with pytest.raises(SandboxUnreachable, match="nobody understands"):
+        parse(Output, body)

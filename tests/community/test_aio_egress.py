@@ -1,0 +1,77 @@
+"""A list of allowed hosts for containers that have no network."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from deerflow.community.aio_sandbox import AioSandboxProvider
+from deerflow.community.aio_sandbox.local_backend import LocalContainerBackend
+from deerflow.domain.sandbox import Sandbox
+from deerflow.sandbox.egress import Address, Egress, Streams
+from tests.community.engine import ContainerEngine, places_in
+from tests.conformance.command_suite import output_of
+from tests.conformance.sandbox_suite import acquire
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+PAGE = b"x" * 1_000_000
+
+
+async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """A web server somewhere in the world."""
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(PAGE) + PAGE)
+    await writer.drain()
+    writer.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def sandbox(engine: ContainerEngine, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Sandbox]:
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+
+    async def resolve(host: str) -> Sequence[str]:
+        return ["93.184.215.14"]
+
+    async def dial(addresses: Sequence[Address], _: int) -> Streams:
+        return await asyncio.open_connection("127.0.0.1", port)
+
+    config = engine.config(network="allowlist", allowed_hosts=["allowed.example"])
+    places = places_in(tmp_path_factory.mktemp("egress"))
+    backend = LocalContainerBackend(config, places.home, Egress(resolve=resolve, dial=dial))
+    provider = AioSandboxProvider(config, places, backend)
+    assert (await provider.open()).tier == "container"
+    async with server:
+        yield await acquire(provider, "t1")
+        await provider.aclose()
+
+
+async def test_an_allowed_host_is_reached(sandbox: Sandbox) -> None:
+    assert await output_of(sandbox, "curl -sS http://allowed.example/page | wc -c") == f"{len(PAGE)}\n"
+
+
+async def test_another_host_is_not_and_the_reason_is_told(sandbox: Sandbox) -> None:
+    result = await sandbox.execute_command("curl -sS http://other.example/")
+    assert "other.example is not on the list" in result.output
+    assert "allowed.example" in result.output
+
+
+async def test_there_is_no_way_around_the_proxy(sandbox: Sandbox) -> None:
+    assert (await output_of(sandbox, "ls /sys/class/net")).split() == ["lo"]
+    assert (await sandbox.execute_command("curl -sS --noproxy '*' -m 3 http://allowed.example/")).exit_code != 0
+
+
+async def test_many_connections_at_once_are_all_served(sandbox: Sandbox) -> None:
+    fetch = "seq 24 | xargs -P 24 -I{} curl -sS -o /dev/null -w '%{size_download}\\n' http://allowed.example/{}"
+    async with asyncio.timeout(60):
+        assert await output_of(sandbox, fetch) == f"{len(PAGE)}\n" * 24
+
+
+async def test_a_foreign_image_cannot_be_held_to_a_list(engine: ContainerEngine, tmp_path: Path) -> None:
+    config = engine.config(network="allowlist", image="docker.io/library/debian:12-slim")
+    provider = AioSandboxProvider(config, places_in(tmp_path))
+    report = await provider.open()
+    assert report.tier == "none" and "list of hosts" in (report.problem or "")
+    await provider.aclose()

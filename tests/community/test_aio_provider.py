@@ -1,0 +1,267 @@
+"""When containers are made, found, kept warm and ended."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from deerflow.community.aio_sandbox import AioSandboxProvider
+from deerflow.community.aio_sandbox.leases import Leases
+from deerflow.community.aio_sandbox.local_backend import container_user, find_engine, usual_sockets
+from deerflow.config.sandbox import SandboxConfig
+from deerflow.domain.errors import SandboxError
+from deerflow.domain.files import WORKSPACE
+from tests.community.engine import ContainerEngine, places_in, running_provider
+from tests.conformance.command_suite import output_of, until
+from tests.conformance.sandbox_suite import acquire
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem", "remedy"),
+    [
+        ({"engine_url": "unix:///nowhere/docker.sock"}, "does not answer", "is the engine running"),
+        ({"engine_url": "tcp://127.0.0.1:2375"}, "neither Docker nor Podman", "unix:///"),
+        ({"provisioner_url": "http://127.0.0.1:9"}, "does not answer", "provisioner_url"),
+    ],
+)
+async def test_without_an_engine_it_says_what_to_do(
+    tmp_path: Path, settings: dict[str, object], problem: str, remedy: str
+) -> None:
+    provider = AioSandboxProvider(SandboxConfig.model_validate(settings), places_in(tmp_path))
+    report = await provider.open()
+    assert report.tier == "none" and not report.runs_commands
+    assert problem in (report.problem or "") and remedy in (report.remedy or "")
+    with pytest.raises(SandboxError, match=problem):
+        await provider.acquire("t1", "local")
+    await provider.discard("t1", "local")
+    await provider.aclose()
+
+
+async def test_before_it_is_opened_there_is_nothing_to_be_had(tmp_path: Path) -> None:
+    provider = AioSandboxProvider(SandboxConfig(), places_in(tmp_path))
+    with pytest.raises(SandboxError, match="not been opened"):
+        await provider.acquire("t1", "local")
+    await provider.aclose()
+
+
+def test_the_socket_is_the_configured_one_or_the_first_there_is(tmp_path: Path) -> None:
+    assert find_engine("unix:///some/podman.sock", []) == Path("/some/podman.sock")
+    assert find_engine(None, [tmp_path / "none", tmp_path]) is None
+    assert Path("/var/run/docker.sock") in usual_sockets()
+
+
+def test_root_in_a_container_of_an_ordinary_user_is_that_user() -> None:
+    assert container_user(is_rootless=True) == "0:0"
+    assert not container_user(is_rootless=False).startswith("0:")
+
+
+async def test_a_missing_image_is_named_with_the_command_that_makes_it(engine: ContainerEngine, tmp_path: Path) -> None:
+    for image, remedy in {"no-such:image": "docker build -t no-such:image", "example.org/a/b:1": "docker pull"}.items():
+        provider = AioSandboxProvider(engine.config(image=image), places_in(tmp_path))
+        report = await provider.open()
+        assert report.tier == "none" and image in (report.problem or "") and remedy in (report.remedy or "")
+        await provider.aclose()
+
+
+async def test_a_folder_to_be_mounted_has_to_be_there(engine: ContainerEngine, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "table.csv").write_text("1,2\n")
+    mounts = [{"host_path": str(data), "container_path": "/mnt/data", "read_only": True}]
+    async with running_provider(engine, tmp_path, mounts=mounts) as provider:
+        sandbox = await acquire(provider, "t1")
+        assert await sandbox.read_file("/mnt/data/table.csv") == "1,2\n"
+        assert (await sandbox.execute_command("touch /mnt/data/mine")).exit_code != 0
+    gone = [{"host_path": str(tmp_path / "gone"), "container_path": "/mnt/data"}]
+    async with running_provider(engine, tmp_path, mounts=gone) as provider:
+        with pytest.raises(SandboxError, match="gone does not exist"):
+            await provider.acquire("t1", "local")
+
+
+async def test_a_command_sees_the_configured_variables(engine: ContainerEngine, tmp_path: Path) -> None:
+    async with running_provider(engine, tmp_path, environment={"TEAM": "deer herd"}) as provider:
+        assert await output_of(await acquire(provider, "t1"), 'echo "$TEAM"') == "deer herd\n"
+
+
+async def test_a_released_container_is_warm_and_the_next_run_gets_the_same(
+    engine: ContainerEngine, tmp_path: Path
+) -> None:
+    async with running_provider(engine, tmp_path) as provider:
+        sandbox = await acquire(provider, "t1")
+        before = await containers(engine, provider)
+        await provider.release(sandbox.id)
+        assert await acquire(provider, "t1") is sandbox
+        assert await containers(engine, provider) == before
+
+
+async def test_a_container_that_died_is_replaced_in_the_same_run_and_its_files_stay(
+    engine: ContainerEngine, tmp_path: Path
+) -> None:
+    async with running_provider(engine, tmp_path) as provider:
+        sandbox = await acquire(provider, "t1")
+        await sandbox.write_file(f"{WORKSPACE}/kept.txt", "kept")
+        engine.podman("kill", *await containers(engine, provider))
+        with pytest.raises(SandboxError, match="call the tool again"):
+            await sandbox.execute_command("true")
+        again = await provider.get(sandbox.id)
+        assert again is not None and await again.read_file(f"{WORKSPACE}/kept.txt") == "kept"
+        engine.podman("rm", "--force", "--time=0", *await containers(engine, provider))
+        assert await output_of(await acquire(provider, "t1"), "cat kept.txt") == "kept"
+
+
+async def test_another_process_finds_the_container_and_does_not_end_what_we_use(
+    engine: ContainerEngine, tmp_path: Path
+) -> None:
+    async with running_provider(engine, tmp_path) as ours:
+        mine = await acquire(ours, "t1")
+        await mine.start_process("job", "sleep 1000")
+        theirs = AioSandboxProvider(ours.config, places_in(tmp_path))
+        await theirs.open()
+        found = await acquire(theirs, "t1")
+        assert found.id == mine.id and [each.name for each in await found.list_processes()] == ["job"]
+        await theirs.aclose()
+        assert [each.exit_code for each in await mine.list_processes()] == [None]
+
+
+async def test_two_processes_that_ask_at_once_get_one_container(engine: ContainerEngine, tmp_path: Path) -> None:
+    async with running_provider(engine, tmp_path) as ours:
+        theirs = AioSandboxProvider(ours.config, places_in(tmp_path))
+        await theirs.open()
+        first, second = await asyncio.gather(acquire(ours, "t1"), acquire(theirs, "t1"))
+        assert len(await containers(engine, ours)) == 1
+        await first.write_file("/tmp/shared", "seen")
+        assert await output_of(second, "cat /tmp/shared") == "seen"
+        await theirs.aclose()
+
+
+async def test_a_container_made_from_other_settings_is_not_used(engine: ContainerEngine, tmp_path: Path) -> None:
+    async with running_provider(engine, tmp_path) as ours:
+        sandbox = await acquire(ours, "t1")
+        before = await containers(engine, ours)
+        await ours.release(sandbox.id)
+        changed = ours.config.model_copy(update={"environment": {"NEW": "setting"}})
+        theirs = AioSandboxProvider(changed, places_in(tmp_path))
+        await theirs.open()
+        assert await output_of(await acquire(theirs, "t1"), "echo $NEW") == "setting\n"
+        assert await containers(engine, ours) != before
+        await theirs.aclose()
+
+
+async def test_a_container_of_another_installation_is_left_alone(engine: ContainerEngine, tmp_path: Path) -> None:
+    async with running_provider(engine, tmp_path / "one") as ours:
+        await ours.acquire("t1", "local")
+        others = AioSandboxProvider(ours.config, places_in(tmp_path / "two"))
+        await others.open()
+        with pytest.raises(SandboxError, match="container_prefix"):
+            await others.acquire("t1", "local")
+        await others.aclose()
+        assert len(await containers(engine, ours)) == 1
+
+
+async def test_the_container_used_longest_ago_makes_room_unless_something_runs_in_it(
+    engine: ContainerEngine, tmp_path: Path
+) -> None:
+    async with running_provider(engine, tmp_path, replicas=2) as provider:
+        busy, old, new = [await acquire(provider, name) for name in ("busy", "old", "new")]
+        assert len(await containers(engine, provider)) == 3  # all in use: the limit gives way
+        await busy.start_process("job", "sleep 1000")
+        for sandbox in (busy, old, new):
+            await provider.release(sandbox.id)
+        await provider.acquire("newest", "local")
+        assert [await provider.get(sandbox.id) is not None for sandbox in (busy, old, new)] == [True, False, False]
+
+
+async def test_an_idle_container_ends_and_a_used_one_does_not(engine: ContainerEngine, tmp_path: Path) -> None:
+    async with running_provider(engine, tmp_path, idle_timeout=0.3) as provider:
+        used, idle = await acquire(provider, "used"), await acquire(provider, "idle")
+        await provider.release(used.id)
+        await provider.release(idle.id)
+        await provider.acquire("used", "local")
+
+        async def one_is_left() -> bool:
+            return len(await containers(engine, provider)) == 1
+
+        await until(one_is_left)
+        assert await provider.get(idle.id) is None and await provider.get(used.id) is used
+        assert await output_of(used, "echo well") == "well\n"
+
+
+async def test_containers_that_a_dead_server_left_are_ended_when_idle(engine: ContainerEngine, tmp_path: Path) -> None:
+    async with running_provider(engine, tmp_path) as dead:
+        sandbox = await acquire(dead, "t1")
+        await dead.release(sandbox.id)
+        next_one = AioSandboxProvider(dead.config.model_copy(update={"idle_timeout": 0.1}), places_in(tmp_path))
+        await next_one.open()
+
+        async def none_is_left() -> bool:
+            return await containers(engine, dead) == []
+
+        await until(none_is_left)
+        await next_one.aclose()
+
+
+async def test_a_deleted_thread_leaves_nothing_but_its_files(engine: ContainerEngine, tmp_path: Path) -> None:
+    async with running_provider(engine, tmp_path) as provider:
+        sandbox = await acquire(provider, "t1")
+        await provider.discard("t1", "local")
+        assert await provider.get(sandbox.id) is None
+        assert await containers(engine, provider) == []
+        assert list((tmp_path / "home" / "sandboxes").iterdir()) == []
+
+
+async def test_a_cancelled_acquire_leaves_no_container(engine: ContainerEngine, tmp_path: Path) -> None:
+    async with running_provider(engine, tmp_path) as provider:
+        acquiring = asyncio.create_task(provider.acquire("t1", "local"))
+
+        async def is_there() -> bool:
+            return await containers(engine, provider) != []
+
+        await until(is_there)
+        acquiring.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await acquiring
+        assert await containers(engine, provider) == []
+
+
+async def test_an_image_whose_server_ends_at_once_is_told_with_its_last_words(
+    engine: ContainerEngine, tmp_path: Path
+) -> None:
+    broken = "localhost/deerflow-broken:latest"
+    engine.podman("build", "--pull=never", "--tag", broken, str(broken_image(tmp_path, engine.image)))
+    async with running_provider(engine, tmp_path, image=broken) as provider:
+        with pytest.raises(SandboxError, match="exit code 3: out of coffee"):
+            await provider.acquire("t1", "local")
+    engine.podman("rmi", broken)
+
+
+async def test_a_lease_is_shared_or_alone_and_survives_that_its_file_is_forgotten(tmp_path: Path) -> None:
+    leases = Leases(tmp_path)
+    one, two = leases.open("s"), leases.open("s")
+    await one.share()
+    await two.share()
+    assert not one.try_own()
+    two.release()
+    assert one.try_own()
+    waiting = asyncio.create_task((three := leases.open("s")).share())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    one.forget()
+    async with asyncio.timeout(5):
+        await waiting
+    assert three.file.exists() and leases.idle_s("s") < 60
+    three.forget()
+    assert leases.idle_s("s") == float("inf")
+
+
+async def containers(engine: ContainerEngine, provider: AioSandboxProvider) -> Sequence[str]:
+    """The ids of a provider's containers."""
+    asked = ("ps", "--all", "--quiet", "--filter", f"name={provider.config.container_prefix}")
+    return (await asyncio.to_thread(engine.podman, *asked)).split()
+
+
+def broken_image(folder: Path, base: str) -> Path:
+    context = folder / "broken"
+    context.mkdir()
+    (context / "Dockerfile").write_text(f"FROM {base}\nCMD echo out of coffee; exit 3\n")
+    return context

@@ -1,0 +1,175 @@
+"""Containers made by a provisioner: a small real one, which starts them with Podman."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from deerflow.community.aio_sandbox import AioSandboxProvider
+from deerflow.config.sandbox import SandboxConfig
+from deerflow.domain.errors import FileProblem, SandboxError
+from deerflow.domain.files import WORKSPACE
+from tests.community.engine import ContainerEngine, places_in
+from tests.conformance.command_suite import output_of
+from tests.conformance.sandbox_suite import acquire
+
+KEY = "provisioner key"
+
+
+@dataclass
+class Provisioner:
+    """Speaks the provisioner's routes; `orders` is what it was asked to make."""
+
+    engine: ContainerEngine
+    sandboxes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    orders: list[dict[str, Any]] = field(default_factory=list)
+
+    @web.middleware
+    async def check_key(self, request: web.Request, handler: Any) -> web.StreamResponse:
+        if request.path != "/health" and request.headers.get("X-API-Key") != KEY:
+            return web.json_response({"detail": "wrong key"}, status=401)
+        response: web.StreamResponse = await handler(request)
+        return response
+
+    async def health(self, request: web.Request) -> web.Response:
+        return web.json_response({"status": "ok"})
+
+    async def create(self, request: web.Request) -> web.Response:
+        order = await request.json()
+        self.orders.append(order)
+        sandbox_id = order["sandbox_id"]
+        if sandbox_id not in self.sandboxes:
+            self.sandboxes[sandbox_id] = await asyncio.to_thread(self.run, sandbox_id)
+        return web.json_response(self.sandboxes[sandbox_id])
+
+    async def show(self, request: web.Request) -> web.Response:
+        found = self.sandboxes.get(request.match_info["id"])
+        return web.json_response(found or {"detail": "unknown"}, status=200 if found else 404)
+
+    async def list(self, request: web.Request) -> web.Response:
+        return web.json_response({"sandboxes": list(self.sandboxes.values()), "count": len(self.sandboxes)})
+
+    async def delete(self, request: web.Request) -> web.Response:
+        sandbox_id = request.match_info["id"]
+        if self.sandboxes.pop(sandbox_id, None) is None:
+            return web.json_response({"detail": "unknown"}, status=404)
+        await asyncio.to_thread(self.engine.podman, "rm", "--force", "--time=0", f"remote-{sandbox_id}")
+        return web.json_response({"ok": True, "sandbox_id": sandbox_id})
+
+    def run(self, sandbox_id: str) -> dict[str, Any]:
+        variables = {"DEERFLOW_SANDBOX_TOKEN": "secret", "DEERFLOW_SANDBOX_HOST": "0.0.0.0"}
+        options = [f"--env={name}={value}" for name, value in variables.items()]
+        name = f"remote-{sandbox_id}"
+        self.engine.podman(
+            *("run", "--detach", f"--name={name}", "--publish=127.0.0.1::8080", *options),
+            self.engine.image,
+        )
+        address = self.engine.podman("port", name, "8080").strip()
+        return {"sandbox_id": sandbox_id, "sandbox_url": f"http://{address}", "status": "Running", "token": "secret"}
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[str]:
+        app = web.Application(middlewares=[self.check_key])
+        one = "/api/sandboxes/{id}"
+        app.add_routes([web.get("/health", self.health), web.get(one, self.show), web.delete(one, self.delete)])
+        app.add_routes([web.post("/api/sandboxes", self.create), web.get("/api/sandboxes", self.list)])
+        runner = web.AppRunner(app)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        try:
+            yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+        finally:
+            for sandbox_id in list(self.sandboxes):
+                self.engine.podman("rm", "--force", "--time=0", f"remote-{sandbox_id}")
+            await runner.cleanup()
+
+
+def provider_at(url: str, tmp_path: Path, **settings: object) -> AioSandboxProvider:
+    config = {"provisioner_url": url, "provisioner_api_key": KEY, **settings}
+    return AioSandboxProvider(SandboxConfig.model_validate(config), places_in(tmp_path))
+
+
+async def test_a_sandbox_is_made_used_found_again_and_ended(engine: ContainerEngine, tmp_path: Path) -> None:
+    provisioner = Provisioner(engine)
+    mounts = [{"host_path": str(tmp_path), "container_path": "/mnt/data", "read_only": True}]
+    async with provisioner.serving() as url:
+        provider = provider_at(url, tmp_path, mounts=mounts)
+        assert (await provider.open()).tier == "container"
+        sandbox = await acquire(provider, "t1", "somebody")
+        await sandbox.write_file(f"{WORKSPACE}/a.txt", "made\n")
+        assert await output_of(sandbox, "cat a.txt") == "made\n"
+        with pytest.raises(FileProblem, match="no such file"):
+            await sandbox.read_file(f"{WORKSPACE}/b.txt")
+        [order] = provisioner.orders
+        assert (order["thread_id"], order["user_id"]) == ("t1", "somebody")
+        assert [mount["container_path"] for mount in order["extra_mounts"]] == ["/mnt/data"]
+
+        other = provider_at(url, tmp_path, mounts=mounts)
+        await other.open()
+        found = await acquire(other, "t1", "somebody")
+        assert await found.read_file(f"{WORKSPACE}/a.txt") == "made\n"
+        await other.aclose()
+
+        await provider.discard("t1", "somebody")
+        assert provisioner.sandboxes == {}
+        await provider.aclose()
+
+
+async def test_a_sandbox_that_is_not_ours_is_left_alone(engine: ContainerEngine, tmp_path: Path) -> None:
+    provisioner = Provisioner(engine)
+    provisioner.sandboxes["theirs"] = {"sandbox_id": "theirs", "sandbox_url": "http://127.0.0.1:9", "status": "Running"}
+    async with provisioner.serving() as url:
+        provider = provider_at(url, tmp_path, idle_timeout=0.01)
+        await provider.open()
+        await provider.aclose()
+        assert list(provisioner.sandboxes) == ["theirs"]
+        del provisioner.sandboxes["theirs"]
+
+
+async def test_a_wrong_key_is_told(engine: ContainerEngine, tmp_path: Path) -> None:
+    async with Provisioner(engine).serving() as url:
+        provider = provider_at(url, tmp_path, provisioner_api_key="wrong")
+        report = await provider.open()
+        assert report.tier == "none" and "wrong key" in (report.problem or "")
+        with pytest.raises(SandboxError, match="wrong key"):
+            await provider.acquire("t1", "local")
+        await provider.aclose()
+
+
+async def test_a_pod_that_fails_is_told(engine: ContainerEngine, tmp_path: Path) -> None:
+    class Failing(Provisioner):
+        def run(self, sandbox_id: str) -> dict[str, Any]:
+            return {"sandbox_id": sandbox_id, "sandbox_url": "http://127.0.0.1:9", "status": "Failed"}
+
+    provisioner = Failing(engine)
+    async with provisioner.serving() as url:
+        provider = provider_at(url, tmp_path)
+        await provider.open()
+        with pytest.raises(SandboxError, match="its pod is Failed"):
+            await provider.acquire("t1", "local")
+        provisioner.sandboxes.clear()
+        await provider.aclose()
+
+
+async def test_what_is_no_provisioner_is_told(tmp_path: Path) -> None:
+    app = web.Application()
+
+    async def page(request: web.Request) -> web.Response:
+        return web.Response(text="<html>")
+
+    app.add_routes([web.get("/health", page)])
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    provider = provider_at(f"http://127.0.0.1:{runner.addresses[0][1]}/", tmp_path)
+    report = await provider.open()
+    assert "nobody understands" in (report.problem or "")
+    await provider.aclose()
+    await runner.cleanup()

@@ -1,0 +1,67 @@
+"""The local sandbox, isolated as it is on this machine."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from secrets import token_hex
+
+import pytest
+import pytest_asyncio
+
+from deerflow.config.sandbox import LimitsConfig, SandboxConfig, ToolboxConfig
+from deerflow.domain.sandbox import Sandbox
+from deerflow.sandbox.local import LocalSandboxProvider
+from deerflow.sandbox.sandbox_provider import SandboxPlaces, SandboxProvider
+from tests.conformance.command_suite import CommandSuite, ProcessSuite, SharingSuite
+from tests.conformance.sandbox_suite import FileSuite, ProviderSuite, SearchSuite, acquire
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def provider(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SandboxProvider]:
+    provider = LocalSandboxProvider(
+        SandboxConfig(toolbox=ToolboxConfig(enabled=False), limits=LimitsConfig(background_processes=2)),
+        places_in(tmp_path_factory.mktemp("sandboxes")),
+    )
+    report = await provider.open()
+    assert report.tier == "isolated", report
+    yield provider
+    await provider.aclose()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def sandbox(provider: SandboxProvider) -> AsyncIterator[Sandbox]:
+    thread_id = f"t{token_hex(4)}"
+    yield await acquire(provider, thread_id)
+    await provider.discard(thread_id, "local")
+
+
+def places_in(home: Path) -> SandboxPlaces:
+    skill = home / "skills" / "greeting" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("Say hello.\n")
+    return SandboxPlaces(home, home / "cache", home / "skills")
+
+
+class TestProvider(ProviderSuite):
+    pass
+
+
+class TestFiles(FileSuite):
+    pass
+
+
+class TestSearch(SearchSuite):
+    pass
+
+
+class TestCommands(CommandSuite):
+    pass
+
+
+class TestProcesses(ProcessSuite):
+    pass
+
+
+class TestSharing(SharingSuite):
+    pass

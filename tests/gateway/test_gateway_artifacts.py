@@ -1,0 +1,152 @@
+"""Files of a thread over HTTP: byte for byte, and never in a form that could act as the user."""
+
+import asyncio
+from pathlib import Path
+from urllib.parse import quote
+
+import httpx
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from deerflow.client import DeerFlowClient
+from deerflow.domain.principal import LOCAL_USER, Principal
+from deerflow.harness import Harness
+from deerflow.testing import ScriptedModel
+from tests.support import OpenHarness, browse
+
+OUTPUTS = "/mnt/user-data/outputs"
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(8)
+HTML = b"<!doctype html><script>fetch('/api/threads')</script>"
+SVG = b"<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>"
+
+
+async def put(harness: Harness, name: str, content: bytes, thread_id: str = "t1", who: Principal = LOCAL_USER) -> str:
+    """Write a file of a thread; its address."""
+    thread = await harness.threads.create(who, thread_id, {}, may_exist=True)
+    await harness.files_of(thread).write(f"{OUTPUTS}/{name}", content)
+    return f"/api/threads/{thread_id}/artifacts{quote(f'{OUTPUTS}/{name}')}"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "mnt/user-data/outputs/missing.txt",
+        "mnt/user-data/outputs",
+        "mnt/user-data/outputs/..%2f..%2f..%2fsecret",
+        "etc/passwd",
+        "%2fetc%2fpasswd",
+        "mnt/user-data/outputs/%00",
+        "mnt/user-data/outputs/%ff",
+        "",
+    ],
+)
+async def test_what_is_not_a_file_of_the_thread_is_not_found(harness_saying: OpenHarness, path: str) -> None:
+    async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
+        await put(harness, "a.txt", b"a")
+        response = await http.get(f"/api/threads/t1/artifacts/{path}")
+        assert response.status_code == 404 and response.json()["error"] in ("FileProblem", "NoSuchFile")
+
+
+async def test_a_thread_of_somebody_else_and_one_that_is_not_there_look_the_same(harness_saying: OpenHarness) -> None:
+    async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
+        foreign = await http.get(await put(harness, "a.txt", b"secret", "theirs", Principal("somebody")))
+        missing = await http.get(f"/api/threads/none/artifacts{OUTPUTS}/a.txt")
+        assert foreign.status_code == missing.status_code == 404
+        assert foreign.json() == {"detail": "no thread 'theirs'", "error": "NotFound"}
+
+
+async def test_a_link_out_of_the_thread_leads_nowhere(harness_saying: OpenHarness, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(b"secret")
+    async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
+        url = await put(harness, "a.txt", b"a")
+        replace_by_link(tmp_path, "a.txt", tmp_path / "secret")
+        assert (await http.get(url)).status_code == 404
+
+
+def replace_by_link(root: Path, name: str, target: Path) -> None:
+    (file,) = root.rglob(name)
+    file.unlink()
+    file.symlink_to(target)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "shown_as"),
+    [
+        ("chart.png", PNG, "image/png"),
+        ("photo.jpg", b"\xff\xd8\xff\xe0" + bytes(8), "image/jpeg"),
+        ("moving.gif", b"GIF89a" + bytes(8), "image/gif"),
+        ("small.webp", b"RIFF\x00\x00\x00\x00WEBPVP8 ", "image/webp"),
+        ("named-wrongly.pdf", PNG, "image/png"),
+        ("notes.md", "# Größe — 数".encode(), "text/plain; charset=utf-8"),
+        ("long.txt", b"x" + "ü".encode() * 40_000, "text/plain; charset=utf-8"),
+        ("tool.js", b"alert(1)", "text/plain; charset=utf-8"),
+        ("empty", b"", "text/plain; charset=utf-8"),
+        ("page.html", HTML, None),
+        ("page.HTM", HTML, None),
+        ("page.xhtml", HTML, None),
+        ("drawing.svg", SVG, None),
+        ("picture.svg", PNG, None),
+        ("feed.xml", b"<?xml version='1.0'?><a/>", None),
+        ("page", HTML, "text/plain; charset=utf-8"),
+        ("fake.png", HTML, "text/plain; charset=utf-8"),
+        ("fake.gif", b"MZ\x90\x00", None),
+        ("report.pdf", b"%PDF-1.7\n%\xe2\xe3\xcf\xd3", None),
+        ("latin.txt", "Größe".encode("latin-1"), None),
+        ("wide.txt", "Hi".encode("utf-16"), None),
+        ("program", b"\x7fELF", None),
+    ],
+)
+async def test_only_pictures_and_text_are_shown_in_place_whatever_a_file_is_called(
+    harness_saying: OpenHarness, name: str, content: bytes, shown_as: str | None
+) -> None:
+    async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
+        url = await put(harness, name, content)
+        plain, download = await http.get(url), await http.get(url, params={"download": "true"})
+        for response, media_type in ((plain, shown_as), (download, None)):
+            place = "inline" if media_type else "attachment"
+            assert response.status_code == 200 and response.content == content
+            assert response.headers["content-type"] == (media_type or "application/octet-stream")
+            assert response.headers["content-disposition"] == f"{place}; filename*=UTF-8''{name}"
+            assert_harmless(response)
+
+
+def assert_harmless(response: httpx.Response) -> None:
+    assert response.headers["x-content-type-options"] == "nosniff"
+    assert response.headers["content-security-policy"] == "sandbox; default-src 'none'"
+    assert response.headers["cross-origin-resource-policy"] == "same-origin"
+    assert response.headers["cache-control"] == "no-cache"
+
+
+async def test_a_name_cannot_write_a_header(harness_saying: OpenHarness) -> None:
+    name = 'a"; filename="b.html\r\nSet-Cookie: c=1\nü.bin'
+    async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
+        response = await http.get(await put(harness, name, b"\0"))
+        assert response.content == b"\0" and "set-cookie" not in response.headers
+        assert response.headers["content-disposition"] == f"attachment; filename*=UTF-8''{quote(name, safe='')}"
+
+
+NAMES = st.text(st.characters(exclude_characters="/\0", codec="utf-8"), min_size=1, max_size=60).filter(
+    lambda name: name not in (".", "..") and not name.startswith(".deerflow-unfinished-")
+)
+
+
+async def test_any_bytes_under_any_name_come_back_from_http_and_in_python(
+    harness_saying: OpenHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # so that the client finds the same files
+    async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
+        thread = await harness.threads.create(LOCAL_USER, "t1", {}, may_exist=False)
+
+        @given(NAMES, st.binary())
+        @settings(max_examples=150, deadline=None)
+        @example("line\nbreak\n", b"\r\n")
+        @example("50%2f?#&+ ;", b"\0")
+        def come_back(name: str, content: bytes) -> None:
+            path = f"{OUTPUTS}/folder/{name}"
+            asyncio.run(harness.files_of(thread).write(path, content))
+            assert client.get_artifact("t1", path)[0] == content
+            assert browser.get(f"/api/threads/t1/artifacts{quote(path)}").content == content
+
+        with DeerFlowClient(model=ScriptedModel.saying()) as client, httpx.Client(base_url=http.base_url) as browser:
+            await asyncio.to_thread(come_back)

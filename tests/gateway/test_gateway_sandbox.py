@@ -1,0 +1,72 @@
+"""The sandbox over HTTP, and answers to a command that waits for one."""
+
+from pathlib import Path
+
+import httpx
+
+from deerflow.config.source import open_source
+from deerflow.harness import open_harness
+from deerflow.testing import ScriptedModel, calling, in_parallel
+from tests.support import OpenHarness, browse
+
+HI = {"input": {"messages": [{"type": "human", "content": "Hi"}]}}
+BASH = {"name": "bash", "group": "bash", "use": "deerflow.sandbox.tools:bash_tool", "approval": "always"}
+APPROVE = {"type": "approve"}
+UNFIT = (
+    "yes",
+    {},
+    [APPROVE, APPROVE],
+    {"decisions": []},
+    {"decisions": [APPROVE]},
+    {"decisions": [APPROVE, APPROVE, APPROVE]},
+    {"decisions": [APPROVE, {"type": "shrug"}]},
+    {"decisions": [APPROVE, {"type": "edit"}]},
+)
+
+
+async def test_the_page_can_ask_how_far_commands_are_isolated(harness_saying: OpenHarness) -> None:
+    async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
+        told = (await http.get("/api/sandbox")).json()
+    assert told["detail"] and told == {
+        "tier": "isolated", "detail": told["detail"], "problem": None, "remedy": None
+    }  # fmt: skip
+
+
+async def test_the_page_is_told_what_is_unsafe_and_how_to_mend_it(tmp_path: Path) -> None:
+    settings = {"use": "tests.sandbox.test_sandbox_tiers:Unisolated", "allow_host_bash": True}
+    source = open_source(directory=tmp_path, environment={}, overrides={"sandbox": settings})
+    async with open_harness(source, ScriptedModel.saying()) as harness, browse(harness) as http:
+        told = (await http.get("/api/sandbox")).json()
+    assert (told["tier"], told["problem"]) == ("host", "bubblewrap was not found")
+    assert "without isolation" in told["detail"] and "install bubblewrap" in told["remedy"]
+
+
+async def test_answers_that_do_not_fit_are_refused_and_the_right_one_still_works(tmp_path: Path) -> None:
+    reply = in_parallel(*(calling("bash", description="x", command=f"echo {word}") for word in ("one", "two")))
+    source = open_source(directory=tmp_path, environment={}, overrides={"tools": [BASH]})
+    async with open_harness(source, ScriptedModel.saying(reply, "Done.")) as harness, browse(harness) as http:
+        await http.post("/api/threads/t1/runs/wait", json=HI)
+        for answer in UNFIT:
+            refused = await resume(http, answer)
+            assert refused.status_code == 422, answer
+            assert "does not decide what waits (bash, bash)" in refused.text
+
+        taken = await resume(http, {"decisions": [APPROVE, {"type": "reject", "message": "not this one"}]})
+        assert taken.status_code == 200, taken.text
+        messages = (await http.get("/api/threads/t1/state")).json()["values"]["messages"]
+        rejected, done = sorted((each for each in messages if each["type"] == "tool"), key=lambda each: each["status"])
+        assert "not this one" in rejected["content"] and done["content"] == "one"
+        assert messages[-1]["content"] == "Done."
+
+
+async def test_an_answer_to_nothing_is_refused(harness_saying: OpenHarness) -> None:
+    async with harness_saying(ScriptedModel.saying("Hello.")) as harness, browse(harness) as http:
+        await http.post("/api/threads/t1/runs/wait", json=HI)
+        refused = await resume(http, {"decisions": [APPROVE]})
+        assert refused.status_code == 409
+        assert "nothing waits for an answer in this thread" in refused.text
+        assert (await resume(http, "x", thread="nobody")).status_code == 404
+
+
+async def resume(http: httpx.AsyncClient, answer: object, thread: str = "t1") -> httpx.Response:
+    return await http.post(f"/api/threads/{thread}/runs/wait", json={"command": {"resume": answer}})

@@ -1,0 +1,223 @@
+"""Stop means stop: whatever a command started is gone when it is cancelled, and when the server dies."""
+
+import asyncio
+import os
+import random
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from deerflow.config.sandbox import SandboxConfig, ToolboxConfig
+from deerflow.domain.errors import SandboxError
+from deerflow.domain.sandbox import Sandbox
+from deerflow.sandbox.local import LocalSandboxProvider
+from deerflow.sandbox.sandbox_provider import SandboxPlaces
+from tests.sandbox.processes import alive, marked_seconds, survivors, until_alive
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+TREES = {
+    "a sleeper": ("@sleep@", 1),
+    "children": ("@sleep@ & @sleep@ & @sleep@ & wait", 3),
+    "another session": ("setsid @sleep@ & sleep 999", 1),
+    "what ignores the hangup": ("nohup @sleep@ >/dev/null 2>&1 & sleep 999", 1),
+    "a double fork": ("(setsid bash -c '(@sleep@ &) & sleep 999' &) ; sleep 999", 1),
+    "what ignores signals": ("trap '' TERM INT HUP QUIT; setsid @sleep@ & @sleep@; sleep 999", 2),
+    "what is stopped": ("@sleep@ & until grep -q sleep /proc/$!/comm; do :; done; kill -STOP $!; wait", 1),
+    "a deep tree": ("f() { [ $1 = 0 ] && exec @sleep@; (f $(($1 - 1))) & wait; }; f 8", 1),
+}
+SERVER = """
+import asyncio, sys
+from pathlib import Path
+from deerflow.config.sandbox import SandboxConfig, ToolboxConfig
+from deerflow.sandbox.local import LocalSandboxProvider
+from deerflow.sandbox.sandbox_provider import SandboxPlaces
+
+async def main(home, seconds):
+    config = SandboxConfig(toolbox=ToolboxConfig(enabled=False))
+    provider = LocalSandboxProvider(config, SandboxPlaces(home, home / "cache"))
+    await provider.open()
+    sandbox = await provider.get(await provider.acquire("t1", "local"))
+    await sandbox.start_process("job", f"setsid sleep {seconds} & sleep {seconds}")
+    await sandbox.execute_command(f"setsid sleep {seconds} & sleep {seconds}")
+
+asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
+"""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def provider(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LocalSandboxProvider]:
+    home = tmp_path_factory.mktemp("cancel")
+    config = SandboxConfig(toolbox=ToolboxConfig(enabled=False))
+    provider = LocalSandboxProvider(config, SandboxPlaces(home, home / "cache"))
+    assert (await provider.open()).tier == "isolated"
+    yield provider
+    await provider.aclose()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def sandbox(provider: LocalSandboxProvider) -> Sandbox:
+    sandbox = await provider.get(await provider.acquire("t1", "local"))
+    assert sandbox is not None
+    return sandbox
+
+
+async def cancel(task: "asyncio.Task[object]") -> None:
+    task.cancel()
+    async with asyncio.timeout(5):
+        await asyncio.wait({task})
+
+
+def launchers() -> list[int]:
+    """The launcher processes of this test process."""
+    return [pid for pid in alive("launcher.py") if parent_of(pid) == os.getpid()]
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+@pytest.mark.parametrize("tree", TREES)
+async def test_cancelling_ends(sandbox: Sandbox, tree: str) -> None:
+    command, count = TREES[tree]
+    seconds = marked_seconds()
+    running = asyncio.create_task(sandbox.execute_command(command.replace("@sleep@", f"sleep {seconds}")))
+    await until_alive(f"\0{seconds}\0", count)
+    await cancel(running)
+    assert await survivors(seconds) == []
+
+
+@pytest.mark.parametrize("tree", TREES)
+async def test_a_timeout_ends(sandbox: Sandbox, tree: str) -> None:
+    seconds = marked_seconds()
+    command = TREES[tree][0].replace("@sleep@", f"sleep {seconds}")
+    assert (await sandbox.execute_command(command, timeout_s=0.3)).timed_out
+    assert await survivors(seconds) == []
+
+
+async def test_a_command_cancelled_twice_is_gone_too(sandbox: Sandbox) -> None:
+    seconds = marked_seconds()
+    running = asyncio.create_task(sandbox.execute_command(f"sleep {seconds}"))
+    await until_alive(f"\0{seconds}\0")
+    running.cancel()
+    await asyncio.sleep(0)
+    await cancel(running)
+    assert await survivors(seconds) == []
+
+
+async def test_a_background_server_ends_when_it_is_killed(sandbox: Sandbox) -> None:
+    seconds = marked_seconds()
+    await sandbox.start_process("server", f"trap '' TERM; setsid sleep {seconds} & sleep {seconds}")
+    await until_alive(f"\0{seconds}\0", 2)
+    async with asyncio.timeout(5):
+        await sandbox.kill_process("server")
+    assert await survivors(seconds) == []
+
+
+async def test_a_background_server_that_has_just_begun_ends_when_it_is_killed(sandbox: Sandbox) -> None:
+    seconds = marked_seconds()
+    await sandbox.start_process("server", f"sleep {seconds}")
+    async with asyncio.timeout(5):
+        await sandbox.kill_process("server")
+    assert await survivors(seconds) == []
+
+
+async def test_cancelling_at_any_moment_leaves_nothing(sandbox: Sandbox) -> None:
+    moments = random.Random(4)
+    seconds = marked_seconds()
+    command = f"setsid sleep {seconds} & (setsid sleep {seconds} &) ; sleep {seconds}"
+    await sandbox.execute_command("true")
+    for steps in range(40):  # those before the first real wait among them
+        running = asyncio.create_task(sandbox.execute_command(command))
+        for _ in range(steps % 10):
+            await asyncio.sleep(0)
+        await cancel(running)
+    for _ in range(160):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(moments.uniform(0, 0.03)):
+                await sandbox.execute_command(command)
+    assert await survivors(seconds) == []
+    assert (await sandbox.execute_command("echo well")).output == "well\n"
+
+
+async def test_many_cancelled_at_once_leave_nothing(sandbox: Sandbox) -> None:
+    seconds = marked_seconds()
+    running = [asyncio.create_task(sandbox.execute_command(f"setsid sleep {seconds} & wait")) for _ in range(12)]
+    await until_alive(f"\0{seconds}\0", 6)
+    for task in running:
+        task.cancel()
+    async with asyncio.timeout(10):
+        await asyncio.wait(running)
+    assert await survivors(seconds) == []
+
+
+async def test_when_the_launcher_dies_its_commands_die_and_the_next_one_works(
+    provider: LocalSandboxProvider, sandbox: Sandbox
+) -> None:
+    seconds = marked_seconds()
+    await sandbox.start_process("job", f"setsid sleep {seconds} & sleep {seconds}")
+    running = asyncio.create_task(sandbox.execute_command(f"setsid sleep {seconds} & sleep {seconds}"))
+    await until_alive(f"\0{seconds}\0", 4)
+    for pid in launchers():
+        os.kill(pid, signal.SIGKILL)
+    async with asyncio.timeout(10):
+        with pytest.raises(SandboxError, match="again"):
+            await running
+    assert await survivors(seconds) == []
+    assert (await sandbox.execute_command("echo well")).output == "well\n"
+    other = await provider.get(await provider.acquire("t2", "local"))
+    assert other is not None and (await other.execute_command("echo well too")).output == "well too\n"
+    assert all(process.exit_code is not None for process in await sandbox.list_processes())
+
+
+async def test_cancelling_while_the_launcher_starts_leaves_nothing(sandbox: Sandbox) -> None:
+    moments = random.Random(6)
+    seconds = marked_seconds()
+    for _ in range(12):
+        for pid in launchers():
+            os.kill(pid, signal.SIGKILL)
+        with suppress(TimeoutError, SandboxError):
+            async with asyncio.timeout(moments.uniform(0, 0.2)):
+                await sandbox.execute_command(f"setsid sleep {seconds} & wait")
+    assert await survivors(seconds) == []
+    async with asyncio.timeout(15):
+        with suppress(SandboxError):  # the first to notice that the last one is gone
+            await sandbox.execute_command("true")
+        assert (await sandbox.execute_command("echo well")).output == "well\n"
+    assert len(launchers()) == 1
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+async def test_when_the_server_dies_everything_dies(tmp_path: Path, how: signal.Signals) -> None:
+    seconds = marked_seconds()
+    server = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", SERVER, str(tmp_path), seconds), env={"PYTHONPATH": os.pathsep.join(sys.path)}
+    )
+    await until_alive(f"\0{seconds}\0", 4)
+    server.send_signal(how)
+    async with asyncio.timeout(10):
+        await server.wait()
+    assert await survivors(seconds) == []
+
+
+async def test_a_server_that_dies_while_commands_begin_leaves_nothing(tmp_path: Path) -> None:
+    moments = random.Random(5)
+    seconds = marked_seconds()
+    for number in range(4):
+        home = tmp_path / str(number)
+        home.mkdir()
+        server = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", SERVER, str(home), seconds), env={"PYTHONPATH": os.pathsep.join(sys.path)}
+        )
+        await until_alive(f"sleep {seconds}")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(moments.uniform(0, 0.03)):
+                await server.wait()
+        server.kill()
+        async with asyncio.timeout(10):
+            await server.wait()
+        assert await survivors(seconds) == []

@@ -1,0 +1,138 @@
+"""A command swaps folders and files for links as fast as it can, while the server reads and writes them."""
+
+import asyncio
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AsyncExitStack
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+
+from deerflow.config.sandbox import SandboxConfig, ToolboxConfig
+from deerflow.domain.errors import FileProblem
+from deerflow.domain.files import WORKSPACE
+from deerflow.sandbox.beneath import open_step_by_step
+from deerflow.sandbox.files import append_to_file, explaining, list_files, list_tree, read_file, stat_file, write_file
+from deerflow.sandbox.local import LocalSandboxProvider
+from deerflow.sandbox.places import Spot, file_owner, find_spot, user_data_folder, user_data_places
+from deerflow.sandbox.sandbox_provider import SandboxPlaces
+
+TRIES = 100_000
+SECRET = b"the secret of the host " * 100
+OUR_BYTES = b"inside"
+FLIP = """
+import ctypes, os, pathlib, sys
+outside, = sys.argv[1:]
+pathlib.Path("folder/deep").mkdir(parents=True)
+for name in ("folder/file.txt", "folder/deep/file.txt", "file.txt"):
+    pathlib.Path(name).write_text("inside")
+os.symlink(outside, "folder-link")
+os.symlink(f"{outside}/file.txt", "file-link")
+swap = ctypes.CDLL(None).renameat2
+print("flipping", flush=True)
+while True:
+    swap(-100, b"folder", -100, b"folder-link", 2)
+    swap(-100, b"file.txt", -100, b"file-link", 2)
+"""
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A state directory in memory where there is one: a write waits for the disk otherwise, 100,000 times."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def outside(home: Path) -> Path:
+    """A folder of the host that links lead to."""
+    folder = home / "outside"
+    (folder / "deep").mkdir(parents=True)
+    for name in ("file.txt", "deep/file.txt", "secret-name.txt"):
+        (folder / name).write_bytes(SECRET)
+    return folder
+
+
+async def test_no_race_leads_outside(home: Path, outside: Path) -> None:
+    before = snapshot(outside)
+    async with AsyncExitStack() as stack:
+        provider = LocalSandboxProvider(
+            SandboxConfig(toolbox=ToolboxConfig(enabled=False)), SandboxPlaces(home, home / "cache")
+        )
+        stack.push_async_callback(provider.aclose)
+        assert (await provider.open()).tier == "isolated"
+        sandbox = await provider.get(await provider.acquire("t1", "local"))
+        assert sandbox is not None
+        await sandbox.write_file(f"{WORKSPACE}/flip.py", FLIP)
+        flipping = asyncio.Event()
+        command = sandbox.execute_command(f"python3 flip.py {outside}", on_output=lambda _: flipping.set())
+        racing = asyncio.create_task(command)
+        async with asyncio.timeout(15):
+            await flipping.wait()
+        seen = await asyncio.to_thread(race, home)
+        assert not racing.done()
+        racing.cancel()
+        await asyncio.wait({racing})
+
+    assert seen["leak"] == 0
+    assert snapshot(outside) == before
+    assert seen["went through"] + seen["refused"] == TRIES
+    assert min(seen["went through"], seen["refused"]) > TRIES // 100, f"there was no race: {seen}"
+
+
+def race(home: Path) -> Counter[str]:
+    """Read, write, list and look, 100,000 times, and count what came of it."""
+    places = user_data_places(user_data_folder(home, "local", "t1"))
+    names = ("folder/file.txt", "folder/deep/file.txt", "file.txt")
+    spots = [find_spot(places, f"{WORKSPACE}/{name}") for name in names]
+    folder = find_spot(places, f"{WORKSPACE}/folder")
+    seen: Counter[str] = Counter()
+    for _, attempt in zip(range(TRIES), cycle(attempts(spots, folder)), strict=False):
+        try:
+            is_leak = attempt()
+        except FileProblem as problem:
+            seen["refused"] += 1
+            is_leak = "secret" in str(problem)
+        else:
+            seen["went through"] += 1
+        seen["leak"] += is_leak
+    return seen
+
+
+def attempts(spots: Sequence[Spot], folder: Spot) -> list[Callable[[], bool]]:
+    """What the server does with files; each tells whether it has seen something of the host."""
+    owner = file_owner()
+
+    def attempts_at(spot: Spot) -> list[Callable[[], bool]]:
+        return [
+            lambda: b"secret" in read_file(spot),
+            lambda: b"secret" in read_file(spot, 100),
+            lambda: stat_file(spot).size == len(SECRET),
+            lambda: write_file(spot, OUR_BYTES, owner) is not None,
+            lambda: append_to_file(spot, b"", owner) is not None,
+            lambda: b"secret" in read_as_on_old_kernels(spot),
+        ]
+
+    looks: list[Callable[[], bool]] = [
+        lambda: any("secret" in path for path in list_tree(folder, 3)),
+        lambda: any(entry.size == len(SECRET) for entry in list_files(folder)),
+    ]
+    return [attempt for spot in spots for attempt in [*attempts_at(spot), *looks]]
+
+
+def read_as_on_old_kernels(spot: Spot) -> bytes:
+    """What is read where the kernel does not know how to stay below a folder."""
+    root = os.open(spot.place.folder, os.O_RDONLY)
+    try:
+        with explaining(spot), os.fdopen(open_step_by_step(root, spot.below, os.O_RDONLY), "rb") as file:
+            return file.read()
+    finally:
+        os.close(root)
+
+
+def snapshot(folder: Path) -> dict[str, bytes | None]:
+    return {str(path): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}

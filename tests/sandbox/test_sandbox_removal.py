@@ -1,0 +1,52 @@
+"""What agents have left is deleted, whatever they did to it."""
+
+import os
+from pathlib import Path
+
+from deerflow.sandbox.removal import remove_folder
+
+
+def test_files_and_folders_are_deleted(tmp_path: Path) -> None:
+    folder = tmp_path / "thread"
+    (folder / "a" / "b").mkdir(parents=True)
+    for name in ("one", "a/two\nlines", "a/b/.three"):
+        (folder / name).write_text(name)
+    (folder / "locked").mkdir()
+    (folder / "locked" / "inner").mkdir()
+    (folder / "locked" / "inner").chmod(0)
+    (folder / "locked").chmod(0)
+    os.mkfifo(folder / "pipe")
+    remove_folder(folder)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_links_lead_to_stays(tmp_path: Path) -> None:
+    folder, outside = tmp_path / "thread", tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file").write_text("kept")
+    folder.mkdir()
+    (folder / "folder").symlink_to(outside)
+    (folder / "file").symlink_to(outside / "file")
+    (folder / "hard").hardlink_to(outside / "file")
+    remove_folder(folder)
+    assert not folder.exists()
+    assert (outside / "file").read_text() == "kept"
+
+
+def test_what_is_not_there_needs_no_deleting(tmp_path: Path) -> None:
+    remove_folder(tmp_path / "none")
+    remove_folder(tmp_path / "none" / "below")
+
+
+def test_folders_can_be_nested_as_deeply_as_they_like(tmp_path: Path) -> None:
+    (tmp_path / "thread").mkdir()
+    folder = os.open(tmp_path / "thread", os.O_RDONLY)
+    for _ in range(3000):
+        os.mkdir("d", dir_fd=folder)
+        os.close(os.open("file", os.O_CREAT, dir_fd=folder))
+        inner = os.open("d", os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = inner
+    os.close(folder)
+    remove_folder(tmp_path / "thread")
+    assert list(tmp_path.iterdir()) == []

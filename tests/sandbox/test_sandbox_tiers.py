@@ -1,0 +1,176 @@
+"""Which tools an agent has where commands are isolated, where they are not, and where nobody wants them."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from deerflow.agents.features import RuntimeFeatures
+from deerflow.config.sandbox import SandboxConfig
+from deerflow.config.source import open_source
+from deerflow.domain.errors import ConfigError, SandboxError
+from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.runs import AgentSpec, Resume, RunRequest, RunStatus
+from deerflow.harness import open_harness
+from deerflow.sandbox.local import LocalSandboxProvider
+from deerflow.sandbox.sandbox_provider import SandboxPlaces
+from deerflow.testing import ScriptedModel
+from tests.sandbox.desk import WORK, act, answers, ask, desk, end, files, state_of, use
+from tests.sandbox.processes import marked_seconds, survivors
+
+BASH = ["bash", "bash_output", "bash_kill"]
+READ, WRITE = ["ls", "glob", "grep", "read_file"], ["write_file", "str_replace"]
+BUILT_IN = ["present_files", "ask_clarification", "list_uploaded_files", "search_history"]
+
+
+class Unisolated(LocalSandboxProvider):
+    """The local provider of a machine without bubblewrap."""
+
+    def __init__(self, config: SandboxConfig, places: SandboxPlaces) -> None:
+        super().__init__(config, places, find_isolators=lambda: [])
+
+
+HERE = "tests.sandbox.test_sandbox_tiers:Unisolated"
+ON_HOST = {"use": HERE, "allow_host_bash": True}
+
+
+async def offered(home: Path, features: RuntimeFeatures | None = None, **settings: object) -> Sequence[str]:
+    """The tools that the model is told of."""
+    model = ScriptedModel.saying("Hello.")
+    async with desk(home, model, features, **settings) as harness:
+        await ask(harness)
+    return model.requests[0].tool_names
+
+
+@pytest.mark.parametrize(
+    ("use", "told"),
+    [
+        ("nowhere.at.all:Provider", "sandbox.use: cannot load 'nowhere.at.all:Provider': there is no module 'nowhere'"),
+        (
+            "deerflow.sandbox.local:LocalSandboxProvder",
+            "sandbox.use: module 'deerflow.sandbox.local' has no 'LocalSandboxProvder'; "
+            "did you mean 'LocalSandboxProvider'?",
+        ),
+        ("pathlib:Path", "sandbox.use: 'pathlib:Path' is a class, not a subclass of SandboxProvider"),
+        ("deerflow.sandbox.tools:bash", "sandbox.use: 'deerflow.sandbox.tools:bash' is a function, not a subclass of"),
+    ],
+)
+async def test_a_name_that_leads_to_no_provider_is_told_with_its_key(tmp_path: Path, use: str, told: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        async with desk(tmp_path, ScriptedModel.saying(), sandbox={"use": use}):
+            pass
+    assert str(raised.value).startswith(told)
+
+
+async def test_everything_is_offered_where_commands_are_isolated(tmp_path: Path) -> None:
+    assert await offered(tmp_path) == [*BASH, *READ, *WRITE, *BUILT_IN]
+
+
+async def test_without_isolation_there_are_files_but_no_commands(tmp_path: Path) -> None:
+    model = ScriptedModel.saying(
+        act("bash", command="echo on the host > /tmp/escaped"),
+        act("write_file", path=f"{WORK}/a.txt", content="one"),
+        act("grep", path=WORK, pattern="one"),
+        "Well.",
+    )
+    async with desk(tmp_path, model, sandbox={"use": HERE}) as harness:
+        assert harness.sandbox_report.tier == "none"
+        assert (await ask(harness)).status is RunStatus.SUCCESS
+        told = [answer["content"] for answer in await answers(harness)]
+    assert model.requests[0].tool_names == [*READ, *WRITE, *BUILT_IN]
+    assert "<computer>" not in model.requests[0].messages[0].text
+    assert told[0].startswith("Error: there is no tool 'bash'.")
+    assert told[1:] == ["OK", f"Found 1 matches under {WORK}\n{WORK}/a.txt:1: one"]
+
+
+async def test_a_provider_that_isolates_nothing_refuses_commands_itself_too(tmp_path: Path) -> None:
+    source = open_source(directory=tmp_path, environment={}, overrides={"sandbox": {"use": HERE}})
+    async with open_harness(source, ScriptedModel.saying()) as harness:
+        sandbox = await harness.sandboxes.get(await harness.sandboxes.acquire("t", "local"))
+        assert sandbox is not None
+        for work in (sandbox.execute_command("true"), sandbox.start_process("job", "true")):
+            with pytest.raises(SandboxError, match="`bash` is off, because nothing isolates commands on this machine"):
+                await work
+
+
+async def test_whoever_allows_it_gets_commands_on_the_machine_itself_and_the_model_knows(tmp_path: Path) -> None:
+    model = ScriptedModel.saying(act("bash", command="pwd; echo result > ../outputs/r.txt; cat ../outputs/r.txt"), "Ok")
+    async with desk(tmp_path, model, sandbox=ON_HOST) as harness:
+        assert harness.sandbox_report.tier == "host"
+        await ask(harness)
+        assert (await answers(harness))[0]["content"] == f"{files(tmp_path)}/workspace\nresult"
+    assert model.requests[0].tool_names == [*BASH, *READ, *WRITE, *BUILT_IN]
+    assert "`bash` runs on the user's own machine, without isolation" in model.requests[0].messages[0].text
+
+
+async def test_on_the_machine_itself_files_are_found_and_background_processes_run(tmp_path: Path) -> None:
+    told = await use(
+        tmp_path,
+        act("bash", command="echo one > a.txt; echo err >&2; exit 3"),
+        act("glob", path=WORK, pattern="*.txt"),
+        act("bash", command="until [ -e go ]; do sleep 0.02; done; echo two > b.txt", background=True),
+        act("bash", command="touch go; until [ -e b.txt ]; do sleep 0.02; done; cat b.txt"),
+        sandbox=ON_HOST,
+    )
+    assert told[:2] == ["err\n[exit code 3]", f"Found 1 paths under {WORK}\n1. {WORK}/a.txt"]
+    assert told[3] == "two"
+
+
+async def test_on_the_machine_itself_a_command_that_takes_too_long_ends_with_its_children(tmp_path: Path) -> None:
+    marker = marked_seconds()
+    command = f"echo begun; sleep {marker} & nohup sleep {marker} >/dev/null & wait"
+    [told] = await use(tmp_path, act("bash", command=command), sandbox={**ON_HOST, "bash_command_timeout": 1})
+    assert told.startswith("begun\n[ended after 1 s") and told.endswith("[exit code 124]")
+    assert await survivors(marker) == []
+
+
+async def test_commands_on_the_machine_itself_do_not_see_the_variables_of_the_server(tmp_path: Path) -> None:
+    overrides = {"sandbox": {**ON_HOST, "environment": {"SHOWN": "yes"}}}
+    source = open_source(directory=tmp_path, environment={"CANARY_KEY": "canary"}, overrides=overrides)
+    async with open_harness(source, ScriptedModel.saying(act("bash", command="env"), "Ok")) as harness:
+        await ask(harness)
+        seen = (await answers(harness))[0]["content"]
+        assert "SHOWN=yes" in seen and "canary" not in seen and "PYTEST" not in seen
+
+
+async def test_a_program_can_do_without_a_sandbox(tmp_path: Path) -> None:
+    assert await offered(tmp_path, RuntimeFeatures(sandbox=False)) == BUILT_IN
+
+
+async def test_an_agent_that_only_reads_gets_only_what_reads(tmp_path: Path) -> None:
+    model = ScriptedModel.saying("Hello.")
+    async with desk(tmp_path, model) as harness:
+        folder = tmp_path / ".deer-flow/users/local/agents/reader"
+        folder.mkdir(parents=True)
+        (folder / "config.yaml").write_text('tool_groups: ["file:read"]\n')
+        run = await ask(harness, AgentSpec(agent_name="reader", owner=LOCAL_USER.user_id))
+        assert run.status is RunStatus.SUCCESS, run.error
+    assert model.requests[0].tool_names == [*READ, *BUILT_IN, "update_agent"]
+    assert "<computer>" not in model.requests[0].messages[0].text
+
+
+async def test_a_command_waits_for_a_persons_word_where_that_was_configured(tmp_path: Path) -> None:
+    tool = {"name": "bash", "group": "bash", "use": "deerflow.sandbox.tools:bash_tool", "approval": "always"}
+    model = ScriptedModel.saying(act("bash", command="echo approved > a.txt; cat a.txt"), "Done.")
+    async with desk(tmp_path, model, tools=[tool]) as harness:
+        assert (await ask(harness)).status is RunStatus.INTERRUPTED
+        assert not (files(tmp_path) / "workspace/a.txt").exists()
+        request = RunRequest("t", resume=Resume({"decisions": [{"type": "approve"}]}))
+        async with asyncio.timeout(20):
+            run = await end(harness, await harness.runs.create_or_reject(request, LOCAL_USER))
+        assert run.status is RunStatus.SUCCESS, run.error
+        assert (await answers(harness))[0]["content"] == "approved"
+        assert (await state_of(harness))["messages"][-1]["content"] == "Done."
+    assert sorted(model.requests[0].tool_names) == sorted([*BASH, *READ, *WRITE, *BUILT_IN])
+
+
+@pytest.mark.parametrize("network", ["allowlist", "full"])
+async def test_the_model_is_told_what_commands_can_reach(tmp_path: Path, network: str) -> None:
+    model = ScriptedModel.saying("Hello.")
+    async with desk(tmp_path, model, sandbox={"network": network, "toolbox": {"enabled": False}}) as harness:
+        assert harness.sandbox_report.tier == "isolated"
+        await ask(harness)
+    words = {"allowlist": "The network reaches a few allowed hosts", "full": "The network can be used"}
+    prompt = model.requests[0].messages[0].text
+    assert words[network] in prompt and "numpy" not in prompt

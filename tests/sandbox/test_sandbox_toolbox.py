@@ -1,0 +1,326 @@
+"""The toolbox, built by the real uv from wheels made here: no package index is asked."""
+
+import asyncio
+import ensurepip
+import hashlib
+import os
+import re
+import stat
+import subprocess
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from deerflow.config.sandbox import ToolboxConfig
+from deerflow.domain.errors import SandboxError
+from deerflow.sandbox.furnishing import HOME
+from deerflow.sandbox.local.toolbox import (
+    LOCK,
+    Toolbox,
+    ToolboxBuilder,
+    ToolboxState,
+    choose,
+    find_uv,
+    interpreter_at,
+    likely_interpreters,
+)
+from tests.support import needs
+
+ROOT = Path(__file__).parents[2]
+
+
+def wheel(folder: Path, name: str, version: str = "1.0") -> Path:
+    """A package with one module that knows its version, and a program of the same name that prints it."""
+    info = f"{name}-{version}.dist-info"
+    files = {
+        f"{name}.py": f"version = {version!r}\n\n\ndef main():\n    print({name!r}, version)\n",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/entry_points.txt": f"[console_scripts]\n{name} = {name}:main\n",
+    }
+    record = "".join(f"{path},,\n" for path in [*files, f"{info}/RECORD"])
+    file = folder / f"{name}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(file, "w") as archive:
+        for path, text in {**files, f"{info}/RECORD": record}.items():
+            archive.writestr(path, text)
+    return file
+
+
+def locked(wheel: Path) -> str:
+    name, version, *_ = wheel.name.split("-")
+    return f"{name}=={version} --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}\n"
+
+
+class Workshop:
+    """A folder with wheels, a lock and a cache, all of a test's own."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.wheels, self.lock = root, root / "wheels", root / "toolbox.lock"
+        self.wheels.mkdir()
+        self.lock.write_text(locked(wheel(self.wheels, "hammer")))
+        self.environment = {
+            "PATH": "/usr/bin:/bin",
+            "UV_CACHE_DIR": str(root / "uv"),
+            "UV_NO_CONFIG": "1",
+            "UV_DEFAULT_INDEX": (root / "empty").as_uri(),
+            "UV_FIND_LINKS": str(self.wheels),
+        }
+
+    def builder(self, *packages: str, **changes: object) -> ToolboxBuilder:
+        settings = {"lock": self.lock, "environment": self.environment, **changes}
+        return ToolboxBuilder(ToolboxConfig(packages=packages), self.root / "cache", **settings)  # type: ignore[arg-type]
+
+    def instead_of_uv(self, script: str) -> "FindUv":
+        program = self.root / "uv.sh"
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        return FindUv([str(program)])
+
+    def left(self) -> list[str]:
+        """What is in the folder of the one toolbox."""
+        return sorted(path.name for path in (self.root / "cache/toolbox").glob("*/*"))
+
+
+class FindUv:
+    def __init__(self, command: Sequence[str] | None) -> None:
+        self.command = command
+
+    def __call__(self, environment: Mapping[str, str]) -> Sequence[str] | None:
+        return self.command
+
+
+@pytest.fixture
+def workshop(tmp_path: Path) -> Workshop:
+    return Workshop(tmp_path)
+
+
+async def failure(builder: ToolboxBuilder) -> str:
+    async with asyncio.timeout(60):
+        with pytest.raises(SandboxError) as caught:
+            await builder.build()
+    return str(caught.value)
+
+
+async def built(builder: ToolboxBuilder) -> Toolbox:
+    async with asyncio.timeout(60):
+        return await builder.build()
+
+
+def say(toolbox: Toolbox, *arguments: str) -> str:
+    """What a program of the environment prints, run where it was built."""
+    program = [str(toolbox.mounts["/opt/toolbox"] / "bin" / arguments[0]), *arguments[1:]]
+    return subprocess.run(program, env={}, capture_output=True, text=True, check=True, timeout=20).stdout.strip()
+
+
+async def test_a_package_nobody_has_is_named_remembered_and_tried_again(workshop: Workshop) -> None:
+    builder = workshop.builder("saw")
+    text = await failure(builder)
+    assert text.startswith("the toolbox cannot be built: ") and "saw" in text
+    assert await builder.state() == ToolboxState("failed", text)
+    assert await builder.find() is None
+    assert workshop.left() == ["failure"]
+    wheel(workshop.wheels, "saw")
+    toolbox = await built(builder)
+    assert (await builder.state()).status == "ready"
+    assert workshop.left() == ["environment"]
+    assert [say(toolbox, tool) for tool in ("hammer", "saw")] == ["hammer 1.0", "saw 1.0"]
+
+
+async def test_a_package_other_than_the_locked_one_is_refused(workshop: Workshop) -> None:
+    workshop.lock.write_text(re.sub("[0-9a-f]{64}", "0" * 64, workshop.lock.read_text()))
+    assert "hash" in (await failure(workshop.builder())).lower()
+
+
+async def test_a_package_that_would_have_to_be_built_here_is_refused(workshop: Workshop) -> None:
+    source = workshop.root / "anvil"
+    source.mkdir()
+    (source / "setup.py").write_text(f"open({str(workshop.root / 'ran')!r}, 'w')")
+    await failure(workshop.builder(f"anvil @ {source.as_uri()}"))
+    assert not (workshop.root / "ran").exists()
+
+
+async def test_without_uv_it_says_how_to_get_it(workshop: Workshop) -> None:
+    builder = workshop.builder(find_uv=FindUv(None))
+    assert "pip install uv" in await failure(builder)
+    assert (await builder.state()).status == "failed"
+
+
+async def test_an_index_out_of_reach_is_called_that(workshop: Workshop) -> None:
+    environment = {**workshop.environment, "UV_DEFAULT_INDEX": "http://127.0.0.1:1/", "UV_HTTP_RETRIES": "0"}
+    text = await failure(workshop.builder("saw", environment=environment))
+    assert "the package index cannot be reached; it is tried again at the next start" in text
+
+
+async def test_a_cache_that_cannot_be_written_is_named(workshop: Workshop) -> None:
+    (workshop.root / "cache").write_text("no folder")
+    assert f"{workshop.root}/cache" in await failure(workshop.builder())
+
+
+async def test_a_build_that_takes_too_long_is_ended(workshop: Workshop) -> None:
+    builder = workshop.builder(find_uv=workshop.instead_of_uv("sleep 1000"), limit_s=0.5)
+    assert "took longer" in await failure(builder)
+    assert workshop.left() == ["failure"]
+
+
+async def test_a_cancelled_build_leaves_nothing(workshop: Workshop) -> None:
+    pipe = workshop.root / "pipe"
+    os.mkfifo(pipe)
+    # The inner sleep holds the output open: the end of the build is seen only when that is gone too.
+    hang = f'for place; do :; done; mkdir "$place"; sleep 1000 & echo begun > {pipe}; wait'
+    builder = workshop.builder(find_uv=workshop.instead_of_uv(hang))
+    building = asyncio.create_task(builder.build())
+    async with asyncio.timeout(20):
+        assert await asyncio.to_thread(pipe.read_text) == "begun\n"
+        assert (await builder.state()).status == "building"
+        with pytest.raises(TimeoutError):  # another server waits, and need not wait to the end
+            await asyncio.wait_for(builder.build(), timeout=0.5)
+        assert workshop.left() == ["unfinished"]
+        building.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await building
+    assert workshop.left() == []
+    assert (await builder.state()).status == "missing"
+
+
+async def test_two_servers_build_it_once(workshop: Workshop) -> None:
+    program = find_uv(workshop.environment)
+    assert program is not None
+    log = workshop.root / "log"
+    uv = workshop.instead_of_uv(f'echo "$1" >> {log}\nexec {" ".join(program)} "$@"')
+    first, second = (workshop.builder(find_uv=uv) for _ in range(2))
+    toolboxes = await asyncio.gather(built(first), built(second))
+    assert toolboxes[0] == toolboxes[1] == await first.find() == await built(second)
+    assert log.read_text().split() == ["venv", "pip"]
+
+
+async def test_what_a_killed_server_left_is_no_obstacle(workshop: Workshop) -> None:
+    builder = workshop.builder()
+    environment = (await built(builder)).mounts["/opt/toolbox"]
+    environment.rename(environment.with_name("unfinished"))
+    assert await builder.find() is None
+    assert say(await built(builder), "hammer") == "hammer 1.0"
+    assert workshop.left() == ["environment"]
+
+
+async def test_switched_off_it_is_neither_built_nor_found(workshop: Workshop) -> None:
+    built_one = workshop.builder()
+    await built(built_one)
+    builder = ToolboxBuilder(ToolboxConfig(enabled=False), built_one.cache, {}, lock=workshop.lock)
+    assert (await builder.state()).status == "off"
+    assert await builder.find() is None
+    assert "sandbox.toolbox.enabled" in await failure(builder)
+
+
+async def test_each_content_has_a_place_of_its_own(workshop: Workshop) -> None:
+    plain = await built(workshop.builder())
+    more = workshop.builder("saw")
+    assert (await more.state()).status == "missing"
+    wheel(workshop.wheels, "saw")
+    assert (await built(more)).mounts["/opt/toolbox"] != plain.mounts["/opt/toolbox"]
+
+
+async def test_uv_sees_where_packages_come_from_and_no_secrets(workshop: Workshop) -> None:
+    seen = workshop.root / "seen"
+    server = {
+        "PATH": "/usr/bin:/bin",
+        "OPENAI_API_KEY": "secret",
+        "https_proxy": "http://proxy",
+        "PIP_INDEX_URL": "http://pip.example",
+        "UV_INDEX": "http://uv.example",
+        "PIP_EXTRA_INDEX_URL": "http://other.example",
+    }
+    uv = workshop.instead_of_uv(f"env > {seen}; exit 1")
+    await failure(workshop.builder(find_uv=uv, environment=server))
+    variables = dict(line.split("=", 1) for line in seen.read_text().splitlines())
+    assert {name: variables.get(name) for name in ("https_proxy", "UV_DEFAULT_INDEX", "UV_INDEX")} == {
+        "https_proxy": "http://proxy",
+        "UV_DEFAULT_INDEX": "http://pip.example",
+        "UV_INDEX": "http://uv.example",
+    }
+    assert "secret" not in seen.read_text()
+
+
+async def test_everybody_can_read_what_was_built_and_it_is_compiled(workshop: Workshop) -> None:
+    before = os.umask(0o077)
+    try:
+        environment = (await built(workshop.builder())).mounts["/opt/toolbox"]
+    finally:
+        os.umask(before)
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in [environment, *environment.rglob("*")]}
+    assert [path for path, mode in modes.items() if not mode & stat.S_IROTH] == []
+    assert list(environment.glob("lib/*/site-packages/__pycache__/hammer.*.pyc"))
+
+
+async def test_a_python_that_no_sandbox_can_have_is_passed_over(tmp_path: Path) -> None:
+    def program(name: str, script: str) -> Path:
+        path = tmp_path / name
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+        return path
+
+    missing, broken = tmp_path / "missing", program("broken", "echo no ssl >&2; exit 1")
+    other, old = program("other", "echo hello"), program("old", 'echo \'[[3, 9], "/usr/bin/python3.9", "/usr", []]\'')
+    with pytest.raises(SandboxError) as caught:
+        await choose([missing, broken, other, old])
+    for reason in ("missing: ", "broken: no ssl", "other: does not behave", "old: older than Python 3.11"):
+        assert reason in str(caught.value)
+    found = await choose([missing, broken, other, old, *likely_interpreters()])
+    assert found == await choose(likely_interpreters())
+    builder = ToolboxBuilder(ToolboxConfig(), tmp_path, {}, interpreters=[missing])
+    assert (await builder.state()).status == "failed"
+    assert await builder.find() is None
+
+
+def test_a_python_is_shown_with_its_libraries_and_nothing_beside_them(tmp_path: Path) -> None:
+    for name in ("bin", "lib", "secrets"):
+        (tmp_path / name).mkdir()
+    program, library = tmp_path / "bin/python3.12", tmp_path / "lib/libpython.so"
+    program.touch()
+    found = interpreter_at(program, tmp_path, (3, 12), [program, library, Path("/usr/lib/libc.so")])
+    assert not isinstance(found, str)
+    assert (found.version, found.parts) == ("3.12", (program, tmp_path / "lib"))
+    elsewhere = Path("/nix/store/libc.so")
+    assert interpreter_at(program, tmp_path, (3, 12), [elsewhere]) == f"depends on {elsewhere}"
+
+
+async def test_in_a_sandbox_pip_adds_replaces_and_removes_packages(workshop: Workshop) -> None:
+    bwrap = needs("bwrap")
+    (pip,) = (Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl")
+    (workshop.wheels / pip.name).write_bytes(pip.read_bytes())
+    workshop.lock.write_text(workshop.lock.read_text() + locked(pip))
+    toolbox = await built(workshop.builder())
+    for version in ("2.0", "3.0"):
+        wheel(workshop.wheels, "hammer", version)
+    wheel(workshop.wheels, "saw")
+    shown = [word for place, path in toolbox.mounts.items() for word in ("--ro-bind", str(path), place)]
+    mounts = ["--ro-bind", "/usr", "/usr", *shown, "--bind", str(workshop.root), "/mnt/user-data/workspace"]
+    mounts += [word for name in ("bin", "lib", "lib64") for word in ("--symlink", f"usr/{name}", f"/{name}")]
+    sandbox = [bwrap, "--unshare-all", "--die-with-parent", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
+    variables = {**toolbox.variables, "HOME": HOME, "PATH": ":".join([*toolbox.path, "/usr/bin", "/bin"])}
+
+    def run(script: str) -> str:
+        install = 'pip() { python3 -m pip -q --no-cache-dir "$@"; }; cd /mnt/user-data/workspace; mkdir -p .home; '
+        command = [*sandbox, *mounts, "--", "/bin/bash", "-ec", install + script]
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    install = "pip install --no-index --find-links wheels"
+    assert run("hammer") == "hammer 1.0"
+    assert run(f"{install} hammer==2.0 saw; hammer; saw") == "hammer 2.0\nsaw 1.0"
+    assert run(f"{install} hammer==3.0; hammer; ls -d .home/.local/lib/*/site-packages/hammer-*").count("hammer") == 2
+    assert run("pip uninstall -y hammer; hammer; command -v hammer") == "hammer 1.0\n/opt/toolbox/bin/hammer"
+    assert run("python3 -c 'import saw; print(saw.__file__)'").startswith(f"{HOME}/.local/")
+
+
+def test_the_lock_has_what_is_asked_for_with_hashes_and_names_no_host() -> None:
+    wanted = re.findall(r"^[a-z][a-z0-9-]+$", (ROOT / "deploy/sandbox/toolbox.in").read_text(), re.M)
+    lock = LOCK.read_text()
+    entries = re.split(r"\n(?=\S)", lock.strip())
+    assert len(wanted) > 15
+    assert set(wanted) <= {entry.split("==")[0] for entry in entries}
+    assert [entry for entry in entries if "--hash=sha256:" not in entry] == []
+    assert "://" not in lock
+    assert (ROOT / "deploy/sandbox/toolbox.lock").resolve() == LOCK.resolve()
