@@ -10,6 +10,9 @@ from deerflow.config.source import ConfigSource, open_source
 from deerflow.harness import Harness, open_harness
 from tests.support import OpenHarness
 
+# Before any test imports them: then pytest explains what fails in them.
+pytest.register_assert_rewrite("tests.conformance.sandbox_suite", "tests.conformance.command_suite")
+
 
 @pytest.fixture
 def source(tmp_path: Path) -> ConfigSource:
