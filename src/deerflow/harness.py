@@ -11,6 +11,7 @@ from typing import Any
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from deerflow.agents.custom_agents import CustomAgents
 from deerflow.agents.factory import AgentGraph
@@ -29,7 +30,6 @@ from deerflow.domain.errors import ConfigError
 from deerflow.domain.events import StreamEvent
 from deerflow.domain.files import ThreadFiles
 from deerflow.domain.principal import LOCAL_USER
-from deerflow.domain.runs import AgentSpec, RunRecord
 from deerflow.domain.sandbox import OutputLimits
 from deerflow.domain.threads import ThreadRecord
 from deerflow.models.detection import detect_models, find_local_servers
@@ -39,11 +39,14 @@ from deerflow.persistence.database import Database, open_database
 from deerflow.persistence.events import read_events
 from deerflow.persistence.liveness import is_alive, sign_of_life
 from deerflow.runtime.history import JournalHistory
-from deerflow.runtime.journal import Journal
+from deerflow.runtime.journal import Journal, RunLog
+from deerflow.runtime.runs.inbox import RunInbox
+from deerflow.runtime.runs.job import Job
+from deerflow.runtime.runs.ledger import Earlier, RunLedger
 from deerflow.runtime.runs.manager import RunManager
-from deerflow.runtime.runs.recovery import end_unfinished_runs
+from deerflow.runtime.runs.recovery import take_over
 from deerflow.runtime.runs.worker import Limits, RunWorker
-from deerflow.runtime.stream_bridge import MemoryStreamBridge
+from deerflow.runtime.stream_bridge import MemoryStreamBridge, StreamBridge
 from deerflow.runtime.threads import Threads, open_questions
 from deerflow.runtime.titles import Namer
 from deerflow.sandbox.files import thread_files
@@ -114,12 +117,16 @@ async def open_harness(
         journal = Journal(database, bridge)
         stack.push_async_callback(journal.aclose)
         worker = RunWorker(
-            agents, partial(open_context, database, loaded, sandboxes), lambda: run_limits(source.refresh().config)
+            agents,
+            partial(open_context, database, bridge, loaded, sandboxes),
+            lambda: run_limits(source.refresh().config),
+            partial(undo_run, checkpointer),
         )
-        await end_unfinished_runs(database, journal, worker, partial(is_alive, processes))
         namer = Namer(database, agents.state_graph, lambda: source.refresh().config.title, agents.catalog_model)
         runs = RunManager(database, journal, bridge, worker, namer, partial(open_questions, checkpointer), process)
         stack.push_async_callback(runs.aclose)
+        for job in await take_over(database, process, partial(is_alive, processes)):
+            runs.begin(job)
         threads = Threads(database, checkpointer, agents.state_graph, partial(forget_thread, sandboxes, loaded.home))
         yield Harness(source, agents, custom_agents, threads, runs, sandboxes, report)
 
@@ -187,10 +194,10 @@ def agent_settings(config: Config, fallback: Sequence[ModelConfig], computer: Co
 
 @asynccontextmanager
 async def open_context(
-    database: Database, loaded: Loaded, sandboxes: SandboxProvider, run: RunRecord, spec: AgentSpec
+    database: Database, bridge: StreamBridge, loaded: Loaded, sandboxes: SandboxProvider, job: Job, log: RunLog
 ) -> AsyncIterator[RunContext]:
     """What `run` carries to every middleware and tool; its sandbox is given back in the end."""
-    settings = loaded.config.sandbox
+    run, settings = job.run, loaded.config.sandbox
     limits = OutputLimits(
         settings.bash_output_max_chars, settings.read_file_output_max_chars, settings.ls_output_max_chars
     )
@@ -202,11 +209,18 @@ async def open_context(
             user_id=run.owner,
             files=thread_files(user_data_folder(loaded.home, run.owner, run.thread_id)),
             history=JournalHistory(database, run.thread_id),
-            agent_name=spec.agent_name,
+            agent_name=job.request.agent.agent_name,
+            inbox=RunInbox(database, bridge, job, log),
+            ledger=RunLedger(log, job.past.calls if job.past else Earlier()),
             sandbox=lease,
         )
     finally:
         await lease.release()
+
+
+async def undo_run(checkpointer: BaseCheckpointSaver[str], thread_id: str, run_id: str) -> None:
+    """Have a thread's state be what it was before a run."""
+    await checkpointer.adelete_for_runs([run_id])
 
 
 async def forget_thread(sandboxes: SandboxProvider, home: Path, thread_id: str, user_id: str) -> None:

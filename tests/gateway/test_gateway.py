@@ -143,7 +143,7 @@ async def test_threads_are_made_found_listed_changed_and_deleted(harness_saying:
         ("POST", "/api/threads/t/runs", {"input": None}, 422, "InvalidRequest", "input is missing"),
         ("POST", "/api/threads/t/runs", {**HI, "inptu": 1}, 422, "InvalidRequest", "body.inptu"),
         ("POST", "/api/threads/t/runs", {**HI, "stream_mode": "events"}, 422, "InvalidRequest", "stream_mode"),
-        ("POST", "/api/threads/t/runs", {**HI, "multitask_strategy": "enqueue"}, 422, "InvalidRequest", "multitask"),
+        ("POST", "/api/threads/t/runs", {**HI, "multitask_strategy": "whatever"}, 422, "InvalidRequest", "multitask"),
         ("POST", "/api/threads/t/runs", {**HI, "if_not_exists": "reject"}, 404, "NotFound", "no thread 't'"),
         ("POST", "/api/threads/t/runs", {**HI, "context": {"thinking_enabled": 7}}, 422, "InvalidRequest", "thinking"),
         ("POST", "/api/threads/search", {"limit": 0}, 422, "InvalidRequest", "body.limit"),

@@ -16,6 +16,7 @@ from deerflow.persistence.admission import accept_run, finish_run
 from deerflow.persistence.database import Database, open_database
 from deerflow.persistence.events import LoggedEvent
 from deerflow.persistence.history import EXCERPT_CHARS
+from deerflow.persistence.runs import StoredRequest
 from deerflow.runtime.changes import Changes
 from deerflow.runtime.history import JournalHistory
 from deerflow.runtime.runs.manager import new_run
@@ -33,11 +34,13 @@ async def say(database: Database, *messages: BaseMessage, thread: str = "t", rem
     """One run that says `messages`."""
     run = new_run(RunRequest(thread, []), LOCAL_USER, "process")
     first = LoggedEvent(run.run_id, StreamEvent(1, "metadata", b"{}"), run.created_at)
-    accept = partial(accept_run, run=run, request={}, first=first, title=None, may_create_thread=True)
+    accept = partial(
+        accept_run, run=run, request=StoredRequest({}, ""), first=first, title=None, may_create_thread=True
+    )
     await database.write(accept)
     said = Changes(messages, removed).to_json()
     events = [LoggedEvent(run.run_id, StreamEvent(2, "changes", said), START + timedelta(hours=1))]
-    await database.write(partial(finish_run, run_id=run.run_id, events=events, status=RunStatus.SUCCESS, error=None))
+    await database.write(partial(finish_run, run=run, events=events, status=RunStatus.SUCCESS, error=None))
 
 
 async def search(database: Database, query: str, limit: int = 5) -> list[str]:

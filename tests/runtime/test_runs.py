@@ -196,18 +196,6 @@ async def test_a_busy_thread_is_not_deleted(harness_saying: OpenHarness) -> None
         assert (await harness.threads.get("t", LOCAL_USER)).status == "busy"
 
 
-async def test_closing_the_harness_stops_runs_and_keeps_what_they_had_said(harness_saying: OpenHarness) -> None:
-    model = ScriptedModel.saying(Stall(Answer("Half of the")))
-    async with asyncio.timeout(10):
-        async with harness_saying(model) as harness:
-            run = await harness.runs.create_or_reject(saying("one"), LOCAL_USER)
-            await seen(harness, run, "the")
-        async with harness_saying(ScriptedModel.saying()) as harness:
-            assert (await harness.runs.get("t", run.run_id, LOCAL_USER)).status is RunStatus.INTERRUPTED
-            assert await messages_of(harness) == [("human", "one"), ("ai", "Half of the")]
-            assert [name for name, _ in await events_of(harness, run)][-1] == "end"
-
-
 async def test_reading_may_begin_after_any_event(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying("One two three four five.")) as harness:
         run, events = await finish(harness, saying("count"))

@@ -23,6 +23,7 @@ from deerflow.agents.middlewares.loop_detection_middleware import LoopDetectionM
 from deerflow.agents.middlewares.memory_middleware import MemoryMiddleware
 from deerflow.agents.middlewares.model_recovery_middleware import ModelRecoveryMiddleware
 from deerflow.agents.middlewares.read_before_write_middleware import ReadBeforeWriteMiddleware
+from deerflow.agents.middlewares.steering_middleware import SteeringMiddleware
 from deerflow.agents.middlewares.subagent_limit_middleware import SubagentLimitMiddleware
 from deerflow.agents.middlewares.summarization_middleware import SummarizationMiddleware
 from deerflow.agents.middlewares.thread_data_middleware import ThreadDataMiddleware
@@ -30,6 +31,7 @@ from deerflow.agents.middlewares.title_middleware import TitleMiddleware
 from deerflow.agents.middlewares.todo_middleware import TodoMiddleware
 from deerflow.agents.middlewares.token_usage_middleware import TokenUsageMiddleware
 from deerflow.agents.middlewares.tool_error_handling_middleware import ToolErrorHandlingMiddleware
+from deerflow.agents.middlewares.tool_ledger_middleware import ToolLedgerMiddleware
 from deerflow.agents.middlewares.tool_output_middleware import ToolOutputMiddleware
 from deerflow.agents.middlewares.uploads_middleware import UploadsMiddleware
 from deerflow.agents.middlewares.view_image_middleware import ViewImageMiddleware
@@ -68,6 +70,8 @@ CHAIN = (
     Link(lambda _: ThreadDataMiddleware(), "everything below may ask where the files are", "sandbox", is_face=False),
     Link(lambda _: UploadsMiddleware(), "uploads are part of the message for all below", "sandbox", False, False),
     Link(lambda _: SandboxMiddleware(), "tools need it, and it needs the files", "sandbox"),
+    Link(lambda _: SteeringMiddleware(), "what people say meanwhile is part of the request for all below", None, False),
+    Link(lambda _: ToolLedgerMiddleware(), "what is written down is what the model will be told"),
     Link(lambda _: DanglingToolCallMiddleware(), "nothing below may see a call without a result"),
     Link(lambda of: guardrail(of), "a call is judged before anything is done for it", "guardrail"),
     Link(lambda of: tool_output(of), "cuts what tools say, and what their errors say", "tool_output"),

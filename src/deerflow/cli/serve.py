@@ -6,8 +6,10 @@ import gc
 import ipaddress
 import logging
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -60,7 +62,9 @@ async def run_server(source: ConfigSource, listener: socket.socket, allow_remote
         preparing = asyncio.create_task(harness.sandboxes.prepare())
         preparing.add_done_callback(tell_failure)
         try:
-            await AnnouncedServer(options, announcement(harness, listener)).serve(sockets=[listener])
+            await AnnouncedServer(options, announcement(harness, listener), harness.runs.begin_closing).serve(
+                sockets=[listener]
+            )
         finally:
             preparing.cancel()
             await asyncio.wait({preparing})
@@ -75,13 +79,19 @@ def tell_failure(task: "asyncio.Task[None]") -> None:
 class AnnouncedServer(uvicorn.Server):
     """Says where it can be reached once it can be."""
 
-    def __init__(self, config: uvicorn.Config, announcement: str) -> None:
+    def __init__(self, config: uvicorn.Config, announcement: str, on_exit: Callable[[], None]) -> None:
+        """`on_exit` is called as soon as somebody wants the server to end."""
         super().__init__(config)
         self._announcement = announcement
+        self._on_exit = on_exit
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         typer.echo(self._announcement)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._on_exit()
+        super().handle_exit(sig, frame)
 
 
 def announcement(harness: Harness, listener: socket.socket) -> str:

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from deerflow.domain.files import ThreadFiles
 from deerflow.domain.history import ThreadHistory
+from deerflow.domain.inbox import Inbox
+from deerflow.domain.ledger import ToolLedger
 from deerflow.domain.sandbox import SandboxLease
 
 
@@ -17,6 +19,10 @@ class RunContext:
     files: ThreadFiles
     history: ThreadHistory
     agent_name: str | None = None
+    inbox: Inbox | None = None
+    """None where nobody can say anything to a run under way."""
+    ledger: ToolLedger | None = None
+    """None where runs are not kept."""
     sandbox: SandboxLease | None = None
     """None where an agent has no computer."""
 

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
-EventName = Literal["metadata", "messages", "changes", "custom", "values", "error", "end"]
+EventName = Literal[
+    "metadata", "messages", "changes", "custom", "values", "error", "end", "tool_intent", "tool_outcome", "steered"
+]
 
 FINAL_EVENT: EventName = "end"
 """Every run's log ends with exactly one of these."""

@@ -29,6 +29,28 @@ class DisconnectMode(StrEnum):
     CONTINUE = "continue"
 
 
+class MultitaskStrategy(StrEnum):
+    """What becomes of a request for a thread that has a run under way."""
+
+    REJECT = "reject"
+    """It is refused."""
+    INTERRUPT = "interrupt"
+    """The run is stopped, what it has said is kept, and the new one begins."""
+    ROLLBACK = "rollback"
+    """The run is undone, and the new one begins."""
+    ENQUEUE = "enqueue"
+    """The new run waits for its turn."""
+    STEER = "steer"
+    """Its messages join the run before the model is next asked; too late, it waits for its turn."""
+
+
+class CancelAction(StrEnum):
+    """What becomes of what a stopped run has done."""
+
+    INTERRUPT = "interrupt"
+    ROLLBACK = "rollback"
+
+
 ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 
 
@@ -57,11 +79,14 @@ class RunRequest:
     agent: AgentSpec = AgentSpec()
     assistant_id: str = "lead_agent"
     on_disconnect: DisconnectMode = DisconnectMode.CANCEL
+    multitask_strategy: MultitaskStrategy = MultitaskStrategy.REJECT
     create_thread: bool = True
     recursion_limit: int | None = None
     metadata: Mapping[str, object] = field(default_factory=dict)
     resume: "Resume | None" = None
     """In place of messages: the answer to what a paused run asked."""
+    idempotency_key: str | None = None
+    """Of two requests with one key, the second is the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +106,11 @@ class RunRecord:
     assistant_id: str
     status: RunStatus
     on_disconnect: DisconnectMode
+    multitask_strategy: MultitaskStrategy
     process: str
     """Who carries it out."""
+    attempt: int
+    """How often it was begun: once, and once more each time its process died."""
     metadata: Mapping[str, object]
     error: str | None
     created_at: datetime

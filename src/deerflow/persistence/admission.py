@@ -1,45 +1,90 @@
 """The two moments of a run that must be whole: its acceptance and its end."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
-from deerflow.domain.errors import NotFound
-from deerflow.domain.runs import RunRecord, RunStatus
+from deerflow.domain.errors import Conflict, NotFound
+from deerflow.domain.runs import MultitaskStrategy, RunRecord, RunStatus
 from deerflow.persistence.events import LoggedEvent, insert_events
-from deerflow.persistence.runs import advance_run, insert_run
+from deerflow.persistence.runs import (
+    ClaimedRun,
+    StoredRequest,
+    active_runs,
+    advance_run,
+    claim_next,
+    find_by_key,
+    insert_run,
+)
 from deerflow.persistence.threads import insert_thread, thread_exists, touch_thread
+
+STOPPING = frozenset({MultitaskStrategy.INTERRUPT, MultitaskStrategy.ROLLBACK})
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """A run that was accepted, now or when it was first asked for, and those that have to go for it."""
+
+    run: RunRecord
+    is_new: bool = True
+    in_the_way: Sequence[RunRecord] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """Whether the end of a run was recorded, and the run of the thread whose turn it is now."""
+
+    is_recorded: bool
+    next: ClaimedRun | None = None
 
 
 def accept_run(
     connection: Connection,
     run: RunRecord,
-    request: Mapping[str, object],
+    request: StoredRequest,
     first: LoggedEvent,
     title: str | None,
     *,
     may_create_thread: bool,
-) -> None:
+) -> Admission:
     """Record a run, its first event and, where it is new, its thread.
 
     Raises:
-        Conflict: the thread has a run under way.
+        Conflict: the thread has a run under way and this one may not wait, or its key was used for another request.
         NotFound: the thread does not exist and may not be created, or is somebody else's.
     """
+    if known := find_by_key(connection, run.owner, request):
+        return Admission(known, is_new=False)
     if not thread_exists(connection, run.thread_id, run.owner):
         if not may_create_thread:
             raise NotFound(f"no thread {run.thread_id!r}")
         insert_thread(connection, run.thread_id, run.owner, {})
+    others = active_runs(connection, run.thread_id)
+    if others:
+        refuse_if_busy(run, others)
+        run = replace(run, status=RunStatus.PENDING)
     insert_run(connection, run, request)
     insert_events(connection, [first])
     touch_thread(connection, run.thread_id, title)
+    return Admission(run, in_the_way=others if run.multitask_strategy in STOPPING else ())
+
+
+def refuse_if_busy(run: RunRecord, others: Sequence[RunRecord]) -> None:
+    """Raise `Conflict` when a run may not be asked for now."""
+    if run.multitask_strategy is MultitaskStrategy.REJECT:
+        raise Conflict(f"thread {run.thread_id!r} is busy with another run")
+    if run.multitask_strategy in STOPPING and any(other.process != run.process for other in others):
+        raise Conflict(
+            f"thread {run.thread_id!r} is busy with a run of another process, which cannot be stopped from here"
+        )
 
 
 def finish_run(
-    connection: Connection, run_id: str, events: Sequence[LoggedEvent], status: RunStatus, error: str | None
-) -> bool:
-    """Record a run's last events and its final status; False, and nothing recorded, when it had one already."""
-    if not advance_run(connection, run_id, status, error):
-        return False
+    connection: Connection, run: RunRecord, events: Sequence[LoggedEvent], status: RunStatus, error: str | None
+) -> Finish:
+    """Record a run's last events and its final status, unless it has one; begin the one that waits for it."""
+    if not advance_run(connection, run, status, error):
+        return Finish(False)
     insert_events(connection, events)
-    return True
+    return Finish(True, claim_next(connection, run.thread_id, run.process))

@@ -1,6 +1,6 @@
 """Where graphs keep their state between steps."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -8,6 +8,27 @@ import aiosqlite
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+RUN_KEY = "deerflow_run"
+"""Under this name every checkpoint says which run made it."""
+
+
+class SqliteCheckpoints(AsyncSqliteSaver):
+    """LangGraph's own, which can also forget what single runs have left."""
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Remove the checkpoints that runs have made, and what was written on top of them."""
+        await self.setup()
+        gone = ",".join("?" * len(run_ids))
+        made = f"SELECT thread_id, checkpoint_ns, checkpoint_id FROM checkpoints WHERE {MADE_BY} IN ({gone})"
+        async with self.lock:
+            for table in ("writes", "checkpoints"):
+                where = f"(thread_id, checkpoint_ns, checkpoint_id) IN ({made})"
+                await self.conn.execute(f"DELETE FROM {table} WHERE {where}", tuple(run_ids))
+            await self.conn.commit()
+
+
+MADE_BY = f"json_extract(CAST(metadata AS TEXT), '$.{RUN_KEY}')"
 
 
 @asynccontextmanager
@@ -18,6 +39,6 @@ async def open_checkpointer(file: Path) -> AsyncIterator[BaseCheckpointSaver[str
         # The journal is what must survive a power failure; checkpoints need only survive the process.
         await connection.execute("PRAGMA synchronous=NORMAL")
         # None: stored data revives LangChain's own message classes and plain values, nothing else.
-        saver = AsyncSqliteSaver(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=None))
+        saver = SqliteCheckpoints(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=None))
         await saver.setup()
         yield saver

@@ -1,15 +1,18 @@
 """The events of runs in the database: added and read, never changed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
+from typing import TypeVar
 
 from sqlalchemy import Connection, Select, func, select
 
 from deerflow.domain.events import EventName, StreamEvent
 from deerflow.persistence.tables import run_events, runs, to_stored
 
+T = TypeVar("T")
+Change = Callable[[Connection], T]
 STATEMENT_LIMIT = 1000
 
 INSERT = "INSERT INTO run_events (run_id, seq, event, data, created_at) VALUES "
@@ -28,6 +31,16 @@ def insert_events(connection: Connection, events: Sequence[LoggedEvent]) -> None
     """Add events to their runs' logs."""
     for start in range(0, len(events), STATEMENT_LIMIT):
         connection.exec_driver_sql(*insertion(events[start : start + STATEMENT_LIMIT]))
+
+
+def insert_with(connection: Connection, events: Sequence[LoggedEvent], also: Change[T]) -> T:
+    """Add events together with another change."""
+    insert_events(connection, events)
+    return also(connection)
+
+
+def nothing_else(connection: Connection) -> None:
+    """For events that are added alone."""
 
 
 def insertion(events: Sequence[LoggedEvent]) -> tuple[str, tuple[object, ...]]:

@@ -69,7 +69,11 @@ runs = Table(
     Column("assistant_id", Text, nullable=False),
     Column("status", String(16), nullable=False),
     Column("on_disconnect", String(16), nullable=False),
+    Column("multitask_strategy", String(16), nullable=False),
     Column("process", String(64), nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("idempotency_key", String(255)),
+    Column("request_hash", String(64), nullable=False),
     Column("request", JSON, nullable=False),
     Column("metadata", JSON, nullable=False),
     Column("error", Text),
@@ -78,14 +82,15 @@ runs = Table(
     Index("ix_runs_thread_id_created_at", "thread_id", "created_at"),
 )
 
-# At most one run of a thread is under way; the database itself refuses a second one.
+# At most one run of a thread is under way, others wait; the database itself refuses a second one.
 Index(
-    "ix_runs_active_thread_id",
+    "ix_runs_running_thread_id",
     runs.c.thread_id,
     unique=True,
-    sqlite_where=text("status IN ('pending', 'running')"),
-    postgresql_where=text("status IN ('pending', 'running')"),
+    sqlite_where=text("status = 'running'"),
+    postgresql_where=text("status = 'running'"),
 )
+Index("ix_runs_owner_idempotency_key", runs.c.owner, runs.c.idempotency_key, unique=True)
 
 run_events = Table(
     "run_events",

@@ -9,12 +9,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import BaseMessage, RemoveMessage
 
 from deerflow.runtime.serialization import message_fields, to_json
 
 INTERRUPT = "__interrupt__"
 """Where LangGraph puts the questions of a paused run."""
+
+
+LOST = RemoveMessage(id="lost")
+"""Stands for a message that readers know and the state does not, or not so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +47,24 @@ class StateDiff:
         self._messages: dict[str, BaseMessage] | None = None
         self._values: dict[str, object] = {}
 
+    @classmethod
+    def from_log(cls, known: "DerivedState", state: Mapping[str, Any]) -> "StateDiff":
+        """A comparison for a run that is begun again: its log tells what readers know, `state` where it goes on."""
+        diff = cls([])
+        messages = {message.id: message for message in state.get("messages", ())}
+        # What the log knows and the state does not was lost with the process; what differs is told again.
+        diff._messages = {id_: messages[id_] if known.holds(messages.get(id_)) else LOST for id_ in known.message_ids}
+        diff._values = known.values
+        return diff
+
     @property
     def is_paused(self) -> bool:
         """Whether the latest state waits for somebody's answer."""
         return bool(self._values.get(INTERRUPT))
+
+    def has(self, message_id: str | None) -> bool:
+        """Whether the latest state holds a message."""
+        return message_id in (self._messages or {})
 
     def against(self, state: Mapping[str, Any]) -> Changes:
         """What is different in `state`."""
@@ -77,6 +95,17 @@ class DerivedState:
         self._messages: dict[str, orjson.Fragment] = {}
         self._values: dict[str, object] = {}
         self._keeps_removed = keeps_removed
+
+    @property
+    def values(self) -> dict[str, object]:
+        """What the state holds besides messages."""
+        return dict(self._values)
+
+    def holds(self, message: BaseMessage | None) -> bool:
+        """Whether the state has exactly this message."""
+        if message is None or message.id not in self._messages:
+            return False
+        return orjson.dumps(self._messages[message.id]) == orjson.dumps(orjson.loads(to_json(message_fields(message))))
 
     @property
     def message_ids(self) -> Collection[str]:

@@ -11,10 +11,10 @@ from langchain_core.messages import BaseMessage
 
 from deerflow.domain.errors import StorageUnavailable
 from deerflow.domain.events import FINAL_EVENT, EventName, StreamEvent
-from deerflow.domain.runs import RunStatus
-from deerflow.persistence.admission import finish_run
+from deerflow.domain.runs import RunRecord, RunStatus
+from deerflow.persistence.admission import Finish, finish_run
 from deerflow.persistence.database import Database
-from deerflow.persistence.events import STATEMENT_LIMIT, LoggedEvent, insertion
+from deerflow.persistence.events import STATEMENT_LIMIT, Change, LoggedEvent, T, insert_with, insertion
 from deerflow.runtime.pieces import Piece
 from deerflow.runtime.stream_bridge.bridge import StreamBridge
 from deerflow.runtime.waiting import happens_within
@@ -37,9 +37,9 @@ class Journal:
         self._taking = asyncio.Lock()
         self._writer: asyncio.Task[None] | None = None
 
-    def open(self, run_id: str, last_seq: int = 0) -> "RunLog":
+    def open(self, run: RunRecord, last_seq: int = 0) -> "RunLog":
         """The log of a run this process is to carry on."""
-        return RunLog(run_id, self, last_seq)
+        return RunLog(run, self, last_seq)
 
     def add(self, entry: "Entry", *, urgent: bool = False) -> None:
         """Have `entry` written soon, or at once."""
@@ -49,23 +49,39 @@ class Journal:
         if self._writer is None:
             self._writer = asyncio.create_task(self._write_groups())
 
-    async def finish(self, last: "Entry", status: RunStatus, error: str | None) -> bool:
-        """Commit the rest of a run's events together with its final status; False when it had one already.
+    async def commit(self, entry: "Entry", also: Change[T]) -> T:
+        """Write an event so that it survives a power failure, behind all that came before it in its run.
+
+        What is `also` to be changed is changed in the same transaction.
+
+        Raises:
+            StorageUnavailable: the database refuses.
+        """
+        async with self._taking:
+            events = self._take_rest(entry)
+            result = await self._database.write(partial(insert_with, events=events, also=also))
+            self._publish(events)
+            return result
+
+    async def finish(self, run: RunRecord, last: "Entry", status: RunStatus, error: str | None) -> Finish:
+        """Commit the rest of a run's events together with its final status, unless it has one already.
 
         Raises:
             StorageUnavailable: the database refuses; the run stays unfinished.
         """
         async with self._taking:  # a group with earlier events of this run may be on its way
-            rest = [entry for entry in self._waiting if entry.run_id == last.run_id]
-            self._waiting = [entry for entry in self._waiting if entry.run_id != last.run_id]
-        events = [entry.seal() for entry in (*rest, last)]
-        is_ours = await self._database.write(
-            partial(finish_run, run_id=last.run_id, events=events, status=status, error=error)
-        )
-        if is_ours:
+            events = self._take_rest(last)
+        change = partial(finish_run, run=run, events=events, status=status, error=error)
+        finish = await self._database.write(change)
+        if finish.is_recorded:
             self._publish(events)
         self._bridge.publish_end(last.run_id)
-        return is_ours
+        return finish
+
+    def _take_rest(self, last: "Entry") -> list[LoggedEvent]:
+        rest = [entry for entry in self._waiting if entry.run_id == last.run_id]
+        self._waiting = [entry for entry in self._waiting if entry.run_id != last.run_id]
+        return [entry.seal() for entry in (*rest, last)]
 
     async def aclose(self) -> None:
         """Stop writing. Runs are finished before, so that nothing is waiting but what the database refused."""
@@ -109,8 +125,9 @@ class Journal:
 class RunLog:
     """One run's log: numbers its events."""
 
-    def __init__(self, run_id: str, journal: Journal, last_seq: int) -> None:
-        self.run_id = run_id
+    def __init__(self, run: RunRecord, journal: Journal, last_seq: int) -> None:
+        self.run_id = run.run_id
+        self._run = run
         self._journal = journal
         self._seq = last_seq
         self._newest: Entry | None = None
@@ -129,9 +146,14 @@ class RunLog:
         self._journal.add(self._newest, urgent=message.id != self._speaking)
         self._speaking = message.id
 
-    async def finish(self, status: RunStatus, error: str | None = None) -> bool:
+    async def commit(self, event: EventName, data: bytes, also: Change[T]) -> T:
+        """Add an event that survives a power failure once this returns, together with what is `also` changed."""
+        self._newest = self._next(event, data)
+        return await self._journal.commit(self._newest, also)
+
+    async def finish(self, status: RunStatus, error: str | None = None) -> Finish:
         """Add the final event and set the final status, in one transaction."""
-        return await self._journal.finish(self._next(FINAL_EVENT, b"null"), status, error)
+        return await self._journal.finish(self._run, self._next(FINAL_EVENT, b"null"), status, error)
 
     def _next(self, event: EventName, content: bytes | Piece) -> "Entry":
         self._seq += 1

@@ -4,6 +4,7 @@ from langchain.tools import ToolRuntime
 
 from deerflow.domain.context import RunContext, run_in
 from deerflow.domain.errors import FileProblem, SandboxError
+from deerflow.domain.ledger import read_only
 from deerflow.domain.sandbox import BackgroundOutput, Sandbox, SandboxLease
 from deerflow.sandbox.furnishing import HOME
 from deerflow.sandbox.progress import Progress
@@ -46,6 +47,7 @@ async def bash(
     return output if result.exit_code == 0 else f"{output}\n[exit code {result.exit_code}]"
 
 
+@read_only
 async def bash_output(description: str, name: str, runtime: ToolRuntime[RunContext]) -> str:
     """Show what a background process printed since it was last asked.
 
@@ -66,6 +68,7 @@ async def bash_kill(description: str, name: str, runtime: ToolRuntime[RunContext
     return show(await (await current_sandbox(runtime)).kill_process(name))
 
 
+@read_only
 async def ls(description: str, path: str, runtime: ToolRuntime[RunContext]) -> str:
     """List a folder, two levels deep.
 
@@ -81,6 +84,7 @@ async def ls(description: str, path: str, runtime: ToolRuntime[RunContext]) -> s
     return clip_end("\n".join(shown) or EMPTY, lease.limits.ls, "list a folder in it") + more
 
 
+@read_only
 async def glob(
     description: str,
     pattern: str,
@@ -107,6 +111,7 @@ async def glob(
     return "\n".join([*lines, *more_note(found.truncated)])
 
 
+@read_only
 async def grep(
     description: str,
     pattern: str,
@@ -138,6 +143,7 @@ async def grep(
     return "\n".join([f"Found {len(lines)} matches under {path}", *lines, *more_note(found.truncated)])
 
 
+@read_only
 async def read_file(
     description: str,
     path: str,

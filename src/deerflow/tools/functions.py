@@ -11,6 +11,7 @@ from langchain_core.tools.base import create_schema_from_function
 from langchain_core.utils.pydantic import TypeBaseModel
 
 from deerflow.domain.errors import ConfigError
+from deerflow.domain.ledger import READ_ONLY
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class Described:
             args_schema=self.schema,
             func=None if awaited else call,
             coroutine=call if awaited else None,
+            metadata={READ_ONLY: True} if getattr(self.function, READ_ONLY, False) else None,
         )
 
 

@@ -11,13 +11,24 @@ from starlette.responses import Response, StreamingResponse
 from deerflow.domain.errors import InvalidRequest
 from deerflow.domain.ids import new_id
 from deerflow.domain.principal import Principal
-from deerflow.domain.runs import AgentSpec, DisconnectMode, ReasoningEffort, Resume, RunRecord, RunRequest
+from deerflow.domain.runs import (
+    AgentSpec,
+    CancelAction,
+    DisconnectMode,
+    MultitaskStrategy,
+    ReasoningEffort,
+    Resume,
+    RunRecord,
+    RunRequest,
+    RunStatus,
+)
 from deerflow.gateway.dependencies import TheHarness, Who
 from deerflow.gateway.sse import StreamMode, event_stream, parse_last_event_id, run_location
 
 router = APIRouter(tags=["runs"])
 
 LastEventId = Annotated[str | None, Header()]
+IdempotencyKey = Annotated[str | None, Header(min_length=1, max_length=255)]
 Modes = Annotated[list[StreamMode], Query(alias="stream_mode")]
 
 
@@ -83,14 +94,14 @@ class StartRun(BaseModel):
     stream_resumable: bool | None = None
     stream_subgraphs: Literal[False] | None = False
     on_disconnect: DisconnectMode = DisconnectMode.CANCEL
-    multitask_strategy: Literal["reject"] | None = "reject"
+    multitask_strategy: MultitaskStrategy = MultitaskStrategy.REJECT
     if_not_exists: Literal["create", "reject"] = "create"
 
     def modes(self) -> Sequence[StreamMode]:
         """The kinds of events wanted."""
         return self.stream_mode if isinstance(self.stream_mode, list) else [self.stream_mode]
 
-    def to_request(self, thread_id: str, who: Principal) -> RunRequest:
+    def to_request(self, thread_id: str, who: Principal, idempotency_key: str | None = None) -> RunRequest:
         """The request in the words of the domain."""
         if (self.input is None) == (self.command is None):
             raise InvalidRequest("input is missing: send {'messages': [...]}, or a command that resumes a paused run")
@@ -102,6 +113,8 @@ class StartRun(BaseModel):
             agent=settings.to_spec(who),
             assistant_id=self.assistant_id,
             on_disconnect=self.on_disconnect,
+            multitask_strategy=self.multitask_strategy,
+            idempotency_key=idempotency_key,
             create_thread=self.if_not_exists == "create",
             recursion_limit=self.config.recursion_limit,
             metadata=self.metadata,
@@ -116,7 +129,7 @@ class Run(BaseModel):
     assistant_id: str
     status: str
     metadata: dict[str, object]
-    multitask_strategy: str = "reject"
+    multitask_strategy: str
     error: str | None
     created_at: datetime
     updated_at: datetime
@@ -127,9 +140,11 @@ class Run(BaseModel):
 
 
 @router.post("/threads/{thread_id}/runs/stream")
-async def stream_run(thread_id: str, body: StartRun, harness: TheHarness, who: Who) -> StreamingResponse:
+async def stream_run(
+    thread_id: str, body: StartRun, harness: TheHarness, who: Who, idempotency_key: IdempotencyKey = None
+) -> StreamingResponse:
     """Start a run and follow it to its end."""
-    run = await harness.runs.create_or_reject(body.to_request(thread_id, who), who)
+    run = await harness.runs.create_or_reject(body.to_request(thread_id, who, idempotency_key), who)
     stops = run.on_disconnect is DisconnectMode.CANCEL
     return event_stream(harness.runs, run, body.modes(), stop_when_left=stops)
 
@@ -141,17 +156,26 @@ async def stream_run_in_new_thread(body: StartRun, harness: TheHarness, who: Who
 
 
 @router.post("/threads/{thread_id}/runs")
-async def start_run(thread_id: str, body: StartRun, harness: TheHarness, who: Who, response: Response) -> Run:
+async def start_run(
+    thread_id: str,
+    body: StartRun,
+    harness: TheHarness,
+    who: Who,
+    response: Response,
+    idempotency_key: IdempotencyKey = None,
+) -> Run:
     """Start a run and leave it to itself."""
-    run = await harness.runs.create_or_reject(body.to_request(thread_id, who), who)
+    run = await harness.runs.create_or_reject(body.to_request(thread_id, who, idempotency_key), who)
     response.headers["Content-Location"] = run_location(run)
     return Run.of(run)
 
 
 @router.post("/threads/{thread_id}/runs/wait")
-async def wait_for_run(thread_id: str, body: StartRun, harness: TheHarness, who: Who) -> Response:
+async def wait_for_run(
+    thread_id: str, body: StartRun, harness: TheHarness, who: Who, idempotency_key: IdempotencyKey = None
+) -> Response:
     """Start a run and answer with the thread's state when it has ended."""
-    run = await harness.runs.create_or_reject(body.to_request(thread_id, who), who)
+    run = await harness.runs.create_or_reject(body.to_request(thread_id, who, idempotency_key), who)
     return await join_run(thread_id, run.run_id, harness, who)
 
 
@@ -162,10 +186,11 @@ async def list_runs(
     who: Who,
     limit: Annotated[int, Query(ge=1, le=1000)] = 10,
     offset: Annotated[int, Query(ge=0)] = 0,
+    status: RunStatus | None = None,
 ) -> list[Run]:
     """The thread's runs, newest first."""
     await harness.threads.get(thread_id, who)
-    return [Run.of(run) for run in await harness.runs.list_by_thread(thread_id, who, limit, offset)]
+    return [Run.of(run) for run in await harness.runs.list_by_thread(thread_id, who, limit, offset, status)]
 
 
 @router.get("/threads/{thread_id}/runs/{run_id}")
@@ -199,7 +224,15 @@ async def join_run(thread_id: str, run_id: str, harness: TheHarness, who: Who) -
 
 
 @router.post("/threads/{thread_id}/runs/{run_id}/cancel", status_code=202)
-async def cancel_run(thread_id: str, run_id: str, harness: TheHarness, who: Who) -> Run:
-    """Stop a run; what it has said is kept."""
-    await harness.runs.cancel(thread_id, run_id, who)
+async def cancel_run(
+    thread_id: str, run_id: str, harness: TheHarness, who: Who, action: CancelAction = CancelAction.INTERRUPT
+) -> Run:
+    """Stop a run: what it has said is kept, or undone with `action=rollback`."""
+    await harness.runs.cancel(thread_id, run_id, who, action)
     return Run.of(await harness.runs.get(thread_id, run_id, who))
+
+
+@router.delete("/threads/{thread_id}/runs/{run_id}", status_code=204)
+async def delete_run(thread_id: str, run_id: str, harness: TheHarness, who: Who) -> None:
+    """Remove an ended run and its events; what it said stays in the thread."""
+    await harness.runs.delete(thread_id, run_id, who)

@@ -2,27 +2,34 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 
-from langchain_core.messages import BaseMessage
 from langgraph.types import Interrupt
 
 from deerflow.domain.errors import Conflict
 from deerflow.domain.events import StreamEvent
 from deerflow.domain.ids import check_thread_id, new_id
 from deerflow.domain.principal import Principal
-from deerflow.domain.runs import Resume, RunRecord, RunRequest, RunStatus
+from deerflow.domain.runs import (
+    CancelAction,
+    MultitaskStrategy,
+    Resume,
+    RunRecord,
+    RunRequest,
+    RunStatus,
+)
 from deerflow.persistence import runs as run_rows
-from deerflow.persistence.admission import accept_run
+from deerflow.persistence.admission import Finish, accept_run
 from deerflow.persistence.database import Database
 from deerflow.persistence.events import LoggedEvent, earlier_changes
 from deerflow.persistence.threads import find_thread
 from deerflow.runtime.changes import DerivedState
 from deerflow.runtime.journal import Journal
 from deerflow.runtime.runs.answers import by_question
+from deerflow.runtime.runs.job import Job, stored_job
 from deerflow.runtime.runs.schemas import title_from, to_messages, to_stored
 from deerflow.runtime.runs.worker import RunWorker
 from deerflow.runtime.serialization import to_json
@@ -33,6 +40,14 @@ logger = logging.getLogger(__name__)
 
 STOP_LIMIT_S = 10.0
 """How long a stopped run may take to put its things away."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnderWay:
+    """A run that this process carries out."""
+
+    job: Job
+    task: asyncio.Task[None]
 
 
 class RunManager:
@@ -59,14 +74,15 @@ class RunManager:
         self._namer = namer
         self._questions = questions
         self._process = process
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._under_way: dict[str, UnderWay] = {}
         self._namings: set[asyncio.Task[None]] = set()
+        self._is_closing = False
 
     async def create_or_reject(self, request: RunRequest, who: Principal) -> RunRecord:
-        """Accept a run; it is recorded when this returns, and under way.
+        """Accept a run; it is recorded when this returns, and under way or waiting for its turn.
 
         Raises:
-            Conflict: the thread has a run under way.
+            Conflict: the thread has a run under way and this one may not wait.
             NotFound: the thread does not exist and is not to be created, or is somebody else's.
             InvalidRequest: the request makes no sense.
         """
@@ -76,26 +92,48 @@ class RunManager:
         messages = [] if request.resume else to_messages(request.messages)
         run = new_run(request, who, self._process)
         first = StreamEvent(1, "metadata", to_json({"run_id": run.run_id, "thread_id": run.thread_id}))
-        title = title_from(messages, self._namer.settings())
-
-        await self._database.write(
+        admission = await self._database.write(
             partial(
                 accept_run,
                 run=run,
                 request=to_stored(request, messages),
                 first=LoggedEvent(run.run_id, first, run.created_at),
-                title=title,
+                title=title_from(messages, self._namer.settings()),
                 may_create_thread=request.create_thread,
             )
         )
+        if not admission.is_new:
+            return admission.run
         self._bridge.publish(run.run_id, [first])
-        self._tasks[run.run_id] = asyncio.create_task(self._carry_out(run, request, messages), name=f"run {run.run_id}")
-        return run
+        if admission.run.status is RunStatus.RUNNING:
+            self.begin(Job(admission.run, request, messages))
+        await self._clear(admission.in_the_way, request.multitask_strategy)
+        self._tell_of_mail(admission.run)
+        return admission.run
 
     async def _fitting(self, thread_id: str, resume: Resume, who: Principal) -> dict[str, object]:
         """The answer, if it answers what was asked."""
         await self._database.read(partial(find_thread, thread_id=thread_id, owner=who.user_id))
         return by_question(await self._questions(thread_id), resume.answer)
+
+    def _tell_of_mail(self, waiting: RunRecord) -> None:
+        """Have the run under way look for what somebody wants to say to it."""
+        if waiting.multitask_strategy is MultitaskStrategy.STEER:
+            for each in self._under_way.values():
+                each.job.signals.has_mail |= each.job.run.thread_id == waiting.thread_id
+
+    async def _clear(self, others: Iterable[RunRecord], strategy: MultitaskStrategy) -> None:
+        """Have those stopped that have to go for a new run: first those that wait, then the one under way."""
+        undo = strategy is MultitaskStrategy.ROLLBACK
+        for run in sorted(others, key=lambda other: other.status is RunStatus.RUNNING):
+            if not self.request_stop(run.run_id, CancelAction.ROLLBACK if undo else CancelAction.INTERRUPT):
+                await self._end_waiting(run)
+
+    async def _end_waiting(self, run: RunRecord) -> bool:
+        """End a run that has not begun; False when it has meanwhile."""
+        finish = await self._journal.open(run, last_seq=1).finish(RunStatus.INTERRUPTED)
+        self._begin_next(finish)
+        return finish.is_recorded
 
     async def get(self, thread_id: str, run_id: str, who: Principal) -> RunRecord:
         """The run, or `NotFound`."""
@@ -103,46 +141,63 @@ class RunManager:
         return await self._database.read(query)
 
     async def list_by_thread(
-        self, thread_id: str, who: Principal, limit: int = 10, offset: int = 0
+        self, thread_id: str, who: Principal, limit: int = 10, offset: int = 0, status: RunStatus | None = None
     ) -> Sequence[RunRecord]:
         """The thread's runs, newest first."""
-        query = partial(run_rows.list_runs, thread_id=thread_id, owner=who.user_id, limit=limit, offset=offset)
-        return await self._database.read(query)
+        mine = partial(run_rows.list_runs, thread_id=thread_id, owner=who.user_id)
+        return await self._database.read(partial(mine, limit=limit, offset=offset, status=status))
 
-    async def cancel(self, thread_id: str, run_id: str, who: Principal) -> None:
+    async def delete(self, thread_id: str, run_id: str, who: Principal) -> None:
+        """Remove an ended run and its events; what it said stays in the thread.
+
+        Raises:
+            Conflict: it is under way.
+        """
+        change = partial(run_rows.delete_ended_run, thread_id=thread_id, run_id=run_id, owner=who.user_id)
+        await self._database.write(change)
+
+    async def cancel(
+        self, thread_id: str, run_id: str, who: Principal, action: CancelAction = CancelAction.INTERRUPT
+    ) -> None:
         """Stop the run. It has reached its final status when this returns.
 
         Raises:
             Conflict: it had already ended.
         """
         run = await self.get(thread_id, run_id, who)
-        if not await self.stop(run_id):
+        if run.status is RunStatus.PENDING and run_id not in self._under_way and await self._end_waiting(run):
+            return
+        if not await self.stop(run_id, action):
             ended = f"has already ended with {run.status.value!r}"
             raise Conflict(f"run {run_id!r} {ended if run.status.is_final else 'belongs to another process'}")
 
-    async def stop(self, run_id: str) -> bool:
+    async def stop(self, run_id: str, action: CancelAction = CancelAction.INTERRUPT) -> bool:
         """Stop the run if it is under way, and wait for its end; whether it was."""
-        task = self.request_stop(run_id)
+        task = self.request_stop(run_id, action)
         if task is None:
             return False
         await asyncio.wait({task}, timeout=STOP_LIMIT_S)
         return True
 
-    def request_stop(self, run_id: str) -> asyncio.Task[None] | None:
+    def request_stop(self, run_id: str, action: CancelAction = CancelAction.INTERRUPT) -> asyncio.Task[None] | None:
         """Have the run stopped if it is under way, without waiting; its task, if so."""
-        task = self._tasks.get(run_id)
+        found = self._under_way.get(run_id)
+        if found is None or self._is_closing:
+            return None
         # A second cancel would interrupt the first one's putting away.
-        if task is not None and not task.cancelling():
-            task.cancel()
-        return task
+        if not found.task.cancelling():
+            found.job.signals.action = action
+            found.task.cancel()
+        return found.task
 
     async def join(self, thread_id: str, run_id: str, who: Principal) -> RunRecord:
         """Wait for the run's end."""
         run = await self.get(thread_id, run_id, who)
-        task = self._tasks.get(run_id)
-        if task is not None:
-            await asyncio.wait({task})
-        return run if run.status.is_final else await self.get(thread_id, run_id, who)
+        if run.status.is_final:
+            return run
+        async for _ in self.listen(run):
+            pass
+        return await self.get(thread_id, run_id, who)
 
     def listen(
         self, run: RunRecord, *, after: int = 0, heartbeat_s: float = HEARTBEAT_S
@@ -158,27 +213,50 @@ class RunManager:
             state.apply(changes)
         return state
 
-    async def aclose(self) -> None:
-        """Stop every run, keeping what each has said."""
+    def begin(self, job: Job) -> None:
+        """Carry out a run that has been recorded as ours."""
+        self._bridge.open(job.run.run_id, job.past.last_seq if job.past else 1)
+        task = asyncio.create_task(self._carry_out(job), name=f"run {job.run.run_id}")
+        self._under_way[job.run.run_id] = UnderWay(job, task)
+
+    def begin_closing(self) -> None:
+        """From now on readers that leave stop nothing: it is we who send them away."""
+        self._is_closing = True
+
+    async def aclose(self, drain_s: float = 0.0) -> None:
+        """Give runs `drain_s` to end; those that do not are left for the next process to go on with."""
+        self.begin_closing()
         for naming in self._namings:
             naming.cancel()
-        tasks = [*filter(None, [self.request_stop(run_id) for run_id in self._tasks]), *self._namings]
+        if drain_s and self._under_way:
+            await asyncio.wait([each.task for each in self._under_way.values()], timeout=drain_s)
+        for each in self._under_way.values():
+            each.job.signals.leaves_unfinished = True
+            each.task.cancel()
+        tasks = [*(each.task for each in self._under_way.values()), *self._namings]
         if tasks:
             await asyncio.wait(tasks, timeout=STOP_LIMIT_S)
 
-    async def _carry_out(self, run: RunRecord, request: RunRequest, messages: Sequence[BaseMessage]) -> None:
-        log = self._journal.open(run.run_id, last_seq=1)
+    async def _carry_out(self, job: Job) -> None:
+        run, last_seq = job.run, job.past.last_seq if job.past else 1
         try:
-            status = await self._worker.execute(run, request, messages, log)
+            status, finish = await self._worker.execute(job, self._journal.open(run, last_seq))
             logger.info("run %s of thread %s: %s", run.run_id, run.thread_id, status.value)
             if status is RunStatus.SUCCESS:
                 self._name_thread(run)
+            self._begin_next(finish)
+        except asyncio.CancelledError:
+            logger.info("run %s of thread %s is left for the next process", run.run_id, run.thread_id)
         except Exception:
-            # The log itself cannot be written: the run stays unfinished in it, and the next start ends it.
+            # The log itself cannot be written: the run stays unfinished in it, and the next start goes on with it.
             logger.exception("run %s could not be ended", run.run_id)
         finally:
             self._bridge.publish_end(run.run_id)
-            del self._tasks[run.run_id]
+            del self._under_way[run.run_id]
+
+    def _begin_next(self, finish: Finish) -> None:
+        if finish.next is not None:
+            self.begin(stored_job(finish.next))
 
     def _name_thread(self, run: RunRecord) -> None:
         naming = asyncio.create_task(self._namer.name(run), name=f"title of {run.thread_id}")
@@ -201,7 +279,9 @@ def new_run(request: RunRequest, who: Principal, process: str) -> RunRecord:
         assistant_id=request.assistant_id,
         status=RunStatus.RUNNING,
         on_disconnect=request.on_disconnect,
+        multitask_strategy=request.multitask_strategy,
         process=process,
+        attempt=1,
         metadata=request.metadata,
         error=None,
         created_at=now,

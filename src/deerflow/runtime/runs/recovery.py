@@ -1,51 +1,74 @@
-"""Ends the runs a dead process left behind, keeping what they had said."""
+"""Goes on with the runs a dead process left behind."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import orjson
+from langchain_core.messages import BaseMessage
 
+from deerflow.domain.events import StreamEvent
 from deerflow.domain.runs import RunRecord, RunStatus
 from deerflow.persistence.database import Database
-from deerflow.persistence.events import read_events
-from deerflow.persistence.runs import unfinished_runs
-from deerflow.runtime.journal import Journal
+from deerflow.persistence.events import earlier_changes, read_events
+from deerflow.persistence.runs import ClaimedRun, claim_next, reclaim_run, unfinished_runs
+from deerflow.runtime.changes import DerivedState
+from deerflow.runtime.runs.job import Job, Past, stored_job
+from deerflow.runtime.runs.ledger import Earlier
 from deerflow.runtime.runs.partial import PartialAnswer
-from deerflow.runtime.runs.worker import RunWorker
-from deerflow.runtime.serialization import to_json
+from deerflow.runtime.runs.schemas import to_messages
 
 logger = logging.getLogger(__name__)
 
-REASON = "the server stopped while this run was under way; what it had said was kept"
 PAGE = 1000
 
 
-async def end_unfinished_runs(
-    database: Database, journal: Journal, worker: RunWorker, is_alive: Callable[[str], bool]
-) -> None:
-    """Give every unfinished run its final event and status, unless the process that has it is alive."""
-    abandoned = [run for run in await database.read(unfinished_runs) if not is_alive(run.process)]
-    for run in abandoned:
-        seq, answer = await read_back(database, run)
-        log = journal.open(run.run_id, last_seq=seq)
-        await worker.keep(run.thread_id, answer, log)
-        log.append("error", to_json({"error": "ServerStopped", "name": "ServerStopped", "message": REASON}))
-        await log.finish(RunStatus.ERROR, REASON)
-        logger.warning("run %s of thread %s: %s", run.run_id, run.thread_id, REASON)
+async def take_over(database: Database, process: str, is_alive: Callable[[str], bool]) -> list[Job]:
+    """The runs whose processes are gone, as jobs of this one; those that still wait for their turn go on waiting."""
+    jobs = []
+    unfinished = [run for run in await database.read(unfinished_runs) if not is_alive(run.process)]
+    for run in unfinished:
+        if run.status is RunStatus.RUNNING:
+            claimed = await database.write(partial(reclaim_run, run=run, process=process))
+        else:
+            claimed = await database.write(partial(claim_next, thread_id=run.thread_id, process=process))
+        if claimed is not None:
+            jobs.append(await read_back(database, claimed))
+            logger.warning("run %s of thread %s goes on, attempt %d", run.run_id, run.thread_id, claimed.record.attempt)
+    return jobs
 
 
-async def read_back(database: Database, run: RunRecord) -> tuple[int, PartialAnswer]:
-    """The last `seq` of a run's log, and the answer it was in the middle of."""
-    seq, answer = 0, PartialAnswer()
-    while events := await database.read(partial(read_events, run_id=run.run_id, after=seq, limit=PAGE)):
-        for event in events:
-            if event.event == "messages":
-                take_in(answer, event.data)
-            elif event.event == "changes":
-                answer.forget([message["id"] for message in orjson.loads(event.data)["messages"]])
-        seq = events[-1].seq
-    return seq, answer
+async def read_back(database: Database, claimed: ClaimedRun) -> Job:
+    """A run with what its log tells."""
+    events = await all_events(database, claimed.record)
+    answer = PartialAnswer()
+    for event in events:
+        if event.event == "messages":
+            take_in(answer, event.data)
+        elif event.event == "changes":
+            answer.forget([message["id"] for message in orjson.loads(event.data)["messages"]])
+    known = DerivedState()
+    run, last = claimed.record, events[-1].seq
+    for changes in await database.read(partial(earlier_changes, thread_id=run.thread_id, run_id=run.run_id, upto=last)):
+        known.apply(changes)
+    past = Past(last, known, answer.message_id, Earlier.read(events), lost_mail(events, known))
+    return stored_job(claimed, past if run.attempt > 1 else None)
+
+
+def lost_mail(events: Sequence[StreamEvent], known: DerivedState) -> list[BaseMessage]:
+    """What people had said to the run and was not yet in the thread."""
+    said = [message for event in events if event.event == "steered" for message in orjson.loads(event.data)["messages"]]
+    return to_messages([each for each in said if each["id"] not in known.message_ids]) if said else []
+
+
+async def all_events(database: Database, run: RunRecord) -> list[StreamEvent]:
+    """The whole log of a run."""
+    found: list[StreamEvent] = []
+    while page := await database.read(
+        partial(read_events, run_id=run.run_id, after=found[-1].seq if found else 0, limit=PAGE)
+    ):
+        found += page
+    return found
 
 
 def take_in(answer: PartialAnswer, data: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from hashlib import sha256
 
 from langchain_core.messages import BaseMessage, HumanMessage, convert_to_messages
 
@@ -10,6 +11,8 @@ from deerflow.config.title import TitleConfig
 from deerflow.domain.errors import InvalidRequest
 from deerflow.domain.ids import new_id
 from deerflow.domain.runs import RunRequest
+from deerflow.persistence.runs import StoredRequest
+from deerflow.runtime.serialization import to_json
 
 
 def to_messages(raw: Sequence[Mapping[str, object]]) -> list[BaseMessage]:
@@ -32,13 +35,13 @@ def to_messages(raw: Sequence[Mapping[str, object]]) -> list[BaseMessage]:
     return messages
 
 
-def to_stored(request: RunRequest, messages: Sequence[BaseMessage]) -> dict[str, object]:
+def to_stored(request: RunRequest, messages: Sequence[BaseMessage]) -> StoredRequest:
     """The request as its run keeps it."""
-    stored = asdict(request)
-    return {
-        **stored,
-        "messages": [{**sent, "id": message.id} for sent, message in zip(stored["messages"], messages, strict=True)],
-    }
+    content = asdict(request)
+    named = [{**sent, "id": message.id} for sent, message in zip(content["messages"], messages, strict=True)]
+    # Ids that were made up here differ each time somebody asks for the same.
+    digest = sha256(to_json(content)).hexdigest()
+    return StoredRequest({**content, "messages": named}, digest, request.idempotency_key)
 
 
 def title_from(messages: Sequence[BaseMessage], settings: TitleConfig) -> str | None:

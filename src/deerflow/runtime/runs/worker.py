@@ -2,26 +2,30 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
 from langchain_core.messages import AIMessageChunk, BaseMessage
 from langchain_core.runnables import RunnableConfig
-from langgraph.types import Command
 
 from deerflow.agents.factory import AgentGraph
 from deerflow.domain.context import RunContext
 from deerflow.domain.errors import DeerFlowError
-from deerflow.domain.runs import AgentSpec, RunRecord, RunRequest, RunStatus
+from deerflow.domain.runs import AgentSpec, CancelAction, RunRecord, RunStatus
+from deerflow.persistence.admission import Finish
+from deerflow.persistence.checkpoints import RUN_KEY
 from deerflow.runtime.changes import Changes, StateDiff
 from deerflow.runtime.journal import RunLog
+from deerflow.runtime.runs.entry import find_entry
+from deerflow.runtime.runs.job import Job
 from deerflow.runtime.runs.partial import PartialAnswer
 from deerflow.runtime.serialization import to_json
 
 logger = logging.getLogger(__name__)
 
+ROLLED_BACK = "RolledBack"
 MODEL_NODE = "model"
 """What LangChain calls the node that asks the model."""
 
@@ -43,6 +47,34 @@ class Limits:
     recursion_limit: int
 
 
+@dataclass(slots=True)
+class Attempt:
+    """A job while it is carried out: its log, and what readers have been told so far."""
+
+    job: Job
+    log: RunLog
+    answer: PartialAnswer = field(default_factory=PartialAnswer)
+    state: StateDiff | None = None
+
+    @property
+    def run(self) -> RunRecord:
+        return self.job.run
+
+    def tell_piece(self, piece: BaseMessage, metadata: Mapping[str, object]) -> None:
+        """Log a piece of a message."""
+        if isinstance(piece, AIMessageChunk):
+            superseded = self.answer.add(piece.id, piece.text, piece.additional_kwargs.get("reasoning_content"))
+            if superseded is not None:  # the model was asked again: what it had begun to say is void
+                self.tell(Changes(removed=[superseded]))
+        self.log.append_piece(piece, metadata)
+
+    def tell(self, changes: Changes) -> None:
+        """Log what is different now."""
+        if changes:
+            self.answer.forget(message.id for message in changes.messages)
+            self.log.append("changes", changes.to_json())
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """How a run ended."""
@@ -58,47 +90,60 @@ class RunWorker:
     def __init__(
         self,
         agents: AgentSource,
-        open_context: Callable[[RunRecord, AgentSpec], AbstractAsyncContextManager[RunContext]],
+        open_context: Callable[[Job, RunLog], AbstractAsyncContextManager[RunContext]],
         limits: Callable[[], Limits],
+        undo: Callable[[str, str], Awaitable[None]],
     ) -> None:
-        """`limits` is asked anew for every run."""
+        """`limits` is asked anew for every run; `undo` takes back what a run of a thread has left in its state."""
         self._agents = agents
         self._open_context = open_context
         self._limits = limits
+        self._undo = undo
 
-    async def execute(
-        self, run: RunRecord, request: RunRequest, messages: Sequence[BaseMessage], log: RunLog
-    ) -> RunStatus:
-        """Carry out `run` to its end, whatever happens. Cancelling the task that awaits this stops the run."""
-        answer = PartialAnswer()
-        outcome = await self._attempt(run, request, messages, log, answer)
-        if outcome.status != RunStatus.SUCCESS:
-            await self.keep(run.thread_id, answer, log)
+    async def execute(self, job: Job, log: RunLog) -> tuple[RunStatus, Finish]:
+        """Carry out a run to its end, whatever happens. Cancelling the task that awaits this stops the run."""
+        attempt = Attempt(job, log)
+        outcome = await self._try(attempt)
+        if outcome.error_name == ROLLED_BACK:
+            await self._roll_back(attempt)
+        elif outcome.status != RunStatus.SUCCESS:
+            await self._keep(attempt)
         if outcome.error is not None:
             name = outcome.error_name
             log.append("error", to_json({"error": name, "name": name, "message": outcome.error}))
-        await log.finish(outcome.status, outcome.error)
-        return outcome.status
+        return outcome.status, await log.finish(outcome.status, outcome.error)
 
-    async def keep(self, thread_id: str, answer: PartialAnswer, log: RunLog) -> None:
-        """Put what was streamed of an unfinished answer into the thread's state."""
-        message = answer.to_message()
-        if message is None:
+    async def _keep(self, attempt: Attempt) -> None:
+        """Put what was streamed of an unfinished answer into the thread's state, behind what it was to answer."""
+        unheard = [each for each in attempt.job.signals.heard if not (attempt.state and attempt.state.has(each.id))]
+        messages = [*unheard, *filter(None, [attempt.answer.to_message()])]
+        if not messages:
             return
-        config: RunnableConfig = {"configurable": {"thread_id": thread_id}}
-        await self._agents.state_graph.aupdate_state(config, {"messages": [message]}, as_node=MODEL_NODE)
-        log.append("changes", Changes([message]).to_json())
+        config = config_of(attempt.run)
+        await self._agents.state_graph.aupdate_state(config, {"messages": messages}, as_node=MODEL_NODE)
+        attempt.tell(Changes(messages))
 
-    async def _attempt(
-        self, run: RunRecord, request: RunRequest, messages: Sequence[BaseMessage], log: RunLog, answer: PartialAnswer
-    ) -> Outcome:
-        limits = self._limits()
+    async def _roll_back(self, attempt: Attempt) -> None:
+        """Take back what the run has done to the thread, and tell readers."""
+        await self._undo(attempt.run.thread_id, attempt.run.run_id)
+        if attempt.answer.message_id is not None:
+            attempt.tell(Changes(removed=[attempt.answer.message_id]))
+        if attempt.state is not None:
+            snapshot = await self._agents.state_graph.aget_state(config_of(attempt.run))
+            attempt.tell(attempt.state.against(snapshot.values))
+
+    async def _try(self, attempt: Attempt) -> Outcome:
+        job, run, limits = attempt.job, attempt.run, self._limits()
         limit = asyncio.timeout(limits.timeout_s)
         try:
-            async with limit, self._open_context(run, request.agent) as context:
-                is_paused = await self._stream(run, request, messages, log, answer, context)
+            async with limit, self._open_context(job, attempt.log) as context:
+                is_paused = await self._stream(attempt, context)
             return Outcome(RunStatus.INTERRUPTED if is_paused else RunStatus.SUCCESS)
         except asyncio.CancelledError:
+            if job.signals.leaves_unfinished:
+                raise
+            if job.signals.action is CancelAction.ROLLBACK:
+                return Outcome(RunStatus.ERROR, ROLLED_BACK, "rolled back by the user")
             return Outcome(RunStatus.INTERRUPTED)
         except DeerFlowError as problem:
             logger.warning("run %s failed: %s", run.run_id, problem)
@@ -110,27 +155,24 @@ class RunWorker:
             logger.exception("run %s failed", run.run_id)
             return Outcome(RunStatus.ERROR, type(problem).__name__, str(problem) or type(problem).__name__)
 
-    async def _stream(
-        self,
-        run: RunRecord,
-        request: RunRequest,
-        messages: Sequence[BaseMessage],
-        log: RunLog,
-        answer: PartialAnswer,
-        context: RunContext,
-    ) -> bool:
+    async def _stream(self, attempt: Attempt, context: RunContext) -> bool:
         """Log what the graph says; whether it ended by asking somebody something."""
-        state = StateDiff([message.id or "" for message in messages])
-        graph = self._agents.ready_graph(request.agent)
+        job = attempt.job
+        graph = self._agents.ready_graph(job.request.agent)
         if graph is None:  # building one may load a vendor's library: other runs must not wait for that
-            graph = await asyncio.to_thread(self._agents.graph_for, request.agent)
+            graph = await asyncio.to_thread(self._agents.graph_for, job.request.agent)
+        config = self._config(job)
+        entry = await find_entry(graph, config, job)
+        state = attempt.state = entry.state
+        if job.past and job.past.half_said:
+            attempt.tell(Changes(removed=[job.past.half_said]))
+        if entry.found is not None:
+            attempt.tell(state.against(entry.found))
+        if entry.is_done:
+            return state.is_paused
         parts = graph.astream(
-            Command(resume=request.resume.answer) if request.resume else {"messages": list(messages)},
-            {
-                "configurable": {"thread_id": run.thread_id},
-                "recursion_limit": request.recursion_limit or self._limits().recursion_limit,
-                "run_name": run.assistant_id,
-            },
+            entry.input,
+            config,
             context=context,
             stream_mode=["messages", "values", "custom"],
             output_keys=graph.output_channels,  # what middlewares remember for themselves is no reader's business
@@ -141,24 +183,22 @@ class RunWorker:
         async with aclosing(cast(AsyncGenerator[tuple[str, Any]], parts)) as pairs:
             async for mode, part in pairs:
                 if mode == "messages":
-                    piece, metadata = part
-                    self._log_piece(piece, metadata, answer, log)
+                    attempt.tell_piece(*part)
                 elif mode == "values":
-                    self._log_changes(state.against(part), answer, log)
+                    attempt.tell(state.against(part))
                 else:
-                    log.append("custom", to_json(part))
+                    attempt.log.append("custom", to_json(part))
         return state.is_paused
 
-    def _log_piece(
-        self, piece: BaseMessage, metadata: Mapping[str, object], answer: PartialAnswer, log: RunLog
-    ) -> None:
-        if isinstance(piece, AIMessageChunk):
-            superseded = answer.add(piece.id, piece.text, piece.additional_kwargs.get("reasoning_content"))
-            if superseded is not None:  # the model was asked again: what it had begun to say is void
-                log.append("changes", Changes(removed=[superseded]).to_json())
-        log.append_piece(piece, metadata)
+    def _config(self, job: Job) -> RunnableConfig:
+        return {
+            **config_of(job.run),
+            "metadata": {RUN_KEY: job.run.run_id},
+            "recursion_limit": job.request.recursion_limit or self._limits().recursion_limit,
+            "run_name": job.run.assistant_id,
+        }
 
-    def _log_changes(self, changes: Changes, answer: PartialAnswer, log: RunLog) -> None:
-        if changes:
-            answer.forget(message.id for message in changes.messages)
-            log.append("changes", changes.to_json())
+
+def config_of(run: RunRecord) -> RunnableConfig:
+    """How LangGraph is told which thread is meant."""
+    return {"configurable": {"thread_id": run.thread_id}}

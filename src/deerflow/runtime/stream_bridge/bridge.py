@@ -11,6 +11,9 @@ HEARTBEAT_S = 15.0
 class StreamBridge(Protocol):
     """Hands committed events to readers. It keeps nothing that is not in the log."""
 
+    def open(self, run_id: str, last_seq: int) -> None:
+        """Expect more events of a run whose log ends with `last_seq` now."""
+
     def publish(self, run_id: str, events: Sequence[StreamEvent]) -> None:
         """Tell readers of events that have just been committed, in order."""
 

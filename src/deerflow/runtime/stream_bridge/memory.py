@@ -20,15 +20,18 @@ ReadLog = Callable[[str, int, int], Awaitable[Sequence[StreamEvent]]]
 class LiveRun:
     """The newest committed events of a run this process carries out, and the readers waiting for more."""
 
+    begins_after: int = 0
+    """So many events were in the log before the first of the tail."""
     tail: deque[StreamEvent] = field(default_factory=lambda: deque(maxlen=TAIL))
     readers: set[asyncio.Event] = field(default_factory=set)
     is_over: bool = False
 
     def after(self, seq: int) -> Sequence[StreamEvent] | None:
         """Events after `seq`; None when only the log reaches back that far."""
-        if not self.tail or self.tail[-1].seq <= seq:
+        newest = self.tail[-1].seq if self.tail else self.begins_after
+        if newest <= seq:
             return ()
-        if self.tail[0].seq > seq + 1:
+        if not self.tail or self.tail[0].seq > seq + 1:
             return None
         return [event for event in self.tail if event.seq > seq]
 
@@ -53,6 +56,9 @@ class MemoryStreamBridge:
     def __init__(self, read_log: ReadLog) -> None:
         self._read_log = read_log
         self._live: dict[str, LiveRun] = {}
+
+    def open(self, run_id: str, last_seq: int) -> None:
+        self._live.setdefault(run_id, LiveRun(last_seq))
 
     def publish(self, run_id: str, events: Sequence[StreamEvent]) -> None:
         run = self._live.setdefault(run_id, LiveRun())

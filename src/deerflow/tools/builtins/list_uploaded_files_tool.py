@@ -4,12 +4,14 @@ from langchain.tools import ToolRuntime
 
 from deerflow.domain.context import RunContext
 from deerflow.domain.files import UPLOADS
+from deerflow.domain.ledger import read_only
 from deerflow.tools.run import current_run
 from deerflow.tools.wording import in_words, one_line
 
 MAX_SHOWN = 100
 
 
+@read_only
 async def list_uploaded_files(runtime: ToolRuntime[RunContext]) -> str:
     """List every file the user has uploaded in this conversation, newest first, with size and path."""
     uploads = await current_run(runtime).files.list(UPLOADS)

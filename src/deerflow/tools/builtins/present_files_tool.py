@@ -8,10 +8,12 @@ from langgraph.types import Command
 from deerflow.domain.context import RunContext
 from deerflow.domain.errors import FileProblem
 from deerflow.domain.files import OUTPUTS, ThreadFiles
+from deerflow.domain.ledger import read_only
 from deerflow.tools.run import answer, current_run
 from deerflow.tools.wording import one_line
 
 
+@read_only
 async def present_files(filepaths: list[str], runtime: ToolRuntime[RunContext]) -> Command[Any]:
     """Show finished files to the user, who cannot see the file system. Call it once the files are complete.
 

@@ -4,12 +4,14 @@ from langchain.tools import ToolRuntime
 
 from deerflow.domain.context import RunContext
 from deerflow.domain.history import Excerpt
+from deerflow.domain.ledger import read_only
 from deerflow.tools.run import current_run
 
 MOST_RESULTS = 8
 SPEAKERS = {"human": "user", "ai": "you", "tool": "tool result"}
 
 
+@read_only
 async def search_history(query: str, runtime: ToolRuntime[RunContext]) -> str:
     """Find what was said earlier in this conversation, word for word, also what you can no longer see.
 

@@ -7,6 +7,7 @@ from langgraph.types import Command
 
 from deerflow.domain.context import RunContext
 from deerflow.domain.errors import FileProblem
+from deerflow.domain.ledger import read_only
 from deerflow.tools.run import answer, current_run
 from deerflow.tools.wording import in_words
 
@@ -14,6 +15,7 @@ MAX_IMAGE_BYTES = 20 * 1024 * 1024
 LONGEST_SIGNATURE = 12
 
 
+@read_only
 async def view_image(image_path: str, runtime: ToolRuntime[RunContext]) -> Command[Any]:
     """Look at an image file (PNG, JPEG, GIF or WebP, up to 20 MB). You see it in your next step.
 

@@ -1,0 +1,56 @@
+"""Keeps a tool from being used twice for one call, whatever happens to the process."""
+
+from typing import Any
+
+from langchain.agents.middleware import AgentMiddleware
+from langchain_core.messages import ToolMessage
+from langchain_core.tools import BaseTool
+from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.types import Command
+
+from deerflow.agents.middlewares.replies import RunTool, RunToolAsync
+from deerflow.agents.thread_state import ThreadState
+from deerflow.domain.context import RunContext, run_in
+from deerflow.domain.ledger import READ_ONLY, OutcomeUnknown
+
+HARMLESS = frozenset({"write_todos", "ask_clarification"})
+"""Tools of libraries that change nothing but the thread's own state."""
+UNKNOWN = (
+    "Error: the server stopped while {tool} was at work, and how far it came is not known: it may have done all, "
+    "some or nothing of it. Check before you do it again."
+)
+
+Result = ToolMessage | Command[Any]
+
+
+class ToolLedgerMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
+    """Writes down each call that changes something before it is made, and its outcome after.
+
+    When a run is begun again after its process died, a call with an outcome is not made again, and one without is said
+    to be unknown. Tools that only read are simply used again.
+    """
+
+    def wrap_tool_call(self, request: ToolCallRequest, handler: RunTool[Result]) -> Result:
+        # A ledger can be kept only where one can wait for it.
+        return handler(request)
+
+    async def awrap_tool_call(self, request: ToolCallRequest, handler: RunToolAsync[Result]) -> Result:
+        run, call_id = run_in(request.runtime.context), request.tool_call["id"]
+        if run is None or run.ledger is None or call_id is None or changes_nothing(request.tool):
+            return await handler(request)
+        name = request.tool_call["name"]
+        try:
+            known = run.ledger.earlier(call_id)
+        except OutcomeUnknown:
+            return ToolMessage(UNKNOWN.format(tool=name), tool_call_id=call_id, name=name, status="error")
+        if isinstance(known, ToolMessage | Command):
+            return known
+        await run.ledger.begin(call_id, name)
+        result = await handler(request)
+        await run.ledger.end(call_id, result)
+        return result
+
+
+def changes_nothing(tool: BaseTool | None) -> bool:
+    """Whether a tool may be used again without harm; one that does not exist cannot do any."""
+    return tool is None or tool.name in HARMLESS or bool((tool.metadata or {}).get(READ_ONLY))

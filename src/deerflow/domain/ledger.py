@@ -1,0 +1,39 @@
+"""What a run knows of the tool calls it has made, also before its process died."""
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+READ_ONLY = "read_only"
+"""What the metadata of a tool says when it may be used again without harm."""
+
+
+def read_only(function: Function) -> Function:
+    """Mark a tool that changes nothing but the thread's own state."""
+    setattr(function, READ_ONLY, True)
+    return function
+
+
+class OutcomeUnknown(Exception):
+    """A call was begun before the process died, and nobody knows how far it came."""
+
+
+@runtime_checkable  # LangChain validates the run context with isinstance
+class ToolLedger(Protocol):
+    """Calls that change something, written down before they are made and after."""
+
+    def earlier(self, call_id: str) -> object | None:
+        """What a call led to in an earlier attempt of this run; None when it was not made.
+
+        Raises:
+            OutcomeUnknown: It was begun then, and nothing more is known.
+        """
+        ...
+
+    async def begin(self, call_id: str, tool: str) -> None:
+        """Write down that a call is about to be made."""
+        ...
+
+    async def end(self, call_id: str, outcome: object) -> None:
+        """Write down what it led to."""
+        ...

@@ -1,0 +1,77 @@
+"""A run to carry out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from langchain_core.messages import BaseMessage
+
+from deerflow.domain.runs import (
+    AgentSpec,
+    CancelAction,
+    DisconnectMode,
+    MultitaskStrategy,
+    Resume,
+    RunRecord,
+    RunRequest,
+)
+from deerflow.persistence.runs import ClaimedRun
+from deerflow.runtime.changes import DerivedState
+from deerflow.runtime.runs.ledger import Earlier
+from deerflow.runtime.runs.schemas import to_messages
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What the log tells of a run whose process died."""
+
+    last_seq: int
+    known: DerivedState
+    """The thread as readers know it."""
+    half_said: str | None
+    """The message it was in the middle of, which will not come."""
+    calls: Earlier
+    steered: Sequence[BaseMessage] = ()
+    """What people had said to it."""
+
+
+@dataclass(slots=True)
+class Signals:
+    """What a run under way is told: that somebody writes to it, and how it is to be stopped before its task is."""
+
+    action: CancelAction = CancelAction.INTERRUPT
+    leaves_unfinished: bool = False
+    """Whether it is to go on in another process."""
+    has_mail: bool = False
+    """Whether somebody wants to say something to it."""
+    heard: list[BaseMessage] = field(default_factory=list)
+    """What was said to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A run with what it was asked for; `past` when an earlier attempt has begun it."""
+
+    run: RunRecord
+    request: RunRequest
+    messages: Sequence[BaseMessage] = ()
+    past: Past | None = None
+    signals: Signals = field(default_factory=Signals)
+
+
+def stored_job(claimed: ClaimedRun, past: Past | None = None) -> Job:
+    """A run as the database has it."""
+    request = read_request(claimed.request)
+    return Job(claimed.record, request, [] if request.resume else to_messages(request.messages), past)
+
+
+def read_request(stored: Mapping[str, Any]) -> RunRequest:
+    """The request that `to_stored` wrote."""
+    resume = stored["resume"]
+    words = {
+        "agent": AgentSpec(**stored["agent"]),
+        "on_disconnect": DisconnectMode(stored["on_disconnect"]),
+        "multitask_strategy": MultitaskStrategy(stored.get("multitask_strategy", MultitaskStrategy.REJECT)),
+        "resume": Resume(resume["answer"]) if resume else None,
+    }
+    return RunRequest(**{**stored, **words})
