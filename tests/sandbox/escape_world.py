@@ -89,11 +89,6 @@ class World:
         await sandbox.write_file(f"{WORKSPACE}/mine.txt", "mine alone\n")
         return sandbox
 
-    @property
-    def counts_all_memory(self) -> bool:
-        """Whether the memory of all processes of a thread is counted together here."""
-        return any(limit.name == "memory" and "groups" in (limit.enforced_by or "") for limit in self.report.limits)
-
     def fill(self, command: str) -> str:
         for word, value in self.words.items():
             command = command.replace(f"@{word}@", value)

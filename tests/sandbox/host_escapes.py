@@ -174,9 +174,7 @@ async def fork_bomb(world: World) -> Verdict:
 
 
 async def many_in_memory(world: World) -> Verdict:
-    """The memory of many processes is counted together, where this machine can."""
-    if not world.counts_all_memory:
-        return Verdict(evidence="only the memory of each process is limited here")
+    """The memory of many processes is counted together, by the kernel or by looking."""
     too_much = await bomb(py("take_memory_in_many 8 40"), py("take_memory 20") + " && echo OK", said("ESCAPED"), world)
     in_files = await bomb(
         py("take_memory_files 30 10"), py("take_memory_files 2 5") + " && echo OK", said("GOT 300"), world

@@ -4,7 +4,7 @@ import asyncio
 import os
 from pathlib import Path
 
-from deerflow.sandbox.local.usage import DiskWatch, disk_usage
+from deerflow.sandbox.local.usage import DiskWatch, disk_usage, files_in_memory, memory_in
 from deerflow.sandbox.removal import remove_folder
 
 MB = 1024 * 1024
@@ -85,3 +85,16 @@ async def test_a_thread_that_is_over_its_limit_may_not_grow(tmp_path: Path) -> N
     (tmp_path / "more").write_bytes(bytes(20 * MB))
     async with asyncio.timeout(10):
         assert "more than 2 MB" in await watching
+
+
+def test_memory_is_counted_for_all_processes_of_a_network_and_for_files_without_a_name() -> None:
+    network = Path("/proc/self/ns/net").stat().st_ino
+    before = memory_in(network)
+    assert before > 1_000_000, "this process is in its own network"
+    taken = os.memfd_create("taken")
+    try:
+        os.write(taken, bytes(32 << 20))
+        assert files_in_memory(Path("/proc/self"))[os.fstat(taken).st_ino] >= 32 << 20
+    finally:
+        os.close(taken)
+    assert memory_in(1) == 0, "nobody is there"

@@ -37,7 +37,8 @@ from deerflow.sandbox.files import MAX_READ_BYTES, explaining, refuse_read_only
 from deerflow.sandbox.local.background import NAME
 from deerflow.sandbox.local.launch import Ended
 from deerflow.sandbox.local.output import DEFAULT_KEPT, BoundedText, clip_middle, note
-from deerflow.sandbox.local.sandbox import KILLED_CODE, TIMED_OUT_CODE, bash, until_excess, with_note
+from deerflow.sandbox.local.sandbox import KILLED_CODE, TIMED_OUT_CODE, bash, with_note
+from deerflow.sandbox.local.usage import until_excess
 from deerflow.sandbox.places import Place, find_spot
 
 GRACE_S = 15.0

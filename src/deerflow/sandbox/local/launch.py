@@ -55,6 +55,8 @@ class Ended:
     has_run: bool = True
     """Whether it began at all; otherwise what isolates it has failed, and said why."""
     timed_out: bool = False
+    complaint: str | None = None
+    """Why it was ended, if it took too much of something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ class LaunchPad:
         self._stage: Path | None = None
         self._opening = asyncio.Lock()
         self._endings: set[asyncio.Task[Ended]] = set()
-        self._spaces: set[int] = set()
+        self._spaces: dict[int, int] = {}
 
     async def run(self, launch: Launch, reader: OutputReader, timeout_s: float) -> Ended:
         """Run a command to its end; when the awaiting task is cancelled, so is everything the command started.
@@ -133,8 +135,12 @@ class LaunchPad:
             raise
         if problem := answer.packet.get("problem"):
             raise SandboxError(str(problem))
-        self._spaces.add(number)
+        self._spaces[number] = int(str(answer.packet["network"]))
         return number, socket.socket(fileno=answer.files[0]) if answer.files else None
+
+    def network_of(self, space: int) -> int:
+        """What the kernel calls a network."""
+        return self._spaces[space]
 
     def has_space(self, space: int) -> bool:
         """Whether a network is still there; those of a launcher that has ended are not."""
@@ -142,7 +148,7 @@ class LaunchPad:
 
     def close_space(self, space: int) -> None:
         """Let go of a network."""
-        self._spaces.discard(space)
+        self._spaces.pop(space, None)
         if self._socket is not None:
             with suppress(OSError):
                 self._socket.send(json.dumps({"do": "close", "id": 0, "space": space}).encode())

@@ -202,7 +202,7 @@ class Launcher:
             raise OSError(f"no network of its own can be made: {packet.decode() or 'not permitted'}")
         user, network, *listener = space
         self.spaces[request["id"]] = (user, network)
-        self.answer({"id": request["id"]}, listener)
+        self.answer({"id": request["id"], "network": os.fstat(network).st_ino}, listener)
         for file in listener:
             os.close(file)
 

@@ -39,6 +39,7 @@ logger = logging.getLogger(__name__)
 TRIAL_S = 10.0
 WORD = "isolated"
 ON_HOST = "commands run as the server itself, without isolation"
+LOOKS = "looking every second"
 REFUSED = "`bash` is off, because nothing isolates commands on this machine"
 
 
@@ -259,12 +260,13 @@ def limits_in_force(config: SandboxConfig, isolation: Isolation | None) -> list[
     """What commands are held to, and by whom."""
     limits, groups = config.limits, isolation.groups.controllers if isolation else None
     each = "each process (ulimit)" if isolation else None
+    by_looking = f"{each}, {LOOKS}" if each else None
     by_group = f"control groups (version {groups.version})" if groups else None
     return [
         Limit("processes", str(limits.processes), by_group if groups and groups.pids else each),
-        Limit("memory", f"{limits.memory_mb} MB", by_group if groups and groups.memory else each),
+        Limit("memory", f"{limits.memory_mb} MB", by_group if groups and groups.memory else by_looking),
         Limit("file size", f"{limits.file_mb} MB", each),
-        Limit("disk of a thread", f"{limits.disk_mb} MB", "looking every second"),
+        Limit("disk of a thread", f"{limits.disk_mb} MB", LOOKS),
         Limit("time of a command", f"{config.bash_command_timeout:g} s", "the server"),
         Limit("background processes", str(limits.background_processes), "the server"),
         Limit("network", config.network, "a network namespace" if isolation else None),

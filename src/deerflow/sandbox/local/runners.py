@@ -17,6 +17,7 @@ from deerflow.sandbox.local.launch import Ended, Launch, LaunchPad, read_pipe
 from deerflow.sandbox.local.layout import Layout
 from deerflow.sandbox.local.output import OutputReader
 from deerflow.sandbox.local.proxy import Proxy, serve_proxy
+from deerflow.sandbox.local.usage import MemoryWatch, until_excess
 from deerflow.sandbox.places import Place, find_spot
 
 OPEN_FILES = 4096
@@ -102,7 +103,12 @@ class IsolatedRunner:
             self._of.resource_limits(counts_processes=self._space is not None),
             self._space,
         )
-        return await self._of.pad.run(launch, reader, timeout_s)
+        running = self._of.pad.run(launch, reader, timeout_s)
+        if self._space is None or self._of.groups.controllers.memory:
+            return await running
+        watch = MemoryWatch(self._of.pad.network_of(self._space), self._of.limits.memory_mb * MB)
+        ended, complaint = await until_excess(running, watch.await_excess)
+        return ended or Ended(-signal.SIGKILL, complaint=complaint)
 
     async def aclose(self) -> None:
         """Let go of the network and the limits."""

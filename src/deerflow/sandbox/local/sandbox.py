@@ -1,9 +1,7 @@
 """A thread's computer on this machine."""
 
-import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from deerflow.config.sandbox import VARIABLE, SandboxConfig
 from deerflow.domain.errors import FileProblem, SandboxError
@@ -31,7 +29,7 @@ from deerflow.sandbox.local.search import (
     read_folders,
     read_lines,
 )
-from deerflow.sandbox.local.usage import DiskWatch
+from deerflow.sandbox.local.usage import DiskWatch, until_excess
 from deerflow.sandbox.places import is_text
 
 MAX_COMMAND = 100_000
@@ -76,6 +74,7 @@ class LocalSandbox:
         output, clipped = clip_middle(output, self.config.bash_output_max_chars)
         if reader.is_flooded:
             complaint = f"it printed more than {MAX_OUTPUT_BYTES // 1024**2} MB"
+        complaint = complaint or (ended.complaint if ended else None)
         if complaint:
             return CommandResult(with_note(output, f"ended: {complaint}"), KILLED_CODE, truncated or clipped)
         assert ended is not None
@@ -215,26 +214,6 @@ class WatchedRunner:
 
     async def aclose(self) -> None:
         await self.runner.aclose()
-
-
-async def until_excess(
-    running: Coroutine[Any, Any, Ended], watch: Callable[[], Coroutine[Any, Any, str]]
-) -> tuple[Ended | None, str | None]:
-    """How a command ended, or why it had to be ended."""
-    command, watching = asyncio.create_task(running), asyncio.create_task(watch())
-    try:
-        await asyncio.wait({command, watching}, return_when=asyncio.FIRST_COMPLETED)
-        if command.done():
-            return command.result(), None
-        complaint = watching.result()
-        command.cancel()
-        await asyncio.wait({command})
-        return None, complaint
-    finally:
-        watching.cancel()
-        if not command.done():
-            command.cancel()
-            await asyncio.wait({command})
 
 
 def exit_code(code: int) -> int:

@@ -2,14 +2,19 @@
 
 import asyncio
 import os
+import re
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, TypeVar
 
 from deerflow.sandbox.beneath import open_beneath
 
+T = TypeVar("T")
+
+HELD = re.compile(r"^Rss(?:Anon|Shmem):\s+(\d+) kB$", re.M)
 FIRST_LOOK_S = 0.25
 LOOK_S = 1.0
 FRESH_S = 2.0
@@ -63,6 +68,65 @@ class DiskWatch:
             self._allowed = min(self._allowed, used + SLACK)
         is_full = any(free_bytes(folder) < self._reserve for folder in self._folders[:1])
         return "the disk of this machine is almost full" if is_full else None
+
+
+class MemoryWatch:
+    """Sees to it that the commands in one network do not take more memory than they may together."""
+
+    def __init__(self, network: int, limit: int) -> None:
+        self._network = network
+        self._limit = limit
+
+    async def await_excess(self) -> str:
+        """Return, with a sentence, when they have taken too much. Otherwise this goes on until cancelled."""
+        while True:
+            began = time.monotonic()
+            used = await asyncio.to_thread(memory_in, self._network)
+            if used > self._limit:
+                return f"the commands of this thread took more than {self._limit // 1024**2} MB of memory"
+            await asyncio.sleep(max(FIRST_LOOK_S, 20 * (time.monotonic() - began)))
+
+
+def memory_in(network: int) -> int:
+    """The bytes that the processes in a network namespace hold, besides the files they read."""
+    total, unnamed = 0, dict[int, int]()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # gone meanwhile, or somebody else's
+            if (process / "ns/net").stat().st_ino == network:
+                total += sum(int(kilobytes) * 1024 for kilobytes in HELD.findall((process / "status").read_text()))
+                unnamed |= files_in_memory(process)
+    return total + sum(unnamed.values())
+
+
+def files_in_memory(process: Path) -> dict[int, int]:
+    """The sizes of the files that a process has open and that are nowhere but in memory."""
+    found = {}
+    for link in (process / "fd").iterdir():
+        with suppress(OSError):
+            if str(link.readlink()).startswith("/memfd:"):
+                status = link.stat()
+                found[status.st_ino] = status.st_blocks * 512
+    return found
+
+
+async def until_excess(
+    running: Coroutine[Any, Any, T], watch: Callable[[], Coroutine[Any, Any, str]]
+) -> tuple[T | None, str | None]:
+    """How a command ended, or why it had to be ended."""
+    command, watching = asyncio.create_task(running), asyncio.create_task(watch())
+    try:
+        await asyncio.wait({command, watching}, return_when=asyncio.FIRST_COMPLETED)
+        if command.done():
+            return command.result(), None
+        complaint = watching.result()
+        command.cancel()
+        await asyncio.wait({command})
+        return None, complaint
+    finally:
+        watching.cancel()
+        if not command.done():
+            command.cancel()
+            await asyncio.wait({command})
 
 
 class OpenFolder:
