@@ -21,9 +21,13 @@ TOKENS = 200
 ROUNDS = 6
 RUNS = {0: 12, 1: 6, 5: 3}
 """Runs per round at each pace (milliseconds between tokens)."""
+TOOL_CALLS = 5
+TOOL_RUNS = 6
 
 CONFIG = """
 log_level: warning
+sandbox: {{toolbox: {{enabled: false}}}}
+tools: [{{name: ping, group: bench, use: "agent:ping"}}]
 models:
   - name: lean
     use: deerflow.models.openai_compatible:OpenAICompatibleChatModel
@@ -40,7 +44,24 @@ models:
 def main() -> int:
     """Measure at every pace."""
     ratios = [ratio for delay in RUNS for ratio in measure(delay)]
-    return report(ratios)
+    return report([*ratios, *measure_tools()])
+
+
+def measure_tools() -> list[Ratio]:
+    """The cost of a run that calls a tool several times before it answers; each call is written down twice."""
+    figures: dict[str, list[float]] = {"floor": [], "lean": []}
+    with ExitStack() as stack:
+        base_url = stack.enter_context(scripted_model(0, TOOL_CALLS))
+        floor = stack.enter_context(bare_agent(base_url))
+        server, port = stack.enter_context(our_server(base_url))
+        for number in range(ROUNDS + 1):
+            for name, seconds in {
+                "floor": run_floor(floor, TOOL_RUNS),
+                "lean": run_ours(server, port, "lean", TOOL_RUNS),
+            }.items():
+                if number:  # the first round warms up
+                    figures[name].append(seconds * 1000 / TOOL_RUNS)
+    return [Ratio(f"CPU per run, our client, {TOOL_CALLS} tool calls", figures["lean"], figures["floor"], 1.2, "ms")]
 
 
 def measure(delay_ms: int) -> list[Ratio]:
@@ -100,9 +121,10 @@ def follow(port: int, model: str) -> None:
 
 
 @contextmanager
-def scripted_model(delay_ms: int) -> Iterator[str]:
+def scripted_model(delay_ms: int, tool_calls: int = 0) -> Iterator[str]:
     """A scripted model server; its address."""
     command = [sys.executable, "-m", "deerflow.testing.server", "--port", "0", "--tokens", str(TOKENS)]
+    command += ["--tool-calls", str(tool_calls)]
     with running([*command, "--delay-ms", str(delay_ms)], stdout=subprocess.PIPE) as process:
         assert process.stdout
         yield process.stdout.readline().strip()
@@ -131,7 +153,7 @@ def our_server(base_url: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
 @contextmanager
 def running(command: list[str], **options: object) -> Iterator[subprocess.Popen[str]]:
     """A process for as long as it is needed."""
-    process = spawn(command, {"PATH": os.environ["PATH"]}, **options)
+    process = spawn(command, {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "bench/floor")}, **options)
     try:
         yield process
     finally:

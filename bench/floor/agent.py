@@ -16,10 +16,19 @@ from langgraph.checkpoint.memory import InMemorySaver
 PROMPT = "You are a helpful assistant."
 
 
+def ping(text: str = "") -> str:
+    """Answer at once.
+
+    Args:
+        text: Anything.
+    """
+    return "pong"
+
+
 async def main(base_url: str) -> None:
     """Make runs as asked."""
     model = ChatOpenAI(model="scripted", base_url=base_url, api_key="none")
-    agent = create_agent(model, system_prompt=PROMPT, checkpointer=InMemorySaver())
+    agent = create_agent(model, [ping], system_prompt=PROMPT, checkpointer=InMemorySaver())
     while line := await asyncio.to_thread(sys.stdin.readline):
         before = time.process_time()
         for _ in range(int(line)):
