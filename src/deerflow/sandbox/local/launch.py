@@ -79,7 +79,7 @@ class LaunchPad:
         self._socket: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._stage: Path | None = None
-        self._opening = asyncio.Lock()
+        self._starting: asyncio.Task[None] | None = None
         self._endings: set[asyncio.Task[Ended]] = set()
         self._spaces: dict[int, int] = {}
 
@@ -155,6 +155,8 @@ class LaunchPad:
 
     async def aclose(self) -> None:
         """End the launcher and everything it started."""
+        if self._starting is not None:
+            await asyncio.wait({self._starting})
         self._lose()
         if self._process is not None:
             await asyncio.to_thread(end, self._process)
@@ -210,11 +212,15 @@ class LaunchPad:
                 raise SandboxError(GONE) from problem
 
     async def _connect(self) -> socket.socket:
-        async with self._opening:
-            if self._socket is None:
-                await self._start()
-            assert self._socket is not None
-            return self._socket
+        if self._socket is None:
+            if self._starting is None or self._starting.done():
+                self._starting = asyncio.create_task(self._start())
+                self._starting.add_done_callback(forget_failure)
+            # Whoever asked may be cancelled: that must not leave a process half started.
+            await asyncio.shield(self._starting)
+        if self._socket is None:
+            raise SandboxError(GONE)
+        return self._socket
 
     async def _start(self) -> None:
         if self._stage is None:
@@ -269,6 +275,12 @@ class LaunchPad:
                 expected.set_exception(SandboxError(GONE))
                 expected.exception()  # some have nobody left who asks
         self._expected.clear()
+
+
+def forget_failure(task: "asyncio.Task[None]") -> None:
+    """Have a failure told only to those who wait for the task."""
+    if not task.cancelled():
+        task.exception()
 
 
 def spawn(connection: int) -> "subprocess.Popen[bytes]":
