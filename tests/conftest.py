@@ -1,5 +1,6 @@
 """Fixtures for all tests."""
 
+from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from langchain_core.language_models import BaseChatModel
 
 from deerflow.config.source import ConfigSource, open_source
 from deerflow.harness import Harness, open_harness
+from tests.servers import PostgresServer, postgres, redis, shared_folder
 from tests.support import OpenHarness
 
 # Before any test imports them: then pytest explains what fails in them.
@@ -28,3 +30,24 @@ def harness_saying(source: ConfigSource) -> OpenHarness:
         return open_harness(source, model)
 
     return opener
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A real PostgreSQL, started by the first test that needs it."""
+    with postgres() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
+    """A database of its own for a test."""
+    with postgres_server.new_database() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def redis_url() -> Iterator[str]:
+    """A real Redis, started by the first test that needs it."""
+    with shared_folder() as folder, redis(folder) as url:
+        yield url

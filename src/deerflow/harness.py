@@ -28,8 +28,9 @@ from deerflow.config.source import ConfigSource, open_source
 from deerflow.domain.context import RunContext
 from deerflow.domain.errors import ConfigError
 from deerflow.domain.events import StreamEvent
-from deerflow.domain.files import ThreadFiles
+from deerflow.domain.files import OUTPUTS, UPLOADS, WORKSPACE, ThreadFiles
 from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.runs import CancelAction, RunRecord
 from deerflow.domain.sandbox import OutputLimits
 from deerflow.domain.threads import ThreadRecord
 from deerflow.models.detection import detect_models, find_local_servers
@@ -37,23 +38,28 @@ from deerflow.models.factory import ModelCatalog
 from deerflow.persistence.checkpoints import open_checkpointer
 from deerflow.persistence.database import Database, open_database
 from deerflow.persistence.events import read_events
-from deerflow.persistence.liveness import is_alive, sign_of_life
+from deerflow.persistence.liveness import Liveness, Locks, leased, sign_of_life
+from deerflow.persistence.runs import is_unfinished
 from deerflow.runtime.history import JournalHistory
 from deerflow.runtime.journal import Journal, RunLog
 from deerflow.runtime.runs.inbox import RunInbox
 from deerflow.runtime.runs.job import Job
 from deerflow.runtime.runs.ledger import Earlier, RunLedger
 from deerflow.runtime.runs.manager import RunManager
-from deerflow.runtime.runs.recovery import take_over
+from deerflow.runtime.runs.timeline import Timeline
+from deerflow.runtime.runs.watch import Watch, keeping_watch
 from deerflow.runtime.runs.worker import Limits, RunWorker
-from deerflow.runtime.stream_bridge import MemoryStreamBridge, StreamBridge
-from deerflow.runtime.threads import Threads, open_questions
+from deerflow.runtime.store import Store
+from deerflow.runtime.stream_bridge import StreamBridge, open_bridge
+from deerflow.runtime.stream_bridge.bridge import EVERYBODY
+from deerflow.runtime.threads import FilesOfThreads, Threads, open_questions
 from deerflow.runtime.titles import Namer
 from deerflow.sandbox.files import thread_files
-from deerflow.sandbox.lease import RunLease
+from deerflow.sandbox.lease import RememberedFiles, RunLease, RunSnapshot, bring_back
 from deerflow.sandbox.places import thread_folder, user_data_folder
 from deerflow.sandbox.removal import remove_folder
 from deerflow.sandbox.sandbox_provider import SandboxPlaces, SandboxProvider, SandboxReport
+from deerflow.sandbox.snapshots import Snapshots
 
 DEMO_MODEL = ModelConfig(
     name="demo",
@@ -74,6 +80,8 @@ class Harness:
     custom_agents: CustomAgents
     threads: Threads
     runs: RunManager
+    timeline: Timeline
+    store: Store
     sandboxes: SandboxProvider
     sandbox_report: SandboxReport
 
@@ -92,14 +100,12 @@ async def open_harness(
 ) -> AsyncIterator[Harness]:
     """Open everything `source` asks for. `model`, when given, answers in place of every configured one."""
     loaded = source.current
-    file = loaded.config.database.sqlite_file(loaded.home)
     # Conversations and files are nobody else's business, whoever else has an account here.
     loaded.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    place = loaded.config.database.place(loaded.home)
     async with AsyncExitStack() as stack:
-        database = await stack.enter_async_context(open_database(file))
-        processes = file.parent / "processes"
-        process = stack.enter_context(sign_of_life(processes))
-        checkpointer = await stack.enter_async_context(open_checkpointer(file.with_name("checkpoints.db")))
+        database = await stack.enter_async_context(open_database(place))
+        checkpointer = await stack.enter_async_context(open_checkpointer(place))
         fallback = await find_fallback_models(loaded)
         sandboxes = create_sandboxes(loaded)
         stack.push_async_callback(sandboxes.aclose)
@@ -113,22 +119,39 @@ async def open_harness(
             AgentPlan(model, features, extra_middleware),
         )
         stack.push_async_callback(agents.aclose)
-        bridge = MemoryStreamBridge(partial(read_log, database))
+        process, liveness, bridge = await stack.enter_async_context(join_others(database, loaded))
         journal = Journal(database, bridge)
         stack.push_async_callback(journal.aclose)
         worker = RunWorker(
             agents,
             partial(open_context, database, bridge, loaded, sandboxes),
             lambda: run_limits(source.refresh().config),
-            partial(undo_run, checkpointer),
+            partial(undo_run, checkpointer, loaded.home),
         )
         namer = Namer(database, agents.state_graph, lambda: source.refresh().config.title, agents.catalog_model)
         runs = RunManager(database, journal, bridge, worker, namer, partial(open_questions, checkpointer), process)
         stack.push_async_callback(runs.aclose)
-        for job in await take_over(database, process, partial(is_alive, processes)):
-            runs.begin(job)
-        threads = Threads(database, checkpointer, agents.state_graph, partial(forget_thread, sandboxes, loaded.home))
-        yield Harness(source, agents, custom_agents, threads, runs, sandboxes, report)
+        await stack.enter_async_context(keeping_watch(Watch(database, bridge, runs, liveness, process)))
+        files = FilesOfThreads(partial(forget_thread, sandboxes, loaded.home), partial(copy_files, loaded.home))
+        threads = Threads(database, checkpointer, agents, files)
+        timeline = Timeline(database)
+        yield Harness(source, agents, custom_agents, threads, runs, timeline, Store(database), sandboxes, report)
+
+
+@asynccontextmanager
+async def join_others(database: Database, loaded: Loaded) -> AsyncIterator[tuple[str, Liveness, StreamBridge]]:
+    """The name of this process among those on one database, how it knows of them, and how they wake each other."""
+    settings, place = loaded.config.database, loaded.config.database.place(loaded.home)
+    folder = (place.parent if isinstance(place, Path) else loaded.home / "data") / "processes"
+    with sign_of_life(folder) as process:
+        log = partial(read_log, database), partial(may_grow, database)
+        async with open_bridge(loaded.config.stream_bridge, process, *log) as bridge:
+            if isinstance(place, Path):
+                yield process, Locks(folder, settings.lease_seconds), bridge
+                return
+            async with leased(database, folder, process, settings.lease_seconds) as liveness:
+                yield process, liveness, bridge
+            bridge.tell(EVERYBODY)  # what we leave unfinished can be gone on with
 
 
 def build_bare_lead_agent(config: RunnableConfig) -> AgentGraph:
@@ -201,13 +224,15 @@ async def open_context(
     limits = OutputLimits(
         settings.bash_output_max_chars, settings.read_file_output_max_chars, settings.ls_output_max_chars
     )
-    lease = RunLease(sandboxes, run.thread_id, run.owner, limits)
+    snapshot = RunSnapshot(snapshots_of(loaded.home, run), run.run_id)
+    lease = RunLease(sandboxes, run.thread_id, run.owner, limits, snapshot)
+    files = thread_files(user_data_folder(loaded.home, run.owner, run.thread_id))
     try:
         yield RunContext(
             thread_id=run.thread_id,
             run_id=run.run_id,
             user_id=run.owner,
-            files=thread_files(user_data_folder(loaded.home, run.owner, run.thread_id)),
+            files=RememberedFiles(files, snapshot),
             history=JournalHistory(database, run.thread_id),
             agent_name=job.request.agent.agent_name,
             inbox=RunInbox(database, bridge, job, log),
@@ -215,12 +240,21 @@ async def open_context(
             sandbox=lease,
         )
     finally:
+        if job.signals.action is CancelAction.ROLLBACK:
+            await lease.end_started()
         await lease.release()
 
 
-async def undo_run(checkpointer: BaseCheckpointSaver[str], thread_id: str, run_id: str) -> None:
-    """Have a thread's state be what it was before a run."""
-    await checkpointer.adelete_for_runs([run_id])
+async def undo_run(checkpointer: BaseCheckpointSaver[str], home: Path, run: RunRecord) -> None:
+    """Have a thread's state and files be what they were before a run."""
+    await bring_back(snapshots_of(home, run), run.run_id)
+    await checkpointer.adelete_for_runs([run.run_id])
+
+
+def snapshots_of(home: Path, run: RunRecord) -> Snapshots:
+    """What remembers the files of a run's thread."""
+    folder = thread_folder(home, run.owner, run.thread_id) / "snapshots"
+    return Snapshots(folder, user_data_folder(home, run.owner, run.thread_id))
 
 
 async def forget_thread(sandboxes: SandboxProvider, home: Path, thread_id: str, user_id: str) -> None:
@@ -229,9 +263,22 @@ async def forget_thread(sandboxes: SandboxProvider, home: Path, thread_id: str, 
     await asyncio.to_thread(remove_folder, thread_folder(home, user_id, thread_id))
 
 
+async def copy_files(home: Path, thread_id: str, copy_id: str, user_id: str) -> None:
+    """Give a thread the files of another."""
+    source, copy = (thread_files(user_data_folder(home, user_id, each)) for each in (thread_id, copy_id))
+    for area in (WORKSPACE, UPLOADS, OUTPUTS):
+        for file in await source.list(area):
+            await copy.write(file.path, await source.read(file.path))
+
+
 async def read_log(database: Database, run_id: str, after: int, limit: int) -> Sequence[StreamEvent]:
     """A piece of a run's log."""
     return await database.read(partial(read_events, run_id=run_id, after=after, limit=limit))
+
+
+async def may_grow(database: Database, run_id: str) -> bool:
+    """Whether more may come of a run."""
+    return await database.read(partial(is_unfinished, run_id=run_id))
 
 
 def run_limits(config: Config) -> Limits:

@@ -147,8 +147,8 @@ MISTAKES = {
     ),
     "a section there is not": (
         "kubernetes:\n  enabled: true\n",
-        "config.yaml:1: kubernetes: unknown key; known are config_version, log_level, models, database, server, runs, "
-        "sandbox, "
+        "config.yaml:1: kubernetes: unknown key; known are config_version, log_level, models, database, "
+        "stream_bridge, server, runs, sandbox, "
         "title, tool_groups, tools, llm_call, loop_detection, summarization, tool_output, "
         "read_before_write, guardrails",
     ),
@@ -206,12 +206,12 @@ MISTAKES = {
         "config.yaml:1: server: must be a mapping: lines of the form 'key: value', not 8080",
     ),
     "another database": (
-        "database:\n  url: postgresql://user:canary@host/name\n",
-        "config.yaml:2: database.url: only SQLite is supported for now: 'sqlite:///path/to/file.db'",
+        "database:\n  url: mysql://user:canary@host/name\n",
+        "config.yaml:2: database.url: must be 'sqlite:///path/to/file.db' or 'postgresql://user:password@host/name'",
     ),
     "another database behind a variable": (
         "database:\n  url: $DSN\n",
-        "config.yaml:2: database.url: only SQLite is supported for now: 'sqlite:///path/to/file.db'; "
+        "config.yaml:2: database.url: must be 'sqlite:///path/to/file.db' or 'postgresql://user:password@host/name'; "
         "the value comes from $DSN",
     ),
     "a class behind a variable": (
@@ -227,6 +227,18 @@ MISTAKES = {
     "a database in memory": (
         'database:\n  url: "sqlite:///:memory:"\n',
         "config.yaml:2: database.url: threads must outlive the server, so name a file: 'sqlite:///path/to/file.db'",
+    ),
+    "a lease that is over before it is renewed": (
+        "database:\n  lease_seconds: 0.5\n",
+        "config.yaml:2: database.lease_seconds: must be at least 1, not 0.5",
+    ),
+    "a bridge without a river": (
+        "stream_bridge:\n  type: redis\n",
+        "config.yaml:1: stream_bridge.redis_url: is needed for type: redis, for instance 'redis://127.0.0.1:6379/0'",
+    ),
+    "a bridge to somewhere else": (
+        "stream_bridge:\n  type: redis\n  redis_url: http://:canary@host\n",
+        "config.yaml:3: stream_bridge.redis_url: must begin with 'redis://', 'rediss://' or 'unix://'",
     ),
     "a file for a later DeerFlow": (
         "config_version: 7\n",

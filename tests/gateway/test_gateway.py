@@ -102,7 +102,7 @@ async def test_stop_keeps_the_partial_answer(harness_saying: OpenHarness) -> Non
     async with harness_saying(model) as harness, browse(harness) as http, asyncio.timeout(10):
         run = (await http.post("/api/threads/t1/runs", json=HI)).json()
         follow = f"/api/threads/t1/runs/{run['run_id']}"
-        await read_until(http.stream("GET", f"{follow}/stream"), "Half")
+        await read_until(http.stream("GET", f"{follow}/stream?stream_mode=messages-tuple"), "Half")
         stopped = await http.post(f"{follow}/cancel")
         assert stopped.status_code == 202 and stopped.json()["status"] == "interrupted"
         state = (await http.get("/api/threads/t1/state")).json()

@@ -2,6 +2,8 @@
 
 import asyncio
 import sqlite3
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,10 +12,18 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Connection, text
 
 from deerflow.domain.errors import ConfigError, StorageUnavailable
+from deerflow.domain.events import StreamEvent
 from deerflow.persistence.database import open_database
+from deerflow.persistence.events import LoggedEvent, read_events
 from deerflow.persistence.schema import SCHEMA_VERSION, stored_version
 from deerflow.persistence.tables import metadata
 from deerflow.persistence.threads import insert_thread, search_threads
+
+RUN = """
+INSERT INTO runs (run_id, thread_id, owner, assistant_id, status, on_disconnect, multitask_strategy, process, attempt,
+                  request_hash, request, metadata, created_at, updated_at)
+VALUES ('r', 't', 'me', 'a', 'running', 'cancel', 'reject', 'p', 1, '', '{}', '{}', 0, 0)
+"""
 
 
 def add(name: str):
@@ -90,19 +100,22 @@ async def test_a_database_of_a_newer_version_is_refused_and_left_alone(tmp_path:
 
 
 async def test_appends_are_made_however_busy_the_file_is(tmp_path: Path) -> None:
-    def row(number: int) -> tuple[str, tuple[object, ...]]:
-        return "INSERT INTO threads VALUES (?, 'me', NULL, '{}', 0, 0)", (f"t{number}",)
+    def row(seq: int, run_id: str = "r") -> list[LoggedEvent]:
+        return [LoggedEvent(run_id, StreamEvent(seq, "custom", b"{}"), datetime.now(UTC))]
 
     async with open_database(tmp_path / "d.db") as database, asyncio.timeout(10):
+        await database.write(add("t"))
+        await database.write(lambda connection: connection.exec_driver_sql(RUN))
         other = sqlite3.connect(tmp_path / "d.db", isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         waiting = asyncio.create_task(database.append(row(1)))
         durable = asyncio.create_task(database.write(add("t2")))
         await asyncio.sleep(0)
         other.execute("COMMIT")
+        await asyncio.gather(waiting, durable, database.append(row(2)))
+        found = await database.read(partial(read_events, run_id="r", after=0, limit=10))
+        other.execute("DROP TABLE run_events")
         other.close()
-        await asyncio.gather(waiting, durable, database.append(row(3)))
-        found = await database.read(lambda connection: search_threads(connection, "me", 100, 0))
         with pytest.raises(StorageUnavailable):
-            await database.append(("INSERT INTO nowhere VALUES (1)", ()))
-    assert {thread.thread_id for thread in found} == {"t1", "t2", "t3"}
+            await database.append(row(3))
+    assert [event.seq for event in found] == [1, 2]

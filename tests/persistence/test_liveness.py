@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from deerflow.persistence.liveness import is_alive, sign_of_life
+from deerflow.persistence.liveness import is_locked, sign_of_life
 
 HOLD = """
 import sys
@@ -18,8 +18,8 @@ with sign_of_life(Path(sys.argv[1])) as name:
 
 def test_a_process_is_alive_until_it_says_good_bye(tmp_path: Path) -> None:
     with sign_of_life(tmp_path) as name:
-        assert is_alive(tmp_path, name)
-    assert not is_alive(tmp_path, name)
+        assert is_locked(tmp_path, name)
+    assert is_locked(tmp_path, name) is None
     assert list(tmp_path.iterdir()) == []
 
 
@@ -28,12 +28,11 @@ def test_a_process_that_was_killed_is_dead(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         name = process.stdout.readline().strip()
-        assert is_alive(tmp_path, name)
+        assert is_locked(tmp_path, name)
         process.kill()
         process.wait(timeout=10)
-    assert not is_alive(tmp_path, name)
-    assert list(tmp_path.iterdir()) == []
+    assert is_locked(tmp_path, name) is False
 
 
 def test_a_name_nobody_has_is_nobodys(tmp_path: Path) -> None:
-    assert not is_alive(tmp_path, "nobody")
+    assert is_locked(tmp_path, "nobody") is None

@@ -25,8 +25,8 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
-async def database(tmp_path: Path) -> AsyncIterator[Database]:
-    async with open_database(tmp_path / "test.db") as opened:
+async def database(database_place: Path | str) -> AsyncIterator[Database]:
+    async with open_database(database_place) as opened:
         yield opened
 
 

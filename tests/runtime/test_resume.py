@@ -13,7 +13,7 @@ from deerflow.config.source import open_source
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.domain.runs import RunRecord, RunRequest, RunStatus
 from deerflow.harness import Harness, open_harness
-from deerflow.testing import Answer, ScriptedModel, Stall, calling
+from deerflow.testing import Answer, ScriptedModel, Stall, ToolRequest, calling
 from tests.support import OpenHarness
 
 COUNTS: Mapping[str, Any] = {"name": "count", "group": "test", "use": "tests.runtime.test_resume:count"}
@@ -133,3 +133,16 @@ async def test_a_thread_takes_the_next_message_after_its_run_went_on(harness_say
             after = await harness.runs.create_or_reject(saying("two"), LOCAL_USER)
             assert (await harness.runs.join("t", after.run_id, LOCAL_USER)).status is RunStatus.SUCCESS
             assert [text for _, text in await said(harness)] == ["one", "First.", "two", "Second."]
+
+
+async def test_a_call_that_uses_an_id_again_after_the_restart_is_made(tmp_path: Path) -> None:
+    marks = tmp_path / "marks"
+    again = ToolRequest("count", orjson.dumps({"file": str(marks)}).decode(), id="call_0")
+    async with asyncio.timeout(20):
+        async with opened(tmp_path, ScriptedModel.saying(Answer(calls=(again,)), Stall(Answer("It was")))) as harness:
+            run = await harness.runs.create_or_reject(saying("one"), LOCAL_USER)
+            await until(harness, run, "messages")
+            await until(harness, run, "tool_outcome")
+        async with opened(tmp_path, ScriptedModel.saying(Answer(calls=(again,)), "Done.")) as harness:
+            assert (await harness.runs.join("t", run.run_id, LOCAL_USER)).status is RunStatus.SUCCESS
+            assert marks.read_text() == "counted\ncounted\n", "once before the restart, once after it"

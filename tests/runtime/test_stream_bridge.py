@@ -18,6 +18,7 @@ class Log:
         self.events: list[StreamEvent] = []
         self.reads = 0
         self.bridge = MemoryStreamBridge(self.read)
+        self.bridge.open("r", 0)
 
     async def read(self, run_id: str, after: int, limit: int) -> Sequence[StreamEvent]:
         self.reads += 1
@@ -93,8 +94,7 @@ async def test_a_reader_that_leaves_is_forgotten() -> None:
     log.add(1)
     reader = asyncio.create_task(read_all(log))
     await asyncio.sleep(0)
-    run = log.bridge._live["r"]
-    assert len(run.readers) == 1
+    assert len(log.bridge._readers["r"]) == 1
     reader.cancel()
     await asyncio.wait({reader})
-    assert run.readers == set()
+    assert log.bridge._readers == {}

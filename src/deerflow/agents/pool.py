@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -78,6 +79,20 @@ class AgentPool:
         if not spec.agent_name or not spec.owner or spec.is_bootstrap:
             return None
         return self._custom_agents.load(spec.owner, spec.agent_name)
+
+    def drawing(self, spec: AgentSpec, *, xray: bool | int = False) -> dict[str, Any]:
+        """The steps of an agent and how one leads to another, as LangGraph draws them."""
+        drawn = self.graph_for(spec).get_graph(xray=xray).to_json()
+        named = [
+            {**node, "data": {"name": node["data"]["name"]}} if "data" in node else node for node in drawn["nodes"]
+        ]
+        return {**drawn, "nodes": named}
+
+    def schemas(self, spec: AgentSpec) -> dict[str, dict[str, Any]]:
+        """What an agent's graph takes, gives and holds, as JSON schemas."""
+        graph = self.graph_for(spec)
+        taken, given = graph.get_input_jsonschema(), graph.get_output_jsonschema()
+        return {"input_schema": taken, "output_schema": given, "state_schema": given}
 
     def catalog_model(self, name: str) -> BaseChatModel:
         """The model of that name, for work beside a run."""

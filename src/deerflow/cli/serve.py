@@ -5,9 +5,11 @@ import errno
 import gc
 import ipaddress
 import logging
+import signal
 import socket
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from math import ceil
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -26,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 GRACE_S = 2
 BACKLOG = 2048
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def serve(
@@ -56,15 +59,12 @@ async def run_server(source: ConfigSource, listener: socket.socket, allow_remote
         app = create_app(harness, hosts=None if allow_remote else LOOPBACK)
         # What is there now stays: the collector need not look through all of it again and again.
         gc.freeze()
-        options = uvicorn.Config(
-            app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=GRACE_S
-        )
+        options = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off")
+        server = AnnouncedServer(options, announcement(harness, listener), harness)
         preparing = asyncio.create_task(harness.sandboxes.prepare())
         preparing.add_done_callback(tell_failure)
         try:
-            await AnnouncedServer(options, announcement(harness, listener), harness.runs.begin_closing).serve(
-                sockets=[listener]
-            )
+            await server.serve(sockets=[listener])
         finally:
             preparing.cancel()
             await asyncio.wait({preparing})
@@ -77,20 +77,42 @@ def tell_failure(task: "asyncio.Task[None]") -> None:
 
 
 class AnnouncedServer(uvicorn.Server):
-    """Says where it can be reached once it can be."""
+    """Says where it can be reached once it can be, and lets runs end before it does."""
 
-    def __init__(self, config: uvicorn.Config, announcement: str, on_exit: Callable[[], None]) -> None:
-        """`on_exit` is called as soon as somebody wants the server to end."""
+    def __init__(self, config: uvicorn.Config, announcement: str, harness: Harness) -> None:
         super().__init__(config)
         self._announcement = announcement
-        self._on_exit = on_exit
+        self._harness = harness
+        self._draining: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         typer.echo(self._announcement)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take no more requests; readers stay until their runs have ended or are left to the next server."""
+        drain_s = self._harness.source.refresh().config.runs.drain_seconds
+        self.config.timeout_graceful_shutdown = ceil(drain_s + GRACE_S)
+        self._draining = asyncio.create_task(self._harness.runs.aclose(drain_s))
+        await super().shutdown(sockets)
+        await asyncio.wait({self._draining})
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Unlike uvicorn, which in the end dies of the signal after all: there is more to put away."""
+        loop = asyncio.get_running_loop()
+        for number in SIGNALS:
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in SIGNALS:
+                loop.remove_signal_handler(number)
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self._on_exit()
+        self._harness.runs.begin_closing()
+        if self._draining is not None:  # asked twice, somebody is in a hurry
+            self._draining.cancel()
         super().handle_exit(sig, frame)
 
 

@@ -28,6 +28,7 @@ async def get_thread(session: Session, thread_id: str) -> dict[str, Any]:
     """
     threads = session.harness.threads
     thread = show_thread(await threads.get(thread_id, LOCAL_USER))
+    thread["interrupts"] = orjson.loads(await threads.questions(thread_id, LOCAL_USER))
     history = await threads.history(thread_id, LOCAL_USER, HISTORY)
     return {**thread, "checkpoints": [show_checkpoint(state) for state in history]}
 
@@ -50,10 +51,13 @@ def show_thread(thread: ThreadRecord) -> dict[str, Any]:
         "thread_id": thread.thread_id,
         "status": thread.status,
         "metadata": dict(thread.metadata),
+        "config": {},
         "values": {} if thread.title is None else {"title": thread.title},
         "interrupts": {},
+        "error": None,
         "created_at": to_jsonable_python(thread.created_at),
         "updated_at": to_jsonable_python(thread.updated_at),
+        "state_updated_at": to_jsonable_python(thread.updated_at),
     }
 
 

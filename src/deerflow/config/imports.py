@@ -26,6 +26,18 @@ def load_object(path: str, expected: type[T] | None = None) -> T | object:
     return found
 
 
+def load_extra(path: str, extra: str, key: str) -> object:
+    """The object at `path`, which setting `key` needs and which comes with an extra of this package.
+
+    Raises:
+        ConfigError: The extra is not installed.
+    """
+    try:
+        return load_object(path)
+    except ConfigError as problem:
+        raise ConfigError(f"{key}: {problem}; install it with: pip install 'deerflow[{extra}]'") from problem
+
+
 def load_class(path: str, base: type[T]) -> type[T]:
     """The class at `path`, which must be `base` or derive from it; nothing is called.
 

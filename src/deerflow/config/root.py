@@ -16,6 +16,7 @@ from deerflow.config.runs import RunsConfig
 from deerflow.config.sandbox import SandboxConfig
 from deerflow.config.section import Section, objection, refusal
 from deerflow.config.server import ServerConfig
+from deerflow.config.stream_bridge import StreamBridgeConfig
 from deerflow.config.summarization import SummarizationConfig
 from deerflow.config.title import TitleConfig
 from deerflow.config.tool_output import ToolOutputConfig
@@ -37,6 +38,9 @@ class Config(Section):
     )
     database: DatabaseConfig = Field(
         default=DatabaseConfig(), description="Where threads, runs and their events are kept."
+    )
+    stream_bridge: StreamBridgeConfig = Field(
+        default=StreamBridgeConfig(), description="How the readers of a run learn that there is more to read."
     )
     server: ServerConfig = Field(default=ServerConfig(), description="Where the web page and the API are served.")
     runs: RunsConfig = Field(default=RunsConfig(), description="How far one run may go.")

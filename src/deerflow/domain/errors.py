@@ -53,6 +53,10 @@ class RunFailed(DeerFlowError):
     """A run ended without an answer."""
 
 
+class RunLost(DeerFlowError):
+    """Another process has taken the run over: this one must leave it alone."""
+
+
 class StorageUnavailable(DeerFlowError):
     """The database cannot be used at the moment: it is locked, or its disk is full."""
 

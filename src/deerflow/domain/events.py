@@ -4,7 +4,20 @@ from dataclasses import dataclass
 from typing import Literal
 
 EventName = Literal[
-    "metadata", "messages", "changes", "custom", "values", "error", "end", "tool_intent", "tool_outcome", "steered"
+    "metadata",
+    "messages",
+    "changes",
+    "custom",
+    "updates",
+    "checkpoints",
+    "tasks",
+    "debug",
+    "subgraph",
+    "error",
+    "end",
+    "tool_intent",
+    "tool_outcome",
+    "steered",
 ]
 
 FINAL_EVENT: EventName = "end"

@@ -1,6 +1,7 @@
 """What a run knows of the tool calls it has made, also before its process died."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -14,6 +15,15 @@ def read_only(function: Function) -> Function:
     return function
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a tool. Models may use an id again, so the message that made the call belongs to its name."""
+
+    id: str
+    message_id: str | None
+    tool: str
+
+
 class OutcomeUnknown(Exception):
     """A call was begun before the process died, and nobody knows how far it came."""
 
@@ -22,7 +32,7 @@ class OutcomeUnknown(Exception):
 class ToolLedger(Protocol):
     """Calls that change something, written down before they are made and after."""
 
-    def earlier(self, call_id: str) -> object | None:
+    def earlier(self, call: Call) -> object | None:
         """What a call led to in an earlier attempt of this run; None when it was not made.
 
         Raises:
@@ -30,10 +40,10 @@ class ToolLedger(Protocol):
         """
         ...
 
-    async def begin(self, call_id: str, tool: str) -> None:
+    async def begin(self, call: Call) -> None:
         """Write down that a call is about to be made."""
         ...
 
-    async def end(self, call_id: str, outcome: object) -> None:
+    async def end(self, call: Call, outcome: object) -> None:
         """Write down what it led to."""
         ...

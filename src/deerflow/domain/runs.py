@@ -51,6 +51,13 @@ class CancelAction(StrEnum):
     ROLLBACK = "rollback"
 
 
+StreamMode = Literal[
+    "values", "updates", "messages", "messages-tuple", "custom", "checkpoints", "tasks", "debug", "changes"
+]
+DearMode = Literal["updates", "checkpoints", "tasks", "debug"]
+DEAR_MODES: tuple[DearMode, ...] = ("updates", "checkpoints", "tasks", "debug")
+"""What a run tells only when it was asked to: each repeats much of what the others say."""
+
 ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 
 
@@ -85,6 +92,17 @@ class RunRequest:
     metadata: Mapping[str, object] = field(default_factory=dict)
     resume: "Resume | None" = None
     """In place of messages: the answer to what a paused run asked."""
+    command: "Command | None" = None
+    """In place of messages: what is to be changed and where to go on."""
+    goes_on: bool = False
+    """In place of messages: go on where the thread stands."""
+    checkpoint_id: str | None = None
+    """Where to begin, if not where the thread stands: what came after it is left behind."""
+    interrupt_before: "Nodes" = ()
+    interrupt_after: "Nodes" = ()
+    stream_modes: Sequence[StreamMode] = ("values",)
+    """What readers see who do not say what they want."""
+    stream_subgraphs: bool = False
     idempotency_key: str | None = None
     """Of two requests with one key, the second is the first."""
 
@@ -94,6 +112,18 @@ class Resume:
     """What a person answered to a question that paused a run."""
 
     answer: object
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A change of the thread's state, and the steps to take next."""
+
+    update: Mapping[str, object] = field(default_factory=dict)
+    goto: Sequence[str] = ()
+
+
+Nodes = Literal["*"] | Sequence[str]
+"""Steps of a graph by their names, or all."""
 
 
 @dataclass(frozen=True, slots=True)

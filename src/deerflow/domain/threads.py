@@ -1,11 +1,12 @@
 """A conversation, as everyone outside the database sees it."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
 ThreadStatus = Literal["idle", "busy", "interrupted", "error"]
+ThreadOrder = Literal["thread_id", "status", "created_at", "updated_at"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,3 +20,14 @@ class ThreadRecord:
     status: ThreadStatus
     created_at: datetime
     updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadFilter:
+    """Which threads are looked for, and in which order."""
+
+    metadata: Mapping[str, object] = field(default_factory=dict)
+    ids: Sequence[str] | None = None
+    status: ThreadStatus | None = None
+    sort_by: ThreadOrder = "updated_at"
+    ascending: bool = False

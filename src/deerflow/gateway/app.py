@@ -8,7 +8,19 @@ from deerflow import __version__
 from deerflow.gateway.errors import add_error_handlers
 from deerflow.gateway.guard import LOOPBACK, SameSiteGuard
 from deerflow.gateway.page import add_page
-from deerflow.gateway.routers import agents, artifacts, health, models, runs, sandbox, threads
+from deerflow.gateway.routers import (
+    agents,
+    artifacts,
+    assistants,
+    health,
+    info,
+    models,
+    run_events,
+    runs,
+    sandbox,
+    store,
+    threads,
+)
 from deerflow.harness import Harness
 
 PREFIXES = ("/api/langgraph", "/api")
@@ -24,9 +36,9 @@ def create_app(harness: Harness, *, hosts: Collection[str] | None = LOOPBACK) ->
     app.include_router(health.router)
     for prefix in PREFIXES:
         in_schema = prefix == "/api"
-        app.include_router(threads.router, prefix=prefix, include_in_schema=in_schema)
-        app.include_router(runs.router, prefix=prefix, include_in_schema=in_schema)
-    for router in (models.router, agents.router, artifacts.router, sandbox.router):
-        app.include_router(router, prefix="/api")
+        for part in (threads, runs, run_events, assistants, store, info):
+            app.include_router(part.router, prefix=prefix, include_in_schema=in_schema)
+    for own in (models, agents, artifacts, sandbox):
+        app.include_router(own.router, prefix="/api")
     add_page(app)
     return app

@@ -17,18 +17,16 @@ from deerflow.persistence.runs import (
     find_by_key,
     insert_run,
 )
-from deerflow.persistence.threads import insert_thread, thread_exists, touch_thread
-
-STOPPING = frozenset({MultitaskStrategy.INTERRUPT, MultitaskStrategy.ROLLBACK})
+from deerflow.persistence.threads import hold_thread, insert_thread, thread_exists, touch_thread
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """A run that was accepted, now or when it was first asked for, and those that have to go for it."""
+    """A run that was accepted, now or when it was first asked for, and the others of its thread."""
 
     run: RunRecord
     is_new: bool = True
-    in_the_way: Sequence[RunRecord] = ()
+    others: Sequence[RunRecord] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,36 +52,29 @@ def accept_run(
         Conflict: the thread has a run under way and this one may not wait, or its key was used for another request.
         NotFound: the thread does not exist and may not be created, or is somebody else's.
     """
+    has_thread = thread_exists(connection, run.thread_id, run.owner)
     if known := find_by_key(connection, run.owner, request):
         return Admission(known, is_new=False)
-    if not thread_exists(connection, run.thread_id, run.owner):
+    if not has_thread:
         if not may_create_thread:
             raise NotFound(f"no thread {run.thread_id!r}")
         insert_thread(connection, run.thread_id, run.owner, {})
     others = active_runs(connection, run.thread_id)
     if others:
-        refuse_if_busy(run, others)
+        if run.multitask_strategy is MultitaskStrategy.REJECT:
+            raise Conflict(f"thread {run.thread_id!r} is busy with another run")
         run = replace(run, status=RunStatus.PENDING)
     insert_run(connection, run, request)
     insert_events(connection, [first])
     touch_thread(connection, run.thread_id, title)
-    return Admission(run, in_the_way=others if run.multitask_strategy in STOPPING else ())
-
-
-def refuse_if_busy(run: RunRecord, others: Sequence[RunRecord]) -> None:
-    """Raise `Conflict` when a run may not be asked for now."""
-    if run.multitask_strategy is MultitaskStrategy.REJECT:
-        raise Conflict(f"thread {run.thread_id!r} is busy with another run")
-    if run.multitask_strategy in STOPPING and any(other.process != run.process for other in others):
-        raise Conflict(
-            f"thread {run.thread_id!r} is busy with a run of another process, which cannot be stopped from here"
-        )
+    return Admission(run, others=others)
 
 
 def finish_run(
     connection: Connection, run: RunRecord, events: Sequence[LoggedEvent], status: RunStatus, error: str | None
 ) -> Finish:
     """Record a run's last events and its final status, unless it has one; begin the one that waits for it."""
+    hold_thread(connection, run.thread_id)
     if not advance_run(connection, run, status, error):
         return Finish(False)
     insert_events(connection, events)

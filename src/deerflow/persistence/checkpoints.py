@@ -1,13 +1,16 @@
 """Where graphs keep their state between steps."""
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import cast
 
 import aiosqlite
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+from deerflow.config.imports import load_extra
 
 RUN_KEY = "deerflow_run"
 """Under this name every checkpoint says which run made it."""
@@ -28,17 +31,31 @@ class SqliteCheckpoints(AsyncSqliteSaver):
             await self.conn.commit()
 
 
+def plain_serializer() -> JsonPlusSerializer:
+    """Stored data revives LangChain's own message classes and plain values, nothing else."""
+    return JsonPlusSerializer(allowed_msgpack_modules=None)
+
+
 MADE_BY = f"json_extract(CAST(metadata AS TEXT), '$.{RUN_KEY}')"
 
 
+def open_checkpointer(place: Path | str) -> AbstractAsyncContextManager[BaseCheckpointSaver[str]]:
+    """A checkpointer that keeps its data beside the database: in a file of its own, or in tables of the server."""
+    if isinstance(place, Path):
+        return open_sqlite_checkpoints(place.with_name("checkpoints.db"))
+    opener = load_extra(
+        "deerflow.persistence.postgres_checkpoints:open_postgres_checkpoints", "postgres", "database.url"
+    )
+    return cast(Callable[[str], AbstractAsyncContextManager[BaseCheckpointSaver[str]]], opener)(place)
+
+
 @asynccontextmanager
-async def open_checkpointer(file: Path) -> AsyncIterator[BaseCheckpointSaver[str]]:
+async def open_sqlite_checkpoints(file: Path) -> AsyncIterator[SqliteCheckpoints]:
     """A checkpointer that keeps its data in `file`."""
     file.parent.mkdir(parents=True, exist_ok=True)
     async with aiosqlite.connect(file) as connection:
         # The journal is what must survive a power failure; checkpoints need only survive the process.
         await connection.execute("PRAGMA synchronous=NORMAL")
-        # None: stored data revives LangChain's own message classes and plain values, nothing else.
-        saver = SqliteCheckpoints(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=None))
+        saver = SqliteCheckpoints(connection, serde=plain_serializer())
         await saver.setup()
         yield saver

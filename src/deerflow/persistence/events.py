@@ -1,13 +1,14 @@
 """The events of runs in the database: added and read, never changed."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
 from typing import TypeVar
 
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import Connection, Select, func, select, tuple_
 
+from deerflow.domain.errors import RunLost
 from deerflow.domain.events import EventName, StreamEvent
 from deerflow.persistence.tables import run_events, runs, to_stored
 
@@ -16,6 +17,18 @@ Change = Callable[[Connection], T]
 STATEMENT_LIMIT = 1000
 
 INSERT = "INSERT INTO run_events (run_id, seq, event, data, created_at) VALUES "
+# Whoever takes a run over waits for the shared lock, so it reads all that was said before; in one order, so that
+# nobody waits in a circle. What was written already and is written again, its answer having been lost, stays.
+FENCED_INSERT = """
+INSERT INTO run_events (run_id, seq, event, data, created_at)
+SELECT new.run_id, new.seq, new.event, new.data, new.created_at
+FROM unnest(%s::text[], %s::int[], %s::int[], %s::text[], %s::bytea[], %s::bigint[])
+  AS new (run_id, attempt, seq, event, data, created_at)
+JOIN runs ON runs.run_id = new.run_id AND runs.attempt = new.attempt
+ORDER BY new.run_id, new.seq
+FOR SHARE OF runs
+ON CONFLICT (run_id, seq) DO NOTHING
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +38,22 @@ class LoggedEvent:
     run_id: str
     event: StreamEvent
     created_at: datetime
+    attempt: int = 1
+    """Of the run, when it says this."""
 
 
 def insert_events(connection: Connection, events: Sequence[LoggedEvent]) -> None:
-    """Add events to their runs' logs."""
+    """Add events to their runs' logs.
+
+    Raises:
+        RunLost: another process has taken one of the runs over.
+    """
     for start in range(0, len(events), STATEMENT_LIMIT):
-        connection.exec_driver_sql(*insertion(events[start : start + STATEMENT_LIMIT]))
+        group = events[start : start + STATEMENT_LIMIT]
+        if connection.dialect.name == "sqlite":
+            connection.exec_driver_sql(*insertion(group))
+        elif connection.exec_driver_sql(*fenced_insertion(group)).rowcount < len(group):
+            raise RunLost(f"run {group[-1].run_id!r} is another process's now")
 
 
 def insert_with(connection: Connection, events: Sequence[LoggedEvent], also: Change[T]) -> T:
@@ -47,6 +70,26 @@ def insertion(events: Sequence[LoggedEvent]) -> tuple[str, tuple[object, ...]]:
     """One statement that adds at most `STATEMENT_LIMIT` events: the hot path, so the driver is spoken to directly."""
     rows = ((log.run_id, log.event.seq, log.event.event, log.event.data, to_stored(log.created_at)) for log in events)
     return INSERT + ",".join(["(?, ?, ?, ?, ?)"] * len(events)), tuple(chain.from_iterable(rows))
+
+
+def fenced_insertion(events: Sequence[LoggedEvent]) -> tuple[str, tuple[object, ...]]:
+    """The same for PostgreSQL, where a run may have moved to another machine: what an old attempt says is left out."""
+    columns = (
+        [log.run_id for log in events],
+        [log.attempt for log in events],
+        [log.event.seq for log in events],
+        [log.event.event for log in events],
+        [log.event.data for log in events],
+        [to_stored(log.created_at) for log in events],
+    )
+    return FENCED_INSERT, columns
+
+
+def still_owned(connection: Connection, events: Sequence[LoggedEvent]) -> Collection[str]:
+    """The runs among those of `events` that nobody has taken over."""
+    attempts = {(log.run_id, log.attempt) for log in events}
+    query = select(runs.c.run_id).where(tuple_(runs.c.run_id, runs.c.attempt).in_(attempts))
+    return connection.execute(query).scalars().all()
 
 
 def read_events(connection: Connection, run_id: str, after: int, limit: int) -> Sequence[StreamEvent]:
@@ -99,4 +142,6 @@ def latest_changes(connection: Connection, thread_id: str) -> Iterator[tuple[byt
         .order_by(runs.c.created_at.desc(), run_events.c.seq.desc())
         .execution_options(yield_per=100)
     )
-    return ((row.data, row.created_at) for row in connection.execute(query))
+    with connection.execute(query) as rows:  # whoever has found enough leaves the rest with the server
+        for row in rows:
+            yield row.data, row.created_at

@@ -10,6 +10,9 @@ from sqlalchemy import Engine
 from deerflow.domain.errors import ConfigError
 from deerflow.persistence.schema import stored_version
 
+MIGRATING = 0xDEE7F10
+"""The lock that whoever changes the tables holds."""
+
 
 def upgrade(engine: Engine) -> None:
     """Run the migrations `engine`'s database lacks.
@@ -20,6 +23,8 @@ def upgrade(engine: Engine) -> None:
     with engine.connect() as connection:
         found = stored_version(connection)
     with engine.begin() as connection:
+        if engine.dialect.name == "postgresql":  # SQLite has but one writer, here two servers may start at once
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({MIGRATING})")
         settings = AlembicConfig(attributes={"connection": connection})
         settings.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
         try:
@@ -27,5 +32,5 @@ def upgrade(engine: Engine) -> None:
         except CommandError as problem:
             raise ConfigError(
                 f"database {engine.url.database!r} has version {found!r}, which this DeerFlow does not know; "
-                "it was written by a newer one: upgrade DeerFlow, or point DEER_FLOW_HOME elsewhere"
+                "it was written by a newer one: upgrade DeerFlow, or point database.url or DEER_FLOW_HOME elsewhere"
             ) from problem

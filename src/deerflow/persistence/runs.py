@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, delete, insert, select, update
+from sqlalchemy import Boolean, ColumnElement, Connection, RowMapping, delete, insert, literal_column, select, update
 
 from deerflow.domain.errors import Conflict, NotFound
-from deerflow.domain.runs import DisconnectMode, MultitaskStrategy, RunRecord, RunStatus
+from deerflow.domain.runs import CancelAction, DisconnectMode, MultitaskStrategy, RunRecord, RunStatus
 from deerflow.persistence.tables import runs
+from deerflow.persistence.threads import hold_thread
 
-ACTIVE = runs.c.status.in_([RunStatus.PENDING, RunStatus.RUNNING])
+# As in the index on these runs: with values to fill in, it could not be used.
+ACTIVE: ColumnElement[bool] = literal_column("runs.status IN ('pending', 'running')", Boolean)
 COLUMNS = [runs.c[name] for name in RunRecord.__slots__]
 
 
@@ -30,6 +32,14 @@ class ClaimedRun:
 
     record: RunRecord
     request: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Which attempt at a run counts, and whether it is to be stopped."""
+
+    attempt: int
+    stop: CancelAction | None
 
 
 def insert_run(connection: Connection, record: RunRecord, request: StoredRequest) -> None:
@@ -59,14 +69,15 @@ def find_by_key(connection: Connection, owner: str, request: StoredRequest) -> R
 
 
 def advance_run(connection: Connection, run: RunRecord, status: RunStatus, error: str | None = None) -> bool:
-    """Move an unfinished run to `status`; False when it had already ended, or somebody else has begun it again."""
+    """Move a run from what its record says to `status`; False when it has ended, or somebody else has begun it."""
     columns = {"status": status, "error": error, "updated_at": datetime.now(UTC)}
-    ours = (runs.c.run_id == run.run_id) & (runs.c.attempt == run.attempt) & ACTIVE
+    ours = (runs.c.run_id == run.run_id) & (runs.c.attempt == run.attempt) & (runs.c.status == run.status)
     return connection.execute(update(runs).where(ours), columns).rowcount == 1
 
 
 def claim_next(connection: Connection, thread_id: str, process: str) -> ClaimedRun | None:
     """Begin the run of a thread that has waited longest, unless one is under way."""
+    hold_thread(connection, thread_id)
     if select_runs(connection, (runs.c.thread_id == thread_id) & (runs.c.status == RunStatus.RUNNING), limit=1):
         return None
     waiting = (runs.c.thread_id == thread_id) & (runs.c.status == RunStatus.PENDING)
@@ -85,6 +96,32 @@ def reclaim_run(connection: Connection, run: RunRecord, process: str) -> Claimed
     if connection.execute(update(runs).where(still), columns).rowcount != 1:
         return None
     return read_claimed(connection, run.run_id)
+
+
+def order_stop(connection: Connection, run_id: str, action: CancelAction) -> str | None:
+    """Note that a run is to be stopped by whoever carries it out; who that is, None when it has ended."""
+    columns = {"cancel_action": action, "updated_at": datetime.now(UTC)}
+    order = update(runs).where((runs.c.run_id == run_id) & ACTIVE).returning(runs.c.process)
+    return connection.execute(order, columns).scalar()
+
+
+def read_orders(connection: Connection, run_ids: Sequence[str]) -> Mapping[str, Order]:
+    """What the rows of these runs say of them; those that are gone are missing."""
+    query = select(runs.c.run_id, runs.c.attempt, runs.c.status, runs.c.cancel_action).where(runs.c.run_id.in_(run_ids))
+    return {
+        row.run_id: Order(row.attempt, None if RunStatus(row.status).is_final else to_action(row.cancel_action))
+        for row in connection.execute(query)
+    }
+
+
+def to_action(stored: str | None) -> CancelAction | None:
+    """What was ordered, if anything."""
+    return CancelAction(stored) if stored else None
+
+
+def is_unfinished(connection: Connection, run_id: str) -> bool:
+    """Whether something more may come of a run."""
+    return connection.execute(select(runs.c.run_id).where((runs.c.run_id == run_id) & ACTIVE)).first() is not None
 
 
 def read_claimed(connection: Connection, run_id: str) -> ClaimedRun:

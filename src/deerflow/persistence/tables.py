@@ -35,6 +35,16 @@ class UtcTime(TypeDecorator[datetime]):
         return None if value is None else EPOCH + timedelta(microseconds=value)
 
 
+class PlainText(TypeDecorator[str]):
+    """A text as people write it; the one character that PostgreSQL cannot hold is replaced."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        return value.replace("\0", "\ufffd") if value else value
+
+
 def to_stored(moment: datetime) -> int:
     """A moment as the tables hold it."""
     return (moment - EPOCH) // timedelta(microseconds=1)
@@ -53,7 +63,7 @@ threads = Table(
     metadata,
     Column("thread_id", String(64), primary_key=True),
     Column("owner", String(64), nullable=False),
-    Column("title", Text),
+    Column("title", PlainText),
     Column("metadata", JSON, nullable=False),
     Column("created_at", UtcTime, nullable=False),
     Column("updated_at", UtcTime, nullable=False),
@@ -66,7 +76,7 @@ runs = Table(
     Column("run_id", String(64), primary_key=True),
     Column("thread_id", String(64), ForeignKey("threads.thread_id", ondelete="CASCADE"), nullable=False),
     Column("owner", String(64), nullable=False),
-    Column("assistant_id", Text, nullable=False),
+    Column("assistant_id", PlainText, nullable=False),
     Column("status", String(16), nullable=False),
     Column("on_disconnect", String(16), nullable=False),
     Column("multitask_strategy", String(16), nullable=False),
@@ -76,7 +86,8 @@ runs = Table(
     Column("request_hash", String(64), nullable=False),
     Column("request", JSON, nullable=False),
     Column("metadata", JSON, nullable=False),
-    Column("error", Text),
+    Column("error", PlainText),
+    Column("cancel_action", String(16)),
     Column("created_at", UtcTime, nullable=False),
     Column("updated_at", UtcTime, nullable=False),
     Index("ix_runs_thread_id_created_at", "thread_id", "created_at"),
@@ -90,7 +101,22 @@ Index(
     sqlite_where=text("status = 'running'"),
     postgresql_where=text("status = 'running'"),
 )
+# Unfinished runs are few among many.
+Index(
+    "ix_runs_active_process",
+    runs.c.process,
+    sqlite_where=text("status IN ('pending', 'running')"),
+    postgresql_where=text("status IN ('pending', 'running')"),
+)
 Index("ix_runs_owner_idempotency_key", runs.c.owner, runs.c.idempotency_key, unique=True)
+
+# Who is alive, where the lock of a file cannot tell: a process of another machine.
+processes = Table(
+    "processes",
+    metadata,
+    Column("process", String(64), primary_key=True),
+    Column("lease_expires_at", UtcTime, nullable=False),
+)
 
 run_events = Table(
     "run_events",
@@ -101,4 +127,15 @@ run_events = Table(
     Column("data", LargeBinary, nullable=False),
     Column("created_at", UtcTime, nullable=False),
     sqlite_with_rowid=False,
+)
+
+store_items = Table(
+    "store_items",
+    metadata,
+    Column("owner", String(64), primary_key=True),
+    Column("namespace", String(512), primary_key=True),
+    Column("key", String(255), primary_key=True),
+    Column("value", JSON, nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Column("updated_at", UtcTime, nullable=False),
 )

@@ -3,12 +3,22 @@
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from sqlalchemy import Connection, Row, Select, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Select, delete, func, insert, select, update
 
 from deerflow.domain.errors import Conflict, NotFound
 from deerflow.domain.runs import RunStatus
-from deerflow.domain.threads import ThreadRecord, ThreadStatus
+from deerflow.domain.threads import ThreadFilter, ThreadRecord, ThreadStatus
+from deerflow.persistence.matching import holds
 from deerflow.persistence.tables import runs, threads
+
+LATEST_RUN = (
+    select(runs.c.status)
+    .where(runs.c.thread_id == threads.c.thread_id)
+    .order_by(runs.c.created_at.desc())
+    .limit(1)
+    .scalar_subquery()
+)
+"""The status of a thread's latest run."""
 
 
 def insert_thread(connection: Connection, thread_id: str, owner: str, metadata: Mapping[str, object]) -> None:
@@ -19,15 +29,24 @@ def insert_thread(connection: Connection, thread_id: str, owner: str, metadata: 
 
 
 def thread_exists(connection: Connection, thread_id: str, owner: str) -> bool:
-    """Whether `owner` has a thread of that name.
+    """Whether `owner` has a thread of that name; nobody else changes it until this transaction is over.
 
     Raises:
         NotFound: somebody else has.
     """
-    found = connection.execute(select(threads.c.owner).where(threads.c.thread_id == thread_id)).scalar()
+    mine = select(threads.c.owner).where(threads.c.thread_id == thread_id).with_for_update(key_share=True)
+    found = connection.execute(mine).scalar()
     if found not in (None, owner):
         raise NotFound(f"no thread {thread_id!r}")
     return found is not None
+
+
+def hold_thread(connection: Connection, thread_id: str) -> None:
+    """Have nobody else begin or end a run of the thread until this transaction is over."""
+    if connection.dialect.name != "sqlite":  # which lets one write at a time
+        connection.execute(
+            select(threads.c.owner).where(threads.c.thread_id == thread_id).with_for_update(key_share=True)
+        )
 
 
 def find_thread(connection: Connection, thread_id: str, owner: str) -> ThreadRecord:
@@ -42,10 +61,32 @@ def find_thread(connection: Connection, thread_id: str, owner: str) -> ThreadRec
     return to_record(row)
 
 
-def search_threads(connection: Connection, owner: str, limit: int, offset: int) -> Sequence[ThreadRecord]:
-    """The owner's threads, latest activity first."""
-    newest_first = with_status(owner).order_by(threads.c.updated_at.desc(), threads.c.thread_id)
-    return [to_record(row) for row in connection.execute(newest_first.limit(limit).offset(offset))]
+def search_threads(
+    connection: Connection, owner: str, limit: int, offset: int, wanted: ThreadFilter = ThreadFilter()
+) -> Sequence[ThreadRecord]:
+    """The owner's threads that are looked for."""
+    column = LATEST_RUN if wanted.sort_by == "status" else threads.c[wanted.sort_by]
+    order = column.asc() if wanted.ascending else column.desc()
+    found = with_status(owner).where(*conditions(wanted)).order_by(order, threads.c.thread_id)
+    return [to_record(row) for row in connection.execute(found.limit(limit).offset(offset))]
+
+
+def count_threads(connection: Connection, owner: str, wanted: ThreadFilter) -> int:
+    """How many threads of the owner are looked for."""
+    found = select(func.count()).select_from(threads).where(threads.c.owner == owner, *conditions(wanted))
+    return connection.execute(found).scalar() or 0
+
+
+def conditions(wanted: ThreadFilter) -> list[ColumnElement[bool]]:
+    """What holds for the threads that are looked for."""
+    found = holds(threads.c.metadata, wanted.metadata)
+    if wanted.ids is not None:
+        found.append(threads.c.thread_id.in_(wanted.ids))
+    if wanted.status is not None:
+        runs_say = [status for status in RunStatus if thread_status(status) == wanted.status]
+        is_it = LATEST_RUN.in_(runs_say)
+        found.append(is_it | LATEST_RUN.is_(None) if wanted.status == thread_status(None) else is_it)
+    return found
 
 
 def touch_thread(connection: Connection, thread_id: str, title: str | None) -> None:
@@ -64,6 +105,7 @@ def rename_thread(connection: Connection, thread_id: str, title: str) -> None:
 
 def merge_metadata(connection: Connection, thread_id: str, owner: str, metadata: Mapping[str, object]) -> ThreadRecord:
     """Add `metadata` to what the thread has."""
+    hold_thread(connection, thread_id)
     merged = {**find_thread(connection, thread_id, owner).metadata, **metadata}
     connection.execute(update(threads).where(threads.c.thread_id == thread_id), {"metadata": merged})
     return find_thread(connection, thread_id, owner)
@@ -90,6 +132,7 @@ def delete_idle_thread(connection: Connection, thread_id: str, owner: str) -> No
     Raises:
         Conflict: a run is under way.
     """
+    hold_thread(connection, thread_id)
     if find_thread(connection, thread_id, owner).status == "busy":
         raise Conflict(f"thread {thread_id!r} is busy: stop its run before deleting it")
     connection.execute(delete(threads).where(threads.c.thread_id == thread_id))
@@ -97,15 +140,7 @@ def delete_idle_thread(connection: Connection, thread_id: str, owner: str) -> No
 
 def with_status(owner: str) -> Select[tuple[object, ...]]:
     """The owner's threads, each with the status of its latest run."""
-    latest_run = (
-        select(runs.c.status)
-        .where(runs.c.thread_id == threads.c.thread_id)
-        .order_by(runs.c.created_at.desc())
-        .limit(1)
-        .scalar_subquery()
-        .label("run_status")
-    )
-    return select(*threads.c, latest_run).where(threads.c.owner == owner)
+    return select(*threads.c, LATEST_RUN.label("run_status")).where(threads.c.owner == owner)
 
 
 def to_record(row: Row[tuple[object, ...]]) -> ThreadRecord:
@@ -118,4 +153,6 @@ def thread_status(run_status: str | None) -> ThreadStatus:
     """What the latest run makes of the thread."""
     if run_status in (RunStatus.PENDING, RunStatus.RUNNING):
         return "busy"
+    if run_status == RunStatus.INTERRUPTED:
+        return "interrupted"
     return "error" if run_status in (RunStatus.ERROR, RunStatus.TIMEOUT) else "idle"

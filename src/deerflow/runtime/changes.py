@@ -57,6 +57,13 @@ class StateDiff:
         diff._values = known.values
         return diff
 
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> "StateDiff":
+        """A comparison for a run that does not begin where readers have left the thread: with `state`."""
+        diff = cls([])
+        diff.against(state)
+        return diff
+
     @property
     def is_paused(self) -> bool:
         """Whether the latest state waits for somebody's answer."""
@@ -73,8 +80,9 @@ class StateDiff:
         if self._messages is None:
             self._messages = {id_: message for id_, message in messages.items() if id_ not in self._new_ids}
         before, self._messages = self._messages, messages
-        # Identity is enough: state is never changed in place.
-        changed = [message for id_, message in messages.items() if before.get(id_) is not message]
+        # State is never changed in place, so nearly always identity tells; but it may have been read back.
+        known = ((before.get(id_), message) for id_, message in messages.items())
+        changed = [new for old, new in known if old is not new and old != new]
         removed = [id_ for id_ in before if id_ not in messages]
         # What was empty and is empty has not changed, whatever its form.
         other = {key: value for key, value in values.items() if (self._values.get(key) or None) != (value or None)}

@@ -2,22 +2,22 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 
 from langchain_core.messages import BaseMessage
 
-from deerflow.domain.errors import StorageUnavailable
+from deerflow.domain.errors import RunLost, StorageUnavailable
 from deerflow.domain.events import FINAL_EVENT, EventName, StreamEvent
 from deerflow.domain.runs import RunRecord, RunStatus
 from deerflow.persistence.admission import Finish, finish_run
 from deerflow.persistence.database import Database
-from deerflow.persistence.events import STATEMENT_LIMIT, Change, LoggedEvent, T, insert_with, insertion
+from deerflow.persistence.events import STATEMENT_LIMIT, Change, LoggedEvent, T, insert_with
 from deerflow.runtime.pieces import Piece
 from deerflow.runtime.stream_bridge.bridge import StreamBridge
-from deerflow.runtime.waiting import happens_within
+from deerflow.runtime.waiting import happens_within, surely
 
 logger = logging.getLogger(__name__)
 
@@ -37,9 +37,9 @@ class Journal:
         self._taking = asyncio.Lock()
         self._writer: asyncio.Task[None] | None = None
 
-    def open(self, run: RunRecord, last_seq: int = 0) -> "RunLog":
-        """The log of a run this process is to carry on."""
-        return RunLog(run, self, last_seq)
+    def open(self, run: RunRecord, last_seq: int = 0, lost: Callable[[], None] = lambda: None) -> "RunLog":
+        """The log of a run this process is to carry on; `lost` is called when it finds that another one does."""
+        return RunLog(run, self, last_seq, lost)
 
     def add(self, entry: "Entry", *, urgent: bool = False) -> None:
         """Have `entry` written soon, or at once."""
@@ -56,6 +56,7 @@ class Journal:
 
         Raises:
             StorageUnavailable: the database refuses.
+            RunLost: another process has taken the run over.
         """
         async with self._taking:
             events = self._take_rest(entry)
@@ -72,7 +73,7 @@ class Journal:
         async with self._taking:  # a group with earlier events of this run may be on its way
             events = self._take_rest(last)
         change = partial(finish_run, run=run, events=events, status=status, error=error)
-        finish = await self._database.write(change)
+        finish = await surely(self._database.write(change))
         if finish.is_recorded:
             self._publish(events)
         self._bridge.publish_end(last.run_id)
@@ -107,12 +108,14 @@ class Journal:
                 return
             group = [entry.seal() for entry in entries]
             try:
-                await self._database.append(insertion(group))
+                lost = await self._database.append(group)
             except StorageUnavailable:
                 # A full disk may have room again: a log must not have gaps, so nothing is dropped.
                 self._waiting = [*entries, *self._waiting]
                 raise
-            self._publish(group)
+            if lost:  # they are somebody else's: look at once which of ours still are
+                self._bridge.told.set()
+            self._publish([logged for logged in group if logged.run_id not in lost])
 
     def _publish(self, group: Sequence[LoggedEvent]) -> None:
         by_run: dict[str, list[StreamEvent]] = {}
@@ -125,11 +128,12 @@ class Journal:
 class RunLog:
     """One run's log: numbers its events."""
 
-    def __init__(self, run: RunRecord, journal: Journal, last_seq: int) -> None:
+    def __init__(self, run: RunRecord, journal: Journal, last_seq: int, lost: Callable[[], None]) -> None:
         self.run_id = run.run_id
         self._run = run
         self._journal = journal
         self._seq = last_seq
+        self._lost = lost
         self._newest: Entry | None = None
         self._speaking: str | None = None
 
@@ -149,7 +153,11 @@ class RunLog:
     async def commit(self, event: EventName, data: bytes, also: Change[T]) -> T:
         """Add an event that survives a power failure once this returns, together with what is `also` changed."""
         self._newest = self._next(event, data)
-        return await self._journal.commit(self._newest, also)
+        try:
+            return await self._journal.commit(self._newest, also)
+        except RunLost:
+            self._lost()
+            raise
 
     async def finish(self, status: RunStatus, error: str | None = None) -> Finish:
         """Add the final event and set the final status, in one transaction."""
@@ -157,7 +165,7 @@ class RunLog:
 
     def _next(self, event: EventName, content: bytes | Piece) -> "Entry":
         self._seq += 1
-        return Entry(self.run_id, self._seq, event, content)
+        return Entry(self.run_id, self._seq, event, content, self._run.attempt)
 
 
 @dataclass(slots=True)
@@ -168,6 +176,7 @@ class Entry:
     seq: int
     event: EventName
     content: bytes | Piece
+    attempt: int
     created_at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def takes(self, message: BaseMessage) -> bool:
@@ -178,4 +187,4 @@ class Entry:
         """The event as it will be from now on."""
         if isinstance(self.content, Piece):
             self.content = self.content.to_json()
-        return LoggedEvent(self.run_id, StreamEvent(self.seq, self.event, self.content), self.created_at)
+        return LoggedEvent(self.run_id, StreamEvent(self.seq, self.event, self.content), self.created_at, self.attempt)

@@ -1,6 +1,14 @@
-"""Waiting with a limit."""
+"""Waiting with a limit, and tasks that nobody waits for."""
 
 import asyncio
+import logging
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any, TypeVar
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 async def happens_within(event: asyncio.Event, seconds: float) -> bool:
@@ -10,3 +18,18 @@ async def happens_within(event: asyncio.Event, seconds: float) -> bool:
             return await event.wait()
     except TimeoutError:
         return False
+
+
+async def surely(doing: Coroutine[Any, Any, T]) -> T:
+    """What `doing` leads to, also when whoever waits for it is told to stop meanwhile: that comes too late."""
+    task = asyncio.create_task(doing)
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.shield(task)
+    return task.result()
+
+
+def tell_of_failure(task: asyncio.Task[None]) -> None:
+    """Log what should not have ended a task."""
+    if not task.cancelled() and (problem := task.exception()) is not None:
+        logger.error("%s has ended", task.get_name(), exc_info=problem)

@@ -1,9 +1,10 @@
 """Keeps a tool from being used twice for one call, whatever happens to the process."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.tools import BaseTool
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
@@ -11,7 +12,7 @@ from langgraph.types import Command
 from deerflow.agents.middlewares.replies import RunTool, RunToolAsync
 from deerflow.agents.thread_state import ThreadState
 from deerflow.domain.context import RunContext, run_in
-from deerflow.domain.ledger import READ_ONLY, OutcomeUnknown
+from deerflow.domain.ledger import READ_ONLY, Call, OutcomeUnknown
 
 HARMLESS = frozenset({"write_todos", "ask_clarification"})
 """Tools of libraries that change nothing but the thread's own state."""
@@ -39,16 +40,23 @@ class ToolLedgerMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
         if run is None or run.ledger is None or call_id is None or changes_nothing(request.tool):
             return await handler(request)
         name = request.tool_call["name"]
+        call = Call(call_id, asked_in(request.state.get("messages", ()), call_id), name)
         try:
-            known = run.ledger.earlier(call_id)
+            known = run.ledger.earlier(call)
         except OutcomeUnknown:
             return ToolMessage(UNKNOWN.format(tool=name), tool_call_id=call_id, name=name, status="error")
         if isinstance(known, ToolMessage | Command):
             return known
-        await run.ledger.begin(call_id, name)
+        await run.ledger.begin(call)
         result = await handler(request)
-        await run.ledger.end(call_id, result)
+        await run.ledger.end(call, result)
         return result
+
+
+def asked_in(messages: Sequence[BaseMessage], call_id: str) -> str | None:
+    """The message that makes a call: the latest one with that id."""
+    replies = (message for message in reversed(messages) if isinstance(message, AIMessage))
+    return next((reply.id for reply in replies if any(call["id"] == call_id for call in reply.tool_calls)), None)
 
 
 def changes_nothing(tool: BaseTool | None) -> bool:

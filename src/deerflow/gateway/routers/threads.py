@@ -1,30 +1,41 @@
 """/threads"""
 
+from collections.abc import AsyncIterator, Collection
+from contextlib import aclosing
 from datetime import datetime
 from typing import Annotated, Literal
 
 import orjson
-from fastapi import APIRouter
-from pydantic import BaseModel, Field
-from starlette.responses import Response
+from fastapi import APIRouter, Header, Query
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response, StreamingResponse
 
-from deerflow.domain.threads import ThreadRecord, ThreadStatus
+from deerflow.domain.errors import InvalidRequest
+from deerflow.domain.principal import Principal
+from deerflow.domain.runs import RunRecord
+from deerflow.domain.threads import ThreadFilter, ThreadOrder, ThreadRecord, ThreadStatus
 from deerflow.gateway.dependencies import TheHarness, Who
+from deerflow.gateway.run_requests import Checkpoint
+from deerflow.gateway.sse import STREAM_HEADERS, encode
+from deerflow.harness import Harness
 from deerflow.runtime.threads import StateView
 
 router = APIRouter(prefix="/threads", tags=["threads"])
 
 
 class Thread(BaseModel):
-    """A thread, as the API shows it."""
+    """A thread, as the API shows it. What it holds besides its title is at `/state`."""
 
     thread_id: str
     status: ThreadStatus
     metadata: dict[str, object]
+    config: dict[str, object] = {}
     values: dict[str, object]
     interrupts: dict[str, object] = {}
+    error: None = None
     created_at: datetime
     updated_at: datetime
+    state_updated_at: datetime
 
     @classmethod
     def of(cls, thread: ThreadRecord) -> "Thread":
@@ -35,34 +46,97 @@ class Thread(BaseModel):
             values={} if thread.title is None else {"title": thread.title},
             created_at=thread.created_at,
             updated_at=thread.updated_at,
+            state_updated_at=thread.updated_at,
         )
 
 
 class CreateThread(BaseModel):
     """Body of a request for a thread."""
 
+    model_config = ConfigDict(extra="forbid")
+
     thread_id: str | None = None
     metadata: dict[str, object] = {}
     if_exists: Literal["raise", "do_nothing"] = "raise"
 
 
-class SearchThreads(BaseModel):
+class CountThreads(BaseModel):
+    """Body of a count."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    metadata: dict[str, object] = {}
+    ids: list[str] | None = None
+    status: ThreadStatus | None = None
+
+    def to_filter(self) -> ThreadFilter:
+        """The wish in the words of the domain."""
+        return ThreadFilter(self.metadata, self.ids, self.status)
+
+
+class SearchThreads(CountThreads):
     """Body of a search."""
 
     limit: Annotated[int, Field(ge=1, le=1000)] = 100
     offset: Annotated[int, Field(ge=0)] = 0
+    sort_by: ThreadOrder = "updated_at"
+    sort_order: Literal["asc", "desc"] = "desc"
+
+    def to_filter(self) -> ThreadFilter:
+        """The wish in the words of the domain."""
+        return ThreadFilter(self.metadata, self.ids, self.status, self.sort_by, self.sort_order == "asc")
+
+
+class LookedBackAt(BaseModel):
+    """A checkpoint as LangGraph's own configuration names it."""
+
+    configurable: Checkpoint
 
 
 class ReadHistory(BaseModel):
     """Body of a look back."""
 
-    limit: Annotated[int, Field(ge=1, le=100)] = 10
+    limit: Annotated[int, Field(ge=1, le=1000)] = 10
+    before: str | LookedBackAt | Checkpoint | None = None
+    metadata: dict[str, object] = {}
+    checkpoint: Checkpoint | None = None
+
+    def before_id(self) -> str | None:
+        """The checkpoint to look back from."""
+        before = self.before.configurable if isinstance(self.before, LookedBackAt) else self.before
+        return before.checkpoint_id if isinstance(before, Checkpoint) else before
 
 
 class UpdateThread(BaseModel):
     """Body of a change."""
 
+    model_config = ConfigDict(extra="forbid")
+
     metadata: dict[str, object]
+
+
+class UpdateState(BaseModel):
+    """Body of a change of what a thread holds."""
+
+    values: dict[str, object] | None = None
+    as_node: str | None = None
+    checkpoint_id: str | None = None
+    checkpoint: Checkpoint | None = None
+
+
+class StateAt(BaseModel):
+    """Body of a look at a checkpoint."""
+
+    checkpoint: Checkpoint
+    subgraphs: bool = False
+
+
+class MadeCheckpoint(BaseModel):
+    """A checkpoint somebody made."""
+
+    checkpoint: dict[str, str]
+    configurable: dict[str, str]
+    checkpoint_id: str
 
 
 @router.post("")
@@ -73,15 +147,29 @@ async def create_thread(body: CreateThread, harness: TheHarness, who: Who) -> Th
 
 
 @router.post("/search")
-async def search_threads(body: SearchThreads, harness: TheHarness, who: Who) -> list[Thread]:
+async def search_threads(body: SearchThreads, harness: TheHarness, who: Who, response: Response) -> list[Thread]:
     """Threads, latest activity first."""
-    return [Thread.of(thread) for thread in await harness.threads.search(who, body.limit, body.offset)]
+    wanted = body.to_filter()
+    found = await harness.threads.search(who, body.limit, body.offset, wanted)
+    is_all = body.offset == 0 and len(found) < body.limit
+    response.headers["X-Pagination-Total"] = str(len(found) if is_all else await harness.threads.count(who, wanted))
+    return [Thread.of(thread) for thread in found]
+
+
+@router.post("/count")
+async def count_threads(body: CountThreads, harness: TheHarness, who: Who) -> int:
+    """How many threads there are of that kind."""
+    return await harness.threads.count(who, body.to_filter())
 
 
 @router.get("/{thread_id}")
 async def get_thread(thread_id: str, harness: TheHarness, who: Who) -> Thread:
-    """One thread."""
-    return Thread.of(await harness.threads.get(thread_id, who))
+    """One thread, and what a paused run asks in it."""
+    thread = Thread.of(await harness.threads.get(thread_id, who))
+    if thread.status != "interrupted":
+        return thread
+    asked = orjson.loads(await harness.threads.questions(thread_id, who))
+    return thread.model_copy(update={"interrupts": asked})
 
 
 @router.patch("/{thread_id}")
@@ -96,12 +184,37 @@ async def delete_thread(thread_id: str, harness: TheHarness, who: Who) -> None:
     await harness.threads.delete(thread_id, who)
 
 
+@router.post("/{thread_id}/copy")
+async def copy_thread(thread_id: str, harness: TheHarness, who: Who) -> Thread:
+    """Make a new thread that holds what this one does, with its files and its history of states."""
+    return Thread.of(await harness.threads.copy(thread_id, who))
+
+
 @router.get("/{thread_id}/state")
 async def get_state(thread_id: str, harness: TheHarness, who: Who) -> Response:
     """What the thread holds now."""
-    thread = await harness.threads.get(thread_id, who)
-    state = await harness.threads.state(thread_id, who)
-    return Response(show_state(thread, state), media_type="application/json")
+    return await state_at(harness, thread_id, who, None)
+
+
+@router.get("/{thread_id}/state/{checkpoint_id}")
+async def get_state_at(thread_id: str, checkpoint_id: str, harness: TheHarness, who: Who) -> Response:
+    """What the thread held at a checkpoint."""
+    return await state_at(harness, thread_id, who, checkpoint_id)
+
+
+@router.post("/{thread_id}/state/checkpoint")
+async def read_state_at(thread_id: str, body: StateAt, harness: TheHarness, who: Who) -> Response:
+    """What the thread held at a checkpoint."""
+    return await state_at(harness, thread_id, who, body.checkpoint.checkpoint_id)
+
+
+@router.post("/{thread_id}/state")
+async def update_state(thread_id: str, body: UpdateState, harness: TheHarness, who: Who) -> MadeCheckpoint:
+    """Change what the thread holds, as if one of the agent's steps had."""
+    at = body.checkpoint_id or (body.checkpoint.checkpoint_id if body.checkpoint else None)
+    made = await harness.threads.update_state(thread_id, who, body.values or {}, body.as_node, at)
+    checkpoint = {"thread_id": thread_id, "checkpoint_ns": "", "checkpoint_id": made}
+    return MadeCheckpoint(checkpoint=checkpoint, configurable=checkpoint, checkpoint_id=made)
 
 
 @router.get("/{thread_id}/messages")
@@ -110,28 +223,96 @@ async def get_messages(thread_id: str, harness: TheHarness, who: Who) -> Respons
     return Response(await harness.threads.messages(thread_id, who), media_type="application/json")
 
 
-@router.post("/{thread_id}/history")
-async def get_history(thread_id: str, body: ReadHistory, harness: TheHarness, who: Who) -> Response:
+@router.get("/{thread_id}/history")
+async def get_history(
+    thread_id: str,
+    harness: TheHarness,
+    who: Who,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 10,
+    before: str | None = None,
+) -> Response:
     """What the thread held after each step, newest first."""
-    thread = await harness.threads.get(thread_id, who)
-    states = await harness.threads.history(thread_id, who, body.limit)
-    shown = b",".join(show_state(thread, state) for state in states)
+    return await read_history(thread_id, ReadHistory(limit=limit, before=before), harness, who)
+
+
+@router.post("/{thread_id}/history")
+async def read_history(thread_id: str, body: ReadHistory, harness: TheHarness, who: Who) -> Response:
+    """What the thread held after each step, newest first."""
+    upto = body.checkpoint.checkpoint_id if body.checkpoint else None
+    states = await harness.threads.history(thread_id, who, body.limit, body.before_id(), body.metadata, upto)
+    shown = b",".join(show_state(thread_id, state) for state in states)
     return Response(b"[%s]" % shown, media_type="application/json")
 
 
-def show_state(thread: ThreadRecord, state: StateView) -> bytes:
+@router.get("/{thread_id}/stream")
+async def follow_thread(
+    thread_id: str, harness: TheHarness, who: Who, last_event_id: Annotated[str | None, Header()] = None
+) -> StreamingResponse:
+    """Follow the runs of a thread that are under way or wait, one after the other, until none is left."""
+    await harness.threads.get(thread_id, who)
+    frames = follow_runs(harness, thread_id, who, *parse_thread_event_id(last_event_id))
+    return StreamingResponse(frames, media_type="text/event-stream", headers=STREAM_HEADERS)
+
+
+async def follow_runs(
+    harness: Harness, thread_id: str, who: Principal, run_id: str | None, after: int
+) -> AsyncIterator[bytes]:
+    """The frames of a thread's runs, beginning with the rest of `run_id`. Ids name the run and the event."""
+    waiting = [await harness.runs.get(thread_id, run_id, who)] if run_id else []
+    seen: set[str] = set()
+    while waiting or (waiting := await unseen_runs(harness, thread_id, who, seen)):
+        run = waiting.pop(0)
+        seen.add(run.run_id)
+        modes = await harness.runs.modes_of(run)
+        async with aclosing(encode(harness.runs, run, modes, after, mark=f"{run.run_id}.")) as pieces:
+            async for piece in pieces:
+                yield piece
+        after = 0
+
+
+async def unseen_runs(harness: Harness, thread_id: str, who: Principal, seen: Collection[str]) -> list[RunRecord]:
+    """The runs under way or waiting that a reader does not know yet, oldest first."""
+    return [run for run in await harness.threads.unfinished_runs(who, thread_id) if run.run_id not in seen]
+
+
+def parse_thread_event_id(value: str | None) -> tuple[str | None, int]:
+    """The run and the number in the `Last-Event-ID` header of somebody who follows a thread.
+
+    Raises:
+        InvalidRequest: it is not one of ours.
+    """
+    if not value or value == "-":
+        return None, 0
+    run_id, _, seq = value.rpartition(".")
+    if not run_id or not seq.isdecimal():
+        raise InvalidRequest(f"Last-Event-ID is a run and the number of an event, not {value!r}")
+    return run_id, int(seq)
+
+
+async def state_at(harness: Harness, thread_id: str, who: Principal, checkpoint_id: str | None) -> Response:
+    """What a thread held at a checkpoint, or holds now."""
+    state = await harness.threads.state(thread_id, who, checkpoint_id)
+    return Response(show_state(thread_id, state), media_type="application/json")
+
+
+def show_state(thread_id: str, state: StateView) -> bytes:
     """The state in the shape of the LangGraph API, without parsing what is JSON already."""
-    checkpoint = {"thread_id": thread.thread_id, "checkpoint_ns": "", "checkpoint_id": state.checkpoint_id}
-    parent = {**checkpoint, "checkpoint_id": state.parent_checkpoint_id} if state.parent_checkpoint_id else None
     return orjson.dumps(
         {
             "values": orjson.Fragment(state.values),
             "next": state.next,
-            "tasks": [],
+            "tasks": orjson.Fragment(state.tasks),
             "interrupts": orjson.Fragment(state.interrupts),
             "metadata": orjson.Fragment(state.metadata),
-            "checkpoint": checkpoint,
-            "parent_checkpoint": parent,
+            "checkpoint": named(thread_id, state.checkpoint_id),
+            "parent_checkpoint": named(thread_id, state.parent_checkpoint_id),
+            "checkpoint_id": state.checkpoint_id,
+            "parent_checkpoint_id": state.parent_checkpoint_id,
             "created_at": state.created_at,
         }
     )
+
+
+def named(thread_id: str, checkpoint_id: str | None) -> dict[str, str] | None:
+    """A checkpoint by its whole name."""
+    return {"thread_id": thread_id, "checkpoint_ns": "", "checkpoint_id": checkpoint_id} if checkpoint_id else None

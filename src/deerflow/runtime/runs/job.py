@@ -9,6 +9,7 @@ from langchain_core.messages import BaseMessage
 from deerflow.domain.runs import (
     AgentSpec,
     CancelAction,
+    Command,
     DisconnectMode,
     MultitaskStrategy,
     Resume,
@@ -18,7 +19,10 @@ from deerflow.domain.runs import (
 from deerflow.persistence.runs import ClaimedRun
 from deerflow.runtime.changes import DerivedState
 from deerflow.runtime.runs.ledger import Earlier
-from deerflow.runtime.runs.schemas import to_messages
+from deerflow.runtime.runs.schemas import messages_of
+
+HANDED_OVER = b'{"type":"handed_over"}'
+"""A custom event: the server is put away in good order, and the run goes on in another process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,10 @@ class Past:
     calls: Earlier
     steered: Sequence[BaseMessage] = ()
     """What people had said to it."""
+    deaths: int = 0
+    """How often a process died of it, or at least with it."""
+    failure: Mapping[str, str] | None = None
+    """What readers were told of how it failed; there is nothing left but to end it."""
 
 
 @dataclass(slots=True)
@@ -62,16 +70,17 @@ class Job:
 def stored_job(claimed: ClaimedRun, past: Past | None = None) -> Job:
     """A run as the database has it."""
     request = read_request(claimed.request)
-    return Job(claimed.record, request, [] if request.resume else to_messages(request.messages), past)
+    return Job(claimed.record, request, messages_of(request), past)
 
 
 def read_request(stored: Mapping[str, Any]) -> RunRequest:
     """The request that `to_stored` wrote."""
-    resume = stored["resume"]
+    resume, command = stored["resume"], stored.get("command")
     words = {
         "agent": AgentSpec(**stored["agent"]),
         "on_disconnect": DisconnectMode(stored["on_disconnect"]),
         "multitask_strategy": MultitaskStrategy(stored.get("multitask_strategy", MultitaskStrategy.REJECT)),
         "resume": Resume(resume["answer"]) if resume else None,
+        "command": Command(**command) if command else None,
     }
     return RunRequest(**{**stored, **words})

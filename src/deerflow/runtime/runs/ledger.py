@@ -10,29 +10,33 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.types import Command
 
 from deerflow.domain.events import StreamEvent
-from deerflow.domain.ledger import OutcomeUnknown
+from deerflow.domain.ledger import Call, OutcomeUnknown
 from deerflow.persistence.events import nothing_else
 from deerflow.runtime.journal import RunLog
 from deerflow.runtime.serialization import to_json
+
+CallKey = tuple[str | None, str]
+"""The message that makes a call, and the id it has there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
     """What the log says of the calls of earlier attempts."""
 
-    begun: frozenset[str] = frozenset()
-    outcomes: Mapping[str, str] = field(default_factory=dict)
+    begun: frozenset[CallKey] = frozenset()
+    outcomes: Mapping[CallKey, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, events: Iterable[StreamEvent]) -> "Earlier":
         """Read intents and outcomes."""
         begun, outcomes = set(), {}
         for event in events:
-            if event.event == "tool_intent":
-                begun.add(orjson.loads(event.data)["tool_call_id"])
-            elif event.event == "tool_outcome":
+            if event.event in ("tool_intent", "tool_outcome"):
                 data = orjson.loads(event.data)
-                outcomes[data["tool_call_id"]] = data["outcome"]
+                key = (data["message_id"], data["tool_call_id"])
+                begun.add(key)
+                if event.event == "tool_outcome":
+                    outcomes[key] = data["outcome"]
         return cls(frozenset(begun), outcomes)
 
 
@@ -45,21 +49,22 @@ class RunLedger:
         # As with checkpoints: stored data revives LangChain's own message classes and plain values, nothing else.
         self._serde = JsonPlusSerializer(allowed_msgpack_modules=None)
 
-    def earlier(self, call_id: str) -> object | None:
+    def earlier(self, call: Call) -> object | None:
         """What a call led to in an earlier attempt."""
-        if call_id in self._earlier.outcomes:
-            return self._revive(self._earlier.outcomes[call_id])
-        if call_id in self._earlier.begun:
-            raise OutcomeUnknown(call_id)
+        key = (call.message_id, call.id)
+        if key in self._earlier.outcomes:
+            return self._revive(self._earlier.outcomes[key])
+        if key in self._earlier.begun:
+            raise OutcomeUnknown(call.id)
         return None
 
-    async def begin(self, call_id: str, tool: str) -> None:
+    async def begin(self, call: Call) -> None:
         """Write down that a call is about to be made."""
-        await self._log.commit("tool_intent", to_json({"tool_call_id": call_id, "tool": tool}), nothing_else)
+        await self._log.commit("tool_intent", to_json({**fields_of(call), "tool": call.tool}), nothing_else)
 
-    async def end(self, call_id: str, outcome: object) -> None:
+    async def end(self, call: Call, outcome: object) -> None:
         """Write down what it led to."""
-        told = to_json({"tool_call_id": call_id, "outcome": self._store(outcome)})
+        told = to_json({**fields_of(call), "outcome": self._store(outcome)})
         await self._log.commit("tool_outcome", told, nothing_else)
 
     def _store(self, outcome: object) -> str:
@@ -73,3 +78,8 @@ class RunLedger:
             return Command(update=plain["update"])
         message: ToolMessage = plain["update"]["messages"][0]
         return message
+
+
+def fields_of(call: Call) -> dict[str, str | None]:
+    """How the log names a call."""
+    return {"tool_call_id": call.id, "message_id": call.message_id}

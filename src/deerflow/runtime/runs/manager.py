@@ -3,13 +3,15 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from types import MappingProxyType
 
 from langgraph.types import Interrupt
 
-from deerflow.domain.errors import Conflict
+from deerflow.domain.errors import Conflict, RunLost, StorageUnavailable
 from deerflow.domain.events import StreamEvent
 from deerflow.domain.ids import check_thread_id, new_id
 from deerflow.domain.principal import Principal
@@ -20,17 +22,18 @@ from deerflow.domain.runs import (
     RunRecord,
     RunRequest,
     RunStatus,
+    StreamMode,
 )
 from deerflow.persistence import runs as run_rows
 from deerflow.persistence.admission import Finish, accept_run
 from deerflow.persistence.database import Database
-from deerflow.persistence.events import LoggedEvent, earlier_changes
+from deerflow.persistence.events import LoggedEvent, earlier_changes, nothing_else
 from deerflow.persistence.threads import find_thread
 from deerflow.runtime.changes import DerivedState
 from deerflow.runtime.journal import Journal
 from deerflow.runtime.runs.answers import by_question
-from deerflow.runtime.runs.job import Job, stored_job
-from deerflow.runtime.runs.schemas import title_from, to_messages, to_stored
+from deerflow.runtime.runs.job import HANDED_OVER, Job, read_request, stored_job
+from deerflow.runtime.runs.schemas import messages_of, title_from, to_stored
 from deerflow.runtime.runs.worker import RunWorker
 from deerflow.runtime.serialization import to_json
 from deerflow.runtime.stream_bridge.bridge import HEARTBEAT_S, StreamBridge
@@ -40,6 +43,11 @@ logger = logging.getLogger(__name__)
 
 STOP_LIMIT_S = 10.0
 """How long a stopped run may take to put its things away."""
+ANSWER_LIMIT_S = 40.0
+"""How long another process may take to stop a run, or be found dead."""
+STOPPING = MappingProxyType(
+    {MultitaskStrategy.INTERRUPT: CancelAction.INTERRUPT, MultitaskStrategy.ROLLBACK: CancelAction.ROLLBACK}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +97,7 @@ class RunManager:
         check_thread_id(request.thread_id)
         if request.resume is not None:
             request = replace(request, resume=Resume(await self._fitting(request.thread_id, request.resume, who)))
-        messages = [] if request.resume else to_messages(request.messages)
+        messages = messages_of(request)
         run = new_run(request, who, self._process)
         first = StreamEvent(1, "metadata", to_json({"run_id": run.run_id, "thread_id": run.thread_id}))
         admission = await self._database.write(
@@ -104,11 +112,14 @@ class RunManager:
         )
         if not admission.is_new:
             return admission.run
-        self._bridge.publish(run.run_id, [first])
         if admission.run.status is RunStatus.RUNNING:
+            self._bridge.open(run.run_id, 0)
             self.begin(Job(admission.run, request, messages))
-        await self._clear(admission.in_the_way, request.multitask_strategy)
-        self._tell_of_mail(admission.run)
+        self._bridge.publish(run.run_id, [first])
+        if action := STOPPING.get(request.multitask_strategy):
+            await self._clear(admission.others, action)
+        if request.multitask_strategy is MultitaskStrategy.STEER:
+            self._tell_of_mail(admission.others)
         return admission.run
 
     async def _fitting(self, thread_id: str, resume: Resume, who: Principal) -> dict[str, object]:
@@ -116,24 +127,35 @@ class RunManager:
         await self._database.read(partial(find_thread, thread_id=thread_id, owner=who.user_id))
         return by_question(await self._questions(thread_id), resume.answer)
 
-    def _tell_of_mail(self, waiting: RunRecord) -> None:
+    def _tell_of_mail(self, others: Iterable[RunRecord]) -> None:
         """Have the run under way look for what somebody wants to say to it."""
-        if waiting.multitask_strategy is MultitaskStrategy.STEER:
-            for each in self._under_way.values():
-                each.job.signals.has_mail |= each.job.run.thread_id == waiting.thread_id
+        for run in others:
+            if run.run_id in self._under_way:
+                self._under_way[run.run_id].job.signals.has_mail = True
+            elif run.status is RunStatus.RUNNING:
+                self._bridge.tell(run.process)
 
-    async def _clear(self, others: Iterable[RunRecord], strategy: MultitaskStrategy) -> None:
+    async def _clear(self, others: Iterable[RunRecord], action: CancelAction) -> None:
         """Have those stopped that have to go for a new run: first those that wait, then the one under way."""
-        undo = strategy is MultitaskStrategy.ROLLBACK
         for run in sorted(others, key=lambda other: other.status is RunStatus.RUNNING):
-            if not self.request_stop(run.run_id, CancelAction.ROLLBACK if undo else CancelAction.INTERRUPT):
-                await self._end_waiting(run)
+            if self.request_stop(run.run_id, action) is None and not await self._end_waiting(run):
+                await self._order_stop(run, action)
 
     async def _end_waiting(self, run: RunRecord) -> bool:
-        """End a run that has not begun; False when it has meanwhile."""
-        finish = await self._journal.open(run, last_seq=1).finish(RunStatus.INTERRUPTED)
+        """End a run that has not begun; False when it has."""
+        if run.status is not RunStatus.PENDING:
+            return False
+        ours = replace(run, process=self._process)  # so is the one whose turn it may be then
+        finish = await self._journal.open(ours, last_seq=1).finish(RunStatus.INTERRUPTED)
         self._begin_next(finish)
         return finish.is_recorded
+
+    async def _order_stop(self, run: RunRecord, action: CancelAction) -> bool:
+        """Have a run stopped by the process that carries it out; False when it has ended."""
+        process = await self._database.write(partial(run_rows.order_stop, run_id=run.run_id, action=action))
+        if process is not None:
+            self._bridge.tell(process)
+        return process is not None
 
     async def get(self, thread_id: str, run_id: str, who: Principal) -> RunRecord:
         """The run, or `NotFound`."""
@@ -162,14 +184,20 @@ class RunManager:
         """Stop the run. It has reached its final status when this returns.
 
         Raises:
-            Conflict: it had already ended.
+            Conflict: it had already ended, or its process does not answer.
         """
         run = await self.get(thread_id, run_id, who)
-        if run.status is RunStatus.PENDING and run_id not in self._under_way and await self._end_waiting(run):
+        if await self.stop(run_id, action) or await self._end_waiting(run):
             return
-        if not await self.stop(run_id, action):
-            ended = f"has already ended with {run.status.value!r}"
-            raise Conflict(f"run {run_id!r} {ended if run.status.is_final else 'belongs to another process'}")
+        if not await self._order_stop(run, action):
+            run = await self.get(thread_id, run_id, who)
+            raise Conflict(f"run {run_id!r} has already ended with {run.status.value!r}")
+        try:
+            async with asyncio.timeout(ANSWER_LIMIT_S), aclosing(self.listen(run, heartbeat_s=1.0)) as events:
+                async for _ in events:
+                    pass
+        except TimeoutError:
+            raise Conflict(f"run {run_id!r} is to be stopped, but its process has not answered yet") from None
 
     async def stop(self, run_id: str, action: CancelAction = CancelAction.INTERRUPT) -> bool:
         """Stop the run if it is under way, and wait for its end; whether it was."""
@@ -190,6 +218,22 @@ class RunManager:
             found.task.cancel()
         return found.task
 
+    def under_way(self) -> Sequence[RunRecord]:
+        """The runs that this process carries out."""
+        return [each.job.run for each in self._under_way.values()]
+
+    def look_for_mail(self) -> None:
+        """Have every run look for what somebody wants to say to it, perhaps through another process."""
+        for each in self._under_way.values():
+            each.job.signals.has_mail = True
+
+    def abandon(self, run_id: str) -> None:
+        """Leave a run alone that another process has taken over: nothing more is written of it here."""
+        found = self._under_way.get(run_id)
+        if found is not None:
+            found.job.signals.leaves_unfinished = True
+            found.task.cancel()
+
     async def join(self, thread_id: str, run_id: str, who: Principal) -> RunRecord:
         """Wait for the run's end."""
         run = await self.get(thread_id, run_id, who)
@@ -204,6 +248,11 @@ class RunManager:
     ) -> AsyncGenerator[Sequence[StreamEvent]]:
         """The run's events after `after`, in groups as they come; an empty group is a sign of life."""
         return self._bridge.subscribe(run.run_id, last_event_id=after, heartbeat_interval=heartbeat_s)
+
+    async def modes_of(self, run: RunRecord) -> Sequence[StreamMode]:
+        """What the run was asked to tell its readers."""
+        found = await self._database.read(partial(run_rows.read_claimed, run_id=run.run_id))
+        return read_request(found.request).stream_modes
 
     async def state_before(self, run: RunRecord, after: int) -> DerivedState:
         """The thread's state as the run's event `after` left it."""
@@ -222,6 +271,7 @@ class RunManager:
     def begin_closing(self) -> None:
         """From now on readers that leave stop nothing: it is we who send them away."""
         self._is_closing = True
+        self._bridge.begin_closing()
 
     async def aclose(self, drain_s: float = 0.0) -> None:
         """Give runs `drain_s` to end; those that do not are left for the next process to go on with."""
@@ -239,14 +289,18 @@ class RunManager:
 
     async def _carry_out(self, job: Job) -> None:
         run, last_seq = job.run, job.past.last_seq if job.past else 1
+        log = self._journal.open(run, last_seq, partial(self.abandon, run.run_id))
         try:
-            status, finish = await self._worker.execute(job, self._journal.open(run, last_seq))
+            status, finish = await self._worker.execute(job, log)
             logger.info("run %s of thread %s: %s", run.run_id, run.thread_id, status.value)
             if status is RunStatus.SUCCESS:
                 self._name_thread(run)
             self._begin_next(finish)
         except asyncio.CancelledError:
-            logger.info("run %s of thread %s is left for the next process", run.run_id, run.thread_id)
+            logger.info("run %s of thread %s is left to another process", run.run_id, run.thread_id)
+            if self._is_closing:
+                with suppress(StorageUnavailable, RunLost):
+                    await log.commit("custom", HANDED_OVER, nothing_else)
         except Exception:
             # The log itself cannot be written: the run stays unfinished in it, and the next start goes on with it.
             logger.exception("run %s could not be ended", run.run_id)

@@ -1,7 +1,7 @@
 """Goes on with the runs a dead process left behind."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import orjson
@@ -11,31 +11,38 @@ from deerflow.domain.events import StreamEvent
 from deerflow.domain.runs import RunRecord, RunStatus
 from deerflow.persistence.database import Database
 from deerflow.persistence.events import earlier_changes, read_events
+from deerflow.persistence.liveness import Liveness
 from deerflow.persistence.runs import ClaimedRun, claim_next, reclaim_run, unfinished_runs
 from deerflow.runtime.changes import DerivedState
-from deerflow.runtime.runs.job import Job, Past, stored_job
+from deerflow.runtime.incoming import to_messages
+from deerflow.runtime.runs.job import HANDED_OVER, Job, Past, stored_job
 from deerflow.runtime.runs.ledger import Earlier
 from deerflow.runtime.runs.partial import PartialAnswer
-from deerflow.runtime.runs.schemas import to_messages
 
 logger = logging.getLogger(__name__)
 
 PAGE = 1000
 
 
-async def take_over(database: Database, process: str, is_alive: Callable[[str], bool]) -> list[Job]:
+async def take_over(database: Database, process: str, liveness: Liveness) -> list[Job]:
     """The runs whose processes are gone, as jobs of this one; those that still wait for their turn go on waiting."""
     jobs = []
-    unfinished = [run for run in await database.read(unfinished_runs) if not is_alive(run.process)]
+    unfinished = [run for run in await database.read(unfinished_runs) if run.process != process]
+    dead = await liveness.dead_among({run.process for run in unfinished})
     for run in unfinished:
-        if run.status is RunStatus.RUNNING:
-            claimed = await database.write(partial(reclaim_run, run=run, process=process))
-        else:
-            claimed = await database.write(partial(claim_next, thread_id=run.thread_id, process=process))
-        if claimed is not None:
+        if run.process in dead and (claimed := await claim(database, run, process)):
             jobs.append(await read_back(database, claimed))
             logger.warning("run %s of thread %s goes on, attempt %d", run.run_id, run.thread_id, claimed.record.attempt)
+    for each in dead:
+        await liveness.bury(each)
     return jobs
+
+
+async def claim(database: Database, run: RunRecord, process: str) -> ClaimedRun | None:
+    """Take over a run, or the one of its thread whose turn it is; None when somebody else was faster."""
+    if run.status is RunStatus.RUNNING:
+        return await database.write(partial(reclaim_run, run=run, process=process))
+    return await database.write(partial(claim_next, thread_id=run.thread_id, process=process))
 
 
 async def read_back(database: Database, claimed: ClaimedRun) -> Job:
@@ -51,7 +58,15 @@ async def read_back(database: Database, claimed: ClaimedRun) -> Job:
     run, last = claimed.record, events[-1].seq
     for changes in await database.read(partial(earlier_changes, thread_id=run.thread_id, run_id=run.run_id, upto=last)):
         known.apply(changes)
-    past = Past(last, known, answer.message_id, Earlier.read(events), lost_mail(events, known))
+    past = Past(
+        last,
+        known,
+        answer.message_id,
+        Earlier.read(events),
+        lost_mail(events, known),
+        deaths=run.attempt - 1 - sum(event.event == "custom" and event.data == HANDED_OVER for event in events),
+        failure=next((orjson.loads(event.data) for event in events if event.event == "error"), None),
+    )
     return stored_job(claimed, past if run.attempt > 1 else None)
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
@@ -13,19 +13,22 @@ from langchain_core.runnables import RunnableConfig
 from deerflow.agents.factory import AgentGraph
 from deerflow.domain.context import RunContext
 from deerflow.domain.errors import DeerFlowError
-from deerflow.domain.runs import AgentSpec, CancelAction, RunRecord, RunStatus
+from deerflow.domain.runs import DEAR_MODES, AgentSpec, CancelAction, RunRecord, RunStatus
 from deerflow.persistence.admission import Finish
 from deerflow.persistence.checkpoints import RUN_KEY
+from deerflow.persistence.events import nothing_else
 from deerflow.runtime.changes import Changes, StateDiff
 from deerflow.runtime.journal import RunLog
 from deerflow.runtime.runs.entry import find_entry
 from deerflow.runtime.runs.job import Job
 from deerflow.runtime.runs.partial import PartialAnswer
-from deerflow.runtime.serialization import to_json
+from deerflow.runtime.serialization import shown_part, subgraph_part, to_json
 
 logger = logging.getLogger(__name__)
 
-ROLLED_BACK = "RolledBack"
+ROLLED_BACK, GIVEN_UP, TIMED_OUT = "RolledBack", "RunGivenUp", "RunTimeout"
+MAX_DEATHS = 3
+"""After so many processes have died with a run, it is taken to be the cause."""
 MODEL_NODE = "model"
 """What LangChain calls the node that asks the model."""
 
@@ -60,6 +63,17 @@ class Attempt:
     def run(self) -> RunRecord:
         return self.job.run
 
+    def take_in(self, namespace: Sequence[Sequence[str]], mode: Any, part: Any) -> None:
+        """Log something that the graph, or one inside it, tells."""
+        if any(namespace):
+            self.log.append("subgraph", subgraph_part(namespace[0], mode, part))
+        elif mode == "messages":
+            self.tell_piece(*part)
+        elif mode == "values" and self.state is not None:
+            self.tell(self.state.against(part))
+        else:
+            self.log.append(mode, to_json(shown_part(mode, part)))
+
     def tell_piece(self, piece: BaseMessage, metadata: Mapping[str, object]) -> None:
         """Log a piece of a message."""
         if isinstance(piece, AIMessageChunk):
@@ -83,6 +97,10 @@ class Outcome:
     error_name: str | None = None
     error: str | None = None
 
+    def to_json(self) -> bytes:
+        """The data of an `error` event."""
+        return to_json({"error": self.error_name, "name": self.error_name, "message": self.error})
+
 
 class RunWorker:
     """Knows how to carry out runs; keeps nothing of them."""
@@ -92,9 +110,9 @@ class RunWorker:
         agents: AgentSource,
         open_context: Callable[[Job, RunLog], AbstractAsyncContextManager[RunContext]],
         limits: Callable[[], Limits],
-        undo: Callable[[str, str], Awaitable[None]],
+        undo: Callable[[RunRecord], Awaitable[None]],
     ) -> None:
-        """`limits` is asked anew for every run; `undo` takes back what a run of a thread has left in its state."""
+        """`limits` is asked anew for every run; `undo` takes back what a run has done to its thread."""
         self._agents = agents
         self._open_context = open_context
         self._limits = limits
@@ -103,14 +121,19 @@ class RunWorker:
     async def execute(self, job: Job, log: RunLog) -> tuple[RunStatus, Finish]:
         """Carry out a run to its end, whatever happens. Cancelling the task that awaits this stops the run."""
         attempt = Attempt(job, log)
-        outcome = await self._try(attempt)
+        told = told_before(job)
+        outcome = told or hopeless(job) or await self._try(attempt)
         if outcome.error_name == ROLLED_BACK:
-            await self._roll_back(attempt)
+            if told is None:  # whoever goes on after us has to know
+                await log.commit("error", outcome.to_json(), nothing_else)
+            await self._undo(attempt.run)
+            await self._tell_state(attempt)
+        elif outcome.error_name == GIVEN_UP:
+            await self._tell_state(attempt)
         elif outcome.status != RunStatus.SUCCESS:
             await self._keep(attempt)
-        if outcome.error is not None:
-            name = outcome.error_name
-            log.append("error", to_json({"error": name, "name": name, "message": outcome.error}))
+        if outcome.error is not None and outcome.error_name != ROLLED_BACK and told is None:
+            log.append("error", outcome.to_json())
         return outcome.status, await log.finish(outcome.status, outcome.error)
 
     async def _keep(self, attempt: Attempt) -> None:
@@ -123,14 +146,17 @@ class RunWorker:
         await self._agents.state_graph.aupdate_state(config, {"messages": messages}, as_node=MODEL_NODE)
         attempt.tell(Changes(messages))
 
-    async def _roll_back(self, attempt: Attempt) -> None:
-        """Take back what the run has done to the thread, and tell readers."""
-        await self._undo(attempt.run.thread_id, attempt.run.run_id)
-        if attempt.answer.message_id is not None:
-            attempt.tell(Changes(removed=[attempt.answer.message_id]))
-        if attempt.state is not None:
-            snapshot = await self._agents.state_graph.aget_state(config_of(attempt.run))
-            attempt.tell(attempt.state.against(snapshot.values))
+    async def _tell_state(self, attempt: Attempt) -> None:
+        """Tell readers how the thread stands; what was half said is void."""
+        past, state = attempt.job.past, attempt.state
+        half_said = attempt.answer.message_id or (past.half_said if past else None)
+        if half_said is not None:
+            attempt.tell(Changes(removed=[half_said]))
+        values = (await self._agents.state_graph.aget_state(config_of(attempt.run))).values
+        if state is None and past is not None:
+            state = StateDiff.from_log(past.known, values)
+        if state is not None:
+            attempt.tell(state.against(values))
 
     async def _try(self, attempt: Attempt) -> Outcome:
         job, run, limits = attempt.job, attempt.run, self._limits()
@@ -151,12 +177,12 @@ class RunWorker:
         except Exception as problem:
             if limit.expired():
                 reason = f"the run took longer than {limits.timeout_s:g} s and was stopped"
-                return Outcome(RunStatus.TIMEOUT, "RunTimeout", reason)
+                return Outcome(RunStatus.TIMEOUT, TIMED_OUT, reason)
             logger.exception("run %s failed", run.run_id)
             return Outcome(RunStatus.ERROR, type(problem).__name__, str(problem) or type(problem).__name__)
 
     async def _stream(self, attempt: Attempt, context: RunContext) -> bool:
-        """Log what the graph says; whether it ended by asking somebody something."""
+        """Log what the graph says; whether it stopped midway, to ask somebody something or because it was to."""
         job = attempt.job
         graph = self._agents.ready_graph(job.request.agent)
         if graph is None:  # building one may load a vendor's library: other runs must not wait for that
@@ -169,26 +195,28 @@ class RunWorker:
         if entry.found is not None:
             attempt.tell(state.against(entry.found))
         if entry.is_done:
-            return state.is_paused
+            return state.is_paused or await is_halted(graph, job)
+        if entry.checkpoint_id is not None:
+            config["configurable"]["checkpoint_id"] = entry.checkpoint_id
+        request = job.request
+        dear = [mode for mode in DEAR_MODES if mode in request.stream_modes]
         parts = graph.astream(
             entry.input,
             config,
             context=context,
-            stream_mode=["messages", "values", "custom"],
+            stream_mode=["messages", "values", "custom", *dear],
+            subgraphs=request.stream_subgraphs,
+            interrupt_before=request.interrupt_before or None,
+            interrupt_after=request.interrupt_after or None,
             output_keys=graph.output_channels,  # what middlewares remember for themselves is no reader's business
             # Written while the model already speaks, checkpoints would fight with it for the interpreter lock.
             durability="sync",
         )
         # An async generator that yields pairs, though the library's types say less.
-        async with aclosing(cast(AsyncGenerator[tuple[str, Any]], parts)) as pairs:
-            async for mode, part in pairs:
-                if mode == "messages":
-                    attempt.tell_piece(*part)
-                elif mode == "values":
-                    attempt.tell(state.against(part))
-                else:
-                    attempt.log.append("custom", to_json(part))
-        return state.is_paused
+        async with aclosing(cast(AsyncGenerator[tuple[Any, ...]], parts)) as told:
+            async for *namespace, mode, part in told:
+                attempt.take_in(namespace, mode, part)
+        return state.is_paused or await is_halted(graph, job)
 
     def _config(self, job: Job) -> RunnableConfig:
         return {
@@ -197,6 +225,30 @@ class RunWorker:
             "recursion_limit": job.request.recursion_limit or self._limits().recursion_limit,
             "run_name": job.run.assistant_id,
         }
+
+
+def told_before(job: Job) -> Outcome | None:
+    """How the run failed, if readers were told and then the process died."""
+    if job.past is None or job.past.failure is None:
+        return None
+    name, message = job.past.failure["name"], job.past.failure["message"]
+    return Outcome(RunStatus.TIMEOUT if name == TIMED_OUT else RunStatus.ERROR, name, message)
+
+
+def hopeless(job: Job) -> Outcome | None:
+    """The end of a run that takes every process with it."""
+    if job.past is None or job.past.deaths < MAX_DEATHS:
+        return None
+    logger.error("run %s is given up: %d processes died with it", job.run.run_id, job.past.deaths)
+    reason = f"the server died {MAX_DEATHS} times while it worked on this run, so the run was given up"
+    return Outcome(RunStatus.ERROR, GIVEN_UP, f"{reason}; ask for something else, or look into the server's log")
+
+
+async def is_halted(graph: AgentGraph, job: Job) -> bool:
+    """Whether the run was to stop at a step, and has."""
+    if not (job.request.interrupt_before or job.request.interrupt_after):
+        return False
+    return bool((await graph.aget_state(config_of(job.run))).next)
 
 
 def config_of(run: RunRecord) -> RunnableConfig:

@@ -14,17 +14,17 @@ GROUP = 500
 
 ReadLog = Callable[[str, int, int], Awaitable[Sequence[StreamEvent]]]
 """(run id, after which seq, how many at most) → what the log holds."""
+IsUnfinished = Callable[[str], Awaitable[bool]]
+"""run id → whether more may come of it, from whatever process."""
 
 
 @dataclass(slots=True, eq=False)
 class LiveRun:
-    """The newest committed events of a run this process carries out, and the readers waiting for more."""
+    """The newest committed events of a run this process carries out."""
 
     begins_after: int = 0
     """So many events were in the log before the first of the tail."""
     tail: deque[StreamEvent] = field(default_factory=lambda: deque(maxlen=TAIL))
-    readers: set[asyncio.Event] = field(default_factory=set)
-    is_over: bool = False
 
     def after(self, seq: int) -> Sequence[StreamEvent] | None:
         """Events after `seq`; None when only the log reaches back that far."""
@@ -35,57 +35,97 @@ class LiveRun:
             return None
         return [event for event in self.tail if event.seq > seq]
 
-    def wake(self) -> None:
-        """Have every reader look again."""
-        for reader in self.readers:
-            reader.set()
 
-    async def changes_within(self, seconds: float) -> bool:
-        """Whether there was anything new in time."""
-        news = asyncio.Event()
-        self.readers.add(news)
-        try:
-            return await happens_within(news, seconds)
-        finally:
-            self.readers.discard(news)
+async def nobody_else(run_id: str) -> bool:
+    """There is no other process that could add to a run."""
+    return False
 
 
 class MemoryStreamBridge:
-    """Memory per run is bounded by `TAIL` events; a slow reader costs a query, not memory."""
+    """Memory per run is bounded by `TAIL` events; a slow reader costs a query, not memory.
 
-    def __init__(self, read_log: ReadLog) -> None:
+    Runs of other processes are read from the log alone, at every heartbeat and whenever somebody calls `wake`.
+    """
+
+    def __init__(self, read_log: ReadLog, is_unfinished: IsUnfinished = nobody_else) -> None:
+        self.told = asyncio.Event()
         self._read_log = read_log
+        self._is_unfinished = is_unfinished
         self._live: dict[str, LiveRun] = {}
+        self._readers: dict[str, set[asyncio.Event]] = {}
+        self._is_closing = False
 
     def open(self, run_id: str, last_seq: int) -> None:
         self._live.setdefault(run_id, LiveRun(last_seq))
 
     def publish(self, run_id: str, events: Sequence[StreamEvent]) -> None:
-        run = self._live.setdefault(run_id, LiveRun())
-        run.tail.extend(events)
-        run.wake()
+        run = self._live.get(run_id)
+        if run is not None:
+            run.tail.extend(events)
+        self.wake(run_id)
 
     def publish_end(self, run_id: str) -> None:
-        run = self._live.pop(run_id, None)
-        if run is not None:
-            run.is_over = True
-            run.wake()
+        self._live.pop(run_id, None)
+        self.wake(run_id)
+
+    def tell(self, process: str) -> None:
+        """There is nobody to tell."""
+
+    def begin_closing(self) -> None:
+        self._is_closing = True
+        self.wake_all()
+
+    def wake(self, run_id: str) -> None:
+        """Have every reader of a run look again."""
+        for reader in self._readers.get(run_id, ()):
+            reader.set()
+
+    def wake_all(self) -> None:
+        """Have every reader look again."""
+        for run_id in self._readers:
+            self.wake(run_id)
+
+    def is_live(self, run_id: str) -> bool:
+        """Whether this process carries the run out."""
+        return run_id in self._live
 
     async def subscribe(
         self, run_id: str, *, last_event_id: int = 0, heartbeat_interval: float = HEARTBEAT_S
     ) -> AsyncGenerator[Sequence[StreamEvent]]:
-        seq = last_event_id
-        run = self._live.get(run_id)
-        while True:
-            events = run.after(seq) if run else None
-            if events is None:
-                events = await self._read_log(run_id, seq, GROUP)
-            if events:
-                yield events
-                seq = events[-1].seq
-                if events[-1].event == FINAL_EVENT:
+        seq, run = last_event_id, None
+        news = asyncio.Event()
+        self._readers.setdefault(run_id, set()).add(news)
+        try:
+            while True:
+                news.clear()
+                run = self._live.get(run_id, run)  # one that has just ended may still have something to say
+                events = await self._after(run_id, run, seq)
+                if events:
+                    yield events
+                    seq = events[-1].seq
+                if events is None or (events and events[-1].event == FINAL_EVENT):
                     return
-            elif run is None or run.is_over:  # nothing more in the log, and nobody here adds to it
-                return
-            elif not await run.changes_within(heartbeat_interval):
-                yield ()
+                if not events and not await happens_within(news, heartbeat_interval):
+                    yield ()
+        finally:
+            self._leave(run_id, news)
+
+    async def _after(self, run_id: str, run: LiveRun | None, seq: int) -> Sequence[StreamEvent] | None:
+        """What there is after `seq` now; None when no more will come."""
+        events = run.after(seq) if run else None
+        if events is None or not (events or run_id in self._live):
+            events = await self._read_log(run_id, seq, GROUP)
+        if events or run_id in self._live:
+            return events
+        if self._is_closing:
+            return None
+        if await self._is_unfinished(run_id):
+            return ()
+        # It may have ended since the log was read.
+        return await self._read_log(run_id, seq, GROUP) or None
+
+    def _leave(self, run_id: str, news: asyncio.Event) -> None:
+        readers = self._readers[run_id]
+        readers.discard(news)
+        if not readers:
+            del self._readers[run_id]

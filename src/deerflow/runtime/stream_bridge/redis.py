@@ -1,0 +1,183 @@
+"""A bridge across processes: Redis carries wake-ups and nothing else, the log stays in the database."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
+from contextlib import aclosing, asynccontextmanager
+
+from redis.asyncio import Redis
+from redis.asyncio.client import PubSub
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+
+from deerflow.domain.events import StreamEvent
+from deerflow.runtime.stream_bridge.bridge import EVERYBODY, HEARTBEAT_S
+from deerflow.runtime.stream_bridge.memory import IsUnfinished, MemoryStreamBridge, ReadLog
+from deerflow.runtime.waiting import tell_of_failure
+
+logger = logging.getLogger(__name__)
+
+RUNS = "deerflow:run:"
+PROCESSES = "deerflow:process:"
+RETRY_S = 1.0
+CONNECT_LIMIT_S = 5.0
+CLOSE_LIMIT_S = 2.0
+
+
+class RedisStreamBridge:
+    """The bridge within this process, which others wake through Redis and which wakes others.
+
+    Every run has a channel, which a process listens to while it has readers of a run it does not carry out itself.
+    While Redis cannot be reached, those readers look into the log at every heartbeat.
+    """
+
+    def __init__(self, redis: Redis, process: str, read_log: ReadLog, is_unfinished: IsUnfinished) -> None:
+        self._redis = redis
+        self._local = MemoryStreamBridge(read_log, is_unfinished)
+        self.told = self._local.told
+        self._mine = [PROCESSES + process, PROCESSES + EVERYBODY]
+        self._pubsub: PubSub | None = None
+        self._followed: dict[str, int] = {}
+        self._outgoing: dict[str, bytes] = {}
+        self._has_outgoing = asyncio.Event()
+        self._is_lost = False
+        self._is_closed = False
+
+    def open(self, run_id: str, last_seq: int) -> None:
+        self._local.open(run_id, last_seq)
+
+    def publish(self, run_id: str, events: Sequence[StreamEvent]) -> None:
+        self._local.publish(run_id, events)
+        self._send(RUNS + run_id, b"%d" % events[-1].seq)
+
+    def publish_end(self, run_id: str) -> None:
+        self._local.publish_end(run_id)
+        self._send(RUNS + run_id, b"end")
+
+    def tell(self, process: str) -> None:
+        self._send(PROCESSES + process, b"")
+
+    def begin_closing(self) -> None:
+        self._local.begin_closing()
+
+    async def subscribe(
+        self, run_id: str, *, last_event_id: int = 0, heartbeat_interval: float = HEARTBEAT_S
+    ) -> AsyncGenerator[Sequence[StreamEvent]]:
+        channel = RUNS + run_id
+        groups = self._local.subscribe(run_id, last_event_id=last_event_id, heartbeat_interval=heartbeat_interval)
+        is_elsewhere = not self._local.is_live(run_id)
+        if is_elsewhere:
+            await self._follow(channel)
+        try:
+            async with aclosing(groups):
+                async for group in groups:
+                    yield group
+        finally:
+            if is_elsewhere:
+                await self._unfollow(channel)
+
+    async def send_all(self) -> None:
+        """Send wake-ups until there will be no more."""
+        while not self._is_closed or self._outgoing:
+            await self._has_outgoing.wait()
+            self._has_outgoing.clear()
+            try:
+                await self._flush()
+            except (RedisError, OSError) as problem:
+                self._note_loss(problem)
+
+    async def receive_all(self) -> None:
+        """Receive wake-ups until cancelled; the library may take that for a lost connection."""
+        while not self._is_closed:
+            try:
+                async with self._redis.pubsub() as pubsub:
+                    await self._receive(pubsub)
+            except (RedisError, OSError) as problem:
+                self._note_loss(problem)
+                await asyncio.sleep(RETRY_S)
+            finally:
+                self._pubsub = None
+
+    def close(self) -> None:
+        """Send what waits to be sent, and nothing more."""
+        self._is_closed = True
+        self._has_outgoing.set()
+
+    async def _flush(self) -> None:
+        outgoing, self._outgoing = self._outgoing, {}
+        async with self._redis.pipeline(transaction=False) as pipeline:
+            for channel, message in outgoing.items():
+                pipeline.publish(channel, message)
+            await pipeline.execute()
+
+    def _send(self, channel: str, message: bytes) -> None:
+        self._outgoing[channel] = message  # of several wake-ups the newest is enough
+        self._has_outgoing.set()
+
+    async def _receive(self, pubsub: PubSub) -> None:
+        await pubsub.subscribe(*self._mine, *self._followed)
+        self._pubsub = pubsub
+        async for message in pubsub.listen():
+            self._note_return()
+            channel = message["channel"].decode()
+            # That a channel is listened to is itself a reason to look: something may have come just before.
+            if channel not in self._mine:
+                self._local.wake(channel.removeprefix(RUNS))
+            elif message["type"] == "message" or channel == self._mine[-1]:
+                self.told.set()
+
+    async def _follow(self, channel: str) -> None:
+        self._followed[channel] = self._followed.get(channel, 0) + 1
+        if self._followed[channel] == 1 and self._pubsub is not None:
+            await self._ask(self._pubsub.subscribe(channel))
+
+    async def _unfollow(self, channel: str) -> None:
+        self._followed[channel] -= 1
+        if self._followed[channel] == 0:
+            del self._followed[channel]
+            if self._pubsub is not None:
+                await self._ask(self._pubsub.unsubscribe(channel))
+
+    async def _ask(self, asking: Awaitable[None]) -> None:
+        try:
+            await asking
+        except (RedisError, OSError) as problem:
+            self._note_loss(problem)  # all channels are asked for again when Redis is back
+
+    def _note_loss(self, problem: Exception) -> None:
+        if not (self._is_lost or self._is_closed):
+            self._is_lost = True
+            logger.warning(
+                "Redis cannot be reached: %s; until it is back, runs of other processes are read at every heartbeat",
+                problem,
+            )
+
+    def _note_return(self) -> None:
+        if self._is_lost:
+            self._is_lost = False
+            logger.info("Redis is back")
+            self._local.wake_all()
+
+
+@asynccontextmanager
+async def open_redis_bridge(
+    url: str, process: str, read_log: ReadLog, is_unfinished: IsUnfinished
+) -> AsyncIterator[RedisStreamBridge]:
+    """A bridge over the Redis at `url`, whether that can be reached now or later."""
+    keepalive = {} if url.startswith("unix:") else {"socket_keepalive": True}
+    # Who tries again, and after how long, is decided here and not in the library.
+    redis = Redis.from_url(url, socket_connect_timeout=CONNECT_LIMIT_S, retry=Retry(NoBackoff(), 0), **keepalive)
+    bridge = RedisStreamBridge(redis, process, read_log, is_unfinished)
+    tasks = [asyncio.create_task(work(), name=work.__name__) for work in (bridge.send_all, bridge.receive_all)]
+    for task in tasks:
+        task.add_done_callback(tell_of_failure)
+    try:
+        yield bridge
+    finally:
+        bridge.close()
+        await asyncio.wait(tasks[:1], timeout=CLOSE_LIMIT_S)
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=CLOSE_LIMIT_S)
+        await redis.aclose()

@@ -1,0 +1,95 @@
+"""Runs that begin elsewhere than where the thread stands, or stop before their end."""
+
+import asyncio
+from typing import Any
+
+import orjson
+import pytest
+
+from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.runs import CancelAction, RunRecord, RunRequest, RunStatus
+from deerflow.harness import Harness
+from deerflow.testing import Answer, ScriptedModel, Stall
+from tests.support import OpenHarness
+
+
+def asking(text: str, **more: Any) -> RunRequest:
+    return RunRequest("t", [{"type": "human", "content": text}], **more)
+
+
+async def finish(harness: Harness, request: RunRequest) -> RunRecord:
+    run = await harness.runs.create_or_reject(request, LOCAL_USER)
+    async with asyncio.timeout(10):
+        return await harness.runs.join("t", run.run_id, LOCAL_USER)
+
+
+async def contents(harness: Harness) -> list[str]:
+    values = orjson.loads((await harness.threads.state("t", LOCAL_USER)).values)
+    return [message["content"] for message in values["messages"]]
+
+
+async def told(harness: Harness) -> list[str]:
+    """What a reader of all runs knows of the thread."""
+    latest = (await harness.runs.list_by_thread("t", LOCAL_USER))[0]
+    state = await harness.runs.state_before(latest, 10_000)
+    return [message["content"] for message in orjson.loads(state.to_json())["messages"]]
+
+
+async def checkpoint_with(harness: Harness, count: int) -> str:
+    """The newest checkpoint with so many messages."""
+    history = await harness.threads.history("t", LOCAL_USER, 50)
+    found = next(state for state in history if len(orjson.loads(state.values)["messages"]) == count)
+    assert found.checkpoint_id is not None
+    return found.checkpoint_id
+
+
+async def test_a_branch_that_lost_its_process_goes_on_as_the_branch_it_was(harness_saying: OpenHarness) -> None:
+    model = ScriptedModel.saying("One.", "Two.", Stall(Answer("Half of th")))
+    async with harness_saying(model) as harness:
+        await finish(harness, asking("1"))
+        await finish(harness, asking("2"))
+        at = await checkpoint_with(harness, 2)
+        run = await harness.runs.create_or_reject(asking("3", checkpoint_id=at), LOCAL_USER)
+        async with asyncio.timeout(10):
+            async for group in harness.runs.listen(run):
+                if any(event.event == "messages" for event in group):
+                    break
+    async with harness_saying(ScriptedModel.saying("Three.")) as harness, asyncio.timeout(10):
+        ended = await harness.runs.join("t", run.run_id, LOCAL_USER)
+        assert (ended.status, ended.attempt) == (RunStatus.SUCCESS, 2)
+        assert await contents(harness) == await told(harness) == ["1", "One.", "3", "Three."]
+
+
+async def test_a_branch_that_is_rolled_back_leaves_the_thread_as_it_was(harness_saying: OpenHarness) -> None:
+    model = ScriptedModel.saying("One.", "Two.", Stall(Answer("Half of th")))
+    async with harness_saying(model) as harness, asyncio.timeout(20):
+        await finish(harness, asking("1"))
+        await finish(harness, asking("2"))
+        at = await checkpoint_with(harness, 2)
+        run = await harness.runs.create_or_reject(asking("3", checkpoint_id=at), LOCAL_USER)
+        async for group in harness.runs.listen(run):
+            if any(event.event == "messages" for event in group):
+                break
+        await harness.runs.cancel("t", run.run_id, LOCAL_USER, CancelAction.ROLLBACK)
+        assert await contents(harness) == await told(harness) == ["1", "One.", "2", "Two."]
+
+
+@pytest.mark.parametrize("steps", ["*", ["model"]])
+async def test_a_run_that_stops_before_a_step_waits_there_and_goes_on(harness_saying: OpenHarness, steps: Any) -> None:
+    async with harness_saying(ScriptedModel.saying("One.")) as harness:
+        stopped = await finish(harness, asking("1", interrupt_before=steps))
+        assert stopped.status is RunStatus.INTERRUPTED
+        assert await harness.threads.can_go_on("t", LOCAL_USER, None)
+        assert (await finish(harness, RunRequest("t", goes_on=True))).status is RunStatus.SUCCESS
+        assert await contents(harness) == await told(harness) == ["1", "One."]
+        assert not await harness.threads.can_go_on("t", LOCAL_USER, None)
+
+
+async def test_nobody_changes_or_copies_a_thread_with_a_run_under_way(harness_saying: OpenHarness) -> None:
+    async with harness_saying(ScriptedModel.saying(Stall(Answer("Wait")))) as harness, asyncio.timeout(10):
+        run = await harness.runs.create_or_reject(asking("1"), LOCAL_USER)
+        for attempt in (harness.threads.update_state("t", LOCAL_USER, {}), harness.threads.copy("t", LOCAL_USER)):
+            with pytest.raises(Exception, match="busy"):
+                await attempt
+        await harness.runs.cancel("t", run.run_id, LOCAL_USER)
+        assert len(await harness.threads.search(LOCAL_USER, 10, 0)) == 1

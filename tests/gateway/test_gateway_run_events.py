@@ -1,0 +1,93 @@
+"""The log of a run, page by page."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from deerflow.config.source import open_source
+from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.runs import RunRequest
+from deerflow.gateway.errors import add_error_handlers
+from deerflow.gateway.routers import run_events
+from deerflow.harness import open_harness
+from deerflow.testing import ScriptedModel
+
+
+@asynccontextmanager
+async def ended_run(home: Path) -> AsyncIterator[tuple[httpx.AsyncClient, str]]:
+    """A client, and where the events of a run are."""
+    async with (
+        open_harness(open_source(directory=home, environment={}), ScriptedModel.saying("Hello.")) as harness,
+        asyncio.timeout(20),
+    ):
+        app = FastAPI()
+        app.state.harness = harness
+        add_error_handlers(app)
+        app.include_router(run_events.router, prefix="/api")
+        run = await harness.runs.create_or_reject(RunRequest("t", [{"type": "human", "content": "Hi"}]), LOCAL_USER)
+        await harness.runs.join("t", run.run_id, LOCAL_USER)
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as http:
+            yield http, f"/api/threads/t/runs/{run.run_id}/events"
+
+
+async def page(http: httpx.AsyncClient, path: str, **options: Any) -> dict[str, Any]:
+    answer = await http.get(path, params=options)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+async def test_pages_add_up_to_the_log(tmp_path: Path) -> None:
+    async with ended_run(tmp_path) as (http, path):
+        whole = await page(http, path)
+        assert [event["seq"] for event in whole["data"]] == list(range(1, len(whole["data"]) + 1))
+        assert [whole["data"][at]["event"] for at in (0, -1)] == ["metadata", "end"]
+        assert not whole["has_more"] and whole["next_after_seq"] == len(whole["data"])
+        times = [datetime.fromisoformat(event["created_at"]) for event in whole["data"]]
+        assert times == sorted(times) and times[0].tzinfo is not None
+
+        parts, after = [], 0
+        while True:
+            part = await page(http, path, after_seq=after, limit=2)
+            parts += part["data"]
+            after = part["next_after_seq"]
+            if not part["has_more"]:
+                break
+        assert parts == whole["data"]
+        assert await page(http, path, after_seq=after) == {"data": [], "has_more": False, "next_after_seq": after}
+
+
+async def test_only_some_kinds_of_events(tmp_path: Path) -> None:
+    async with ended_run(tmp_path) as (http, path):
+        found = await page(http, path, event_types=["end", "metadata"])
+        assert [event["event"] for event in found["data"]] == ["metadata", "end"]
+        assert await page(http, path, event_types="end,metadata") == found
+        assert (await page(http, path, event_types="end,metadata", limit=1))["has_more"]
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"event_types": "tokens"}, "no event is called 'tokens'"),
+        ({"limit": 0}, "limit"),
+        ({"limit": 1001}, "limit"),
+        ({"after_seq": -1}, "after_seq"),
+    ],
+)
+async def test_what_makes_no_sense_is_refused(tmp_path: Path, options: dict[str, Any], complaint: str) -> None:
+    async with ended_run(tmp_path) as (http, path):
+        answer = await http.get(path, params=options)
+        assert answer.status_code == 422 and complaint in answer.json()["detail"]
+
+
+async def test_a_run_that_is_not_there_is_not_found(tmp_path: Path) -> None:
+    async with ended_run(tmp_path) as (http, path):
+        assert (await http.get(path.replace("/t/", "/other/"))).status_code == 404
+        assert (await http.get("/api/threads/t/runs/none/events")).status_code == 404

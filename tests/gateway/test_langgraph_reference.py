@@ -1,0 +1,114 @@
+"""The same walk through this server and through the public one: what differs stands in one list, with its reason."""
+
+import asyncio
+import os
+import shutil
+import signal
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+
+from tests.agents.test_langgraph_dev import ROOT, free_port, installed, output_until
+from tests.gateway.langgraph_differences import DIFFERENCES, Difference
+from tests.gateway.reference.parrot import CONFIG
+from tests.gateway.reference.walk import Note, walk
+from tests.gateway.test_langgraph_sdk import langgraph_api
+
+pytestmark = pytest.mark.timeout(300)  # the first time the public server is installed
+
+
+@dataclass(frozen=True, order=True)
+class Found:
+    """One thing the servers do not agree on."""
+
+    step: str
+    kind: str
+    detail: str
+
+    def fits(self, difference: Difference) -> bool:
+        """Whether the list knows of it."""
+        pairs = (self.step, difference.steps), (self.kind, difference.kind), (self.detail, difference.detail)
+        return all(fnmatchcase(word, pattern) for word, pattern in pairs)
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> list[Found]:
+    """What differs between the two servers today."""
+    theirs, ours = asyncio.run(walk_both(installed(), tmp_path_factory.mktemp("walks")))
+    assert theirs.keys() == ours.keys()
+    return sorted(each for step in theirs for each in compare(step, theirs[step], ours[step]))
+
+
+def test_every_difference_has_a_reason(found: list[Found]) -> None:
+    unexplained = [each for each in found if not any(each.fits(known) for known in DIFFERENCES)]
+    assert unexplained == []
+
+
+def test_no_reason_is_left_of_a_difference_that_is_gone(found: list[Found]) -> None:
+    stale = [known for known in DIFFERENCES if not any(each.fits(known) for each in found)]
+    assert stale == []
+
+
+async def walk_both(program: Path, directory: Path) -> tuple[Mapping[str, Note], Mapping[str, Note]]:
+    """What each server answers, one after the other."""
+    for name in ("theirs", "ours"):
+        (directory / name).mkdir()
+    async with asyncio.timeout(200):
+        async with public_server(program, directory / "theirs") as http:
+            theirs = await walk(http)
+        async with langgraph_api(directory / "ours") as http:
+            return theirs, await walk(http)
+
+
+@asynccontextmanager
+async def public_server(program: Path, directory: Path) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of `langgraph dev`, which serves the same agent with the same configuration."""
+    shutil.copy(ROOT / "langgraph.json", directory)
+    (directory / "config.yaml").write_text(yaml.safe_dump(CONFIG), encoding="utf-8")
+    port = free_port()
+    environment = {"PATH": os.defpath, "HOME": str(directory), "LANGGRAPH_CLI_NO_ANALYTICS": "1"}
+    process = await asyncio.create_subprocess_exec(
+        *(program, "dev", "--no-browser", "--no-reload", "--n-jobs-per-worker", "4", "--port", str(port)),
+        cwd=directory,
+        env={**environment, "PYTHONPATH": f"{ROOT}/src:{ROOT}"},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        async with asyncio.timeout(60):
+            output = await output_until(process, b"Application started up")
+        reading = asyncio.create_task(output.read())  # a full pipe would stop the server
+        # It says so a moment before it listens.
+        transport = httpx.AsyncHTTPTransport(retries=8)
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", transport=transport, timeout=30) as http:
+            yield http
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+    await reading
+
+
+def compare(step: str, theirs: Note, ours: Note) -> Iterator[Found]:
+    """What is different about one step."""
+    if theirs.status != ours.status:
+        yield Found(step, "status", f"{ours.status} for {theirs.status}")
+        return
+    if theirs.events != ours.events:
+        yield Found(step, "events", f"{' '.join(ours.events)} for {' '.join(theirs.events)}")
+    for name in theirs.headers ^ ours.headers:
+        yield Found(step, "header missing" if name in theirs.headers else "header added", name)
+    yield from (Found(step, "missing", path) for path in tops(theirs.fields - ours.fields))
+    yield from (Found(step, "added", path) for path in tops(ours.fields - theirs.fields))
+
+
+def tops(paths: frozenset[str]) -> list[str]:
+    """Those paths that do not lead through another."""
+    return [path for path in paths if not any(path.startswith((f"{other}.", f"{other}[")) for other in paths)]

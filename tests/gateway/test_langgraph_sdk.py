@@ -1,0 +1,272 @@
+"""The API driven by its real Python client, against a real server on a real port."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from langgraph_sdk.client import LangGraphClient
+
+from deerflow.config.source import open_source
+from deerflow.domain.principal import LOCAL_USER
+from deerflow.harness import Harness, open_harness
+from tests.gateway.reference.parrot import CONFIG
+from tests.gateway.reference.walk import AGENT, saying, walk
+from tests.support import browse
+
+DEAR = {"updates", "checkpoints", "tasks", "debug"}
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def home(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A folder whose configuration names the database."""
+    if request.param == "postgres":
+        (tmp_path / "config.yaml").write_text(f"database:\n  url: {request.getfixturevalue('postgres_url')}\n")
+    return tmp_path
+
+
+@asynccontextmanager
+async def langgraph_api(home: Path) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of our own server, where LangGraph clients look for it."""
+    async with opened(home) as harness, serving(harness) as http:
+        yield http
+
+
+def opened(home: Path) -> Any:
+    return open_harness(open_source(directory=home, environment={}, overrides=CONFIG))
+
+
+@asynccontextmanager
+async def serving(harness: Harness) -> AsyncIterator[httpx.AsyncClient]:
+    async with browse(harness) as http:
+        http.base_url = http.base_url.join("/api/langgraph")
+        yield http
+
+
+@asynccontextmanager
+async def client_of(home: Path) -> AsyncIterator[tuple[Harness, LangGraphClient]]:
+    async with opened(home) as harness, serving(harness) as http, asyncio.timeout(30):
+        yield harness, LangGraphClient(http)
+
+
+def contents(state: Any) -> list[str]:
+    return [message["content"] for message in state["messages"]]
+
+
+async def new_thread(client: LangGraphClient) -> str:
+    thread_id: str = (await client.threads.create())["thread_id"]
+    return thread_id
+
+
+async def logged(harness: Harness, thread_id: str) -> set[str]:
+    run = (await harness.runs.list_by_thread(thread_id, LOCAL_USER))[0]
+    return {event.event async for group in harness.runs.listen(run) for event in group}
+
+
+async def test_every_group_of_methods_works(home: Path) -> None:
+    async with langgraph_api(home) as http, asyncio.timeout(60):
+        notes = await walk(http)
+    refused = {name for name, note in notes.items() if note.status >= 400}
+    assert len(notes) > 80
+    assert all(", " in name for name in refused), refused  # only what was meant to be refused
+
+
+async def test_what_repeats_itself_is_logged_only_when_it_was_asked_for(home: Path) -> None:
+    async with client_of(home) as (harness, client):
+        plain, told = await new_thread(client), await new_thread(client)
+        await client.runs.wait(plain, AGENT, **saying("Hi"))
+        async for _ in client.runs.stream(told, AGENT, stream_mode=[*DEAR, "values"], **saying("Hi")):  # type: ignore[list-item]
+            pass
+        assert not DEAR & await logged(harness, plain)
+        assert await logged(harness, told) > DEAR
+        assert "values" not in await logged(harness, told)
+
+
+async def test_who_joins_later_gets_the_modes_the_run_was_started_with(home: Path) -> None:
+    async with client_of(home) as (_, client):
+        thread = await new_thread(client)
+        run = await client.runs.create(thread, AGENT, stream_mode=["updates"], **saying("Hi"))
+        events = [part.event async for part in client.runs.join_stream(thread, run["run_id"])]
+        assert set(events) == {"metadata", "updates", "end"}
+        asked = client.runs.join_stream(thread, run["run_id"], stream_mode=["values"])
+        assert {part.event async for part in asked} == {"metadata", "values", "end"}
+
+
+async def test_events_are_refused_with_what_to_ask_for_instead(home: Path) -> None:
+    async with client_of(home) as (_, client):
+        with pytest.raises(httpx.HTTPStatusError) as refusal:
+            await client.runs.wait(None, AGENT, input={}, config={"recursion_limit": 0})
+        assert refusal.value.response.status_code == 422
+        with pytest.raises(httpx.HTTPStatusError) as refusal:
+            async for _ in client.runs.stream(None, AGENT, stream_mode="events", **saying("Hi")):
+                pass
+        assert refusal.value.response.status_code == 422
+
+
+async def test_a_branch_leaves_behind_what_came_after_it_for_readers_too(home: Path) -> None:
+    async with client_of(home) as (_, client):
+        thread = await new_thread(client)
+        for word in ("One", "Two"):
+            await client.runs.wait(thread, AGENT, **saying(word))
+        history = await client.threads.get_history(thread, limit=20)
+        after_one = next(state for state in history if len(state["values"]["messages"]) == 2 and not state["next"])
+        stream = client.runs.stream(thread, AGENT, checkpoint=after_one["checkpoint"], **saying("Other"))
+        told = [part.data async for part in stream if part.event == "values"]
+        expected = ["One", "Hello there.", "Other", "Hello there."]
+        assert contents(told[-1]) == expected
+        assert contents((await client.threads.get_state(thread))["values"]) == expected
+        later = [part async for part in client.runs.stream(thread, AGENT, **saying("On")) if part.event == "values"]
+        assert contents(later[-1].data) == [*expected, "On", "Hello there."]
+
+
+async def test_an_answer_is_made_anew_from_before_it(home: Path) -> None:
+    async with client_of(home) as (_, client):
+        thread = await new_thread(client)
+        first = await client.runs.wait(thread, AGENT, **saying("Hi"))
+        history = await client.threads.get_history(thread, limit=20)
+        asked = next(state for state in history if len(state["values"]["messages"]) == 1 and state["next"])
+        again = await client.runs.wait(thread, AGENT, checkpoint_id=asked["checkpoint"]["checkpoint_id"])
+        assert contents(again) == contents(first) == ["Hi", "Hello there."]
+        assert again["messages"][1]["id"] != first["messages"][1]["id"]  # type: ignore[call-overload, index]
+
+
+async def test_what_somebody_changed_is_known_to_readers_of_later_runs(home: Path) -> None:
+    async with client_of(home) as (_, client):
+        thread = await new_thread(client)
+        first: Any = await client.runs.wait(thread, AGENT, **saying("Hi"))
+        edited = {**first["messages"][1], "content": "Good day."}
+        await client.threads.update_state(thread, {"messages": [edited]}, as_node="model")
+        values = [
+            part.data async for part in client.runs.stream(thread, AGENT, **saying("On")) if part.event == "values"
+        ]
+        assert contents(values[0]) == ["Hi", "Good day.", "On"]
+
+
+@pytest.mark.parametrize(
+    ("values", "as_node"),
+    [({"nothing": 1}, None), ({"messages": [{"type": "human", "content": "x"}]}, "nobody"), ({"messages": [7]}, None)],
+)
+async def test_a_state_no_thread_can_hold_is_refused(home: Path, values: dict[str, Any], as_node: str | None) -> None:
+    async with client_of(home) as (_, client):
+        thread = await new_thread(client)
+        await client.runs.wait(thread, AGENT, **saying("Hi"))
+        with pytest.raises(httpx.HTTPStatusError) as refusal:
+            await client.threads.update_state(thread, values, as_node=as_node)
+        assert refusal.value.response.status_code == 422
+        assert contents((await client.threads.get_state(thread))["values"]) == ["Hi", "Hello there."]
+
+
+async def test_what_is_sent_in_names_messages_and_no_other_class(home: Path) -> None:
+    message = ["langchain_core", "messages", "human", "HumanMessage"]
+    sent = {"lc": 1, "type": "constructor", "id": message, "kwargs": {"content": "Hi"}}
+    secret = {"lc": 1, "type": "secret", "id": ["HOME"]}
+    async with client_of(home) as (_, client):
+        answered: Any = await client.runs.wait(None, AGENT, input={"messages": [sent]})
+        assert contents(answered) == ["Hi", "Hello there."]
+        for other in ({**sent, "id": ["langchain_core", "prompts", "PromptTemplate"]}, secret):
+            with pytest.raises(httpx.HTTPStatusError) as refusal:
+                await client.runs.wait(None, AGENT, input={"messages": [other]})
+            assert refusal.value.response.status_code == 422
+
+
+async def test_a_copy_has_the_files_and_the_history_and_goes_its_own_way(home: Path) -> None:
+    async with client_of(home) as (harness, client):
+        thread = await new_thread(client)
+        await client.runs.wait(thread, AGENT, **saying("Hi"))
+        file = "/mnt/user-data/outputs/note.bin"
+        await harness.files_of(await harness.threads.get(thread, LOCAL_USER)).write(file, b"\x00\xff")
+        copy = (await client.threads.copy(thread))["thread_id"]
+        states = await client.threads.get_history(copy, limit=20)
+        assert len(states) == len(await client.threads.get_history(thread, limit=20))
+        assert await harness.files_of(await harness.threads.get(copy, LOCAL_USER)).read(file) == b"\x00\xff"
+        on = client.runs.stream(copy, AGENT, **saying("On"))
+        values = [part.data async for part in on if part.event == "values"]
+        assert contents(values[-1]) == ["Hi", "Hello there.", "On", "Hello there."]
+        await client.threads.delete(copy)
+        assert contents((await client.threads.get_state(thread))["values"]) == ["Hi", "Hello there."]
+
+
+async def test_a_paused_thread_is_copied_with_its_question(home: Path) -> None:
+    async with client_of(home) as (_, client):
+        thread = await new_thread(client)
+        await client.runs.wait(thread, AGENT, **saying("launch"))
+        copy = (await client.threads.copy(thread))["thread_id"]
+        answer: Any = {"resume": {"decisions": [{"type": "reject", "message": "no"}]}}
+        assert contents(await client.runs.wait(copy, AGENT, command=answer))[-1] == "Hello there."
+        assert (await client.threads.get_state(thread))["interrupts"]
+
+
+async def test_following_a_thread_goes_on_where_the_reader_left_off(home: Path) -> None:
+    async with client_of(home) as (harness, client):
+        thread = await new_thread(client)
+        run = await client.runs.create(thread, AGENT, stream_mode="messages-tuple", **saying("wait"))
+        following = await client.threads.join_stream(thread)
+        async for part in following:
+            if part.event == "messages":
+                break
+        await client.runs.cancel(thread, run["run_id"], wait=True)
+        again = await client.threads.join_stream(thread, last_event_id=f"{run['run_id']}.1")
+        names = [part.event async for part in again]
+        assert names[0] == "messages" and names[-1] == "end"
+        with pytest.raises(httpx.HTTPStatusError):
+            async for _ in await client.threads.join_stream(thread, last_event_id="nonsense"):
+                pass
+
+
+async def test_all_runs_of_a_person_are_stopped_at_once(home: Path) -> None:
+    async with client_of(home) as (_, client):
+        slow = saying("wait", stream_mode="messages-tuple")
+        threads = [await new_thread(client) for _ in range(2)]
+        started = [await client.runs.create(thread, AGENT, **slow) for thread in threads]
+        await client.runs.cancel_many(status="all")
+        ended = [await client.runs.get(run["thread_id"], run["run_id"]) for run in started]
+        assert [run["status"] for run in ended] == ["interrupted", "interrupted"]
+        with pytest.raises(httpx.HTTPStatusError):
+            await client.runs.cancel_many(status="all")
+
+
+async def test_threads_are_found_by_what_is_known_of_them(home: Path) -> None:
+    async with client_of(home) as (_, client):
+        marks: list[dict[str, Any]] = [{"n": 1, "on": True}, {"n": 2, "on": False}, {"n": 3, "on": True, "name": "x"}]
+        ids = [(await client.threads.create(metadata=mark))["thread_id"] for mark in marks]
+        await client.runs.wait(ids[0], AGENT, **saying("launch"))
+
+        async def found(**wanted: Any) -> list[int]:
+            threads = await client.threads.search(sort_by="created_at", sort_order="asc", **wanted)
+            return [ids.index(thread["thread_id"]) for thread in threads]
+
+        assert await found(metadata={"on": True}) == [0, 2]
+        assert await found(metadata={"on": True, "name": "x"}) == [2]
+        assert await found(metadata={"n": 2}) == [1]
+        assert await found(status="interrupted") == [0]
+        assert await found(status="idle") == [1, 2]
+        assert await found(ids=[ids[1]]) == [1]
+        assert await found(limit=1, offset=1) == [1]
+        assert await client.threads.count(status="idle") == 2
+        with pytest.raises(httpx.HTTPStatusError):
+            await client.threads.search(metadata={"on": {"deep": 1}})
+
+
+async def test_an_assistant_is_a_custom_agent(home: Path) -> None:
+    async with client_of(home) as (harness, client):
+        context: Any = {"soul": "You rhyme.", "model_name": "parrot"}
+        made = await client.assistants.create(AGENT, name="poet", context=context, description="Rhymes.")
+        agent = harness.custom_agents.load(LOCAL_USER.user_id, "poet")
+        assert (agent.soul, agent.config.model, agent.config.description) == ("You rhyme.", "parrot", "Rhymes.")
+        assert made["context"] == context
+        await client.assistants.update("poet", context={"soul": "You do not."})  # type: ignore[arg-type]
+        assert harness.custom_agents.load(LOCAL_USER.user_id, "poet").soul == "You do not."
+        assert harness.custom_agents.load(LOCAL_USER.user_id, "poet").config.model == "parrot"
+        for call in (
+            client.assistants.update(AGENT, description="Mine."),
+            client.assistants.delete(AGENT),
+            client.assistants.update("poet", name="other"),
+            client.assistants.create(AGENT, name="tagged", metadata={"a": 1}),
+            client.assistants.create(AGENT, name="odd", context={"colour": "red"}),  # type: ignore[arg-type]
+            client.assistants.set_latest("poet", 2),
+        ):
+            with pytest.raises(httpx.HTTPStatusError):
+                await call

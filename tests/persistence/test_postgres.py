@@ -1,0 +1,192 @@
+"""PostgreSQL: the same as SQLite, and what several processes on it need."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from threading import Barrier
+
+import psycopg
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import Connection, text
+
+from deerflow.config.imports import load_extra
+from deerflow.domain.errors import ConfigError, RunLost, StorageUnavailable
+from deerflow.domain.events import StreamEvent
+from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.runs import RunRecord, RunRequest, RunStatus
+from deerflow.persistence.admission import accept_run
+from deerflow.persistence.checkpoints import open_checkpointer
+from deerflow.persistence.database import Database, open_database
+from deerflow.persistence.events import LoggedEvent, insert_events, read_events
+from deerflow.persistence.liveness import leased
+from deerflow.persistence.processes import leases, renew_lease
+from deerflow.persistence.runs import StoredRequest, advance_run, reclaim_run
+from deerflow.persistence.schema import SCHEMA_VERSION, stored_version
+from deerflow.persistence.tables import metadata
+from deerflow.persistence.threads import insert_thread, search_threads
+from deerflow.runtime.runs.manager import new_run
+from tests.servers import PostgresServer
+
+
+@pytest.fixture
+async def database(postgres_url: str) -> AsyncIterator[Database]:
+    async with open_database(postgres_url) as opened:
+        yield opened
+
+
+def add(name: str):
+    return lambda connection: insert_thread(connection, name, "me", {})
+
+
+async def accepted(database: Database) -> RunRecord:
+    run = new_run(RunRequest("t"), LOCAL_USER, "process")
+    first = LoggedEvent(run.run_id, StreamEvent(1, "metadata", b"{}"), run.created_at)
+    change = partial(accept_run, run=run, request=StoredRequest({}, ""), first=first, title=None)
+    return (await database.write(partial(change, may_create_thread=True))).run
+
+
+def event(run: RunRecord, seq: int) -> LoggedEvent:
+    return LoggedEvent(run.run_id, StreamEvent(seq, "custom", b"\x00{}"), datetime.now(UTC), run.attempt)
+
+
+async def events_of(database: Database, run: RunRecord) -> list[int]:
+    read = await database.read(partial(read_events, run_id=run.run_id, after=0, limit=100))
+    return [each.seq for each in read]
+
+
+def test_an_extra_that_is_not_installed_is_named() -> None:
+    with pytest.raises(
+        ConfigError, match=r"^database.url: .*no module 'psycopg9'; .* pip install 'deerflow\[postgres\]'"
+    ):
+        load_extra("psycopg9:connect", "postgres", "database.url")
+
+
+async def test_a_server_that_is_not_there_is_named_without_its_password(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"database.url: postgresql://me:\*\*\*@.* cannot be used") as problem:
+        async with open_database(f"postgresql://me:canary@/name?host={tmp_path}"):
+            pass
+    assert "canary" not in str(problem.value)
+
+
+async def test_a_database_of_a_newer_version_is_refused_and_left_alone(postgres_url: str) -> None:
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(ConfigError, match=r"has version '9999', which this DeerFlow does not know"):
+        async with open_database(postgres_url):
+            pass
+
+
+async def test_servers_that_start_at_once_make_the_tables_once(postgres_server: PostgresServer) -> None:
+    async def start(url: str) -> str | None:
+        async with open_database(url) as database, open_checkpointer(url):
+            return await database.read(stored_version)
+
+    with psycopg.connect(postgres_server.url("postgres"), autocommit=True) as admin:
+        admin.execute("DROP DATABASE IF EXISTS empty WITH (FORCE)")
+        admin.execute("CREATE DATABASE empty")
+    async with asyncio.timeout(60):
+        assert await asyncio.gather(*(start(postgres_server.url("empty")) for _ in range(4))) == [SCHEMA_VERSION] * 4
+
+
+async def test_migrations_lead_to_the_tables_the_code_knows(database: Database) -> None:
+    def compare(connection: Connection) -> list[object]:
+        ours = {"compare_type": False, "include_name": lambda name, kind, _: kind != "table" or name in metadata.tables}
+        return list(compare_metadata(MigrationContext.configure(connection, opts=ours), metadata))
+
+    assert await database.read(compare) == []
+
+
+async def test_a_write_that_fails_takes_no_other_with_it(database: Database) -> None:
+    def fail(connection: Connection) -> None:
+        insert_thread(connection, "half", "me", {})
+        raise ValueError("no")
+
+    results = await asyncio.gather(
+        database.write(add("a")), database.write(fail), database.write(add("b")), return_exceptions=True
+    )
+    found = await database.read(lambda connection: search_threads(connection, "me", 100, 0))
+    assert isinstance(results[1], ValueError)
+    assert {thread.thread_id for thread in found} == {"a", "b"}
+
+
+async def test_a_server_that_goes_away_is_said_to_be_unavailable_and_used_again_later(
+    postgres_server: PostgresServer, postgres_url: str, database: Database
+) -> None:
+    run = await accepted(database)
+    await database.append([event(run, 2)])
+    end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'deerflow'"
+    with psycopg.connect(postgres_server.url("postgres"), autocommit=True) as admin:
+        admin.execute(end)
+        with pytest.raises(StorageUnavailable):
+            await database.append([event(run, 3)])
+    assert await database.append([event(run, 3)]) == ()
+    await database.write(add("a"))
+    assert await events_of(database, run) == [1, 2, 3]
+
+
+async def test_those_who_wait_for_each_other_try_again(database: Database) -> None:
+    await database.write(add("a"))
+    await database.write(add("b"))
+    both_hold_one, tried = Barrier(2), list[str]()
+    touch = text("UPDATE threads SET title = coalesce(title, '') || 'x' WHERE thread_id = :name")
+
+    def change(connection: Connection, order: str) -> None:
+        connection.execute(text("SET LOCAL deadlock_timeout TO '10ms'"))
+        connection.execute(touch, {"name": order[0]})
+        tried.append(order)
+        if tried.count(order) == 1:
+            both_hold_one.wait(10)
+        connection.execute(touch, {"name": order[1]})
+
+    async with asyncio.timeout(20):
+        await asyncio.gather(*(database.write(partial(change, order=order)) for order in ("ab", "ba")))
+    found = await database.read(lambda connection: search_threads(connection, "me", 100, 0))
+    assert [thread.title for thread in found] == ["xx", "xx"]
+    assert len(tried) == 3
+
+
+async def test_what_an_old_attempt_says_is_refused(database: Database) -> None:
+    run = await accepted(database)
+    assert await database.append([event(run, 2)]) == ()
+    claimed = await database.write(partial(reclaim_run, run=run, process="other"))
+    assert claimed is not None and claimed.record.attempt == 2
+    assert await database.append([event(run, 3)]) == {run.run_id}
+    with pytest.raises(RunLost):
+        await database.write(partial(insert_events, events=[event(run, 3)]))
+    assert await database.append([event(claimed.record, 3)]) == ()
+    assert await events_of(database, run) == [1, 2, 3]
+
+
+async def test_what_was_written_already_may_be_written_again(database: Database) -> None:
+    run = await accepted(database)
+    assert await database.append([event(run, 2)]) == ()
+    assert not await database.append([event(run, 2), event(run, 3)])
+    assert await events_of(database, run) == [1, 2, 3]
+
+
+async def test_a_process_counts_as_alive_until_its_lease_expires_or_is_given_back(
+    database: Database, tmp_path: Path
+) -> None:
+    async with leased(database, tmp_path, "here", 30) as liveness:
+        await database.write(partial(renew_lease, process="there", seconds=20))
+        await database.write(partial(renew_lease, process="gone", seconds=-1))
+        assert await liveness.dead_among(["here", "there", "gone", "nobody"]) == ["gone", "nobody"]
+        await liveness.bury("gone")
+        assert 15 < await liveness.until_next_expiry() <= 20
+        (tmp_path / "there").touch()  # its lock, which nobody on this machine holds
+        assert await liveness.dead_among(["there"]) == ["there"]
+    assert set(await database.read(leases)) == {"there"}
+
+
+async def test_a_run_has_one_end(database: Database) -> None:
+    run = await accepted(database)
+    stale = replace(run, status=RunStatus.PENDING)
+    assert run.status is RunStatus.RUNNING
+    assert not await database.write(partial(advance_run, run=stale, status=RunStatus.INTERRUPTED))
+    assert await database.write(partial(advance_run, run=run, status=RunStatus.SUCCESS))
+    assert not await database.write(partial(advance_run, run=run, status=RunStatus.ERROR))

@@ -1,0 +1,153 @@
+"""A run of five thousand events, and a reader that loses the connection after every one of them."""
+
+import asyncio
+import re
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
+from pathlib import Path
+from random import Random
+
+import orjson
+import pytest
+from langchain.tools import ToolRuntime
+
+from deerflow.config.source import open_source
+from deerflow.domain.context import RunContext
+from deerflow.domain.events import StreamEvent
+from deerflow.domain.ledger import read_only
+from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.runs import RunRecord, RunRequest, RunStatus
+from deerflow.harness import Harness, open_harness
+from deerflow.runtime.changes import DerivedState
+from deerflow.testing import Answer, ScriptedModel, Stall, calling
+from deerflow.testing.turns import ToolRequest
+from tests.support import browse
+
+EVENTS = 5000
+CALLS = 20
+TOLD = EVENTS // CALLS - 4
+"""So many events each call tells of; a reply and its result make the rest."""
+SETTINGS = {
+    "tools": [{"name": "chatter", "group": "test", "use": "tests.runtime.test_every_index:chatter"}],
+    "sandbox": {"toolbox": {"enabled": False}},
+    "loop_detection": {"enabled": False},
+    "title": {"enabled": False},
+}
+HALF = CALLS // 2
+WHOLE_EVERY = 50
+LIMIT_S = 100
+
+
+@read_only
+async def chatter(count: int, runtime: ToolRuntime[RunContext]) -> str:
+    """Tell a lot.
+
+    Args:
+        count: How much.
+    """
+    for number in range(count):
+        runtime.stream_writer({"number": number})
+    return f"told {count}"
+
+
+def calls(numbers: range) -> list[Answer]:
+    """Replies that each let the tool talk; no two calls are the same one."""
+    said = [calling("chatter", count=TOLD + number % 3).calls[0] for number in numbers]
+    return [
+        Answer(f"Call {number}.", calls=(ToolRequest(call.name, call.arguments, id=f"call-{number}"),))
+        for number, call in zip(numbers, said, strict=True)
+    ]
+
+
+def opened(home: Path, *replies: Answer | Stall | str) -> AbstractAsyncContextManager[Harness]:
+    source = open_source(directory=home, environment={}, overrides=SETTINGS)
+    return open_harness(source, ScriptedModel.saying(*replies))
+
+
+async def begin(harness: Harness) -> RunRecord:
+    request = RunRequest("t", [{"type": "human", "content": "Talk"}], recursion_limit=1000)
+    return await harness.runs.create_or_reject(request, LOCAL_USER)
+
+
+async def rest(harness: Harness, run: RunRecord, after: int) -> list[StreamEvent]:
+    """Everything a reader gets that has seen `after` events."""
+    return [event async for group in harness.runs.listen(run, after=after) for event in group]
+
+
+async def beginning(harness: Harness, run: RunRecord, after: int) -> Sequence[StreamEvent]:
+    """The first that a reader gets that has seen `after` events, before it is gone again."""
+    async with aclosing(harness.runs.listen(run, after=after)) as groups:
+        async for group in groups:
+            if group:
+                return group
+    return ()
+
+
+def fold(events: Sequence[StreamEvent], state: DerivedState | None = None) -> bytes:
+    """The state that events add up to, from where they begin."""
+    state = state or DerivedState()
+    for event in events:
+        if event.event == "changes":
+            state.apply(event.data)
+    return state.to_json()
+
+
+@pytest.mark.timeout(150)
+async def test_every_index_is_a_place_to_go_on_from_also_after_restarts(tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        async with opened(tmp_path, *calls(range(HALF)), Stall(Answer("In the middle"))) as harness:
+            run = await begin(harness)
+            before = await until_stalled(harness, run)
+        async with opened(tmp_path, *calls(range(HALF, CALLS)), "Done.") as harness:
+            assert (await harness.runs.join("t", run.run_id, LOCAL_USER)).status is RunStatus.SUCCESS
+        async with opened(tmp_path) as harness:
+            whole = await rest(harness, run, 0)
+            assert whole[: len(before)] == before
+            assert [event.seq for event in whole] == list(range(1, len(whole) + 1)) and len(whole) >= EVENTS
+            assert await rest(harness, run, len(whole)) == []
+            for index in range(len(whole)):
+                group = await beginning(harness, run, index)
+                assert group and group == whole[index : index + len(group)]
+            for index in range(0, len(whole), WHOLE_EVERY):
+                assert await rest(harness, run, index) == whole[index:]
+                assert fold(whole[index:], await harness.runs.state_before(run, after=index)) == fold(whole)
+
+
+@pytest.mark.timeout(150)
+async def test_a_reader_of_a_live_run_that_leaves_after_each_event_misses_none(tmp_path: Path) -> None:
+    async with opened(tmp_path, *calls(range(CALLS)), "Done.") as harness, asyncio.timeout(LIMIT_S):
+        run = await begin(harness)
+        seen: list[StreamEvent] = []
+        while not seen or seen[-1].event != "end":
+            seen.append((await beginning(harness, run, len(seen)))[0])
+        assert seen == await rest(harness, run, 0) and len(seen) >= EVENTS
+
+
+@pytest.mark.timeout(150)
+async def test_so_it_is_over_the_wire(tmp_path: Path) -> None:
+    async with opened(tmp_path, *calls(range(CALLS)), "Done.") as harness, asyncio.timeout(LIMIT_S):
+        run = await begin(harness)
+        await harness.runs.join("t", run.run_id, LOCAL_USER)
+        async with browse(harness) as http:
+            path = f"/api/threads/t/runs/{run.run_id}/stream?stream_mode=values&stream_mode=custom"
+            whole = frames((await http.get(path)).text)
+            for index in sorted(Random(5).sample(range(len(whole)), 40)):
+                last_seen = whole[index][0]
+                text = (await http.get(path, headers={"Last-Event-ID": str(last_seen)})).text
+                assert frames(text) == whole[index + 1 :]
+
+
+async def until_stalled(harness: Harness, run: RunRecord) -> list[StreamEvent]:
+    """What a reader has seen when the run falls silent."""
+    seen: list[StreamEvent] = []
+    async for group in harness.runs.listen(run):
+        seen += group
+        if any(event.event == "messages" and b"middle" in event.data for event in group):
+            return seen
+    pytest.fail("the run ended")
+
+
+def frames(stream: str) -> list[tuple[int, str, object]]:
+    """The events of a stream."""
+    found = re.findall(r"^id: (\d+)\nevent: (.*)\ndata: (.*)\n\n", stream, re.M)
+    return [(int(seq), name, orjson.loads(data)) for seq, name, data in found]

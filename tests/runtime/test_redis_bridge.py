@@ -1,0 +1,185 @@
+"""Readers in other processes are woken through Redis, and manage without it."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from deerflow.domain.events import StreamEvent
+from deerflow.runtime.stream_bridge.bridge import EVERYBODY
+from deerflow.runtime.stream_bridge.redis import RUNS, RedisStreamBridge, open_redis_bridge
+from tests.servers import redis, shared_folder
+
+
+class Log:
+    """What a database would hold of run `r`."""
+
+    def __init__(self) -> None:
+        self.events: list[StreamEvent] = []
+
+    async def read(self, run_id: str, after: int, limit: int) -> Sequence[StreamEvent]:
+        return self.events[after : after + limit]
+
+    async def is_unfinished(self, run_id: str) -> bool:
+        return not self.events or self.events[-1].event != "end"
+
+    def add(self, bridge: RedisStreamBridge, event: str = "custom") -> None:
+        """An event of the process whose bridge this is."""
+        new = StreamEvent(len(self.events) + 1, event, b"{}")  # type: ignore[arg-type]
+        self.events.append(new)
+        bridge.publish("r", [new])
+        if event == "end":
+            bridge.publish_end("r")
+
+
+@pytest.fixture
+def log() -> Log:
+    return Log()
+
+
+@pytest.fixture
+async def bridges(log: Log, redis_url: str) -> AsyncIterator[tuple[RedisStreamBridge, RedisStreamBridge]]:
+    """Those of two processes, `a` and `b`."""
+    async with (
+        open_redis_bridge(redis_url, "a", log.read, log.is_unfinished) as a,
+        open_redis_bridge(redis_url, "b", log.read, log.is_unfinished) as b,
+        asyncio.timeout(20),
+    ):
+        await connected(a)
+        await connected(b)
+        yield a, b
+
+
+async def connected(bridge: RedisStreamBridge) -> None:
+    """The channels of the process are listened to."""
+    await bridge.told.wait()
+    bridge.told.clear()
+
+
+async def read_all(bridge: RedisStreamBridge, after: int = 0) -> list[int]:
+    groups = bridge.subscribe("r", last_event_id=after, heartbeat_interval=60)
+    return [event.seq async for group in groups for event in group]
+
+
+async def test_a_reader_elsewhere_gets_every_event_when_it_comes(
+    bridges: tuple[RedisStreamBridge, RedisStreamBridge], log: Log
+) -> None:
+    here, there = bridges
+    here.open("r", 0)
+    log.add(here)
+    groups = there.subscribe("r", heartbeat_interval=60)
+    assert [event.seq for event in await anext(groups)] == [1]
+    for seq in (2, 3, 4):
+        log.add(here)
+        assert [event.seq for event in await anext(groups)] == [seq]
+    log.add(here, "end")
+    assert [event.seq async for group in groups for event in group] == [5]
+    assert there._followed == {}
+
+
+async def test_a_run_that_has_ended_is_read_to_its_end_and_no_further(
+    bridges: tuple[RedisStreamBridge, RedisStreamBridge], log: Log
+) -> None:
+    here, there = bridges
+    log.add(here)
+    log.add(here, "end")
+    assert await read_all(there) == [1, 2]
+    assert await read_all(there, after=2) == await read_all(there, after=7) == []
+
+
+async def test_readers_of_one_run_share_a_channel_and_leave_it_together(
+    bridges: tuple[RedisStreamBridge, RedisStreamBridge], log: Log
+) -> None:
+    here, there = bridges
+    here.open("r", 0)
+    log.add(here)
+    first, second = (there.subscribe("r", heartbeat_interval=60) for _ in range(2))
+    await anext(first), await anext(second)
+    assert there._followed == {RUNS + "r": 2}
+    await first.aclose()
+    log.add(here)
+    assert [event.seq for event in await anext(second)] == [2]
+    await second.aclose()
+    assert there._followed == {}
+
+
+async def test_who_is_told_is_told_and_nobody_else(bridges: tuple[RedisStreamBridge, RedisStreamBridge]) -> None:
+    here, there = bridges
+    here.tell("b")
+    await there.told.wait()
+    assert not here.told.is_set()
+    there.told.clear()
+    here.tell(EVERYBODY)
+    await there.told.wait()
+    await here.told.wait()
+
+
+async def test_readers_of_other_processes_are_sent_away_when_a_process_closes(
+    bridges: tuple[RedisStreamBridge, RedisStreamBridge], log: Log
+) -> None:
+    here, there = bridges
+    here.open("r", 0)
+    log.add(here)
+    groups = there.subscribe("r", heartbeat_interval=60)
+    await anext(groups)
+    rest = asyncio.create_task(anext(groups, None))
+    await asyncio.sleep(0)
+    there.begin_closing()
+    assert await rest is None
+
+
+async def test_without_redis_the_log_is_read_at_heartbeats_and_that_is_said_once(
+    log: Log, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "deerflow.runtime.stream_bridge")
+    with shared_folder() as folder:
+        async with AsyncExitStack() as stack, asyncio.timeout(60):
+            server = stack.enter_context(StartedRedis(folder))
+            url = server.url
+            here, there = [
+                await stack.enter_async_context(open_redis_bridge(url, name, log.read, log.is_unfinished))
+                for name in ("a", "b")
+            ]
+            await connected(there)
+            here.open("r", 0)
+            log.add(here)
+            groups = there.subscribe("r", heartbeat_interval=0.05)
+            await anext(groups)
+            server.stop()
+            for _ in range(3):
+                log.add(here)
+                while not (group := await anext(groups)):
+                    pass
+                assert group[-1].seq == len(log.events)
+            there.told.clear()
+            server.start()
+            await there.told.wait()
+            log.add(here, "end")
+            assert [event.seq async for group in groups for event in group] == [5]
+    lost = [record.message for record in caplog.records if "cannot be reached" in record.message]
+    assert len(lost) <= 2 and any("read at every heartbeat" in message for message in lost)  # at most once per process
+    assert "Redis is back" in caplog.messages
+
+
+class StartedRedis:
+    """A server that can be stopped and started again at the same place."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __enter__(self) -> "StartedRedis":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        self._running = redis(self._folder)
+        self.url = self._running.__enter__()
+
+    def stop(self) -> None:
+        self._running.__exit__(None, None, None)

@@ -1,0 +1,201 @@
+"""A run that is undone leaves neither words nor files behind."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.runs import CancelAction, MultitaskStrategy, RunRecord, RunRequest, RunStatus
+from deerflow.harness import Harness
+from deerflow.testing import Answer, ScriptedModel, Stall
+from tests.runtime.test_giving_up import let_die
+from tests.sandbox.desk import LIMIT_S, OUTPUTS, WORK, act, ask, begin, desk, end, files, state_of, work
+from tests.sandbox.processes import marked_seconds, survivors, until_alive
+
+NO_TOOLBOX = {"sandbox": {"toolbox": {"enabled": False}}}
+DAMAGE = (
+    "echo more >> kept; rm gone; mv folder elsewhere; ln -sf /etc/passwd link; chmod 700 kept; "
+    f"mkdir -p new/deep && echo new > new/deep/file; echo out > {OUTPUTS}/report"
+)
+
+
+def look(home: Path) -> dict[str, str]:
+    """The files of the thread with what is in them."""
+    found = (path for path in files(home).rglob("*") if ".home" not in path.parts)
+    shown = (
+        (path, str(path.readlink()) if path.is_symlink() else path.read_text())
+        for path in found
+        if path.is_symlink() or path.is_file()
+    )
+    return {str(path.relative_to(files(home))): f"{path.lstat().st_mode:o} {text}" for path, text in shown}
+
+
+def furnish(home: Path) -> None:
+    """Files from before, which everybody may change."""
+    folder = work(home) / "folder"
+    folder.mkdir()
+    for file, text in ((folder / "inner", "inner"), (work(home) / "kept", "kept\n"), (work(home) / "gone", "gone")):
+        file.write_text(text)
+        file.chmod(0o666)
+    (work(home) / "link").symlink_to("kept")
+
+
+async def said(harness: Harness) -> list[str]:
+    return [message["content"] for message in (await state_of(harness))["messages"]]
+
+
+async def stalled(harness: Harness, run: RunRecord, word: str = "Half") -> None:
+    """Wait until the run has used its tools and says a word."""
+    async with asyncio.timeout(LIMIT_S):
+        async for group in harness.runs.listen(run):
+            if any(word.encode() in event.data for event in group if event.event == "messages"):
+                return
+
+
+async def test_a_command_is_undone_with_the_run_that_gave_it(tmp_path: Path) -> None:
+    model = ScriptedModel.saying("Hello.", act("bash", command=DAMAGE), Stall(Answer("Half")), "Next.")
+    async with desk(tmp_path, model, **NO_TOOLBOX) as harness:
+        furnish(tmp_path)
+        before = look(tmp_path)
+        await ask(harness)
+        run = await begin(harness)
+        await stalled(harness, run)
+        assert look(tmp_path) != before
+        await harness.runs.cancel("t", run.run_id, LOCAL_USER, CancelAction.ROLLBACK)
+        assert (await end(harness, run)).status is RunStatus.ERROR
+        assert look(tmp_path) == before
+        assert await said(harness) == ["Go on", "Hello."]
+        assert (await ask(harness)).status is RunStatus.SUCCESS
+
+
+async def test_a_run_that_is_interrupted_keeps_what_it_did(tmp_path: Path) -> None:
+    model = ScriptedModel.saying(act("write_file", path=f"{WORK}/a", content="a"), Stall(Answer("Half")))
+    async with desk(tmp_path, model, **NO_TOOLBOX) as harness:
+        run = await begin(harness)
+        await stalled(harness, run)
+        await harness.runs.cancel("t", run.run_id, LOCAL_USER)
+        assert (work(tmp_path) / "a").read_text() == "a"
+
+
+async def test_a_run_stopped_in_the_middle_of_a_command_is_undone(tmp_path: Path) -> None:
+    marker = marked_seconds()
+    command = f"echo started > started; sleep {marker}; echo ended > ended"
+    async with desk(tmp_path, ScriptedModel.saying(act("bash", command=command)), **NO_TOOLBOX) as harness:
+        furnish(tmp_path)
+        before = look(tmp_path)
+        run = await begin(harness)
+        await until_alive(marker)
+        await harness.runs.cancel("t", run.run_id, LOCAL_USER, CancelAction.ROLLBACK)
+        assert look(tmp_path) == before
+        assert await said(harness) == []
+
+
+async def test_what_a_run_started_in_the_background_ends_with_it_and_nothing_else(tmp_path: Path) -> None:
+    older, newer = marked_seconds(), marked_seconds()
+    model = ScriptedModel.saying(
+        act("bash", command=f"sleep {older}", background=True, name="older"),
+        "Started.",
+        act("bash", command=f"while sleep 0.01; do date > tick; done & sleep {newer}", background=True, name="newer"),
+        Stall(Answer("Half")),
+    )
+    async with desk(tmp_path, model, **NO_TOOLBOX) as harness:
+        await ask(harness)
+        run = await begin(harness)
+        await stalled(harness, run)
+        await until_alive(newer)
+        await harness.runs.cancel("t", run.run_id, LOCAL_USER, CancelAction.ROLLBACK)
+        assert await survivors(newer) == []
+        assert look(tmp_path) == {}
+        await until_alive(older)
+
+
+async def test_the_next_message_takes_the_place_of_the_run_and_of_its_files(tmp_path: Path) -> None:
+    write = act("bash", command="echo changed > kept")
+    model = ScriptedModel.saying(write, Stall(Answer("Half")), act("read_file", path=f"{WORK}/kept"), "I see.")
+    async with desk(tmp_path, model, **NO_TOOLBOX) as harness:
+        furnish(tmp_path)
+        run = await begin(harness)
+        await stalled(harness, run)
+        assert (work(tmp_path) / "kept").read_text() == "changed\n"
+        content = [{"type": "human", "content": "Something else"}]
+        request = RunRequest("t", content, multitask_strategy=MultitaskStrategy.ROLLBACK)
+        after = await harness.runs.create_or_reject(request, LOCAL_USER)
+        assert (await end(harness, after)).status is RunStatus.SUCCESS
+        assert await said(harness) == ["Something else", "", "kept\n", "I see."]
+
+
+async def test_a_run_that_went_on_after_its_process_died_is_undone_to_its_beginning(tmp_path: Path) -> None:
+    write = act("bash", command="echo first > kept")
+    async with desk(tmp_path, ScriptedModel.saying(write, Stall(Answer("Half"))), **NO_TOOLBOX) as harness:
+        furnish(tmp_path)
+        before = look(tmp_path)
+        run = await begin(harness)
+        await stalled(harness, run)
+    # A call of its own, not one whose outcome is known from before.
+    again = act("bash", command="echo second > kept; echo new > new").with_call_ids(turn=2)
+    async with desk(tmp_path, ScriptedModel.saying(again, Stall(Answer("Half again"))), **NO_TOOLBOX) as harness:
+        await stalled(harness, run, "again")
+        assert (work(tmp_path) / "new").exists()
+        await harness.runs.cancel("t", run.run_id, LOCAL_USER, CancelAction.ROLLBACK)
+        assert look(tmp_path) == before
+        assert await said(harness) == []
+
+
+async def test_undoing_a_run_is_taken_up_again_when_the_process_dies_meanwhile(
+    database_place: Path | str, tmp_path: Path
+) -> None:
+    write = act("bash", command="echo changed > kept; echo new > new")
+    async with desk(tmp_path, ScriptedModel.saying(write, Stall(Answer("Half"))), **NO_TOOLBOX) as harness:
+        furnish(tmp_path)
+        before = look(tmp_path)
+        run = await begin(harness)
+        await stalled(harness, run)
+    failure = b'{"error":"RolledBack","name":"RolledBack","message":"rolled back by the user"}'
+    await let_die(database_place, failure)
+    async with desk(tmp_path, ScriptedModel.saying("Next."), **NO_TOOLBOX) as harness:
+        assert (await end(harness, run)).error == "rolled back by the user"
+        assert look(tmp_path) == before
+        assert await said(harness) == []
+        events = [event.event async for group in harness.runs.listen(run) for event in group]
+        assert events.count("error") == 1 and events[-1] == "end"
+        assert (await ask(harness)).status is RunStatus.SUCCESS
+
+
+async def test_large_results_put_into_files_go_too(tmp_path: Path) -> None:
+    model = ScriptedModel.saying(act("bash", command="seq 200000"), Stall(Answer("Half")))
+    settings = {**NO_TOOLBOX, "tool_output": {"externalize_min_chars": 1000}}
+    async with desk(tmp_path, model, **settings) as harness:
+        run = await begin(harness)
+        await stalled(harness, run)
+        assert look(tmp_path) != {}
+        await harness.runs.cancel("t", run.run_id, LOCAL_USER, CancelAction.ROLLBACK)
+        assert look(tmp_path) == {}
+
+
+@pytest.mark.parametrize("uses_files", [True, False])
+async def test_only_a_run_that_uses_files_is_remembered_and_goes_with_its_thread(
+    tmp_path: Path, uses_files: bool
+) -> None:
+    steps = [act("ls", path=WORK)] if uses_files else []
+    async with desk(tmp_path, ScriptedModel.saying(*steps, "Done."), **NO_TOOLBOX) as harness:
+        await ask(harness)
+        folder = files(tmp_path).parent / "snapshots"
+        assert folder.exists() is uses_files
+        await harness.threads.delete("t", LOCAL_USER)
+        assert not folder.exists()
+
+
+async def test_a_run_whose_files_cannot_be_remembered_works_all_the_same(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = ScriptedModel.saying(act("bash", command="echo made > made"), Stall(Answer("Half")))
+    work(tmp_path)
+    (files(tmp_path).parent / "snapshots").write_text("in the way")
+    async with desk(tmp_path, model, **NO_TOOLBOX) as harness:
+        run = await begin(harness)
+        await stalled(harness, run)
+        await harness.runs.cancel("t", run.run_id, LOCAL_USER, CancelAction.ROLLBACK)
+        assert (await end(harness, run)).error == "rolled back by the user"
+        assert (work(tmp_path) / "made").read_text() == "made\n"
+    assert "cannot be undone" in caplog.text

@@ -1,0 +1,183 @@
+"""Two processes, as if on two machines, on one PostgreSQL and one Redis."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+import pytest
+
+import deerflow
+from deerflow.config.source import open_source
+from deerflow.domain.errors import Conflict
+from deerflow.domain.events import StreamEvent
+from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.runs import MultitaskStrategy, RunRecord, RunRequest, RunStatus
+from deerflow.harness import Harness, open_harness
+from deerflow.testing import ScriptedModel
+
+SOURCES = Path(deerflow.__file__).parents[1]
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Machines:
+    """Two homes that share nothing but a database and, perhaps, a Redis."""
+
+    here: Path
+    there: Path
+
+    def open_here(self, *answers: str) -> AbstractAsyncContextManager[Harness]:
+        return open_harness(open_source(directory=self.here, environment={}), ScriptedModel.saying(*answers))
+
+    @asynccontextmanager
+    async def start_there(self) -> AsyncIterator["Elsewhere"]:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "tests.runtime.other_process", str(self.there)),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            cwd=ROOT,
+            env={"PYTHONPATH": f"{SOURCES}{os.pathsep}{ROOT}", "PATH": "/usr/bin:/bin"},
+        )
+        other = Elsewhere(process)
+        try:
+            assert await other.hear() == "ready"
+            yield other
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await process.communicate()
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """The other process."""
+
+    process: asyncio.subprocess.Process
+
+    async def ask(self, *words: str) -> str:
+        assert self.process.stdin is not None
+        self.process.stdin.write(" ".join(words).encode() + b"\n")
+        await self.process.stdin.drain()
+        return await self.hear()
+
+    async def hear(self) -> str:
+        assert self.process.stdout is not None
+        async with asyncio.timeout(30):
+            return (await self.process.stdout.readline()).decode().strip()
+
+
+def machines(tmp_path: Path, postgres_url: str, bridge: str = "") -> Machines:
+    both = Machines(tmp_path / "here", tmp_path / "there")
+    for home in (both.here, both.there):
+        home.mkdir()
+        (home / "config.yaml").write_text(f"database:\n  url: {postgres_url}\n  lease_seconds: 1.5\n{bridge}")
+    return both
+
+
+@pytest.fixture
+def joined(tmp_path: Path, postgres_url: str, redis_url: str) -> Machines:
+    return machines(tmp_path, postgres_url, f"stream_bridge:\n  type: redis\n  redis_url: {redis_url}\n")
+
+
+@pytest.fixture
+def apart(tmp_path: Path, postgres_url: str) -> Machines:
+    return machines(tmp_path, postgres_url)
+
+
+def saying(text: str, strategy: MultitaskStrategy = MultitaskStrategy.REJECT, key: str | None = None) -> RunRequest:
+    content = [{"type": "human", "content": text}]
+    return RunRequest("t", content, multitask_strategy=strategy, idempotency_key=key)
+
+
+async def find(harness: Harness, run_id: str) -> RunRecord:
+    return await harness.runs.get("t", run_id, LOCAL_USER)
+
+
+async def heard(harness: Harness, run: RunRecord, word: str, heartbeat_s: float = 15) -> None:
+    """Follow the run until it has said a word."""
+    async for group in harness.runs.listen(run, heartbeat_s=heartbeat_s):
+        if any(word.encode() in event.data for event in group if event.event == "messages"):
+            return
+
+
+async def events_of(harness: Harness, run: RunRecord) -> list[StreamEvent]:
+    return [event async for group in harness.runs.listen(run) for event in group]
+
+
+async def said(harness: Harness) -> list[str]:
+    state = orjson.loads((await harness.threads.state("t", LOCAL_USER)).values)
+    return [message["content"] for message in state["messages"]]
+
+
+def are_whole(events: list[StreamEvent]) -> bool:
+    return [event.seq for event in events] == list(range(1, len(events) + 1)) and events[-1].event == "end"
+
+
+async def test_a_reader_follows_a_run_of_another_process_that_is_killed_and_gone_on_with(joined: Machines) -> None:
+    async with joined.open_here("All of it.") as here, joined.start_there() as there, asyncio.timeout(60):
+        run = await find(here, await there.ask("begin", "t"))
+        await heard(here, run, "the")
+        reader = asyncio.create_task(events_of(here, run))
+        there.process.kill()
+        assert are_whole(await reader)
+        ended = await find(here, run.run_id)
+        assert (ended.status, ended.attempt) == (RunStatus.SUCCESS, 2)
+        assert await said(here) == ["one", "All of it."]
+
+
+async def test_a_process_that_was_frozen_leaves_alone_what_was_taken_over_meanwhile(joined: Machines) -> None:
+    async with joined.open_here("All of it.") as here, joined.start_there() as there, asyncio.timeout(60):
+        run = await find(here, await there.ask("begin", "t"))
+        await heard(here, run, "the")
+        there.process.send_signal(signal.SIGSTOP)
+        events = await events_of(here, run)
+        there.process.send_signal(signal.SIGCONT)
+        while await there.ask("held") != "0":
+            pass
+        assert are_whole(events) and await events_of(here, run) == events
+        assert await said(here) == ["one", "All of it."]
+
+
+@pytest.mark.parametrize("bridge", ["joined", "apart"])
+async def test_runs_of_a_thread_are_refused_withdrawn_and_stopped_from_any_process(
+    request: pytest.FixtureRequest, bridge: str
+) -> None:
+    both: Machines = request.getfixturevalue(bridge)
+    async with both.open_here() as here, both.start_there() as there, asyncio.timeout(60):
+        first = await find(here, await there.ask("begin", "t"))
+        await heard(here, first, "the", heartbeat_s=0.1)
+        with pytest.raises(Conflict, match="busy"):
+            await here.runs.create_or_reject(saying("two"), LOCAL_USER)
+        second = await here.runs.create_or_reject(saying("two", MultitaskStrategy.ENQUEUE), LOCAL_USER)
+        for run in (second, first):
+            await here.runs.cancel("t", run.run_id, LOCAL_USER)
+            assert (await find(here, run.run_id)).status is RunStatus.INTERRUPTED
+        assert await said(here) == ["one", "Half of the"]
+        with pytest.raises(Conflict, match="has already ended with 'interrupted'"):
+            await here.runs.cancel("t", first.run_id, LOCAL_USER)
+
+
+@pytest.mark.parametrize("strategy", [MultitaskStrategy.INTERRUPT, MultitaskStrategy.ROLLBACK])
+async def test_a_run_of_another_process_makes_way(joined: Machines, strategy: MultitaskStrategy) -> None:
+    async with joined.open_here() as here, joined.start_there() as there, asyncio.timeout(60):
+        first = await find(here, await there.ask("begin", "t"))
+        await heard(here, first, "the")
+        second = await here.runs.create_or_reject(saying("two", strategy), LOCAL_USER)
+        assert are_whole(await events_of(here, second))
+        assert (await find(here, second.run_id)).status is RunStatus.SUCCESS
+        kept = ["one", "Half of the"] if strategy is MultitaskStrategy.INTERRUPT else []
+        assert await said(here) == [*kept, "two", "Said elsewhere."]
+
+
+async def test_twenty_submits_with_one_key_at_two_processes_make_one_run(joined: Machines) -> None:
+    async with joined.open_here("Said here.") as here, joined.start_there() as there, asyncio.timeout(60):
+        at_once = (here.runs.create_or_reject(saying("one", key="k"), LOCAL_USER) for _ in range(10))
+        elsewhere, *runs = await asyncio.gather(there.ask("submit", "t", "k", "10"), *at_once)
+        assert {run.run_id for run in runs} == {elsewhere}
+        assert len(await here.runs.list_by_thread("t", LOCAL_USER)) == 1
