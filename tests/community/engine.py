@@ -105,7 +105,9 @@ def running_engine(folder: Path) -> Iterator[ContainerEngine]:
     environment = prepare(cache)
     image = build(cache, environment)
     path = folder / "engine.sock"
-    service = subprocess.Popen(["podman", "system", "service", "--time=0", f"unix://{path}"], env=environment)
+    # Where it runs, its helpers leave files.
+    command = ["podman", "system", "service", "--time=0", f"unix://{path}"]
+    service = subprocess.Popen(command, env=environment, cwd=path.parent)
     try:
         await_socket(path, service)
         yield ContainerEngine(path, image, environment)

@@ -13,7 +13,7 @@ from deerflow.sandbox.egress import AllowedHosts
 
 GUIDE = Path(__file__).parents[2] / "docs/guides/sandbox.md"
 ENVIRONMENT = {"TOKEN": "canary"}
-HOSTS = "must be host names like pypi.org or *.pypi.org, without scheme, port or path"
+HOSTS = "must be host names like docs.python.org or *.python.org, without scheme, port or path"
 MISTAKES = {
     "use: deerflow.sandbox.local.LocalSandboxProvider": 'use: must be "module:Class", for instance '
     "\"deerflow.sandbox.local:LocalSandboxProvider\"; did you mean 'deerflow.sandbox.local:LocalSandboxProvider'?",
@@ -26,10 +26,10 @@ MISTAKES = {
     "network: allow-list": "network: must be 'none', 'allowlist' or 'full', not the text 'allow-list'; "
     "did you mean 'allowlist'?",
     "network: false": "network: must be 'none', 'allowlist' or 'full', not false",
-    "allowed_hosts: pypi.org": "allowed_hosts: must be a list: lines that start with '- ', not the text 'pypi.org'",
-    "allowed_hosts: ['https://pypi.org']": f"allowed_hosts: {HOSTS}",
-    "allowed_hosts: [pypi.org, 'pypi.org:443']": f"allowed_hosts: {HOSTS}",
-    "allowed_hosts: [pypi.org/simple]": f"allowed_hosts: {HOSTS}",
+    "allowed_hosts: a.example": "allowed_hosts: must be a list: lines that start with '- ', not the text 'a.example'",
+    "allowed_hosts: ['https://docs.python.org']": f"allowed_hosts: {HOSTS}",
+    "allowed_hosts: [docs.python.org, 'docs.python.org:443']": f"allowed_hosts: {HOSTS}",
+    "allowed_hosts: [docs.python.org/simple]": f"allowed_hosts: {HOSTS}",
     "allowed_hosts: ['*']": f"allowed_hosts: {HOSTS}",
     "allowed_hosts: ['py*.org']": f"allowed_hosts: {HOSTS}",
     "allowed_hosts: ['a..b']": f"allowed_hosts: {HOSTS}",
@@ -98,7 +98,8 @@ def test_a_mount_cannot_cover_them_all_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["localhost", "pypi.org", "*.pythonhosted.org", "a-b.1.example", "xn--bcher-kva.example", "93.184.216.34"]
+    "host",
+    ["localhost", "docs.python.org", "*.wikipedia.org", "a-b.1.example", "xn--bcher-kva.example", "93.184.216.34"],
 )
 def test_names_of_hosts_are_taken_in_whatever_case_and_the_proxy_knows_them(host: str) -> None:
     taken = SandboxConfig(allowed_hosts=(host.upper(),)).allowed_hosts
@@ -110,7 +111,7 @@ def test_the_whole_section_can_be_written_down(tmp_path: Path) -> None:
         """\
 sandbox:
   network: allowlist
-  allowed_hosts: [pypi.org]
+  allowed_hosts: [docs.python.org]
   mounts:
     - {host_path: ~/data, container_path: /mnt/data/}
   environment: {TZ: Europe/Berlin, _x1: ""}

@@ -72,7 +72,7 @@ class SandboxConfig(Section):
         default="none", description="What commands can reach: nothing, the allowed hosts, or everything."
     )
     allowed_hosts: tuple[str, ...] = Field(
-        default=(), strict=False, description='Hosts that commands reach with network: allowlist, e.g. "*.pypi.org".'
+        default=(), strict=False, description='Hosts reached with network: allowlist, e.g. "*.python.org".'
     )
     mounts: tuple[MountConfig, ...] = Field(
         default=(), strict=False, description="Folders of this machine that every sandbox sees."
@@ -113,7 +113,7 @@ class SandboxConfig(Section):
     def _are_names(cls, hosts: tuple[str, ...]) -> tuple[str, ...]:
         for host in hosts:
             if not is_host(host.lower()):
-                raise objection("must be host names like pypi.org or *.pypi.org, without scheme, port or path")
+                raise objection("must be host names like docs.python.org or *.python.org, without scheme, port or path")
         return tuple(host.lower() for host in hosts)
 
     @field_validator("environment")
