@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import sys
+import traceback
 
 from deerflow.cli.main import main as deerflow
 
@@ -34,6 +35,9 @@ def become_server(arguments: list[str], environment: dict[str, str], home: str) 
     sys.argv = ["deerflow", *arguments]
     try:
         deerflow()
+    except Exception:
+        traceback.print_exc()  # before the end is told: whoever hears of it reads the log
+        raise
     finally:
         os.write(1, b"ended\n")
 

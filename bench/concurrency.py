@@ -1,0 +1,102 @@
+"""Whether many runs at once get as much done as one after the other, and how soon the first word of an answer arrives.
+
+Runs a second at a concurrency of 50 against the same server's own at 1, rounds interleaved. Then the time to the first
+token through the server against the time to it straight from the model, by turns.
+"""
+
+import asyncio
+import json
+import statistics
+import sys
+import time
+from contextlib import ExitStack
+from uuid import uuid4
+
+from _measure import Ratio, report
+from run_overhead import our_server, scripted_model
+
+ROUNDS = 5
+RUNS = 50
+AT_ONCE = 50
+LEAST = 0.9
+ASKED = 40
+PACE_MS = 5
+MOST_EXTRA_MS = 20.0
+QUESTION = {"messages": [{"type": "human", "content": "Say something long."}]}
+
+
+def main() -> int:
+    """Measure both."""
+    with ExitStack() as stack:
+        _, port = stack.enter_context(our_server(stack.enter_context(scripted_model(0))))
+        together, alone = asyncio.run(compare_throughput(port))
+    missed = report([Ratio(f"seconds for {RUNS} runs, {AT_ONCE} at once", together, alone, 1 / LEAST, "s")])
+    with ExitStack() as stack:
+        model = stack.enter_context(scripted_model(PACE_MS))
+        _, port = stack.enter_context(our_server(model))
+        ours, direct = asyncio.run(compare_first_tokens(port, int(model.rsplit(":", 1)[1].split("/")[0])))
+    extra = statistics.median(a - b for a, b in zip(ours, direct, strict=True))
+    print(
+        f"first token: ours {statistics.median(ours):.1f} ms, the model's own {statistics.median(direct):.1f} ms, "
+        f"extra {extra:.1f} ms   bar ≤ {MOST_EXTRA_MS:g} ms{'  MISSED' if extra > MOST_EXTRA_MS else ''}"
+    )
+    return int(missed or extra > MOST_EXTRA_MS)
+
+
+async def compare_throughput(port: int) -> tuple[list[float], list[float]]:
+    """Seconds for as many runs, many at once and one after the other, round by round."""
+    together, alone = [], []
+    for number in range(ROUNDS + 1):
+        began = time.perf_counter()
+        for _ in range(RUNS):
+            await whole_run(port)
+        middle = time.perf_counter()
+        await asyncio.gather(*(whole_run(port) for _ in range(AT_ONCE)))
+        if number:  # the first round warms up
+            alone.append(middle - began)
+            together.append(time.perf_counter() - middle)
+    return together, alone
+
+
+async def whole_run(port: int) -> None:
+    """One run, read to its end."""
+    body = {"input": QUESTION, "context": {"model_name": "lean"}, "stream_mode": ["messages-tuple"]}
+    path = f"/api/langgraph/threads/{uuid4()}/runs/stream"
+    await until(port, path, body, b"event: end")
+
+
+async def compare_first_tokens(port: int, model_port: int) -> tuple[list[float], list[float]]:
+    """Milliseconds to the first token, through the server and straight from the model, by turns."""
+    ours, direct = [], []
+    body = {"input": QUESTION, "context": {"model_name": "lean"}, "stream_mode": ["messages-tuple"]}
+    plain = {"model": "scripted", "stream": True, "messages": [{"role": "user", "content": "Say something long."}]}
+    for number in range(ASKED + 5):
+        path = f"/api/langgraph/threads/{uuid4()}/runs/stream"
+        through = await until(port, path, body, b"word0")
+        straight = await until(model_port, "/v1/chat/completions", plain, b"word0")
+        if number >= 5:
+            ours.append(through)
+            direct.append(straight)
+    return ours, direct
+
+
+async def until(port: int, path: str, body: dict[str, object], word: bytes) -> float:
+    """Milliseconds from a request to the moment `word` has come; the connection is closed then."""
+    content = json.dumps(body).encode()
+    began = time.perf_counter()
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
+    writer.write(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
+    seen = b""
+    while word not in seen:
+        piece = await reader.read(65536)
+        if not piece:
+            sys.exit(f"{path}: the answer ended without {word.decode()!r}: {seen[-500:].decode()}")
+        seen = seen[-100:] + piece
+    elapsed = (time.perf_counter() - began) * 1000
+    writer.close()
+    return elapsed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
