@@ -32,10 +32,13 @@ WEB = ROOT / "web"
 STATIC = ROOT / "src" / "deerflow" / "gateway" / "static"
 NODE_MAJOR = 20
 SYSTEM = {
+    "bwrap": "bubblewrap",
     "chromium": "chromium",
+    "curl": "curl",
     "debootstrap": "debootstrap",
     "initdb": "postgresql",
     "/usr/lib/podman/netavark": "netavark",
+    "openssl": "openssl",
     "podman": "podman",
     "redis-server": "redis-server",
     "runc": "runc",
