@@ -17,7 +17,7 @@ from deerflow.config.models import ModelConfig
 from deerflow.domain.runs import AgentSpec
 from deerflow.models.demo.scripts import Starter, starters
 from deerflow.models.factory import ModelCatalog
-from deerflow.tools.tools import builtin_tools, sandbox_tools
+from deerflow.tools.tools import default_names
 
 logger = logging.getLogger(__name__)
 
@@ -117,8 +117,10 @@ class AgentPool:
     def starters(self) -> list[Starter]:
         """Requests that show what the agent can do."""
         computer = self._settings.computer
-        own = sandbox_tools(allow_bash=computer.runs_commands) if computer is not None else ()
-        return starters(["write_todos", *(tool.name for tool in (*own, *builtin_tools()))])
+        names = default_names(
+            has_computer=computer is not None, allow_bash=computer is not None and computer.runs_commands
+        )
+        return starters(["write_todos", *names])
 
     async def aclose(self) -> None:
         """Close the connections of the models."""

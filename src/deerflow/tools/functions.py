@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from langchain_core.tools import BaseTool, StructuredTool
@@ -35,6 +35,7 @@ class Described:
         )
 
 
+@cache  # of the same functions every time, whatever the agent
 def describe(function: Callable[..., Any], *settings: str) -> Described:
     """What the model is told of `function` when `settings` are given by somebody else.
 

@@ -2,7 +2,7 @@
 
 import inspect
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,23 +20,18 @@ from deerflow.tools.builtins.search_history_tool import search_history
 from deerflow.tools.builtins.view_image_tool import view_image
 from deerflow.tools.functions import as_tool, check_settings
 
-__all__ = ["ToolSet", "as_tool", "builtin_tools", "get_available_tools", "sandbox_tools"]
+__all__ = ["ToolSet", "as_tool", "builtin_tools", "default_names", "get_available_tools", "sandbox_tools"]
 
 logger = logging.getLogger(__name__)
 
 HOST_BASH_GROUP = "bash"
 HOST_BASH_TOOL = "deerflow.sandbox.tools:bash_tool"
-BUILTIN_TOOLS = (
-    as_tool(present_files),
-    ask_clarification_tool,
-    as_tool(list_uploaded_files),
-    as_tool(search_history),
-)
-VIEW_IMAGE = as_tool(view_image)
-SANDBOX_TOOLS = {
-    HOST_BASH_GROUP: (as_tool(sandbox.bash), as_tool(sandbox.bash_output), as_tool(sandbox.bash_kill)),
-    "file:read": (as_tool(sandbox.ls), as_tool(sandbox.glob), as_tool(sandbox.grep), as_tool(sandbox.read_file)),
-    "file:write": (as_tool(sandbox.write_file), as_tool(sandbox.str_replace)),
+# Functions, which become tools with the first agent: a server that starts need not wait for their schemas.
+BUILTIN_TOOLS = (present_files, ask_clarification_tool, list_uploaded_files, search_history)
+SANDBOX_TOOLS: Mapping[str, tuple[Callable[..., Any], ...]] = {
+    HOST_BASH_GROUP: (sandbox.bash, sandbox.bash_output, sandbox.bash_kill),
+    "file:read": (sandbox.ls, sandbox.glob, sandbox.grep, sandbox.read_file),
+    "file:write": (sandbox.write_file, sandbox.str_replace),
 }
 
 
@@ -87,17 +82,30 @@ def get_available_tools(
 
 def builtin_tools(*, supports_vision: bool = False) -> tuple[BaseTool, ...]:
     """The tools that need nothing but a run; one more where the model reads images."""
-    return (*BUILTIN_TOOLS, VIEW_IMAGE) if supports_vision else BUILTIN_TOOLS
+    functions = (*BUILTIN_TOOLS, view_image) if supports_vision else BUILTIN_TOOLS
+    return tuple(each if isinstance(each, BaseTool) else as_tool(each) for each in functions)
 
 
 def sandbox_tools(groups: Collection[str] | None = None, *, allow_bash: bool = True) -> tuple[BaseTool, ...]:
     """The tools for an agent's computer; of some groups, or of all when None."""
+    return tuple(as_tool(function) for function in sandbox_functions(groups, allow_bash))
+
+
+def default_names(*, has_computer: bool, allow_bash: bool) -> tuple[str, ...]:
+    """What the tools of an agent are called that has every built-in one; known without building them."""
+    computer = sandbox_functions(None, allow_bash) if has_computer else ()
+    builtin = (each.name if isinstance(each, BaseTool) else each.__name__ for each in BUILTIN_TOOLS)
+    return (*(function.__name__ for function in computer), *builtin)
+
+
+def sandbox_functions(groups: Collection[str] | None, allow_bash: bool) -> tuple[Callable[..., Any], ...]:
+    """What becomes the tools for an agent's computer."""
     wanted = [
         group
         for group in SANDBOX_TOOLS
         if (groups is None or group in groups) and (allow_bash or group != HOST_BASH_GROUP)
     ]
-    return tuple(tool for group in wanted for tool in SANDBOX_TOOLS[group])
+    return tuple(function for group in wanted for function in SANDBOX_TOOLS[group])
 
 
 def is_wanted(entry: ToolConfig, groups: Collection[str] | None, allow_bash: bool) -> bool:

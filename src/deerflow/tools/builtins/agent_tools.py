@@ -10,7 +10,7 @@ from langchain_core.tools import BaseTool
 from deerflow.config.agents import CustomAgent, CustomAgentConfig
 from deerflow.domain.context import RunContext
 from deerflow.domain.errors import InvalidRequest
-from deerflow.tools.functions import describe
+from deerflow.tools.functions import as_tool
 from deerflow.tools.run import current_run
 
 
@@ -25,12 +25,12 @@ class AgentShelf(Protocol):
 
 def setup_agent_tool(shelf: AgentShelf) -> BaseTool:
     """The tool that ends the conversation in which an agent is made."""
-    return SETUP_AGENT.as_tool(shelf=shelf)
+    return as_tool(setup_agent, shelf=shelf)
 
 
 def update_agent_tool(shelf: AgentShelf) -> BaseTool:
     """The tool with which a custom agent changes itself."""
-    return UPDATE_AGENT.as_tool(shelf=shelf)
+    return as_tool(update_agent, shelf=shelf)
 
 
 async def setup_agent(
@@ -91,7 +91,3 @@ async def update_agent(
     await asyncio.to_thread(shelf.update, run.user_id, changed)
     what = ", ".join([*given, *(["soul"] if soul is not None else [])])
     return f"Changed: {what}. It takes effect in the next run."
-
-
-SETUP_AGENT = describe(setup_agent, "shelf")
-UPDATE_AGENT = describe(update_agent, "shelf")
