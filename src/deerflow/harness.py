@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,7 @@ from deerflow.runtime.runs.manager import RunManager
 from deerflow.runtime.runs.timeline import Timeline
 from deerflow.runtime.runs.watch import Watch, keeping_watch
 from deerflow.runtime.runs.worker import Limits, RunWorker
+from deerflow.runtime.serialization import to_json
 from deerflow.runtime.store import Store
 from deerflow.runtime.stream_bridge import StreamBridge, open_bridge
 from deerflow.runtime.stream_bridge.bridge import EVERYBODY
@@ -60,6 +61,9 @@ from deerflow.sandbox.places import thread_folder, user_data_folder
 from deerflow.sandbox.removal import remove_folder
 from deerflow.sandbox.sandbox_provider import SandboxPlaces, SandboxProvider, SandboxReport
 from deerflow.sandbox.snapshots import Snapshots
+from deerflow.subagents.executor import SubagentExecutor
+from deerflow.subagents.kinds import SubagentConfig
+from deerflow.subagents.turns import FairTurns, Places
 
 DEMO_MODEL = ModelConfig(
     name="demo",
@@ -97,6 +101,7 @@ async def open_harness(
     *,
     features: RuntimeFeatures | None = None,
     extra_middleware: Sequence[AgentMiddleware[Any, Any, Any]] = (),
+    subagents: Sequence[SubagentConfig] = (),
 ) -> AsyncIterator[Harness]:
     """Open everything `source` asks for. `model`, when given, answers in place of every configured one."""
     loaded = source.current
@@ -116,15 +121,16 @@ async def open_harness(
             lambda: agent_settings(source.refresh().config, fallback, computer),
             checkpointer,
             custom_agents,
-            AgentPlan(model, features, extra_middleware),
+            AgentPlan(model, features, extra_middleware, subagents),
         )
         stack.push_async_callback(agents.aclose)
         process, liveness, bridge = await stack.enter_async_context(join_others(database, loaded))
         journal = Journal(database, bridge)
         stack.push_async_callback(journal.aclose)
+        executor = SubagentExecutor(agents, FairTurns(lambda: subagent_places(source.refresh().config)))
         worker = RunWorker(
             agents,
-            partial(open_context, database, bridge, loaded, sandboxes),
+            partial(open_context, database, bridge, loaded, sandboxes, executor),
             lambda: run_limits(source.refresh().config),
             partial(undo_run, checkpointer, loaded.home),
         )
@@ -212,12 +218,24 @@ def agent_settings(config: Config, fallback: Sequence[ModelConfig], computer: Co
             title=config.title,
         ),
         computer=computer,
+        subagents=config.subagents,
     )
+
+
+def subagent_places(config: Config) -> Places:
+    """How many subagents may work at once."""
+    return Places(config.subagents.max_concurrent, config.subagents.max_concurrent_per_user)
 
 
 @asynccontextmanager
 async def open_context(
-    database: Database, bridge: StreamBridge, loaded: Loaded, sandboxes: SandboxProvider, job: Job, log: RunLog
+    database: Database,
+    bridge: StreamBridge,
+    loaded: Loaded,
+    sandboxes: SandboxProvider,
+    subagents: SubagentExecutor,
+    job: Job,
+    log: RunLog,
 ) -> AsyncIterator[RunContext]:
     """What `run` carries to every middleware and tool; its sandbox is given back in the end."""
     run, settings = job.run, loaded.config.sandbox
@@ -227,18 +245,19 @@ async def open_context(
     snapshot = RunSnapshot(snapshots_of(loaded.home, run), run.run_id)
     lease = RunLease(sandboxes, run.thread_id, run.owner, limits, snapshot)
     files = thread_files(user_data_folder(loaded.home, run.owner, run.thread_id))
+    shared = RunContext(
+        thread_id=run.thread_id,
+        run_id=run.run_id,
+        user_id=run.owner,
+        files=RememberedFiles(files, snapshot),
+        history=JournalHistory(database, run.thread_id),
+        agent_name=job.request.agent.agent_name,
+        ledger=RunLedger(log, job.past.calls if job.past else Earlier()),
+        sandbox=lease,
+    )
+    crew = subagents.for_run(shared, job.request.agent, lambda event: log.append("custom", to_json(event)))
     try:
-        yield RunContext(
-            thread_id=run.thread_id,
-            run_id=run.run_id,
-            user_id=run.owner,
-            files=RememberedFiles(files, snapshot),
-            history=JournalHistory(database, run.thread_id),
-            agent_name=job.request.agent.agent_name,
-            inbox=RunInbox(database, bridge, job, log),
-            ledger=RunLedger(log, job.past.calls if job.past else Earlier()),
-            sandbox=lease,
-        )
+        yield replace(shared, inbox=RunInbox(database, bridge, job, log), subagents=crew)
     finally:
         if job.signals.action is CancelAction.ROLLBACK:
             await lease.end_started()

@@ -26,6 +26,7 @@ NAMES = (
     "deerflow.sandbox.sandbox_provider:SandboxProvider",
     "deerflow.sandbox.local:LocalSandboxProvider",
     "deerflow.community.aio_sandbox:AioSandboxProvider",
+    "deerflow.subagents:SubagentConfig",
     "deerflow.runtime:RunManager",
     "deerflow.runtime:RunStatus",
     "deerflow.runtime:DisconnectMode",

@@ -17,6 +17,7 @@ from deerflow.config.models import ModelConfig
 from deerflow.domain.runs import AgentSpec
 from deerflow.models.demo.scripts import Starter, starters
 from deerflow.models.factory import ModelCatalog
+from deerflow.subagents.executor import Worker
 from deerflow.tools.tools import default_names
 
 logger = logging.getLogger(__name__)
@@ -54,6 +55,7 @@ class AgentPool:
         self._plan = plan
         self._catalog = ModelCatalog(self._settings.models)
         self._graphs: dict[tuple[AgentSpec, CustomAgent | None], AgentGraph] = {}
+        self._workers: dict[tuple[AgentSpec, CustomAgent | None, str], Worker | None] = {}
         self.state_graph = build_state_graph(checkpointer)
 
     @property
@@ -69,11 +71,22 @@ class AgentPool:
 
     def graph_for(self, spec: AgentSpec) -> AgentGraph:
         """The graph for `spec`. The first time this loads a vendor's library and builds for long, so it blocks."""
-        catalog, custom = self.catalog, self._custom_agent(spec)
+        self._look_at_settings()
+        custom = self._custom_agent(spec)
         if (spec, custom) not in self._graphs:
-            agent = LeadAgent(spec, self._settings, catalog, self._custom_agents, custom, self._plan)
-            self._graphs[spec, custom] = agent.build(self._checkpointer)
+            self._graphs[spec, custom] = self._agent(spec, custom).build(self._checkpointer)
         return self._graphs[spec, custom]
+
+    def worker_for(self, spec: AgentSpec, kind: str) -> Worker | None:
+        """The subagent of a kind that works for the agent of `spec`; None when there is no such kind. Blocks."""
+        self._look_at_settings()
+        custom = self._custom_agent(spec)
+        if (spec, custom, kind) not in self._workers:
+            self._workers[spec, custom, kind] = self._agent(spec, custom).build_subagent(kind)
+        return self._workers[spec, custom, kind]
+
+    def _agent(self, spec: AgentSpec, custom: CustomAgent | None) -> LeadAgent:
+        return LeadAgent(spec, self._settings, self._catalog, self._custom_agents, custom, self._plan)
 
     def _custom_agent(self, spec: AgentSpec) -> CustomAgent | None:
         if not spec.agent_name or not spec.owner or spec.is_bootstrap:
@@ -110,7 +123,7 @@ class AgentPool:
         settings = self._ask()
         if settings != self._settings:
             # Runs under way keep what they have; models close their connections when nobody holds them.
-            self._settings, self._graphs = settings, {}
+            self._settings, self._graphs, self._workers = settings, {}, {}
             self._catalog = ModelCatalog(settings.models)
             logger.info("agents are built anew; models: %s", ", ".join(model.name for model in settings.models))
 

@@ -7,6 +7,7 @@ from deerflow.config.llm_call import LlmCallConfig
 from deerflow.config.loop_detection import LoopDetectionConfig
 from deerflow.config.models import ModelConfig
 from deerflow.config.read_before_write import ReadBeforeWriteConfig
+from deerflow.config.subagents import SubagentsConfig
 from deerflow.config.summarization import SummarizationConfig
 from deerflow.config.title import TitleConfig
 from deerflow.config.tool_output import ToolOutputConfig
@@ -45,3 +46,4 @@ class AgentSettings:
     chain: ChainSettings = ChainSettings()
     computer: Computer | None = None
     """None: agents have no sandbox, and no tools for one."""
+    subagents: SubagentsConfig = SubagentsConfig()

@@ -19,6 +19,7 @@ from deerflow.config.source import open_source
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.domain.runs import AgentSpec, ReasoningEffort
 from deerflow.harness import open_harness
+from deerflow.subagents.kinds import SubagentConfig
 
 
 class DeerFlowClient:
@@ -41,6 +42,7 @@ class DeerFlowClient:
         reasoning_effort: ReasoningEffort | None = None,
         plan_mode: bool = False,
         subagent_enabled: bool = False,
+        subagents: Sequence[SubagentConfig] = (),
         agent_name: str | None = None,
     ) -> None:
         """Open everything the configuration asks for.
@@ -56,6 +58,7 @@ class DeerFlowClient:
             reasoning_effort: How hard it thinks, where it takes that.
             plan_mode: Whether the agent keeps a list of what is to be done.
             subagent_enabled: Whether the agent may hand work to others.
+            subagents: Kinds of others, besides those of the configuration.
             agent_name: The custom agent that answers.
         """
         source = open_source(Path(config_path) if config_path else None, overrides=config)
@@ -68,7 +71,9 @@ class DeerFlowClient:
             agent_name=agent_name,
             owner=LOCAL_USER.user_id if agent_name else None,
         )
-        harness = partial(open_harness, source, model, features=features, extra_middleware=extra_middleware)
+        harness = partial(
+            open_harness, source, model, features=features, extra_middleware=extra_middleware, subagents=subagents
+        )
         self._session = Session(HarnessLoop(harness), agent)
         if extra_middleware:
             self._check_places()

@@ -17,6 +17,7 @@ from deerflow.config.sandbox import SandboxConfig
 from deerflow.config.section import Section, objection, refusal
 from deerflow.config.server import ServerConfig
 from deerflow.config.stream_bridge import StreamBridgeConfig
+from deerflow.config.subagents import SubagentsConfig
 from deerflow.config.summarization import SummarizationConfig
 from deerflow.config.title import TitleConfig
 from deerflow.config.tool_output import ToolOutputConfig
@@ -58,6 +59,9 @@ class Config(Section):
     )
     summarization: SummarizationConfig = Field(
         default=SummarizationConfig(), description="When a long conversation is shortened for the model."
+    )
+    subagents: SubagentsConfig = Field(
+        default=SubagentsConfig(), description="To whom an agent can give work, and how much of it is done at once."
     )
     tool_output: ToolOutputConfig = Field(
         default=ToolOutputConfig(), description="How much of a tool's result the model sees at once."

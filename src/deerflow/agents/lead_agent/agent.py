@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, cast
 
 from langchain.agents import create_agent
@@ -15,7 +15,13 @@ from deerflow.agents.anchors import AnyMiddleware, place_extras
 from deerflow.agents.chain import Ingredients, build_chain
 from deerflow.agents.factory import AgentGraph, assemble, tools_for
 from deerflow.agents.features import RuntimeFeatures
-from deerflow.agents.lead_agent.prompt import PromptParts, apply_prompt_template
+from deerflow.agents.lead_agent.prompt import (
+    Delegation,
+    PromptParts,
+    SubagentKind,
+    apply_prompt_template,
+    subagent_prompt,
+)
 from deerflow.agents.settings import AgentSettings
 from deerflow.agents.thread_state import ThreadState
 from deerflow.config.agents import CustomAgent, CustomAgentConfig
@@ -24,7 +30,10 @@ from deerflow.domain.context import RunContext
 from deerflow.domain.runs import AgentSpec
 from deerflow.models.demo import DemoChatModel
 from deerflow.models.factory import ModelCatalog
+from deerflow.subagents.executor import Worker, at_once
+from deerflow.subagents.kinds import INHERIT, TASK, SubagentConfig, kinds_of
 from deerflow.tools.builtins.agent_tools import AgentShelf, setup_agent_tool, update_agent_tool
+from deerflow.tools.builtins.task_tool import task_tool
 from deerflow.tools.tools import ToolSet, get_available_tools, sandbox_tools
 
 logger = logging.getLogger(__name__)
@@ -39,6 +48,7 @@ class AgentPlan:
     model: BaseChatModel | None = None
     features: RuntimeFeatures | None = None
     extra_middleware: Sequence[AnyMiddleware] = ()
+    subagents: Sequence[SubagentConfig] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +66,8 @@ class LeadAgent:
         """The graph that answers for the spec and remembers in `checkpointer`; a bare one knows no run of ours."""
         entry = self._model_entry()
         features = self.plan.features or self._features(entry)
+        if is_bare:  # those to whom work is given need a run to do it in
+            features = replace(features, subagent=False)
         tools = self._tools(features)
         chain = build_chain(self._ingredients(features, tools, entry))
         return assemble(
@@ -68,6 +80,32 @@ class LeadAgent:
             GRAPH_NAME,
             context_schema=None if is_bare else RunContext,
         ).with_config(metadata=self._metadata(entry))
+
+    def build_subagent(self, name: str) -> Worker | None:
+        """A subagent of the kind `name` that works for this agent; it remembers nothing of its own."""
+        kind = self._kinds.get(name)
+        if kind is None:
+            return None
+        entry = self._model_entry() if kind.model == INHERIT else self.catalog.resolve(kind.model)
+        # It thinks by working; what thinks for long is the one that gives it work.
+        model = self.plan.model or self.catalog.create(entry.name, thinking_enabled=False)
+        features = replace(self.plan.features or self._features(entry), subagent=False)
+        lent = self._tools(features)
+        # Nobody is there to approve what it does, so it has no tool that needs it.
+        tools = ToolSet(
+            tuple(tool for tool in lent.tools if kind.allows(tool.name) and tool.name not in lent.needs_approval)
+        )
+        chain = build_chain(self._ingredients(features, tools, entry), for_subagent=True)
+        computer = self.settings.computer if "bash" in tools.names else None
+        prompt = subagent_prompt(kind.system_prompt, has_files="read_file" in tools.names, computer=computer)
+        graph = assemble(model, tools.tools, chain, prompt, None, None, f"{GRAPH_NAME}.{kind.name}")
+        return Worker(kind, graph, entry.name)
+
+    @property
+    def _kinds(self) -> Mapping[str, SubagentConfig]:
+        if not self.settings.subagents.enabled:
+            return {}
+        return kinds_of(self.settings.subagents, self.plan.subagents, runs_commands=self._runs_commands)
 
     @property
     def _own(self) -> CustomAgentConfig:
@@ -105,6 +143,8 @@ class LeadAgent:
         if self.spec.is_bootstrap:
             return ToolSet((setup_agent_tool(self.shelf),))
         own: list[BaseTool] = [update_agent_tool(self.shelf)] if self.custom else []
+        if features.subagent and self._kinds:
+            own.append(task_tool(tuple(self._kinds)))
         groups, allow_bash = self._own.tool_groups, self._runs_commands
         computer = sandbox_tools(groups, allow_bash=allow_bash) if self._has_computer(features) else ()
         return get_available_tools(
@@ -140,7 +180,12 @@ class LeadAgent:
             soul=self.custom.soul if self.custom else "",
             updates_itself=self.custom is not None,
             is_bootstrap=self.spec.is_bootstrap,
+            delegation=self._delegation() if TASK in tools else None,
         )
+
+    def _delegation(self) -> Delegation:
+        kinds = tuple(SubagentKind(kind.name, kind.description) for kind in self._kinds.values())
+        return Delegation(kinds, at_once(self.spec))
 
     def _metadata(self, entry: ModelConfig) -> dict[str, Any]:
         """What traces show of the run."""

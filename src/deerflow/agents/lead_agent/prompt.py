@@ -89,6 +89,16 @@ def apply_prompt_template(parts: PromptParts) -> str:
     return "\n\n".join(sections) + "\n"
 
 
+def subagent_prompt(instructions: str, *, has_files: bool, computer: Computer | None) -> str:
+    """The prompt of an agent that works for another one."""
+    sections = [render("subagent", instructions=instructions.strip())]
+    if has_files:
+        sections.append(render("subagent_files"))
+    if computer:
+        sections.extend(show_computer(computer))
+    return "\n\n".join(sections) + "\n"
+
+
 def work_sections(parts: PromptParts) -> Iterator[str]:
     """The prompt of an agent that works."""
     yield from identity(parts)

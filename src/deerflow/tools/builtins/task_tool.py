@@ -1,0 +1,88 @@
+"""`task`: gives a piece of work to a subagent."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Literal
+
+from langchain.tools import ToolRuntime
+from langchain_core.messages import ToolMessage
+from langchain_core.tools import BaseTool
+from pydantic import Field, create_model
+
+from deerflow.domain.context import RunContext
+from deerflow.domain.errors import InvalidRequest
+from deerflow.domain.subagents import Inherited, TaskOrder, TaskOutcome
+from deerflow.tools.functions import as_tool
+from deerflow.tools.run import current_run
+
+INHERITED = ("sandbox", "thread_data")
+BRIEF_CHARS = 2_000
+ENDINGS = MappingProxyType(
+    {
+        "completed": "Task Succeeded. Result: {result}",
+        "capped": "Task stopped: {error}. What it had by then: {result}",
+        "failed": "Task failed. Error: {error}",
+        "timed_out": "Task timed out. Error: {error}",
+    }
+)
+
+
+def task_tool(kinds: Sequence[str]) -> BaseTool:
+    """The tool that gives work to subagents of these kinds."""
+    tool = as_tool(task)
+    described: Any = tool.args_schema
+    known: Any = Literal[tuple(kinds)]
+    field = Field(description="What kind of subagent is to do it.")
+    schema = create_model("task", __base__=described, __doc__=described.__doc__, subagent_type=(known, field))
+    return tool.model_copy(update={"args_schema": schema})
+
+
+async def task(
+    description: str,
+    prompt: str,
+    subagent_type: str,
+    runtime: ToolRuntime[RunContext],
+    max_turns: int | None = None,
+) -> ToolMessage:
+    """Give a piece of work to a subagent and wait for its answer. Several calls in one reply run side by side.
+
+    Args:
+        description: What it is about, in three to five words.
+        prompt: Everything the subagent needs to know; it sees nothing of this conversation.
+        subagent_type: What kind of subagent is to do it.
+        max_turns: At most so many turns; leave it out for the usual number.
+    """
+    subagents = current_run(runtime).subagents
+    if subagents is None:
+        raise InvalidRequest("work cannot be given to others here; do it yourself")
+    order = TaskOrder(runtime.tool_call_id or "", description, prompt, subagent_type, max_turns)
+    state: Mapping[str, object] = runtime.state
+    inherited = Inherited({key: state[key] for key in INHERITED if state.get(key)})
+    return to_message(order, await subagents.carry_out(order, inherited))
+
+
+def to_message(order: TaskOrder, outcome: TaskOutcome) -> ToolMessage:
+    """What the lead agent is told of a task, and what programs can read of it."""
+    text = ENDINGS[outcome.status].format(result=outcome.result or "(nothing)", error=outcome.error)
+    known = {
+        "subagent_status": outcome.status,
+        "subagent_stop_reason": outcome.stop_reason,
+        "subagent_error": outcome.error,
+        "subagent_result_brief": outcome.result[:BRIEF_CHARS] or None,
+        "subagent_result_sha256": hashlib.sha256(outcome.result.encode()).hexdigest() if outcome.result else None,
+        "subagent_model_name": outcome.model_name,
+        "subagent_token_usage": {
+            "input_tokens": outcome.usage.input_tokens,
+            "output_tokens": outcome.usage.output_tokens,
+            "total_tokens": outcome.usage.total_tokens,
+        },
+        "subagent_duration_s": round(outcome.duration_s, 3),
+    }
+    return ToolMessage(
+        text,
+        tool_call_id=order.task_id,
+        name="task",
+        status="success" if outcome.status in ("completed", "capped") else "error",
+        additional_kwargs={key: value for key, value in known.items() if value is not None},
+    )

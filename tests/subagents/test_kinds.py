@@ -1,0 +1,55 @@
+"""The kinds of subagents, and what the configuration makes of them."""
+
+import pytest
+from pydantic import ValidationError
+
+from deerflow.config.subagents import SubagentsConfig
+from deerflow.subagents.kinds import SubagentConfig, kinds_of
+
+
+def settings(**values: object) -> SubagentsConfig:
+    return SubagentsConfig.model_validate(values)
+
+
+def test_without_commands_there_is_nobody_to_run_them() -> None:
+    assert list(kinds_of(settings(), runs_commands=True)) == ["general-purpose", "bash"]
+    assert list(kinds_of(settings(), runs_commands=False)) == ["general-purpose"]
+
+
+def test_one_setting_is_for_all_built_in_kinds_and_one_for_a_single_kind() -> None:
+    given = settings(timeout_seconds=60.0, max_turns=5, agents={"bash": {"timeout_seconds": 9.0, "model": "small"}})
+    kinds = kinds_of(given, runs_commands=True)
+    assert (kinds["general-purpose"].timeout_seconds, kinds["general-purpose"].max_turns) == (60.0, 5)
+    assert (kinds["bash"].timeout_seconds, kinds["bash"].max_turns, kinds["bash"].model) == (9.0, 5, "small")
+
+
+def test_a_configured_kind_has_what_its_entry_says_and_the_usual_otherwise() -> None:
+    entry = {"description": "Checks facts.", "system_prompt": "You check.", "tools": ["read_file", "task"]}
+    kind = kinds_of(settings(custom_agents={"checker": entry}), runs_commands=True)["checker"]
+    assert (kind.model, kind.max_turns, kind.timeout_seconds) == ("inherit", 50, 900.0)
+    assert kind.allows("read_file") and not kind.allows("bash")
+
+
+def test_the_kind_of_a_program_wins_over_one_of_the_same_name() -> None:
+    own = SubagentConfig("bash", "Mine.", "You are mine.")
+    assert kinds_of(settings(), [own], runs_commands=True)["bash"].description == "Mine."
+
+
+def test_no_subagent_gives_work_to_others_whatever_its_settings_say() -> None:
+    kind = SubagentConfig("x", "X.", "You are x.", tools=("task", "bash"), disallowed_tools=())
+    assert not kind.allows("task") and kind.allows("bash")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"custom_agents": {"x": {"description": "no prompt"}}},
+        {"custom_agents": {"x": {"description": "", "system_prompt": "s"}}},
+        {"agents": {"bash": {"max_turns": 0}}},
+        {"timeout_seconds": 0.0},
+        {"max_concurrent": 0},
+    ],
+)
+def test_what_makes_no_sense_is_refused(values: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        settings(**values)
