@@ -1,18 +1,14 @@
 """Two processes, as if on two machines, on one PostgreSQL and one Redis."""
 
 import asyncio
-import os
 import signal
-import sys
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
 import pytest
 
-import deerflow
 from deerflow.config.source import open_source
 from deerflow.domain.errors import Conflict
 from deerflow.domain.events import StreamEvent
@@ -20,9 +16,7 @@ from deerflow.domain.principal import LOCAL_USER
 from deerflow.domain.runs import MultitaskStrategy, RunRecord, RunRequest, RunStatus
 from deerflow.harness import Harness, open_harness
 from deerflow.testing import ScriptedModel
-
-SOURCES = Path(deerflow.__file__).parents[1]
-ROOT = Path(__file__).parents[2]
+from tests.runtime.elsewhere import HALF_AN_ANSWER, Elsewhere, start
 
 
 @dataclass(frozen=True)
@@ -35,41 +29,8 @@ class Machines:
     def open_here(self, *answers: str) -> AbstractAsyncContextManager[Harness]:
         return open_harness(open_source(directory=self.here, environment={}), ScriptedModel.saying(*answers))
 
-    @asynccontextmanager
-    async def start_there(self) -> AsyncIterator["Elsewhere"]:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "tests.runtime.other_process", str(self.there)),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            cwd=ROOT,
-            env={"PYTHONPATH": f"{SOURCES}{os.pathsep}{ROOT}", "PATH": "/usr/bin:/bin"},
-        )
-        other = Elsewhere(process)
-        try:
-            assert await other.hear() == "ready"
-            yield other
-        finally:
-            if process.returncode is None:
-                process.kill()
-            await process.communicate()
-
-
-@dataclass(frozen=True)
-class Elsewhere:
-    """The other process."""
-
-    process: asyncio.subprocess.Process
-
-    async def ask(self, *words: str) -> str:
-        assert self.process.stdin is not None
-        self.process.stdin.write(" ".join(words).encode() + b"\n")
-        await self.process.stdin.drain()
-        return await self.hear()
-
-    async def hear(self) -> str:
-        assert self.process.stdout is not None
-        async with asyncio.timeout(30):
-            return (await self.process.stdout.readline()).decode().strip()
+    def start_there(self, script: str = HALF_AN_ANSWER) -> AbstractAsyncContextManager[Elsewhere]:
+        return start(self.there, script)
 
 
 def machines(tmp_path: Path, postgres_url: str, bridge: str = "") -> Machines:
