@@ -24,13 +24,16 @@ async def main(directory: str, script: str = "tests.runtime.other_process:half_a
     async with open_harness(open_source(directory=Path(directory), environment={}), model) as harness:
         say("ready")
         while line := await asyncio.to_thread(sys.stdin.readline):
-            say(await obey(harness, *line.split()))
+            order, *words = line.split()
+            if order == "release":
+                model.release()
+            say("released" if order == "release" else await obey(harness, order, *words))
 
 
 async def obey(harness: Harness, order: str, *words: str) -> str:
     """`begin THREAD` a run, `submit THREAD KEY COUNT` times at once, say whether runs are `held`.
 
-    `cancel THREAD RUN HOW` a run, or have `STRATEGY THREAD` do so.
+    `cancel THREAD RUN HOW` a run, or have `STRATEGY THREAD` do so. `release` lets a stalled answer end.
     """
     if order == "held":
         return str(len(harness.runs.under_way()))
