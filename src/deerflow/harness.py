@@ -133,6 +133,7 @@ async def open_harness(
             partial(open_context, database, bridge, loaded, sandboxes, executor),
             lambda: run_limits(source.refresh().config),
             partial(undo_run, checkpointer, loaded.home),
+            partial(open_questions, checkpointer),
         )
         namer = Namer(database, agents.state_graph, lambda: source.refresh().config.title, agents.catalog_model)
         runs = RunManager(database, journal, bridge, worker, namer, partial(open_questions, checkpointer), process)

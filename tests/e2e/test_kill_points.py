@@ -264,6 +264,10 @@ async def test_a_run_that_kills_every_server_is_given_up(tmp_path: Path) -> None
                     run = (await http.get("/threads/t/runs")).json()[0]
                     await http.get(f"/threads/t/runs/{run['run_id']}/join")
                     check_log(world, run["run_id"], (await http.get(f"/threads/t/runs/{run['run_id']}")).json())
+                    state = (await http.get("/threads/t/state")).json()
+                    *_, asked, answered = state["values"]["messages"]
+                    assert answered["tool_call_id"] == asked["tool_calls"][0]["id"] and state["next"] == []
+                    assert "how far it came is not known" in answered["content"]
         assert len(model.requests) == 3
 
 

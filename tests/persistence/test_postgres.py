@@ -6,12 +6,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from threading import Barrier
+from threading import Barrier, Event
 
 import psycopg
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
 from sqlalchemy import Connection, text
 
 from deerflow.config.imports import load_extra
@@ -20,10 +22,11 @@ from deerflow.domain.events import StreamEvent
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.domain.runs import RunRecord, RunRequest, RunStatus
 from deerflow.persistence.admission import accept_run
-from deerflow.persistence.checkpoints import open_checkpointer
+from deerflow.persistence.checkpoints import OWNER_KEY, Owner, open_checkpointer
 from deerflow.persistence.database import Database, open_database
 from deerflow.persistence.events import LoggedEvent, insert_events, read_events
 from deerflow.persistence.liveness import leased
+from deerflow.persistence.postgres import open_postgres
 from deerflow.persistence.processes import leases, renew_lease
 from deerflow.persistence.runs import StoredRequest, advance_run, reclaim_run
 from deerflow.persistence.schema import SCHEMA_VERSION, stored_version
@@ -190,3 +193,51 @@ async def test_a_run_has_one_end(database: Database) -> None:
     assert not await database.write(partial(advance_run, run=stale, status=RunStatus.INTERRUPTED))
     assert await database.write(partial(advance_run, run=run, status=RunStatus.SUCCESS))
     assert not await database.write(partial(advance_run, run=run, status=RunStatus.ERROR))
+
+
+async def keep(saver: BaseCheckpointSaver[str], run: RunRecord) -> None:
+    """Write a checkpoint and what a step has led to, for an attempt at a run."""
+    owner = {OWNER_KEY: Owner(run.run_id, run.attempt)}
+    config: RunnableConfig = {"configurable": {"thread_id": "t", "checkpoint_ns": "", **owner}}
+    made = await saver.aput(config, empty_checkpoint(), {"source": "loop"}, {})
+    at = {"configurable": {**config["configurable"], **made["configurable"]}}
+    await saver.aput_writes(at, [("messages", "said")], "task")
+
+
+async def test_a_checkpoint_of_an_old_attempt_is_refused(database: Database, postgres_url: str) -> None:
+    run = await accepted(database)
+    async with open_checkpointer(postgres_url) as saver:
+        await keep(saver, run)
+        kept = await saver.aget_tuple({"configurable": {"thread_id": "t"}})
+        claimed = await database.write(partial(reclaim_run, run=run, process="other"))
+        assert claimed is not None and kept is not None
+        with pytest.raises(RunLost, match="another process's now"):
+            await keep(saver, run)
+        late = {"configurable": {**kept.config["configurable"], OWNER_KEY: Owner(run.run_id, run.attempt)}}
+        with pytest.raises(RunLost, match="another process's now"):
+            await saver.aput_writes(late, [("messages", "late")], "late")
+        assert await saver.aget_tuple({"configurable": {"thread_id": "t"}}) == kept
+        await keep(saver, claimed.record)
+        assert await saver.aget_tuple({"configurable": {"thread_id": "t"}}) != kept
+
+
+async def test_a_process_that_freezes_in_the_middle_of_a_transaction_keeps_nobody_waiting(
+    database: Database, postgres_url: str
+) -> None:
+    run = await accepted(database)
+    holds, thaws = Event(), Event()
+
+    def freeze(connection: Connection) -> None:
+        insert_events(connection, [event(run, 2)])  # holds the run
+        holds.set()
+        assert thaws.wait(30)
+
+    async with open_postgres(postgres_url, frozen_s=0.3) as frozen, asyncio.timeout(30):
+        writing = asyncio.create_task(frozen.write(freeze))
+        await asyncio.to_thread(holds.wait, 30)
+        claimed = await database.write(partial(reclaim_run, run=run, process="other"))
+        thaws.set()
+        assert claimed is not None and claimed.record.attempt == 2
+        with pytest.raises(StorageUnavailable):
+            await writing
+        assert await events_of(database, run) == [1]

@@ -1,18 +1,26 @@
 """Runs with which processes die again and again."""
 
 import asyncio
+import os
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Any
 
 import orjson
 from sqlalchemy import delete, update
 
+from deerflow.agents.middlewares.dangling_tool_call_middleware import are_settled
+from deerflow.config.source import open_source
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.domain.runs import RunRecord, RunRequest, RunStatus
-from deerflow.harness import Harness
+from deerflow.harness import Harness, open_harness
 from deerflow.persistence.database import open_database
 from deerflow.persistence.tables import run_events
+from deerflow.runtime.incoming import to_messages
 from deerflow.runtime.runs.job import HANDED_OVER
-from deerflow.testing import Answer, ScriptedModel, Stall
+from deerflow.testing import Answer, ScriptedModel, Stall, calling
+from tests.runtime.test_halts import LOOKS
+from tests.runtime.test_resume import COUNTS, PAUSES
 from tests.support import OpenHarness
 
 ASKED = RunRequest("t", [{"type": "human", "content": "one"}])
@@ -25,9 +33,20 @@ async def spoken(harness: Harness, run: RunRecord, word: str) -> None:
             return
 
 
+async def until(harness: Harness, run: RunRecord, name: str) -> None:
+    """Wait until an event of that name has come."""
+    async for group in harness.runs.listen(run):
+        if any(event.event == name for event in group):
+            return
+
+
+async def state_of(harness: Harness) -> dict[str, Any]:
+    state: dict[str, Any] = orjson.loads((await harness.threads.state("t", LOCAL_USER)).values)
+    return state
+
+
 async def said(harness: Harness) -> list[str]:
-    state = orjson.loads((await harness.threads.state("t", LOCAL_USER)).values)
-    return [message["content"] for message in state["messages"]]
+    return [message["content"] for message in (await state_of(harness))["messages"]]
 
 
 async def known(harness: Harness) -> list[str]:
@@ -66,6 +85,47 @@ async def test_after_three_deaths_a_run_is_given_up_and_says_so(
             assert await said(harness) == await known(harness) == ["one"]
             after = await harness.runs.create_or_reject(ASKED, LOCAL_USER)
             assert (await harness.runs.join("t", after.run_id, LOCAL_USER)).status is RunStatus.SUCCESS
+
+
+async def test_every_call_of_a_run_that_is_given_up_has_an_answer(tmp_path: Path, database_place: Path | str) -> None:
+    marks, bell = tmp_path / "marks", tmp_path / "bell"
+    os.mkfifo(bell)
+    pause = calling("pause", file=str(marks), bell=str(bell)).calls
+    several = (*calling("count", file=str(marks)).calls, *calling("look").calls, *pause)
+
+    def opened(*answers: Answer | str) -> AbstractAsyncContextManager[Harness]:
+        tools = {"tools": [COUNTS, PAUSES, *LOOKS["tools"]]}
+        return open_harness(
+            open_source(directory=tmp_path, environment={}, overrides=tools), ScriptedModel.saying(*answers)
+        )
+
+    async with asyncio.timeout(60):
+        async with opened(Answer("1", calls=pause).with_call_ids(1)) as harness:
+            run = await harness.runs.create_or_reject(ASKED, LOCAL_USER)
+            await asyncio.to_thread(bell.read_text)
+        await let_die(database_place)
+        async with opened(Answer("2", calls=pause).with_call_ids(2)) as harness:
+            await asyncio.to_thread(bell.read_text)
+        await let_die(database_place)
+        async with opened(Answer("3", calls=several).with_call_ids(3)) as harness:
+            await until(harness, run, "tool_outcome")
+            await asyncio.to_thread(bell.read_text)
+        await let_die(database_place)
+        async with opened("Next.") as harness:
+            assert (await harness.runs.join("t", run.run_id, LOCAL_USER)).status is RunStatus.ERROR
+            *_, asked, counted, looked, paused = await said(harness)
+            assert asked == "3" and counted == "counted" and "not known" in paused
+            assert looked == "nothing here" or "nothing was changed by it" in looked
+            assert are_settled(to_messages((await state_of(harness))["messages"]))
+            assert await said(harness) == await known(harness)
+            assert (await harness.threads.state("t", LOCAL_USER)).next == ()
+            after = await harness.runs.create_or_reject(ASKED, LOCAL_USER)
+            assert (await harness.runs.join("t", after.run_id, LOCAL_USER)).status is RunStatus.SUCCESS
+            assert (await said(harness))[-2:] == ["one", "Next."] and await said(harness) == await known(harness)
+            assert marks.read_text() == "counted\n" * 4
+            there = await state_of(harness)
+        async with opened() as harness:
+            assert await state_of(harness) == there
 
 
 async def test_servers_that_are_put_away_in_good_order_do_not_count(harness_saying: OpenHarness) -> None:

@@ -1,18 +1,15 @@
 """Two processes, as if on two machines, on one PostgreSQL and one Redis."""
 
 import asyncio
-import os
 import signal
-import sys
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
+import psycopg
 import pytest
 
-import deerflow
 from deerflow.config.source import open_source
 from deerflow.domain.errors import Conflict
 from deerflow.domain.events import StreamEvent
@@ -20,9 +17,8 @@ from deerflow.domain.principal import LOCAL_USER
 from deerflow.domain.runs import MultitaskStrategy, RunRecord, RunRequest, RunStatus
 from deerflow.harness import Harness, open_harness
 from deerflow.testing import ScriptedModel
-
-SOURCES = Path(deerflow.__file__).parents[1]
-ROOT = Path(__file__).parents[2]
+from tests.runtime.elsewhere import HALF_AN_ANSWER, Elsewhere, start
+from tests.support import browse
 
 
 @dataclass(frozen=True)
@@ -35,41 +31,8 @@ class Machines:
     def open_here(self, *answers: str) -> AbstractAsyncContextManager[Harness]:
         return open_harness(open_source(directory=self.here, environment={}), ScriptedModel.saying(*answers))
 
-    @asynccontextmanager
-    async def start_there(self) -> AsyncIterator["Elsewhere"]:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "tests.runtime.other_process", str(self.there)),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            cwd=ROOT,
-            env={"PYTHONPATH": f"{SOURCES}{os.pathsep}{ROOT}", "PATH": "/usr/bin:/bin"},
-        )
-        other = Elsewhere(process)
-        try:
-            assert await other.hear() == "ready"
-            yield other
-        finally:
-            if process.returncode is None:
-                process.kill()
-            await process.communicate()
-
-
-@dataclass(frozen=True)
-class Elsewhere:
-    """The other process."""
-
-    process: asyncio.subprocess.Process
-
-    async def ask(self, *words: str) -> str:
-        assert self.process.stdin is not None
-        self.process.stdin.write(" ".join(words).encode() + b"\n")
-        await self.process.stdin.drain()
-        return await self.hear()
-
-    async def hear(self) -> str:
-        assert self.process.stdout is not None
-        async with asyncio.timeout(30):
-            return (await self.process.stdout.readline()).decode().strip()
+    def start_there(self, script: str = HALF_AN_ANSWER) -> AbstractAsyncContextManager[Elsewhere]:
+        return start(self.there, script)
 
 
 def machines(tmp_path: Path, postgres_url: str, bridge: str = "") -> Machines:
@@ -142,6 +105,51 @@ async def test_a_process_that_was_frozen_leaves_alone_what_was_taken_over_meanwh
             pass
         assert are_whole(events) and await events_of(here, run) == events
         assert await said(here) == ["one", "All of it."]
+
+
+async def test_what_a_frozen_process_still_had_to_write_is_refused_when_it_thaws(
+    joined: Machines, postgres_url: str
+) -> None:
+    async with joined.open_here("All of it.", "Next.") as here, joined.start_there() as there, asyncio.timeout(60):
+        run = await find(here, await there.ask("begin", "t"))
+        await heard(here, run, "the")
+        there.process.send_signal(signal.SIGSTOP)
+        events = await events_of(here, run)
+        steps = await steps_of(here)
+        await there.tell("release")
+        with psycopg.connect(postgres_url) as connection:
+            # So that it ends its answer, and wants to keep it, before it can find out what happened meanwhile.
+            connection.execute("LOCK TABLE processes IN ACCESS EXCLUSIVE MODE")
+            there.process.send_signal(signal.SIGCONT)
+            assert await there.hear() == "released"
+            while await there.ask("held") != "0":
+                pass
+        assert await steps_of(here) == steps and await events_of(here, run) == events
+        assert (await find(here, run.run_id)).status is RunStatus.SUCCESS
+        after = await here.runs.create_or_reject(saying("two"), LOCAL_USER)
+        assert are_whole(await events_of(here, after))
+        assert await said(here) == ["one", "All of it.", "two", "Next."]
+
+
+async def steps_of(harness: Harness) -> list[str | None]:
+    """The thread's checkpoints."""
+    return [state.checkpoint_id for state in await harness.threads.history("t", LOCAL_USER, limit=100)]
+
+
+@pytest.mark.parametrize("bridge", ["joined", "apart"])
+async def test_a_reader_that_leaves_stops_a_run_of_another_process(request: pytest.FixtureRequest, bridge: str) -> None:
+    both: Machines = request.getfixturevalue(bridge)
+    async with both.open_here() as here, both.start_there() as there, browse(here) as http, asyncio.timeout(60):
+        run = await find(here, await there.ask("begin", "t"))
+        path = f"/api/threads/t/runs/{run.run_id}/stream?stream_mode=messages-tuple&cancel_on_disconnect=true"
+        async with http.stream("GET", path) as response:
+            async for line in response.aiter_lines():
+                if "the" in line:
+                    break
+        while not (ended := await find(here, run.run_id)).status.is_final:
+            pass
+        assert ended.status is RunStatus.INTERRUPTED
+        assert await said(here) == ["one", "Half of the"]
 
 
 @pytest.mark.parametrize("bridge", ["joined", "apart"])

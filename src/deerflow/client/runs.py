@@ -46,10 +46,13 @@ async def follow(session: Session, request: RunRequest, reader: Reader) -> Async
     runs = session.harness.runs
     run = await runs.create_or_reject(request, LOCAL_USER)
     reader.begin(await runs.state_before(run, after=0))
+    is_over = False
     try:
         async with aclosing(runs.listen(run)) as groups:
             async for group in groups:
                 for event in filter(None, map(reader.read, group)):
                     yield event
+        is_over = True
     finally:
-        await runs.stop(run.run_id)
+        if not is_over:
+            await runs.stop(run.run_id)

@@ -29,6 +29,13 @@ class DisconnectMode(StrEnum):
     CONTINUE = "continue"
 
 
+class CancelAction(StrEnum):
+    """What becomes of what a stopped run has done."""
+
+    INTERRUPT = "interrupt"
+    ROLLBACK = "rollback"
+
+
 class MultitaskStrategy(StrEnum):
     """What becomes of a request for a thread that has a run under way."""
 
@@ -43,12 +50,10 @@ class MultitaskStrategy(StrEnum):
     STEER = "steer"
     """Its messages join the run before the model is next asked; too late, it waits for its turn."""
 
-
-class CancelAction(StrEnum):
-    """What becomes of what a stopped run has done."""
-
-    INTERRUPT = "interrupt"
-    ROLLBACK = "rollback"
+    @property
+    def stops(self) -> CancelAction | None:
+        """How the run under way is stopped; None when it is not."""
+        return CancelAction(self) if self in (MultitaskStrategy.INTERRUPT, MultitaskStrategy.ROLLBACK) else None
 
 
 StreamMode = Literal[

@@ -34,12 +34,15 @@ def event_stream(
 
 async def stopping(runs: RunManager, run: RunRecord, frames: AsyncGenerator[bytes]) -> AsyncIterator[bytes]:
     """`frames`, and the end of the run when the reader leaves before it."""
+    is_over = False
     try:
         async with aclosing(frames):
             async for piece in frames:
                 yield piece
+        is_over = True
     finally:
-        runs.request_stop(run.run_id)
+        if not is_over:
+            runs.stop_soon(run)
 
 
 def run_location(run: RunRecord) -> str:

@@ -16,6 +16,7 @@ from deerflow.persistence.runs import (
     claim_next,
     find_by_key,
     insert_run,
+    order_stops,
 )
 from deerflow.persistence.threads import hold_thread, insert_thread, thread_exists, touch_thread
 
@@ -64,6 +65,8 @@ def accept_run(
         if run.multitask_strategy is MultitaskStrategy.REJECT:
             raise Conflict(f"thread {run.thread_id!r} is busy with another run")
         run = replace(run, status=RunStatus.PENDING)
+        if action := run.multitask_strategy.stops:  # it holds also if nobody lives to carry it out
+            order_stops(connection, run.thread_id, action)
     insert_run(connection, run, request)
     insert_events(connection, [first])
     touch_thread(connection, run.thread_id, title)

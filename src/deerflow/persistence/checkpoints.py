@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -14,6 +15,16 @@ from deerflow.config.imports import load_extra
 
 RUN_KEY = "deerflow_run"
 """Under this name every checkpoint says which run made it."""
+OWNER_KEY = "__deerflow_owner"
+"""Under this name whoever writes says for which attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The attempt at a run that writes checkpoints; where processes have leases, only while it is the latest."""
+
+    run_id: str
+    attempt: int
 
 
 class SqliteCheckpoints(AsyncSqliteSaver):

@@ -37,7 +37,10 @@ class Liveness(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Locks:
-    """For processes on the same files: a lock is surer than any clock, also after the machine has slept."""
+    """For processes on the same files: a lock is surer than any clock, also after the machine has slept.
+
+    It dies with its process only: one that is frozen keeps its runs, so nothing it writes when it thaws is too late.
+    """
 
     folder: Path
     lease_s: float

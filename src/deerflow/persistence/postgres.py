@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, asynccontextmanager, contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
@@ -18,6 +19,8 @@ T = TypeVar("T")
 READERS = 4
 WRITERS = 4
 CONNECT_TIMEOUT_S = 10
+FROZEN_S = 10.0
+"""Whoever is silent for so long in the middle of a transaction is frozen; others must not wait for what it holds."""
 ATTEMPTS = 5
 OTHERS_WERE_FASTER = frozenset({"23505", "40001", "40P01"})
 """A key that is taken, or two who wait for each other: whoever looks again sees what the other has done."""
@@ -69,7 +72,7 @@ class PostgresDatabase:
 
 
 @asynccontextmanager
-async def open_postgres(url: str) -> AsyncIterator[PostgresDatabase]:
+async def open_postgres(url: str, frozen_s: float = FROZEN_S) -> AsyncIterator[PostgresDatabase]:
     """The database at `url`, its tables made or brought up to date first.
 
     Raises:
@@ -77,6 +80,7 @@ async def open_postgres(url: str) -> AsyncIterator[PostgresDatabase]:
     """
     # A closed connection is noticed before it is used: a change whose commit got no answer is not tried twice.
     writing = postgres_engine(url, WRITERS, pool_pre_ping=True)
+    event.listen(writing, "connect", partial(hold_nothing_when_frozen, frozen_s))
     reading = postgres_engine(url, READERS, pool_pre_ping=True)
     appending = postgres_engine(url, 1, isolation_level="AUTOCOMMIT")
     event.listen(appending, "connect", forgo_waiting_for_the_disk)
@@ -101,6 +105,17 @@ def forgo_waiting_for_the_disk(connection: Any, _record: object) -> None:
     """Have commits survive the death of this process, but perhaps not of the server."""
     connection.execute("SET synchronous_commit TO off")
     connection.commit()
+
+
+def hold_nothing_when_frozen(seconds: float, connection: Any, _record: object) -> None:
+    """Have the server end a transaction that nobody goes on with, so that a frozen process keeps no locks."""
+    connection.execute(idle_limit(seconds))
+    connection.commit()
+
+
+def idle_limit(seconds: float) -> str:
+    """What tells the server how long a transaction may be silent."""
+    return f"SET idle_in_transaction_session_timeout TO {int(seconds * 1000)}"
 
 
 def others_were_faster(problem: Exception) -> bool:

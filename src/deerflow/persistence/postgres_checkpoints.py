@@ -5,12 +5,16 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool
 
-from deerflow.persistence.checkpoints import RUN_KEY, plain_serializer
+from deerflow.domain.errors import RunLost
+from deerflow.persistence.checkpoints import OWNER_KEY, RUN_KEY, plain_serializer
+from deerflow.persistence.postgres import FROZEN_S, idle_limit
 
 CONNECTIONS = 4
 SETTING_UP = 0xDEE7F11
@@ -27,10 +31,53 @@ DELETE FROM checkpoint_blobs AS blob WHERE thread_id = ANY(%s) AND NOT EXISTS (
   WHERE kept.thread_id = blob.thread_id AND kept.checkpoint_ns = blob.checkpoint_ns
     AND kept.checkpoint->'channel_versions'->>blob.channel = blob.version)
 """
+# As with events: whoever takes a run over waits for the shared lock, and finds all that was written before.
+HOLD = "SELECT 1 FROM runs WHERE run_id = %s AND attempt = %s FOR SHARE"
 
 
 class PostgresCheckpoints(AsyncPostgresSaver):
-    """LangGraph's own, which can also forget what single runs have left."""
+    """LangGraph's own, which refuses what an old attempt writes, and can also forget what single runs have left."""
+
+    def __init__(self, pool: AsyncConnectionPool[AsyncConnection[DictRow]]) -> None:
+        super().__init__(pool, serde=plain_serializer())
+        self._pool = pool
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Keep a checkpoint.
+
+        Raises:
+            RunLost: another process has taken over the run that makes it.
+        """
+        async with self._owned(config) as saver:
+            return await saver.aput(config, checkpoint, metadata, new_versions)
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """Keep what a step has led to.
+
+        Raises:
+            RunLost: another process has taken over the run whose step it is.
+        """
+        async with self._owned(config) as saver:
+            await saver.aput_writes(config, writes, task_id, task_path)
+
+    @asynccontextmanager
+    async def _owned(self, config: RunnableConfig) -> AsyncIterator[AsyncPostgresSaver]:
+        """What writes within one transaction, in which nobody takes over the run that writes."""
+        owner = config["configurable"].get(OWNER_KEY)
+        async with self._pool.connection() as connection, connection.transaction():
+            if owner is not None:
+                held = await connection.execute(HOLD, [owner.run_id, owner.attempt])
+                if await held.fetchone() is None:
+                    raise RunLost(f"run {owner.run_id!r} is another process's now")
+            yield AsyncPostgresSaver(connection, serde=self.serde)
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Remove the checkpoints that runs have made, what was written on top of them, and values only they had."""
@@ -48,18 +95,19 @@ async def open_postgres_checkpoints(url: str) -> AsyncIterator[PostgresCheckpoin
     # The journal is what must survive a power failure; checkpoints need only survive the process.
     options: dict[str, Any] = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
     pool = AsyncConnectionPool[AsyncConnection[DictRow]](
-        url, min_size=1, max_size=CONNECTIONS, open=False, kwargs=options, configure=forgo_waiting_for_the_disk
+        url, min_size=1, max_size=CONNECTIONS, open=False, kwargs=options, configure=prepare
     )
     async with pool:
-        saver = PostgresCheckpoints(pool, serde=plain_serializer())
+        saver = PostgresCheckpoints(pool)
         async with pool.connection() as connection:
             await set_up(saver, connection)
         yield saver
 
 
-async def forgo_waiting_for_the_disk(connection: AsyncConnection[DictRow]) -> None:
-    """Have commits survive the death of this process, but perhaps not of the server."""
+async def prepare(connection: AsyncConnection[DictRow]) -> None:
+    """Have commits survive the death of this process, but perhaps not of the server; frozen, it holds nothing."""
     await connection.execute("SET synchronous_commit TO off")
+    await connection.execute(idle_limit(FROZEN_S).encode())
 
 
 async def set_up(saver: PostgresCheckpoints, connection: AsyncConnection[DictRow]) -> None:

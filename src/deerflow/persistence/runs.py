@@ -32,6 +32,8 @@ class ClaimedRun:
 
     record: RunRecord
     request: Mapping[str, Any]
+    stop: CancelAction | None = None
+    """What was ordered before it was taken on: there is nothing left but to end it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,12 @@ def order_stop(connection: Connection, run_id: str, action: CancelAction) -> str
     return connection.execute(order, columns).scalar()
 
 
+def order_stops(connection: Connection, thread_id: str, action: CancelAction) -> None:
+    """Note that whatever is under way in a thread, or waits there, is to be stopped."""
+    columns = {"cancel_action": action, "updated_at": datetime.now(UTC)}
+    connection.execute(update(runs).where((runs.c.thread_id == thread_id) & ACTIVE), columns)
+
+
 def read_orders(connection: Connection, run_ids: Sequence[str]) -> Mapping[str, Order]:
     """What the rows of these runs say of them; those that are gone are missing."""
     query = select(runs.c.run_id, runs.c.attempt, runs.c.status, runs.c.cancel_action).where(runs.c.run_id.in_(run_ids))
@@ -126,8 +134,10 @@ def is_unfinished(connection: Connection, run_id: str) -> bool:
 
 def read_claimed(connection: Connection, run_id: str) -> ClaimedRun:
     """A run with what it was asked for."""
-    row = connection.execute(select(*COLUMNS, runs.c.request).where(runs.c.run_id == run_id)).one()._mapping
-    return ClaimedRun(to_record({key: value for key, value in row.items() if key != "request"}), row["request"])
+    query = select(*COLUMNS, runs.c.request, runs.c.cancel_action).where(runs.c.run_id == run_id)
+    row = connection.execute(query).one()._mapping
+    record = to_record({name: row[name] for name in RunRecord.__slots__})
+    return ClaimedRun(record, row["request"], to_action(row["cancel_action"]))
 
 
 def find_run(connection: Connection, thread_id: str, run_id: str, owner: str) -> RunRecord:

@@ -13,9 +13,9 @@ from deerflow.persistence.tables import runs
 
 
 def waiting_to_steer(connection: Connection, thread_id: str) -> Sequence[ClaimedRun]:
-    """The requests that want to join the thread's run, oldest first."""
+    """The requests that want to join the thread's run and have not been withdrawn, oldest first."""
     waiting = (runs.c.thread_id == thread_id) & (runs.c.status == RunStatus.PENDING)
-    steering = waiting & (runs.c.multitask_strategy == MultitaskStrategy.STEER)
+    steering = waiting & (runs.c.multitask_strategy == MultitaskStrategy.STEER) & runs.c.cancel_action.is_(None)
     return [read_claimed(connection, run.run_id) for run in oldest_first(connection, steering)]
 
 

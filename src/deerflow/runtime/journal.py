@@ -76,7 +76,7 @@ class Journal:
         finish = await surely(self._database.write(change))
         if finish.is_recorded:
             self._publish(events)
-        self._bridge.publish_end(last.run_id)
+            self._bridge.publish_end(last.run_id)
         return finish
 
     def _take_rest(self, last: "Entry") -> list[LoggedEvent]:

@@ -174,7 +174,7 @@ export const en = {
   notDecidedHint: "The server did not answer. Decide again above.",
   sendAgain: "Send again",
   reasons: {
-    RunAbandoned: "The server stopped again and again while it was answering.",
+    RunGivenUp: "The server stopped again and again while it was answering.",
   },
   runFailed: "The answer broke off.",
   runFailedKept: "What was written up to then is kept above.",

@@ -150,7 +150,7 @@ export const zh: Words = {
   notDecidedHint: "服务器没有响应，请在上方重新决定。",
   sendAgain: "重新发送",
   reasons: {
-    RunAbandoned: "服务器在回答过程中反复停止。",
+    RunGivenUp: "服务器在回答过程中反复停止。",
   },
   runFailed: "回答中断了。",
   runFailedKept: "此前写出的内容已保留在上方。",

@@ -1,15 +1,16 @@
 """Where a run begins, or goes on after its process died."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
-from langgraph.types import Command
+from langgraph.constants import START
+from langgraph.types import Command, StateSnapshot
 
 from deerflow.agents.factory import AgentGraph
-from deerflow.domain.runs import RunRequest
+from deerflow.domain.runs import Nodes, RunRequest
 from deerflow.persistence.checkpoints import RUN_KEY
 from deerflow.runtime.changes import INTERRUPT, StateDiff
 from deerflow.runtime.runs.job import Job
@@ -45,7 +46,7 @@ async def find_entry(graph: AgentGraph, config: RunnableConfig, job: Job) -> Ent
         return Entry(fresh, state, request.checkpoint_id)
     asks = {INTERRUPT: snapshot.interrupts} if snapshot.interrupts else {}
     # Not `next` alone: it leaves out a step whose result was kept but not yet taken in.
-    halts = not snapshot.tasks or bool(asks) or is_halted(request, snapshot.next)
+    halts = not snapshot.tasks or bool(asks) or await has_halted(graph, request, snapshot)
     return Entry(None, state, found={**snapshot.values, **asks}, is_done=halts)
 
 
@@ -59,7 +60,17 @@ def fresh_input(job: Job) -> GraphInput:
     return None if request.goes_on else {"messages": list(job.messages)}
 
 
-def is_halted(request: RunRequest, following: tuple[str, ...]) -> bool:
-    """Whether the run was to stop before one of the steps that follow."""
-    wanted = request.interrupt_before
-    return bool(following) if wanted == "*" else any(step in wanted for step in following)
+async def has_halted(graph: AgentGraph, request: RunRequest, snapshot: StateSnapshot) -> bool:
+    """Whether the run was to stop here: before one of the steps that follow, or after one that led here."""
+    if any_of(request.interrupt_before, snapshot.next):
+        return True
+    before, source = snapshot.parent_config, (snapshot.metadata or {}).get("source")
+    if not request.interrupt_after or before is None or source != "loop":  # no step has led here
+        return False
+    taken = (await graph.aget_state(before)).tasks
+    return any_of(request.interrupt_after, [task.name for task in taken])
+
+
+def any_of(wanted: Nodes, steps: Sequence[str]) -> bool:
+    """Whether one of the steps is wanted; the one that takes the input in is LangGraph's own business."""
+    return any(step != START and (wanted == "*" or step in wanted) for step in steps)

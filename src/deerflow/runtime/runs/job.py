@@ -19,6 +19,7 @@ from deerflow.domain.runs import (
 from deerflow.persistence.runs import ClaimedRun
 from deerflow.runtime.changes import DerivedState
 from deerflow.runtime.runs.ledger import Earlier
+from deerflow.runtime.runs.partial import PartialAnswer
 from deerflow.runtime.runs.schemas import messages_of
 
 HANDED_OVER = b'{"type":"handed_over"}'
@@ -32,8 +33,8 @@ class Past:
     last_seq: int
     known: DerivedState
     """The thread as readers know it."""
-    half_said: str | None
-    """The message it was in the middle of, which will not come."""
+    answer: PartialAnswer
+    """The message it was in the middle of."""
     calls: Earlier
     steered: Sequence[BaseMessage] = ()
     """What people had said to it."""
@@ -64,13 +65,15 @@ class Job:
     request: RunRequest
     messages: Sequence[BaseMessage] = ()
     past: Past | None = None
+    stop: CancelAction | None = None
+    """How it was to be stopped by those who had it before: it is not gone on with."""
     signals: Signals = field(default_factory=Signals)
 
 
 def stored_job(claimed: ClaimedRun, past: Past | None = None) -> Job:
     """A run as the database has it."""
     request = read_request(claimed.request)
-    return Job(claimed.record, request, messages_of(request), past)
+    return Job(claimed.record, request, messages_of(request), past, claimed.stop)
 
 
 def read_request(stored: Mapping[str, Any]) -> RunRequest:

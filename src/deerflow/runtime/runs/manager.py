@@ -2,17 +2,17 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from types import MappingProxyType
+from typing import Any
 
 from langgraph.types import Interrupt
 
 from deerflow.domain.errors import Conflict, RunLost, StorageUnavailable
-from deerflow.domain.events import StreamEvent
+from deerflow.domain.events import FINAL_EVENT, StreamEvent
 from deerflow.domain.ids import check_thread_id, new_id
 from deerflow.domain.principal import Principal
 from deerflow.domain.runs import (
@@ -25,7 +25,7 @@ from deerflow.domain.runs import (
     StreamMode,
 )
 from deerflow.persistence import runs as run_rows
-from deerflow.persistence.admission import Finish, accept_run
+from deerflow.persistence.admission import Finish, accept_run, finish_run
 from deerflow.persistence.database import Database
 from deerflow.persistence.events import LoggedEvent, earlier_changes, nothing_else
 from deerflow.persistence.threads import find_thread
@@ -38,6 +38,7 @@ from deerflow.runtime.runs.worker import RunWorker
 from deerflow.runtime.serialization import to_json
 from deerflow.runtime.stream_bridge.bridge import HEARTBEAT_S, StreamBridge
 from deerflow.runtime.titles import Namer
+from deerflow.runtime.waiting import surely
 
 logger = logging.getLogger(__name__)
 
@@ -45,9 +46,6 @@ STOP_LIMIT_S = 10.0
 """How long a stopped run may take to put its things away."""
 ANSWER_LIMIT_S = 40.0
 """How long another process may take to stop a run, or be found dead."""
-STOPPING = MappingProxyType(
-    {MultitaskStrategy.INTERRUPT: CancelAction.INTERRUPT, MultitaskStrategy.ROLLBACK: CancelAction.ROLLBACK}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +81,7 @@ class RunManager:
         self._questions = questions
         self._process = process
         self._under_way: dict[str, UnderWay] = {}
-        self._namings: set[asyncio.Task[None]] = set()
+        self._beside: set[asyncio.Task[Any]] = set()
         self._is_closing = False
 
     async def create_or_reject(self, request: RunRequest, who: Principal) -> RunRecord:
@@ -116,7 +114,7 @@ class RunManager:
             self._bridge.open(run.run_id, 0)
             self.begin(Job(admission.run, request, messages))
         self._bridge.publish(run.run_id, [first])
-        if action := STOPPING.get(request.multitask_strategy):
+        if action := request.multitask_strategy.stops:
             await self._clear(admission.others, action)
         if request.multitask_strategy is MultitaskStrategy.STEER:
             self._tell_of_mail(admission.others)
@@ -136,26 +134,28 @@ class RunManager:
                 self._bridge.tell(run.process)
 
     async def _clear(self, others: Iterable[RunRecord], action: CancelAction) -> None:
-        """Have those stopped that have to go for a new run: first those that wait, then the one under way."""
+        """Have those stopped that have to go for a new run, as was ordered when that one was accepted.
+
+        First those that wait, then the one under way.
+        """
         for run in sorted(others, key=lambda other: other.status is RunStatus.RUNNING):
-            if self.request_stop(run.run_id, action) is None and not await self._end_waiting(run):
-                await self._order_stop(run, action)
+            if not await self._end_waiting(run) and self.request_stop(run.run_id, action) is None:
+                self._bridge.tell(run.process)
 
     async def _end_waiting(self, run: RunRecord) -> bool:
         """End a run that has not begun; False when it has."""
         if run.status is not RunStatus.PENDING:
             return False
         ours = replace(run, process=self._process)  # so is the one whose turn it may be then
-        finish = await self._journal.open(ours, last_seq=1).finish(RunStatus.INTERRUPTED)
+        end = StreamEvent(2, FINAL_EVENT, b"null")
+        events = [LoggedEvent(run.run_id, end, datetime.now(UTC), run.attempt)]
+        change = partial(finish_run, run=ours, events=events, status=RunStatus.INTERRUPTED, error=None)
+        finish = await surely(self._database.write(change))
+        if finish.is_recorded:
+            self._bridge.publish(run.run_id, [end])
+            self._bridge.publish_end(run.run_id)
         self._begin_next(finish)
         return finish.is_recorded
-
-    async def _order_stop(self, run: RunRecord, action: CancelAction) -> bool:
-        """Have a run stopped by the process that carries it out; False when it has ended."""
-        process = await self._database.write(partial(run_rows.order_stop, run_id=run.run_id, action=action))
-        if process is not None:
-            self._bridge.tell(process)
-        return process is not None
 
     async def get(self, thread_id: str, run_id: str, who: Principal) -> RunRecord:
         """The run, or `NotFound`."""
@@ -187,30 +187,62 @@ class RunManager:
             Conflict: it had already ended, or its process does not answer.
         """
         run = await self.get(thread_id, run_id, who)
-        if await self.stop(run_id, action) or await self._end_waiting(run):
-            return
-        if not await self._order_stop(run, action):
+        if not await self._end_waiting(run) and not await self.stop(run_id, action):
             run = await self.get(thread_id, run_id, who)
             raise Conflict(f"run {run_id!r} has already ended with {run.status.value!r}")
+
+    async def stop(self, run_id: str, action: CancelAction = CancelAction.INTERRUPT) -> bool:
+        """Stop the run if it is under way, in whatever process, and wait for its end; whether it was.
+
+        Raises:
+            Conflict: its process does not answer.
+        """
+        task = self.request_stop(run_id, action)
+        is_ordered = await self._order_stop(run_id, action, is_here=task is not None)
+        if task is not None:
+            await asyncio.wait({task}, timeout=STOP_LIMIT_S)
+            return True
+        if is_ordered:
+            await self._until_ended(run_id)
+        return is_ordered
+
+    def stop_soon(self, run: RunRecord) -> None:
+        """Have the run stopped, in whatever process it is: whoever wanted it is gone and cannot wait."""
+        if not self._is_closing:
+            self._keep_task(self._let_go(run), f"the end of {run.run_id}")
+
+    async def _let_go(self, run: RunRecord) -> None:
+        if not await self._end_waiting(run):
+            task = self.request_stop(run.run_id)
+            await self._order_stop(run.run_id, CancelAction.INTERRUPT, is_here=task is not None)
+
+    async def _order_stop(self, run_id: str, action: CancelAction, *, is_here: bool) -> bool:
+        """Have other processes, and those after us, know that the run is to be stopped; False when it has ended."""
         try:
-            async with asyncio.timeout(ANSWER_LIMIT_S), aclosing(self.listen(run, heartbeat_s=1.0)) as events:
+            process = await self._database.write(partial(run_rows.order_stop, run_id=run_id, action=action))
+        except StorageUnavailable as problem:
+            if not is_here:
+                raise
+            logger.error("run %s is stopped, but that could not be noted: %s", run_id, problem)
+            return True
+        if process is not None and not is_here:
+            self._bridge.tell(process)
+        return process is not None
+
+    async def _until_ended(self, run_id: str) -> None:
+        """Wait for another process to end a run."""
+        events = self._bridge.subscribe(run_id, heartbeat_interval=1.0)
+        try:
+            async with asyncio.timeout(ANSWER_LIMIT_S), aclosing(events):
                 async for _ in events:
                     pass
         except TimeoutError:
             raise Conflict(f"run {run_id!r} is to be stopped, but its process has not answered yet") from None
 
-    async def stop(self, run_id: str, action: CancelAction = CancelAction.INTERRUPT) -> bool:
-        """Stop the run if it is under way, and wait for its end; whether it was."""
-        task = self.request_stop(run_id, action)
-        if task is None:
-            return False
-        await asyncio.wait({task}, timeout=STOP_LIMIT_S)
-        return True
-
     def request_stop(self, run_id: str, action: CancelAction = CancelAction.INTERRUPT) -> asyncio.Task[None] | None:
         """Have the run stopped if it is under way, without waiting; its task, if so."""
         found = self._under_way.get(run_id)
-        if found is None or self._is_closing:
+        if found is None:
             return None
         # A second cancel would interrupt the first one's putting away.
         if not found.task.cancelling():
@@ -276,14 +308,14 @@ class RunManager:
     async def aclose(self, drain_s: float = 0.0) -> None:
         """Give runs `drain_s` to end; those that do not are left for the next process to go on with."""
         self.begin_closing()
-        for naming in self._namings:
-            naming.cancel()
+        for task in self._beside:
+            task.cancel()
         if drain_s and self._under_way:
             await asyncio.wait([each.task for each in self._under_way.values()], timeout=drain_s)
         for each in self._under_way.values():
             each.job.signals.leaves_unfinished = True
             each.task.cancel()
-        tasks = [*(each.task for each in self._under_way.values()), *self._namings]
+        tasks = [*(each.task for each in self._under_way.values()), *self._beside]
         if tasks:
             await asyncio.wait(tasks, timeout=STOP_LIMIT_S)
 
@@ -292,11 +324,13 @@ class RunManager:
         log = self._journal.open(run, last_seq, partial(self.abandon, run.run_id))
         try:
             status, finish = await self._worker.execute(job, log)
+            if not finish.is_recorded:
+                raise RunLost(f"run {run.run_id!r} is another process's now")
             logger.info("run %s of thread %s: %s", run.run_id, run.thread_id, status.value)
             if status is RunStatus.SUCCESS:
-                self._name_thread(run)
+                self._keep_task(self._namer.name(run), f"title of {run.thread_id}")
             self._begin_next(finish)
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, RunLost):
             logger.info("run %s of thread %s is left to another process", run.run_id, run.thread_id)
             if self._is_closing:
                 with suppress(StorageUnavailable, RunLost):
@@ -312,15 +346,16 @@ class RunManager:
         if finish.next is not None:
             self.begin(stored_job(finish.next))
 
-    def _name_thread(self, run: RunRecord) -> None:
-        naming = asyncio.create_task(self._namer.name(run), name=f"title of {run.thread_id}")
-        self._namings.add(naming)
-        naming.add_done_callback(self._end_naming)
+    def _keep_task(self, work: Coroutine[Any, Any, object], name: str) -> None:
+        """Do something that nobody waits for."""
+        task = asyncio.create_task(work, name=name)
+        self._beside.add(task)
+        task.add_done_callback(self._end_task)
 
-    def _end_naming(self, naming: asyncio.Task[None]) -> None:
-        self._namings.discard(naming)
-        if not naming.cancelled() and naming.exception() is not None:
-            logger.warning("%s could not be had: %s", naming.get_name(), naming.exception())
+    def _end_task(self, task: asyncio.Task[object]) -> None:
+        self._beside.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            logger.warning("%s could not be had: %s", task.get_name(), task.exception())
 
 
 def new_run(request: RunRequest, who: Principal, process: str) -> RunRecord:

@@ -53,15 +53,16 @@ async def read_back(database: Database, claimed: ClaimedRun) -> Job:
         if event.event == "messages":
             take_in(answer, event.data)
         elif event.event == "changes":
-            answer.forget([message["id"] for message in orjson.loads(event.data)["messages"]])
+            changes = orjson.loads(event.data)
+            answer.forget([*(message["id"] for message in changes["messages"]), *changes["removed"]])
     known = DerivedState()
     run, last = claimed.record, events[-1].seq
-    for changes in await database.read(partial(earlier_changes, thread_id=run.thread_id, run_id=run.run_id, upto=last)):
-        known.apply(changes)
+    for told in await database.read(partial(earlier_changes, thread_id=run.thread_id, run_id=run.run_id, upto=last)):
+        known.apply(told)
     past = Past(
         last,
         known,
-        answer.message_id,
+        answer,
         Earlier.read(events),
         lost_mail(events, known),
         deaths=run.attempt - 1 - sum(event.event == "custom" and event.data == HANDED_OVER for event in events),

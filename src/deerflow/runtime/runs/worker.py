@@ -2,35 +2,34 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
-from langchain_core.messages import AIMessageChunk, BaseMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.types import Interrupt
 
 from deerflow.agents.factory import AgentGraph
 from deerflow.domain.context import RunContext
-from deerflow.domain.errors import DeerFlowError
+from deerflow.domain.errors import DeerFlowError, RunLost
 from deerflow.domain.runs import DEAR_MODES, AgentSpec, CancelAction, RunRecord, RunStatus
 from deerflow.persistence.admission import Finish
 from deerflow.persistence.checkpoints import RUN_KEY
 from deerflow.persistence.events import nothing_else
-from deerflow.runtime.changes import Changes, StateDiff
+from deerflow.runtime.changes import Changes
 from deerflow.runtime.journal import RunLog
+from deerflow.runtime.runs.aftermath import Aftermath
+from deerflow.runtime.runs.attempt import Attempt, Outcome, config_of
 from deerflow.runtime.runs.entry import find_entry
 from deerflow.runtime.runs.job import Job
-from deerflow.runtime.runs.partial import PartialAnswer
-from deerflow.runtime.serialization import shown_part, subgraph_part, to_json
+from deerflow.runtime.waiting import surely
 
 logger = logging.getLogger(__name__)
 
 ROLLED_BACK, GIVEN_UP, TIMED_OUT = "RolledBack", "RunGivenUp", "RunTimeout"
 MAX_DEATHS = 3
 """After so many processes have died with a run, it is taken to be the cause."""
-MODEL_NODE = "model"
-"""What LangChain calls the node that asks the model."""
 
 
 class AgentSource(Protocol):
@@ -50,58 +49,6 @@ class Limits:
     recursion_limit: int
 
 
-@dataclass(slots=True)
-class Attempt:
-    """A job while it is carried out: its log, and what readers have been told so far."""
-
-    job: Job
-    log: RunLog
-    answer: PartialAnswer = field(default_factory=PartialAnswer)
-    state: StateDiff | None = None
-
-    @property
-    def run(self) -> RunRecord:
-        return self.job.run
-
-    def take_in(self, namespace: Sequence[Sequence[str]], mode: Any, part: Any) -> None:
-        """Log something that the graph, or one inside it, tells."""
-        if any(namespace):
-            self.log.append("subgraph", subgraph_part(namespace[0], mode, part))
-        elif mode == "messages":
-            self.tell_piece(*part)
-        elif mode == "values" and self.state is not None:
-            self.tell(self.state.against(part))
-        else:
-            self.log.append(mode, to_json(shown_part(mode, part)))
-
-    def tell_piece(self, piece: BaseMessage, metadata: Mapping[str, object]) -> None:
-        """Log a piece of a message."""
-        if isinstance(piece, AIMessageChunk):
-            superseded = self.answer.add(piece.id, piece.text, piece.additional_kwargs.get("reasoning_content"))
-            if superseded is not None:  # the model was asked again: what it had begun to say is void
-                self.tell(Changes(removed=[superseded]))
-        self.log.append_piece(piece, metadata)
-
-    def tell(self, changes: Changes) -> None:
-        """Log what is different now."""
-        if changes:
-            self.answer.forget(message.id for message in changes.messages)
-            self.log.append("changes", changes.to_json())
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a run ended."""
-
-    status: RunStatus
-    error_name: str | None = None
-    error: str | None = None
-
-    def to_json(self) -> bytes:
-        """The data of an `error` event."""
-        return to_json({"error": self.error_name, "name": self.error_name, "message": self.error})
-
-
 class RunWorker:
     """Knows how to carry out runs; keeps nothing of them."""
 
@@ -111,52 +58,45 @@ class RunWorker:
         open_context: Callable[[Job, RunLog], AbstractAsyncContextManager[RunContext]],
         limits: Callable[[], Limits],
         undo: Callable[[RunRecord], Awaitable[None]],
+        questions: Callable[[str], Awaitable[Sequence[Interrupt]]],
     ) -> None:
-        """`limits` is asked anew for every run; `undo` takes back what a run has done to its thread."""
+        """`limits` is asked anew for every run; `undo` takes back what a run has done to its thread.
+
+        `questions` finds what a thread's paused run asks.
+        """
         self._agents = agents
         self._open_context = open_context
         self._limits = limits
         self._undo = undo
+        self._aftermath = Aftermath(agents.state_graph, questions)
 
     async def execute(self, job: Job, log: RunLog) -> tuple[RunStatus, Finish]:
-        """Carry out a run to its end, whatever happens. Cancelling the task that awaits this stops the run."""
+        """Carry out a run to its end, whatever happens. Cancelling the task that awaits this stops the run.
+
+        Raises:
+            RunLost: another process has taken the run over, and its end is that one's business.
+        """
         attempt = Attempt(job, log)
-        told = told_before(job)
-        outcome = told or hopeless(job) or await self._try(attempt)
+        settled = told_before(job) or stopped_before(job) or hopeless(job)
+        outcome = settled or await self._try(attempt)
+        # Whoever stops it from here on comes too late: half an end would be none.
+        return outcome.status, await surely(self._end(attempt, outcome, is_settled=settled is not None))
+
+    async def _end(self, attempt: Attempt, outcome: Outcome, *, is_settled: bool) -> Finish:
+        """Leave the thread in a state to go on from, tell readers, and record the end."""
+        log, is_told = attempt.log, told_before(attempt.job) is not None
         if outcome.error_name == ROLLED_BACK:
-            if told is None:  # whoever goes on after us has to know
+            if not is_told:  # whoever goes on after us has to know
                 await log.commit("error", outcome.to_json(), nothing_else)
             await self._undo(attempt.run)
-            await self._tell_state(attempt)
-        elif outcome.error_name == GIVEN_UP:
-            await self._tell_state(attempt)
+            await self._aftermath.tell_state(attempt)
+        elif is_settled:
+            await self._aftermath.settle(attempt, keeps_answer=outcome.error_name != GIVEN_UP)
         elif outcome.status != RunStatus.SUCCESS:
-            await self._keep(attempt)
-        if outcome.error is not None and outcome.error_name != ROLLED_BACK and told is None:
+            await self._aftermath.keep(attempt)
+        if outcome.error is not None and outcome.error_name != ROLLED_BACK and not is_told:
             log.append("error", outcome.to_json())
-        return outcome.status, await log.finish(outcome.status, outcome.error)
-
-    async def _keep(self, attempt: Attempt) -> None:
-        """Put what was streamed of an unfinished answer into the thread's state, behind what it was to answer."""
-        unheard = [each for each in attempt.job.signals.heard if not (attempt.state and attempt.state.has(each.id))]
-        messages = [*unheard, *filter(None, [attempt.answer.to_message()])]
-        if not messages:
-            return
-        config = config_of(attempt.run)
-        await self._agents.state_graph.aupdate_state(config, {"messages": messages}, as_node=MODEL_NODE)
-        attempt.tell(Changes(messages))
-
-    async def _tell_state(self, attempt: Attempt) -> None:
-        """Tell readers how the thread stands; what was half said is void."""
-        past, state = attempt.job.past, attempt.state
-        half_said = attempt.answer.message_id or (past.half_said if past else None)
-        if half_said is not None:
-            attempt.tell(Changes(removed=[half_said]))
-        values = (await self._agents.state_graph.aget_state(config_of(attempt.run))).values
-        if state is None and past is not None:
-            state = StateDiff.from_log(past.known, values)
-        if state is not None:
-            attempt.tell(state.against(values))
+        return await log.finish(outcome.status, outcome.error)
 
     async def _try(self, attempt: Attempt) -> Outcome:
         job, run, limits = attempt.job, attempt.run, self._limits()
@@ -168,9 +108,9 @@ class RunWorker:
         except asyncio.CancelledError:
             if job.signals.leaves_unfinished:
                 raise
-            if job.signals.action is CancelAction.ROLLBACK:
-                return Outcome(RunStatus.ERROR, ROLLED_BACK, "rolled back by the user")
-            return Outcome(RunStatus.INTERRUPTED)
+            return stopped(job.signals.action)
+        except RunLost:
+            raise
         except DeerFlowError as problem:
             logger.warning("run %s failed: %s", run.run_id, problem)
             return Outcome(RunStatus.ERROR, type(problem).__name__, str(problem))
@@ -190,8 +130,8 @@ class RunWorker:
         config = self._config(job)
         entry = await find_entry(graph, config, job)
         state = attempt.state = entry.state
-        if job.past and job.past.half_said:
-            attempt.tell(Changes(removed=[job.past.half_said]))
+        if job.past and job.past.answer.message_id:
+            attempt.tell(Changes(removed=[job.past.answer.message_id]))
         if entry.found is not None:
             attempt.tell(state.against(entry.found))
         if entry.is_done:
@@ -235,6 +175,18 @@ def told_before(job: Job) -> Outcome | None:
     return Outcome(RunStatus.TIMEOUT if name == TIMED_OUT else RunStatus.ERROR, name, message)
 
 
+def stopped_before(job: Job) -> Outcome | None:
+    """The end of a run that somebody had stopped before its process died."""
+    return stopped(job.stop) if job.stop is not None else None
+
+
+def stopped(action: CancelAction) -> Outcome:
+    """The end of a run that somebody has stopped."""
+    if action is CancelAction.ROLLBACK:
+        return Outcome(RunStatus.ERROR, ROLLED_BACK, "rolled back by the user")
+    return Outcome(RunStatus.INTERRUPTED)
+
+
 def hopeless(job: Job) -> Outcome | None:
     """The end of a run that takes every process with it."""
     if job.past is None or job.past.deaths < MAX_DEATHS:
@@ -249,8 +201,3 @@ async def is_halted(graph: AgentGraph, job: Job) -> bool:
     if not (job.request.interrupt_before or job.request.interrupt_after):
         return False
     return bool((await graph.aget_state(config_of(job.run))).next)
-
-
-def config_of(run: RunRecord) -> RunnableConfig:
-    """How LangGraph is told which thread is meant."""
-    return {"configurable": {"thread_id": run.thread_id}}
