@@ -19,6 +19,7 @@ from deerflow.domain.runs import (
 from deerflow.persistence.runs import ClaimedRun
 from deerflow.runtime.changes import DerivedState
 from deerflow.runtime.runs.ledger import Earlier
+from deerflow.runtime.runs.records import Records
 from deerflow.runtime.runs.schemas import messages_of
 
 HANDED_OVER = b'{"type":"handed_over"}'
@@ -65,12 +66,13 @@ class Job:
     messages: Sequence[BaseMessage] = ()
     past: Past | None = None
     signals: Signals = field(default_factory=Signals)
+    records: Records = field(default_factory=Records)
 
 
-def stored_job(claimed: ClaimedRun, past: Past | None = None) -> Job:
+def stored_job(claimed: ClaimedRun, past: Past | None = None, records: Records | None = None) -> Job:
     """A run as the database has it."""
     request = read_request(claimed.request)
-    return Job(claimed.record, request, messages_of(request), past)
+    return Job(claimed.record, request, messages_of(request), past, records=records or Records())
 
 
 def read_request(stored: Mapping[str, Any]) -> RunRequest:

@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Protocol, cast
 
 from langchain_core.messages import AIMessageChunk, BaseMessage
@@ -14,9 +15,10 @@ from deerflow.agents.factory import AgentGraph
 from deerflow.domain.context import RunContext
 from deerflow.domain.errors import DeerFlowError
 from deerflow.domain.runs import DEAR_MODES, AgentSpec, CancelAction, RunRecord, RunStatus
+from deerflow.domain.search import LeftBehind
 from deerflow.persistence.admission import Finish
 from deerflow.persistence.checkpoints import RUN_KEY
-from deerflow.persistence.events import nothing_else
+from deerflow.persistence.events import Change, nothing_else
 from deerflow.runtime.changes import Changes, StateDiff
 from deerflow.runtime.journal import RunLog
 from deerflow.runtime.runs.entry import find_entry
@@ -70,7 +72,10 @@ class Attempt:
         elif mode == "messages":
             self.tell_piece(*part)
         elif mode == "values" and self.state is not None:
-            self.tell(self.state.against(part))
+            changes = self.state.against(part)
+            self.tell(changes)
+            # What the agent no longer has in view was said all the same.
+            self.job.records.said.hear(changes.messages)
         else:
             self.log.append(mode, to_json(shown_part(mode, part)))
 
@@ -87,6 +92,12 @@ class Attempt:
         if changes:
             self.answer.forget(message.id for message in changes.messages)
             self.log.append("changes", changes.to_json())
+
+    def correct(self, changes: Changes) -> None:
+        """Log how things are after all: what is gone was never said."""
+        self.tell(changes)
+        self.job.records.said.forget(changes.removed)
+        self.job.records.said.hear(changes.messages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +122,17 @@ class RunWorker:
         open_context: Callable[[Job, RunLog], AbstractAsyncContextManager[RunContext]],
         limits: Callable[[], Limits],
         undo: Callable[[RunRecord], Awaitable[None]],
+        closing: Callable[[Job, LeftBehind | None], Change[None]],
     ) -> None:
-        """`limits` is asked anew for every run; `undo` takes back what a run has done to its thread."""
+        """`limits` is asked anew for every run; `undo` takes back what a run has done to its thread.
+
+        `closing` keeps what a run leaves besides its log, when that is closed.
+        """
         self._agents = agents
         self._open_context = open_context
         self._limits = limits
         self._undo = undo
+        self._closing = closing
 
     async def execute(self, job: Job, log: RunLog) -> tuple[RunStatus, Finish]:
         """Carry out a run to its end, whatever happens. Cancelling the task that awaits this stops the run."""
@@ -128,13 +144,27 @@ class RunWorker:
                 await log.commit("error", outcome.to_json(), nothing_else)
             await self._undo(attempt.run)
             await self._tell_state(attempt)
+            job.records.said.forget_all()
         elif outcome.error_name == GIVEN_UP:
             await self._tell_state(attempt)
         elif outcome.status != RunStatus.SUCCESS:
             await self._keep(attempt)
         if outcome.error is not None and outcome.error_name != ROLLED_BACK and told is None:
             log.append("error", outcome.to_json())
-        return outcome.status, await log.finish(outcome.status, outcome.error)
+        left = None if outcome.error_name == ROLLED_BACK else await self._left_behind(job)
+        return outcome.status, await log.finish(outcome.status, outcome.error, self._closing(job, left))
+
+    async def _left_behind(self, job: Job) -> LeftBehind | None:
+        """What the run left behind by going back to a checkpoint."""
+        if job.request.checkpoint_id is None:
+            return None
+        config = config_of(job.run)
+        config["configurable"]["checkpoint_id"] = job.request.checkpoint_id
+        origin = await self._agents.state_graph.aget_state(config)
+        if origin.created_at is None:
+            return None
+        kept = [message.id or "" for message in origin.values.get("messages", ())]
+        return LeftBehind(datetime.fromisoformat(origin.created_at), kept)
 
     async def _keep(self, attempt: Attempt) -> None:
         """Put what was streamed of an unfinished answer into the thread's state, behind what it was to answer."""
@@ -144,19 +174,19 @@ class RunWorker:
             return
         config = config_of(attempt.run)
         await self._agents.state_graph.aupdate_state(config, {"messages": messages}, as_node=MODEL_NODE)
-        attempt.tell(Changes(messages))
+        attempt.correct(Changes(messages))
 
     async def _tell_state(self, attempt: Attempt) -> None:
         """Tell readers how the thread stands; what was half said is void."""
         past, state = attempt.job.past, attempt.state
         half_said = attempt.answer.message_id or (past.half_said if past else None)
         if half_said is not None:
-            attempt.tell(Changes(removed=[half_said]))
+            attempt.correct(Changes(removed=[half_said]))
         values = (await self._agents.state_graph.aget_state(config_of(attempt.run))).values
         if state is None and past is not None:
             state = StateDiff.from_log(past.known, values)
         if state is not None:
-            attempt.tell(state.against(values))
+            attempt.correct(state.against(values))
 
     async def _try(self, attempt: Attempt) -> Outcome:
         job, run, limits = attempt.job, attempt.run, self._limits()
@@ -191,9 +221,9 @@ class RunWorker:
         entry = await find_entry(graph, config, job)
         state = attempt.state = entry.state
         if job.past and job.past.half_said:
-            attempt.tell(Changes(removed=[job.past.half_said]))
+            attempt.correct(Changes(removed=[job.past.half_said]))
         if entry.found is not None:
-            attempt.tell(state.against(entry.found))
+            attempt.correct(state.against(entry.found))
         if entry.is_done:
             return state.is_paused or await is_halted(graph, job)
         if entry.checkpoint_id is not None:
