@@ -50,6 +50,7 @@ from deerflow.runtime.runs.records import RunMeter
 from deerflow.runtime.runs.timeline import Timeline
 from deerflow.runtime.runs.watch import Watch, keeping_watch
 from deerflow.runtime.runs.worker import Limits, RunWorker
+from deerflow.runtime.search import Search, catching_up
 from deerflow.runtime.store import Store
 from deerflow.runtime.stream_bridge import StreamBridge, open_bridge
 from deerflow.runtime.stream_bridge.bridge import EVERYBODY
@@ -87,6 +88,7 @@ class Harness:
     sandboxes: SandboxProvider
     sandbox_report: SandboxReport
     usage: Usage
+    search: Search
 
     def files_of(self, thread: ThreadRecord) -> ThreadFiles:
         """The files of a thread."""
@@ -142,7 +144,20 @@ async def open_harness(
         files = FilesOfThreads(partial(forget_thread, sandboxes, loaded.home), partial(copy_files, loaded.home))
         threads = Threads(database, checkpointer, agents, files)
         timeline = Timeline(database)
-        yield Harness(source, agents, custom_agents, threads, runs, timeline, Store(database), sandboxes, report, usage)
+        await stack.enter_async_context(catching_up(database))
+        yield Harness(
+            source,
+            agents,
+            custom_agents,
+            threads,
+            runs,
+            timeline,
+            Store(database),
+            sandboxes,
+            report,
+            usage,
+            Search(database),
+        )
 
 
 @asynccontextmanager
