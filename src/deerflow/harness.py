@@ -46,15 +46,18 @@ from deerflow.runtime.runs.inbox import RunInbox
 from deerflow.runtime.runs.job import Job
 from deerflow.runtime.runs.ledger import Earlier, RunLedger
 from deerflow.runtime.runs.manager import RunManager
+from deerflow.runtime.runs.records import RunMeter
 from deerflow.runtime.runs.timeline import Timeline
 from deerflow.runtime.runs.watch import Watch, keeping_watch
 from deerflow.runtime.runs.worker import Limits, RunWorker
+from deerflow.runtime.search import Search, catching_up
 from deerflow.runtime.serialization import to_json
 from deerflow.runtime.store import Store
 from deerflow.runtime.stream_bridge import StreamBridge, open_bridge
 from deerflow.runtime.stream_bridge.bridge import EVERYBODY
 from deerflow.runtime.threads import FilesOfThreads, Threads, open_questions
 from deerflow.runtime.titles import Namer
+from deerflow.runtime.usage import Usage
 from deerflow.sandbox.files import thread_files
 from deerflow.sandbox.lease import RememberedFiles, RunLease, RunSnapshot, bring_back
 from deerflow.sandbox.places import thread_folder, user_data_folder
@@ -88,6 +91,8 @@ class Harness:
     store: Store
     sandboxes: SandboxProvider
     sandbox_report: SandboxReport
+    usage: Usage
+    search: Search
 
     def files_of(self, thread: ThreadRecord) -> ThreadFiles:
         """The files of a thread."""
@@ -128,21 +133,38 @@ async def open_harness(
         journal = Journal(database, bridge)
         stack.push_async_callback(journal.aclose)
         executor = SubagentExecutor(agents, FairTurns(lambda: subagent_places(source.refresh().config)))
+        usage = Usage(database, agents.prices, agents.window)
         worker = RunWorker(
             agents,
             partial(open_context, database, bridge, loaded, sandboxes, executor),
             lambda: run_limits(source.refresh().config),
             partial(undo_run, checkpointer, loaded.home),
             partial(open_questions, checkpointer),
+            usage.closing,
         )
-        namer = Namer(database, agents.state_graph, lambda: source.refresh().config.title, agents.catalog_model)
+        namer = Namer(
+            database, agents.state_graph, lambda: source.refresh().config.title, agents.catalog_model, usage.note
+        )
         runs = RunManager(database, journal, bridge, worker, namer, partial(open_questions, checkpointer), process)
         stack.push_async_callback(runs.aclose)
         await stack.enter_async_context(keeping_watch(Watch(database, bridge, runs, liveness, process)))
         files = FilesOfThreads(partial(forget_thread, sandboxes, loaded.home), partial(copy_files, loaded.home))
         threads = Threads(database, checkpointer, agents, files)
         timeline = Timeline(database)
-        yield Harness(source, agents, custom_agents, threads, runs, timeline, Store(database), sandboxes, report)
+        await stack.enter_async_context(catching_up(database))
+        yield Harness(
+            source,
+            agents,
+            custom_agents,
+            threads,
+            runs,
+            timeline,
+            Store(database),
+            sandboxes,
+            report,
+            usage,
+            Search(database),
+        )
 
 
 @asynccontextmanager
@@ -255,6 +277,7 @@ async def open_context(
         agent_name=job.request.agent.agent_name,
         ledger=RunLedger(log, job.past.calls if job.past else Earlier()),
         sandbox=lease,
+        meter=RunMeter(log, job.records.tally),
     )
     crew = subagents.for_run(shared, job.request.agent, lambda event: log.append("custom", to_json(event)))
     try:

@@ -63,7 +63,8 @@ def test_the_chain_stands_in_the_founding_order() -> None:
         f"{n}Middleware" for n in founding
     ]
     # Compaction stands next to the model: what others add must fit as well.
-    assert chain[-3:] == ["ModelRecoveryMiddleware", "SummarizationMiddleware", "ClarificationMiddleware"]
+    assert chain[-4:-1] == ["ModelRecoveryMiddleware", "SummarizationMiddleware", "MeteringMiddleware"]
+    assert chain[-1] == "ClarificationMiddleware"
 
 
 def test_every_link_gives_its_reason() -> None:

@@ -44,6 +44,7 @@ DIFFERENCES: tuple[Difference, ...] = (
         "runs.*", "missing", ".kwargs", "what was asked for is in the thread; a list of runs need not repeat it"
     ),
     Difference("runs.*", "missing", "[[]].kwargs", "what was asked for is in the thread, not in every list of runs"),
+    Difference("runs.*", "added", "*total_*tokens", "a run says what its model calls took"),
     Difference("runs.*", "missing", "*langsmith_session_name", NOT_THEIRS),
     Difference("info", "missing", "*", NOT_THEIRS),
     Difference("ok", "missing", ".services", NOT_THEIRS),

@@ -79,8 +79,9 @@ async def test_whoever_stops_waiting_for_a_write_does_not_disturb_the_others(tmp
 
 async def test_migrations_lead_to_the_tables_the_code_knows(tmp_path: Path) -> None:
     def compare(connection: Connection) -> list[object]:
-        context = MigrationContext.configure(connection, opts={"compare_type": False})
-        return list(compare_metadata(context, metadata))
+        # What FTS5 keeps behind a virtual table is its own business.
+        ours = {"compare_type": False, "include_name": lambda name, kind, _: not str(name).startswith("search_terms")}
+        return list(compare_metadata(MigrationContext.configure(connection, opts=ours), metadata))
 
     async with open_database(tmp_path / "d.db") as database:
         assert await database.read(compare) == []

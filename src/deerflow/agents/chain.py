@@ -5,7 +5,7 @@ they suffice, for every `before_*` and `after_*` hook is a step of the graph and
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware
@@ -21,6 +21,7 @@ from deerflow.agents.middlewares.guardrail_middleware import GuardrailMiddleware
 from deerflow.agents.middlewares.guardrails import AllowlistProvider, create_provider
 from deerflow.agents.middlewares.loop_detection_middleware import LoopDetectionMiddleware
 from deerflow.agents.middlewares.memory_middleware import MemoryMiddleware
+from deerflow.agents.middlewares.metering_middleware import MeteringMiddleware
 from deerflow.agents.middlewares.model_recovery_middleware import ModelRecoveryMiddleware
 from deerflow.agents.middlewares.read_before_write_middleware import ReadBeforeWriteMiddleware
 from deerflow.agents.middlewares.steering_middleware import SteeringMiddleware
@@ -36,6 +37,7 @@ from deerflow.agents.middlewares.tool_output_middleware import ToolOutputMiddlew
 from deerflow.agents.middlewares.uploads_middleware import UploadsMiddleware
 from deerflow.agents.middlewares.view_image_middleware import ViewImageMiddleware
 from deerflow.agents.settings import ChainSettings
+from deerflow.domain.usage import LEAD_AGENT, SUBAGENT
 from deerflow.sandbox.middleware import SandboxMiddleware
 
 AnyMiddleware = AgentMiddleware[Any, Any, Any]
@@ -51,6 +53,8 @@ class Ingredients:
     summary_model: BaseChatModel | None = None
     needs_approval: frozenset[str] = frozenset()
     max_concurrent_subagents: int = 3
+    caller: str = LEAD_AGENT
+    """Who asks the model, as the bill says it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +94,15 @@ CHAIN = (
     Link(lambda _: EmptyAnswerMiddleware(), "asks again where there was nothing to read"),
     Link(lambda of: recovery(of), "repeats the call alone, and none of the work above"),
     Link(lambda of: summarization(of), "nothing is added after the request was made to fit", "summarization"),
+    Link(lambda of: MeteringMiddleware(of.caller), "counts what is really asked, also what comes to nothing"),
     Link(lambda _: ClarificationMiddleware(), "last: nothing stands between a question and its end", None, False),
 )
 
 
 def build_chain(ingredients: Ingredients, *, for_subagent: bool = False) -> list[AnyMiddleware]:
     """The middlewares of a lead agent, or of a subagent."""
+    if for_subagent and ingredients.caller == LEAD_AGENT:
+        ingredients = replace(ingredients, caller=SUBAGENT)
     links = [link for link in CHAIN if link.for_subagents or not for_subagent]
     made = [make_link(link, ingredients) for link in links]
     return [middleware for middleware in made if middleware is not None]

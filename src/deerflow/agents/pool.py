@@ -1,7 +1,7 @@
 """The agents of the moment: one graph per spec, kept until the settings change."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from deerflow.agents.factory import AgentGraph
 from deerflow.agents.lead_agent.agent import AgentPlan, LeadAgent, build_state_graph
 from deerflow.agents.settings import AgentSettings
 from deerflow.config.agents import CustomAgent
-from deerflow.config.models import ModelConfig
+from deerflow.config.models import ModelConfig, PricingConfig
 from deerflow.domain.runs import AgentSpec
 from deerflow.models.demo.scripts import Starter, starters
 from deerflow.models.factory import ModelCatalog
@@ -110,6 +110,14 @@ class AgentPool:
     def catalog_model(self, name: str) -> BaseChatModel:
         """The model of that name, for work beside a run."""
         return self.catalog.create(name)
+
+    def prices(self) -> Mapping[str, PricingConfig]:
+        """What tokens cost, by the names of the models."""
+        return {model.name: model.pricing for model in self.catalog.models if model.pricing is not None}
+
+    def window(self, name: str) -> int | None:
+        """How many tokens the model of that name reads at most, if that is known."""
+        return next((model.context_window for model in self.catalog.models if model.name == name), None)
 
     def model_cards(self) -> list[ModelCard]:
         """The models there are, the default first."""

@@ -1,13 +1,41 @@
 """`models:` — the chat models a user can pick."""
 
 from collections.abc import Mapping
-from typing import Any, Self
+from decimal import Decimal
+from typing import Annotated, Any, Self
 
-from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from deerflow.config.reading.likeness import likeness
 from deerflow.config.reading.problems import KeyPath
 from deerflow.config.section import Section, object_path, refusal
+
+
+def as_written(value: object) -> object:
+    """A number in the digits it was written with, of which a float has more."""
+    return Decimal(str(value)) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+Price = Annotated[Decimal, BeforeValidator(as_written), Field(ge=0, max_digits=12, decimal_places=6)]
+
+
+class PricingConfig(Section):
+    """What a million tokens cost."""
+
+    currency: str = Field(default="USD", pattern=r"^[A-Z]{3,8}$", description="The currency, as USD or CNY.")
+    input: Price = Field(description="What is sent to the model.")
+    output: Price = Field(description="What the model says.")
+    cached_input: Price | None = Field(default=None, description="What it has read before; as `input` when absent.")
+    cache_write: Price | None = Field(default=None, description="What it is to remember; as `input` when absent.")
+    reasoning: Price | None = Field(default=None, description="What it thinks; as `output` when absent.")
 
 
 class ModelConfig(Section):
@@ -27,6 +55,9 @@ class ModelConfig(Section):
         default=(), strict=False, description="Names of models that answer, in turn, when this one cannot."
     )
     context_window: int | None = Field(default=None, gt=0, description="How many tokens it reads at most.")
+    pricing: PricingConfig | None = Field(
+        default=None, description="What a million tokens cost; without it, costs are unknown."
+    )
     thinking: dict[str, Any] | None = Field(
         default=None, description="Short for `when_thinking_enabled: {thinking: …}`."
     )

@@ -8,6 +8,7 @@ from deerflow.domain.inbox import Inbox
 from deerflow.domain.ledger import ToolLedger
 from deerflow.domain.sandbox import SandboxLease
 from deerflow.domain.subagents import Subagents
+from deerflow.domain.usage import UsageMeter
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class RunContext:
     """None where an agent has no computer."""
     subagents: Subagents | None = None
     """None where an agent cannot give work to others, as is so for those to whom it is given."""
+    meter: UsageMeter | None = None
+    """None where nobody counts."""
 
 
 def run_in(context: object) -> RunContext | None:

@@ -18,6 +18,7 @@ EventName = Literal[
     "tool_intent",
     "tool_outcome",
     "steered",
+    "usage",
 ]
 
 FINAL_EVENT: EventName = "end"

@@ -150,3 +150,6 @@ class RunRecord:
     error: str | None
     created_at: datetime
     updated_at: datetime
+    input_tokens: int = 0
+    """What its model calls have taken; known when it has ended."""
+    output_tokens: int = 0

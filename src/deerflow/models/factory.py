@@ -16,6 +16,9 @@ from deerflow.models.thinking import deep_merge, settings_for
 
 logger = logging.getLogger(__name__)
 
+ENTRY = "deerflow_model"
+"""Where a model's metadata say which entry of the configuration it was made from."""
+
 
 def create_chat_model(
     config: ModelConfig,
@@ -119,6 +122,7 @@ def _build(config: ModelConfig, chat_model: type[BaseChatModel], settings: dict[
         raise ConfigError(f"model {config.name!r}: {'; '.join(problems)}") from None
     except Exception as error:  # the class is the vendor's and may raise anything
         raise ConfigError(f"model {config.name!r}: {config.use} cannot be set up: {error}") from error
+    model.metadata = {**(model.metadata or {}), ENTRY: config.name}
     if config.context_window is not None:
         model.profile = {**(model.profile or {}), "max_input_tokens": config.context_window}
     return model

@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 
 from deerflow.domain.errors import Conflict, NotFound
 from deerflow.domain.runs import MultitaskStrategy, RunRecord, RunStatus
-from deerflow.persistence.events import LoggedEvent, insert_events
+from deerflow.persistence.events import Change, LoggedEvent, insert_events, nothing_else
 from deerflow.persistence.runs import (
     ClaimedRun,
     StoredRequest,
@@ -74,11 +74,17 @@ def accept_run(
 
 
 def finish_run(
-    connection: Connection, run: RunRecord, events: Sequence[LoggedEvent], status: RunStatus, error: str | None
+    connection: Connection,
+    run: RunRecord,
+    events: Sequence[LoggedEvent],
+    status: RunStatus,
+    error: str | None,
+    also: Change[None] = nothing_else,
 ) -> Finish:
-    """Record a run's last events and its final status, unless it has one; begin the one that waits for it."""
+    """Record a run's last events, its final status and what else it leaves, unless it has ended; begin the next."""
     hold_thread(connection, run.thread_id)
     if not advance_run(connection, run, status, error):
         return Finish(False)
     insert_events(connection, events)
+    also(connection)
     return Finish(True, claim_next(connection, run.thread_id, run.process))

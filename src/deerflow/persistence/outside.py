@@ -6,18 +6,27 @@ from sqlalchemy import Connection
 
 from deerflow.domain.errors import Conflict
 from deerflow.domain.runs import RunRecord
+from deerflow.domain.search import SaidMessage
 from deerflow.persistence.events import LoggedEvent, insert_events
 from deerflow.persistence.runs import ACTIVE, StoredRequest, active_runs, insert_run, oldest_first
+from deerflow.persistence.search import index_said, unindex
 from deerflow.persistence.tables import runs
 from deerflow.persistence.threads import find_thread, hold_thread, insert_thread, touch_thread
 
 
 def record_change(
-    connection: Connection, run: RunRecord, request: StoredRequest, events: Sequence[LoggedEvent]
+    connection: Connection,
+    run: RunRecord,
+    request: StoredRequest,
+    events: Sequence[LoggedEvent],
+    said: Sequence[SaidMessage],
+    unsaid: Sequence[str],
 ) -> None:
-    """Record an ended run and all its events."""
+    """Record an ended run and all its events, and have what it says be found, and what it takes back no longer."""
     insert_run(connection, run, request)
     insert_events(connection, events)
+    unindex(connection, run.thread_id, run.owner, unsaid)
+    index_said(connection, run.thread_id, run.owner, said, run.run_id)
     touch_thread(connection, run.thread_id, None)
 
 

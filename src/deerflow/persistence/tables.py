@@ -45,6 +45,10 @@ class PlainText(TypeDecorator[str]):
         return value.replace("\0", "\ufffd") if value else value
 
 
+RowNumber = BigInteger().with_variant(Integer, "sqlite")
+"""Counts rows: SQLite does so only for its own kind of integer."""
+
+
 def to_stored(moment: datetime) -> int:
     """A moment as the tables hold it."""
     return (moment - EPOCH) // timedelta(microseconds=1)
@@ -88,6 +92,8 @@ runs = Table(
     Column("metadata", JSON, nullable=False),
     Column("error", PlainText),
     Column("cancel_action", String(16)),
+    Column("input_tokens", BigInteger, nullable=False, server_default="0"),
+    Column("output_tokens", BigInteger, nullable=False, server_default="0"),
     Column("created_at", UtcTime, nullable=False),
     Column("updated_at", UtcTime, nullable=False),
     Index("ix_runs_thread_id_created_at", "thread_id", "created_at"),
@@ -109,6 +115,7 @@ Index(
     postgresql_where=text("status IN ('pending', 'running')"),
 )
 Index("ix_runs_owner_idempotency_key", runs.c.owner, runs.c.idempotency_key, unique=True)
+Index("ix_runs_owner_created_at", runs.c.owner, runs.c.created_at)
 
 # Who is alive, where the lock of a file cannot tell: a process of another machine.
 processes = Table(
@@ -137,5 +144,80 @@ store_items = Table(
     Column("key", String(255), primary_key=True),
     Column("value", JSON, nullable=False),
     Column("created_at", UtcTime, nullable=False),
+    Column("updated_at", UtcTime, nullable=False),
+)
+
+# What model calls took, one row for each model and purpose of a run. Spent is spent: a row outlives its thread,
+# and then tells nothing but its owner.
+usage_entries = Table(
+    "usage_entries",
+    metadata,
+    Column("entry_id", RowNumber, primary_key=True),
+    Column("owner", String(64), nullable=False),
+    Column("thread_id", String(64), ForeignKey("threads.thread_id", ondelete="SET NULL")),
+    Column("run_id", String(64), ForeignKey("runs.run_id", ondelete="SET NULL")),
+    Column("caller", String(64), nullable=False),
+    Column("model", String(255), nullable=False),
+    Column("calls", BigInteger, nullable=False),
+    Column("unmetered_calls", BigInteger, nullable=False),
+    Column("input_tokens", BigInteger, nullable=False),
+    Column("cached_tokens", BigInteger, nullable=False),
+    Column("cache_write_tokens", BigInteger, nullable=False),
+    Column("output_tokens", BigInteger, nullable=False),
+    Column("reasoning_tokens", BigInteger, nullable=False),
+    Column("context_tokens", BigInteger),
+    Column("cost", BigInteger),  # in millionths of a millionth of the currency, so that sums are exact
+    Column("currency", String(8)),
+    Column("ended_at", UtcTime, nullable=False),
+    Index("ix_usage_entries_owner_ended_at", "owner", "ended_at"),
+    Index("ix_usage_entries_thread_id", "thread_id"),
+    Index("ix_usage_entries_run_id", "run_id"),
+)
+
+feedback = Table(
+    "feedback",
+    metadata,
+    Column("feedback_id", String(64), primary_key=True),
+    Column("owner", String(64), nullable=False),
+    Column("thread_id", String(64), ForeignKey("threads.thread_id", ondelete="CASCADE"), nullable=False),
+    Column("run_id", String(64), ForeignKey("runs.run_id", ondelete="CASCADE"), nullable=False),
+    Column("message_id", String(255), nullable=False),  # empty when the whole run is meant: NULL is never the same
+    Column("rating", Integer, nullable=False),
+    Column("comment", PlainText),
+    Column("created_at", UtcTime, nullable=False),
+    Column("updated_at", UtcTime, nullable=False),
+    Index("ix_feedback_run_id_owner_message_id", "run_id", "owner", "message_id", unique=True),
+    Index("ix_feedback_thread_id", "thread_id"),
+)
+
+# What can be searched. The words of each row are in `search_terms`, which every database keeps in its own way.
+search_messages = Table(
+    "search_messages",
+    metadata,
+    Column("row_id", RowNumber, primary_key=True),
+    Column("owner", String(64), nullable=False),
+    Column("thread_id", String(64), ForeignKey("threads.thread_id", ondelete="CASCADE"), nullable=False),
+    Column("run_id", String(64), ForeignKey("runs.run_id", ondelete="SET NULL")),
+    Column("message_id", String(255), nullable=False),  # empty for the title
+    Column("part", Integer, nullable=False),
+    Column("role", String(16), nullable=False),
+    Column("text", PlainText, nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Index("ix_search_messages_thread_id_message_id_part", "thread_id", "message_id", "part", unique=True),
+    Index("ix_search_messages_run_id", "run_id"),
+)
+
+# Threads from before there was an index; what is done is taken out.
+search_backlog = Table(
+    "search_backlog",
+    metadata,
+    Column("thread_id", String(64), ForeignKey("threads.thread_id", ondelete="CASCADE"), primary_key=True),
+)
+
+user_profiles = Table(
+    "user_profiles",
+    metadata,
+    Column("owner", String(64), primary_key=True),
+    Column("content", PlainText, nullable=False),
     Column("updated_at", UtcTime, nullable=False),
 )

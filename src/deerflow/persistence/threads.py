@@ -9,6 +9,7 @@ from deerflow.domain.errors import Conflict, NotFound
 from deerflow.domain.runs import RunStatus
 from deerflow.domain.threads import ThreadFilter, ThreadRecord, ThreadStatus
 from deerflow.persistence.matching import holds
+from deerflow.persistence.search import index_title
 from deerflow.persistence.tables import runs, threads
 
 LATEST_RUN = (
@@ -94,13 +95,19 @@ def touch_thread(connection: Connection, thread_id: str, title: str | None) -> N
     columns = {"updated_at": datetime.now(UTC)}
     connection.execute(update(threads).where(threads.c.thread_id == thread_id), columns)
     if title is not None:
-        untitled = (threads.c.thread_id == thread_id) & threads.c.title.is_(None)
-        connection.execute(update(threads).where(untitled), {"title": title})
+        name_thread(connection, (threads.c.thread_id == thread_id) & threads.c.title.is_(None), title)
 
 
 def rename_thread(connection: Connection, thread_id: str, title: str) -> None:
     """Give the thread another title."""
-    connection.execute(update(threads).where(threads.c.thread_id == thread_id), {"title": title})
+    name_thread(connection, threads.c.thread_id == thread_id, title)
+
+
+def name_thread(connection: Connection, which: ColumnElement[bool], title: str) -> None:
+    """Give a thread its title, by which it can also be found."""
+    naming = update(threads).where(which).values(title=title).returning(threads.c.thread_id, threads.c.owner)
+    for named in connection.execute(naming).all():
+        index_title(connection, named.thread_id, named.owner, title, datetime.now(UTC))
 
 
 def merge_metadata(connection: Connection, thread_id: str, owner: str, metadata: Mapping[str, object]) -> ThreadRecord:

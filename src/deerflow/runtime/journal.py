@@ -14,7 +14,7 @@ from deerflow.domain.events import FINAL_EVENT, EventName, StreamEvent
 from deerflow.domain.runs import RunRecord, RunStatus
 from deerflow.persistence.admission import Finish, finish_run
 from deerflow.persistence.database import Database
-from deerflow.persistence.events import STATEMENT_LIMIT, Change, LoggedEvent, T, insert_with
+from deerflow.persistence.events import STATEMENT_LIMIT, Change, LoggedEvent, T, insert_with, nothing_else
 from deerflow.runtime.pieces import Piece
 from deerflow.runtime.stream_bridge.bridge import StreamBridge
 from deerflow.runtime.waiting import happens_within, surely
@@ -64,15 +64,19 @@ class Journal:
             self._publish(events)
             return result
 
-    async def finish(self, run: RunRecord, last: "Entry", status: RunStatus, error: str | None) -> Finish:
+    async def finish(
+        self, run: RunRecord, last: "Entry", status: RunStatus, error: str | None, also: Change[None]
+    ) -> Finish:
         """Commit the rest of a run's events together with its final status, unless it has one already.
+
+        What is `also` to be kept of it is kept in the same transaction.
 
         Raises:
             StorageUnavailable: the database refuses; the run stays unfinished.
         """
         async with self._taking:  # a group with earlier events of this run may be on its way
             events = self._take_rest(last)
-        change = partial(finish_run, run=run, events=events, status=status, error=error)
+        change = partial(finish_run, run=run, events=events, status=status, error=error, also=also)
         finish = await surely(self._database.write(change))
         if finish.is_recorded:
             self._publish(events)
@@ -159,9 +163,9 @@ class RunLog:
             self._lost()
             raise
 
-    async def finish(self, status: RunStatus, error: str | None = None) -> Finish:
-        """Add the final event and set the final status, in one transaction."""
-        return await self._journal.finish(self._run, self._next(FINAL_EVENT, b"null"), status, error)
+    async def finish(self, status: RunStatus, error: str | None = None, also: Change[None] = nothing_else) -> Finish:
+        """Add the final event, set the final status and do what is `also` to be done, in one transaction."""
+        return await self._journal.finish(self._run, self._next(FINAL_EVENT, b"null"), status, error, also)
 
     def _next(self, event: EventName, content: bytes | Piece) -> "Entry":
         self._seq += 1

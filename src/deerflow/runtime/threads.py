@@ -18,7 +18,9 @@ from deerflow.persistence import threads as rows
 from deerflow.persistence.database import Database
 from deerflow.persistence.events import LoggedEvent, all_changes
 from deerflow.persistence.runs import StoredRequest
+from deerflow.persistence.search import merge_step
 from deerflow.runtime.changes import Changes, DerivedState
+from deerflow.runtime.runs.records import Said
 from deerflow.runtime.serialization import to_json
 from deerflow.runtime.states import GraphSource, States, StateView, config_of, open_questions, questions_by_task
 
@@ -81,6 +83,8 @@ class Threads:
             Conflict: a run is under way.
         """
         await self._database.write(partial(rows.delete_idle_thread, thread_id=thread_id, owner=who.user_id))
+        while await self._database.write(merge_step):  # an index may keep deleted words until it is put in order
+            pass
         await self._checkpointer.adelete_thread(thread_id)
         await self._files.forget(thread_id, who.user_id)
 
@@ -179,7 +183,10 @@ class Threads:
         ]
         events = [LoggedEvent(run.run_id, StreamEvent(seq, *each), run.created_at) for seq, each in enumerate(told, 1)]
         request = StoredRequest(asdict(RunRequest(thread_id, goes_on=True)), "")
-        await self._database.write(partial(outside.record_change, run=run, request=request, events=events))
+        said = Said()
+        said.hear(changes.messages)
+        record = partial(outside.record_change, run=run, request=request, events=events)
+        await self._database.write(partial(record, said=list(said.messages.values()), unsaid=list(changes.removed)))
 
 
 def ended_run(thread_id: str, who: Principal, source: str) -> RunRecord:

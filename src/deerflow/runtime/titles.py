@@ -1,20 +1,23 @@
 """Titles that a model thinks of, once the first answer is there."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 
 from deerflow.agents.factory import AgentGraph
+from deerflow.agents.metering import counts_of, name_of
 from deerflow.agents.middlewares.replies import is_from_a_person
 from deerflow.agents.middlewares.title_middleware import write_title
 from deerflow.config.title import TitleConfig
 from deerflow.domain.runs import RunRecord
+from deerflow.domain.usage import TITLE, TokenCounts, UsageOrigin
 from deerflow.persistence.database import Database
 from deerflow.persistence.threads import rename_thread
-from deerflow.runtime.threads import config_of
+from deerflow.runtime.states import config_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,8 @@ class Namer:
     settings: Callable[[], TitleConfig]
     model: Callable[[str], BaseChatModel]
     """The model of that name."""
+    note: Callable[[UsageOrigin, str, str, TokenCounts], Awaitable[None]]
+    """Keeps what a call took: whose it was, what for, by which model."""
 
     async def name(self, run: RunRecord) -> None:
         """Name the thread of `run` if its first exchange has just ended."""
@@ -37,5 +42,11 @@ class Namer:
         answers = [message.text for message in messages if isinstance(message, AIMessage) and message.text]
         if len(asked) != 1 or not answers:
             return
-        title = await write_title(self.model(settings.model_name), asked[0], answers[-1], settings)
+        model = self.model(settings.model_name)
+        title = await write_title(model, asked[0], answers[-1], settings, partial(self._note, run, model))
         await self.database.write(partial(rename_thread, thread_id=run.thread_id, title=title))
+
+    async def _note(self, run: RunRecord, model: BaseChatModel, said: AIMessage) -> None:
+        """Have what the title took be counted with the run it names the thread after."""
+        origin = UsageOrigin(run.owner, datetime.now(UTC), run.thread_id, run.run_id)
+        await self.note(origin, TITLE, name_of(model, said), counts_of(said))

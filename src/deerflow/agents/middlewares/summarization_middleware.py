@@ -13,12 +13,14 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langgraph.types import Command
 
+from deerflow.agents.metering import counts_of, name_of
 from deerflow.agents.middlewares.compaction import fit, settle, split, transcript
 from deerflow.agents.middlewares.replies import HIDDEN, AskModel, AskModelAsync, Reply, Request
 from deerflow.agents.middlewares.tokens import message_tokens, tool_tokens, total_tokens
 from deerflow.agents.thread_state import ThreadState
 from deerflow.config.summarization import ContextSize, SummarizationConfig
-from deerflow.domain.context import RunContext
+from deerflow.domain.context import RunContext, run_in
+from deerflow.domain.usage import SUMMARIZATION
 
 logger = logging.getLogger(__name__)
 
@@ -73,14 +75,16 @@ class SummarizationMiddleware(AgentMiddleware[SummaryState, RunContext, Any]):
 
     def wrap_model_call(self, request: Request, handler: AskModel) -> ModelCallResult[Any]:
         plan = self._plan(request)
-        notes = self._writer(request).invoke(self._question(plan), QUIET).text if plan.dropped else ""
+        notes = self._noted(request, self._writer(request).invoke(self._question(plan), QUIET)) if plan.dropped else ""
         summary = self._settle(plan, notes, request)
         fitted = self._fit(request, plan, summary)
         return _record(plan, _carried(plan, summary, request), fitted, handler(fitted))
 
     async def awrap_model_call(self, request: Request, handler: AskModelAsync) -> ModelCallResult[Any]:
         plan = self._plan(request)
-        notes = (await self._writer(request).ainvoke(self._question(plan), QUIET)).text if plan.dropped else ""
+        notes = ""
+        if plan.dropped:
+            notes = self._noted(request, await self._writer(request).ainvoke(self._question(plan), QUIET))
         summary = self._settle(plan, notes, request)
         fitted = self._fit(request, plan, summary)
         return _record(plan, _carried(plan, summary, request), fitted, await handler(fitted))
@@ -119,6 +123,14 @@ class SummarizationMiddleware(AgentMiddleware[SummaryState, RunContext, Any]):
         """Whoever writes the notes; one that fails says nothing, and an extract takes their place."""
         silence: Runnable[Any, AIMessage] = RunnableLambda(lambda _: AIMessage(""))
         return (self._model or request.model).with_fallbacks([silence])
+
+    def _noted(self, request: Request, notes: AIMessage) -> str:
+        """The text of the notes, once what they took has been counted."""
+        run = run_in(request.runtime.context)
+        if run is not None and run.meter is not None:
+            model = name_of(self._model or request.model, notes)
+            run.meter.note(SUMMARIZATION, model, notes.id, counts_of(notes))
+        return notes.text
 
     def _question(self, plan: Plan) -> list[BaseMessage]:
         limit = self._settings.trim_tokens_to_summarize

@@ -1,5 +1,6 @@
 """A name for a thread after its first exchange."""
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -61,12 +62,20 @@ def local_title(text: str, max_chars: int) -> str:
     return (cut.rsplit(" ", 1)[0] if " " in cut else cut).rstrip(" ,.;:") + MARK
 
 
-async def write_title(model: BaseChatModel, question: str, answer: str, settings: TitleConfig) -> str:
-    """A title `model` thinks of; the local one when it fails or says nothing of use."""
+async def write_title(
+    model: BaseChatModel,
+    question: str,
+    answer: str,
+    settings: TitleConfig,
+    note: Callable[[AIMessage], Awaitable[None]] | None = None,
+) -> str:
+    """A title `model` thinks of; the local one when it fails or says nothing of use. `note` is told what it said."""
     words = Template(Path(__file__).with_suffix(".md").read_text(encoding="utf-8").strip())
     prompt = words.substitute(words=settings.max_words, question=question[:READ_CHARS], answer=answer[:READ_CHARS])
     silence: Runnable[Any, AIMessage] = RunnableLambda(lambda _: AIMessage(""))
     said = await model.with_fallbacks([silence]).ainvoke(prompt, {"tags": ["nostream"]})
+    if note is not None:
+        await note(said)
     lines = without_thoughts(said.text).strip().splitlines()
     return local_title((lines[0] if lines else "").strip(" \"'*#«»“”„`."), settings.max_chars) or local_title(
         question, settings.max_chars

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import orjson
 from fastapi import APIRouter, Header, Query
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError, computed_field
 from starlette.responses import Response, StreamingResponse
 
 from deerflow.domain.errors import Conflict, InvalidRequest, NotFound
@@ -39,6 +39,13 @@ class Run(BaseModel):
     error: str | None
     created_at: datetime
     updated_at: datetime
+    total_input_tokens: int = Field(validation_alias="input_tokens")
+    total_output_tokens: int = Field(validation_alias="output_tokens")
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def total_tokens(self) -> int:
+        return self.total_input_tokens + self.total_output_tokens
 
     @classmethod
     def of(cls, run: RunRecord) -> "Run":

@@ -33,14 +33,14 @@ class Aftermath:
         messages = [*unheard, *filter(None, [attempt.answer.to_message()])]
         if messages:
             await self._add(attempt, messages)
-            attempt.tell(Changes(messages))
+            attempt.correct(Changes(messages))
 
     async def tell_state(self, attempt: Attempt) -> None:
         """Tell readers how the thread stands; what was half said is void."""
         past = attempt.job.past
         half_said = attempt.answer.message_id or (past.answer.message_id if past else None)
         if half_said is not None:
-            attempt.tell(Changes(removed=[half_said]))
+            attempt.correct(Changes(removed=[half_said]))
         await self._tell(attempt)
 
     async def settle(self, attempt: Attempt, *, keeps_answer: bool) -> None:
@@ -54,7 +54,7 @@ class Aftermath:
             return
         answer = past.answer.to_message() if keeps_answer else None
         if answer is None and past.answer.message_id is not None:
-            attempt.tell(Changes(removed=[past.answer.message_id]))
+            attempt.correct(Changes(removed=[past.answer.message_id]))
         calls = await self._calls_left(attempt)
         results = answers_to(calls, RunLedger(attempt.log, past.calls))
         messages = [*results, *past.steered, *filter(None, [answer])]
@@ -81,7 +81,7 @@ class Aftermath:
         if state is None and past is not None:
             state = StateDiff.from_log(past.known, values)
         if state is not None:
-            attempt.tell(state.against(values))
+            attempt.correct(state.against(values))
 
 
 def open_calls(messages: Sequence[BaseMessage]) -> list[Call]:

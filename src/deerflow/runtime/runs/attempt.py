@@ -36,7 +36,10 @@ class Attempt:
         elif mode == "messages":
             self.tell_piece(*part)
         elif mode == "values" and self.state is not None:
-            self.tell(self.state.against(part))
+            changes = self.state.against(part)
+            self.tell(changes)
+            # What the agent no longer has in view was said all the same.
+            self.job.records.said.hear(changes.messages)
         else:
             self.log.append(mode, to_json(shown_part(mode, part)))
 
@@ -53,6 +56,12 @@ class Attempt:
         if changes:
             self.answer.forget(message.id for message in changes.messages)
             self.log.append("changes", changes.to_json())
+
+    def correct(self, changes: Changes) -> None:
+        """Log how things are after all: what is gone was never said."""
+        self.tell(changes)
+        self.job.records.said.forget(changes.removed)
+        self.job.records.said.hear(changes.messages)
 
 
 @dataclass(frozen=True, slots=True)

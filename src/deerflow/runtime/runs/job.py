@@ -20,6 +20,7 @@ from deerflow.persistence.runs import ClaimedRun
 from deerflow.runtime.changes import DerivedState
 from deerflow.runtime.runs.ledger import Earlier
 from deerflow.runtime.runs.partial import PartialAnswer
+from deerflow.runtime.runs.records import Records
 from deerflow.runtime.runs.schemas import messages_of
 
 HANDED_OVER = b'{"type":"handed_over"}'
@@ -68,12 +69,13 @@ class Job:
     stop: CancelAction | None = None
     """How it was to be stopped by those who had it before: it is not gone on with."""
     signals: Signals = field(default_factory=Signals)
+    records: Records = field(default_factory=Records)
 
 
-def stored_job(claimed: ClaimedRun, past: Past | None = None) -> Job:
+def stored_job(claimed: ClaimedRun, past: Past | None = None, records: Records | None = None) -> Job:
     """A run as the database has it."""
     request = read_request(claimed.request)
-    return Job(claimed.record, request, messages_of(request), past, claimed.stop)
+    return Job(claimed.record, request, messages_of(request), past, claimed.stop, records=records or Records())
 
 
 def read_request(stored: Mapping[str, Any]) -> RunRequest:

@@ -18,6 +18,7 @@ from deerflow.runtime.incoming import to_messages
 from deerflow.runtime.runs.job import HANDED_OVER, Job, Past, stored_job
 from deerflow.runtime.runs.ledger import Earlier
 from deerflow.runtime.runs.partial import PartialAnswer
+from deerflow.runtime.runs.records import Records
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +69,7 @@ async def read_back(database: Database, claimed: ClaimedRun) -> Job:
         deaths=run.attempt - 1 - sum(event.event == "custom" and event.data == HANDED_OVER for event in events),
         failure=next((orjson.loads(event.data) for event in events if event.event == "error"), None),
     )
-    return stored_job(claimed, past if run.attempt > 1 else None)
+    return stored_job(claimed, past if run.attempt > 1 else None, Records.read(events))
 
 
 def lost_mail(events: Sequence[StreamEvent], known: DerivedState) -> list[BaseMessage]:

@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Protocol, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -14,9 +15,10 @@ from deerflow.agents.factory import AgentGraph
 from deerflow.domain.context import RunContext
 from deerflow.domain.errors import DeerFlowError, RunLost
 from deerflow.domain.runs import DEAR_MODES, AgentSpec, CancelAction, RunRecord, RunStatus
+from deerflow.domain.search import LeftBehind
 from deerflow.persistence.admission import Finish
 from deerflow.persistence.checkpoints import RUN_KEY
-from deerflow.persistence.events import nothing_else
+from deerflow.persistence.events import Change, nothing_else
 from deerflow.runtime.changes import Changes
 from deerflow.runtime.journal import RunLog
 from deerflow.runtime.runs.aftermath import Aftermath
@@ -59,16 +61,18 @@ class RunWorker:
         limits: Callable[[], Limits],
         undo: Callable[[RunRecord], Awaitable[None]],
         questions: Callable[[str], Awaitable[Sequence[Interrupt]]],
+        closing: Callable[[Job, LeftBehind | None], Change[None]],
     ) -> None:
         """`limits` is asked anew for every run; `undo` takes back what a run has done to its thread.
 
-        `questions` finds what a thread's paused run asks.
+        `questions` finds what a thread's paused run asks; `closing` keeps what a run leaves besides its log.
         """
         self._agents = agents
         self._open_context = open_context
         self._limits = limits
         self._undo = undo
         self._aftermath = Aftermath(agents.state_graph, questions)
+        self._closing = closing
 
     async def execute(self, job: Job, log: RunLog) -> tuple[RunStatus, Finish]:
         """Carry out a run to its end, whatever happens. Cancelling the task that awaits this stops the run.
@@ -90,13 +94,27 @@ class RunWorker:
                 await log.commit("error", outcome.to_json(), nothing_else)
             await self._undo(attempt.run)
             await self._aftermath.tell_state(attempt)
+            attempt.job.records.said.forget_all()
         elif is_settled:
             await self._aftermath.settle(attempt, keeps_answer=outcome.error_name != GIVEN_UP)
         elif outcome.status != RunStatus.SUCCESS:
             await self._aftermath.keep(attempt)
         if outcome.error is not None and outcome.error_name != ROLLED_BACK and not is_told:
             log.append("error", outcome.to_json())
-        return await log.finish(outcome.status, outcome.error)
+        left = None if outcome.error_name == ROLLED_BACK else await self._left_behind(attempt.job)
+        return await log.finish(outcome.status, outcome.error, self._closing(attempt.job, left))
+
+    async def _left_behind(self, job: Job) -> LeftBehind | None:
+        """What the run left behind by going back to a checkpoint."""
+        if job.request.checkpoint_id is None:
+            return None
+        config = config_of(job.run)
+        config["configurable"]["checkpoint_id"] = job.request.checkpoint_id
+        origin = await self._agents.state_graph.aget_state(config)
+        if origin.created_at is None:
+            return None
+        kept = [message.id or "" for message in origin.values.get("messages", ())]
+        return LeftBehind(datetime.fromisoformat(origin.created_at), kept)
 
     async def _try(self, attempt: Attempt) -> Outcome:
         job, run, limits = attempt.job, attempt.run, self._limits()
@@ -131,9 +149,9 @@ class RunWorker:
         entry = await find_entry(graph, config, job)
         state = attempt.state = entry.state
         if job.past and job.past.answer.message_id:
-            attempt.tell(Changes(removed=[job.past.answer.message_id]))
+            attempt.correct(Changes(removed=[job.past.answer.message_id]))
         if entry.found is not None:
-            attempt.tell(state.against(entry.found))
+            attempt.correct(state.against(entry.found))
         if entry.is_done:
             return state.is_paused or await is_halted(graph, job)
         if entry.checkpoint_id is not None:

@@ -1,0 +1,61 @@
+"""Threads from before there was an index, until they are in it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from sqlalchemy import Connection, delete, select
+
+from deerflow.domain.events import EventName
+from deerflow.domain.search import SaidMessage
+from deerflow.persistence.runs import ACTIVE
+from deerflow.persistence.search import index_said, index_title
+from deerflow.persistence.tables import run_events, runs, search_backlog, search_messages, threads
+
+
+@dataclass(frozen=True, slots=True)
+class OldChange:
+    """A `changes` event of a run."""
+
+    run_id: str
+    data: bytes
+    said_at: datetime
+    takes_back: bool
+    """Whether what the run removed was left behind or undone, and not only put out of the model's view."""
+
+
+def next_in_backlog(connection: Connection) -> str | None:
+    """A thread that is not in the index yet."""
+    return connection.execute(select(search_backlog.c.thread_id).limit(1)).scalar()
+
+
+def old_changes(connection: Connection, thread_id: str) -> Sequence[OldChange]:
+    """What the ended runs of a thread changed, oldest first."""
+    changes: EventName = "changes"
+    query = (
+        select(runs.c.run_id, run_events.c.data, run_events.c.created_at, runs.c.request, runs.c.status)
+        .join(runs, runs.c.run_id == run_events.c.run_id)
+        .where(runs.c.thread_id == thread_id, run_events.c.event == changes, ~ACTIVE)
+        .order_by(runs.c.created_at, run_events.c.seq)
+    )
+    return [
+        OldChange(run_id, data, at, bool(request.get("checkpoint_id")) or status == "error")
+        for run_id, data, at, request, status in connection.execute(query)
+    ]
+
+
+def work_off(connection: Connection, thread_id: str, said: Mapping[str, Sequence[SaidMessage]]) -> None:
+    """Put a thread into the index by what each of its runs `said`, unless somebody else has; what is there stays."""
+    if connection.execute(delete(search_backlog).where(search_backlog.c.thread_id == thread_id)).rowcount != 1:
+        return
+    thread = connection.execute(select(threads.c.owner, threads.c.title).where(threads.c.thread_id == thread_id)).one()
+    known = set(
+        connection.execute(select(search_messages.c.message_id).where(search_messages.c.thread_id == thread_id))
+        .scalars()
+        .all()
+    )
+    for run_id, messages in said.items():
+        new = [message for message in messages if message.message_id not in known]
+        index_said(connection, thread_id, thread.owner, new, run_id)
+    if thread.title and "" not in known:
+        index_title(connection, thread_id, thread.owner, thread.title, datetime.now(UTC))

@@ -1,0 +1,163 @@
+"""Full text of what was said: FTS5 on SQLite, a `tsvector` on PostgreSQL, the same words in both.
+
+Neither database cuts text into words or reads a query of a person's: both get what `words` makes of them.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, insert, text
+
+from deerflow.domain.runs import RunRecord
+from deerflow.domain.search import LeftBehind, SaidBy, SaidMessage, SearchHit
+from deerflow.persistence.tables import search_messages
+from deerflow.persistence.words import Phrase, phrases_of, places, words_of
+
+PART_CHARS = 4000
+"""Long messages are kept in parts of about this length, so that showing a place in one costs little."""
+SNIPPET_CHARS = 240
+LAST_PLACE = 16383
+"""PostgreSQL remembers no place of a word beyond this."""
+TITLE: SaidBy = "title"
+
+FIND_SQLITE = text("""
+SELECT said.*, threads.title FROM search_terms
+JOIN search_messages AS said ON said.row_id = search_terms.rowid
+JOIN threads ON threads.thread_id = said.thread_id
+WHERE search_terms MATCH :query AND said.owner = :owner
+ORDER BY bm25(search_terms), said.created_at DESC, said.row_id LIMIT :limit OFFSET :offset
+""").columns(*search_messages.c)
+FIND_POSTGRES = text("""
+SELECT said.*, threads.title FROM search_terms
+JOIN search_messages AS said ON said.row_id = search_terms.row_id
+JOIN threads ON threads.thread_id = said.thread_id
+WHERE search_terms.terms @@ CAST(:query AS tsquery) AND said.owner = :owner
+ORDER BY ts_rank(search_terms.terms, CAST(:query AS tsquery), 1) DESC, said.created_at DESC, said.row_id
+LIMIT :limit OFFSET :offset
+""").columns(*search_messages.c)
+ADD_SQLITE = text("INSERT INTO search_terms (rowid, terms) VALUES (:row_id, :terms)")
+ADD_POSTGRES = text("INSERT INTO search_terms (row_id, terms) VALUES (:row_id, CAST(:terms AS tsvector))")
+
+
+def search_said(connection: Connection, owner: str, query: str, limit: int, offset: int = 0) -> Sequence[SearchHit]:
+    """What the owner's threads say of `query`: all its words, the best first. No words, no hits."""
+    phrases = phrases_of(query)
+    if not phrases:
+        return []
+    is_sqlite = connection.dialect.name == "sqlite"
+    wanted = fts5_query(phrases) if is_sqlite else ts_query(phrases)
+    values = {"query": wanted, "owner": owner, "limit": limit, "offset": offset}
+    found = connection.execute(FIND_SQLITE if is_sqlite else FIND_POSTGRES, values)
+    return [to_hit(row, phrases) for row in found]
+
+
+def index_said(
+    connection: Connection, thread_id: str, owner: str, said: Sequence[SaidMessage], run_id: str | None = None
+) -> None:
+    """Have messages be found; one that was there before is found as it is now."""
+    if not said:
+        return
+    unindex(connection, thread_id, owner, [message.message_id for message in said])
+    add_terms = ADD_SQLITE if connection.dialect.name == "sqlite" else ADD_POSTGRES
+    for message in said:
+        about = {"owner": owner, "thread_id": thread_id, "run_id": run_id, "message_id": message.message_id[:255]}
+        for number, part in enumerate(parts(message.text)):
+            row = {**about, "part": number, "role": message.role, "text": part, "created_at": message.said_at}
+            made = connection.execute(insert(search_messages).returning(search_messages.c.row_id), row).scalar_one()
+            words = [word.text for word in words_of(part)]
+            terms = " ".join(words) if connection.dialect.name == "sqlite" else ts_vector(words)
+            connection.execute(add_terms, {"row_id": made, "terms": terms})
+
+
+def index_run(connection: Connection, run: RunRecord, said: Sequence[SaidMessage], left: LeftBehind | None) -> None:
+    """Have what a run said be found, and what it left behind no longer."""
+    if left is not None:
+        rows = search_messages.c
+        later = (rows.thread_id == run.thread_id) & (rows.owner == run.owner) & (rows.created_at > left.after)
+        gone = later & (rows.role != TITLE) & rows.message_id.not_in([id_[:255] for id_ in left.kept])
+        connection.execute(delete(search_messages).where(gone))
+    index_said(connection, run.thread_id, run.owner, said, run.run_id)
+
+
+def index_title(connection: Connection, thread_id: str, owner: str, title: str, now: datetime) -> None:
+    """Have a thread be found by its title."""
+    index_said(connection, thread_id, owner, [SaidMessage("", TITLE, title, now)])
+
+
+def unindex(connection: Connection, thread_id: str, owner: str, message_ids: Sequence[str]) -> None:
+    """Have messages no longer be found."""
+    rows = search_messages.c
+    ids = [id_[:255] for id_ in message_ids]
+    gone = (rows.thread_id == thread_id) & (rows.owner == owner) & rows.message_id.in_(ids)
+    connection.execute(delete(search_messages).where(gone))
+
+
+def parts(message: str) -> Iterator[str]:
+    """A text in pieces that end between words where that can be had."""
+    rest = message.encode("utf-8", "replace").decode().strip()
+    while len(rest) > PART_CHARS:
+        cut = max(rest.rfind(blank, PART_CHARS // 2, PART_CHARS) for blank in (" ", "\n", "。", "，"))
+        cut = cut + 1 if cut > 0 else PART_CHARS
+        yield rest[:cut]
+        rest = rest[cut:]
+    if rest:
+        yield rest
+
+
+def fts5_query(phrases: Sequence[Phrase]) -> str:
+    """The query for FTS5. Words are letters and digits alone, so quoting them is enough."""
+    return " AND ".join(f'"{" ".join(phrase.words)}"{"*" if phrase.is_open else ""}' for phrase in phrases)
+
+
+def ts_query(phrases: Sequence[Phrase]) -> str:
+    """The query for PostgreSQL."""
+    return " & ".join(f"({' <-> '.join(map(quoted, phrase.words))}{':*' * phrase.is_open})" for phrase in phrases)
+
+
+def ts_vector(words: Sequence[str]) -> str:
+    """Words with their places, as PostgreSQL reads them."""
+    found: dict[str, list[str]] = {}
+    for place, word in enumerate(words, 1):
+        found.setdefault(word, []).append(str(min(place, LAST_PLACE)))
+    return " ".join(f"{quoted(word)}:{','.join(at)}" for word, at in found.items())
+
+
+def quoted(word: str) -> str:
+    """A word that means nothing but itself."""
+    return "'" + word.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def to_hit(row: Row[Any], phrases: Sequence[Phrase]) -> SearchHit:
+    """What is shown of a row."""
+    snippet, highlights = snippet_of(row.text, places(row.text, phrases))
+    return SearchHit(
+        row.thread_id, row.title, row.run_id, row.message_id or None, row.role, snippet, highlights, row.created_at
+    )
+
+
+def snippet_of(message: str, found: Sequence[tuple[int, int]]) -> tuple[str, list[tuple[int, int]]]:
+    """The part of a text around the first place found, and the places in it."""
+    first = found[0][0] if found else 0
+    start = max(0, min(first - SNIPPET_CHARS // 4, len(message) - SNIPPET_CHARS))
+    end = min(len(message), start + SNIPPET_CHARS)
+    head, tail = "…" if start else "", "…" if end < len(message) else ""
+    shift = len(head) - start
+    inside = [(max(left, start) + shift, min(right, end) + shift) for left, right in found if left < end]
+    return f"{head}{message[start:end]}{tail}", inside
+
+
+def merge_step(connection: Connection, pages: int = 500) -> bool:
+    """Remove a little more of what FTS5 keeps of deleted words; whether anything is left to do.
+
+    SQLite from 3.42 on removes it at once, and other databases in their own time.
+    """
+    if connection.dialect.name != "sqlite":
+        return False
+    option = "SELECT v FROM search_terms_config WHERE k = 'secure-delete'"
+    if connection.exec_driver_sql(option).scalar():
+        return False
+    count = "SELECT total_changes()"
+    before = connection.exec_driver_sql(count).scalar() or 0
+    connection.exec_driver_sql("INSERT INTO search_terms (search_terms, rank) VALUES ('merge', ?)", (-pages,))
+    return (connection.exec_driver_sql(count).scalar() or 0) - before >= 2

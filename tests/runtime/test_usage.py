@@ -1,0 +1,240 @@
+"""What runs take and cost: every call once, whatever becomes of its run."""
+
+import asyncio
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deerflow.config.models import PricingConfig
+from deerflow.config.source import open_source
+from deerflow.domain.errors import InvalidRequest, ModelRejected, NotFound
+from deerflow.domain.principal import LOCAL_USER, Principal
+from deerflow.domain.runs import CancelAction, RunRecord, RunRequest, RunStatus
+from deerflow.domain.usage import TokenCounts, UsageEntry, UsageOrigin, total
+from deerflow.harness import Harness, open_harness
+from deerflow.models.factory import ENTRY
+from deerflow.persistence.database import open_database
+from deerflow.persistence.usage import record_usage
+from deerflow.runtime.pricing import cost_of
+from deerflow.runtime.usage import Usage
+from deerflow.testing import Answer, ScriptedModel, Stall, calling
+from deerflow.testing.turns import Usage as Cost
+from tests.runtime.test_giving_up import let_die, spoken
+from tests.support import OpenHarness
+
+PRICED = {
+    "name": "dear",
+    "use": "deerflow.models.demo:DemoChatModel",
+    "model": "demo",
+    "context_window": 1000,
+    "pricing": {"currency": "EUR", "input": 2, "cached_input": 0.5, "output": 10.1, "reasoning": 20},
+}
+CHEAP = Cost(input_tokens=100, output_tokens=7, cached_tokens=40, reasoning_tokens=2)
+
+
+def costing(text: str, usage: Cost = CHEAP) -> Answer:
+    return Answer(text, usage=usage)
+
+
+def named(model: ScriptedModel, name: str) -> ScriptedModel:
+    """A model that stands for an entry of the configuration."""
+    model.metadata = {ENTRY: name}
+    return model
+
+
+async def ask(harness: Harness, text: str = "Go on", thread: str = "t", who: Principal = LOCAL_USER) -> RunRecord:
+    request = RunRequest(thread, [{"type": "human", "content": text}])
+    run = await harness.runs.create_or_reject(request, who)
+    async with asyncio.timeout(20):
+        return await harness.runs.join(thread, run.run_id, who)
+
+
+async def test_every_call_of_a_run_counts_and_the_run_shows_the_sum(harness_saying: OpenHarness) -> None:
+    look = calling("ls", description="look", path="/mnt/user-data/workspace")
+    model = ScriptedModel.saying(Answer(calls=look.calls, usage=CHEAP), costing("Done."), costing("Again."))
+    async with harness_saying(model) as harness:
+        run = await ask(harness)
+        assert (run.input_tokens, run.output_tokens) == (200, 14)
+        await ask(harness)
+        usage = await harness.usage.of_thread("t", LOCAL_USER)
+        assert usage.totals.counts == TokenCounts(3, 0, 300, 120, 0, 21, 6)
+        assert [(share.name, share.spent.counts.calls) for share in usage.by_caller] == [("lead_agent", 3)]
+        assert usage.context is not None and usage.context.used_tokens == 107
+
+
+async def test_an_unknown_price_is_no_price_and_never_nothing(harness_saying: OpenHarness) -> None:
+    async with harness_saying(ScriptedModel.saying(costing("Hi."))) as harness:
+        await ask(harness)
+        totals = (await harness.usage.of_thread("t", LOCAL_USER)).totals
+        assert totals.cost is None and not totals.costs and totals.unpriced_tokens == 107
+
+
+async def test_what_a_model_costs_is_known_to_the_last_digit(tmp_path: Path) -> None:
+    source = open_source(directory=tmp_path, environment={}, overrides={"models": [PRICED]})
+    async with open_harness(source, named(ScriptedModel.saying(*[costing("Hi.")] * 3), "dear")) as harness:
+        for _ in range(3):
+            await ask(harness)
+        usage = await harness.usage.of_thread("t", LOCAL_USER)
+    # 60 in at 2, 40 cached at 0.5, 5 out at 10.1, 2 thought at 20, per million, three times
+    assert usage.totals.cost is not None and usage.totals.cost.amount == Decimal("0.0006915")
+    assert usage.totals.cost.currency == "EUR"
+    assert usage.context is not None and (usage.context.model, usage.context.window_tokens) == ("dear", 1000)
+
+
+async def test_what_was_taken_before_there_was_a_price_is_valued_at_the_first_one(tmp_path: Path) -> None:
+    async with open_harness(open_source(directory=tmp_path, environment={}), ScriptedModel.saying("Hi.")) as harness:
+        await ask(harness)
+    entry = {**PRICED, "name": "scripted"}
+    source = open_source(directory=tmp_path, environment={}, overrides={"models": [entry]})
+    async with open_harness(source, ScriptedModel.saying()) as harness:
+        totals = (await harness.usage.of_thread("t", LOCAL_USER)).totals
+        assert totals.cost is not None and totals.cost.amount > 0
+
+
+async def test_a_run_that_is_stopped_or_fails_or_is_undone_has_still_taken_what_it_took(
+    harness_saying: OpenHarness,
+) -> None:
+    look = Answer(calls=calling("ls", description="look", path="/mnt/user-data/workspace").calls, usage=CHEAP)
+    model = ScriptedModel.saying(
+        look, Stall(Answer("Half")), look, ModelRejected("no"), look, Stall(Answer("Undone")), "Fine."
+    )
+    async with harness_saying(model) as harness, asyncio.timeout(30):
+        for action, word in ((CancelAction.INTERRUPT, "Half"), (None, ""), (CancelAction.ROLLBACK, "Undone")):
+            if action is None:
+                assert (await ask(harness)).status is RunStatus.ERROR
+                continue
+            run = await harness.runs.create_or_reject(RunRequest("t", [{"type": "human", "content": "Go"}]), LOCAL_USER)
+            await spoken(harness, run, word)
+            await harness.runs.cancel("t", run.run_id, LOCAL_USER, action)
+        counts = (await harness.usage.of_thread("t", LOCAL_USER)).totals.counts
+        assert (counts.calls, counts.unmetered_calls, counts.input_tokens) == (6, 3, 300)
+
+
+async def test_a_call_counts_once_though_its_process_died_after_it(
+    database_place: Path | str, harness_saying: OpenHarness
+) -> None:
+    look = Answer(calls=calling("ls", description="look", path="/mnt/user-data/workspace").calls, usage=CHEAP)
+    async with asyncio.timeout(30):
+        async with harness_saying(ScriptedModel.saying(look, Stall(Answer("Half")))) as harness:
+            run = await harness.runs.create_or_reject(RunRequest("t", [{"type": "human", "content": "Go"}]), LOCAL_USER)
+            await spoken(harness, run, "Half")
+        await let_die(database_place)
+        async with harness_saying(ScriptedModel.saying(costing("Whole."))) as harness:
+            ended = await harness.runs.join("t", run.run_id, LOCAL_USER)
+            assert (ended.input_tokens, ended.output_tokens) == (200, 14)
+
+
+async def test_a_title_and_notes_on_a_long_conversation_are_counted_by_their_purpose(tmp_path: Path) -> None:
+    demo = {"use": "deerflow.models.demo:DemoChatModel", "model": "demo", "delay_ms": 0}
+    chosen = {
+        "models": [{"name": "demo", **demo}, {"name": "namer", **demo}],
+        "title": {"model_name": "namer"},
+        "summarization": {
+            "trigger": [{"type": "messages", "value": 14}],
+            "keep": {"type": "messages", "value": 4},
+        },
+    }
+    source = open_source(directory=tmp_path, environment={}, overrides=chosen)
+    model = ScriptedModel.saying(*[f"Answer {number}" for number in range(14)])
+    async with open_harness(source, model) as harness:
+        for _ in range(9):
+            await ask(harness)
+        await asyncio.gather(*harness.runs._namings)
+        usage = await harness.usage.of_thread("t", LOCAL_USER)
+    calls = {share.name: share.spent.counts.calls for share in usage.by_caller}
+    assert calls["lead_agent"] == 9 and calls["title"] == 1 and calls["summarization"] >= 1
+
+
+async def test_nobody_sees_what_others_have_taken(harness_saying: OpenHarness) -> None:
+    other = Principal("other")
+    async with harness_saying(ScriptedModel.saying(costing("Hi."), costing("Ho."))) as harness:
+        await ask(harness)
+        await ask(harness, thread="u", who=other)
+        with pytest.raises(NotFound):
+            await harness.usage.of_thread("t", other)
+        assert (await harness.usage.stats(other)).totals.counts.calls == 1
+        assert [each.run.run.thread_id for each in await harness.usage.runs(other, 10)] == ["u"]
+
+
+async def test_what_was_spent_stays_spent_when_its_thread_is_deleted(harness_saying: OpenHarness) -> None:
+    async with harness_saying(ScriptedModel.saying(costing("Hi."))) as harness:
+        await ask(harness)
+        await harness.threads.delete("t", LOCAL_USER)
+        stats = await harness.usage.stats(LOCAL_USER)
+        assert (stats.threads, sum(stats.runs.values()), stats.totals.counts.total_tokens) == (0, 0, 107)
+
+
+async def test_a_day_is_as_long_as_the_calendar_has_it(database_place: Path | str) -> None:
+    """The 29th of March 2026 has 23 hours in Berlin, and midnight there is not midnight in Kathmandu."""
+    moments = ["2026-03-28T22:59:59", "2026-03-28T23:00:00", "2026-03-29T21:59:59", "2026-03-29T22:00:00"]
+    entry = UsageEntry("lead_agent", "m", TokenCounts(calls=1, input_tokens=1))
+    async with open_database(database_place) as database:
+        for moment in moments:
+            origin = UsageOrigin("local", datetime.fromisoformat(moment).replace(tzinfo=UTC))
+            await database.write(partial(record_usage, origin=origin, entries=[entry]))
+        usage = Usage(database, dict, lambda _: None)
+        berlin = await usage.daily(LOCAL_USER, 3, "Europe/Berlin", today=date(2026, 3, 30))
+        assert [(day.name, day.spent.counts.calls) for day in berlin.by_day] == [
+            ("2026-03-28", 1),
+            ("2026-03-29", 2),
+            ("2026-03-30", 1),
+        ]
+        nepal = await usage.daily(LOCAL_USER, 2, "Asia/Kathmandu", today=date(2026, 3, 30))
+        assert [day.spent.counts.calls for day in nepal.by_day] == [2, 2]
+        for wrong in ("Nowhere/Else", "../etc/passwd", "", "Europe", "a\0b"):
+            with pytest.raises(InvalidRequest):
+                await usage.daily(LOCAL_USER, 2, wrong)
+
+
+def test_what_is_said_to_be_cached_can_not_be_more_than_was_sent() -> None:
+    pricing = PricingConfig.model_validate({"input": 1, "output": 1})
+    strange = TokenCounts(1, 0, 10, 50, 50, 3, 9)
+    assert cost_of(strange, pricing) == 13 * 10**6
+
+
+Step = tuple[str, str, Cost, bool]
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["ada", "bob"]),
+        st.sampled_from(["1", "2", "3"]),
+        st.builds(Cost, *[st.integers(0, 10**9)] * 4),
+        st.booleans(),
+    ),
+    max_size=8,
+)
+
+
+@settings(max_examples=12, deadline=None, database=None)
+@given(STEPS)
+def test_the_sum_of_runs_is_the_sum_of_threads_is_the_sum_of_the_user(steps: list[Step]) -> None:
+    asyncio.run(compare_sums(steps))
+
+
+async def compare_sums(steps: list[Step]) -> None:
+    lines = [Answer(f"Answer {number}", usage=cost) for number, (_, _, cost, _) in enumerate(steps)]
+    script = [ModelRejected("no") if fails else line for line, (*_, fails) in zip(lines, steps, strict=True)]
+    with TemporaryDirectory() as home:
+        source = open_source(directory=Path(home), environment={}, overrides={"models": [PRICED]})
+        async with open_harness(source, named(ScriptedModel.saying(*script), "dear")) as harness:
+            runs = [await ask(harness, thread=f"{user}-{thread}", who=Principal(user)) for user, thread, _, _ in steps]
+            for user in ("ada", "bob"):
+                await compare_sums_of(harness, Principal(user), [run for run in runs if run.owner == user])
+
+
+async def compare_sums_of(harness: Harness, who: Principal, runs: list[RunRecord]) -> None:
+    of_runs = [await harness.usage.of_run(run) for run in runs]
+    of_threads = [(await harness.usage.of_thread(name, who)).totals for name in {run.thread_id for run in runs}]
+    everything = (await harness.usage.stats(who)).totals
+    daily = (await harness.usage.daily(who, 2, "UTC")).totals
+    for parts in (of_runs, of_threads, [daily]):
+        assert total(part.counts for part in parts) == everything.counts
+        assert sum(money.amount for part in parts for money in part.costs) == sum(
+            money.amount for money in everything.costs
+        )
+    assert sum(run.input_tokens + run.output_tokens for run in runs) == everything.counts.total_tokens
