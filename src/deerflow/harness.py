@@ -54,12 +54,14 @@ from deerflow.runtime.stream_bridge import StreamBridge, open_bridge
 from deerflow.runtime.stream_bridge.bridge import EVERYBODY
 from deerflow.runtime.threads import FilesOfThreads, Threads, open_questions
 from deerflow.runtime.titles import Namer
+from deerflow.sandbox.chores import Chores
 from deerflow.sandbox.files import thread_files
 from deerflow.sandbox.lease import RememberedFiles, RunLease, RunSnapshot, bring_back
 from deerflow.sandbox.places import thread_folder, user_data_folder
 from deerflow.sandbox.removal import remove_folder
 from deerflow.sandbox.sandbox_provider import SandboxPlaces, SandboxProvider, SandboxReport
 from deerflow.sandbox.snapshots import Snapshots
+from deerflow.uploads.uploads import Uploads, UploadsOfThread
 
 DEMO_MODEL = ModelConfig(
     name="demo",
@@ -84,6 +86,7 @@ class Harness:
     store: Store
     sandboxes: SandboxProvider
     sandbox_report: SandboxReport
+    uploads: Uploads
 
     def files_of(self, thread: ThreadRecord) -> ThreadFiles:
         """The files of a thread."""
@@ -110,6 +113,7 @@ async def open_harness(
         sandboxes = create_sandboxes(loaded)
         stack.push_async_callback(sandboxes.aclose)
         report = await sandboxes.open()
+        uploads = await stack.enter_async_context(open_uploads(source, Chores(sandboxes, report)))
         computer = describe_computer(loaded.config.sandbox, report)
         custom_agents = CustomAgents(loaded.home)
         agents = AgentPool(
@@ -124,7 +128,7 @@ async def open_harness(
         stack.push_async_callback(journal.aclose)
         worker = RunWorker(
             agents,
-            partial(open_context, database, bridge, loaded, sandboxes),
+            partial(open_context, database, bridge, loaded, sandboxes, uploads),
             lambda: run_limits(source.refresh().config),
             partial(undo_run, checkpointer, loaded.home),
         )
@@ -132,10 +136,11 @@ async def open_harness(
         runs = RunManager(database, journal, bridge, worker, namer, partial(open_questions, checkpointer), process)
         stack.push_async_callback(runs.aclose)
         await stack.enter_async_context(keeping_watch(Watch(database, bridge, runs, liveness, process)))
-        files = FilesOfThreads(partial(forget_thread, sandboxes, loaded.home), partial(copy_files, loaded.home))
-        threads = Threads(database, checkpointer, agents, files)
+        threads = Threads(database, checkpointer, agents, files_of_threads(sandboxes, uploads, loaded.home))
         timeline = Timeline(database)
-        yield Harness(source, agents, custom_agents, threads, runs, timeline, Store(database), sandboxes, report)
+        yield Harness(
+            source, agents, custom_agents, threads, runs, timeline, Store(database), sandboxes, report, uploads
+        )
 
 
 @asynccontextmanager
@@ -217,7 +222,13 @@ def agent_settings(config: Config, fallback: Sequence[ModelConfig], computer: Co
 
 @asynccontextmanager
 async def open_context(
-    database: Database, bridge: StreamBridge, loaded: Loaded, sandboxes: SandboxProvider, job: Job, log: RunLog
+    database: Database,
+    bridge: StreamBridge,
+    loaded: Loaded,
+    sandboxes: SandboxProvider,
+    uploads: Uploads,
+    job: Job,
+    log: RunLog,
 ) -> AsyncIterator[RunContext]:
     """What `run` carries to every middleware and tool; its sandbox is given back in the end."""
     run, settings = job.run, loaded.config.sandbox
@@ -238,6 +249,7 @@ async def open_context(
             inbox=RunInbox(database, bridge, job, log),
             ledger=RunLedger(log, job.past.calls if job.past else Earlier()),
             sandbox=lease,
+            uploads=UploadsOfThread(uploads, run.owner, run.thread_id),
         )
     finally:
         if job.signals.action is CancelAction.ROLLBACK:
@@ -257,18 +269,35 @@ def snapshots_of(home: Path, run: RunRecord) -> Snapshots:
     return Snapshots(folder, user_data_folder(home, run.owner, run.thread_id))
 
 
-async def forget_thread(sandboxes: SandboxProvider, home: Path, thread_id: str, user_id: str) -> None:
+@asynccontextmanager
+async def open_uploads(source: ConfigSource, chores: Chores) -> AsyncIterator[Uploads]:
+    """What takes in uploads; conversions under way end with it."""
+    uploads = Uploads(source.current.home, lambda: source.refresh().config.uploads, chores)
+    try:
+        yield uploads
+    finally:
+        await uploads.aclose()
+
+
+def files_of_threads(sandboxes: SandboxProvider, uploads: Uploads, home: Path) -> FilesOfThreads:
+    """What becomes of files when a thread goes or is copied."""
+    return FilesOfThreads(partial(forget_thread, sandboxes, uploads, home), partial(copy_files, uploads, home))
+
+
+async def forget_thread(sandboxes: SandboxProvider, uploads: Uploads, home: Path, thread_id: str, user_id: str) -> None:
     """End what runs for a thread, and remove its files."""
+    await uploads.forget(user_id, thread_id)
     await sandboxes.discard(thread_id, user_id)
     await asyncio.to_thread(remove_folder, thread_folder(home, user_id, thread_id))
 
 
-async def copy_files(home: Path, thread_id: str, copy_id: str, user_id: str) -> None:
+async def copy_files(uploads: Uploads, home: Path, thread_id: str, copy_id: str, user_id: str) -> None:
     """Give a thread the files of another."""
     source, copy = (thread_files(user_data_folder(home, user_id, each)) for each in (thread_id, copy_id))
     for area in (WORKSPACE, UPLOADS, OUTPUTS):
         for file in await source.list(area):
             await copy.write(file.path, await source.read(file.path))
+    await uploads.copy(user_id, thread_id, copy_id)
 
 
 async def read_log(database: Database, run_id: str, after: int, limit: int) -> Sequence[StreamEvent]:

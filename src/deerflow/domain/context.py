@@ -7,6 +7,7 @@ from deerflow.domain.history import ThreadHistory
 from deerflow.domain.inbox import Inbox
 from deerflow.domain.ledger import ToolLedger
 from deerflow.domain.sandbox import SandboxLease
+from deerflow.domain.uploads import ThreadUploads
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,8 @@ class RunContext:
     """None where runs are not kept."""
     sandbox: SandboxLease | None = None
     """None where an agent has no computer."""
+    uploads: ThreadUploads | None = None
+    """None where nobody keeps track of what people upload."""
 
 
 def run_in(context: object) -> RunContext | None:

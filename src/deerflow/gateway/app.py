@@ -20,6 +20,7 @@ from deerflow.gateway.routers import (
     sandbox,
     store,
     threads,
+    uploads,
 )
 from deerflow.harness import Harness
 
@@ -38,7 +39,7 @@ def create_app(harness: Harness, *, hosts: Collection[str] | None = LOOPBACK) ->
         in_schema = prefix == "/api"
         for part in (threads, runs, run_events, assistants, store, info):
             app.include_router(part.router, prefix=prefix, include_in_schema=in_schema)
-    for own in (models, agents, artifacts, sandbox):
+    for own in (models, agents, artifacts, uploads, sandbox):
         app.include_router(own.router, prefix="/api")
     add_page(app)
     return app
