@@ -1,16 +1,20 @@
 """Fixtures for all tests."""
 
-from collections.abc import Iterator
+import asyncio
+import os
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
 from langchain_core.language_models import BaseChatModel
 
+from deerflow.config.sandbox import ToolboxConfig
 from deerflow.config.source import ConfigSource, open_source
 from deerflow.harness import Harness, open_harness
+from deerflow.sandbox.local.toolbox import ToolboxBuilder
 from tests.servers import PostgresServer, postgres, redis, shared_folder
-from tests.support import OpenHarness
+from tests.support import OpenHarness, user_cache
 
 # Before any test imports them: then pytest explains what fails in them.
 pytest.register_assert_rewrite("tests.conformance.sandbox_suite", "tests.conformance.command_suite")
@@ -51,3 +55,11 @@ def redis_url() -> Iterator[str]:
     """A real Redis, started by the first test that needs it."""
     with shared_folder() as folder, redis(folder) as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def toolbox_environment() -> Mapping[str, str]:
+    """The variables of a server that finds the toolbox, which is built once per machine."""
+    environment = dict(os.environ)  # noqa: TID251
+    asyncio.run(ToolboxBuilder(ToolboxConfig(), user_cache() / "deerflow", environment).build())
+    return {"XDG_CACHE_HOME": str(user_cache())}

@@ -58,6 +58,7 @@ from deerflow.runtime.stream_bridge.bridge import EVERYBODY
 from deerflow.runtime.threads import FilesOfThreads, Threads, open_questions
 from deerflow.runtime.titles import Namer
 from deerflow.runtime.usage import Usage
+from deerflow.sandbox.chores import Chores
 from deerflow.sandbox.files import thread_files
 from deerflow.sandbox.lease import RememberedFiles, RunLease, RunSnapshot, bring_back
 from deerflow.sandbox.places import thread_folder, user_data_folder
@@ -67,6 +68,7 @@ from deerflow.sandbox.snapshots import Snapshots
 from deerflow.subagents.executor import SubagentExecutor
 from deerflow.subagents.kinds import SubagentConfig
 from deerflow.subagents.turns import FairTurns, Places
+from deerflow.uploads.uploads import Uploads, UploadsOfThread
 
 DEMO_MODEL = ModelConfig(
     name="demo",
@@ -93,6 +95,7 @@ class Harness:
     sandbox_report: SandboxReport
     usage: Usage
     search: Search
+    uploads: Uploads
 
     def files_of(self, thread: ThreadRecord) -> ThreadFiles:
         """The files of a thread."""
@@ -120,6 +123,7 @@ async def open_harness(
         sandboxes = create_sandboxes(loaded)
         stack.push_async_callback(sandboxes.aclose)
         report = await sandboxes.open()
+        uploads = await stack.enter_async_context(open_uploads(source, Chores(sandboxes, report)))
         computer = describe_computer(loaded.config.sandbox, report)
         custom_agents = CustomAgents(loaded.home)
         agents = AgentPool(
@@ -136,7 +140,7 @@ async def open_harness(
         usage = Usage(database, agents.prices, agents.window)
         worker = RunWorker(
             agents,
-            partial(open_context, database, bridge, loaded, sandboxes, executor),
+            partial(open_context, database, bridge, loaded, sandboxes, executor, uploads),
             lambda: run_limits(source.refresh().config),
             partial(undo_run, checkpointer, loaded.home),
             partial(open_questions, checkpointer),
@@ -148,8 +152,7 @@ async def open_harness(
         runs = RunManager(database, journal, bridge, worker, namer, partial(open_questions, checkpointer), process)
         stack.push_async_callback(runs.aclose)
         await stack.enter_async_context(keeping_watch(Watch(database, bridge, runs, liveness, process)))
-        files = FilesOfThreads(partial(forget_thread, sandboxes, loaded.home), partial(copy_files, loaded.home))
-        threads = Threads(database, checkpointer, agents, files)
+        threads = Threads(database, checkpointer, agents, files_of_threads(sandboxes, uploads, loaded.home))
         timeline = Timeline(database)
         await stack.enter_async_context(catching_up(database))
         yield Harness(
@@ -164,6 +167,7 @@ async def open_harness(
             report,
             usage,
             Search(database),
+            uploads,
         )
 
 
@@ -257,6 +261,7 @@ async def open_context(
     loaded: Loaded,
     sandboxes: SandboxProvider,
     subagents: SubagentExecutor,
+    uploads: Uploads,
     job: Job,
     log: RunLog,
 ) -> AsyncIterator[RunContext]:
@@ -278,6 +283,7 @@ async def open_context(
         ledger=RunLedger(log, job.past.calls if job.past else Earlier()),
         sandbox=lease,
         meter=RunMeter(log, job.records.tally),
+        uploads=UploadsOfThread(uploads, run.owner, run.thread_id),
     )
     crew = subagents.for_run(shared, job.request.agent, lambda event: log.append("custom", to_json(event)))
     try:
@@ -300,18 +306,35 @@ def snapshots_of(home: Path, run: RunRecord) -> Snapshots:
     return Snapshots(folder, user_data_folder(home, run.owner, run.thread_id))
 
 
-async def forget_thread(sandboxes: SandboxProvider, home: Path, thread_id: str, user_id: str) -> None:
+@asynccontextmanager
+async def open_uploads(source: ConfigSource, chores: Chores) -> AsyncIterator[Uploads]:
+    """What takes in uploads; conversions under way end with it."""
+    uploads = Uploads(source.current.home, lambda: source.refresh().config.uploads, chores)
+    try:
+        yield uploads
+    finally:
+        await uploads.aclose()
+
+
+def files_of_threads(sandboxes: SandboxProvider, uploads: Uploads, home: Path) -> FilesOfThreads:
+    """What becomes of files when a thread goes or is copied."""
+    return FilesOfThreads(partial(forget_thread, sandboxes, uploads, home), partial(copy_files, uploads, home))
+
+
+async def forget_thread(sandboxes: SandboxProvider, uploads: Uploads, home: Path, thread_id: str, user_id: str) -> None:
     """End what runs for a thread, and remove its files."""
+    await uploads.forget(user_id, thread_id)
     await sandboxes.discard(thread_id, user_id)
     await asyncio.to_thread(remove_folder, thread_folder(home, user_id, thread_id))
 
 
-async def copy_files(home: Path, thread_id: str, copy_id: str, user_id: str) -> None:
+async def copy_files(uploads: Uploads, home: Path, thread_id: str, copy_id: str, user_id: str) -> None:
     """Give a thread the files of another."""
     source, copy = (thread_files(user_data_folder(home, user_id, each)) for each in (thread_id, copy_id))
     for area in (WORKSPACE, UPLOADS, OUTPUTS):
         for file in await source.list(area):
             await copy.write(file.path, await source.read(file.path))
+    await uploads.copy(user_id, thread_id, copy_id)
 
 
 async def read_log(database: Database, run_id: str, after: int, limit: int) -> Sequence[StreamEvent]:

@@ -108,9 +108,9 @@ async def test_uploads_are_listed_one_per_line_and_a_long_list_is_cut(tmp_path: 
     ]
     for number in range(110):
         await run.files.write(f"{UPLOADS}/{number}.txt", b"x")
-    assert said(await use(run, calling("list_uploaded_files"))).endswith(
-        "… and 12 older ones in /mnt/user-data/uploads"
-    )
+    for wanted, left in (({}, 92), ({"max_results": 1000}, 12), ({"max_results": 0}, 111)):
+        told = said(await use(run, calling("list_uploaded_files", **wanted)))
+        assert told.endswith(f"… and {left} older ones in /mnt/user-data/uploads")
 
 
 async def test_a_graph_without_a_run_says_what_is_missing() -> None:

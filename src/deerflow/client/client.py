@@ -12,7 +12,7 @@ from langchain.agents.middleware import AgentMiddleware
 from langchain_core.language_models import BaseChatModel
 
 from deerflow.agents.features import RuntimeFeatures
-from deerflow.client import agents, approvals, models, runs, threads
+from deerflow.client import agents, approvals, models, runs, threads, uploads
 from deerflow.client.faces import Session, faces, streams
 from deerflow.client.loop import HarnessLoop
 from deerflow.config.source import open_source
@@ -91,6 +91,10 @@ class DeerFlowClient:
     list_threads, alist_threads = faces(threads.list_threads)
     get_thread, aget_thread = faces(threads.get_thread)
     get_artifact, aget_artifact = faces(threads.get_artifact)
+
+    upload_files, aupload_files = faces(uploads.upload_files)
+    list_uploads, alist_uploads = faces(uploads.list_uploads)
+    delete_upload, adelete_upload = faces(uploads.delete_upload)
 
     list_models, alist_models = faces(models.list_models)
     get_model, aget_model = faces(models.get_model)

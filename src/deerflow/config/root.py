@@ -22,6 +22,7 @@ from deerflow.config.summarization import SummarizationConfig
 from deerflow.config.title import TitleConfig
 from deerflow.config.tool_output import ToolOutputConfig
 from deerflow.config.tools import ToolConfig, ToolGroupConfig
+from deerflow.config.uploads import UploadsConfig
 
 CONFIG_VERSION = 1
 
@@ -46,6 +47,7 @@ class Config(Section):
     server: ServerConfig = Field(default=ServerConfig(), description="Where the web page and the API are served.")
     runs: RunsConfig = Field(default=RunsConfig(), description="How far one run may go.")
     sandbox: SandboxConfig = Field(default=SandboxConfig(), description="The computer of an agent.")
+    uploads: UploadsConfig = Field(default=UploadsConfig(), description="Which files people may give to a thread.")
     title: TitleConfig = Field(default=TitleConfig(), description="How a thread gets its name.")
     tool_groups: tuple[ToolGroupConfig, ...] = Field(
         default=(), strict=False, description="Groups of tools that custom agents can be limited to."

@@ -9,6 +9,7 @@ from deerflow.domain.ledger import ToolLedger
 from deerflow.domain.sandbox import SandboxLease
 from deerflow.domain.subagents import Subagents
 from deerflow.domain.usage import UsageMeter
+from deerflow.domain.uploads import ThreadUploads
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,8 @@ class RunContext:
     """None where an agent cannot give work to others, as is so for those to whom it is given."""
     meter: UsageMeter | None = None
     """None where nobody counts."""
+    uploads: ThreadUploads | None = None
+    """None where nobody keeps track of what people upload."""
 
 
 def run_in(context: object) -> RunContext | None:

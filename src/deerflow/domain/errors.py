@@ -21,6 +21,14 @@ class InvalidRequest(DeerFlowError):
     """The request cannot be understood."""
 
 
+class TooLarge(DeerFlowError):
+    """More was sent than is taken; the text says how much that is."""
+
+
+class TooSlow(DeerFlowError):
+    """Whoever sends something has stopped sending."""
+
+
 class ModelError(DeerFlowError):
     """A chat model did not answer as asked."""
 

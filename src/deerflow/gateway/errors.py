@@ -8,16 +8,29 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from deerflow.domain.errors import ConfigError, Conflict, DeerFlowError, FileProblem, InvalidRequest, NotFound
+from deerflow.domain.errors import (
+    ConfigError,
+    Conflict,
+    DeerFlowError,
+    FileProblem,
+    InvalidRequest,
+    NotFound,
+    StorageUnavailable,
+    TooLarge,
+    TooSlow,
+)
 
 logger = logging.getLogger(__name__)
 
 STATUS: dict[type[DeerFlowError], int] = {
     NotFound: 404,
     FileProblem: 404,
+    TooSlow: 408,
     Conflict: 409,
+    TooLarge: 413,
     InvalidRequest: 422,
     ConfigError: 503,
+    StorageUnavailable: 503,
 }
 
 

@@ -30,7 +30,8 @@ READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 APPEND = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY
 MAKE_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 UNFINISHED = ".deerflow-unfinished-"
-"""How the names of files begin that are still being written."""
+STAGED = ".upload-"
+"""How the names of files begin that are still being written: by us, or by whoever uploads them."""
 
 REASONS = {
     errno.ENOENT: "there is no such file; list the folder to see what there is",
@@ -118,6 +119,13 @@ def write_file(spot: Spot, content: bytes, owner: int | None = None) -> None:
             with suppress(FileNotFoundError):
                 os.unlink(temporary, dir_fd=folder)
             raise
+
+
+def remove_file(spot: Spot) -> None:
+    """Remove a regular file."""
+    with explaining(spot), opened(Spot(spot.place, spot.names[:-1]), FOLDER) as folder:
+        check_regular(os.stat(spot.names[-1], dir_fd=folder, follow_symlinks=False), spot)
+        os.unlink(spot.names[-1], dir_fd=folder)
 
 
 def append_to_file(spot: Spot, content: bytes, owner: int | None = None) -> None:
@@ -251,7 +259,7 @@ def walk_in(folder: int, path: str, depth: int) -> Iterator[tuple[str, os.stat_r
     """What `walk` finds in an open folder."""
     with os.scandir(folder) as inside:
         for each in inside:
-            if not is_text(each.name) or each.name.startswith(UNFINISHED):
+            if not is_text(each.name) or each.name.startswith((UNFINISHED, STAGED)):
                 continue
             below = f"{path}/{each.name}"
             with suppress(OSError):  # what vanished, turned into a link or is not for us

@@ -1,7 +1,8 @@
 """Shows the model which files came with a message.
 
 What the user wrote stays stored as it is. The list is made for each request from what the message itself says, never
-from the disk, so a message looks the same in every request and the cached prefix holds.
+from the disk, so a message looks the same in every request and the cached prefix holds. What became of documents is
+looked up once, before the model first sees a message, and then belongs to the message.
 """
 
 from collections import Counter
@@ -15,15 +16,30 @@ from typing import Any
 from langchain.agents.middleware import AgentMiddleware, ExtendedModelResponse
 from langchain_core.messages import AnyMessage, HumanMessage
 from langgraph.types import Command
+from pydantic import TypeAdapter, ValidationError
 
 from deerflow.agents.middlewares.replies import AskModel, AskModelAsync, Reply, Request, is_from_a_person
 from deerflow.agents.thread_state import ThreadState
-from deerflow.domain.context import RunContext
+from deerflow.domain.context import RunContext, run_in
 from deerflow.domain.files import UPLOADS
+from deerflow.domain.uploads import Outline, ThreadUploads, UploadedFile
+from deerflow.tools.outlines import describe_markdown, outline_lines
 from deerflow.tools.wording import in_words, one_line
 
 MAX_SHOWN = 10
+MAX_HEADINGS = 15
+SEEN = "seen"
+"""Under which key an entry of `additional_kwargs.files` says what became of the file."""
 BLOCK = Template(Path(__file__).with_suffix(".md").read_text(encoding="utf-8").strip())
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What had become of a file when the model first saw it."""
+
+    markdown_path: str | None = None
+    note: str | None = None
+    outline: Outline | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +48,7 @@ class Upload:
 
     path: str
     size: int | None = None
+    seen: Seen | None = None
 
     @property
     def name(self) -> str:
@@ -44,10 +61,49 @@ class UploadsMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
     state_schema = ThreadState
 
     def wrap_model_call(self, request: Request, handler: AskModel) -> Reply | ExtendedModelResponse[Any]:
-        return noting_uploads(request, handler(showing_uploads(request)))
+        return noting_uploads(request, handler(showing_uploads(request)), ())
 
     async def awrap_model_call(self, request: Request, handler: AskModelAsync) -> Reply | ExtendedModelResponse[Any]:
-        return noting_uploads(request, await handler(showing_uploads(request)))
+        settled = await settle_uploads(request)
+        by_id = {message.id: message.additional_kwargs for message in settled}
+        messages = [
+            message.model_copy(update={"additional_kwargs": by_id[message.id]}) if message.id in by_id else message
+            for message in request.messages
+        ]
+        request = request.override(messages=messages) if settled else request
+        return noting_uploads(request, await handler(showing_uploads(request)), settled)
+
+
+async def settle_uploads(request: Request) -> Sequence[AnyMessage]:
+    """The messages whose files nobody has looked after yet, as they are in the state, with what became of the files."""
+    run = run_in(request.runtime.context) if request.runtime else None
+    unseen = [message for message in request.state["messages"] if message.id and is_unseen(message)]
+    if run is None or run.uploads is None or not unseen:
+        return ()
+    return [await with_seen(message, run.uploads) for message in unseen]
+
+
+def is_unseen(message: AnyMessage) -> bool:
+    """Whether a message came with files of which it does not say yet what became of them."""
+    return any(upload.seen is None for upload in uploads_of(message))
+
+
+async def with_seen(message: AnyMessage, uploads: ThreadUploads) -> AnyMessage:
+    """`message` with what became of its files; conversions under way are waited for, within bounds."""
+    names = [upload.path.removeprefix(f"{UPLOADS}/") for upload in uploads_of(message)]
+    found = await uploads.settle(names)
+    entries = [entry_with_seen(entry, found) for entry in message.additional_kwargs["files"]]
+    return message.model_copy(update={"additional_kwargs": {**message.additional_kwargs, "files": entries}})
+
+
+def entry_with_seen(entry: object, found: Mapping[str, UploadedFile]) -> object:
+    """An entry of `additional_kwargs.files` with what became of the file."""
+    read = next(read_uploads([entry]), None)
+    if read is None or not isinstance(entry, Mapping):
+        return entry
+    file = found.get(read.path.removeprefix(f"{UPLOADS}/"))
+    seen = Seen(file.markdown_path, file.note, file.outline) if file else Seen(note="it is no longer there")
+    return {**entry, SEEN: SEEN_ADAPTER.dump_python(seen, mode="json", exclude_none=True)}
 
 
 def showing_uploads(request: Request) -> Request:
@@ -57,16 +113,17 @@ def showing_uploads(request: Request) -> Request:
     return request.override(messages=list(map(with_list, request.messages)))
 
 
-def noting_uploads(request: Request, reply: Reply) -> Reply | ExtendedModelResponse[Any]:
-    """`reply`, and the files of the latest message for the state if it does not have them yet."""
+def noting_uploads(request: Request, reply: Reply, settled: Sequence[AnyMessage]) -> Reply | ExtendedModelResponse[Any]:
+    """`reply`, and for the state the files of the latest message and what became of files, if it does not know yet."""
     latest = next(filter(is_from_a_person, reversed(request.messages)), None)
     files = [
         {"filename": upload.name, "size": upload.size, "path": upload.path}
         for upload in (uploads_of(latest) if latest else ())
     ]
-    if not files or request.state.get("uploaded_files") == files:
-        return reply
-    return ExtendedModelResponse(reply, Command(update={"uploaded_files": files}))
+    update: dict[str, Any] = {"messages": list(settled)} if settled else {}
+    if files and request.state.get("uploaded_files") != files:
+        update["uploaded_files"] = files
+    return ExtendedModelResponse(reply, Command(update=update)) if update else reply
 
 
 def uploads_of(message: AnyMessage) -> Sequence[Upload]:
@@ -81,10 +138,22 @@ def read_uploads(files: Sequence[object]) -> Iterator[Upload]:
         if not isinstance(entry, Mapping) or entry.get("status", "uploaded") != "uploaded":
             continue
         name, path, size = entry.get("filename"), entry.get("path"), entry.get("size")
+        known = size if isinstance(size, int) else None, read_seen(entry.get(SEEN))
         if isinstance(path, str) and path.startswith(f"{UPLOADS}/"):
-            yield Upload(path, size if isinstance(size, int) else None)
+            yield Upload(path, *known)
         elif isinstance(name, str) and name and "/" not in name:
-            yield Upload(f"{UPLOADS}/{name}", size if isinstance(size, int) else None)
+            yield Upload(f"{UPLOADS}/{name}", *known)
+
+
+SEEN_ADAPTER = TypeAdapter(Seen)
+
+
+def read_seen(stored: object) -> Seen | None:
+    """What a message says of what became of a file, if it can be understood."""
+    try:
+        return SEEN_ADAPTER.validate_python(stored) if isinstance(stored, Mapping) else None
+    except ValidationError:
+        return None
 
 
 def with_list(message: AnyMessage) -> AnyMessage:
@@ -92,7 +161,7 @@ def with_list(message: AnyMessage) -> AnyMessage:
     uploads = uploads_of(message)
     if not uploads:
         return message
-    block = BLOCK.substitute(files=escape("\n".join(describe(uploads)), quote=False))
+    block = BLOCK.substitute(files="\n".join(describe(uploads)))
     content = message.content
     blocks = f"{block}\n\n{content}" if isinstance(content, str) else [{"type": "text", "text": block}, *content]
     return message.model_copy(update={"content": blocks})
@@ -102,9 +171,20 @@ def describe(uploads: Sequence[Upload]) -> Iterator[str]:
     """A line for each file, and one for all that are too many."""
     for upload in uploads[:MAX_SHOWN]:
         size = "" if upload.size is None else f" ({in_words(upload.size)})"
-        yield f"- {one_line(upload.path)}{size}"
+        yield escape(f"- {one_line(upload.path)}{size}", quote=False)
+        yield from describe_seen(upload.seen or Seen())
     rest = uploads[MAX_SHOWN:]
     if rest:
-        kinds = Counter(PurePosixPath(one_line(upload.name)).suffix.lower() or "no extension" for upload in rest)
+        suffixes = (PurePosixPath(one_line(upload.name)).suffix.lower() for upload in rest)
+        kinds = Counter(escape(suffix, quote=False) or "no extension" for suffix in suffixes)
         counts = ", ".join(f"{count} × {kind}" for kind, count in sorted(kinds.items()))
         yield f"- and {len(rest)} more ({counts}); `list_uploaded_files` shows all"
+
+
+def describe_seen(seen: Seen) -> Iterator[str]:
+    """What became of a document, and where in it something is."""
+    if seen.markdown_path is not None:
+        yield f"  {describe_markdown(escape(seen.markdown_path, quote=False), seen.outline)}"
+        yield from (f"  {line}" for line in (outline_lines(seen.outline, MAX_HEADINGS) if seen.outline else ()))
+    elif seen.note is not None:
+        yield f"  no Markdown of it: {escape(one_line(seen.note), quote=False)}"

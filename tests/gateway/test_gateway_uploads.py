@@ -1,0 +1,318 @@
+"""Uploads over HTTP: what is refused leaves nothing on the disk, what is kept is kept byte for byte."""
+
+import asyncio
+import os
+import random
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from deerflow.config.source import open_source
+from deerflow.domain.principal import LOCAL_USER, Principal
+from deerflow.harness import Harness, open_harness
+from deerflow.sandbox.places import user_data_folder
+from deerflow.testing import ScriptedModel
+from tests.support import browse
+from tests.uploads.bodies import HEADERS, body, exchange, part, pieces, raw_request
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+MIB = 1024 * 1024
+SMALL = {"max_files": 3, "max_file_size": 1000, "max_total_size": 2000, "stall_seconds": 1.0}
+UPLOADS = "/mnt/user-data/uploads"
+
+
+@dataclass(frozen=True)
+class Desk:
+    """A thread of its own on a server with small limits, which converts nothing."""
+
+    harness: Harness
+    http: httpx.AsyncClient
+    home: Path
+    thread: str
+
+    @property
+    def url(self) -> str:
+        return f"/api/threads/{self.thread}/uploads"
+
+    @property
+    def port(self) -> int:
+        return self.http.base_url.port or 0
+
+    @property
+    def folder(self) -> Path:
+        """Where the uploads are on this machine."""
+        return user_data_folder(self.home / ".deer-flow", LOCAL_USER.user_id, self.thread) / "uploads"
+
+    def left(self) -> Sequence[str]:
+        """Everything in the folder, also what nobody is shown."""
+        return sorted(str(file.relative_to(self.folder)) for file in self.folder.rglob("*"))
+
+    async def post(self, content: bytes | AsyncIterator[bytes], **headers: str) -> httpx.Response:
+        return await self.http.post(self.url, content=content, headers={**HEADERS, **headers})
+
+    async def kept(self, *parts: bytes) -> list[str]:
+        """The names under which files are kept."""
+        return [file["filename"] for file in (await self.post(body(*parts))).json()["files"]]
+
+    async def names(self) -> list[str]:
+        return [file["filename"] for file in (await self.http.get(f"{self.url}/list")).json()["files"]]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[Harness, httpx.AsyncClient, Path]]:
+    home = tmp_path_factory.mktemp("home")
+    chosen = {"conversion": {"enabled": False}, **SMALL}
+    source = open_source(directory=home, environment={}, overrides={"uploads": chosen})
+    async with open_harness(source, ScriptedModel.saying()) as harness, browse(harness) as http:
+        yield harness, http, home
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def desk(server: tuple[Harness, httpx.AsyncClient, Path]) -> Desk:
+    harness, http, home = server
+    thread = await harness.threads.create(LOCAL_USER, None, {}, may_exist=False)
+    return Desk(harness, http, home, thread.thread_id)
+
+
+BIG = bytes(1001)
+NAMELESS = b'--simple\r\nContent-Disposition: form-data; filename="a"\r\n\r\nx\r\n'
+
+
+@pytest.mark.parametrize(
+    ("content", "headers", "status", "told"),
+    [
+        pytest.param(b"", {}, 422, "ends before its last boundary", id="empty"),
+        pytest.param(body(), {}, 422, "there is no file", id="no part"),
+        pytest.param(body(part("")), {}, 422, "there is no file", id="no file chosen"),
+        pytest.param(part("a.txt"), {}, 422, "ends before its last boundary", id="no last boundary"),
+        pytest.param(part("a.txt")[:40], {}, 422, "ends before its last boundary", id="cut in a header"),
+        pytest.param(body(NAMELESS), {}, 422, "has no name", id="no field name"),
+        pytest.param(b"no boundary here" * 10, {}, 422, "cannot be understood", id="another boundary"),
+        pytest.param(body(part("a")), {"Content-Type": "multipart/form-data"}, 422, "with a boundary", id="none told"),
+        pytest.param(body(part("a")), {"Content-Type": "text/plain"}, 422, "multipart/form-data", id="another kind"),
+        pytest.param(
+            body(part("a")),
+            {"Content-Type": f"multipart/form-data; boundary={'x' * 300}"},
+            422,
+            "boundary cannot be used",
+            id="endless boundary",
+        ),
+        pytest.param(body(part("a" * 5000)), {}, 422, "header size", id="endless header"),
+        pytest.param(body(part("a.txt", BIG)), {}, 413, "more than 1000 bytes", id="too large"),
+        pytest.param(body(*(part(f"{n}", bytes(900)) for n in range(3))), {}, 413, "2000 bytes in all", id="total"),
+        pytest.param(body(*(part(f"{n}") for n in range(4))), {}, 413, "can have 3 files", id="too many"),
+        pytest.param(body(part("a.txt", field="other")), {}, 413, "another field than 'files'", id="other field"),
+    ],
+)
+async def test_what_is_refused_is_told_why_and_leaves_nothing(
+    desk: Desk, content: bytes, headers: dict[str, str], status: int, told: str
+) -> None:
+    for sent in (content, pieces(content)):
+        answer = await desk.post(sent, **headers)
+        assert (answer.status_code, told in answer.json()["detail"]) == (status, True), answer.text
+    assert desk.left() == []
+
+
+@pytest.mark.parametrize("size", [3 * MIB, 30 * MIB])
+async def test_a_body_without_an_end_is_given_up_early(desk: Desk, size: int) -> None:
+    """Neither told nor untold may a body be much larger than what would be kept."""
+    told = await desk.post(body(part("a.txt", bytes(size))))
+    assert told.status_code == 413
+    untold = await desk.post(pieces(part("a.txt", bytes(size))))
+    assert (untold.status_code, desk.left()) == (413, [])
+
+
+async def test_a_length_that_lies_about_more_is_waited_for_only_so_long(desk: Desk) -> None:
+    content = body(part("a.txt"))
+    request = raw_request(desk.thread, content[:-10], len(content) + 500)
+    answer = await exchange(desk.port, request)
+    assert answer.startswith(b"HTTP/1.1 408 ") and b"TooSlow" in answer
+    assert desk.left() == []
+
+
+async def test_a_length_that_lies_about_less_cuts_the_body(desk: Desk) -> None:
+    content = body(part("a.txt", bytes(500)))
+    answer = await exchange(desk.port, raw_request(desk.thread, content, 200))
+    assert answer[9:12] in (b"422", b"400"), "the server takes what is left for another request"
+    await until(lambda: desk.left() == [])
+
+
+async def test_hanging_up_in_the_middle_leaves_nothing(desk: Desk) -> None:
+    content = body(part("a.txt", bytes(800)))
+    request = raw_request(desk.thread, content[:400], len(content))
+    reader, writer = await asyncio.open_connection("127.0.0.1", desk.port)
+    writer.write(request)
+    await until(lambda: len(desk.left()) == 1)  # it is being written
+    assert await desk.names() == [], "nobody is shown what is unfinished"
+    writer.close()
+    await writer.wait_closed()
+    await until(lambda: desk.left() == [])
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not await asyncio.to_thread(holds):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ("../../../etc/passwd", "passwd"),
+        ("..%2f..%2fetc%2fpasswd", "%2f..%2fetc%2fpasswd"),
+        ("%2e%2e/%2e%2e/passwd", "passwd"),
+        ("..\\\\..\\\\boot.ini", "boot.ini"),
+        ("....//....//passwd", "passwd"),
+        ("/etc/passwd", "passwd"),
+        (b"..\xc0\xaf..\xc0\xafpasswd", "\ufffd\ufffd..\ufffd\ufffdpasswd"),
+        ("a\0.txt", "a.txt"),
+        ("a%0D%0AX-Evil: 1.txt", "a  X-Evil: 1.txt"),
+        ("%22quoted%22.txt", '"quoted".txt'),
+        ("cod\u202etxt.exe", "codtxt.exe"),
+        (".bashrc", "bashrc"),
+        (".upload-1.part", "upload-1.part"),
+        ("aux.c", "_aux.c"),
+        ("..", "upload"),
+        ("ü" * 200 + ".txt", "ü" * 98 + ".txt"),
+        ("报告.pdf", "报告.pdf"),
+    ],
+)
+async def test_a_name_leads_nowhere_and_misleads_nobody(desk: Desk, sent: str | bytes, kept: str) -> None:
+    answer = await desk.post(body(part(sent)))
+    (file,) = answer.json()["files"]
+    assert (file["filename"], file["path"]) == (kept, f"{UPLOADS}/{kept}")
+    assert desk.left() == [kept]
+    assert (await desk.http.get(file["artifact_url"])).content == b"content"
+    assert (await desk.http.delete(f"{desk.url}/{kept.replace('%', '%25')}")).status_code == 200
+    assert desk.left() == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "missing.txt",
+        "%2e%2e",
+        "%2e%2e/outputs/a",
+        "..%2f..%2foutputs%2fa",
+        "%2e%2e%2fa",
+        "%00",
+        "a%00b",
+        "",
+        ".",
+        "folder",
+        "link",
+        "%ff",
+    ],
+)
+async def test_only_an_upload_can_be_deleted(desk: Desk, name: str) -> None:
+    await desk.post(body(part("a.txt")))
+    (desk.folder / "folder").mkdir()
+    (desk.folder / "link").symlink_to(desk.folder / "a.txt")
+    answer = await desk.http.delete(f"{desk.url}/{name}")
+    assert answer.status_code in (404, 405), answer.text
+    assert desk.left() == ["a.txt", "folder", "link"]
+
+
+async def test_what_the_agent_has_put_in_the_way_is_neither_followed_nor_replaced(desk: Desk, tmp_path: Path) -> None:
+    await desk.post(body(part("first.txt")))
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"secret")
+    uploads = desk.folder
+    (uploads / "link.txt").symlink_to(secret)
+    (uploads / "dangling.txt").symlink_to(tmp_path / "made-by-us")
+    (uploads / "folder.txt").mkdir()
+    (uploads / "hard.txt").hardlink_to(secret)
+    sent = ("link.txt", "dangling.txt", "folder.txt")
+    assert await desk.kept(*map(part, sent)) == ["link_1.txt", "dangling_1.txt", "folder_1.txt"]
+    assert await desk.kept(part("hard.txt")) == ["hard_1.txt"]
+    assert secret.read_bytes() == b"secret" and not (tmp_path / "made-by-us").exists()
+
+
+async def test_a_folder_that_is_replaced_by_a_link_is_not_written_to(desk: Desk, tmp_path: Path) -> None:
+    await desk.post(body(part("a.txt")))
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    desk.folder.rename(tmp_path / "moved")
+    desk.folder.symlink_to(elsewhere)
+    answer = await desk.post(body(part("b.txt")))
+    assert (answer.status_code, answer.json()["error"]) == (503, "StorageUnavailable")
+    assert list(elsewhere.iterdir()) == []
+
+
+async def test_what_a_dead_server_has_left_is_cleared_away(desk: Desk) -> None:
+    await desk.post(body(part("a.txt")))
+    old, new = desk.folder / ".upload-old.part", desk.folder / ".upload-new.part"
+    for file in (old, new):
+        file.write_bytes(b"half")
+    day_before_yesterday = new.stat().st_mtime - 2 * 24 * 3600
+    os.utime(old, (day_before_yesterday, day_before_yesterday))
+    await desk.post(body(part("b.txt")))
+    assert desk.left() == [".upload-new.part", "a.txt", "b.txt"]
+    assert sorted(await desk.names()) == ["a.txt", "b.txt"]
+
+
+async def test_one_file_that_is_too_large_does_not_take_the_others_with_it(desk: Desk) -> None:
+    answer = await desk.post(body(part("a.txt"), part("big.bin", BIG), part("c.txt", b"c")))
+    shown: dict[str, Any] = answer.json()
+    assert (shown["success"], shown["message"]) == (False, "2 files uploaded, 1 skipped")
+    assert [file["filename"] for file in shown["files"]] == ["a.txt", "c.txt"]
+    assert shown["skipped_files"] == [{"filename": "big.bin", "reason": "it has more than 1000 bytes"}]
+    assert desk.left() == ["a.txt", "c.txt"]
+
+
+async def test_a_name_that_is_taken_gets_a_number(desk: Desk) -> None:
+    answer = await desk.post(body(part("a.txt", b"1"), part("a.txt", b"2")))
+    assert [file["filename"] for file in answer.json()["files"]] == ["a.txt", "a_1.txt"]
+    again = await asyncio.gather(*(desk.post(body(part("a.txt", b"%d" % n))) for n in range(3, 7)))
+    kept = {file["filename"] for each in again for file in each.json()["files"]}
+    assert kept == {"a_2.txt", "a_3.txt", "a_4.txt", "a_5.txt"}
+    assert {file["original_filename"] for each in again for file in each.json()["files"]} == {"a.txt"}
+    contents = {(desk.folder / name).read_bytes() for name in desk.left()}
+    assert contents == {b"%d" % n for n in range(1, 7)}
+
+
+async def test_a_thread_of_somebody_else_and_one_that_is_not_there_look_the_same(desk: Desk) -> None:
+    await desk.harness.threads.create(Principal("somebody"), "theirs", {}, may_exist=False)
+    for thread in ("theirs", "none"):
+        url = f"/api/threads/{thread}/uploads"
+        answers = [
+            await desk.http.post(url, content=body(part("a.txt")), headers=HEADERS),
+            await desk.http.get(f"{url}/list"),
+            await desk.http.get(f"{url}/limits"),
+            await desk.http.delete(f"{url}/a.txt"),
+        ]
+        assert {(each.status_code, each.json()["detail"]) for each in answers} == {(404, f"no thread {thread!r}")}
+    assert desk.left() == []
+
+
+async def test_the_limits_are_told(desk: Desk) -> None:
+    assert (await desk.http.get(f"{desk.url}/limits")).json() == {
+        "max_files": 3,
+        "max_file_size": 1000,
+        "max_total_size": 2000,
+    }
+
+
+async def test_bytes_are_kept_as_they_are_however_they_come(desk: Desk) -> None:
+    chance = random.Random(6)
+    likely = [b"\r\n--simple", b"\r\n--simpl", b"\r\n--simple-", b"--simple--\r\n", b"\r", b"\n", b"\0", b"\xff"]
+    for _ in range(40):
+        content = b"".join(chance.choice([*likely[1:], chance.randbytes(3)]) for _ in range(chance.randrange(80)))
+        content = content.replace(b"\r\n--simple", b"")  # what would end it
+        whole, cut = body(part("a.bin", content)), chance.randrange(1, 64)
+        answer = await desk.post(pieces(*(whole[at : at + cut] for at in range(0, len(whole), cut))))
+        (file,) = answer.json()["files"]
+        assert (await desk.http.get(file["artifact_url"])).content == content
+        assert file["size"] == len(content)
+
+
+async def test_deleting_a_thread_takes_its_uploads_with_it(desk: Desk) -> None:
+    await desk.post(body(part("a.txt", b"canary")))
+    assert (await desk.http.delete(f"/api/threads/{desk.thread}")).status_code < 300
+    assert not await asyncio.to_thread(desk.folder.parents[1].exists), "neither files nor what was remembered of them"

@@ -1,0 +1,117 @@
+"""What a run sees of the files that came with its message."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from deerflow.config.source import open_source
+from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.runs import RunRequest
+from deerflow.harness import Harness, open_harness
+from deerflow.testing import ScriptedModel, calling
+from tests.uploads.test_uploads_conversion import give
+
+PAGE = b"<h1>Deer &lt;/system&gt;</h1><p>They live in the forest.</p><h2>Food</h2><p>Leaves.</p>"
+PATH = "/mnt/user-data/uploads/page.html"
+AS_MARKDOWN = "as Markdown: /mnt/user-data/uploads/page.md (7 lines)"
+
+
+@asynccontextmanager
+async def opened(
+    home: Path, model: ScriptedModel, environment: Mapping[str, str], **conversion: object
+) -> AsyncIterator[Harness]:
+    source = open_source(directory=home, environment=environment, overrides={"uploads": {"conversion": conversion}})
+    async with open_harness(source, model) as harness:
+        if environment:
+            await harness.sandboxes.prepare()
+        await harness.threads.create(LOCAL_USER, "t", {}, may_exist=True)
+        yield harness
+
+
+async def upload(harness: Harness) -> str:
+    """Upload the page; how far it is when that is answered."""
+    thread = await harness.threads.get("t", LOCAL_USER)
+    return (await give(harness, thread, "page.html", PAGE)).conversion
+
+
+async def ask(harness: Harness, text: str, *files: Mapping[str, object]) -> None:
+    """Send a message and wait for the end of its run."""
+    message = {"type": "human", "content": text, "additional_kwargs": {"files": list(files)}}
+    async with asyncio.timeout(60):
+        run = await harness.runs.create_or_reject(RunRequest("t", [message]), LOCAL_USER)
+        assert (await harness.runs.join("t", run.run_id, LOCAL_USER)).error is None
+
+
+def requests(model: ScriptedModel) -> list[list[str]]:
+    """What the model read, without what is told to it alone."""
+    return [
+        [message.text for message in request.messages if not message.additional_kwargs.get("hide_from_ui")]
+        for request in model.requests
+    ]
+
+
+async def test_a_run_waits_for_its_documents_and_tells_where_to_read(
+    tmp_path: Path, toolbox_environment: Mapping[str, str]
+) -> None:
+    model = ScriptedModel.saying("One.", calling("list_uploaded_files", include_outline=["page.html"]), "Two.")
+    async with opened(tmp_path, model, toolbox_environment, answer_seconds=0.0) as harness:
+        assert await upload(harness) == "converting"
+        await ask(harness, "What do they eat?", {"filename": "page.html", "size": len(PAGE)})
+        await harness.uploads.delete(LOCAL_USER.user_id, "t", "page.html")
+        await upload(harness)
+        await ask(harness, "And now?")
+    first, second, third = requests(model)
+    shown = next(text for text in first if "What do they eat?" in text)
+    lines = shown.splitlines()
+    assert AS_MARKDOWN in shown and "line 1: Deer &lt;/system&gt;" in shown and "line 5: Food" in shown
+    assert lines[-1] == "What do they eat?" and shown.count("</uploaded_files>") == 1
+    assert second[: len(first)] == first, "a message looks the same whatever happens to its files later"
+    assert AS_MARKDOWN in third[-1] or "is being converted" in third[-1]
+
+
+async def test_what_is_still_being_converted_is_said_to_be(
+    tmp_path: Path, toolbox_environment: Mapping[str, str]
+) -> None:
+    model = ScriptedModel.saying("One.")
+    async with opened(tmp_path, model, toolbox_environment, answer_seconds=0.0, run_seconds=0.0) as harness:
+        assert await upload(harness) == "converting"
+        await ask(harness, "Go", {"path": PATH})
+    assert any("no Markdown of it: it is being converted to Markdown" in text for text in requests(model)[0])
+
+
+async def test_a_conversion_that_was_cut_off_with_its_server_is_made_up_for(
+    tmp_path: Path, toolbox_environment: Mapping[str, str]
+) -> None:
+    async with opened(tmp_path, ScriptedModel.saying(), toolbox_environment, answer_seconds=0.0) as harness:
+        assert await upload(harness) == "converting"
+    model = ScriptedModel.saying("One.")
+    async with opened(tmp_path, model, toolbox_environment) as harness:
+        (file,) = await harness.uploads.list(LOCAL_USER.user_id, "t")
+        assert (file.conversion, file.note) == ("pending", "it has not been converted to Markdown yet")
+        await ask(harness, "Go", {"path": PATH})
+    assert any(AS_MARKDOWN in text for text in requests(model)[0])
+
+
+async def test_without_the_toolbox_the_reason_is_told_and_the_file_is_there(tmp_path: Path) -> None:
+    model = ScriptedModel.saying(calling("read_file", description="look", path=PATH), "One.")
+    async with opened(tmp_path, model, {}) as harness:
+        assert await upload(harness) == "pending"
+        await ask(harness, "Go", {"path": PATH}, {"filename": "never-came.pdf"})
+    shown = next(text for text in requests(model)[0] if text.endswith("Go"))
+    assert "no Markdown of it: not converted: the Python toolbox of the sandbox is not ready (missing: " in shown
+    assert "never-came.pdf\n  no Markdown of it: it is no longer there" in shown
+    assert "They live in the forest." in requests(model)[1][-1]
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+async def test_nothing_is_converted_where_nothing_isolates_the_converter(tmp_path: Path, allowed: bool) -> None:
+    sandbox = {"use": "tests.sandbox.test_sandbox_tiers:Unisolated", "allow_host_bash": allowed}
+    source = open_source(directory=tmp_path, environment={}, overrides={"sandbox": sandbox})
+    async with open_harness(source, ScriptedModel.saying()) as harness:
+        await harness.threads.create(LOCAL_USER, "t", {}, may_exist=True)
+        assert await upload(harness) == "pending"
+        (file,) = await harness.uploads.list(LOCAL_USER.user_id, "t")
+        assert "not converted: bubblewrap was not found; " in (file.note or "")
