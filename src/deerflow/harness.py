@@ -40,8 +40,10 @@ from deerflow.persistence.database import Database, open_database
 from deerflow.persistence.events import read_events
 from deerflow.persistence.liveness import Liveness, Locks, leased, sign_of_life
 from deerflow.persistence.runs import is_unfinished
+from deerflow.runtime.artifacts import Artifacts, Desk
 from deerflow.runtime.history import JournalHistory
 from deerflow.runtime.journal import Journal, RunLog
+from deerflow.runtime.runs.file_changes import FileChanges
 from deerflow.runtime.runs.inbox import RunInbox
 from deerflow.runtime.runs.job import Job
 from deerflow.runtime.runs.ledger import Earlier, RunLedger
@@ -56,6 +58,7 @@ from deerflow.runtime.threads import FilesOfThreads, Threads, open_questions
 from deerflow.runtime.titles import Namer
 from deerflow.sandbox.files import thread_files
 from deerflow.sandbox.lease import RememberedFiles, RunLease, RunSnapshot, bring_back
+from deerflow.sandbox.locks import FileLocks
 from deerflow.sandbox.places import thread_folder, user_data_folder
 from deerflow.sandbox.removal import remove_folder
 from deerflow.sandbox.sandbox_provider import SandboxPlaces, SandboxProvider, SandboxReport
@@ -84,6 +87,7 @@ class Harness:
     store: Store
     sandboxes: SandboxProvider
     sandbox_report: SandboxReport
+    artifacts: Artifacts
 
     def files_of(self, thread: ThreadRecord) -> ThreadFiles:
         """The files of a thread."""
@@ -122,11 +126,13 @@ async def open_harness(
         process, liveness, bridge = await stack.enter_async_context(join_others(database, loaded))
         journal = Journal(database, bridge)
         stack.push_async_callback(journal.aclose)
+        file_changes, locks = FileChanges(database, partial(snapshots_of, loaded.home)), FileLocks()
         worker = RunWorker(
             agents,
-            partial(open_context, database, bridge, loaded, sandboxes),
+            partial(open_context, database, bridge, loaded, sandboxes, locks),
             lambda: run_limits(source.refresh().config),
             partial(undo_run, checkpointer, loaded.home),
+            file_changes,
         )
         namer = Namer(database, agents.state_graph, lambda: source.refresh().config.title, agents.catalog_model)
         runs = RunManager(database, journal, bridge, worker, namer, partial(open_questions, checkpointer), process)
@@ -134,8 +140,9 @@ async def open_harness(
         await stack.enter_async_context(keeping_watch(Watch(database, bridge, runs, liveness, process)))
         files = FilesOfThreads(partial(forget_thread, sandboxes, loaded.home), partial(copy_files, loaded.home))
         threads = Threads(database, checkpointer, agents, files)
-        timeline = Timeline(database)
-        yield Harness(source, agents, custom_agents, threads, runs, timeline, Store(database), sandboxes, report)
+        artifacts = Artifacts(threads, partial(desk_of, loaded.home), locks, file_changes)
+        seen = Timeline(database), Store(database), sandboxes, report, artifacts
+        yield Harness(source, agents, custom_agents, threads, runs, *seen)
 
 
 @asynccontextmanager
@@ -217,7 +224,13 @@ def agent_settings(config: Config, fallback: Sequence[ModelConfig], computer: Co
 
 @asynccontextmanager
 async def open_context(
-    database: Database, bridge: StreamBridge, loaded: Loaded, sandboxes: SandboxProvider, job: Job, log: RunLog
+    database: Database,
+    bridge: StreamBridge,
+    loaded: Loaded,
+    sandboxes: SandboxProvider,
+    locks: FileLocks,
+    job: Job,
+    log: RunLog,
 ) -> AsyncIterator[RunContext]:
     """What `run` carries to every middleware and tool; its sandbox is given back in the end."""
     run, settings = job.run, loaded.config.sandbox
@@ -225,7 +238,7 @@ async def open_context(
         settings.bash_output_max_chars, settings.read_file_output_max_chars, settings.ls_output_max_chars
     )
     snapshot = RunSnapshot(snapshots_of(loaded.home, run), run.run_id)
-    lease = RunLease(sandboxes, run.thread_id, run.owner, limits, snapshot)
+    lease = RunLease(sandboxes, run.thread_id, run.owner, limits, locks, snapshot)
     files = thread_files(user_data_folder(loaded.home, run.owner, run.thread_id))
     try:
         yield RunContext(
@@ -251,10 +264,16 @@ async def undo_run(checkpointer: BaseCheckpointSaver[str], home: Path, run: RunR
     await checkpointer.adelete_for_runs([run.run_id])
 
 
-def snapshots_of(home: Path, run: RunRecord) -> Snapshots:
-    """What remembers the files of a run's thread."""
-    folder = thread_folder(home, run.owner, run.thread_id) / "snapshots"
-    return Snapshots(folder, user_data_folder(home, run.owner, run.thread_id))
+def snapshots_of(home: Path, whose: RunRecord | ThreadRecord) -> Snapshots:
+    """What remembers the files of a thread, or of a run's thread."""
+    folder = thread_folder(home, whose.owner, whose.thread_id) / "snapshots"
+    return Snapshots(folder, user_data_folder(home, whose.owner, whose.thread_id))
+
+
+def desk_of(home: Path, thread: ThreadRecord) -> Desk:
+    """The files of a thread, for people."""
+    files = thread_files(user_data_folder(home, thread.owner, thread.thread_id))
+    return Desk(files, snapshots_of(home, thread))
 
 
 async def forget_thread(sandboxes: SandboxProvider, home: Path, thread_id: str, user_id: str) -> None:

@@ -21,6 +21,10 @@ class InvalidRequest(DeerFlowError):
     """The request cannot be understood."""
 
 
+class TooLarge(InvalidRequest):
+    """The request holds or asks for more than is allowed; the text says how much that is."""
+
+
 class ModelError(DeerFlowError):
     """A chat model did not answer as asked."""
 
@@ -63,6 +67,10 @@ class StorageUnavailable(DeerFlowError):
 
 class FileProblem(DeerFlowError):
     """A file cannot be had or written; the text tells the model what to try."""
+
+
+class UnusableFile(FileProblem):
+    """A file is there, but not one with which that can be done; the text says why."""
 
 
 class SandboxError(DeerFlowError):

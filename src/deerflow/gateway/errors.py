@@ -8,14 +8,25 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from deerflow.domain.errors import ConfigError, Conflict, DeerFlowError, FileProblem, InvalidRequest, NotFound
+from deerflow.domain.errors import (
+    ConfigError,
+    Conflict,
+    DeerFlowError,
+    FileProblem,
+    InvalidRequest,
+    NotFound,
+    TooLarge,
+    UnusableFile,
+)
 
 logger = logging.getLogger(__name__)
 
 STATUS: dict[type[DeerFlowError], int] = {
     NotFound: 404,
+    UnusableFile: 422,
     FileProblem: 404,
     Conflict: 409,
+    TooLarge: 413,
     InvalidRequest: 422,
     ConfigError: 503,
 }

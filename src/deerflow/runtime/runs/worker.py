@@ -20,6 +20,7 @@ from deerflow.persistence.events import nothing_else
 from deerflow.runtime.changes import Changes, StateDiff
 from deerflow.runtime.journal import RunLog
 from deerflow.runtime.runs.entry import find_entry
+from deerflow.runtime.runs.file_changes import FileChanges
 from deerflow.runtime.runs.job import Job
 from deerflow.runtime.runs.partial import PartialAnswer
 from deerflow.runtime.serialization import shown_part, subgraph_part, to_json
@@ -29,6 +30,8 @@ logger = logging.getLogger(__name__)
 ROLLED_BACK, GIVEN_UP, TIMED_OUT = "RolledBack", "RunGivenUp", "RunTimeout"
 MAX_DEATHS = 3
 """After so many processes have died with a run, it is taken to be the cause."""
+LOOK_S, STOPPED_LOOK_S = 20.0, 1.0
+"""How long it may take to find out what a run did to files; whoever has stopped one waits for its end."""
 MODEL_NODE = "model"
 """What LangChain calls the node that asks the model."""
 
@@ -111,12 +114,14 @@ class RunWorker:
         open_context: Callable[[Job, RunLog], AbstractAsyncContextManager[RunContext]],
         limits: Callable[[], Limits],
         undo: Callable[[RunRecord], Awaitable[None]],
+        files: FileChanges,
     ) -> None:
         """`limits` is asked anew for every run; `undo` takes back what a run has done to its thread."""
         self._agents = agents
         self._open_context = open_context
         self._limits = limits
         self._undo = undo
+        self._files = files
 
     async def execute(self, job: Job, log: RunLog) -> tuple[RunStatus, Finish]:
         """Carry out a run to its end, whatever happens. Cancelling the task that awaits this stops the run."""
@@ -132,6 +137,9 @@ class RunWorker:
             await self._tell_state(attempt)
         elif outcome.status != RunStatus.SUCCESS:
             await self._keep(attempt)
+        if outcome.error_name != ROLLED_BACK:
+            is_stopped = outcome.status is not RunStatus.SUCCESS
+            await self._files.note(attempt.run, log, STOPPED_LOOK_S if is_stopped else LOOK_S)
         if outcome.error is not None and outcome.error_name != ROLLED_BACK and told is None:
             log.append("error", outcome.to_json())
         return outcome.status, await log.finish(outcome.status, outcome.error)
