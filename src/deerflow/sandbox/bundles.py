@@ -38,7 +38,9 @@ class Bundle:
         Raises:
             FileProblem: A file has gone since; what was made until then is not a whole zip file.
         """
-        pipe = Pipe()
+        return filter(None, self._pieces(Pipe()))
+
+    def _pieces(self, pipe: "Pipe") -> Iterator[bytes]:
         with zipfile.ZipFile(pipe, "w", zipfile.ZIP_DEFLATED, compresslevel=FAST) as archive:
             for name, spot in self.files:
                 yield from pack(archive, pipe, name, spot)

@@ -96,7 +96,7 @@ class Comparison:
         if before is None or after is None:
             return replace(change, left_out="binary")
         if len(self._found) >= MAX_LISTED:  # nobody would see it
-            return change
+            return replace(change, left_out="too large")
         names = (None if change.status == "added" else change.path, None if change.status == "removed" else change.path)
         made = compare(before, after, *names)
         counted = replace(change, lines_added=made.lines_added, lines_removed=made.lines_removed)
