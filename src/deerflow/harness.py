@@ -40,8 +40,10 @@ from deerflow.persistence.database import Database, open_database
 from deerflow.persistence.events import read_events
 from deerflow.persistence.liveness import Liveness, Locks, leased, sign_of_life
 from deerflow.persistence.runs import is_unfinished
+from deerflow.runtime.artifacts import Artifacts, Desk
 from deerflow.runtime.history import JournalHistory
 from deerflow.runtime.journal import Journal, RunLog
+from deerflow.runtime.runs.file_changes import FileChanges
 from deerflow.runtime.runs.inbox import RunInbox
 from deerflow.runtime.runs.job import Job
 from deerflow.runtime.runs.ledger import Earlier, RunLedger
@@ -61,6 +63,7 @@ from deerflow.runtime.usage import Usage
 from deerflow.sandbox.chores import Chores
 from deerflow.sandbox.files import thread_files
 from deerflow.sandbox.lease import RememberedFiles, RunLease, RunSnapshot, bring_back
+from deerflow.sandbox.locks import FileLocks
 from deerflow.sandbox.places import thread_folder, user_data_folder
 from deerflow.sandbox.removal import remove_folder
 from deerflow.sandbox.sandbox_provider import SandboxPlaces, SandboxProvider, SandboxReport
@@ -96,6 +99,7 @@ class Harness:
     usage: Usage
     search: Search
     uploads: Uploads
+    artifacts: Artifacts
 
     def files_of(self, thread: ThreadRecord) -> ThreadFiles:
         """The files of a thread."""
@@ -138,13 +142,15 @@ async def open_harness(
         stack.push_async_callback(journal.aclose)
         executor = SubagentExecutor(agents, FairTurns(lambda: subagent_places(source.refresh().config)))
         usage = Usage(database, agents.prices, agents.window)
+        file_changes, locks = FileChanges(database, partial(snapshots_of, loaded.home)), FileLocks()
         worker = RunWorker(
             agents,
-            partial(open_context, database, bridge, loaded, sandboxes, executor, uploads),
+            partial(open_context, database, bridge, loaded, sandboxes, executor, uploads, locks),
             lambda: run_limits(source.refresh().config),
             partial(undo_run, checkpointer, loaded.home),
             partial(open_questions, checkpointer),
             usage.closing,
+            file_changes,
         )
         namer = Namer(
             database, agents.state_graph, lambda: source.refresh().config.title, agents.catalog_model, usage.note
@@ -153,7 +159,7 @@ async def open_harness(
         stack.push_async_callback(runs.aclose)
         await stack.enter_async_context(keeping_watch(Watch(database, bridge, runs, liveness, process)))
         threads = Threads(database, checkpointer, agents, files_of_threads(sandboxes, uploads, loaded.home))
-        timeline = Timeline(database)
+        artifacts = Artifacts(threads, partial(desk_of, loaded.home), locks, file_changes)
         await stack.enter_async_context(catching_up(database))
         yield Harness(
             source,
@@ -161,13 +167,14 @@ async def open_harness(
             custom_agents,
             threads,
             runs,
-            timeline,
+            Timeline(database),
             Store(database),
             sandboxes,
             report,
             usage,
             Search(database),
             uploads,
+            artifacts,
         )
 
 
@@ -262,6 +269,7 @@ async def open_context(
     sandboxes: SandboxProvider,
     subagents: SubagentExecutor,
     uploads: Uploads,
+    locks: FileLocks,
     job: Job,
     log: RunLog,
 ) -> AsyncIterator[RunContext]:
@@ -271,7 +279,7 @@ async def open_context(
         settings.bash_output_max_chars, settings.read_file_output_max_chars, settings.ls_output_max_chars
     )
     snapshot = RunSnapshot(snapshots_of(loaded.home, run), run.run_id)
-    lease = RunLease(sandboxes, run.thread_id, run.owner, limits, snapshot)
+    lease = RunLease(sandboxes, run.thread_id, run.owner, limits, locks, snapshot)
     files = thread_files(user_data_folder(loaded.home, run.owner, run.thread_id))
     shared = RunContext(
         thread_id=run.thread_id,
@@ -300,10 +308,16 @@ async def undo_run(checkpointer: BaseCheckpointSaver[str], home: Path, run: RunR
     await checkpointer.adelete_for_runs([run.run_id])
 
 
-def snapshots_of(home: Path, run: RunRecord) -> Snapshots:
-    """What remembers the files of a run's thread."""
-    folder = thread_folder(home, run.owner, run.thread_id) / "snapshots"
-    return Snapshots(folder, user_data_folder(home, run.owner, run.thread_id))
+def snapshots_of(home: Path, whose: RunRecord | ThreadRecord) -> Snapshots:
+    """What remembers the files of a thread, or of a run's thread."""
+    folder = thread_folder(home, whose.owner, whose.thread_id) / "snapshots"
+    return Snapshots(folder, user_data_folder(home, whose.owner, whose.thread_id))
+
+
+def desk_of(home: Path, thread: ThreadRecord) -> Desk:
+    """The files of a thread, for people."""
+    files = thread_files(user_data_folder(home, thread.owner, thread.thread_id))
+    return Desk(files, snapshots_of(home, thread))
 
 
 @asynccontextmanager

@@ -11,21 +11,13 @@ from hypothesis import strategies as st
 
 from deerflow.client import DeerFlowClient
 from deerflow.domain.principal import LOCAL_USER, Principal
-from deerflow.harness import Harness
 from deerflow.testing import ScriptedModel
+from tests.gateway.files_of_threads import OUTPUTS, put
 from tests.support import OpenHarness, browse
 
-OUTPUTS = "/mnt/user-data/outputs"
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(8)
 HTML = b"<!doctype html><script>fetch('/api/threads')</script>"
 SVG = b"<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>"
-
-
-async def put(harness: Harness, name: str, content: bytes, thread_id: str = "t1", who: Principal = LOCAL_USER) -> str:
-    """Write a file of a thread; its address."""
-    thread = await harness.threads.create(who, thread_id, {}, may_exist=True)
-    await harness.files_of(thread).write(f"{OUTPUTS}/{name}", content)
-    return f"/api/threads/{thread_id}/artifacts{quote(f'{OUTPUTS}/{name}')}"
 
 
 @pytest.mark.parametrize(

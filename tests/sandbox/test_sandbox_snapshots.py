@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from deerflow.domain.changes import WorkspaceChanges
 from deerflow.sandbox.copies import Limits
-from deerflow.sandbox.snapshots import FileChanges, Snapshots
+from deerflow.sandbox.snapshots import Snapshots
 from deerflow.sandbox.tree import MAX_DEPTH
 
 Seen = dict[str, tuple[int, int, int, bytes]]
@@ -118,12 +119,12 @@ def test_whatever_a_run_does_to_whatever_there_was_is_undone_exactly(
             edit(files, *step)
         seen = see(files)
         snapshots.take("r1")
-        assert snapshots.changes("r1") == FileChanges()
+        assert snapshots.changes("r1") == WorkspaceChanges()
         for step in during:
             edit(files, *step)
         assert snapshots.restore("r1") == ()
         assert see(files) == seen
-        assert snapshots.changes("r1") == FileChanges()
+        assert snapshots.changes("r1") == WorkspaceChanges()
 
 
 @given(steps=some.lists(some.lists(EDITS, max_size=8), min_size=2, max_size=4))
@@ -169,11 +170,13 @@ def test_what_changed_is_told(files: Path, snapshots: Snapshots) -> None:
     (files / "workspace/twisted").symlink_to("same")
     (files / "outputs/deep/er").mkdir(parents=True)
     (files / "outputs/deep/er/new").touch()
-    assert snapshots.changes("r1") == FileChanges(
-        added=("/mnt/user-data/outputs/deep/er/new",),
-        changed=("/mnt/user-data/workspace/changed", "/mnt/user-data/workspace/twisted"),
-        removed=("/mnt/user-data/workspace/removed",),
-    )
+    changes = snapshots.changes("r1")
+    assert changes is not None and [(each.status, each.path) for each in changes.files] == [
+        ("added", "/mnt/user-data/outputs/deep/er/new"),
+        ("changed", "/mnt/user-data/workspace/changed"),
+        ("removed", "/mnt/user-data/workspace/removed"),
+        ("changed", "/mnt/user-data/workspace/twisted"),
+    ]
     assert snapshots.changes("r2") is None
 
 
@@ -228,7 +231,7 @@ def test_caches_of_programs_are_left_alone(files: Path, snapshots: Snapshots) ->
     (files / "workspace/.home/cache").write_text("kept")
     (files / "workspace/new/__pycache__").mkdir(parents=True)
     (files / "workspace/new/__pycache__/x").touch()
-    assert snapshots.changes("r1") == FileChanges()
+    assert snapshots.changes("r1") == WorkspaceChanges()
     assert snapshots.restore("r1") == ()
     assert (files / "workspace/.home/cache").exists() and not (files / "workspace/new").exists()
 
@@ -250,7 +253,7 @@ def test_a_broken_list_is_as_good_as_none(files: Path, snapshots: Snapshots) -> 
     assert snapshots.restore("r1") == ()
     assert (files / "workspace/kept").exists()
     snapshots.take("r2")
-    assert snapshots.changes("r2") == FileChanges()
+    assert snapshots.changes("r2") == WorkspaceChanges()
 
 
 def test_untouched_files_are_copied_once(files: Path, snapshots: Snapshots) -> None:

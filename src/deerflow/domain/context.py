@@ -8,8 +8,8 @@ from deerflow.domain.inbox import Inbox
 from deerflow.domain.ledger import ToolLedger
 from deerflow.domain.sandbox import SandboxLease
 from deerflow.domain.subagents import Subagents
-from deerflow.domain.usage import UsageMeter
 from deerflow.domain.uploads import ThreadUploads
+from deerflow.domain.usage import UsageMeter
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ class InvalidRequest(DeerFlowError):
 
 
 class TooLarge(DeerFlowError):
-    """More was sent than is taken; the text says how much that is."""
+    """More was sent or asked for than is allowed; the text says how much that is."""
 
 
 class TooSlow(DeerFlowError):
@@ -71,6 +71,10 @@ class StorageUnavailable(DeerFlowError):
 
 class FileProblem(DeerFlowError):
     """A file cannot be had or written; the text tells the model what to try."""
+
+
+class UnusableFile(FileProblem):
+    """A file is there, but not one with which that can be done; the text says why."""
 
 
 class SandboxError(DeerFlowError):

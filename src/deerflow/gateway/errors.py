@@ -18,12 +18,14 @@ from deerflow.domain.errors import (
     StorageUnavailable,
     TooLarge,
     TooSlow,
+    UnusableFile,
 )
 
 logger = logging.getLogger(__name__)
 
 STATUS: dict[type[DeerFlowError], int] = {
     NotFound: 404,
+    UnusableFile: 422,
     FileProblem: 404,
     TooSlow: 408,
     Conflict: 409,

@@ -136,6 +136,14 @@ run_events = Table(
     sqlite_with_rowid=False,
 )
 
+run_file_changes = Table(
+    "run_file_changes",
+    metadata,
+    Column("run_id", String(64), ForeignKey("runs.run_id", ondelete="CASCADE"), primary_key=True),
+    Column("owner", String(64), nullable=False),
+    Column("data", LargeBinary, nullable=False),
+)
+
 store_items = Table(
     "store_items",
     metadata,

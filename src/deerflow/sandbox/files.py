@@ -279,4 +279,12 @@ def walk_inner(folder: int, name: str, path: str, depth: int) -> Iterator[tuple[
 
 def entry(path: str, status: os.stat_result) -> FileEntry:
     """What `status` says about the file at `path`."""
-    return FileEntry(path, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
+    return FileEntry(path, status.st_size, modified_at(status))
+
+
+def modified_at(status: os.stat_result) -> datetime:
+    """When a file was last changed; an agent may have set a time that no calendar has."""
+    try:
+        return datetime.fromtimestamp(status.st_mtime, UTC)
+    except (ValueError, OverflowError, OSError):
+        return datetime.fromtimestamp(0, UTC)

@@ -5,12 +5,11 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import PurePosixPath
-from weakref import WeakValueDictionary
 
 from deerflow.domain.errors import FileProblem, SandboxError
 from deerflow.domain.files import FileEntry, ThreadFiles
 from deerflow.domain.sandbox import OutputLimits, Sandbox
+from deerflow.sandbox.locks import FileLocks
 from deerflow.sandbox.sandbox_provider import SandboxProvider
 from deerflow.sandbox.snapshots import Snapshots
 
@@ -79,6 +78,7 @@ class RunLease:
         thread_id: str,
         user_id: str,
         limits: OutputLimits,
+        locks: FileLocks,
         snapshot: RunSnapshot | None = None,
     ) -> None:
         self.limits = limits
@@ -87,7 +87,7 @@ class RunLease:
         self._user_id = user_id
         self._snapshot = snapshot
         self._acquiring = asyncio.Lock()
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._locks = locks
         self._found_running: frozenset[str] = frozenset()
         self.sandbox_id: str | None = None
 
@@ -120,7 +120,7 @@ class RunLease:
 
     def lock(self, path: str) -> asyncio.Lock:
         """What keeps two changes of one file from mixing."""
-        return self._locks.setdefault(str(PurePosixPath(path)), asyncio.Lock())
+        return self._locks.lock(self._thread_id, path)
 
     async def release(self) -> None:
         """Give the sandbox back, if there was one."""

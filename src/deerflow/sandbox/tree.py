@@ -121,6 +121,17 @@ def open_inner(folder: int, name: str, depth: int) -> int | None:
         return None
 
 
+def walk_to(top: Path, path: str) -> Iterator[Found]:
+    """The folders on the way to a path, below the area it is in, and what is at its end; as far as there is any."""
+    names = path.split("/")
+    for number in range(1, len(names)):
+        with suppress(OSError), opened(top, "/".join(names[:number])) as folder:
+            status = os.stat(names[number], dir_fd=folder, follow_symlinks=False)
+            target = os.readlink(names[number], dir_fd=folder) if stat.S_ISLNK(status.st_mode) else ""
+            found = "/".join(names[: number + 1])
+            yield Found(found, Entry.of(status, target), folder, names[number], status.st_nlink)
+
+
 @contextmanager
 def opened(top: Path, below: str = "") -> Iterator[int]:
     """A descriptor of a folder below `top`, reached without following a link."""

@@ -1,30 +1,32 @@
 """/threads/{thread_id}/artifacts: files an agent made, which nobody vouches for"""
 
-import codecs
-import re
-from pathlib import PurePosixPath
-from urllib.parse import quote
+from collections.abc import Sequence
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Body, Depends, Header, Path, Query
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.concurrency import iterate_in_threadpool
 from starlette.convertors import PathConvertor, register_url_convertor
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
+from deerflow.domain.files import OUTPUTS
+from deerflow.domain.principal import Principal
 from deerflow.gateway.dependencies import TheHarness, Who
-from deerflow.tools.builtins.view_image_tool import recognise
+from deerflow.gateway.files import file_response, headers_of
+from deerflow.gateway.ranges import Conditions
+from deerflow.harness import Harness
 
-HEADERS = {
-    "X-Content-Type-Options": "nosniff",
-    "Content-Security-Policy": "sandbox; default-src 'none'",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-cache",
+MAX_PATHS = 1000
+SHA256 = "^[0-9a-f]{64}$"
+EXAMPLE_PATH = "mnt/user-data/outputs/report.md"
+BINARY: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
+FILE: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The file.", "content": {"text/plain": BINARY, "application/octet-stream": BINARY}},
+    206: {"description": "The part that was asked for.", "content": {"application/octet-stream": BINARY}},
+    304: {"description": "The client has it already."},
+    416: {"description": "The file ends before that part begins."},
 }
-TEXT = "text/plain; charset=utf-8"
-BYTES = "application/octet-stream"
-LOOKED_AT = 64 * 1024
-MARKUP = frozenset(
-    {".htm", ".html", ".shtml", ".xht", ".xhtml", ".svg", ".svgz", ".xml", ".xsl", ".xslt", ".mht", ".mhtml"}
-)
-NOT_TEXT = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+ZIP: dict[int | str, dict[str, Any]] = {200: {"description": "The zip file.", "content": {"application/zip": BINARY}}}
 
 
 class FilePath(PathConvertor):
@@ -34,31 +36,128 @@ class FilePath(PathConvertor):
 
 
 register_url_convertor("file", FilePath())
-router = APIRouter(prefix="/threads/{thread_id}/artifacts", tags=["artifacts"])
+router = APIRouter(prefix="/threads/{thread_id}", tags=["artifacts"])
 
 
-@router.get("/{path:file}", response_class=Response)
-async def get_artifact(thread_id: str, path: str, harness: TheHarness, who: Who, download: bool = False) -> Response:
-    """A file; `path` is as the agent says it, without its first slash. Only pictures and text are shown in place."""
-    thread = await harness.threads.get(thread_id, who)
-    content = await harness.files_of(thread).read(f"/{path}")
-    name = PurePosixPath(path).name
-    harmless = None if download else harmless_type(name, content)
-    disposition = f"{'inline' if harmless else 'attachment'}; filename*=UTF-8''{quote(name, safe='')}"
-    return Response(content, media_type=harmless or BYTES, headers={**HEADERS, "Content-Disposition": disposition})
+class EditFile(BaseModel):
+    """Body of an edit."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    content: str
+    expected_sha256: Annotated[str, Field(pattern=SHA256)] | None
+    """The hash of the content that was edited; null makes a new file, and only where there is none."""
 
 
-def harmless_type(name: str, content: bytes) -> str | None:
-    """The type under which a browser may show the file: what its content is, unless its name asks for more."""
-    if PurePosixPath(name).suffix.lower() in MARKUP:
-        return None
-    return recognise(content) or (TEXT if is_text(content[:LOOKED_AT]) else None)
+class Edited(BaseModel):
+    """A file after an edit; its `sha256` is what the next edit expects."""
+
+    path: str
+    sha256: str
+    size: int
 
 
-def is_text(beginning: bytes) -> bool:
-    """Whether a file that begins so can be read by people; a character may be cut off at the end."""
-    try:
-        text = codecs.getincrementaldecoder("utf-8")().decode(beginning)
-    except UnicodeDecodeError:
-        return False
-    return not NOT_TEXT.search(text)
+class BundleFiles(BaseModel):
+    """Body of a request for a zip file."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    paths: Annotated[list[str], Field(min_length=1, max_length=MAX_PATHS)] = [OUTPUTS]
+    """Files and folders, as the agent names them."""
+
+
+def conditions_in(
+    range: Annotated[str | None, Header(description="One range of bytes, e.g. `bytes=0-99`.")] = None,
+    if_range: Annotated[str | None, Header()] = None,
+    if_none_match: Annotated[str | None, Header()] = None,
+) -> Conditions:
+    """What the client has and wants."""
+    return Conditions(range, if_range, if_none_match)
+
+
+Wanted = Annotated[Conditions, Depends(conditions_in)]
+Where = Annotated[
+    str,
+    Path(
+        description="The path as the agent says it, without its first slash.",
+        openapi_examples={"report": {"summary": "A file the agent made", "value": EXAMPLE_PATH}},
+    ),
+]
+
+
+@router.get("/artifacts/{path:file}", response_class=Response, responses=FILE, summary="Get a file")
+async def get_artifact(
+    thread_id: str, path: Where, harness: TheHarness, who: Who, wanted: Wanted, download: bool = False
+) -> Response:
+    """A file or a part of it, also one in an archive: `x.skill/SKILL.md`. Only pictures and text are shown in place."""
+    file = await harness.artifacts.open(thread_id, who, f"/{path}")
+    return await file_response(file, wanted, download=download)
+
+
+@router.head("/artifacts/{path:file}", response_class=Response, summary="Look at a file", include_in_schema=False)
+async def look_at_artifact(
+    thread_id: str, path: Where, harness: TheHarness, who: Who, wanted: Wanted, download: bool = False
+) -> Response:
+    """What `GET` would say of a file, without the file."""
+    file = await harness.artifacts.open(thread_id, who, f"/{path}")
+    return await file_response(file, wanted, download=download, only_headers=True)
+
+
+@router.put("/artifacts/{path:file}", summary="Edit a text file")
+async def edit_artifact(
+    thread_id: str,
+    path: Where,
+    body: Annotated[
+        EditFile,
+        Body(
+            openapi_examples={
+                "new": {"summary": "Make a file", "value": {"content": "# Plan\n", "expected_sha256": None}},
+                "edit": {
+                    "summary": "Edit what was read",
+                    "value": {"content": "# Plan B\n", "expected_sha256": "0" * 64},
+                },
+            }
+        ),
+    ],
+    harness: TheHarness,
+    who: Who,
+) -> Edited:
+    """Replace a text in `outputs` or `workspace`, unless it has changed since it was read: then 409 says its hash."""
+    edited = await harness.artifacts.edit(thread_id, who, f"/{path}", body.content, body.expected_sha256)
+    return Edited(path=edited.path, sha256=edited.sha256, size=edited.size)
+
+
+@router.get("/artifacts.zip", response_class=Response, responses=ZIP, summary="Download several files")
+async def download_artifacts(
+    thread_id: str,
+    harness: TheHarness,
+    who: Who,
+    path: Annotated[
+        list[str],
+        Query(
+            min_length=1, max_length=MAX_PATHS, openapi_examples={"all": {"summary": "A folder", "value": [OUTPUTS]}}
+        ),
+    ] = [OUTPUTS],  # noqa: B006  # FastAPI copies it
+) -> Response:
+    """Files and folders as one zip file; all that the agent has put into `outputs`, unless some are named."""
+    return await zip_response(harness, thread_id, who, path)
+
+
+@router.post("/artifacts/zip", response_class=Response, responses=ZIP, summary="Download many files")
+async def bundle_artifacts(
+    thread_id: str,
+    body: Annotated[
+        BundleFiles, Body(openapi_examples={"all": {"summary": "A folder", "value": {"paths": [OUTPUTS]}}})
+    ],
+    harness: TheHarness,
+    who: Who,
+) -> Response:
+    """The same for more paths than an address can hold."""
+    return await zip_response(harness, thread_id, who, body.paths)
+
+
+async def zip_response(harness: Harness, thread_id: str, who: Principal, paths: Sequence[str]) -> Response:
+    """A zip file that is made while the client takes it."""
+    bundle = await harness.artifacts.bundle(thread_id, who, [f"/{path.removeprefix('/')}" for path in paths])
+    headers = {**headers_of(f"{thread_id}.zip", None), "Content-Type": "application/zip"}
+    return StreamingResponse(iterate_in_threadpool(bundle.pieces()), headers=headers)

@@ -24,6 +24,7 @@ from deerflow.runtime.journal import RunLog
 from deerflow.runtime.runs.aftermath import Aftermath
 from deerflow.runtime.runs.attempt import Attempt, Outcome, config_of
 from deerflow.runtime.runs.entry import find_entry
+from deerflow.runtime.runs.file_changes import FileChanges
 from deerflow.runtime.runs.job import Job
 from deerflow.runtime.waiting import surely
 
@@ -32,6 +33,8 @@ logger = logging.getLogger(__name__)
 ROLLED_BACK, GIVEN_UP, TIMED_OUT = "RolledBack", "RunGivenUp", "RunTimeout"
 MAX_DEATHS = 3
 """After so many processes have died with a run, it is taken to be the cause."""
+LOOK_S, STOPPED_LOOK_S = 20.0, 1.0
+"""How long it may take to find out what a run did to files; whoever has stopped one waits for its end."""
 
 
 class AgentSource(Protocol):
@@ -62,6 +65,7 @@ class RunWorker:
         undo: Callable[[RunRecord], Awaitable[None]],
         questions: Callable[[str], Awaitable[Sequence[Interrupt]]],
         closing: Callable[[Job, LeftBehind | None], Change[None]],
+        files: FileChanges,
     ) -> None:
         """`limits` is asked anew for every run; `undo` takes back what a run has done to its thread.
 
@@ -73,6 +77,7 @@ class RunWorker:
         self._undo = undo
         self._aftermath = Aftermath(agents.state_graph, questions)
         self._closing = closing
+        self._files = files
 
     async def execute(self, job: Job, log: RunLog) -> tuple[RunStatus, Finish]:
         """Carry out a run to its end, whatever happens. Cancelling the task that awaits this stops the run.
@@ -99,6 +104,9 @@ class RunWorker:
             await self._aftermath.settle(attempt, keeps_answer=outcome.error_name != GIVEN_UP)
         elif outcome.status != RunStatus.SUCCESS:
             await self._aftermath.keep(attempt)
+        if outcome.error_name != ROLLED_BACK:
+            is_stopped = outcome.status is not RunStatus.SUCCESS
+            await self._files.note(attempt.run, log, STOPPED_LOOK_S if is_stopped else LOOK_S)
         if outcome.error is not None and outcome.error_name != ROLLED_BACK and not is_told:
             log.append("error", outcome.to_json())
         left = None if outcome.error_name == ROLLED_BACK else await self._left_behind(attempt.job)

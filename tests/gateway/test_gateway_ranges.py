@@ -1,0 +1,242 @@
+"""Parts of files over HTTP, and what a client has already."""
+
+import asyncio
+import os
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from deerflow.gateway.ranges import Conditions, NotSatisfiable, Part, is_known, wanted_part
+from deerflow.harness import Harness
+from deerflow.testing import ScriptedModel
+from tests.gateway.files_of_threads import put, settle
+from tests.support import OpenHarness, browse
+
+TEN = b"0123456789"
+HUGE = "9" * 5000
+
+
+@pytest.mark.parametrize(
+    ("range", "part"),
+    [
+        ("bytes=0-0", (0, 1)),
+        ("bytes=0-9", (0, 10)),
+        ("bytes=2-4", (2, 5)),
+        ("bytes=7-", (7, 10)),
+        ("bytes=7-99", (7, 10)),
+        (f"bytes=7-{HUGE}", (7, 10)),
+        ("bytes=-3", (7, 10)),
+        ("bytes=-99", (0, 10)),
+        (f"bytes=-{HUGE}", (0, 10)),
+        ("BYTES=1-2", (1, 3)),
+        ("bytes= 1 - 2 ", (1, 3)),
+        (f"bytes={'0' * 5000}1-2", (1, 3)),
+        # What is no range, and several at once, are as good as none.
+        ("", None),
+        ("bytes", None),
+        ("bytes=", None),
+        ("bytes=-", None),
+        ("bytes=--3", None),
+        ("bytes=-1-3", None),
+        ("bytes=5-3", None),
+        ("bytes=a-b", None),
+        ("bytes=1.5-3", None),
+        ("bytes=0x1-0x3", None),
+        ("bytes=+1-3", None),
+        ("bytes=١-٣", None),
+        ("lines=1-3", None),
+        ("bytes=0-1,3-4", None),
+        ("bytes=" + ",".join(["0-"] * 5000), None),
+    ],
+)
+def test_a_range_is_a_part_or_the_whole(range: str, part: tuple[int, int] | None) -> None:
+    assert wanted_part(Conditions(range), '"x"', 10) == (part and Part(*part))
+
+
+@pytest.mark.parametrize(
+    ("range", "size"),
+    [
+        ("bytes=10-", 10),
+        ("bytes=10-20", 10),
+        (f"bytes={HUGE}-", 10),
+        ("bytes=-0", 10),
+        ("bytes=0-", 0),
+        ("bytes=-5", 0),
+    ],
+)
+def test_a_part_behind_the_end_cannot_be_had(range: str, size: int) -> None:
+    with pytest.raises(NotSatisfiable):
+        wanted_part(Conditions(range), '"x"', size)
+
+
+@pytest.mark.parametrize(
+    ("header", "etag", "known"),
+    [
+        ('"a"', '"a"', True),
+        ('"b", "a"', '"a"', True),
+        ('W/"a"', '"a"', True),
+        ('"a"', 'W/"a"', True),
+        ("*", '"a"', True),
+        ('"b"', '"a"', False),
+        ("a", '"a"', False),
+        ("", '"a"', False),
+        ('"a, "a', '"a"', False),
+        ("," * 10_000, '"a"', False),
+        (None, '"a"', False),
+    ],
+)
+def test_a_client_says_what_it_has(header: str | None, etag: str, known: bool) -> None:
+    assert is_known(Conditions(if_none_match=header), etag) is known
+
+
+@pytest.mark.parametrize(
+    ("if_range", "etag", "is_part"),
+    [
+        (None, '"a"', True),
+        ('"a"', '"a"', True),
+        ('"b"', '"a"', False),
+        ('W/"a"', 'W/"a"', False),
+        ("Sun, 06 Nov 1994 08:49:37 GMT", '"a"', False),
+    ],
+)
+def test_a_part_is_given_only_to_whom_it_fits(if_range: str | None, etag: str, is_part: bool) -> None:
+    assert (wanted_part(Conditions("bytes=1-2", if_range), etag, 10) is not None) is is_part
+
+
+async def test_parts_are_served_with_all_that_keeps_the_whole_harmless(harness_saying: OpenHarness) -> None:
+    async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
+        url = await put(harness, "page.html", TEN)
+        response = await http.get(url, headers={"Range": "bytes=2-4"})
+        assert (response.status_code, response.content) == (206, b"234")
+        assert response.headers["content-range"] == "bytes 2-4/10"
+        assert response.headers["content-length"] == "3"
+        assert response.headers["content-type"] == "application/octet-stream"
+        assert response.headers["content-disposition"].startswith("attachment;")
+        assert "sandbox" in response.headers["content-security-policy"]
+        behind = await http.get(url, headers={"Range": "bytes=10-"})
+        assert (behind.status_code, behind.headers["content-range"]) == (416, "bytes */10")
+        assert behind.json()["error"] == "RangeNotSatisfiable"
+        several = await http.get(url, headers={"Range": "bytes=0-1,3-4"})
+        assert (several.status_code, several.content) == (200, TEN)
+
+
+async def test_a_look_tells_what_a_get_would_and_nothing_more(harness_saying: OpenHarness) -> None:
+    async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
+        url = await put(harness, "a.txt", TEN)
+        await settle(http, url)
+        got, looked = await http.get(url), await http.head(url, headers={"Range": "bytes=0-1"})
+        assert looked.status_code == 200 and looked.content == b""
+        assert {**got.headers, "date": ""} == {**looked.headers, "date": ""}
+        assert got.headers["accept-ranges"] == "bytes"
+        assert parsedate_to_datetime(got.headers["last-modified"])
+        assert (await http.head(f"{url}.none")).status_code == 404
+
+
+async def test_what_a_client_has_is_not_sent_again_until_it_changes(harness_saying: OpenHarness) -> None:
+    async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
+        url = await put(harness, "a.txt", TEN)
+        await settle(http, url)
+        etag = (await http.get(url)).headers["etag"]
+        again = await http.get(url, headers={"If-None-Match": etag})
+        assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", etag)
+        assert again.headers["x-content-type-options"] == "nosniff"
+        resumed = await http.get(url, headers={"If-Range": etag, "Range": "bytes=5-"})
+        assert (resumed.status_code, resumed.content) == (206, b"56789")
+        await put(harness, "a.txt", b"abcdefghij")  # as long as before
+        changed = await http.get(url, headers={"If-None-Match": etag})
+        assert (changed.status_code, changed.content) == (200, b"abcdefghij")
+        fresh = await http.get(url, headers={"If-Range": etag, "Range": "bytes=5-"})
+        assert (fresh.status_code, fresh.content) == (200, b"abcdefghij")
+
+
+async def test_a_file_changed_just_now_has_a_weak_name(harness_saying: OpenHarness) -> None:
+    async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
+        url = await put(harness, "a.txt", TEN)
+        etag = (await http.get(url)).headers["etag"]
+        if etag.startswith("W/"):  # else this machine took its time
+            fresh = await http.get(url, headers={"If-Range": etag, "Range": "bytes=5-"})
+            assert fresh.status_code == 200
+
+
+async def test_a_file_that_becomes_shorter_while_it_is_sent_is_not_passed_off_as_whole(
+    harness_saying: OpenHarness, tmp_path: Path
+) -> None:
+    async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
+        url = await put(harness, "large.bin", bytes(64 * 1024 * 1024))
+        (file,) = tmp_path.rglob("large.bin")
+        with pytest.raises(httpx.RemoteProtocolError):
+            await take_slowly(http, url, file)
+        assert (await http.get(url)).content == bytes(1000)
+
+
+async def take_slowly(http: httpx.AsyncClient, url: str, file: Path) -> None:
+    async with http.stream("GET", url) as response:
+        pieces = response.aiter_bytes()
+        await anext(pieces)
+        with file.open("r+b") as opened:
+            opened.truncate(1000)
+        async for _ in pieces:
+            pass
+
+
+async def test_a_file_replaced_while_it_is_sent_is_sent_as_it_was(harness_saying: OpenHarness) -> None:
+    before, after = b"a" * 32 * 1024 * 1024, b"b" * 32 * 1024 * 1024
+    async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
+        url = await put(harness, "large.bin", before)
+        async with http.stream("GET", url) as response:
+            pieces = response.aiter_bytes()
+            content = await anext(pieces)
+            await put(harness, "large.bin", after)
+            content += b"".join([piece async for piece in pieces])
+        assert content == before
+        assert (await http.get(url)).content == after
+
+
+async def test_readers_who_leave_leave_no_file_open(harness_saying: OpenHarness) -> None:
+    async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
+        url = await put(harness, "large.bin", bytes(32 * 1024 * 1024))
+        for _ in range(5):
+            async with http.stream("GET", url) as response:
+                await anext(response.aiter_bytes())
+        await until_closed(harness, http)
+
+
+async def until_closed(harness: Harness, http: httpx.AsyncClient) -> None:
+    """Ask the server for other things until it has put the files away."""
+    for _ in range(2000):
+        if not any(
+            "large.bin" in str(each.readlink()) for each in Path("/proc/self/fd").iterdir() if each.is_symlink()
+        ):
+            return
+        await http.get("/health")
+    pytest.fail("a file is still open")
+
+
+async def test_a_gigabyte_takes_no_memory(harness_saying: OpenHarness, tmp_path: Path) -> None:
+    gigabyte = 1024**3
+    async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
+        url = await put(harness, "large.bin", b"\0")
+        (file,) = tmp_path.rglob("large.bin")
+        os.truncate(file, gigabyte)
+        await take_all(http, url, upto=gigabyte // 64)  # so that what is loaded once has been
+        before = psutil.Process().memory_info().rss
+        most = await take_all(http, url, upto=gigabyte)
+        assert most - before < 48 * 1024 * 1024
+
+
+async def take_all(http: httpx.AsyncClient, url: str, upto: int) -> int:
+    """Read so many bytes of an answer and keep none; the most memory that was in use meanwhile."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", http.base_url.port)
+    writer.write(f"GET {url} HTTP/1.1\r\nHost: 127.0.0.1\r\nRange: bytes=0-{upto - 1}\r\n\r\n".encode())
+    left, most, process = upto, 0, psutil.Process()
+    async with asyncio.timeout(60):
+        assert b"206" in await reader.readuntil(b"\r\n\r\n")
+        while left > 0:
+            left -= len(await reader.read(1024 * 1024))
+            most = max(most, process.memory_info().rss)
+    assert left == 0
+    writer.close()
+    return most

@@ -1,0 +1,266 @@
+"""What a run did to files, told in one walk."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from deerflow.domain.changes import FileChange, WorkspaceChanges
+from deerflow.domain.errors import FileProblem
+from deerflow.sandbox.comparison import MAX_LISTED, MAX_TEXT
+from deerflow.sandbox.copies import Limits
+from deerflow.sandbox.snapshots import Snapshots
+from tests.sandbox.test_sandbox_snapshots import EDITS, edit, files, snapshots, thread
+
+__all__ = ["files", "snapshots"]  # fixtures
+
+WORK = "/mnt/user-data/workspace"
+
+
+def changes(snapshots: Snapshots, run_id: str = "r1") -> WorkspaceChanges:
+    found = snapshots.changes(run_id)
+    assert found is not None
+    return found
+
+
+def only(snapshots: Snapshots) -> FileChange:
+    (change,) = changes(snapshots).files
+    return change
+
+
+def test_texts_have_diffs_and_counts_of_lines(files: Path, snapshots: Snapshots) -> None:
+    (files / "workspace/changed.txt").write_bytes(b"one\r\ntwo\n")
+    (files / "workspace/removed.txt").write_bytes(b"gone\n")
+    snapshots.take("r1")
+    (files / "workspace/changed.txt").write_bytes(b"one\r\nthree\n")
+    (files / "workspace/removed.txt").unlink()
+    (files / "outputs/added.txt").write_bytes("größe".encode())
+    found = changes(snapshots)
+    assert (found.added, found.changed, found.removed, found.renamed) == (1, 1, 1, 0)
+    added, changed, removed = found.files
+    assert added == FileChange(
+        "/mnt/user-data/outputs/added.txt",
+        "added",
+        size=7,
+        lines_added=1,
+        lines_removed=0,
+        diff="--- /dev/null\n+++ b/mnt/user-data/outputs/added.txt\n@@ -0,0 +1 @@\n+größe\n\\ No newline at end of file\n",
+    )
+    assert changed.diff == f"--- a{WORK}/changed.txt\n+++ b{WORK}/changed.txt\n@@ -1,2 +1,2 @@\n one\r\n-two\n+three\n"
+    assert (changed.size_before, changed.size) == (9, 11)
+    assert removed.diff == f"--- a{WORK}/removed.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-gone\n" and removed.size is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "left_out"),
+    [
+        (b"\0\1", b"\0\2", "binary"),
+        (b"text", b"\xff\xfe", "binary"),
+        (b"x" * MAX_TEXT, b"x" * (MAX_TEXT + 1), "too large"),
+        (b"", b"line\n" * 20_000, "too large"),
+    ],
+)
+def test_what_has_no_diff_says_why(
+    files: Path, snapshots: Snapshots, before: bytes, after: bytes, left_out: str
+) -> None:
+    (files / "workspace/f").write_bytes(before)
+    snapshots.take("r1")
+    (files / "workspace/f").write_bytes(after)
+    change = only(snapshots)
+    assert (change.diff, change.left_out, change.size) == (None, left_out, len(after))
+
+
+def test_a_file_of_which_no_copy_is_kept_is_told_all_the_same(tmp_path: Path, files: Path) -> None:
+    snapshots = Snapshots(tmp_path / "snapshots", files, Limits(file_bytes=3))
+    (files / "workspace/f").write_text("1234")
+    snapshots.take("r1")
+    (files / "workspace/f").write_text("4321")
+    assert only(snapshots).left_out == "no copy"
+
+
+def test_a_renamed_file_is_one_change_and_a_folder_is_its_files(files: Path, snapshots: Snapshots) -> None:
+    (files / "workspace/old").mkdir()
+    for name in ("a", "b"):
+        (files / "workspace/old" / name).write_text(name)
+    snapshots.take("r1")
+    (files / "workspace/old").rename(files / "outputs/new")
+    found = changes(snapshots)
+    assert (found.total, found.renamed) == (2, 2)
+    assert [(each.path, each.previous_path) for each in found.files] == [
+        ("/mnt/user-data/outputs/new/a", f"{WORK}/old/a"),
+        ("/mnt/user-data/outputs/new/b", f"{WORK}/old/b"),
+    ]
+
+
+def test_a_file_renamed_and_then_changed_is_a_new_one(files: Path, snapshots: Snapshots) -> None:
+    (files / "workspace/a").write_text("1")
+    snapshots.take("r1")
+    (files / "workspace/a").rename(files / "workspace/b")
+    (files / "workspace/b").write_text("12")
+    assert [(each.status, each.path) for each in changes(snapshots).files] == [
+        ("removed", f"{WORK}/a"),
+        ("added", f"{WORK}/b"),
+    ]
+
+
+def test_links_are_compared_by_where_they_lead_and_not_followed(
+    tmp_path: Path, files: Path, snapshots: Snapshots
+) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (files / "workspace/turned").symlink_to("a")
+    snapshots.take("r1")
+    (files / "workspace/turned").unlink()
+    (files / "workspace/turned").symlink_to(tmp_path / "secret")
+    (files / "workspace/made").symlink_to("nowhere")
+    made, turned = changes(snapshots).files
+    assert made.is_link and turned.is_link and turned.size is None
+    assert turned.diff is not None and f"+{tmp_path}/secret\n" in turned.diff and "+secret" not in turned.diff
+
+
+def test_a_second_name_of_a_file_is_not_read(tmp_path: Path, files: Path, snapshots: Snapshots) -> None:
+    (tmp_path / "secret").write_text("secret")
+    snapshots.take("r1")
+    os.link(tmp_path / "secret", files / "workspace/mine")
+    os.mkfifo(files / "workspace/pipe")
+    mine, pipe = changes(snapshots).files
+    assert (mine.left_out, mine.diff, pipe.left_out) == ("several names", None, "binary")
+
+
+def test_names_that_are_no_text_and_names_with_line_breaks_can_be_told(files: Path, snapshots: Snapshots) -> None:
+    snapshots.take("r1")
+    Path(os.fsdecode(os.fsencode(files / "workspace") + b"/\xff\xfe")).write_text("1")
+    (files / "workspace/a\nb").write_text("2")
+    first, second = changes(snapshots).files
+    assert first.path == f"{WORK}/\\xff\\xfe" and second.path == f"{WORK}/a\nb"
+    assert second.diff is not None and r'+++ "b/mnt/user-data/workspace/a\nb"' in second.diff
+
+
+def test_a_file_that_became_a_folder_and_back_is_told(files: Path, snapshots: Snapshots) -> None:
+    (files / "workspace/a").write_text("a")
+    (files / "workspace/b").mkdir()
+    snapshots.take("r1")
+    (files / "workspace/a").unlink()
+    (files / "workspace/a").mkdir()
+    (files / "workspace/b").rmdir()
+    (files / "workspace/b").write_text("b")
+    assert [(each.status, each.path) for each in changes(snapshots).files] == [
+        ("removed", f"{WORK}/a"),
+        ("added", f"{WORK}/b"),
+    ]
+
+
+def test_many_changes_are_counted_but_not_all_listed(files: Path, snapshots: Snapshots) -> None:
+    snapshots.take("r1")
+    for number in range(MAX_LISTED + 10):
+        (files / "workspace" / f"{number}").write_text("line\n" * 200)
+    found = changes(snapshots)
+    assert (found.added, len(found.files)) == (MAX_LISTED + 10, MAX_LISTED)
+    assert sum(len(each.diff or "") for each in found.files) <= 512 * 1024
+
+
+def test_looking_for_longer_than_is_allowed_is_given_up(files: Path, snapshots: Snapshots) -> None:
+    (files / "workspace/a").write_text("a")
+    snapshots.take("r1")
+    with pytest.raises(FileProblem, match="took over 0 s"):
+        snapshots.changes("r1", seconds=0)
+
+
+def test_what_a_person_does_meanwhile_is_none_of_the_runs_and_stays(files: Path, snapshots: Snapshots) -> None:
+    (files / "uploads/old.txt").write_text("old")
+    (files / "workspace/edited").write_text("before")
+    (files / "workspace/both").write_text("before")
+    snapshots.take("r1")
+    paths = ["uploads/new.txt", "uploads/old.txt", "workspace/edited", "outputs/made/deep/file", "workspace/both"]
+    with snapshots.users_change(f"/mnt/user-data/{path}" for path in paths):
+        (files / "uploads/new.txt").write_text("uploaded")
+        (files / "uploads/old.txt").unlink()
+        (files / "workspace/edited").write_text("by hand")
+        (files / "outputs/made/deep").mkdir(parents=True)
+        (files / "outputs/made/deep/file").write_text("made")
+        (files / "workspace/both").write_text("by hand")
+    assert changes(snapshots) == WorkspaceChanges()
+    (files / "workspace/both").write_text("by the run")
+    (files / "outputs/made/deep/other").write_text("by the run")
+    (files / "uploads/new.txt").unlink()
+    assert [(each.status, each.path.rpartition("/")[2]) for each in changes(snapshots).files] == [
+        ("added", "other"),
+        ("removed", "new.txt"),
+        ("changed", "both"),
+    ]
+    assert snapshots.restore("r1") == ()
+    assert (files / "uploads/new.txt").read_text() == "uploaded"
+    assert not (files / "uploads/old.txt").exists()
+    assert (files / "workspace/edited").read_text() == (files / "workspace/both").read_text() == "by hand"
+    assert [each.name for each in (files / "outputs/made/deep").iterdir()] == ["file"]
+
+
+def test_what_a_person_did_during_one_run_is_what_the_next_one_finds(files: Path, snapshots: Snapshots) -> None:
+    snapshots.take("r1")
+    with snapshots.users_change(["/mnt/user-data/uploads/a"]):
+        (files / "uploads/a").write_text("1")
+    snapshots.take("r2")
+    (files / "uploads/a").write_text("2")
+    assert only_of(snapshots, "r2").status == "changed"
+    snapshots.restore("r2")
+    assert (files / "uploads/a").read_text() == "1"
+    assert len(list((snapshots.folder / "contents").iterdir())) == 1
+
+
+def only_of(snapshots: Snapshots, run_id: str) -> FileChange:
+    (change,) = changes(snapshots, run_id).files
+    return change
+
+
+def test_a_note_that_was_cut_off_is_passed_over(files: Path, snapshots: Snapshots) -> None:
+    snapshots.take("r1")
+    with snapshots.users_change(["/mnt/user-data/uploads/a"]):
+        (files / "uploads/a").write_text("1")
+    with (snapshots.folder / "adopted.jsonl").open("a") as notes:
+        notes.write('["uploads/b",331')
+    assert changes(snapshots) == WorkspaceChanges()
+
+
+def test_a_person_who_fails_to_change_a_file_changes_nothing(files: Path, snapshots: Snapshots) -> None:
+    snapshots.take("r1")
+    (files / "uploads/a").write_text("by the run")
+    with pytest.raises(FileProblem), snapshots.users_change(["/mnt/user-data/uploads/a"]):
+        raise FileProblem("no")
+    assert only(snapshots).status == "added"
+
+
+@given(before=some.lists(EDITS, max_size=10), during=some.lists(EDITS, max_size=10))
+@settings(max_examples=100, deadline=None)
+def test_whatever_a_run_does_exactly_that_is_told(
+    before: list[tuple[str, str, bytes]], during: list[tuple[str, str, bytes]]
+) -> None:
+    with thread() as (files, snapshots):
+        for step in before:
+            edit(files, *step)
+        was = contents(files)
+        snapshots.take("r1")
+        for step in during:
+            edit(files, *step)
+        now, found = contents(files), changes(snapshots)
+        moved = {each.previous_path for each in found.files if each.status == "renamed"}
+        told = {(each.status, each.path) for each in found.files}
+        assert {path for status, path in told if status == "removed"} | moved == was.keys() - now.keys()
+        assert {path for status, path in told if status in ("added", "renamed")} == now.keys() - was.keys()
+        changed = {path for path in was.keys() & now.keys() if was[path] != now[path]}
+        assert changed <= {path for status, path in told if status == "changed"}
+
+
+def contents(top: Path) -> dict[str, tuple[str, bytes]]:
+    """Everything below a folder that is no folder, with what is in it, under the paths that are shown."""
+    found: dict[str, tuple[str, bytes]] = {}
+    for folder, folders, names in os.walk(top):
+        for path in (Path(folder, name) for name in (*folders, *names)):
+            shown = os.fsencode(f"/mnt/user-data/{path.relative_to(top)}").decode(errors="backslashreplace")
+            if path.is_symlink():
+                found[shown] = ("link", os.fsencode(path.readlink()))
+            elif path.is_file():
+                found[shown] = ("file", path.read_bytes())
+            elif not path.is_dir():
+                found[shown] = ("other", b"")
+    return found
