@@ -29,7 +29,7 @@ from deerflow.domain.context import RunContext
 from deerflow.domain.errors import ConfigError
 from deerflow.domain.events import StreamEvent
 from deerflow.domain.files import OUTPUTS, UPLOADS, WORKSPACE, ThreadFiles
-from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.principal import LOCAL_USER, Principal
 from deerflow.domain.runs import CancelAction, RunRecord
 from deerflow.domain.sandbox import OutputLimits
 from deerflow.domain.threads import ThreadRecord
@@ -40,8 +40,11 @@ from deerflow.persistence.database import Database, open_database
 from deerflow.persistence.events import read_events
 from deerflow.persistence.liveness import Liveness, Locks, leased, sign_of_life
 from deerflow.persistence.runs import is_unfinished
+from deerflow.persistence.scrubbing import scrub
+from deerflow.runtime.deletion import Belongings, Deletions
 from deerflow.runtime.history import JournalHistory
 from deerflow.runtime.journal import Journal, RunLog
+from deerflow.runtime.retention import Retention
 from deerflow.runtime.runs.inbox import RunInbox
 from deerflow.runtime.runs.job import Job
 from deerflow.runtime.runs.ledger import Earlier, RunLedger
@@ -52,8 +55,9 @@ from deerflow.runtime.runs.worker import Limits, RunWorker
 from deerflow.runtime.store import Store
 from deerflow.runtime.stream_bridge import StreamBridge, open_bridge
 from deerflow.runtime.stream_bridge.bridge import EVERYBODY
-from deerflow.runtime.threads import FilesOfThreads, Threads, open_questions
+from deerflow.runtime.threads import Threads, open_questions
 from deerflow.runtime.titles import Namer
+from deerflow.runtime.upkeep import keeping_up
 from deerflow.sandbox.files import thread_files
 from deerflow.sandbox.lease import RememberedFiles, RunLease, RunSnapshot, bring_back
 from deerflow.sandbox.places import thread_folder, user_data_folder
@@ -79,6 +83,8 @@ class Harness:
     agents: AgentPool
     custom_agents: CustomAgents
     threads: Threads
+    deletions: Deletions
+    retention: Retention
     runs: RunManager
     timeline: Timeline
     store: Store
@@ -119,23 +125,56 @@ async def open_harness(
             AgentPlan(model, features, extra_middleware),
         )
         stack.push_async_callback(agents.aclose)
+        ground = Ground(source, loaded, database, checkpointer, sandboxes)
+        runs, deletions = await stack.enter_async_context(carrying_out_runs(ground, agents))
+        retention = Retention(database, deletions, lambda: source.refresh().config.retention)
+        await stack.enter_async_context(keeping_up(deletions, retention))
+        yield Harness(
+            source=source,
+            agents=agents,
+            custom_agents=custom_agents,
+            threads=Threads(database, checkpointer, agents, partial(copy_files, loaded.home), deletions),
+            deletions=deletions,
+            retention=retention,
+            runs=runs,
+            timeline=Timeline(database),
+            store=Store(database),
+            sandboxes=sandboxes,
+            sandbox_report=report,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What everything else stands on."""
+
+    source: ConfigSource
+    loaded: Loaded
+    database: Database
+    checkpointer: BaseCheckpointSaver[str]
+    sandboxes: SandboxProvider
+
+
+@asynccontextmanager
+async def carrying_out_runs(ground: Ground, agents: AgentPool) -> AsyncIterator[tuple[RunManager, Deletions]]:
+    """Take runs and carry them out, also those a dead process left; and delete threads when they have ended."""
+    source, loaded, database = ground.source, ground.loaded, ground.database
+    async with AsyncExitStack() as stack:
         process, liveness, bridge = await stack.enter_async_context(join_others(database, loaded))
         journal = Journal(database, bridge)
         stack.push_async_callback(journal.aclose)
         worker = RunWorker(
             agents,
-            partial(open_context, database, bridge, loaded, sandboxes),
+            partial(open_context, database, bridge, loaded, ground.sandboxes),
             lambda: run_limits(source.refresh().config),
-            partial(undo_run, checkpointer, loaded.home),
+            partial(undo_run, ground.checkpointer, loaded.home),
         )
         namer = Namer(database, agents.state_graph, lambda: source.refresh().config.title, agents.catalog_model)
-        runs = RunManager(database, journal, bridge, worker, namer, partial(open_questions, checkpointer), process)
+        questions = partial(open_questions, ground.checkpointer)
+        runs = RunManager(database, journal, bridge, worker, namer, questions, process)
         stack.push_async_callback(runs.aclose)
         await stack.enter_async_context(keeping_watch(Watch(database, bridge, runs, liveness, process)))
-        files = FilesOfThreads(partial(forget_thread, sandboxes, loaded.home), partial(copy_files, loaded.home))
-        threads = Threads(database, checkpointer, agents, files)
-        timeline = Timeline(database)
-        yield Harness(source, agents, custom_agents, threads, runs, timeline, Store(database), sandboxes, report)
+        yield runs, Deletions(database, belongings_of_threads(ground), partial(stop_run, runs), liveness, process)
 
 
 @asynccontextmanager
@@ -255,6 +294,23 @@ def snapshots_of(home: Path, run: RunRecord) -> Snapshots:
     """What remembers the files of a run's thread."""
     folder = thread_folder(home, run.owner, run.thread_id) / "snapshots"
     return Snapshots(folder, user_data_folder(home, run.owner, run.thread_id))
+
+
+def belongings_of_threads(ground: Ground) -> Belongings:
+    """What a thread has besides its rows."""
+    home = ground.loaded.home
+    forget = [partial(forget_states, ground.checkpointer), partial(forget_thread, ground.sandboxes, home)]
+    return Belongings(forget, partial(scrub, ground.loaded.config.database.place(home)))
+
+
+async def stop_run(runs: RunManager, run: RunRecord, who: Principal) -> None:
+    """Stop a run and wait for its end."""
+    await runs.cancel(run.thread_id, run.run_id, who)
+
+
+async def forget_states(checkpointer: BaseCheckpointSaver[str], thread_id: str, user_id: str) -> None:
+    """Remove what graphs kept of a thread."""
+    await checkpointer.adelete_thread(thread_id)
 
 
 async def forget_thread(sandboxes: SandboxProvider, home: Path, thread_id: str, user_id: str) -> None:

@@ -15,7 +15,13 @@ from deerflow.persistence.threads import find_thread, hold_thread, insert_thread
 def record_change(
     connection: Connection, run: RunRecord, request: StoredRequest, events: Sequence[LoggedEvent]
 ) -> None:
-    """Record an ended run and all its events."""
+    """Record an ended run and all its events.
+
+    Raises:
+        NotFound: the thread has been deleted.
+    """
+    hold_thread(connection, run.thread_id)
+    find_thread(connection, run.thread_id, run.owner)
     insert_run(connection, run, request)
     insert_events(connection, events)
     touch_thread(connection, run.thread_id, None)

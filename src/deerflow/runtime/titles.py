@@ -38,4 +38,4 @@ class Namer:
         if len(asked) != 1 or not answers:
             return
         title = await write_title(self.model(settings.model_name), asked[0], answers[-1], settings)
-        await self.database.write(partial(rename_thread, thread_id=run.thread_id, title=title))
+        await self.database.write(partial(rename_thread, thread_id=run.thread_id, owner=run.owner, title=title))
