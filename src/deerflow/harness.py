@@ -29,7 +29,7 @@ from deerflow.domain.context import RunContext
 from deerflow.domain.errors import ConfigError
 from deerflow.domain.events import StreamEvent
 from deerflow.domain.files import OUTPUTS, UPLOADS, WORKSPACE, ThreadFiles
-from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.principal import LOCAL_USER, Principal
 from deerflow.domain.runs import CancelAction, RunRecord
 from deerflow.domain.sandbox import OutputLimits
 from deerflow.domain.threads import ThreadRecord
@@ -40,9 +40,13 @@ from deerflow.persistence.database import Database, open_database
 from deerflow.persistence.events import read_events
 from deerflow.persistence.liveness import Liveness, Locks, leased, sign_of_life
 from deerflow.persistence.runs import is_unfinished
+from deerflow.persistence.scrubbing import scrub
+from deerflow.persistence.search import merge_step
 from deerflow.runtime.artifacts import Artifacts, Desk
+from deerflow.runtime.deletion import Belongings, Deletions
 from deerflow.runtime.history import JournalHistory
 from deerflow.runtime.journal import Journal, RunLog
+from deerflow.runtime.retention import Retention
 from deerflow.runtime.runs.file_changes import FileChanges
 from deerflow.runtime.runs.inbox import RunInbox
 from deerflow.runtime.runs.job import Job
@@ -57,8 +61,9 @@ from deerflow.runtime.serialization import to_json
 from deerflow.runtime.store import Store
 from deerflow.runtime.stream_bridge import StreamBridge, open_bridge
 from deerflow.runtime.stream_bridge.bridge import EVERYBODY
-from deerflow.runtime.threads import FilesOfThreads, Threads, open_questions
+from deerflow.runtime.threads import Threads, open_questions
 from deerflow.runtime.titles import Namer
+from deerflow.runtime.upkeep import keeping_up
 from deerflow.runtime.usage import Usage
 from deerflow.sandbox.chores import Chores
 from deerflow.sandbox.files import thread_files
@@ -91,6 +96,8 @@ class Harness:
     agents: AgentPool
     custom_agents: CustomAgents
     threads: Threads
+    deletions: Deletions
+    retention: Retention
     runs: RunManager
     timeline: Timeline
     store: Store
@@ -137,45 +144,74 @@ async def open_harness(
             AgentPlan(model, features, extra_middleware, subagents),
         )
         stack.push_async_callback(agents.aclose)
+        usage = Usage(database, agents.prices, agents.window)
+        file_changes, locks = FileChanges(database, partial(snapshots_of, loaded.home)), FileLocks()
+        ground = Ground(source, loaded, database, checkpointer, sandboxes, uploads, usage, file_changes, locks)
+        runs, deletions = await stack.enter_async_context(carrying_out_runs(ground, agents))
+        retention = Retention(database, deletions, lambda: source.refresh().config.retention)
+        await stack.enter_async_context(keeping_up(deletions, retention))
+        await stack.enter_async_context(catching_up(database))
+        threads = Threads(database, checkpointer, agents, partial(copy_files, uploads, loaded.home), deletions)
+        yield Harness(
+            source=source,
+            agents=agents,
+            custom_agents=custom_agents,
+            threads=threads,
+            deletions=deletions,
+            retention=retention,
+            runs=runs,
+            timeline=Timeline(database),
+            store=Store(database),
+            sandboxes=sandboxes,
+            sandbox_report=report,
+            usage=usage,
+            search=Search(database),
+            uploads=uploads,
+            artifacts=Artifacts(threads, partial(desk_of, loaded.home), locks, file_changes),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What everything else stands on."""
+
+    source: ConfigSource
+    loaded: Loaded
+    database: Database
+    checkpointer: BaseCheckpointSaver[str]
+    sandboxes: SandboxProvider
+    uploads: Uploads
+    usage: Usage
+    file_changes: FileChanges
+    locks: FileLocks
+
+
+@asynccontextmanager
+async def carrying_out_runs(ground: Ground, agents: AgentPool) -> AsyncIterator[tuple[RunManager, Deletions]]:
+    """Take runs and carry them out, also those a dead process left; and delete threads when they have ended."""
+    source, loaded, database = ground.source, ground.loaded, ground.database
+    async with AsyncExitStack() as stack:
         process, liveness, bridge = await stack.enter_async_context(join_others(database, loaded))
         journal = Journal(database, bridge)
         stack.push_async_callback(journal.aclose)
         executor = SubagentExecutor(agents, FairTurns(lambda: subagent_places(source.refresh().config)))
-        usage = Usage(database, agents.prices, agents.window)
-        file_changes, locks = FileChanges(database, partial(snapshots_of, loaded.home)), FileLocks()
+        questions = partial(open_questions, ground.checkpointer)
         worker = RunWorker(
             agents,
-            partial(open_context, database, bridge, loaded, sandboxes, executor, uploads, locks),
+            partial(open_context, ground, bridge, executor),
             lambda: run_limits(source.refresh().config),
-            partial(undo_run, checkpointer, loaded.home),
-            partial(open_questions, checkpointer),
-            usage.closing,
-            file_changes,
+            partial(undo_run, ground.checkpointer, loaded.home),
+            questions,
+            ground.usage.closing,
+            ground.file_changes,
         )
         namer = Namer(
-            database, agents.state_graph, lambda: source.refresh().config.title, agents.catalog_model, usage.note
+            database, agents.state_graph, lambda: source.refresh().config.title, agents.catalog_model, ground.usage.note
         )
-        runs = RunManager(database, journal, bridge, worker, namer, partial(open_questions, checkpointer), process)
+        runs = RunManager(database, journal, bridge, worker, namer, questions, process)
         stack.push_async_callback(runs.aclose)
         await stack.enter_async_context(keeping_watch(Watch(database, bridge, runs, liveness, process)))
-        threads = Threads(database, checkpointer, agents, files_of_threads(sandboxes, uploads, loaded.home))
-        artifacts = Artifacts(threads, partial(desk_of, loaded.home), locks, file_changes)
-        await stack.enter_async_context(catching_up(database))
-        yield Harness(
-            source,
-            agents,
-            custom_agents,
-            threads,
-            runs,
-            Timeline(database),
-            Store(database),
-            sandboxes,
-            report,
-            usage,
-            Search(database),
-            uploads,
-            artifacts,
-        )
+        yield runs, Deletions(database, belongings_of_threads(ground), partial(stop_run, runs), liveness, process)
 
 
 @asynccontextmanager
@@ -263,23 +299,16 @@ def subagent_places(config: Config) -> Places:
 
 @asynccontextmanager
 async def open_context(
-    database: Database,
-    bridge: StreamBridge,
-    loaded: Loaded,
-    sandboxes: SandboxProvider,
-    subagents: SubagentExecutor,
-    uploads: Uploads,
-    locks: FileLocks,
-    job: Job,
-    log: RunLog,
+    ground: Ground, bridge: StreamBridge, subagents: SubagentExecutor, job: Job, log: RunLog
 ) -> AsyncIterator[RunContext]:
     """What `run` carries to every middleware and tool; its sandbox is given back in the end."""
-    run, settings = job.run, loaded.config.sandbox
+    run, loaded, database = job.run, ground.loaded, ground.database
+    settings = loaded.config.sandbox
     limits = OutputLimits(
         settings.bash_output_max_chars, settings.read_file_output_max_chars, settings.ls_output_max_chars
     )
     snapshot = RunSnapshot(snapshots_of(loaded.home, run), run.run_id)
-    lease = RunLease(sandboxes, run.thread_id, run.owner, limits, locks, snapshot)
+    lease = RunLease(ground.sandboxes, run.thread_id, run.owner, limits, ground.locks, snapshot)
     files = thread_files(user_data_folder(loaded.home, run.owner, run.thread_id))
     shared = RunContext(
         thread_id=run.thread_id,
@@ -291,7 +320,7 @@ async def open_context(
         ledger=RunLedger(log, job.past.calls if job.past else Earlier()),
         sandbox=lease,
         meter=RunMeter(log, job.records.tally),
-        uploads=UploadsOfThread(uploads, run.owner, run.thread_id),
+        uploads=UploadsOfThread(ground.uploads, run.owner, run.thread_id),
     )
     crew = subagents.for_run(shared, job.request.agent, lambda event: log.append("custom", to_json(event)))
     try:
@@ -330,9 +359,31 @@ async def open_uploads(source: ConfigSource, chores: Chores) -> AsyncIterator[Up
         await uploads.aclose()
 
 
-def files_of_threads(sandboxes: SandboxProvider, uploads: Uploads, home: Path) -> FilesOfThreads:
-    """What becomes of files when a thread goes or is copied."""
-    return FilesOfThreads(partial(forget_thread, sandboxes, uploads, home), partial(copy_files, uploads, home))
+def belongings_of_threads(ground: Ground) -> Belongings:
+    """What a thread has besides its rows."""
+    home = ground.loaded.home
+    forget = [
+        partial(forget_words, ground.database),
+        partial(forget_states, ground.checkpointer),
+        partial(forget_thread, ground.sandboxes, ground.uploads, home),
+    ]
+    return Belongings(forget, partial(scrub, ground.loaded.config.database.place(home)))
+
+
+async def stop_run(runs: RunManager, run: RunRecord, who: Principal) -> None:
+    """Stop a run and wait for its end."""
+    await runs.cancel(run.thread_id, run.run_id, who)
+
+
+async def forget_words(database: Database, thread_id: str, user_id: str) -> None:
+    """Have the index of words be put in order: it may keep deleted ones until then."""
+    while await database.write(merge_step):
+        pass
+
+
+async def forget_states(checkpointer: BaseCheckpointSaver[str], thread_id: str, user_id: str) -> None:
+    """Remove what graphs kept of a thread."""
+    await checkpointer.adelete_thread(thread_id)
 
 
 async def forget_thread(sandboxes: SandboxProvider, uploads: Uploads, home: Path, thread_id: str, user_id: str) -> None:

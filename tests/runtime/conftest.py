@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from deerflow.config.source import ConfigSource, open_source
+
 FOLDER = Path(__file__).parent
 
 
@@ -23,3 +25,9 @@ def database_place(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str
     url: str = request.getfixturevalue("postgres_url")
     (tmp_path / "config.yaml").write_text(f"database:\n  url: {url}\n")
     return url
+
+
+@pytest.fixture
+def source(database_place: Path | str, tmp_path: Path) -> ConfigSource:
+    """The defaults and the database; the file that names it has to be there first."""
+    return open_source(directory=tmp_path, environment={})

@@ -90,6 +90,8 @@ class DeerFlowClient:
 
     list_threads, alist_threads = faces(threads.list_threads)
     get_thread, aget_thread = faces(threads.get_thread)
+    delete_thread, adelete_thread = faces(threads.delete_thread)
+    delete_threads, adelete_threads = faces(threads.delete_threads)
     get_artifact, aget_artifact = faces(threads.get_artifact)
 
     upload_files, aupload_files = faces(uploads.upload_files)

@@ -1,6 +1,7 @@
 """Threads, and the files in them."""
 
 import mimetypes
+from collections.abc import Collection
 from typing import Any
 
 import orjson
@@ -31,6 +32,32 @@ async def get_thread(session: Session, thread_id: str) -> dict[str, Any]:
     thread["interrupts"] = orjson.loads(await threads.questions(thread_id, LOCAL_USER))
     history = await threads.history(thread_id, LOCAL_USER, HISTORY)
     return {**thread, "checkpoints": [show_checkpoint(state) for state in history]}
+
+
+async def delete_thread(session: Session, thread_id: str, *, stop_runs: bool = False) -> None:
+    """Remove a thread with all that belongs to it: what was said, states, files and processes.
+
+    Args:
+        thread_id: The thread.
+        stop_runs: Stop its runs first, instead of refusing while one is under way.
+
+    Raises:
+        NotFound: there is no such thread.
+        Conflict: a run is under way.
+    """
+    await session.harness.threads.delete(thread_id, LOCAL_USER, stop_runs=stop_runs)
+
+
+async def delete_threads(
+    session: Session, thread_ids: Collection[str], *, stop_runs: bool = False
+) -> dict[str, list[Any]]:
+    """Remove several threads: which are `deleted`, which will be in a moment (`unfinished`), which `failed` and why."""
+    outcome = await session.harness.threads.delete_several(thread_ids, LOCAL_USER, stop_runs=stop_runs)
+    failed = [
+        {"thread_id": each.thread_id, "error": type(each.problem).__name__, "detail": str(each.problem)}
+        for each in outcome.failed
+    ]
+    return {"deleted": list(outcome.deleted), "unfinished": list(outcome.unfinished), "failed": failed}
 
 
 async def get_artifact(session: Session, thread_id: str, path: str) -> tuple[bytes, str]:

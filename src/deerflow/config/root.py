@@ -12,6 +12,7 @@ from deerflow.config.loop_detection import LoopDetectionConfig
 from deerflow.config.models import ModelConfig
 from deerflow.config.read_before_write import ReadBeforeWriteConfig
 from deerflow.config.reading.problems import KeyPath
+from deerflow.config.retention import RetentionConfig
 from deerflow.config.runs import RunsConfig
 from deerflow.config.sandbox import SandboxConfig
 from deerflow.config.section import Section, objection, refusal
@@ -45,6 +46,7 @@ class Config(Section):
         default=StreamBridgeConfig(), description="How the readers of a run learn that there is more to read."
     )
     server: ServerConfig = Field(default=ServerConfig(), description="Where the web page and the API are served.")
+    retention: RetentionConfig = Field(default=RetentionConfig(), description="How long threads are kept.")
     runs: RunsConfig = Field(default=RunsConfig(), description="How far one run may go.")
     sandbox: SandboxConfig = Field(default=SandboxConfig(), description="The computer of an agent.")
     uploads: UploadsConfig = Field(default=UploadsConfig(), description="Which files people may give to a thread.")

@@ -7,6 +7,9 @@ from deerflow.domain.errors import InvalidRequest
 
 THREAD_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
+NOBODY = "~"
+"""The owner of what is being deleted: no person can be called so."""
+
 
 def new_id() -> str:
     """A name nothing else has."""

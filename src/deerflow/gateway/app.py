@@ -20,6 +20,7 @@ from deerflow.gateway.routers import (
     sandbox,
     search,
     store,
+    thread_deletion,
     threads,
     uploads,
     usage,
@@ -40,7 +41,7 @@ def create_app(harness: Harness, *, hosts: Collection[str] | None = LOOPBACK) ->
     app.include_router(health.router)
     for prefix in PREFIXES:
         in_schema = prefix == "/api"
-        for part in (threads, runs, run_events, workspace_changes, assistants, store, info):
+        for part in (threads, thread_deletion, runs, run_events, workspace_changes, assistants, store, info):
             app.include_router(part.router, prefix=prefix, include_in_schema=in_schema)
     for own in (models, agents, artifacts, uploads, sandbox, search, usage):
         app.include_router(own.router, prefix="/api")

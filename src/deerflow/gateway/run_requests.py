@@ -18,6 +18,7 @@ from deerflow.domain.runs import (
     RunRequest,
     StreamMode,
 )
+from deerflow.gateway.examples import shown_as
 from deerflow.harness import Harness
 
 LEAD_AGENT = "lead_agent"
@@ -107,7 +108,12 @@ class Checkpoint(BaseModel):
 class StartRun(BaseModel):
     """Body of a run request."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra=shown_as(
+            {"input": {"messages": [{"type": "human", "content": "Hello"}]}, "stream_mode": ["messages-tuple"]}
+        ),
+    )
 
     assistant_id: str = LEAD_AGENT
     input: RunInput | None = None

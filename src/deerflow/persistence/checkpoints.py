@@ -53,11 +53,16 @@ MADE_BY = f"json_extract(CAST(metadata AS TEXT), '$.{RUN_KEY}')"
 def open_checkpointer(place: Path | str) -> AbstractAsyncContextManager[BaseCheckpointSaver[str]]:
     """A checkpointer that keeps its data beside the database: in a file of its own, or in tables of the server."""
     if isinstance(place, Path):
-        return open_sqlite_checkpoints(place.with_name("checkpoints.db"))
+        return open_sqlite_checkpoints(checkpoints_file(place))
     opener = load_extra(
         "deerflow.persistence.postgres_checkpoints:open_postgres_checkpoints", "postgres", "database.url"
     )
     return cast(Callable[[str], AbstractAsyncContextManager[BaseCheckpointSaver[str]]], opener)(place)
+
+
+def checkpoints_file(database: Path) -> Path:
+    """Where the states of graphs are, beside a database of ours."""
+    return database.with_name("checkpoints.db")
 
 
 @asynccontextmanager
@@ -67,6 +72,7 @@ async def open_sqlite_checkpoints(file: Path) -> AsyncIterator[SqliteCheckpoints
     async with aiosqlite.connect(file) as connection:
         # The journal is what must survive a power failure; checkpoints need only survive the process.
         await connection.execute("PRAGMA synchronous=NORMAL")
+        await connection.execute("PRAGMA secure_delete=ON")
         saver = SqliteCheckpoints(connection, serde=plain_serializer())
         await saver.setup()
         yield saver

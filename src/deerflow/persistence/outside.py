@@ -22,7 +22,13 @@ def record_change(
     said: Sequence[SaidMessage],
     unsaid: Sequence[str],
 ) -> None:
-    """Record an ended run and all its events, and have what it says be found, and what it takes back no longer."""
+    """Record an ended run and all its events, and have what it says be found, and what it takes back no longer.
+
+    Raises:
+        NotFound: the thread has been deleted.
+    """
+    hold_thread(connection, run.thread_id)
+    find_thread(connection, run.thread_id, run.owner)
     insert_run(connection, run, request)
     insert_events(connection, events)
     unindex(connection, run.thread_id, run.owner, unsaid)

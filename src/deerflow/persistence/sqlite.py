@@ -142,6 +142,7 @@ def sqlite_engine(
         connection.isolation_level = None
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA foreign_keys=ON")
+        connection.execute("PRAGMA secure_delete=ON")  # what is deleted or replaced is zeroed
         connection.execute(f"PRAGMA synchronous={synchronous}")
 
     event.listen(engine, "connect", prepare)

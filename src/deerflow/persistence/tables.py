@@ -125,6 +125,16 @@ processes = Table(
     Column("lease_expires_at", UtcTime, nullable=False),
 )
 
+# Threads that are being deleted, whose they were, and which process is at it: a crash in the middle is made good.
+deletions = Table(
+    "deletions",
+    metadata,
+    Column("thread_id", String(64), primary_key=True),
+    Column("owner", String(64), nullable=False),
+    Column("process", String(64), nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+)
+
 run_events = Table(
     "run_events",
     metadata,

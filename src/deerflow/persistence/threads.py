@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Select, func, insert, select, update
 
 from deerflow.domain.errors import Conflict, NotFound
+from deerflow.domain.ids import NOBODY
 from deerflow.domain.runs import RunStatus
 from deerflow.domain.threads import ThreadFilter, ThreadRecord, ThreadStatus
 from deerflow.persistence.matching import holds
@@ -34,9 +35,12 @@ def thread_exists(connection: Connection, thread_id: str, owner: str) -> bool:
 
     Raises:
         NotFound: somebody else has.
+        Conflict: it is being deleted.
     """
     mine = select(threads.c.owner).where(threads.c.thread_id == thread_id).with_for_update(key_share=True)
     found = connection.execute(mine).scalar()
+    if found == NOBODY:
+        raise Conflict(f"thread {thread_id!r} is being deleted; in a moment its name is free again")
     if found not in (None, owner):
         raise NotFound(f"no thread {thread_id!r}")
     return found is not None
@@ -98,9 +102,9 @@ def touch_thread(connection: Connection, thread_id: str, title: str | None) -> N
         name_thread(connection, (threads.c.thread_id == thread_id) & threads.c.title.is_(None), title)
 
 
-def rename_thread(connection: Connection, thread_id: str, title: str) -> None:
-    """Give the thread another title."""
-    name_thread(connection, threads.c.thread_id == thread_id, title)
+def rename_thread(connection: Connection, thread_id: str, owner: str, title: str) -> None:
+    """Give the thread another title, if it is still there."""
+    name_thread(connection, (threads.c.thread_id == thread_id) & (threads.c.owner == owner), title)
 
 
 def name_thread(connection: Connection, which: ColumnElement[bool], title: str) -> None:
@@ -114,7 +118,8 @@ def merge_metadata(connection: Connection, thread_id: str, owner: str, metadata:
     """Add `metadata` to what the thread has."""
     hold_thread(connection, thread_id)
     merged = {**find_thread(connection, thread_id, owner).metadata, **metadata}
-    connection.execute(update(threads).where(threads.c.thread_id == thread_id), {"metadata": merged})
+    mine = (threads.c.thread_id == thread_id) & (threads.c.owner == owner)
+    connection.execute(update(threads).where(mine), {"metadata": merged})
     return find_thread(connection, thread_id, owner)
 
 
@@ -131,18 +136,6 @@ def begin_thread(
     elif not may_exist:
         raise Conflict(f"thread {thread_id!r} exists already")
     return find_thread(connection, thread_id, owner)
-
-
-def delete_idle_thread(connection: Connection, thread_id: str, owner: str) -> None:
-    """Remove a thread, its runs and their events.
-
-    Raises:
-        Conflict: a run is under way.
-    """
-    hold_thread(connection, thread_id)
-    if find_thread(connection, thread_id, owner).status == "busy":
-        raise Conflict(f"thread {thread_id!r} is busy: stop its run before deleting it")
-    connection.execute(delete(threads).where(threads.c.thread_id == thread_id))
 
 
 def with_status(owner: str) -> Select[tuple[object, ...]]:

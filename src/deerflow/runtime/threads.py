@@ -1,7 +1,7 @@
 """Threads: made, found, shown, changed, copied and deleted."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 
@@ -18,35 +18,35 @@ from deerflow.persistence import threads as rows
 from deerflow.persistence.database import Database
 from deerflow.persistence.events import LoggedEvent, all_changes
 from deerflow.persistence.runs import StoredRequest
-from deerflow.persistence.search import merge_step
 from deerflow.runtime.changes import Changes, DerivedState
+from deerflow.runtime.deletion import Deleted, Deletions
 from deerflow.runtime.runs.records import Said
 from deerflow.runtime.serialization import to_json
 from deerflow.runtime.states import GraphSource, States, StateView, config_of, open_questions, questions_by_task
 
-__all__ = ["StateView", "FilesOfThreads", "Threads", "config_of", "open_questions"]
+__all__ = ["StateView", "Threads", "config_of", "open_questions"]
 
 
-@dataclass(frozen=True, slots=True)
-class FilesOfThreads:
-    """What becomes of a thread's files and of what runs for it."""
-
-    forget: Callable[[str, str], Awaitable[None]]
-    """(thread, user)"""
-    copy: Callable[[str, str, str], Awaitable[None]]
-    """(from which thread, to which, user)"""
+CopyFiles = Callable[[str, str, str], Awaitable[None]]
+"""(from which thread, to which, user)"""
 
 
 class Threads:
     """Every method sees only what belongs to `who`."""
 
     def __init__(
-        self, database: Database, checkpointer: BaseCheckpointSaver[str], graphs: GraphSource, files: FilesOfThreads
+        self,
+        database: Database,
+        checkpointer: BaseCheckpointSaver[str],
+        graphs: GraphSource,
+        copy_files: CopyFiles,
+        deletions: Deletions,
     ) -> None:
         self._database = database
         self._checkpointer = checkpointer
         self._states = States(checkpointer, graphs)
-        self._files = files
+        self._copy_files = copy_files
+        self._deletions = deletions
 
     async def create(
         self, who: Principal, thread_id: str | None, metadata: Mapping[str, object], *, may_exist: bool
@@ -76,17 +76,17 @@ class Threads:
         change = partial(rows.merge_metadata, thread_id=thread_id, owner=who.user_id, metadata=metadata)
         return await self._database.write(change)
 
-    async def delete(self, thread_id: str, who: Principal) -> None:
-        """Remove the thread and all that belongs to it.
+    async def delete(self, thread_id: str, who: Principal, *, stop_runs: bool = False) -> bool:
+        """Remove the thread and all that belongs to it; False when the last of it goes a little later.
 
         Raises:
-            Conflict: a run is under way.
+            Conflict: a run is under way, and is not to be stopped.
         """
-        await self._database.write(partial(rows.delete_idle_thread, thread_id=thread_id, owner=who.user_id))
-        while await self._database.write(merge_step):  # an index may keep deleted words until it is put in order
-            pass
-        await self._checkpointer.adelete_thread(thread_id)
-        await self._files.forget(thread_id, who.user_id)
+        return await self._deletions.delete(thread_id, who, stop_runs=stop_runs)
+
+    async def delete_several(self, thread_ids: Collection[str], who: Principal, *, stop_runs: bool = False) -> Deleted:
+        """Remove threads and all that belongs to them."""
+        return await self._deletions.delete_several(thread_ids, who, stop_runs=stop_runs)
 
     async def copy(self, thread_id: str, who: Principal) -> ThreadRecord:
         """A new thread that holds what this one does, with its files and its history of states.
@@ -98,10 +98,10 @@ class Threads:
         await self._refuse_when_busy(thread_id, who)
         await self._database.write(partial(outside.begin_copy, thread_id=thread_id, owner=who.user_id, copy_id=copy_id))
         try:
-            await self._files.copy(thread_id, copy_id, who.user_id)
+            await self._copy_files(thread_id, copy_id, who.user_id)
             await self._record(copy_id, who, await self._states.copy(thread_id, copy_id), "fork")
         except BaseException:  # half a copy is none
-            await self.delete(copy_id, who)
+            await self._deletions.delete_leftovers(copy_id, who)
             raise
         return await self.get(copy_id, who)
 
@@ -140,7 +140,11 @@ class Threads:
         if checkpoint_id is not None:
             await self._states.at(thread_id, checkpoint_id)
         update = await self._states.update(thread_id, values, as_node, checkpoint_id)
-        await self._record(thread_id, who, update.changes, "update")
+        try:
+            await self._record(thread_id, who, update.changes, "update")
+        except NotFound:  # somebody has deleted it meanwhile
+            await self._deletions.delete_leftovers(thread_id, who)
+            raise
         return update.checkpoint_id
 
     async def messages(self, thread_id: str, who: Principal) -> bytes:

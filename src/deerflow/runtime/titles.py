@@ -44,7 +44,7 @@ class Namer:
             return
         model = self.model(settings.model_name)
         title = await write_title(model, asked[0], answers[-1], settings, partial(self._note, run, model))
-        await self.database.write(partial(rename_thread, thread_id=run.thread_id, title=title))
+        await self.database.write(partial(rename_thread, thread_id=run.thread_id, owner=run.owner, title=title))
 
     async def _note(self, run: RunRecord, model: BaseChatModel, said: AIMessage) -> None:
         """Have what the title took be counted with the run it names the thread after."""

@@ -2,19 +2,25 @@
 
 import asyncio
 from dataclasses import replace
+from typing import Annotated
 
-from fastapi import APIRouter
-from pydantic import BaseModel
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict
 
 from deerflow.config.agents import CustomAgent, CustomAgentConfig, check_agent_name
 from deerflow.domain.errors import ConfigError, InvalidRequest, NotFound
 from deerflow.gateway.dependencies import TheHarness, Who
+from deerflow.gateway.examples import shown_as
 
 router = APIRouter(prefix="/agents", tags=["agents"])
 
 
 class Agent(CustomAgentConfig):
     """An agent, as the API shows it and takes it."""
+
+    model_config = ConfigDict(
+        json_schema_extra=shown_as({"name": "scribe", "description": "Writes things up.", "soul": "You are brief."})
+    )
 
     name: str
     soul: str = ""
@@ -36,6 +42,8 @@ class Agents(BaseModel):
 
 class AgentChanges(CustomAgentConfig):
     """What is to be different about an agent; what is left out stays as it is."""
+
+    model_config = ConfigDict(json_schema_extra=shown_as({"description": "Writes things up, briefly."}))
 
     name: str | None = None
     soul: str = ""
@@ -63,7 +71,7 @@ async def create_agent(body: Agent, harness: TheHarness, who: Who) -> Agent:
 
 
 @router.get("/check")
-async def check_name(name: str, harness: TheHarness, who: Who) -> NameCheck:
+async def check_name(name: Annotated[str, Query(examples=["scribe"])], harness: TheHarness, who: Who) -> NameCheck:
     """Whether a new agent can have the name."""
     try:
         await asyncio.to_thread(harness.custom_agents.load, who.user_id, check_agent_name(name))

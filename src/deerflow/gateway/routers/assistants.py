@@ -15,6 +15,7 @@ from deerflow.domain.ids import new_id
 from deerflow.domain.principal import Principal
 from deerflow.domain.runs import AgentSpec, ReasoningEffort
 from deerflow.gateway.dependencies import TheHarness, Who
+from deerflow.gateway.examples import shown_as
 from deerflow.gateway.run_requests import LEAD_AGENT, RunSettings
 from deerflow.harness import Harness
 
@@ -60,7 +61,9 @@ class AssistantConfig(BaseModel):
 class ChangeAssistant(BaseModel):
     """Body of a change of an assistant; what is left out stays as it is."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra=shown_as({"description": "Counts.", "context": {"soul": "You count."}})
+    )
 
     graph_id: str = LEAD_AGENT
     name: str | None = None
@@ -91,6 +94,8 @@ class ChangeAssistant(BaseModel):
 class CreateAssistant(ChangeAssistant):
     """Body of a request for an assistant."""
 
+    model_config = ConfigDict(json_schema_extra=shown_as({"name": "counter", "context": {"soul": "You count."}}))
+
     assistant_id: str | None = None
     if_exists: Literal["raise", "do_nothing"] = "raise"
 
@@ -98,7 +103,7 @@ class CreateAssistant(ChangeAssistant):
 class CountAssistants(BaseModel):
     """Body of a count."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", json_schema_extra=shown_as({"graph_id": LEAD_AGENT}))
 
     graph_id: str | None = None
     name: str | None = None
@@ -113,6 +118,8 @@ class CountAssistants(BaseModel):
 class SearchAssistants(CountAssistants):
     """Body of a search."""
 
+    model_config = ConfigDict(json_schema_extra=shown_as({"graph_id": LEAD_AGENT, "limit": 10}))
+
     limit: Annotated[int, Field(ge=1, le=1000)] = 10
     offset: Annotated[int, Field(ge=0)] = 0
     sort_by: Literal["assistant_id", "name", "graph_id", "created_at", "updated_at"] = "name"
@@ -121,6 +128,8 @@ class SearchAssistants(CountAssistants):
 
 class ChooseVersion(BaseModel):
     """Body of a request to go back to a version."""
+
+    model_config = ConfigDict(json_schema_extra=shown_as({"version": 1}))
 
     version: int
 

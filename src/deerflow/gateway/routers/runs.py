@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import orjson
 from fastapi import APIRouter, Header, Query
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError, computed_field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, computed_field
 from starlette.responses import Response, StreamingResponse
 
 from deerflow.domain.errors import Conflict, InvalidRequest, NotFound
@@ -14,6 +14,7 @@ from deerflow.domain.ids import new_id
 from deerflow.domain.principal import Principal
 from deerflow.domain.runs import CancelAction, DisconnectMode, RunRecord, RunStatus, StreamMode
 from deerflow.gateway.dependencies import TheHarness, Who
+from deerflow.gateway.examples import RUN, THREAD, shown_as
 from deerflow.gateway.run_requests import Modes, StartRun, StartRunInBatch
 from deerflow.gateway.sse import event_stream, parse_last_event_id, run_location
 from deerflow.harness import Harness
@@ -54,6 +55,8 @@ class Run(BaseModel):
 
 class CancelRuns(BaseModel):
     """Which runs are to be stopped: those of a thread by their ids, or all with a status."""
+
+    model_config = ConfigDict(json_schema_extra=shown_as({"thread_id": THREAD, "run_ids": [RUN]}))
 
     thread_id: str | None = None
     run_ids: list[str] | None = None

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from deerflow.domain.store import StoredItem
 from deerflow.gateway.dependencies import TheHarness, Who
+from deerflow.gateway.examples import shown_as
 
 router = APIRouter(prefix="/store", tags=["store"])
 
@@ -18,7 +19,10 @@ Key = Annotated[str, Field(min_length=1, max_length=255)]
 class PutItem(BaseModel):
     """Body of a request to keep something."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra=shown_as({"namespace": ["notes"], "key": "first", "value": {"text": "Herons stand."}}),
+    )
 
     namespace: list[str]
     key: Key
@@ -29,6 +33,8 @@ class PutItem(BaseModel):
 class DeleteItem(BaseModel):
     """Body of a request to forget something."""
 
+    model_config = ConfigDict(json_schema_extra=shown_as({"namespace": ["notes"], "key": "first"}))
+
     namespace: list[str]
     key: Key
 
@@ -36,7 +42,7 @@ class DeleteItem(BaseModel):
 class SearchItems(BaseModel):
     """Body of a search. There is no index of meanings: `query` finds everything the rest does."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", json_schema_extra=shown_as({"namespace_prefix": ["notes"], "limit": 10}))
 
     namespace_prefix: list[str] = []
     filter: dict[str, object] = {}
@@ -49,7 +55,7 @@ class SearchItems(BaseModel):
 class ListNamespaces(BaseModel):
     """Body of a request for namespaces."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", json_schema_extra=shown_as({"prefix": ["notes"]}))
 
     prefix: list[str] = []
     suffix: list[str] = []
@@ -98,10 +104,10 @@ async def put_item(body: PutItem, harness: TheHarness, who: Who) -> None:
 
 @router.get("/items")
 async def get_item(
-    key: Key,
+    key: Annotated[Key, Query(examples=["first"])],
     harness: TheHarness,
     who: Who,
-    namespace: Annotated[str, Query(description="labels, with periods between")],
+    namespace: Annotated[str, Query(description="labels, with periods between", examples=["notes"])],
 ) -> Item | None:
     """What is kept under a key, or null."""
     found = await harness.store.get(who, namespace.split("."), key)

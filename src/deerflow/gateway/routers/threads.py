@@ -15,6 +15,7 @@ from deerflow.domain.principal import Principal
 from deerflow.domain.runs import RunRecord
 from deerflow.domain.threads import ThreadFilter, ThreadOrder, ThreadRecord, ThreadStatus
 from deerflow.gateway.dependencies import TheHarness, Who
+from deerflow.gateway.examples import CHECKPOINT, shown_as
 from deerflow.gateway.run_requests import Checkpoint
 from deerflow.gateway.sse import STREAM_HEADERS, encode
 from deerflow.harness import Harness
@@ -53,7 +54,7 @@ class Thread(BaseModel):
 class CreateThread(BaseModel):
     """Body of a request for a thread."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", json_schema_extra=shown_as({"metadata": {"topic": "herons"}}))
 
     thread_id: str | None = None
     metadata: dict[str, object] = {}
@@ -63,7 +64,7 @@ class CreateThread(BaseModel):
 class CountThreads(BaseModel):
     """Body of a count."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", json_schema_extra=shown_as({"status": "idle"}))
 
     metadata: dict[str, object] = {}
     ids: list[str] | None = None
@@ -76,6 +77,8 @@ class CountThreads(BaseModel):
 
 class SearchThreads(CountThreads):
     """Body of a search."""
+
+    model_config = ConfigDict(json_schema_extra=shown_as({"metadata": {"topic": "herons"}, "limit": 10}))
 
     limit: Annotated[int, Field(ge=1, le=1000)] = 100
     offset: Annotated[int, Field(ge=0)] = 0
@@ -96,6 +99,8 @@ class LookedBackAt(BaseModel):
 class ReadHistory(BaseModel):
     """Body of a look back."""
 
+    model_config = ConfigDict(json_schema_extra=shown_as({"limit": 5}))
+
     limit: Annotated[int, Field(ge=1, le=1000)] = 10
     before: str | LookedBackAt | Checkpoint | None = None
     metadata: dict[str, object] = {}
@@ -110,13 +115,17 @@ class ReadHistory(BaseModel):
 class UpdateThread(BaseModel):
     """Body of a change."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", json_schema_extra=shown_as({"metadata": {"pinned": True}}))
 
     metadata: dict[str, object]
 
 
 class UpdateState(BaseModel):
     """Body of a change of what a thread holds."""
+
+    model_config = ConfigDict(
+        json_schema_extra=shown_as({"values": {"messages": [{"type": "human", "content": "One more thing."}]}})
+    )
 
     values: dict[str, object] | None = None
     as_node: str | None = None
@@ -126,6 +135,8 @@ class UpdateState(BaseModel):
 
 class StateAt(BaseModel):
     """Body of a look at a checkpoint."""
+
+    model_config = ConfigDict(json_schema_extra=shown_as({"checkpoint": {"checkpoint_id": CHECKPOINT}}))
 
     checkpoint: Checkpoint
     subgraphs: bool = False
@@ -176,12 +187,6 @@ async def get_thread(thread_id: str, harness: TheHarness, who: Who) -> Thread:
 async def update_thread(thread_id: str, body: UpdateThread, harness: TheHarness, who: Who) -> Thread:
     """Add to a thread's metadata."""
     return Thread.of(await harness.threads.update(thread_id, who, body.metadata))
-
-
-@router.delete("/{thread_id}", status_code=204)
-async def delete_thread(thread_id: str, harness: TheHarness, who: Who) -> None:
-    """Remove a thread and all that belongs to it."""
-    await harness.threads.delete(thread_id, who)
 
 
 @router.post("/{thread_id}/copy")

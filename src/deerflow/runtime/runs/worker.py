@@ -138,7 +138,8 @@ class RunWorker:
         except RunLost:
             raise
         except DeerFlowError as problem:
-            logger.warning("run %s failed: %s", run.run_id, problem)
+            # Its text may quote what was said; it is kept with the run, where only its owner sees it.
+            logger.warning("run %s failed: %s", run.run_id, type(problem).__name__)
             return Outcome(RunStatus.ERROR, type(problem).__name__, str(problem))
         except Exception as problem:
             if limit.expired():

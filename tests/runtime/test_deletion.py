@@ -1,0 +1,139 @@
+"""Deletion that is interrupted, and threads that are too old."""
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from deerflow.config.source import ConfigSource, open_source
+from deerflow.domain.errors import Conflict, NotFound
+from deerflow.domain.principal import LOCAL_USER, Principal
+from deerflow.harness import open_harness
+from deerflow.persistence.database import open_database
+from deerflow.persistence.deletions import begin_deletion, drop_events, unfinished_deletions
+from deerflow.runtime.deletion import Belongings, Deletions
+from deerflow.testing import Answer, ScriptedModel, Stall
+from tests.canary import files_with, tables_with
+from tests.runtime.test_runs import finish, saying
+from tests.support import OpenHarness
+
+WORD = "canary-0815"
+
+
+@pytest.mark.parametrize("how_far", ["written down", "half its events gone"])
+async def test_what_a_process_died_in_the_middle_of_is_finished_by_the_next(
+    database_place: Path | str, harness_saying: OpenHarness, source: ConfigSource, how_far: str
+) -> None:
+    async with harness_saying(ScriptedModel.saying(f"{WORD} " * 50)) as harness:
+        await finish(harness, saying("one"))
+        thread = await harness.threads.get("t", LOCAL_USER)
+        await harness.files_of(thread).write("/mnt/user-data/outputs/a.txt", WORD.encode())
+    async with open_database(database_place) as database:
+        mark = await database.write(partial(begin_deletion, thread_id="t", owner="local", process="dead"))
+        if how_far != "written down":
+            await database.write(partial(drop_events, mark=mark))
+    assert files_with(WORD, source.current.home)
+    assert isinstance(database_place, Path) or tables_with(WORD, database_place)
+
+    async with harness_saying(ScriptedModel.saying("Fresh.")) as harness, asyncio.timeout(20):
+        assert await harness.deletions.finish()
+        assert files_with(WORD, source.current.home) == []
+        assert isinstance(database_place, Path) or tables_with(WORD, database_place) == []
+        await finish(harness, saying("two"))  # its name is free again
+        assert (await harness.threads.get("t", LOCAL_USER)).title == "two"
+
+
+async def test_a_thread_on_its_way_out_is_nobodys_and_its_name_is_not_free(
+    database_place: Path | str, harness_saying: OpenHarness
+) -> None:
+    async with harness_saying(ScriptedModel.saying("One.")) as harness:
+        run, _ = await finish(harness, saying("one"))
+        async with open_database(database_place) as database:
+            await database.write(partial(begin_deletion, thread_id="t", owner="local", process="alive elsewhere"))
+        for attempt in (
+            harness.threads.get("t", LOCAL_USER),
+            harness.threads.state("t", LOCAL_USER),
+            harness.threads.delete("t", LOCAL_USER),
+            harness.runs.get("t", run.run_id, LOCAL_USER),
+        ):
+            with pytest.raises(NotFound):
+                await attempt
+        with pytest.raises(Conflict, match="being deleted"):
+            await harness.runs.create_or_reject(saying("two"), LOCAL_USER)
+        assert await harness.threads.search(LOCAL_USER, 10, 0) == []
+
+
+async def test_what_cannot_be_removed_now_is_tried_again(
+    database_place: Path | str, harness_saying: OpenHarness
+) -> None:
+    stubborn = [True]
+
+    async def forget(thread_id: str, user_id: str) -> None:
+        if stubborn:
+            stubborn.clear()
+            raise OSError("the disk is away")
+
+    async def scrub() -> bool:
+        return True
+
+    async with harness_saying(ScriptedModel.saying()) as harness, open_database(database_place) as database:
+        await harness.threads.create(LOCAL_USER, "t", {}, may_exist=False)
+        belongings = Belongings([forget], scrub)
+        deletions = Deletions(database, belongings, refuse, AllAlive(), "us")
+        assert not await deletions.delete("t", LOCAL_USER)
+        assert [mark.thread_id for mark in await database.read(unfinished_deletions)] == ["t"]
+        assert await deletions.finish()
+        assert await database.read(unfinished_deletions) == []
+
+
+class AllAlive:
+    lease_s = 30.0
+
+    async def dead_among(self, processes: object) -> list[str]:
+        return []
+
+
+async def refuse(run: object, who: object) -> None:
+    raise AssertionError("nothing was to be stopped")
+
+
+async def test_threads_go_when_nothing_has_happened_in_them_for_long_enough(tmp_path: Path) -> None:
+    source = open_source(directory=tmp_path, environment={}, overrides={"retention": {"days": 30}})
+    model = ScriptedModel.saying("One.", Stall(Answer("Working")))
+    async with open_harness(source, model) as harness, asyncio.timeout(20):
+        await finish(harness, saying("one"))
+        await harness.threads.create(LOCAL_USER, "pinned", {"pinned": True}, may_exist=False)
+        await harness.threads.create(Principal("other"), "others", {"pinned": False}, may_exist=False)
+        await harness.runs.create_or_reject(saying("two", "busy"), LOCAL_USER)
+        await model.waiting.wait()
+        now = datetime.now(UTC)
+
+        early, late = (replace(harness.retention, clock=lambda d=days: now + timedelta(days=d)) for days in (29, 31))
+        assert await early.sweep() == 0
+        assert 0.9 < (await early.until_next() or 0) / 86400 < 1.1
+        assert await late.sweep() == 2
+        left = await harness.threads.search(LOCAL_USER, 10, 0)
+        assert {thread.thread_id for thread in left} == {"busy", "pinned"}
+        assert await harness.threads.search(Principal("other"), 10, 0) == []
+
+
+async def test_by_default_threads_are_kept_for_ever(harness_saying: OpenHarness) -> None:
+    async with harness_saying(ScriptedModel.saying("One.")) as harness:
+        await finish(harness, saying("one"))
+        future = replace(harness.retention, clock=lambda: datetime.now(UTC) + timedelta(days=10_000))
+        assert await future.sweep() == 0 and await future.until_next() is None
+
+
+async def test_a_state_that_is_changed_while_its_thread_is_deleted_leaves_nothing(
+    harness_saying: OpenHarness, source: ConfigSource
+) -> None:
+    async with harness_saying(ScriptedModel.saying(*["One."] * 20)) as harness, asyncio.timeout(30):
+        for number in range(10):
+            name = f"t{number}"
+            await finish(harness, saying("one", name))
+            change = harness.threads.update_state(name, LOCAL_USER, {"messages": [{"type": "human", "content": WORD}]})
+            await asyncio.gather(change, harness.threads.delete(name, LOCAL_USER), return_exceptions=True)
+        assert files_with(WORD, source.current.home) == []
