@@ -40,6 +40,7 @@ from deerflow.persistence.database import Database, open_database
 from deerflow.persistence.events import read_events
 from deerflow.persistence.liveness import Liveness, Locks, leased, sign_of_life
 from deerflow.persistence.runs import is_unfinished
+from deerflow.persistence.state_version import check_state
 from deerflow.runtime.history import JournalHistory
 from deerflow.runtime.journal import Journal, RunLog
 from deerflow.runtime.runs.inbox import RunInbox
@@ -130,7 +131,8 @@ async def open_harness(
             partial(open_questions, checkpointer),
         )
         namer = Namer(database, agents.state_graph, lambda: source.refresh().config.title, agents.catalog_model)
-        runs = RunManager(database, journal, bridge, worker, namer, partial(open_questions, checkpointer), process)
+        states = partial(open_questions, checkpointer), partial(check_state, checkpointer)
+        runs = RunManager(database, journal, bridge, worker, namer, *states, process)
         stack.push_async_callback(runs.aclose)
         await stack.enter_async_context(keeping_watch(Watch(database, bridge, runs, liveness, process)))
         files = FilesOfThreads(partial(forget_thread, sandboxes, loaded.home), partial(copy_files, loaded.home))

@@ -12,7 +12,7 @@ from langgraph.types import Interrupt
 
 from deerflow.agents.factory import AgentGraph
 from deerflow.domain.context import RunContext
-from deerflow.domain.errors import DeerFlowError, RunLost
+from deerflow.domain.errors import DeerFlowError, RunLost, StateTooNew
 from deerflow.domain.runs import DEAR_MODES, AgentSpec, CancelAction, RunRecord, RunStatus
 from deerflow.persistence.admission import Finish
 from deerflow.persistence.checkpoints import RUN_KEY
@@ -89,14 +89,22 @@ class RunWorker:
             if not is_told:  # whoever goes on after us has to know
                 await log.commit("error", outcome.to_json(), nothing_else)
             await self._undo(attempt.run)
+        try:
+            await self._mend(attempt, outcome, is_settled=is_settled)
+        except StateTooNew as problem:  # a newer program has the thread now, and makes of it what it can
+            logger.warning("run %s ends without a look at its thread: %s", attempt.run.run_id, problem)
+        if outcome.error is not None and outcome.error_name != ROLLED_BACK and not is_told:
+            log.append("error", outcome.to_json())
+        return await log.finish(outcome.status, outcome.error)
+
+    async def _mend(self, attempt: Attempt, outcome: Outcome, *, is_settled: bool) -> None:
+        """Have the state be sound, and readers know it."""
+        if outcome.error_name == ROLLED_BACK:
             await self._aftermath.tell_state(attempt)
         elif is_settled:
             await self._aftermath.settle(attempt, keeps_answer=outcome.error_name != GIVEN_UP)
         elif outcome.status != RunStatus.SUCCESS:
             await self._aftermath.keep(attempt)
-        if outcome.error is not None and outcome.error_name != ROLLED_BACK and not is_told:
-            log.append("error", outcome.to_json())
-        return await log.finish(outcome.status, outcome.error)
 
     async def _try(self, attempt: Attempt) -> Outcome:
         job, run, limits = attempt.job, attempt.run, self._limits()
