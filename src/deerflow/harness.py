@@ -42,6 +42,7 @@ from deerflow.persistence.liveness import Liveness, Locks, leased, sign_of_life
 from deerflow.persistence.runs import is_unfinished
 from deerflow.persistence.scrubbing import scrub
 from deerflow.persistence.search import merge_step
+from deerflow.persistence.state_version import check_state
 from deerflow.runtime.artifacts import Artifacts, Desk
 from deerflow.runtime.deletion import Belongings, Deletions
 from deerflow.runtime.history import JournalHistory
@@ -208,7 +209,9 @@ async def carrying_out_runs(ground: Ground, agents: AgentPool) -> AsyncIterator[
         namer = Namer(
             database, agents.state_graph, lambda: source.refresh().config.title, agents.catalog_model, ground.usage.note
         )
-        runs = RunManager(database, journal, bridge, worker, namer, questions, process)
+        runs = RunManager(
+            database, journal, bridge, worker, namer, questions, partial(check_state, ground.checkpointer), process
+        )
         stack.push_async_callback(runs.aclose)
         await stack.enter_async_context(keeping_watch(Watch(database, bridge, runs, liveness, process)))
         yield runs, Deletions(database, belongings_of_threads(ground), partial(stop_run, runs), liveness, process)

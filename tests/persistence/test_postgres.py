@@ -32,7 +32,7 @@ from deerflow.persistence.runs import StoredRequest, advance_run, reclaim_run
 from deerflow.persistence.schema import SCHEMA_VERSION, stored_version
 from deerflow.persistence.tables import metadata
 from deerflow.persistence.threads import insert_thread, search_threads
-from deerflow.runtime.runs.manager import new_run
+from deerflow.runtime.runs.schemas import new_run
 from tests.servers import PostgresServer
 
 

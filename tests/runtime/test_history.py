@@ -19,7 +19,7 @@ from deerflow.persistence.history import EXCERPT_CHARS
 from deerflow.persistence.runs import StoredRequest
 from deerflow.runtime.changes import Changes
 from deerflow.runtime.history import JournalHistory
-from deerflow.runtime.runs.manager import new_run
+from deerflow.runtime.runs.schemas import new_run
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

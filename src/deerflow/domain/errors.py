@@ -17,6 +17,10 @@ class Conflict(DeerFlowError):
     """The request does not fit the present state of the thing it names."""
 
 
+class StateTooNew(Conflict):
+    """What a thread holds was written by a newer version of this program, which has to be used to go on with it."""
+
+
 class InvalidRequest(DeerFlowError):
     """The request cannot be understood."""
 

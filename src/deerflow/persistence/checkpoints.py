@@ -4,14 +4,23 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import aiosqlite
-from langgraph.checkpoint.base import BaseCheckpointSaver
+import orjson
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    BaseCheckpointSaver,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+)
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from deerflow.config.imports import load_extra
+from deerflow.persistence.state_version import readable, version_in, versioned
 
 RUN_KEY = "deerflow_run"
 """Under this name every checkpoint says which run made it."""
@@ -28,7 +37,40 @@ class Owner:
 
 
 class SqliteCheckpoints(AsyncSqliteSaver):
-    """LangGraph's own, which can also forget what single runs have left."""
+    """LangGraph's own, which knows versions of states, and can also forget what single runs have left."""
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Keep a checkpoint, with its version."""
+        return await super().aput(config, checkpoint, versioned(metadata), new_versions)
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """The checkpoint that is meant, or `StateTooNew`."""
+        found = await super().aget_tuple(config)
+        return found and readable(found)
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """Checkpoints, newest first, or `StateTooNew`."""
+        async for found in super().alist(config, filter=filter, before=before, limit=limit):
+            yield readable(found)
+
+    async def state_version(self, thread_id: str) -> int | None:
+        """The version of what a thread holds; None when it holds nothing."""
+        async with self.lock, self.conn.execute(LATEST, (thread_id,)) as cursor:
+            row = await cursor.fetchone()
+        return None if row is None else version_in(orjson.loads(row[0]))
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Remove the checkpoints that runs have made, and what was written on top of them."""
@@ -47,6 +89,9 @@ def plain_serializer() -> JsonPlusSerializer:
     return JsonPlusSerializer(allowed_msgpack_modules=None)
 
 
+LATEST = """
+SELECT metadata FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = '' ORDER BY checkpoint_id DESC LIMIT 1
+"""
 MADE_BY = f"json_extract(CAST(metadata AS TEXT), '$.{RUN_KEY}')"
 
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
+from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow, dict_row
@@ -15,6 +15,7 @@ from psycopg_pool import AsyncConnectionPool
 from deerflow.domain.errors import RunLost
 from deerflow.persistence.checkpoints import OWNER_KEY, RUN_KEY, plain_serializer
 from deerflow.persistence.postgres import FROZEN_S, idle_limit
+from deerflow.persistence.state_version import readable, version_in, versioned
 
 CONNECTIONS = 4
 SETTING_UP = 0xDEE7F11
@@ -30,6 +31,9 @@ DELETE FROM checkpoint_blobs AS blob WHERE thread_id = ANY(%s) AND NOT EXISTS (
   SELECT 1 FROM checkpoints AS kept
   WHERE kept.thread_id = blob.thread_id AND kept.checkpoint_ns = blob.checkpoint_ns
     AND kept.checkpoint->'channel_versions'->>blob.channel = blob.version)
+"""
+LATEST = """
+SELECT metadata FROM checkpoints WHERE thread_id = %s AND checkpoint_ns = '' ORDER BY checkpoint_id DESC LIMIT 1
 """
 # As with events: whoever takes a run over waits for the shared lock, and finds all that was written before.
 HOLD = "SELECT 1 FROM runs WHERE run_id = %s AND attempt = %s FOR SHARE"
@@ -55,7 +59,7 @@ class PostgresCheckpoints(AsyncPostgresSaver):
             RunLost: another process has taken over the run that makes it.
         """
         async with self._owned(config) as saver:
-            return await saver.aput(config, checkpoint, metadata, new_versions)
+            return await saver.aput(config, checkpoint, versioned(metadata), new_versions)
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
@@ -67,6 +71,30 @@ class PostgresCheckpoints(AsyncPostgresSaver):
         """
         async with self._owned(config) as saver:
             await saver.aput_writes(config, writes, task_id, task_path)
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """The checkpoint that is meant, or `StateTooNew`."""
+        found = await super().aget_tuple(config)
+        return found and readable(found)
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """Checkpoints, newest first, or `StateTooNew`."""
+        async for found in super().alist(config, filter=filter, before=before, limit=limit):
+            yield readable(found)
+
+    async def state_version(self, thread_id: str) -> int | None:
+        """The version of what a thread holds; None when it holds nothing."""
+        async with self._cursor() as cursor:
+            await cursor.execute(LATEST, (thread_id,))
+            row = await cursor.fetchone()
+        return None if row is None else version_in(row["metadata"])
 
     @asynccontextmanager
     async def _owned(self, config: RunnableConfig) -> AsyncIterator[AsyncPostgresSaver]:

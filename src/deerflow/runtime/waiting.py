@@ -29,6 +29,29 @@ async def surely(doing: Coroutine[Any, Any, T]) -> T:
     return task.result()
 
 
+class Beside:
+    """Tasks that go on beside everything else, until they end or whoever has begun them is put away."""
+
+    def __init__(self) -> None:
+        self.tasks: set[asyncio.Task[object]] = set()
+
+    def begin(self, work: Coroutine[Any, Any, object], name: str) -> None:
+        """Do something that nobody waits for."""
+        task = asyncio.create_task(work, name=name)
+        self.tasks.add(task)
+        task.add_done_callback(self._end)
+
+    def cancel(self) -> None:
+        """Have all of them end."""
+        for task in self.tasks:
+            task.cancel()
+
+    def _end(self, task: asyncio.Task[object]) -> None:
+        self.tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            logger.warning("%s could not be had: %s", task.get_name(), task.exception())
+
+
 def tell_of_failure(task: asyncio.Task[None]) -> None:
     """Log what should not have ended a task."""
     if not task.cancelled() and (problem := task.exception()) is not None:

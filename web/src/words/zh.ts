@@ -151,6 +151,7 @@ export const zh: Words = {
   sendAgain: "重新发送",
   reasons: {
     RunGivenUp: "服务器在回答过程中反复停止。",
+    StateTooNew: "此对话曾由更新版本的 DeerFlow 使用：请升级后继续，内容没有丢失。",
   },
   runFailed: "回答中断了。",
   runFailedKept: "此前写出的内容已保留在上方。",

@@ -2,18 +2,17 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
 
 from langgraph.types import Interrupt
 
-from deerflow.domain.errors import Conflict, RunLost, StorageUnavailable
+from deerflow.domain.errors import Conflict, RunLost, StateTooNew, StorageUnavailable
 from deerflow.domain.events import FINAL_EVENT, StreamEvent
-from deerflow.domain.ids import check_thread_id, new_id
+from deerflow.domain.ids import check_thread_id
 from deerflow.domain.principal import Principal
 from deerflow.domain.runs import (
     CancelAction,
@@ -33,12 +32,12 @@ from deerflow.runtime.changes import DerivedState
 from deerflow.runtime.journal import Journal
 from deerflow.runtime.runs.answers import by_question
 from deerflow.runtime.runs.job import HANDED_OVER, Job, read_request, stored_job
-from deerflow.runtime.runs.schemas import messages_of, title_from, to_stored
+from deerflow.runtime.runs.schemas import messages_of, new_run, title_from, to_stored
 from deerflow.runtime.runs.worker import RunWorker
 from deerflow.runtime.serialization import to_json
 from deerflow.runtime.stream_bridge.bridge import HEARTBEAT_S, StreamBridge
 from deerflow.runtime.titles import Namer
-from deerflow.runtime.waiting import surely
+from deerflow.runtime.waiting import Beside, surely
 
 logger = logging.getLogger(__name__)
 
@@ -67,9 +66,12 @@ class RunManager:
         worker: RunWorker,
         namer: Namer,
         questions: Callable[[str], Awaitable[Sequence[Interrupt]]],
+        check_state: Callable[[str], Awaitable[None]],
         process: str,
     ) -> None:
         """`questions` finds what a thread's paused run asks; `process` is who we are.
+
+        `check_state` raises `StateTooNew` for a thread that this program cannot go on with.
 
         `namer` is given each run that went well, when nobody waits for it any more.
         """
@@ -79,9 +81,10 @@ class RunManager:
         self._worker = worker
         self._namer = namer
         self._questions = questions
+        self._check_state = check_state
         self._process = process
         self._under_way: dict[str, UnderWay] = {}
-        self._beside: set[asyncio.Task[Any]] = set()
+        self._beside = Beside()
         self._is_closing = False
 
     async def create_or_reject(self, request: RunRequest, who: Principal) -> RunRecord:
@@ -89,10 +92,12 @@ class RunManager:
 
         Raises:
             Conflict: the thread has a run under way and this one may not wait.
+            StateTooNew: the thread was used by a newer version of this program.
             NotFound: the thread does not exist and is not to be created, or is somebody else's.
             InvalidRequest: the request makes no sense.
         """
         check_thread_id(request.thread_id)
+        await self._refuse_unreadable(request.thread_id, who)
         if request.resume is not None:
             request = replace(request, resume=Resume(await self._fitting(request.thread_id, request.resume, who)))
         messages = messages_of(request)
@@ -119,6 +124,14 @@ class RunManager:
         if request.multitask_strategy is MultitaskStrategy.STEER:
             self._tell_of_mail(admission.others)
         return admission.run
+
+    async def _refuse_unreadable(self, thread_id: str, who: Principal) -> None:
+        """Refuse a message that could not be answered rather than lose it; to others the thread does not exist."""
+        try:
+            await self._check_state(thread_id)
+        except StateTooNew:
+            await self._database.read(partial(find_thread, thread_id=thread_id, owner=who.user_id))
+            raise
 
     async def _fitting(self, thread_id: str, resume: Resume, who: Principal) -> dict[str, object]:
         """The answer, if it answers what was asked."""
@@ -209,7 +222,7 @@ class RunManager:
     def stop_soon(self, run: RunRecord) -> None:
         """Have the run stopped, in whatever process it is: whoever wanted it is gone and cannot wait."""
         if not self._is_closing:
-            self._keep_task(self._let_go(run), f"the end of {run.run_id}")
+            self._beside.begin(self._let_go(run), f"the end of {run.run_id}")
 
     async def _let_go(self, run: RunRecord) -> None:
         if not await self._end_waiting(run):
@@ -308,14 +321,13 @@ class RunManager:
     async def aclose(self, drain_s: float = 0.0) -> None:
         """Give runs `drain_s` to end; those that do not are left for the next process to go on with."""
         self.begin_closing()
-        for task in self._beside:
-            task.cancel()
+        self._beside.cancel()
         if drain_s and self._under_way:
             await asyncio.wait([each.task for each in self._under_way.values()], timeout=drain_s)
         for each in self._under_way.values():
             each.job.signals.leaves_unfinished = True
             each.task.cancel()
-        tasks = [*(each.task for each in self._under_way.values()), *self._beside]
+        tasks = [*(each.task for each in self._under_way.values()), *self._beside.tasks]
         if tasks:
             await asyncio.wait(tasks, timeout=STOP_LIMIT_S)
 
@@ -328,7 +340,7 @@ class RunManager:
                 raise RunLost(f"run {run.run_id!r} is another process's now")
             logger.info("run %s of thread %s: %s", run.run_id, run.thread_id, status.value)
             if status is RunStatus.SUCCESS:
-                self._keep_task(self._namer.name(run), f"title of {run.thread_id}")
+                self._beside.begin(self._namer.name(run), f"title of {run.thread_id}")
             self._begin_next(finish)
         except (asyncio.CancelledError, RunLost):
             logger.info("run %s of thread %s is left to another process", run.run_id, run.thread_id)
@@ -345,34 +357,3 @@ class RunManager:
     def _begin_next(self, finish: Finish) -> None:
         if finish.next is not None:
             self.begin(stored_job(finish.next))
-
-    def _keep_task(self, work: Coroutine[Any, Any, object], name: str) -> None:
-        """Do something that nobody waits for."""
-        task = asyncio.create_task(work, name=name)
-        self._beside.add(task)
-        task.add_done_callback(self._end_task)
-
-    def _end_task(self, task: asyncio.Task[object]) -> None:
-        self._beside.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            logger.warning("%s could not be had: %s", task.get_name(), task.exception())
-
-
-def new_run(request: RunRequest, who: Principal, process: str) -> RunRecord:
-    """The record of a run that is about to begin."""
-    now = datetime.now(UTC)
-    return RunRecord(
-        run_id=new_id(),
-        thread_id=request.thread_id,
-        owner=who.user_id,
-        assistant_id=request.assistant_id,
-        status=RunStatus.RUNNING,
-        on_disconnect=request.on_disconnect,
-        multitask_strategy=request.multitask_strategy,
-        process=process,
-        attempt=1,
-        metadata=request.metadata,
-        error=None,
-        created_at=now,
-        updated_at=now,
-    )

@@ -2,13 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from hashlib import sha256
 
 from langchain_core.messages import BaseMessage, HumanMessage
 
 from deerflow.agents.middlewares.title_middleware import local_title
 from deerflow.config.title import TitleConfig
-from deerflow.domain.runs import RunRequest
+from deerflow.domain.ids import new_id
+from deerflow.domain.principal import Principal
+from deerflow.domain.runs import RunRecord, RunRequest, RunStatus
 from deerflow.persistence.runs import StoredRequest
 from deerflow.runtime.incoming import to_messages
 from deerflow.runtime.serialization import message_fields, to_json
@@ -18,6 +21,26 @@ def messages_of(request: RunRequest) -> list[BaseMessage]:
     """What a request adds to its thread: nothing when it answers, changes or goes on with what is there."""
     brings_none = request.resume or request.command or request.goes_on
     return [] if brings_none else to_messages(request.messages)
+
+
+def new_run(request: RunRequest, who: Principal, process: str) -> RunRecord:
+    """The record of a run that is about to begin."""
+    now = datetime.now(UTC)
+    return RunRecord(
+        run_id=new_id(),
+        thread_id=request.thread_id,
+        owner=who.user_id,
+        assistant_id=request.assistant_id,
+        status=RunStatus.RUNNING,
+        on_disconnect=request.on_disconnect,
+        multitask_strategy=request.multitask_strategy,
+        process=process,
+        attempt=1,
+        metadata=request.metadata,
+        error=None,
+        created_at=now,
+        updated_at=now,
+    )
 
 
 def to_stored(request: RunRequest, messages: Sequence[BaseMessage]) -> StoredRequest:

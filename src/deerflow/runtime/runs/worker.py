@@ -13,7 +13,7 @@ from langgraph.types import Interrupt
 
 from deerflow.agents.factory import AgentGraph
 from deerflow.domain.context import RunContext
-from deerflow.domain.errors import DeerFlowError, RunLost
+from deerflow.domain.errors import DeerFlowError, RunLost, StateTooNew
 from deerflow.domain.runs import DEAR_MODES, AgentSpec, CancelAction, RunRecord, RunStatus
 from deerflow.domain.search import LeftBehind
 from deerflow.persistence.admission import Finish
@@ -98,19 +98,28 @@ class RunWorker:
             if not is_told:  # whoever goes on after us has to know
                 await log.commit("error", outcome.to_json(), nothing_else)
             await self._undo(attempt.run)
+        left = None
+        try:
+            await self._mend(attempt, outcome, is_settled=is_settled)
+            left = None if outcome.error_name == ROLLED_BACK else await self._left_behind(attempt.job)
+        except StateTooNew as problem:  # a newer program has the thread now, and makes of it what it can
+            logger.warning("run %s ends without a look at its thread: %s", attempt.run.run_id, problem)
+        if outcome.error_name != ROLLED_BACK:
+            is_stopped = outcome.status is not RunStatus.SUCCESS
+            await self._files.note(attempt.run, log, STOPPED_LOOK_S if is_stopped else LOOK_S)
+            if outcome.error is not None and not is_told:
+                log.append("error", outcome.to_json())
+        return await log.finish(outcome.status, outcome.error, self._closing(attempt.job, left))
+
+    async def _mend(self, attempt: Attempt, outcome: Outcome, *, is_settled: bool) -> None:
+        """Have the state be sound, and readers know it."""
+        if outcome.error_name == ROLLED_BACK:
             await self._aftermath.tell_state(attempt)
             attempt.job.records.said.forget_all()
         elif is_settled:
             await self._aftermath.settle(attempt, keeps_answer=outcome.error_name != GIVEN_UP)
         elif outcome.status != RunStatus.SUCCESS:
             await self._aftermath.keep(attempt)
-        if outcome.error_name != ROLLED_BACK:
-            is_stopped = outcome.status is not RunStatus.SUCCESS
-            await self._files.note(attempt.run, log, STOPPED_LOOK_S if is_stopped else LOOK_S)
-        if outcome.error is not None and outcome.error_name != ROLLED_BACK and not is_told:
-            log.append("error", outcome.to_json())
-        left = None if outcome.error_name == ROLLED_BACK else await self._left_behind(attempt.job)
-        return await log.finish(outcome.status, outcome.error, self._closing(attempt.job, left))
 
     async def _left_behind(self, job: Job) -> LeftBehind | None:
         """What the run left behind by going back to a checkpoint."""

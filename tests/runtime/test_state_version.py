@@ -1,0 +1,124 @@
+"""States that carry a version: what a newer program wrote is refused and left alone, older ones are read."""
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import orjson
+import psycopg
+import pytest
+
+from deerflow.domain.errors import NotFound, StateTooNew
+from deerflow.domain.principal import LOCAL_USER, Principal
+from deerflow.domain.runs import CancelAction, RunRequest, RunStatus
+from deerflow.harness import Harness
+from deerflow.persistence.database import open_database
+from deerflow.persistence.runs import order_stop
+from deerflow.testing import Answer, ScriptedModel, Stall
+from tests.support import OpenHarness, browse
+
+ASKED = RunRequest("t", [{"type": "human", "content": "one"}])
+BODY = {"input": {"messages": [{"type": "human", "content": "one"}]}}
+
+
+def set_version(place: Path | str, version: int | None) -> None:
+    """Have all checkpoints say that they have a version, or say nothing of it."""
+    if isinstance(place, Path):
+        value = "json_remove(CAST(metadata AS TEXT), '$.deerflow_schema')"
+        if version is not None:
+            value = f"json_set(CAST(metadata AS TEXT), '$.deerflow_schema', {version})"
+        with closing(sqlite3.connect(place.with_name("checkpoints.db"))) as connection:
+            connection.execute(f"UPDATE checkpoints SET metadata = {value}")
+            connection.commit()
+    else:
+        said = {} if version is None else {"deerflow_schema": version}
+        with psycopg.connect(place) as connection:
+            change = "UPDATE checkpoints SET metadata = (metadata - 'deerflow_schema') || %s::jsonb"
+            connection.execute(change, [orjson.dumps(said).decode()])
+
+
+async def finish(harness: Harness) -> RunStatus:
+    run = await harness.runs.create_or_reject(ASKED, LOCAL_USER)
+    return (await harness.runs.join("t", run.run_id, LOCAL_USER)).status
+
+
+async def said(harness: Harness) -> list[str]:
+    state = orjson.loads((await harness.threads.state("t", LOCAL_USER)).values)
+    return [message["content"] for message in state["messages"]]
+
+
+async def test_every_checkpoint_says_its_version(harness_saying: OpenHarness) -> None:
+    async with harness_saying(ScriptedModel.saying("First.")) as harness, asyncio.timeout(20):
+        await finish(harness)
+        await harness.threads.update_state("t", LOCAL_USER, {"title": "Named"})
+        history = await harness.threads.history("t", LOCAL_USER, limit=100)
+        assert len(history) > 2
+        assert {orjson.loads(state.metadata)["deerflow_schema"] for state in history} == {1}
+
+
+async def test_a_thread_of_a_newer_program_is_refused_and_loses_nothing(
+    database_place: Path | str, harness_saying: OpenHarness
+) -> None:
+    async with asyncio.timeout(30):
+        async with harness_saying(ScriptedModel.saying("First.")) as harness:
+            await finish(harness)
+        set_version(database_place, 2)
+        async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
+            with pytest.raises(StateTooNew, match=r"version 2, this one reads up to 1\): upgrade DeerFlow"):
+                await harness.runs.create_or_reject(ASKED, LOCAL_USER)
+            with pytest.raises(NotFound):
+                await harness.runs.create_or_reject(ASKED, Principal("somebody else"))
+            for refused in (
+                await http.post("/api/threads/t/runs", json=BODY),
+                await http.get("/api/threads/t/state"),
+                await http.post("/api/threads/t/history", json={}),
+                await http.post("/api/threads/t/copy"),
+            ):
+                assert (refused.status_code, refused.json()["error"]) == (409, "StateTooNew"), refused.text
+            assert len(await harness.runs.list_by_thread("t", LOCAL_USER)) == 1
+            told = orjson.loads(await harness.threads.messages("t", LOCAL_USER))
+            assert [message["content"] for message in told["messages"]] == ["one", "First."]
+            assert (await http.get("/api/threads/t")).status_code == 200
+        set_version(database_place, 1)
+        async with harness_saying(ScriptedModel.saying("Second.")) as harness:
+            assert await finish(harness) is RunStatus.SUCCESS
+            assert await said(harness) == ["one", "First.", "one", "Second."]
+
+
+@pytest.mark.parametrize("action", [None, *CancelAction])
+async def test_a_run_that_a_newer_program_has_gone_on_with_ends_by_name(
+    database_place: Path | str, harness_saying: OpenHarness, action: CancelAction | None
+) -> None:
+    async with asyncio.timeout(30):
+        async with harness_saying(ScriptedModel.saying(Stall(Answer("Half")))) as harness:
+            run = await harness.runs.create_or_reject(ASKED, LOCAL_USER)
+            async for group in harness.runs.listen(run):
+                if any(event.event == "messages" for event in group):
+                    break
+        set_version(database_place, 2)
+        if action is not None:
+            async with open_database(database_place) as database:
+                await database.write(lambda connection: order_stop(connection, run.run_id, action))
+        async with harness_saying(ScriptedModel.saying()) as harness:
+            ended = await harness.runs.join("t", run.run_id, LOCAL_USER)
+            events = [event async for group in harness.runs.listen(run) for event in group]
+            assert events[-1].event == "end"
+            if action is CancelAction.INTERRUPT:
+                assert ended.status is RunStatus.INTERRUPTED
+            else:
+                name = "StateTooNew" if action is None else "RolledBack"
+                failures = [orjson.loads(event.data)["name"] for event in events if event.event == "error"]
+                assert (ended.status, failures) == (RunStatus.ERROR, [name])
+
+
+async def test_a_thread_from_before_there_were_versions_goes_on(
+    database_place: Path | str, harness_saying: OpenHarness
+) -> None:
+    async with asyncio.timeout(30):
+        async with harness_saying(ScriptedModel.saying("First.")) as harness:
+            await finish(harness)
+        set_version(database_place, None)
+        async with harness_saying(ScriptedModel.saying("Second.")) as harness:
+            assert await finish(harness) is RunStatus.SUCCESS
+            assert await said(harness) == ["one", "First.", "one", "Second."]
