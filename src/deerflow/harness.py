@@ -40,6 +40,7 @@ from deerflow.persistence.database import Database, open_database
 from deerflow.persistence.events import read_events
 from deerflow.persistence.liveness import Liveness, Locks, leased, sign_of_life
 from deerflow.persistence.runs import is_unfinished
+from deerflow.runtime.feedback import Feedbacks
 from deerflow.runtime.history import JournalHistory
 from deerflow.runtime.journal import Journal, RunLog
 from deerflow.runtime.runs.inbox import RunInbox
@@ -89,6 +90,7 @@ class Harness:
     sandbox_report: SandboxReport
     usage: Usage
     search: Search
+    feedback: Feedbacks
 
     def files_of(self, thread: ThreadRecord) -> ThreadFiles:
         """The files of a thread."""
@@ -143,20 +145,20 @@ async def open_harness(
         await stack.enter_async_context(keeping_watch(Watch(database, bridge, runs, liveness, process)))
         files = FilesOfThreads(partial(forget_thread, sandboxes, loaded.home), partial(copy_files, loaded.home))
         threads = Threads(database, checkpointer, agents, files)
-        timeline = Timeline(database)
         await stack.enter_async_context(catching_up(database))
         yield Harness(
-            source,
-            agents,
-            custom_agents,
-            threads,
-            runs,
-            timeline,
-            Store(database),
-            sandboxes,
-            report,
-            usage,
-            Search(database),
+            source=source,
+            agents=agents,
+            custom_agents=custom_agents,
+            threads=threads,
+            runs=runs,
+            timeline=Timeline(database),
+            store=Store(database),
+            sandboxes=sandboxes,
+            sandbox_report=report,
+            usage=usage,
+            search=Search(database),
+            feedback=Feedbacks(database),
         )
 
 
