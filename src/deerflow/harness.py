@@ -28,7 +28,7 @@ from deerflow.config.source import ConfigSource, open_source
 from deerflow.domain.context import RunContext
 from deerflow.domain.errors import ConfigError
 from deerflow.domain.events import StreamEvent
-from deerflow.domain.files import OUTPUTS, UPLOADS, WORKSPACE, ThreadFiles
+from deerflow.domain.files import OUTPUTS, UPLOADS, WORKSPACE, FileEntry, ThreadFiles
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.domain.runs import CancelAction, RunRecord
 from deerflow.domain.sandbox import OutputLimits
@@ -40,6 +40,7 @@ from deerflow.persistence.database import Database, open_database
 from deerflow.persistence.events import read_events
 from deerflow.persistence.liveness import Liveness, Locks, leased, sign_of_life
 from deerflow.persistence.runs import is_unfinished
+from deerflow.runtime.export import Exporter
 from deerflow.runtime.feedback import Feedbacks
 from deerflow.runtime.history import JournalHistory
 from deerflow.runtime.journal import Journal, RunLog
@@ -91,6 +92,7 @@ class Harness:
     usage: Usage
     search: Search
     feedback: Feedbacks
+    exporter: Exporter
 
     def files_of(self, thread: ThreadRecord) -> ThreadFiles:
         """The files of a thread."""
@@ -159,6 +161,7 @@ async def open_harness(
             usage=usage,
             search=Search(database),
             feedback=Feedbacks(database),
+            exporter=Exporter(database, partial(all_files, loaded.home)),
         )
 
 
@@ -294,6 +297,12 @@ async def copy_files(home: Path, thread_id: str, copy_id: str, user_id: str) -> 
     for area in (WORKSPACE, UPLOADS, OUTPUTS):
         for file in await source.list(area):
             await copy.write(file.path, await source.read(file.path))
+
+
+async def all_files(home: Path, thread: ThreadRecord) -> Sequence[FileEntry]:
+    """What a thread has in its folders."""
+    files = thread_files(user_data_folder(home, thread.owner, thread.thread_id))
+    return [file for area in (UPLOADS, WORKSPACE, OUTPUTS) for file in await files.list(area)]
 
 
 async def read_log(database: Database, run_id: str, after: int, limit: int) -> Sequence[StreamEvent]:

@@ -12,6 +12,7 @@ from deerflow.gateway.routers import (
     agents,
     artifacts,
     assistants,
+    export,
     feedback,
     health,
     info,
@@ -41,7 +42,7 @@ def create_app(harness: Harness, *, hosts: Collection[str] | None = LOOPBACK) ->
         in_schema = prefix == "/api"
         for part in (threads, runs, run_events, assistants, store, info):
             app.include_router(part.router, prefix=prefix, include_in_schema=in_schema)
-    for own in (models, agents, artifacts, sandbox, search, usage, feedback):
+    for own in (models, agents, artifacts, sandbox, search, usage, feedback, export):
         app.include_router(own.router, prefix="/api")
     add_page(app)
     return app

@@ -44,7 +44,7 @@ def feedback_stats(connection: Connection, thread_id: str, run_id: str, owner: s
     """How many opinions there are of each kind, or `NotFound`."""
     find_run(connection, thread_id, run_id, owner)
     query = select(feedback.c.rating, func.count()).where(of_run(thread_id, run_id, owner))
-    found = {rating: count for rating, count in connection.execute(query.group_by(feedback.c.rating))}
+    found = {row[0]: row[1] for row in connection.execute(query.group_by(feedback.c.rating))}
     return FeedbackStats(sum(found.values()), found.get(1, 0), found.get(-1, 0))
 
 
