@@ -41,9 +41,12 @@ from deerflow.persistence.events import read_events
 from deerflow.persistence.liveness import Liveness, Locks, leased, sign_of_life
 from deerflow.persistence.runs import is_unfinished
 from deerflow.runtime.export import Exporter
+from deerflow.runtime.features import Features, describe, enabled_features
 from deerflow.runtime.feedback import Feedbacks
 from deerflow.runtime.history import JournalHistory
+from deerflow.runtime.input_polish import InputPolish
 from deerflow.runtime.journal import Journal, RunLog
+from deerflow.runtime.profiles import Profiles
 from deerflow.runtime.runs.inbox import RunInbox
 from deerflow.runtime.runs.job import Job
 from deerflow.runtime.runs.ledger import Earlier, RunLedger
@@ -53,9 +56,11 @@ from deerflow.runtime.runs.timeline import Timeline
 from deerflow.runtime.runs.watch import Watch, keeping_watch
 from deerflow.runtime.runs.worker import Limits, RunWorker
 from deerflow.runtime.search import Search, catching_up
+from deerflow.runtime.side_calls import SideCalls
 from deerflow.runtime.store import Store
 from deerflow.runtime.stream_bridge import StreamBridge, open_bridge
 from deerflow.runtime.stream_bridge.bridge import EVERYBODY
+from deerflow.runtime.suggestions import Suggestions
 from deerflow.runtime.threads import FilesOfThreads, Threads, open_questions
 from deerflow.runtime.titles import Namer
 from deerflow.runtime.usage import Usage
@@ -93,10 +98,22 @@ class Harness:
     search: Search
     feedback: Feedbacks
     exporter: Exporter
+    suggestions: Suggestions
+    input_polish: InputPolish
+    profiles: Profiles
 
     def files_of(self, thread: ThreadRecord) -> ThreadFiles:
         """The files of a thread."""
         return thread_files(user_data_folder(self.source.current.home, thread.owner, thread.thread_id))
+
+    def features(self) -> Features:
+        """What is on."""
+        config = self.source.refresh().config
+        sections = ("suggestions", "input_polish", "title", "summarization", "guardrails", "loop_detection")
+        enabled = enabled_features(self.__slots__, {name: getattr(config, name).enabled for name in sections})
+        sandbox = config.sandbox
+        cards = self.agents.model_cards()
+        return describe(enabled, self.sandbox_report, sandbox.network, sandbox.allow_host_bash, cards)
 
 
 @asynccontextmanager
@@ -131,10 +148,11 @@ async def open_harness(
         process, liveness, bridge = await stack.enter_async_context(join_others(database, loaded))
         journal = Journal(database, bridge)
         stack.push_async_callback(journal.aclose)
+        profiles = Profiles(database)
         usage = Usage(database, agents.prices, agents.window)
         worker = RunWorker(
             agents,
-            partial(open_context, database, bridge, loaded, sandboxes),
+            partial(open_context, database, bridge, loaded, sandboxes, profiles),
             lambda: run_limits(source.refresh().config),
             partial(undo_run, checkpointer, loaded.home),
             usage.closing,
@@ -148,6 +166,7 @@ async def open_harness(
         files = FilesOfThreads(partial(forget_thread, sandboxes, loaded.home), partial(copy_files, loaded.home))
         threads = Threads(database, checkpointer, agents, files)
         await stack.enter_async_context(catching_up(database))
+        side_calls = SideCalls(database, agents.side_model, usage.note)
         yield Harness(
             source=source,
             agents=agents,
@@ -161,6 +180,9 @@ async def open_harness(
             usage=usage,
             search=Search(database),
             feedback=Feedbacks(database),
+            suggestions=Suggestions(side_calls, agents.state_graph, lambda: source.refresh().config.suggestions),
+            input_polish=InputPolish(side_calls, lambda: source.refresh().config.input_polish),
+            profiles=profiles,
             exporter=Exporter(database, partial(all_files, loaded.home)),
         )
 
@@ -244,7 +266,13 @@ def agent_settings(config: Config, fallback: Sequence[ModelConfig], computer: Co
 
 @asynccontextmanager
 async def open_context(
-    database: Database, bridge: StreamBridge, loaded: Loaded, sandboxes: SandboxProvider, job: Job, log: RunLog
+    database: Database,
+    bridge: StreamBridge,
+    loaded: Loaded,
+    sandboxes: SandboxProvider,
+    profiles: Profiles,
+    job: Job,
+    log: RunLog,
 ) -> AsyncIterator[RunContext]:
     """What `run` carries to every middleware and tool; its sandbox is given back in the end."""
     run, settings = job.run, loaded.config.sandbox
@@ -254,6 +282,7 @@ async def open_context(
     snapshot = RunSnapshot(snapshots_of(loaded.home, run), run.run_id)
     lease = RunLease(sandboxes, run.thread_id, run.owner, limits, snapshot)
     files = thread_files(user_data_folder(loaded.home, run.owner, run.thread_id))
+    profile = await profiles.for_run(run.owner)
     try:
         yield RunContext(
             thread_id=run.thread_id,
@@ -266,6 +295,7 @@ async def open_context(
             ledger=RunLedger(log, job.past.calls if job.past else Earlier()),
             sandbox=lease,
             meter=RunMeter(log, job.records.tally),
+            profile=profile,
         )
     finally:
         if job.signals.action is CancelAction.ROLLBACK:

@@ -28,6 +28,8 @@ class RunContext:
     """None where an agent has no computer."""
     meter: UsageMeter | None = None
     """None where nobody counts."""
+    profile: str = ""
+    """What the user says about themselves."""
 
 
 def run_in(context: object) -> RunContext | None:

@@ -13,6 +13,7 @@ from deerflow.gateway.routers import (
     artifacts,
     assistants,
     export,
+    features,
     feedback,
     health,
     info,
@@ -22,8 +23,10 @@ from deerflow.gateway.routers import (
     sandbox,
     search,
     store,
+    suggestions,
     threads,
     usage,
+    user_profile,
 )
 from deerflow.harness import Harness
 
@@ -42,7 +45,19 @@ def create_app(harness: Harness, *, hosts: Collection[str] | None = LOOPBACK) ->
         in_schema = prefix == "/api"
         for part in (threads, runs, run_events, assistants, store, info):
             app.include_router(part.router, prefix=prefix, include_in_schema=in_schema)
-    for own in (models, agents, artifacts, sandbox, search, usage, feedback, export):
+    for own in (
+        models,
+        agents,
+        artifacts,
+        sandbox,
+        search,
+        usage,
+        feedback,
+        export,
+        suggestions,
+        features,
+        user_profile,
+    ):
         app.include_router(own.router, prefix="/api")
     add_page(app)
     return app

@@ -10,7 +10,7 @@ import orjson
 from deerflow.agents.middlewares.replies import HIDDEN
 from deerflow.domain.files import FileEntry
 from deerflow.domain.threads import ThreadRecord
-from deerflow.runtime.runs.records import text_in
+from deerflow.runtime.said import text_in
 
 Message = Mapping[str, Any]
 TICKS = re.compile("`+")
