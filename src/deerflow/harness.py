@@ -28,7 +28,7 @@ from deerflow.config.source import ConfigSource, open_source
 from deerflow.domain.context import RunContext
 from deerflow.domain.errors import ConfigError
 from deerflow.domain.events import StreamEvent
-from deerflow.domain.files import OUTPUTS, UPLOADS, WORKSPACE, ThreadFiles
+from deerflow.domain.files import OUTPUTS, UPLOADS, WORKSPACE, FileEntry, ThreadFiles
 from deerflow.domain.principal import LOCAL_USER, Principal
 from deerflow.domain.runs import CancelAction, RunRecord
 from deerflow.domain.sandbox import OutputLimits
@@ -45,8 +45,13 @@ from deerflow.persistence.search import merge_step
 from deerflow.persistence.state_version import check_state
 from deerflow.runtime.artifacts import Artifacts, Desk
 from deerflow.runtime.deletion import Belongings, Deletions
+from deerflow.runtime.export import Exporter
+from deerflow.runtime.features import Features, describe, enabled_features
+from deerflow.runtime.feedback import Feedbacks
 from deerflow.runtime.history import JournalHistory
+from deerflow.runtime.input_polish import InputPolish
 from deerflow.runtime.journal import Journal, RunLog
+from deerflow.runtime.profiles import Profiles
 from deerflow.runtime.retention import Retention
 from deerflow.runtime.runs.file_changes import FileChanges
 from deerflow.runtime.runs.inbox import RunInbox
@@ -59,9 +64,11 @@ from deerflow.runtime.runs.watch import Watch, keeping_watch
 from deerflow.runtime.runs.worker import Limits, RunWorker
 from deerflow.runtime.search import Search, catching_up
 from deerflow.runtime.serialization import to_json
+from deerflow.runtime.side_calls import SideCalls
 from deerflow.runtime.store import Store
 from deerflow.runtime.stream_bridge import StreamBridge, open_bridge
 from deerflow.runtime.stream_bridge.bridge import EVERYBODY
+from deerflow.runtime.suggestions import Suggestions
 from deerflow.runtime.threads import Threads, open_questions
 from deerflow.runtime.titles import Namer
 from deerflow.runtime.upkeep import keeping_up
@@ -108,10 +115,24 @@ class Harness:
     search: Search
     uploads: Uploads
     artifacts: Artifacts
+    feedback: Feedbacks
+    exporter: Exporter
+    suggestions: Suggestions
+    input_polish: InputPolish
+    profiles: Profiles
 
     def files_of(self, thread: ThreadRecord) -> ThreadFiles:
         """The files of a thread."""
         return thread_files(user_data_folder(self.source.current.home, thread.owner, thread.thread_id))
+
+    def features(self) -> Features:
+        """What is on."""
+        config = self.source.refresh().config
+        sections = ("suggestions", "input_polish", "title", "summarization", "guardrails", "loop_detection")
+        enabled = enabled_features(self.__slots__, {name: getattr(config, name).enabled for name in sections})
+        sandbox = config.sandbox
+        cards = self.agents.model_cards()
+        return describe(enabled, self.sandbox_report, sandbox.network, sandbox.allow_host_bash, cards)
 
 
 @asynccontextmanager
@@ -147,12 +168,15 @@ async def open_harness(
         stack.push_async_callback(agents.aclose)
         usage = Usage(database, agents.prices, agents.window)
         file_changes, locks = FileChanges(database, partial(snapshots_of, loaded.home)), FileLocks()
-        ground = Ground(source, loaded, database, checkpointer, sandboxes, uploads, usage, file_changes, locks)
+        ground = Ground(
+            source, loaded, database, checkpointer, sandboxes, uploads, usage, file_changes, locks, Profiles(database)
+        )
         runs, deletions = await stack.enter_async_context(carrying_out_runs(ground, agents))
         retention = Retention(database, deletions, lambda: source.refresh().config.retention)
         await stack.enter_async_context(keeping_up(deletions, retention))
         await stack.enter_async_context(catching_up(database))
         threads = Threads(database, checkpointer, agents, partial(copy_files, uploads, loaded.home), deletions)
+        side_calls = SideCalls(database, agents.side_model, usage.note)
         yield Harness(
             source=source,
             agents=agents,
@@ -169,6 +193,11 @@ async def open_harness(
             search=Search(database),
             uploads=uploads,
             artifacts=Artifacts(threads, partial(desk_of, loaded.home), locks, file_changes),
+            feedback=Feedbacks(database),
+            exporter=Exporter(database, partial(all_files, loaded.home)),
+            suggestions=Suggestions(side_calls, agents.state_graph, lambda: source.refresh().config.suggestions),
+            input_polish=InputPolish(side_calls, lambda: source.refresh().config.input_polish),
+            profiles=ground.profiles,
         )
 
 
@@ -185,6 +214,7 @@ class Ground:
     usage: Usage
     file_changes: FileChanges
     locks: FileLocks
+    profiles: Profiles
 
 
 @asynccontextmanager
@@ -323,6 +353,7 @@ async def open_context(
         ledger=RunLedger(log, job.past.calls if job.past else Earlier()),
         sandbox=lease,
         meter=RunMeter(log, job.records.tally),
+        profile=await ground.profiles.for_run(run.owner),
         uploads=UploadsOfThread(ground.uploads, run.owner, run.thread_id),
     )
     crew = subagents.for_run(shared, job.request.agent, lambda event: log.append("custom", to_json(event)))
@@ -403,6 +434,12 @@ async def copy_files(uploads: Uploads, home: Path, thread_id: str, copy_id: str,
         for file in await source.list(area):
             await copy.write(file.path, await source.read(file.path))
     await uploads.copy(user_id, thread_id, copy_id)
+
+
+async def all_files(home: Path, thread: ThreadRecord) -> Sequence[FileEntry]:
+    """What a thread has in its folders."""
+    files = thread_files(user_data_folder(home, thread.owner, thread.thread_id))
+    return [file for area in (UPLOADS, WORKSPACE, OUTPUTS) for file in await files.list(area)]
 
 
 async def read_log(database: Database, run_id: str, after: int, limit: int) -> Sequence[StreamEvent]:

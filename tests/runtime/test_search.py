@@ -18,7 +18,7 @@ from deerflow.harness import Harness
 from deerflow.persistence.database import open_database
 from deerflow.persistence.search import PART_CHARS
 from deerflow.persistence.tables import search_backlog, search_messages, threads
-from deerflow.persistence.words import phrases_of, places, words_of
+from deerflow.persistence.words import phrases_of, places, terms_of, words_of
 from deerflow.runtime.search import catch_up
 from deerflow.testing import Answer, ScriptedModel, Stall
 from tests.runtime.test_giving_up import let_die, spoken
@@ -243,6 +243,7 @@ def test_any_part_of_a_text_is_found_where_it_stands(said: str, data: st.DataObj
     words = list(words_of(said))
     assert all(0 <= word.start < word.end <= len(said) and word.text and " " not in word.text for word in words)
     assert len(words) <= 2 * len(said) + 1
+    assert terms_of(said) == [word.text for word in words]
     if words:
         word = data.draw(st.sampled_from(words))
         looked_for = phrases_of(said[word.start : word.end])

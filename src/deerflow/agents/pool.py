@@ -111,6 +111,10 @@ class AgentPool:
         """The model of that name, for work beside a run."""
         return self.catalog.create(name)
 
+    def side_model(self, name: str | None) -> BaseChatModel:
+        """Who answers small questions beside a run: the model of that name, the default, or who stands for all."""
+        return self._plan.model or self.catalog.create(name)
+
     def prices(self) -> Mapping[str, PricingConfig]:
         """What tokens cost, by the names of the models."""
         return {model.name: model.pricing for model in self.catalog.models if model.pricing is not None}

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from deerflow import __version__
-from deerflow.cli import chat, config, doctor, runs, serve
+from deerflow.cli import chat, config, doctor, runs, serve, threads
 from deerflow.domain.errors import DeerFlowError
 
 app = typer.Typer(
@@ -20,6 +20,7 @@ app.command("serve")(serve.serve)
 app.command("chat")(chat.chat)
 app.command("doctor")(doctor.doctor)
 app.add_typer(runs.app, name="runs")
+app.add_typer(threads.app, name="threads")
 app.add_typer(config.app, name="config")
 
 

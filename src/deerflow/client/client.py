@@ -12,7 +12,7 @@ from langchain.agents.middleware import AgentMiddleware
 from langchain_core.language_models import BaseChatModel
 
 from deerflow.agents.features import RuntimeFeatures
-from deerflow.client import agents, approvals, models, runs, threads, uploads
+from deerflow.client import agents, approvals, feedback, helps, models, runs, threads, uploads, usage
 from deerflow.client.faces import Session, faces, streams
 from deerflow.client.loop import HarnessLoop
 from deerflow.config.source import open_source
@@ -106,6 +106,25 @@ class DeerFlowClient:
     create_agent, acreate_agent = faces(agents.create_agent)
     update_agent, aupdate_agent = faces(agents.update_agent)
     delete_agent, adelete_agent = faces(agents.delete_agent)
+
+    get_features, aget_features = faces(helps.get_features)
+    search, asearch = faces(helps.search)
+    export_thread, aexport_thread = faces(helps.export_thread)
+    suggest, asuggest = faces(helps.suggest)
+    polish, apolish = faces(helps.polish)
+    get_user_profile, aget_user_profile = faces(helps.get_user_profile)
+    update_user_profile, aupdate_user_profile = faces(helps.update_user_profile)
+
+    give_feedback, agive_feedback = faces(feedback.give_feedback)
+    list_feedback, alist_feedback = faces(feedback.list_feedback)
+    get_feedback_stats, aget_feedback_stats = faces(feedback.get_feedback_stats)
+    delete_feedback, adelete_feedback = faces(feedback.delete_feedback)
+
+    get_token_usage, aget_token_usage = faces(usage.get_token_usage)
+    get_run_usage, aget_run_usage = faces(usage.get_run_usage)
+    get_usage, aget_usage = faces(usage.get_usage)
+    get_stats, aget_stats = faces(usage.get_stats)
+    list_all_runs, alist_all_runs = faces(usage.list_all_runs)
 
     def close(self) -> None:
         """Stop what is under way and let go of everything."""

@@ -7,6 +7,7 @@ from pydantic import Field, field_validator
 
 from deerflow.config.database import DatabaseConfig
 from deerflow.config.guardrails import GuardrailsConfig
+from deerflow.config.input_polish import InputPolishConfig
 from deerflow.config.llm_call import LlmCallConfig
 from deerflow.config.loop_detection import LoopDetectionConfig
 from deerflow.config.models import ModelConfig
@@ -19,6 +20,7 @@ from deerflow.config.section import Section, objection, refusal
 from deerflow.config.server import ServerConfig
 from deerflow.config.stream_bridge import StreamBridgeConfig
 from deerflow.config.subagents import SubagentsConfig
+from deerflow.config.suggestions import SuggestionsConfig
 from deerflow.config.summarization import SummarizationConfig
 from deerflow.config.title import TitleConfig
 from deerflow.config.tool_output import ToolOutputConfig
@@ -51,6 +53,12 @@ class Config(Section):
     sandbox: SandboxConfig = Field(default=SandboxConfig(), description="The computer of an agent.")
     uploads: UploadsConfig = Field(default=UploadsConfig(), description="Which files people may give to a thread.")
     title: TitleConfig = Field(default=TitleConfig(), description="How a thread gets its name.")
+    suggestions: SuggestionsConfig = Field(
+        default=SuggestionsConfig(), description="Follow-up questions that are offered after an answer."
+    )
+    input_polish: InputPolishConfig = Field(
+        default=InputPolishConfig(), description="Better words for what somebody is about to ask."
+    )
     tool_groups: tuple[ToolGroupConfig, ...] = Field(
         default=(), strict=False, description="Groups of tools that custom agents can be limited to."
     )

@@ -34,6 +34,8 @@ class RunContext:
     """None where nobody counts."""
     uploads: ThreadUploads | None = None
     """None where nobody keeps track of what people upload."""
+    profile: str = ""
+    """What the user says about themselves."""
 
 
 def run_in(context: object) -> RunContext | None:

@@ -12,6 +12,9 @@ from deerflow.gateway.routers import (
     agents,
     artifacts,
     assistants,
+    export,
+    features,
+    feedback,
     health,
     info,
     models,
@@ -20,10 +23,12 @@ from deerflow.gateway.routers import (
     sandbox,
     search,
     store,
+    suggestions,
     thread_deletion,
     threads,
     uploads,
     usage,
+    user_profile,
     workspace_changes,
 )
 from deerflow.harness import Harness
@@ -43,7 +48,20 @@ def create_app(harness: Harness, *, hosts: Collection[str] | None = LOOPBACK) ->
         in_schema = prefix == "/api"
         for part in (threads, thread_deletion, runs, run_events, workspace_changes, assistants, store, info):
             app.include_router(part.router, prefix=prefix, include_in_schema=in_schema)
-    for own in (models, agents, artifacts, uploads, sandbox, search, usage):
+    for own in (
+        models,
+        agents,
+        artifacts,
+        uploads,
+        sandbox,
+        search,
+        usage,
+        feedback,
+        export,
+        suggestions,
+        features,
+        user_profile,
+    ):
         app.include_router(own.router, prefix="/api")
     add_page(app)
     return app

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from sqlalchemy import Connection, delete, select
 
@@ -11,6 +12,8 @@ from deerflow.domain.search import SaidMessage
 from deerflow.persistence.runs import ACTIVE
 from deerflow.persistence.search import index_said, index_title
 from deerflow.persistence.tables import run_events, runs, search_backlog, search_messages, threads
+
+TELLING = (runs.c.run_id, runs.c.request, runs.c.status, runs.c.attempt, runs.c.process)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +32,23 @@ def next_in_backlog(connection: Connection) -> str | None:
     return connection.execute(select(search_backlog.c.thread_id).limit(1)).scalar()
 
 
-def old_changes(connection: Connection, thread_id: str) -> Sequence[OldChange]:
-    """What the ended runs of a thread changed, oldest first."""
+def old_changes(connection: Connection, thread_id: str, *, and_under_way: bool = False) -> Sequence[OldChange]:
+    """What the ended runs of a thread changed, oldest first; also those `and_under_way` if that is wanted."""
     changes: EventName = "changes"
     query = (
-        select(runs.c.run_id, run_events.c.data, run_events.c.created_at, runs.c.request, runs.c.status)
+        select(run_events.c.data, run_events.c.created_at.label("said_at"), *TELLING)
         .join(runs, runs.c.run_id == run_events.c.run_id)
-        .where(runs.c.thread_id == thread_id, run_events.c.event == changes, ~ACTIVE)
+        .where(runs.c.thread_id == thread_id, run_events.c.event == changes)
         .order_by(runs.c.created_at, run_events.c.seq)
     )
-    return [
-        OldChange(run_id, data, at, bool(request.get("checkpoint_id")) or status == "error")
-        for run_id, data, at, request, status in connection.execute(query)
-    ]
+    ended = query if and_under_way else query.where(~ACTIVE)
+    return [OldChange(row.run_id, row.data, row.said_at, takes_back(row._mapping)) for row in connection.execute(ended)]
+
+
+def takes_back(run: Mapping[Any, Any]) -> bool:
+    """Whether what a run removed was left behind, lost, undone or removed by somebody, and not only compacted."""
+    went_back = bool(run["request"].get("checkpoint_id"))
+    return went_back or run["status"] == "error" or run["attempt"] > 1 or not run["process"]
 
 
 def work_off(connection: Connection, thread_id: str, said: Mapping[str, Sequence[SaidMessage]]) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row, delete, insert, text
 from deerflow.domain.runs import RunRecord
 from deerflow.domain.search import LeftBehind, SaidBy, SaidMessage, SearchHit
 from deerflow.persistence.tables import search_messages
-from deerflow.persistence.words import Phrase, phrases_of, places, words_of
+from deerflow.persistence.words import Phrase, phrases_of, places, terms_of
 
 PART_CHARS = 4000
 """Long messages are kept in parts of about this length, so that showing a place in one costs little."""
@@ -21,20 +21,41 @@ LAST_PLACE = 16383
 """PostgreSQL remembers no place of a word beyond this."""
 TITLE: SaidBy = "title"
 
+CANDIDATES = 2000
+"""Of words that are in more messages than this, only the newest are compared with each other."""
+
 FIND_SQLITE = text("""
-SELECT said.*, threads.title FROM search_terms
-JOIN search_messages AS said ON said.row_id = search_terms.rowid
+WITH newest AS (
+  SELECT search_terms.rowid AS row_id FROM search_terms
+  JOIN search_messages ON search_messages.row_id = search_terms.rowid
+  WHERE search_terms MATCH :query AND search_messages.owner = :owner
+  ORDER BY search_terms.rowid DESC LIMIT :candidates
+), best AS (
+  SELECT search_terms.rowid AS row_id, bm25(search_terms) AS score FROM search_terms
+  JOIN search_messages ON search_messages.row_id = search_terms.rowid
+  WHERE search_terms MATCH :query AND search_messages.owner = :owner
+    AND search_terms.rowid >= (SELECT min(row_id) FROM newest)
+  ORDER BY score, search_terms.rowid DESC LIMIT :limit OFFSET :offset
+)
+SELECT said.*, threads.title FROM best
+JOIN search_messages AS said ON said.row_id = best.row_id
 JOIN threads ON threads.thread_id = said.thread_id
-WHERE search_terms MATCH :query AND said.owner = :owner
-ORDER BY bm25(search_terms), said.created_at DESC, said.row_id LIMIT :limit OFFSET :offset
+ORDER BY best.score, best.row_id DESC
 """).columns(*search_messages.c)
 FIND_POSTGRES = text("""
-SELECT said.*, threads.title FROM search_terms
-JOIN search_messages AS said ON said.row_id = search_terms.row_id
+WITH newest AS (
+  SELECT search_terms.row_id, search_terms.terms FROM search_terms
+  JOIN search_messages ON search_messages.row_id = search_terms.row_id
+  WHERE search_terms.terms @@ CAST(:query AS tsquery) AND search_messages.owner = :owner
+  ORDER BY search_terms.row_id DESC LIMIT :candidates
+), best AS (
+  SELECT row_id, ts_rank(terms, CAST(:query AS tsquery), 1) AS score FROM newest
+  ORDER BY score DESC, row_id DESC LIMIT :limit OFFSET :offset
+)
+SELECT said.*, threads.title FROM best
+JOIN search_messages AS said ON said.row_id = best.row_id
 JOIN threads ON threads.thread_id = said.thread_id
-WHERE search_terms.terms @@ CAST(:query AS tsquery) AND said.owner = :owner
-ORDER BY ts_rank(search_terms.terms, CAST(:query AS tsquery), 1) DESC, said.created_at DESC, said.row_id
-LIMIT :limit OFFSET :offset
+ORDER BY best.score DESC, best.row_id DESC
 """).columns(*search_messages.c)
 ADD_SQLITE = text("INSERT INTO search_terms (rowid, terms) VALUES (:row_id, :terms)")
 ADD_POSTGRES = text("INSERT INTO search_terms (row_id, terms) VALUES (:row_id, CAST(:terms AS tsvector))")
@@ -47,7 +68,7 @@ def search_said(connection: Connection, owner: str, query: str, limit: int, offs
         return []
     is_sqlite = connection.dialect.name == "sqlite"
     wanted = fts5_query(phrases) if is_sqlite else ts_query(phrases)
-    values = {"query": wanted, "owner": owner, "limit": limit, "offset": offset}
+    values = {"query": wanted, "owner": owner, "limit": limit, "offset": offset, "candidates": CANDIDATES}
     found = connection.execute(FIND_SQLITE if is_sqlite else FIND_POSTGRES, values)
     return [to_hit(row, phrases) for row in found]
 
@@ -65,7 +86,7 @@ def index_said(
         for number, part in enumerate(parts(message.text)):
             row = {**about, "part": number, "role": message.role, "text": part, "created_at": message.said_at}
             made = connection.execute(insert(search_messages).returning(search_messages.c.row_id), row).scalar_one()
-            words = [word.text for word in words_of(part)]
+            words = terms_of(part)
             terms = " ".join(words) if connection.dialect.name == "sqlite" else ts_vector(words)
             connection.execute(add_terms, {"row_id": made, "terms": terms})
 

@@ -16,7 +16,7 @@ UNSPACED = (
     "\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc\U0001b000-\U0001b16f\U00020000-\U0003ffff"
 )
 CHUNK = re.compile(rf"(?P<unspaced>[{UNSPACED}]+)|[^\W{UNSPACED}]+")
-PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+|[^A-Za-z0-9_]+|[A-Z0-9]+")
+PART = re.compile(r"[A-Z0-9]+(?![a-z])|[A-Z]?[a-z0-9]+|[A-Z0-9]+")
 LONGEST = 64
 """Of a word, so many characters count; what is longer is data rather than language."""
 MOST_PHRASES = 16
@@ -43,6 +43,23 @@ def words_of(text: str) -> Iterator[Word]:
     """The words of `text`, in order."""
     for chunk in CHUNK.finditer(text):
         yield from (pairs_of if chunk["unspaced"] else parts_of)(chunk[0], chunk.start())
+
+
+def terms_of(text: str) -> list[str]:
+    """The words of `text` without their places: the same, for whoever writes many."""
+    terms: list[str] = []
+    for chunk in CHUNK.finditer(text):
+        word = chunk[0]
+        if is_simple(word):
+            terms.append(word.lower()[:LONGEST])
+        else:
+            terms += [part.text for part in (pairs_of if chunk["unspaced"] else parts_of)(word, 0)]
+    return terms
+
+
+def is_simple(chunk: str) -> bool:
+    """Whether a chunk is a word as most are: one part, and nothing to fold but capitals."""
+    return chunk.isascii() and "_" not in chunk and (chunk.islower() or chunk.isupper() or chunk[1:].islower())
 
 
 def phrases_of(query: str) -> list[Phrase]:

@@ -15,7 +15,7 @@ from deerflow.domain.search import SaidMessage, SearchHit
 from deerflow.persistence.backlog import OldChange, next_in_backlog, old_changes, work_off
 from deerflow.persistence.database import Database
 from deerflow.persistence.search import search_said
-from deerflow.runtime.runs.records import Said
+from deerflow.runtime.said import Said
 
 logger = logging.getLogger(__name__)
 

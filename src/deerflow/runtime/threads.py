@@ -20,7 +20,7 @@ from deerflow.persistence.events import LoggedEvent, all_changes
 from deerflow.persistence.runs import StoredRequest
 from deerflow.runtime.changes import Changes, DerivedState
 from deerflow.runtime.deletion import Deleted, Deletions
-from deerflow.runtime.runs.records import Said
+from deerflow.runtime.said import Said
 from deerflow.runtime.serialization import to_json
 from deerflow.runtime.states import GraphSource, States, StateView, config_of, open_questions, questions_by_task
 

@@ -1,9 +1,9 @@
-"""Tells the model what day it is, without ever changing what it was told before.
+"""Tells the model what day it is and whom it works for, without ever changing what it was told before.
 
-The day is noted on the reply before which it was told, so the same words stand at the same place in every request.
+Both are noted on the reply before which they were told, so the same words stand at the same place in every request.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,10 +22,14 @@ from deerflow.agents.middlewares.replies import (
     said_by_the_model,
 )
 from deerflow.agents.thread_state import ThreadState
-from deerflow.domain.context import RunContext
+from deerflow.domain.context import RunContext, run_in
 
-DAY = "told_day"
-"""Where a reply notes the day that was told before it."""
+DAY, PROFILE = "told_day", "told_profile"
+"""Where a reply notes the day, and what the user says about themselves, that were told before it."""
+NO_PROFILE = "The person has taken back what they said about themselves: do not go by it any longer."
+
+Told = Mapping[str, str]
+"""What the model is told before a reply, by where the reply notes it."""
 
 
 def local_time() -> datetime:
@@ -34,53 +38,60 @@ def local_time() -> datetime:
 
 
 class DynamicContextMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
-    """Tells the date once per thread, again after midnight, and again when it has left the model's view."""
+    """Tells the date and the user's profile once per thread, again when they change or have left the model's view."""
 
     state_schema = ThreadState
 
     def __init__(self, clock: Callable[[], datetime] = local_time) -> None:
         super().__init__()
         self._clock = clock
-        self._words = Template(Path(__file__).with_suffix(".md").read_text(encoding="utf-8").strip())
+        self._date_words = _words("dynamic_context_middleware.md")
+        self._profile_words = _words("user_profile.md")
 
     def wrap_model_call(self, request: Request, handler: AskModel) -> Reply:
-        today = self._untold_day(request)
-        return _noting(today, handler(self._telling(request, today)))
+        untold = self._untold(request)
+        return _noting(untold, handler(self._telling(request, untold)))
 
     async def awrap_model_call(self, request: Request, handler: AskModelAsync) -> Reply:
-        today = self._untold_day(request)
-        return _noting(today, await handler(self._telling(request, today)))
+        untold = self._untold(request)
+        return _noting(untold, await handler(self._telling(request, untold)))
 
-    def _untold_day(self, request: Request) -> str | None:
-        """Today, if the model does not know it yet."""
-        today = self._clock().date().isoformat()
-        told = next((day for message in reversed(request.messages) if (day := _day(message))), None)
-        return None if told == today else today
+    def _untold(self, request: Request) -> Told:
+        """What holds now and the model does not know yet."""
+        run = run_in(request.runtime.context)
+        now = {DAY: self._clock().date().isoformat(), PROFILE: run.profile if run else ""}
+        return {key: value for key, value in now.items() if value != _last_told(request.messages, key)}
 
-    def _telling(self, request: Request, today: str | None) -> Request:
-        messages = list(self._with_days(request.messages))
-        if today is not None:
-            messages.append(self._words_for(today))
+    def _telling(self, request: Request, untold: Told) -> Request:
+        messages = list(self._with_told(request.messages))
+        messages.extend(self._words_for(untold))
         return request.override(messages=messages)
 
-    def _with_days(self, messages: Sequence[AnyMessage]) -> Iterator[AnyMessage]:
+    def _with_told(self, messages: Sequence[AnyMessage]) -> Iterator[AnyMessage]:
         for message in messages:
-            if day := _day(message):
-                yield self._words_for(day)
+            yield from self._words_for(message.additional_kwargs)
             yield message
 
-    def _words_for(self, day: str) -> AnyMessage:
-        weekday = datetime.fromisoformat(day).strftime("%A")
-        return hidden_message(self._words.substitute(date=day, weekday=weekday))
+    def _words_for(self, told: Mapping[str, Any]) -> Iterator[AnyMessage]:
+        if day := told.get(DAY):
+            weekday = datetime.fromisoformat(day).strftime("%A")
+            yield hidden_message(self._date_words.substitute(date=day, weekday=weekday))
+        if (profile := told.get(PROFILE)) is not None:
+            yield hidden_message(self._profile_words.substitute(profile=profile) if profile else NO_PROFILE)
 
 
-def _day(message: AnyMessage) -> str | None:
-    return message.additional_kwargs.get(DAY)
+def _words(name: str) -> Template:
+    return Template(Path(__file__).with_name(name).read_text(encoding="utf-8").strip())
 
 
-def _noting(day: str | None, reply: Reply) -> Reply:
+def _last_told(messages: Sequence[AnyMessage], key: str) -> str:
+    noted = (message.additional_kwargs.get(key) for message in reversed(messages))
+    return next((told for told in noted if told is not None), "")
+
+
+def _noting(told: Told, reply: Reply) -> Reply:
     message = said_by_the_model(reply)
-    if day is None or message is None:
+    if not told or message is None:
         return reply
-    noted = message.model_copy(update={"additional_kwargs": {**message.additional_kwargs, DAY: day}})
+    noted = message.model_copy(update={"additional_kwargs": {**message.additional_kwargs, **told}})
     return replace(reply, result=[noted if each is message else each for each in reply.result])

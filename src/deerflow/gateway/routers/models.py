@@ -26,11 +26,18 @@ class Model(BaseModel):
         return cls.model_validate(card, from_attributes=True)
 
 
+class TokenUsage(BaseModel):
+    """Whether tokens are counted."""
+
+    enabled: bool = True
+
+
 class Models(BaseModel):
     """The models there are, and the one that answers unless another is named."""
 
     models: list[Model]
     default: str
+    token_usage: TokenUsage = TokenUsage()
 
 
 class Starter(BaseModel):

@@ -17,6 +17,7 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from deerflow.models.demo.scripts import ANSWERED, TOOL_FAILED, Call, Say, language_of, next_step, read_text
+from deerflow.models.demo.side_jobs import side_job
 
 # A word with the space behind it, or a few characters of a script that has no spaces.
 PIECE = re.compile(r"\s*[\x21-\u2fff]+\s*|\s*[^\x21-\u2fff\s]{1,3}\s*|\s+")
@@ -70,6 +71,9 @@ class DemoChatModel(BaseChatModel):
 
 def play(messages: Sequence[BaseMessage], tools: Sequence[str]) -> Iterator[AIMessageChunk]:
     """The pieces of the reply to `messages`."""
+    if (said := side_job(messages)) is not None:
+        yield AIMessageChunk(content=said, response_metadata={"finish_reason": "stop", "model_name": "demo"})
+        return
     request, replies = latest_request(messages)
     language = language_of(request)
     if is_answer(messages):

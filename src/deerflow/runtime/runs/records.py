@@ -1,18 +1,16 @@
 """What a run leaves behind besides its log: what it took, and what can be searched."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 import orjson
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
-from deerflow.agents.middlewares.replies import HIDDEN
 from deerflow.domain.events import StreamEvent
-from deerflow.domain.search import SaidBy, SaidMessage
 from deerflow.domain.usage import LEAD_AGENT, TokenCounts, UsageEntry
 from deerflow.runtime.journal import RunLog
+from deerflow.runtime.said import Said
 from deerflow.runtime.serialization import to_json
 
 
@@ -42,40 +40,6 @@ class Tally:
 
 
 @dataclass(slots=True)
-class Said:
-    """What people and the agent have said in a run so far, as it can be searched."""
-
-    messages: dict[str, SaidMessage] = field(default_factory=dict)
-
-    def hear(self, messages: Iterable[BaseMessage]) -> None:
-        """Take in messages; what is not meant for people is left out."""
-        for message in messages:
-            if not isinstance(message, HumanMessage | AIMessage) or message.additional_kwargs.get(HIDDEN):
-                continue
-            role: SaidBy = "human" if isinstance(message, HumanMessage) else "ai"
-            self._keep(message.id, role, message.text, datetime.now(UTC))
-
-    def hear_logged(self, changes: Mapping[str, Any], at: datetime) -> None:
-        """Take in what a `changes` event says."""
-        for message in changes["messages"]:
-            if message["type"] in ("human", "ai") and not message["additional_kwargs"].get(HIDDEN):
-                self._keep(message["id"], message["type"], text_in(message["content"]), at)
-
-    def forget(self, message_ids: Iterable[str]) -> None:
-        """Drop what was never said after all."""
-        for id_ in message_ids:
-            self.messages.pop(id_, None)
-
-    def forget_all(self) -> None:
-        """Drop everything."""
-        self.messages.clear()
-
-    def _keep(self, message_id: str | None, role: SaidBy, text: str, at: datetime) -> None:
-        if message_id and text.strip():
-            self.messages[message_id] = SaidMessage(message_id, role, text, at)
-
-
-@dataclass(slots=True)
 class Records:
     """What a run leaves behind."""
 
@@ -92,17 +56,6 @@ class Records:
                 records.said.forget(changes["removed"])
                 records.said.hear_logged(changes, now)
         return records
-
-
-def text_in(content: object) -> str:
-    """The text of a message's content as JSON has it."""
-    if isinstance(content, str):
-        return content
-    blocks = content if isinstance(content, list) else []
-    texts = (
-        block if isinstance(block, str) else block.get("text") for block in blocks if isinstance(block, str | dict)
-    )
-    return "".join(text for text in texts if isinstance(text, str))
 
 
 def read_tally(events: Iterable[StreamEvent]) -> Tally:
