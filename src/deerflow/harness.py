@@ -130,7 +130,7 @@ async def open_harness(
             agents,
             partial(open_context, database, bridge, loaded, sandboxes, uploads),
             lambda: run_limits(source.refresh().config),
-            partial(undo_run, checkpointer, loaded.home),
+            partial(undo_run, checkpointer, uploads, loaded.home),
         )
         namer = Namer(database, agents.state_graph, lambda: source.refresh().config.title, agents.catalog_model)
         runs = RunManager(database, journal, bridge, worker, namer, partial(open_questions, checkpointer), process)
@@ -257,9 +257,9 @@ async def open_context(
         await lease.release()
 
 
-async def undo_run(checkpointer: BaseCheckpointSaver[str], home: Path, run: RunRecord) -> None:
+async def undo_run(checkpointer: BaseCheckpointSaver[str], uploads: Uploads, home: Path, run: RunRecord) -> None:
     """Have a thread's state and files be what they were before a run."""
-    await bring_back(snapshots_of(home, run), run.run_id)
+    await bring_back(snapshots_of(home, run), run.run_id, await uploads.given(run.owner, run.thread_id))
     await checkpointer.adelete_for_runs([run.run_id])
 
 

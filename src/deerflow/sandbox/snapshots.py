@@ -8,7 +8,7 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,13 +59,16 @@ class Snapshots:
             for unused in keeper.unused():
                 (self._contents / unused).unlink()
 
-    def restore(self, run_id: str) -> tuple[str, ...]:
-        """Have the files be what they were before `run_id`; the paths of those for which that was not possible."""
+    def restore(self, run_id: str, given: Collection[str] = ()) -> tuple[str, ...]:
+        """Have the files be what they were before `run_id`; the paths of those for which that was not possible.
+
+        The uploads called `given` came from people, so they stay if they are new.
+        """
         before = self._read()
         if before is None or before.run_id != run_id:  # it did not come to use any file
             return ()
         with self._locked():
-            return shown(Restorer(self._contents, self.user_data, before).restore())
+            return shown(Restorer(self._contents, self.user_data, before, given).restore())
 
     def changes(self, run_id: str) -> FileChanges | None:
         """What is different since `run_id` began; None when it used no file, or a later run has."""
