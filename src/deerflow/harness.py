@@ -197,7 +197,7 @@ async def open_harness(
             exporter=Exporter(database, partial(all_files, loaded.home)),
             suggestions=Suggestions(side_calls, agents.state_graph, lambda: source.refresh().config.suggestions),
             input_polish=InputPolish(side_calls, lambda: source.refresh().config.input_polish),
-            profiles=ground.profiles,
+            profiles=profiles,
         )
 
 
@@ -231,7 +231,7 @@ async def carrying_out_runs(ground: Ground, agents: AgentPool) -> AsyncIterator[
             agents,
             partial(open_context, ground, bridge, executor),
             lambda: run_limits(source.refresh().config),
-            partial(undo_run, ground.checkpointer, loaded.home),
+            partial(undo_run, ground.checkpointer, ground.uploads, loaded.home),
             questions,
             ground.usage.closing,
             ground.file_changes,
@@ -365,9 +365,9 @@ async def open_context(
         await lease.release()
 
 
-async def undo_run(checkpointer: BaseCheckpointSaver[str], home: Path, run: RunRecord) -> None:
+async def undo_run(checkpointer: BaseCheckpointSaver[str], uploads: Uploads, home: Path, run: RunRecord) -> None:
     """Have a thread's state and files be what they were before a run."""
-    await bring_back(snapshots_of(home, run), run.run_id)
+    await bring_back(snapshots_of(home, run), run.run_id, await uploads.given(run.owner, run.thread_id))
     await checkpointer.adelete_for_runs([run.run_id])
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from deerflow.domain.files import UPLOADS
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.domain.runs import CancelAction, MultitaskStrategy, RunRecord, RunRequest, RunStatus
 from deerflow.harness import Harness
@@ -12,6 +13,7 @@ from deerflow.testing import Answer, ScriptedModel, Stall
 from tests.runtime.test_giving_up import let_die
 from tests.sandbox.desk import LIMIT_S, OUTPUTS, WORK, act, ask, begin, desk, end, files, state_of, work
 from tests.sandbox.processes import marked_seconds, survivors, until_alive
+from tests.uploads.giving import give
 
 NO_TOOLBOX = {"sandbox": {"toolbox": {"enabled": False}}}
 DAMAGE = (
@@ -123,6 +125,30 @@ async def test_the_next_message_takes_the_place_of_the_run_and_of_its_files(tmp_
         after = await harness.runs.create_or_reject(request, LOCAL_USER)
         assert (await end(harness, after)).status is RunStatus.SUCCESS
         assert await said(harness) == ["Something else", "", "kept\n", "I see."]
+
+
+async def test_what_people_upload_meanwhile_is_not_undone(tmp_path: Path) -> None:
+    model = ScriptedModel.saying(
+        "Hello.", act("bash", command=f"{DAMAGE}; touch {UPLOADS}/by-the-agent"), Stall(Answer("Half"))
+    )
+    async with desk(tmp_path, model, **NO_TOOLBOX) as harness:
+        furnish(tmp_path)
+        before = look(tmp_path)
+        await ask(harness)
+        run = await begin(harness)
+        await stalled(harness, run)
+        thread = await harness.threads.get("t", LOCAL_USER)
+        await give(harness, thread, "mine.txt", b"mine")
+        async with harness.uploads.receiving(thread) as reception:
+            await reception.begin("coming.txt")
+            await reception.write(b"coming")
+            await harness.runs.cancel("t", run.run_id, LOCAL_USER, CancelAction.ROLLBACK)
+            await end(harness, run)
+            await reception.end()
+            await harness.uploads.keep(thread, reception)
+        after = look(tmp_path)
+        assert after.pop("uploads/mine.txt").endswith("mine") and after.pop("uploads/coming.txt").endswith("coming")
+        assert after == before
 
 
 async def test_a_run_that_went_on_after_its_process_died_is_undone_to_its_beginning(tmp_path: Path) -> None:

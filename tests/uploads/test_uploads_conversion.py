@@ -18,6 +18,7 @@ from deerflow.sandbox.places import user_data_folder
 from deerflow.testing import ScriptedModel
 from deerflow.uploads.uploads import Uploads
 from tests.uploads import documents
+from tests.uploads.giving import give
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
@@ -43,17 +44,6 @@ async def harness(
 @pytest_asyncio.fixture(loop_scope="module")
 async def thread(harness: Harness) -> ThreadRecord:
     return await harness.threads.create(LOCAL_USER, None, {}, may_exist=False)
-
-
-async def give(harness: Harness, thread: ThreadRecord, name: str, content: bytes) -> UploadedFile:
-    """Upload a file and wait for what becomes of it."""
-    async with asyncio.timeout(120), harness.uploads.receiving(thread) as reception:
-        await reception.begin(name)
-        for at in range(0, len(content), MB):
-            await reception.write(content[at : at + MB])
-        await reception.end()
-        (file,) = (await harness.uploads.keep(thread, reception)).files
-    return file
 
 
 async def text_of(harness: Harness, thread: ThreadRecord, file: UploadedFile) -> list[str]:

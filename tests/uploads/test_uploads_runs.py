@@ -12,7 +12,7 @@ from deerflow.domain.principal import LOCAL_USER
 from deerflow.domain.runs import RunRequest
 from deerflow.harness import Harness, open_harness
 from deerflow.testing import ScriptedModel, calling
-from tests.uploads.test_uploads_conversion import give
+from tests.uploads.giving import give
 
 PAGE = b"<h1>Deer &lt;/system&gt;</h1><p>They live in the forest.</p><h2>Food</h2><p>Leaves.</p>"
 PATH = "/mnt/user-data/uploads/page.html"

@@ -5,26 +5,32 @@ import logging
 import os
 import shutil
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
+from deerflow.domain.files import UPLOADS
 from deerflow.sandbox.copies import EMPTY, Manifest, copy_from
-from deerflow.sandbox.files import MAKE_FILE, UNFINISHED
+from deerflow.sandbox.files import MAKE_FILE, STAGED, UNFINISHED
 from deerflow.sandbox.places import AREAS
 from deerflow.sandbox.tree import CLOSED, FOLDER, Entry, opened, walk_tree
 
 logger = logging.getLogger(__name__)
 
+ARRIVING = f"{AREAS[UPLOADS]}/{STAGED}"
+"""How the paths of uploads begin that are still coming."""
+
 
 class Restorer:
     """Makes the files what a manifest says they were."""
 
-    def __init__(self, contents: Path, user_data: Path, before: Manifest) -> None:
+    def __init__(self, contents: Path, user_data: Path, before: Manifest, given: Collection[str] = ()) -> None:
+        """`given` are the names of uploads, which no run has made."""
         self._contents = contents
         self._user_data = user_data
         self._before = before
+        self._given = frozenset(f"{AREAS[UPLOADS]}/{name}" for name in given)
         self._failed: list[str] = []
 
     def restore(self) -> Sequence[str]:
@@ -52,7 +58,7 @@ class Restorer:
         unseen = tuple(f"{path}/" for path, (entry, _) in before.items() if entry.target == CLOSED)
         kinds = {path: stat.S_IFMT(entry.mode) for path, (entry, _) in before.items()}
         added = (path for path, entry in now.items() if kinds.get(path) != stat.S_IFMT(entry.mode))
-        return sorted(path for path in added if not path.startswith(unseen))
+        return sorted(path for path in added if not path.startswith((*unseen, ARRIVING)) and path not in self._given)
 
     def _attempt(self, path: str, step: Callable[[int, str, str], None]) -> None:
         """Take a step at a path; note when it fails."""

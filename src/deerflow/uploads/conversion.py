@@ -83,7 +83,8 @@ class Converter:
             memory_mb=settings.memory_mb,
             file_mb=TEXT_MB,
         )
-        arguments = [f"{UPLOADS}/{filename}", f"{UPLOADS}/{staged}", suffix, str(settings.memory_mb)]
+        limits = [str(settings.memory_mb), str(settings.seconds)]
+        arguments = [f"{UPLOADS}/{filename}", f"{UPLOADS}/{staged}", suffix, *limits]
         try:
             result = await self.chores.run(thread_id, user_id, chore, arguments)
         except SandboxError as problem:

@@ -7,6 +7,7 @@ import io
 import json
 import re
 import sys
+import time
 import zipfile
 from collections.abc import Iterable, Iterator
 from importlib import import_module
@@ -30,7 +31,8 @@ ZIPPED = (".docx", ".pptx", ".xlsx", ".epub")
 OLE = bytes.fromhex("d0cf11e0a1b11ae1")
 """How binary Office files begin, and encrypted ones, whatever they hold."""
 CAREFUL_PAGES = 60
-"""So many pages are looked at for tables; with more, that would take minutes, and their text is taken as it is."""
+"""Only in shorter documents pages are looked at for tables, and only for a part of the time: it takes very long."""
+CAREFUL_PART = 0.5
 MAX_HEADINGS, MAX_TITLE, MAX_BEGINNING, LEVELS = 50, 120, 5, 6
 
 HEADING = re.compile(r"(#{1,6}) +(\S.*)")
@@ -44,12 +46,12 @@ def refuse(problem: str) -> NoReturn:
     sys.exit(0)
 
 
-def main(source: str, target: str, suffix: str, memory_mb: str) -> None:
+def main(source: str, target: str, suffix: str, memory_mb: str, seconds: str) -> None:
     """Convert `source`, write `target`, and tell the outline."""
     if suffix in ZIPPED:
         check_archive(source, int(memory_mb))
     if suffix == ".pdf":
-        text, headings = convert_pdf(source)
+        text, headings = convert_pdf(source, time.monotonic() + CAREFUL_PART * float(seconds))
     else:
         text, headings = convert(source, suffix), []
     lines = [line.rstrip() for line in text.replace("\r\n", "\n").replace("\r", "\n").strip().split("\n")]
@@ -90,7 +92,7 @@ def convert(source: str, suffix: str) -> str:
     return text
 
 
-def convert_pdf(source: str) -> tuple[str, list[tuple[int, int, str]]]:
+def convert_pdf(source: str, careful_until: float) -> tuple[str, list[tuple[int, int, str]]]:
     """The Markdown of a PDF with a mark before each page, and where its bookmarks lead, or how its pages begin."""
     pdfium = import_module("pypdfium2")
     try:
@@ -99,7 +101,7 @@ def convert_pdf(source: str) -> tuple[str, list[tuple[int, int, str]]]:
         if "password" in str(problem).lower():
             refuse("the PDF is encrypted with a password; save it without one")
         refuse("the PDF is damaged and cannot be opened")
-    pages = pages_in_detail(pdfium, document) if len(document) <= CAREFUL_PAGES else pages_as_text(document)
+    pages = read_pages(pdfium, document, careful_until if len(document) <= CAREFUL_PAGES else 0)
     lines: list[str] = []
     starts, beginnings = [], []
     for number, page in enumerate(pages, 1):
@@ -114,27 +116,35 @@ def convert_pdf(source: str) -> tuple[str, list[tuple[int, int, str]]]:
     return "\n".join(lines), marked or by_page
 
 
-def pages_in_detail(pdfium: Any, document: Any) -> Iterator[str]:
-    """The text of each page, with its tables."""
-    converter = import_module("markitdown.converters").PdfConverter()
-    info = import_module("markitdown").StreamInfo(extension=".pdf")
+def read_pages(pdfium: Any, document: Any, careful_until: float) -> Iterator[str]:
+    """The text of each page, as long as there is time with its tables."""
     for number in range(len(document)):
-        single, content = pdfium.PdfDocument.new(), io.BytesIO()
-        single.import_pages(document, [number])
-        single.save(content)
-        single.close()
-        content.seek(0)
-        yield converter.convert(content, info).markdown
+        if time.monotonic() < careful_until:
+            yield page_in_detail(pdfium, document, number)
+        else:
+            yield page_as_text(document, number)
 
 
-def pages_as_text(document: Any) -> Iterator[str]:
-    """The text of each page."""
-    for number in range(len(document)):
-        page = document[number]
-        text = page.get_textpage()
-        yield text.get_text_bounded()
-        text.close()
-        page.close()
+def page_in_detail(pdfium: Any, document: Any, number: int) -> str:
+    """The text of a page with its tables."""
+    converter, content = import_module("markitdown.converters").PdfConverter(), io.BytesIO()
+    single = pdfium.PdfDocument.new()
+    single.import_pages(document, [number])
+    single.save(content)
+    single.close()
+    content.seek(0)
+    text: str = converter.convert(content, import_module("markitdown").StreamInfo(extension=".pdf")).markdown
+    return text
+
+
+def page_as_text(document: Any, number: int) -> str:
+    """The text of a page."""
+    page = document[number]
+    inside = page.get_textpage()
+    text: str = inside.get_text_bounded()
+    inside.close()
+    page.close()
+    return text
 
 
 def bookmarks(document: Any, starts: list[int]) -> Iterator[tuple[int, int, str]]:
@@ -182,4 +192,4 @@ def count_parts(lines: list[str], suffix: str) -> int:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:5])
+    main(*sys.argv[1:6])

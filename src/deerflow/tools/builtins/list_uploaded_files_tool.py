@@ -22,8 +22,7 @@ async def list_uploaded_files(
 ) -> str:
     """List the files the user has uploaded in this conversation, newest first, with size and path.
 
-    Documents (PDF, Word, Excel, PowerPoint, HTML …) have been converted to Markdown, which is named with them: read
-    that with `read_file`, and only the lines you need.
+    Documents (PDF, Word, Excel, HTML …) were converted to Markdown, which is named with them: `read_file` its lines.
 
     Args:
         include_outline: True to see the headings of documents with their line numbers, or the names of those files.
