@@ -12,7 +12,7 @@ from langchain.agents.middleware import AgentMiddleware
 from langchain_core.language_models import BaseChatModel
 
 from deerflow.agents.features import RuntimeFeatures
-from deerflow.client import agents, approvals, models, runs, threads
+from deerflow.client import agents, approvals, artifacts, models, runs, threads
 from deerflow.client.faces import Session, faces, streams
 from deerflow.client.loop import HarnessLoop
 from deerflow.config.source import open_source
@@ -85,7 +85,13 @@ class DeerFlowClient:
 
     list_threads, alist_threads = faces(threads.list_threads)
     get_thread, aget_thread = faces(threads.get_thread)
-    get_artifact, aget_artifact = faces(threads.get_artifact)
+
+    get_artifact, aget_artifact = faces(artifacts.get_artifact)
+    stream_artifact, astream_artifact = streams(artifacts.stream_artifact)
+    download_artifact, adownload_artifact = faces(artifacts.download_artifact)
+    download_artifacts, adownload_artifacts = faces(artifacts.download_artifacts)
+    edit_artifact, aedit_artifact = faces(artifacts.edit_artifact)
+    get_workspace_changes, aget_workspace_changes = faces(artifacts.get_workspace_changes)
 
     list_models, alist_models = faces(models.list_models)
     get_model, aget_model = faces(models.get_model)
