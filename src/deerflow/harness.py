@@ -56,6 +56,7 @@ from deerflow.runtime.stream_bridge import StreamBridge, open_bridge
 from deerflow.runtime.stream_bridge.bridge import EVERYBODY
 from deerflow.runtime.threads import FilesOfThreads, Threads, open_questions
 from deerflow.runtime.titles import Namer
+from deerflow.sandbox.chores import Chores
 from deerflow.sandbox.files import thread_files
 from deerflow.sandbox.lease import RememberedFiles, RunLease, RunSnapshot, bring_back
 from deerflow.sandbox.locks import FileLocks
@@ -63,6 +64,7 @@ from deerflow.sandbox.places import thread_folder, user_data_folder
 from deerflow.sandbox.removal import remove_folder
 from deerflow.sandbox.sandbox_provider import SandboxPlaces, SandboxProvider, SandboxReport
 from deerflow.sandbox.snapshots import Snapshots
+from deerflow.sandbox.thumbnails import Thumbnails
 
 DEMO_MODEL = ModelConfig(
     name="demo",
@@ -140,7 +142,7 @@ async def open_harness(
         await stack.enter_async_context(keeping_watch(Watch(database, bridge, runs, liveness, process)))
         files = FilesOfThreads(partial(forget_thread, sandboxes, loaded.home), partial(copy_files, loaded.home))
         threads = Threads(database, checkpointer, agents, files)
-        artifacts = Artifacts(threads, partial(desk_of, loaded.home), locks, file_changes)
+        artifacts = Artifacts(threads, partial(desk_of, loaded.home, Chores(sandboxes, report)), locks, file_changes)
         seen = Timeline(database), Store(database), sandboxes, report, artifacts
         yield Harness(source, agents, custom_agents, threads, runs, *seen)
 
@@ -270,10 +272,11 @@ def snapshots_of(home: Path, whose: RunRecord | ThreadRecord) -> Snapshots:
     return Snapshots(folder, user_data_folder(home, whose.owner, whose.thread_id))
 
 
-def desk_of(home: Path, thread: ThreadRecord) -> Desk:
+def desk_of(home: Path, chores: Chores, thread: ThreadRecord) -> Desk:
     """The files of a thread, for people."""
     files = thread_files(user_data_folder(home, thread.owner, thread.thread_id))
-    return Desk(files, snapshots_of(home, thread))
+    drawn = thread_folder(home, thread.owner, thread.thread_id) / "thumbnails"
+    return Desk(files, snapshots_of(home, thread), Thumbnails(drawn, chores, thread.thread_id, thread.owner))
 
 
 async def forget_thread(sandboxes: SandboxProvider, home: Path, thread_id: str, user_id: str) -> None:

@@ -32,6 +32,17 @@ async def get_artifact(session: Session, thread_id: str, path: str) -> tuple[byt
     return content, recognise(content) or mimetypes.guess_type(path)[0] or "application/octet-stream"
 
 
+async def get_thumbnail(session: Session, thread_id: str, path: str, size: int = 256) -> bytes:
+    """A small WebP of a picture of a thread, whose longer side has about `size` pixels.
+
+    Raises:
+        NotFound: there is no such thread.
+        FileProblem: there is no such file, or no picture can be made of it; the text says why.
+    """
+    drawn = await session.harness.artifacts.thumbnail(thread_id, LOCAL_USER, absolute(path), size)
+    return drawn.read(0, drawn.size)
+
+
 async def stream_artifact(session: Session, thread_id: str, path: str) -> AsyncGenerator[bytes]:
     """A file of a thread piece by piece, however large it is.
 

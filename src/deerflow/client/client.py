@@ -87,6 +87,7 @@ class DeerFlowClient:
     get_thread, aget_thread = faces(threads.get_thread)
 
     get_artifact, aget_artifact = faces(artifacts.get_artifact)
+    get_thumbnail, aget_thumbnail = faces(artifacts.get_thumbnail)
     stream_artifact, astream_artifact = streams(artifacts.stream_artifact)
     download_artifact, adownload_artifact = faces(artifacts.download_artifact)
     download_artifacts, adownload_artifacts = faces(artifacts.download_artifacts)
