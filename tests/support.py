@@ -11,6 +11,7 @@ import httpx
 import pytest
 import uvicorn
 from langchain_core.messages import BaseMessage, SystemMessage
+from starlette.types import ASGIApp
 
 from deerflow.gateway.app import create_app
 from deerflow.harness import Harness
@@ -19,9 +20,13 @@ OpenHarness = Callable[..., AbstractAsyncContextManager[Harness]]
 
 
 @asynccontextmanager
-async def browse(harness: Harness) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of a real server on a free port, for streams must be seen while they flow."""
-    options = uvicorn.Config(create_app(harness), port=0, lifespan="off", log_config=None, timeout_graceful_shutdown=1)
+async def browse(
+    harness: Harness, around: Callable[[ASGIApp], ASGIApp] = lambda app: app
+) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a real server on a free port, for streams must be seen while they flow; `around` may look on."""
+    options = uvicorn.Config(
+        around(create_app(harness)), port=0, lifespan="off", log_config=None, timeout_graceful_shutdown=1
+    )
     server = ReadyServer(options)
     serving = asyncio.create_task(server.serve())
     async with asyncio.timeout(10):

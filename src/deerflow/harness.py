@@ -81,6 +81,7 @@ from deerflow.sandbox.places import thread_folder, user_data_folder
 from deerflow.sandbox.removal import remove_folder
 from deerflow.sandbox.sandbox_provider import SandboxPlaces, SandboxProvider, SandboxReport
 from deerflow.sandbox.snapshots import Snapshots
+from deerflow.sandbox.thumbnails import Thumbnails
 from deerflow.subagents.executor import SubagentExecutor
 from deerflow.subagents.kinds import SubagentConfig
 from deerflow.subagents.turns import FairTurns, Places
@@ -156,7 +157,8 @@ async def open_harness(
         sandboxes = create_sandboxes(loaded)
         stack.push_async_callback(sandboxes.aclose)
         report = await sandboxes.open()
-        uploads = await stack.enter_async_context(open_uploads(source, Chores(sandboxes, report)))
+        chores = Chores(sandboxes, report)
+        uploads = await stack.enter_async_context(open_uploads(source, chores))
         computer = describe_computer(loaded.config.sandbox, report)
         custom_agents = CustomAgents(loaded.home)
         agents = AgentPool(
@@ -168,8 +170,9 @@ async def open_harness(
         stack.push_async_callback(agents.aclose)
         usage = Usage(database, agents.prices, agents.window)
         file_changes, locks = FileChanges(database, partial(snapshots_of, loaded.home)), FileLocks()
+        profiles = Profiles(database)
         ground = Ground(
-            source, loaded, database, checkpointer, sandboxes, uploads, usage, file_changes, locks, Profiles(database)
+            source, loaded, database, checkpointer, sandboxes, uploads, usage, file_changes, locks, profiles
         )
         runs, deletions = await stack.enter_async_context(carrying_out_runs(ground, agents))
         retention = Retention(database, deletions, lambda: source.refresh().config.retention)
@@ -192,7 +195,7 @@ async def open_harness(
             usage=usage,
             search=Search(database),
             uploads=uploads,
-            artifacts=Artifacts(threads, partial(desk_of, loaded.home), locks, file_changes),
+            artifacts=Artifacts(threads, partial(desk_of, loaded.home, chores), locks, file_changes),
             feedback=Feedbacks(database),
             exporter=Exporter(database, partial(all_files, loaded.home)),
             suggestions=Suggestions(side_calls, agents.state_graph, lambda: source.refresh().config.suggestions),
@@ -377,10 +380,11 @@ def snapshots_of(home: Path, whose: RunRecord | ThreadRecord) -> Snapshots:
     return Snapshots(folder, user_data_folder(home, whose.owner, whose.thread_id))
 
 
-def desk_of(home: Path, thread: ThreadRecord) -> Desk:
+def desk_of(home: Path, chores: Chores, thread: ThreadRecord) -> Desk:
     """The files of a thread, for people."""
     files = thread_files(user_data_folder(home, thread.owner, thread.thread_id))
-    return Desk(files, snapshots_of(home, thread))
+    drawn = thread_folder(home, thread.owner, thread.thread_id) / "thumbnails"
+    return Desk(files, snapshots_of(home, thread), Thumbnails(drawn, chores, thread.thread_id, thread.owner))
 
 
 @asynccontextmanager

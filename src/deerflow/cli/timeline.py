@@ -92,9 +92,13 @@ def tell_message(message: Mapping[str, Any]) -> Iterator[str]:
 
 def custom(data: object) -> Iterator[str]:
     """What a custom event means."""
-    kind = data.get("type") if isinstance(data, Mapping) else None
+    fields = data if isinstance(data, Mapping) else {}
+    kind = fields.get("type")
     if kind == "handed_over":
         yield "the server is put away; the next one goes on"
+    elif kind == "workspace_changes":
+        counts = [f"{count} {word}" for word, count in fields.items() if isinstance(count, int) and count]
+        yield f"files: {', '.join(counts) or 'not known'}"
     elif kind not in SILENT:
         yield f"custom: {clip(orjson.dumps(data).decode())}"
 

@@ -12,7 +12,7 @@ from langchain.agents.middleware import AgentMiddleware
 from langchain_core.language_models import BaseChatModel
 
 from deerflow.agents.features import RuntimeFeatures
-from deerflow.client import agents, approvals, feedback, helps, models, runs, threads, uploads, usage
+from deerflow.client import agents, approvals, artifacts, feedback, helps, models, runs, threads, uploads, usage
 from deerflow.client.faces import Session, faces, streams
 from deerflow.client.loop import HarnessLoop
 from deerflow.config.source import open_source
@@ -92,7 +92,14 @@ class DeerFlowClient:
     get_thread, aget_thread = faces(threads.get_thread)
     delete_thread, adelete_thread = faces(threads.delete_thread)
     delete_threads, adelete_threads = faces(threads.delete_threads)
-    get_artifact, aget_artifact = faces(threads.get_artifact)
+
+    get_artifact, aget_artifact = faces(artifacts.get_artifact)
+    get_thumbnail, aget_thumbnail = faces(artifacts.get_thumbnail)
+    stream_artifact, astream_artifact = streams(artifacts.stream_artifact)
+    download_artifact, adownload_artifact = faces(artifacts.download_artifact)
+    download_artifacts, adownload_artifacts = faces(artifacts.download_artifacts)
+    edit_artifact, aedit_artifact = faces(artifacts.edit_artifact)
+    get_workspace_changes, aget_workspace_changes = faces(artifacts.get_workspace_changes)
 
     upload_files, aupload_files = faces(uploads.upload_files)
     list_uploads, alist_uploads = faces(uploads.list_uploads)

@@ -1,6 +1,5 @@
-"""Threads, and the files in them."""
+"""Threads: found and looked into."""
 
-import mimetypes
 from collections.abc import Collection
 from typing import Any
 
@@ -11,7 +10,6 @@ from deerflow.client.faces import Session
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.domain.threads import ThreadRecord
 from deerflow.runtime.threads import StateView
-from deerflow.tools.builtins.view_image_tool import recognise
 
 HISTORY = 100
 
@@ -58,18 +56,6 @@ async def delete_threads(
         for each in outcome.failed
     ]
     return {"deleted": list(outcome.deleted), "unfinished": list(outcome.unfinished), "failed": failed}
-
-
-async def get_artifact(session: Session, thread_id: str, path: str) -> tuple[bytes, str]:
-    """A file of a thread and its media type; `path` is as the agent says it, e.g. `/mnt/user-data/outputs/plan.md`.
-
-    Raises:
-        NotFound: there is no such thread.
-        FileProblem: the file cannot be had.
-    """
-    thread = await session.harness.threads.get(thread_id, LOCAL_USER)
-    content = await session.harness.files_of(thread).read(f"/{path.removeprefix('/')}")
-    return content, recognise(content) or mimetypes.guess_type(path)[0] or "application/octet-stream"
 
 
 def show_thread(thread: ThreadRecord) -> dict[str, Any]:

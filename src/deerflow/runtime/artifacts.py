@@ -19,6 +19,7 @@ from deerflow.sandbox.locks import FileLocks
 from deerflow.sandbox.opened import Readable, open_file
 from deerflow.sandbox.places import Spot, find_spot
 from deerflow.sandbox.snapshots import Snapshots
+from deerflow.sandbox.thumbnails import Thumbnails
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class Desk:
 
     files: LocalThreadFiles
     snapshots: Snapshots
+    thumbnails: Thumbnails
 
     def spot(self, path: str) -> Spot:
         """Where a path leads."""
@@ -74,6 +76,16 @@ class Artifacts:
         """
         desk = self._desk_of(await self._threads.get(thread_id, who))
         return await asyncio.to_thread(desk.open, path)
+
+    async def thumbnail(self, thread_id: str, who: Principal, path: str, side: int) -> Readable:
+        """A small picture of a large one, with a longer side of about `side` pixels.
+
+        Raises:
+            NotFound: There is no such thread.
+            FileProblem: There is no such file, or no picture can be made of it; the text says why.
+        """
+        desk = self._desk_of(await self._threads.get(thread_id, who))
+        return await desk.thumbnails.of(desk.spot(path), side)
 
     async def bundle(self, thread_id: str, who: Principal, paths: Sequence[str]) -> Bundle:
         """Several files and folders as one zip file, made while it is read.

@@ -26,6 +26,11 @@ FILE: dict[int | str, dict[str, Any]] = {
     304: {"description": "The client has it already."},
     416: {"description": "The file ends before that part begins."},
 }
+PICTURE: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The small picture.", "content": {"image/webp": BINARY}},
+    304: {"description": "The client has it already."},
+    422: {"description": "No small picture can be made of it; `detail` says why."},
+}
 ZIP: dict[int | str, dict[str, Any]] = {200: {"description": "The zip file.", "content": {"application/zip": BINARY}}}
 
 
@@ -101,6 +106,20 @@ async def look_at_artifact(
     """What `GET` would say of a file, without the file."""
     file = await harness.artifacts.open(thread_id, who, f"/{path}")
     return await file_response(file, wanted, download=download, only_headers=True)
+
+
+@router.get("/thumbnails/{path:file}", response_class=Response, responses=PICTURE, summary="Get a small picture")
+async def get_thumbnail(
+    thread_id: str,
+    path: Where,
+    harness: TheHarness,
+    who: Who,
+    wanted: Wanted,
+    size: Annotated[int, Query(ge=1, le=1024, description="The longer side, rounded up to 64, 128 … 1024.")] = 256,
+) -> Response:
+    """A small WebP of a PNG, JPEG, GIF or WebP, drawn in the thread's sandbox."""
+    drawn = await harness.artifacts.thumbnail(thread_id, who, f"/{path}", size)
+    return await file_response(drawn, wanted)
 
 
 @router.put("/artifacts/{path:file}", summary="Edit a text file")

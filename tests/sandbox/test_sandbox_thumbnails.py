@@ -1,0 +1,131 @@
+"""Small pictures, drawn where a hole in a decoder does no harm."""
+
+import asyncio
+import os
+import struct
+import zlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from deerflow.config.sandbox import ToolboxConfig
+from deerflow.config.source import open_source
+from deerflow.domain.principal import LOCAL_USER
+from deerflow.harness import Harness, open_harness
+from deerflow.sandbox.chores import ChoreResult
+from deerflow.sandbox.local.toolbox import ToolboxBuilder
+from deerflow.sandbox.thumbnails import read_drawing, reason_of
+from deerflow.testing import ScriptedModel
+from tests.gateway.files_of_threads import OUTPUTS, put
+from tests.sandbox.desk import desk
+from tests.support import browse, user_cache
+
+pytestmark = pytest.mark.timeout(600)  # the toolbox is built by the first test session of a machine
+
+
+def png(width: int, height: int, said_width: int | None = None) -> bytes:
+    """A grey picture; it may say that it is wider than it is."""
+    header = struct.pack(">IIBBBBB", said_width or width, height, 8, 0, 0, 0, 0)
+    rows = zlib.compress(b"".join(b"\0" + b"\x80" * width for _ in range(height)))
+    chunks = ((b"IHDR", header), (b"IDAT", rows), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
+    )
+
+
+def size_of(webp: bytes) -> tuple[int, int]:
+    """How wide and how high a WebP is that Pillow wrote."""
+    assert webp[:4] == b"RIFF" and webp[8:12] == b"WEBP"
+    if webp[12:16] == b"VP8X":
+        return int.from_bytes(webp[24:27], "little") + 1, int.from_bytes(webp[27:30], "little") + 1
+    width, height = struct.unpack("<HH", webp[26:30])
+    return width & 0x3FFF, height & 0x3FFF
+
+
+@pytest.fixture
+async def harness(tmp_path: Path) -> AsyncIterator[Harness]:
+    cache = user_cache() / "deerflow"
+    environment = dict(os.environ)  # noqa: TID251
+    await ToolboxBuilder(ToolboxConfig(), cache, environment).build()
+    source = open_source(directory=tmp_path, environment={"XDG_CACHE_HOME": str(user_cache())})
+    async with open_harness(source, ScriptedModel.saying()) as harness:
+        yield harness
+
+
+async def test_a_picture_is_drawn_once_and_goes_with_its_thread(harness: Harness, tmp_path: Path) -> None:
+    url = (await put(harness, "wide.png", png(1200, 300))).replace("/artifacts/", "/thumbnails/")
+    async with browse(harness) as http, asyncio.timeout(60):
+        http.timeout = 60
+        small = await http.get(url, params={"size": 200})
+        assert (small.status_code, small.headers["content-type"]) == (200, "image/webp"), small.text
+        assert size_of(small.content) == (256, 64)
+        assert "sandbox" in small.headers["content-security-policy"]
+        (kept,) = (path for path in tmp_path.rglob("thumbnails/*"))
+        assert kept.read_bytes() == small.content and "user-data" not in kept.parts
+        kept.write_bytes(small.content + b"kept")
+        assert (await http.get(url, params={"size": 256})).content == small.content + b"kept"
+        known = await http.get(url, headers={"If-None-Match": small.headers["etag"]})
+        assert known.status_code == 304
+        await put(harness, "wide.png", png(300, 1200))
+        assert size_of((await http.get(url)).content) == (64, 256)
+        await http.delete("/api/threads/t1")
+        assert list(tmp_path.rglob("thumbnails")) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("bomb.png", png(10, 10, said_width=2_000_000_000), "40 million pixels|broken"),
+        ("large.png", png(8000, 6000), "40 million pixels"),
+        ("cut.png", png(400, 400)[:80], "broken"),
+        ("text.png", b"<html>", "broken, or not a picture"),
+        ("drawing.svg", b"<svg xmlns='http://www.w3.org/2000/svg'/>", "broken, or not a picture"),
+        ("page.eps", b"%!PS-Adobe-3.0 EPSF-3.0\n", "broken, or not a picture"),
+        ("empty.png", b"", "broken, or not a picture"),
+    ],
+)
+async def test_what_cannot_be_drawn_says_why(harness: Harness, name: str, content: bytes, why: str) -> None:
+    url = (await put(harness, name, content)).replace("/artifacts/", "/thumbnails/")
+    async with browse(harness) as http, asyncio.timeout(60):
+        http.timeout = 60
+        answer = await http.get(url)
+        assert answer.status_code == 422 and answer.json()["error"] == "UnusableFile"
+        assert any(each in answer.json()["detail"] for each in why.split("|")), answer.text
+
+
+async def test_what_is_not_there_and_what_is_somebody_elses_is_not_found(tmp_path: Path) -> None:
+    async with desk(tmp_path, ScriptedModel.saying(), sandbox={"toolbox": {"enabled": False}}) as harness:
+        await put(harness, "a.png", png(1, 1))
+        async with browse(harness) as http:
+            for path in (f"t1/thumbnails{OUTPUTS}/none.png", f"none/thumbnails{OUTPUTS}/a.png", "t1/thumbnails/etc/x"):
+                assert (await http.get(f"/api/threads/{path}")).status_code == 404
+            for size in ("0", "-1", "1025", "x"):
+                wrong = await http.get(f"/api/threads/t1/thumbnails{OUTPUTS}/a.png", params={"size": size})
+                assert wrong.status_code == 422
+            await harness.threads.get("t1", LOCAL_USER)
+
+
+async def test_where_nothing_can_be_drawn_the_answer_says_so(tmp_path: Path) -> None:
+    (tmp_path / "python").mkdir()
+    settings = {"sandbox": {"toolbox": {"enabled": False}}}
+    async with desk(tmp_path, ScriptedModel.saying(), **settings) as harness, browse(harness) as http:
+        url = (await put(harness, "a.png", png(1, 1))).replace("/artifacts/", "/thumbnails/")
+        answer = await http.get(url)
+        assert answer.status_code in (200, 422)  # some machines have Pillow of their own
+        assert answer.status_code == 200 or "toolbox" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("result", "why"),
+    [
+        (ChoreResult(137, "", timed_out=True), "longer than"),
+        (ChoreResult(98, "", out_of_memory=True), "memory"),
+        (ChoreResult(0, "picture:!!!"), "cannot be drawn"),
+        (ChoreResult(0, "picture:PGh0bWw+"), "cannot be drawn"),
+        (ChoreResult(0, "picture:UklGRg", truncated=True), "cannot be drawn"),
+        (ChoreResult(1, "\nKeyError: 1"), "cannot be drawn"),
+    ],
+)
+def test_what_a_sandbox_says_is_not_taken_on_trust(result: ChoreResult, why: str) -> None:
+    assert read_drawing(result) is None and why in reason_of(result)
