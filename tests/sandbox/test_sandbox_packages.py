@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import ssl
-import subprocess
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from deerflow.sandbox.furnishing import HOME
 from deerflow.sandbox.local import LocalSandboxProvider
 from deerflow.sandbox.local.toolbox import ToolboxBuilder
 from deerflow.sandbox.sandbox_provider import Part, SandboxPlaces
+from tests.certificates import make_certificate, public_part
 from tests.sandbox.wheels import Workshop, locked, wheel
 from tests.support import needs
 
@@ -226,18 +226,7 @@ async def part_of(desk: Desk, name: str) -> Part:
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A certificate for the index, followed by its key."""
-    folder = tmp_path_factory.mktemp("certificate")
-    made, key = folder / "made.pem", folder / "key.pem"
-    command = [needs("openssl"), "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-    command += ["-days", "2", "-subj", "/CN=tests", "-addext", f"subjectAltName=DNS:{HOST}"]
-    subprocess.run([*command, "-out", made, "-keyout", key], check=True, capture_output=True, timeout=30)
-    both = folder / "both.pem"
-    both.write_bytes(made.read_bytes() + key.read_bytes())
-    return both
-
-
-def public_part(certificate: Path) -> str:
-    return certificate.read_text().partition("-----BEGIN PRIVATE")[0]
+    return make_certificate(tmp_path_factory.mktemp("certificate"), [HOST])
 
 
 @asynccontextmanager

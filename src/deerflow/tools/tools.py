@@ -2,9 +2,9 @@
 
 import inspect
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from langchain_core.tools import BaseTool
 from pydantic import ValidationError
@@ -38,6 +38,15 @@ SANDBOX_TOOLS = {
     "file:read": (as_tool(sandbox.ls), as_tool(sandbox.glob), as_tool(sandbox.grep), as_tool(sandbox.read_file)),
     "file:write": (as_tool(sandbox.write_file), as_tool(sandbox.str_replace)),
 }
+
+
+@runtime_checkable
+class Configurable(Protocol):
+    """A tool of which there can be others with settings of their own."""
+
+    @property
+    def setting_names(self) -> Sequence[str]: ...
+    def configured(self, settings: Mapping[str, object]) -> BaseTool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +136,9 @@ def make_tool(found: object, settings: dict[str, Any]) -> BaseTool:
         check_settings(found.__name__, found.model_fields, settings)
         return found(**settings)
     if isinstance(found, BaseTool):
+        if isinstance(found, Configurable):
+            check_settings(found.name, found.setting_names, settings)
+            return found.configured(settings)
         check_settings(found.name, (), settings)
         return found
     if inspect.isfunction(found):
