@@ -17,9 +17,12 @@ import uvloop
 
 from deerflow.community.web.egress_transport import EgressTransport
 from deerflow.community.web.http import Http, Trust
+from deerflow.community.web.paging import RecentPages
 from deerflow.community.web.problems import NotAllowed, WebProblem
 from deerflow.community.web.reader import Reader, ReaderLimits
+from deerflow.community.web.results import Page
 from deerflow.community.web_fetch.fetcher import PageFetcher
+from deerflow.community.web_fetch.robots import Robots
 from deerflow.sandbox.egress import Address, Egress, Streams, dial
 from tests.certificates import make_certificate
 from tests.community.web_site import Answer, Site, answer_of, html_answer, open_site, redirect, tool_of
@@ -180,6 +183,29 @@ async def test_the_pieces_of_a_long_page_are_together_the_page(site: Site) -> No
         offset = end
     assert "".join(pieces) == whole and len(pieces) > 3
     assert all(piece.endswith("\n") for piece in pieces[:-2]), "pieces end with lines where there are any"
+
+
+async def test_a_page_that_changes_while_it_is_read_is_read_as_it_was_begun(site: Site) -> None:
+    tool = tool_of("web_fetch", "web_fetch", allow_private_addresses=True, max_chars=500, respect_robots=False)
+    site.routes["/"] = Answer(b"old" * 300, headers={"Content-Type": "text/plain"})
+    await answer_of(tool, url=f"{site.url}/")
+    site.routes["/"] = Answer(b"new" * 300, headers={"Content-Type": "text/plain"})
+    assert "old" in await answer_of(tool, url=f"{site.url}/", offset=500)
+    assert site.paths == ["/"]
+    assert "new" in await answer_of(tool, url=f"{site.url}/")
+    assert "new" in await answer_of(tool, url=f"{site.url}/", offset=500)
+    assert site.paths == ["/", "/"]
+
+
+def test_pages_are_kept_up_to_a_limit_and_the_least_wanted_go_first() -> None:
+    recent = RecentPages(max_chars=25)
+    for name in ("a", "b"):
+        recent.keep(name, Page(name, "", "x" * 10))
+    assert recent.find("a")
+    recent.keep("c", Page("c", "", "x" * 10))
+    assert [recent.find(name) is not None for name in ("a", "b", "c")] == [True, False, True]
+    recent.keep("d", Page("d", "", "x" * 100))
+    assert [recent.find(name) for name in ("a", "c", "d")] == [None, None, None]
 
 
 async def test_an_offset_behind_the_end_is_told_with_the_length(site: Site) -> None:
@@ -359,6 +385,12 @@ async def test_what_a_site_says_to_us_by_name_counts_alone(site: Site) -> None:
     assert "NotAllowed" in await fetch(site, "/b")
     site.routes["/robots.txt"] = Answer(b"User-agent: *\nDisallow: /\n\nUser-agent: DeerFlow\nDisallow:\n")
     assert "read" in await fetch(site, "/b")
+
+
+def test_many_agents_and_many_rules_do_not_make_the_rules_hard_to_find() -> None:
+    others = b"".join(b"user-agent: robot%d\n" % number for number in range(3000))
+    robots = Robots.read(others + b"user-agent: *\n" + b"disallow: /*a*b$\n" * 2000 + b"disallow: /closed\n")
+    assert not robots.allow("/closed/x") and robots.allow(f"/{'a' * 4000}") and not robots.allow(f"/{'a' * 4000}b")
 
 
 @pytest.mark.parametrize(("status", "may"), [(404, True), (403, True), (500, False), (503, False)])

@@ -11,6 +11,7 @@ import re
 import resource
 import sys
 from collections.abc import Iterator, Mapping, Set
+from contextlib import nullcontext, suppress
 from typing import Any
 
 from html_to_markdown import ConversionOptions, convert
@@ -58,7 +59,8 @@ def give_up(limits: Mapping[str, Any]) -> None:
     for kind, limit in wanted.items():
         highest = resource.getrlimit(kind)[1]
         lower = limit if highest == resource.RLIM_INFINITY else min(limit, highest)
-        resource.setrlimit(kind, (lower, lower))
+        with nullcontext() if sys.platform == "linux" else suppress(ValueError):  # others do not know all of them
+            resource.setrlimit(kind, (lower, lower))
     if (uid := limits["uid"]) is not None:
         os.setgroups([])
         os.setresgid(uid, uid, uid)

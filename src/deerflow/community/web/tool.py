@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from deerflow.community.web.api import MAX_API_BYTES
 from deerflow.community.web.http import Http, host_of
-from deerflow.community.web.paging import shown
+from deerflow.community.web.paging import RecentPages, shown
 from deerflow.community.web.problems import explain
 from deerflow.community.web.results import Hit, Page, Picture, as_json
 from deerflow.domain.ledger import READ_ONLY
@@ -131,11 +131,16 @@ def fetching_tool(
     """`web_fetch` by whatever `make_fetch` makes."""
 
     def make(chosen: ReadingSettings) -> Act:
-        fetch = make_fetch(chosen)
+        fetch, recent = make_fetch(chosen), RecentPages()
 
         async def web_fetch(url: str, offset: int = 0) -> str:
             host_of(url)
-            return shown(await fetch(url), offset, chosen.max_chars)
+            page = recent.find(url) if offset else None
+            if page is None:
+                page = await fetch(url)
+                if len(page.text) > chosen.max_chars:
+                    recent.keep(url, page)
+            return shown(page, offset, chosen.max_chars)
 
         return web_fetch
 

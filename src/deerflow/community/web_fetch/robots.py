@@ -44,9 +44,17 @@ class Robots:
     def read(cls, body: bytes) -> Self:
         """The rules in the text of a robots.txt: those for us, else those for everybody."""
         groups: dict[str, list[Rule]] = {}
-        for agents, rule in _rules(body[:MAX_ROBOTS_BYTES].decode("utf-8", "replace")):
-            for agent in agents:
-                groups.setdefault(agent, []).append(rule)
+        named: set[str] = set()
+        is_naming = False
+        for key, value in _lines(body[:MAX_ROBOTS_BYTES].decode("utf-8", "replace")):
+            if key == "user-agent":
+                # Of all who may be named only two matter, so the work does not grow with their number.
+                named = (named if is_naming else set()) | ({value.lower()} & {AGENT, EVERYBODY})
+                groups |= {agent: groups.get(agent, []) for agent in named}
+            elif value:
+                for agent in named:
+                    groups[agent].append(Rule(value, allows=key == "allow"))
+            is_naming = key == "user-agent"
         return cls(tuple(groups.get(AGENT, groups.get(EVERYBODY, ()))))
 
     def allow(self, path: str) -> bool:
@@ -55,20 +63,9 @@ class Robots:
         return max(fitting, default=(0, True))[1]
 
 
-def _rules(text: str) -> Iterator[tuple[tuple[str, ...], Rule]]:
-    """Each rule with those it is for. An agent that has no rule at all is told of with one that allows everything."""
-    agents: tuple[str, ...] = ()
-    is_naming = False
+def _lines(text: str) -> Iterator[tuple[str, str]]:
+    """What is said, line by line, as far as it concerns anybody."""
     for line in text.splitlines():
-        key, colon, value = line.partition("#")[0].partition(":")
-        key, value = key.strip().lower(), value.strip()
-        if not colon or key not in ("user-agent", "allow", "disallow"):
-            continue
-        if key == "user-agent":
-            agents = (*agents, value.lower()) if is_naming else (value.lower(),)
-            is_naming = True
-            yield (value.lower(),), Rule("", allows=True)
-            continue
-        is_naming = False
-        if value:
-            yield agents, Rule(value, allows=key == "allow")
+        key, _, value = line.partition("#")[0].partition(":")
+        if (key := key.strip().lower()) in ("user-agent", "allow", "disallow"):
+            yield key, value.strip()
