@@ -5,8 +5,9 @@ from langchain.agents.middleware import AgentMiddleware
 
 from deerflow.config.imports import load_class, load_object
 from deerflow.config.tools import ToolConfig
+from deerflow.domain.errors import ConfigError
 from deerflow.sandbox.sandbox_provider import SandboxProvider
-from deerflow.tools.tools import get_available_tools, sandbox_tools
+from deerflow.tools.tools import ToolSet, get_available_tools, sandbox_tools
 
 MIDDLEWARES = (
     "thread_data", "uploads", "dangling_tool_call", "guardrail", "tool_error_handling", "summarization", "todo",
@@ -32,6 +33,17 @@ NAMES = (
     "deerflow.runtime:DisconnectMode",
     "deerflow.runtime:StreamBridge",
 )
+WEB_TOOLS = {
+    "ddg_search": ("web_search", "image_search"),
+    "tavily": ("web_search", "web_fetch"),
+    "brave": ("web_search", "image_search"),
+    "serper": ("web_search", "image_search"),
+    "searxng": ("web_search",),
+    "exa": ("web_search", "web_fetch"),
+    "firecrawl": ("web_search", "web_fetch"),
+    "jina_ai": ("web_fetch",),
+    "web_fetch": ("web_fetch",),
+}
 TOOLS = (
     "bash", "bash_output", "bash_kill", "ls", "glob", "grep", "read_file", "write_file", "str_replace",
 )  # fmt: skip
@@ -55,6 +67,21 @@ def test_every_tool_of_the_sandbox_can_be_configured_by_its_name(name: str) -> N
     tools = get_available_tools([entry], builtin=sandbox_tools())
     assert tools.names.count(name) == 1 and len(tools.names) == len(TOOLS)
     assert tools.needs_approval == {name}
+
+
+@pytest.mark.parametrize(
+    ("provider", "name"), [(provider, name) for provider, names in WEB_TOOLS.items() for name in names]
+)
+def test_every_web_tool_can_be_configured_by_its_name(provider: str, name: str) -> None:
+    def load(**settings: object) -> ToolSet:
+        use = f"deerflow.community.{provider}.tools:{name}_tool"
+        return get_available_tools([ToolConfig.model_validate({"name": name, "group": "web", "use": use, **settings})])
+
+    assert load(timeout=5).names == (name,)
+    with pytest.raises(ConfigError, match=f"tools: '{name}' .*'{name}' has no setting 'timout'"):
+        load(timout=5)
+    with pytest.raises(ConfigError, match=f"(?s)tools: '{name}' .*timeout"):
+        load(timeout="soon")
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,9 @@ from deerflow.agents.lead_agent.prompt import (
     apply_prompt_template,
 )
 from deerflow.agents.settings import Computer
+from deerflow.config.root import Config
 from deerflow.tools.builtins.agent_tools import setup_agent_tool, update_agent_tool
-from deerflow.tools.tools import builtin_tools, sandbox_tools
+from deerflow.tools.tools import builtin_tools, get_available_tools, sandbox_tools
 from tests.support import same_as_snapshot
 
 EVERYTHING = PromptParts(
@@ -134,13 +135,15 @@ def test_the_prompt_says_what_was_reviewed(name: str, parts: PromptParts) -> Non
 
 
 def test_the_default_tools_take_little_of_the_models_attention() -> None:
-    tools = [*sandbox_tools(), *builtin_tools(supports_vision=True)]
+    web = get_available_tools(Config().tools).tools
+    tools = [*sandbox_tools(), *builtin_tools(supports_vision=True), *web]
     assert tokens(json.dumps([convert_to_openai_tool(tool) for tool in tools])) <= 2_500
 
 
 def test_the_schemas_of_the_built_in_tools_are_those_that_were_reviewed(agents: CustomAgents) -> None:
     own = [setup_agent_tool(agents), update_agent_tool(agents)]
-    tools = [*sandbox_tools(), *builtin_tools(supports_vision=True), *own]
+    web = get_available_tools(Config().tools).tools
+    tools = [*sandbox_tools(), *builtin_tools(supports_vision=True), *own, *web]
     schemas = json.dumps([convert_to_openai_tool(tool) for tool in tools], indent=1, ensure_ascii=False)
     same_as_snapshot("tools.json", f"{schemas}\n")
 

@@ -40,6 +40,10 @@ MADE_AT_IMPORT = {
     "Path": "does not change",
     "datetime": "does not change",
     "insert": "a statement, fixed at import",
+    "search_tool": "a web tool, which holds nothing until it is configured",
+    "image_tool": "the same",
+    "page_tool": "the same",
+    "fetching_tool": "the same",
 }
 
 

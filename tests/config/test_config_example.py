@@ -8,7 +8,9 @@ from typing import Any
 import yaml
 from pydantic_core import to_jsonable_python
 
+from deerflow.community.web.tool import WebTool
 from deerflow.config.example import example_config
+from deerflow.config.imports import load_object
 from deerflow.config.load import load
 from deerflow.config.models import ModelConfig
 from deerflow.config.reading.text import parse_yaml
@@ -65,7 +67,7 @@ def test_every_setting_is_in_the_example_with_its_default() -> None:
     defaults = dict(settings(Config()))
 
     assert example.keys() == defaults.keys()
-    # Lists of a user's own things are empty by default and show examples.
+    # Lists of a user's own things show examples.
     own = {"models", "tools", "tool_groups"}
     plain = to_jsonable_python({key: value for key, value in defaults.items() if key not in own})
     assert {key: value for key, value in example.items() if key not in own} == plain
@@ -89,6 +91,20 @@ def test_every_setting_of_our_own_client_in_the_example_exists(tmp_path: Path) -
     for entry in entries:
         for thinking in (entry.when_thinking_enabled, entry.when_thinking_disabled):
             OpenAICompatibleChatModel(model=entry.model, **entry.provider_settings, **(thinking or {}))
+
+
+def test_every_setting_of_our_own_web_tools_in_the_example_exists_and_is_the_default(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(uncommented())
+    entries = load(directory=tmp_path, environment=KEYS).config.tools
+    ours = [entry for entry in entries if entry.use.startswith("deerflow.")]
+
+    assert [(entry.name, entry.group, entry.use) for entry in ours] == [
+        (entry.name, entry.group, entry.use) for entry in Config().tools
+    ]
+    for entry in ours:
+        tool = load_object(entry.use, WebTool)
+        defaults = tool.settings_type()
+        assert tool.settings_type.model_validate(entry.settings) == defaults and entry.settings
 
 
 def test_the_example_of_extensions_can_be_used_as_it_is(tmp_path: Path) -> None:

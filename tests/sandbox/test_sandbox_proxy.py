@@ -4,7 +4,6 @@ import asyncio
 import logging
 import socket
 import ssl
-import subprocess
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ import uvloop
 
 from deerflow.sandbox.egress import Address, AllowedHosts, Egress, Streams, dial
 from deerflow.sandbox.local.proxy import ProxyLimits, serve_proxy
+from tests.certificates import make_certificate
 
 ALLOWED = AllowedHosts.of(["allowed.example", "*.below.example", "rebound.example", "gone.example", "93.184.216.34"])
 ADDRESSES = {"rebound.example": "169.254.169.254", "gone.example": "127.0.0.9"}
@@ -98,13 +98,7 @@ def is_complete(request: bytes) -> bool:
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A certificate for all hosts in these tests, with its key in the same file."""
     folder = tmp_path_factory.mktemp("certificate")
-    made, key, both = folder / "certificate.pem", folder / "key.pem", folder / "both.pem"
-    names = "subjectAltName=DNS:allowed.example,DNS:*.below.example,DNS:evil.example"
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-    command += ["-days", "2", "-subj", "/CN=tests", "-addext", names, "-out", str(made), "-keyout", str(key)]
-    subprocess.run(command, check=True, capture_output=True, timeout=30)
-    both.write_bytes(made.read_bytes() + key.read_bytes())
-    return both
+    return make_certificate(folder, ["allowed.example", "*.below.example", "evil.example"])
 
 
 @asynccontextmanager

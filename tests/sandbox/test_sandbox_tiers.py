@@ -21,6 +21,7 @@ from tests.sandbox.processes import marked_seconds, survivors
 
 BASH = ["bash", "bash_output", "bash_kill"]
 READ, WRITE = ["ls", "glob", "grep", "read_file"], ["write_file", "str_replace"]
+WEB = ["web_search", "web_fetch"]
 BUILT_IN = ["present_files", "ask_clarification", "list_uploaded_files", "search_history"]
 
 
@@ -64,7 +65,7 @@ async def test_a_name_that_leads_to_no_provider_is_told_with_its_key(tmp_path: P
 
 
 async def test_everything_is_offered_where_commands_are_isolated(tmp_path: Path) -> None:
-    assert await offered(tmp_path) == [*BASH, *READ, *WRITE, *BUILT_IN]
+    assert await offered(tmp_path) == [*WEB, *BASH, *READ, *WRITE, *BUILT_IN]
 
 
 async def test_without_isolation_there_are_files_but_no_commands(tmp_path: Path) -> None:
@@ -78,7 +79,7 @@ async def test_without_isolation_there_are_files_but_no_commands(tmp_path: Path)
         assert harness.sandbox_report.tier == "none"
         assert (await ask(harness)).status is RunStatus.SUCCESS
         told = [answer["content"] for answer in await answers(harness)]
-    assert model.requests[0].tool_names == [*READ, *WRITE, *BUILT_IN]
+    assert model.requests[0].tool_names == [*WEB, *READ, *WRITE, *BUILT_IN]
     assert "<computer>" not in model.requests[0].messages[0].text
     assert told[0].startswith("Error: there is no tool 'bash'.")
     assert told[1:] == ["OK", f"Found 1 matches under {WORK}\n{WORK}/a.txt:1: one"]
@@ -100,7 +101,7 @@ async def test_whoever_allows_it_gets_commands_on_the_machine_itself_and_the_mod
         assert harness.sandbox_report.tier == "host"
         await ask(harness)
         assert (await answers(harness))[0]["content"] == f"{files(tmp_path)}/workspace\nresult"
-    assert model.requests[0].tool_names == [*BASH, *READ, *WRITE, *BUILT_IN]
+    assert model.requests[0].tool_names == [*WEB, *BASH, *READ, *WRITE, *BUILT_IN]
     assert "`bash` runs on the user's own machine, without isolation" in model.requests[0].messages[0].text
 
 
@@ -135,7 +136,7 @@ async def test_commands_on_the_machine_itself_do_not_see_the_variables_of_the_se
 
 
 async def test_a_program_can_do_without_a_sandbox(tmp_path: Path) -> None:
-    assert await offered(tmp_path, RuntimeFeatures(sandbox=False)) == BUILT_IN
+    assert await offered(tmp_path, RuntimeFeatures(sandbox=False)) == [*WEB, *BUILT_IN]
 
 
 async def test_an_agent_that_only_reads_gets_only_what_reads(tmp_path: Path) -> None:

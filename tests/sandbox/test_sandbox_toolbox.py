@@ -2,13 +2,10 @@
 
 import asyncio
 import ensurepip
-import hashlib
 import os
 import re
 import stat
 import subprocess
-import zipfile
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -26,69 +23,10 @@ from deerflow.sandbox.local.toolbox import (
     interpreter_at,
     likely_interpreters,
 )
+from tests.sandbox.wheels import FindUv, Workshop, locked, wheel
 from tests.support import needs
 
 ROOT = Path(__file__).parents[2]
-
-
-def wheel(folder: Path, name: str, version: str = "1.0") -> Path:
-    """A package with one module that knows its version, and a program of the same name that prints it."""
-    info = f"{name}-{version}.dist-info"
-    files = {
-        f"{name}.py": f"version = {version!r}\n\n\ndef main():\n    print({name!r}, version)\n",
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        f"{info}/entry_points.txt": f"[console_scripts]\n{name} = {name}:main\n",
-    }
-    record = "".join(f"{path},,\n" for path in [*files, f"{info}/RECORD"])
-    file = folder / f"{name}-{version}-py3-none-any.whl"
-    with zipfile.ZipFile(file, "w") as archive:
-        for path, text in {**files, f"{info}/RECORD": record}.items():
-            archive.writestr(path, text)
-    return file
-
-
-def locked(wheel: Path) -> str:
-    name, version, *_ = wheel.name.split("-")
-    return f"{name}=={version} --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}\n"
-
-
-class Workshop:
-    """A folder with wheels, a lock and a cache, all of a test's own."""
-
-    def __init__(self, root: Path) -> None:
-        self.root, self.wheels, self.lock = root, root / "wheels", root / "toolbox.lock"
-        self.wheels.mkdir()
-        self.lock.write_text(locked(wheel(self.wheels, "hammer")))
-        self.environment = {
-            "PATH": "/usr/bin:/bin",
-            "UV_CACHE_DIR": str(root / "uv"),
-            "UV_NO_CONFIG": "1",
-            "UV_DEFAULT_INDEX": (root / "empty").as_uri(),
-            "UV_FIND_LINKS": str(self.wheels),
-        }
-
-    def builder(self, *packages: str, **changes: object) -> ToolboxBuilder:
-        settings = {"lock": self.lock, "environment": self.environment, **changes}
-        return ToolboxBuilder(ToolboxConfig(packages=packages), self.root / "cache", **settings)  # type: ignore[arg-type]
-
-    def instead_of_uv(self, script: str) -> "FindUv":
-        program = self.root / "uv.sh"
-        program.write_text(f"#!/bin/sh\n{script}\n")
-        program.chmod(0o755)
-        return FindUv([str(program)])
-
-    def left(self) -> list[str]:
-        """What is in the folder of the one toolbox."""
-        return sorted(path.name for path in (self.root / "cache/toolbox").glob("*/*"))
-
-
-class FindUv:
-    def __init__(self, command: Sequence[str] | None) -> None:
-        self.command = command
-
-    def __call__(self, environment: Mapping[str, str]) -> Sequence[str] | None:
-        return self.command
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from deerflow.config.suggestions import SuggestionsConfig
 from deerflow.config.summarization import SummarizationConfig
 from deerflow.config.title import TitleConfig
 from deerflow.config.tool_output import ToolOutputConfig
-from deerflow.config.tools import ToolConfig, ToolGroupConfig
+from deerflow.config.tools import WEB_TOOLS, ToolConfig, ToolGroupConfig
 from deerflow.config.uploads import UploadsConfig
 
 CONFIG_VERSION = 1
@@ -63,7 +63,7 @@ class Config(Section):
         default=(), strict=False, description="Groups of tools that custom agents can be limited to."
     )
     tools: tuple[ToolConfig, ...] = Field(
-        default=(), strict=False, description="What the agent can use besides its built-in tools."
+        default=WEB_TOOLS, strict=False, description="What the agent can use besides its built-in tools."
     )
     llm_call: LlmCallConfig = Field(default=LlmCallConfig(), description="How patiently a model is asked again.")
     loop_detection: LoopDetectionConfig = Field(

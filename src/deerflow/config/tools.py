@@ -34,3 +34,10 @@ class ToolConfig(Section):
     @classmethod
     def _names_an_object(cls, use: str) -> str:
         return object_path(use, "module:name", "deerflow.sandbox.tools:bash_tool")
+
+
+WEB_TOOLS = (
+    ToolConfig(name="web_search", group="web", use="deerflow.community.ddg_search.tools:web_search_tool"),
+    ToolConfig(name="web_fetch", group="web", use="deerflow.community.web_fetch.tools:web_fetch_tool"),
+)
+"""What an agent can use when nobody says otherwise: neither needs a key."""

@@ -4,7 +4,7 @@ import inspect
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from langchain_core.tools import BaseTool
 from pydantic import ValidationError
@@ -33,6 +33,15 @@ SANDBOX_TOOLS: Mapping[str, tuple[Callable[..., Any], ...]] = {
     "file:read": (sandbox.ls, sandbox.glob, sandbox.grep, sandbox.read_file),
     "file:write": (sandbox.write_file, sandbox.str_replace),
 }
+
+
+@runtime_checkable
+class Configurable(Protocol):
+    """A tool of which there can be others with settings of their own."""
+
+    @property
+    def setting_names(self) -> Sequence[str]: ...
+    def configured(self, settings: Mapping[str, object]) -> BaseTool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +144,9 @@ def make_tool(found: object, settings: dict[str, Any]) -> BaseTool:
         check_settings(found.__name__, found.model_fields, settings)
         return found(**settings)
     if isinstance(found, BaseTool):
+        if isinstance(found, Configurable):
+            check_settings(found.name, found.setting_names, settings)
+            return found.configured(settings)
         check_settings(found.name, (), settings)
         return found
     if inspect.isfunction(found):

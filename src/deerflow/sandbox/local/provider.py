@@ -52,16 +52,17 @@ class LocalSandboxProvider:
         places: SandboxPlaces,
         egress: Egress | None = None,
         find_isolators: Callable[[], Sequence[Path]] = find_bubblewrap,
+        builder: ToolboxBuilder | None = None,
     ) -> None:
         self._config = config
         self._places = places
         self._egress = egress or Egress()
         self._find_isolators = find_isolators
         self._toolbox: Toolbox | None = None
-        self._builder = ToolboxBuilder(config.toolbox, places.cache, places.environment)
+        self._builder = builder or ToolboxBuilder(config.toolbox, places.cache, places.environment)
         self._finding: asyncio.Task[None] | None = None
         self._etc: Path | None = None
-        self._programs = find_programs()
+        self._programs = find_programs(places.environment.get("PATH"))
         self._program_folders = [
             TOOLS,
             *([f"{NODE}/bin"] if any(path.startswith(NODE) for path in self._programs) else []),
@@ -102,6 +103,7 @@ class LocalSandboxProvider:
             Part("ripgrep", "ok", str(found))
             if (found := find_ripgrep())
             else Part("ripgrep", "note", "not found, so `grep` and `glob` do not work", "install ripgrep"),
+            *([await look_at_node(self._isolation)] if self._isolation else []),
         ]
 
     async def acquire(self, thread_id: str, user_id: str) -> str:
@@ -245,15 +247,36 @@ async def try_out(isolation: Isolation) -> None:
     Raises:
         SandboxError: That did not work; the text says why.
     """
+    if (said := await say(isolation, "/bin/echo", WORD)) != WORD:
+        raise SandboxError(f"a command said {said!r} instead of {WORD!r}")
+
+
+async def look_at_node(isolation: Isolation) -> Part:
+    """Whether commands have a Node, tried out: one that is there need not be of use to an unprivileged user."""
+    try:
+        said = await say(isolation, "/bin/bash", "-c", "node --version && command -v node")
+    except SandboxError as problem:
+        remedy = "install Node.js where every user can read and run it, for instance below /usr/local"
+        return Part("node", "note", f"commands cannot use it: {problem}", remedy)
+    return Part("node", "ok", " at ".join(said.split()))
+
+
+async def say(isolation: Isolation, *command: str) -> str:
+    """What a command prints in a sandbox of nobody's.
+
+    Raises:
+        SandboxError: It failed; the text is what it printed.
+    """
     runner = IsolatedRunner("trial", isolation, ())
     text = BoundedText()
     try:
-        ended = await runner.run(Order(["/bin/echo", WORD], "/"), OutputReader(text), TRIAL_S)
+        ended = await runner.run(Order(command, "/"), OutputReader(text), TRIAL_S)
     finally:
         await runner.aclose()
-    output, _ = text.take()
-    if not ended.has_run or ended.code != 0 or output.strip() != WORD:
-        raise SandboxError(output.strip() or f"exit code {ended.code}")
+    output = text.take()[0].strip()
+    if not ended.has_run or ended.code != 0:
+        raise SandboxError(output or f"exit code {ended.code}")
+    return output
 
 
 def limits_in_force(config: SandboxConfig, isolation: Isolation | None) -> list[Limit]:

@@ -25,8 +25,10 @@ END_S = 5.0
 PROXY = "http://127.0.0.1:3128"
 PROXY_VARIABLES = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), PROXY)
 DIRECT = {"NO_PROXY": "localhost,127.0.0.1,::1", "no_proxy": "localhost,127.0.0.1,::1"}
-OFFLINE = {"PIP_RETRIES": "0", "PIP_NO_INDEX": "1"}
-"""Programs that would try for long fail at once."""
+OFFLINE = {"PIP_RETRIES": "1", "npm_config_fetch_retries": "0"}
+"""Programs that would try for long fail soon. Not at once: pip tells what went wrong only before it tries again."""
+# The system's Python asks to be left alone, which it is here: it is read-only, and pip writes to the agent's home.
+HARMLESS = {"PIP_BREAK_SYSTEM_PACKAGES": "1"}
 # Processes are counted inside the namespace, where those of other threads do not count. If memory runs out on the
 # machine, these are the first to go.
 PRELUDE = (
@@ -91,7 +93,7 @@ class IsolatedRunner:
         """Run a command to its end; cancelling ends everything it started."""
         await self._open_network()
         layout = self._of.layout()
-        env = {**network_variables(self._of.network), **order.env}
+        env = {**HARMLESS, **network_variables(self._of.network), **order.env}
         has_network = self._space is not None or self._of.network == "full"
         prelude = PRELUDE.format(processes=self._of.limits.processes)
         launch = Launch(

@@ -1,0 +1,1 @@
+"""Brave: search for pages and images, with a key."""

@@ -1,0 +1,1 @@
+"""DuckDuckGo: search for pages and images without a key."""

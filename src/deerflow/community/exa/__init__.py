@@ -1,0 +1,1 @@
+"""Exa: search by meaning, and pages, with a key."""

@@ -1,0 +1,1 @@
+"""Firecrawl: search, and pages seen by a browser, with a key or self-hosted."""

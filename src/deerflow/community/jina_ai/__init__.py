@@ -1,0 +1,1 @@
+"""Jina AI: its reader for pages; a key raises its limits."""

@@ -1,0 +1,1 @@
+"""SearXNG: a search engine of one's own, without a key."""

@@ -1,0 +1,1 @@
+"""Serper: Google's results for pages and images, with a key."""

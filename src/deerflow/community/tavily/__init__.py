@@ -1,0 +1,1 @@
+"""Tavily: search and pages, with a key."""

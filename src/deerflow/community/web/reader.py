@@ -1,0 +1,109 @@
+"""Makes pages readable in a child process that can do no harm, for parsers of pages are not to be trusted."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from deerflow.community.web.problems import Unreadable
+from deerflow.sandbox.places import file_owner
+
+CHILD = Path(__file__).with_name("reader_child.py")
+AT_ONCE = 4
+MAX_RESULT_BYTES = 16 * 1024 * 1024
+
+Result = TypeVar("Result", bound=BaseModel)
+
+
+class Readable(BaseModel):
+    """A page that can be read."""
+
+    title: str
+    text: str
+
+
+class Rows(BaseModel):
+    """What was found in the elements of a page."""
+
+    rows: list[dict[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderLimits:
+    """What a child may use."""
+
+    wall_s: float = 15.0
+    cpu_s: int = 10
+    memory_bytes: int = 768 * 1024 * 1024
+    recursion: int = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Starts a child for each page, a few at a time."""
+
+    limits: ReaderLimits = ReaderLimits()
+    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+
+    async def page(self, body: bytes, charset: str | None, url: str) -> Readable:
+        """The content of an HTML page as Markdown, with links that are complete."""
+        return await self._order({"task": "page", "charset": charset, "url": url}, body, Readable)
+
+    async def text(self, body: bytes, charset: str | None) -> Readable:
+        """A text, whatever its encoding."""
+        return await self._order({"task": "text", "charset": charset}, body, Readable)
+
+    async def rows(self, body: bytes, row: str, fields: Mapping[str, str]) -> Sequence[Mapping[str, str]]:
+        """For each element that the XPath `row` leads to, what the paths in `fields` lead to from there."""
+        order = {"task": "rows", "charset": None, "row": row, "fields": dict(fields)}
+        return (await self._order(order, body, Rows)).rows
+
+    async def _order(self, order: Mapping[str, object], body: bytes, result: type[Result]) -> Result:
+        async with self.turns:
+            output = await self._run(json.dumps(order).encode() + b"\n" + body)
+        try:
+            return result.model_validate_json(output)
+        except ValidationError as problem:
+            raise Unreadable("the page is so built that no text could be got from it; try another source") from problem
+
+    async def _run(self, sent: bytes) -> bytes:
+        """What a child makes of its input; nothing if it has failed."""
+        limits = self.limits
+        given = {"cpu_s": limits.cpu_s, "memory_bytes": limits.memory_bytes, "recursion": limits.recursion}
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", str(CHILD), json.dumps({**given, "uid": file_owner()})),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env={"LANG": "C.UTF-8"},
+            start_new_session=True,
+        )
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            async with asyncio.timeout(limits.wall_s):
+                process.stdin.write(sent)
+                process.stdin.write_eof()
+                output = await read_at_most(process.stdout, MAX_RESULT_BYTES)
+                return output if await process.wait() == 0 else b""
+        except TimeoutError:
+            return b""
+        finally:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+
+async def read_at_most(stream: asyncio.StreamReader, limit: int) -> bytes:
+    """All of a stream; nothing if it is longer than `limit`."""
+    read = bytearray()
+    while chunk := await stream.read(1 << 16):
+        read += chunk
+        if len(read) > limit:
+            return b""
+    return bytes(read)

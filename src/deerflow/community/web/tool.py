@@ -1,0 +1,178 @@
+"""Web tools: what the model sees is the same for all providers; settings come from the entry in config.yaml."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Self, TypeVar
+
+from langchain_core.tools import StructuredTool
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+from deerflow.community.web.api import MAX_API_BYTES
+from deerflow.community.web.http import Http, host_of
+from deerflow.community.web.paging import RecentPages, shown
+from deerflow.community.web.problems import explain
+from deerflow.community.web.results import Hit, Page, Picture, as_json
+from deerflow.domain.ledger import READ_ONLY
+
+MAX_QUERY_CHARS = 1_000
+MAX_URL_CHARS = 4_000
+# Less than what is put into a file: see `tool_output`.
+PAGE_CHARS = 10_000
+
+
+class WebSettings(BaseModel):
+    """Settings of every web tool."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    timeout: float = Field(default=20.0, gt=0, le=300, description="After so many seconds the tool gives up.")
+
+
+class SearchSettings(WebSettings):
+    """Settings of every search."""
+
+    max_results: int = Field(default=5, ge=1, le=20, description="So many results are shown.")
+
+
+class PageSettings(WebSettings):
+    """Settings of every tool that fetches pages."""
+
+    max_chars: int = Field(default=PAGE_CHARS, ge=500, le=200_000, description="So much of a page is shown at once.")
+
+
+class KeyedSettings(WebSettings):
+    """Settings of a provider that knows its users by a key."""
+
+    api_key: SecretStr | None = Field(default=None, description="For instance $TAVILY_API_KEY.")
+
+
+class SearchArguments(BaseModel):
+    """What the model says to a search."""
+
+    query: str = Field(
+        min_length=1, max_length=MAX_QUERY_CHARS, description="What to look for, as for a search engine."
+    )
+
+
+class PageArguments(BaseModel):
+    """What the model says to fetch a page."""
+
+    url: str = Field(
+        min_length=1, max_length=MAX_URL_CHARS, description="Exact address, from the user or a search result."
+    )
+    offset: int = Field(default=0, ge=0, description="Where to go on in a long page, as the piece before says.")
+
+
+Settings = TypeVar("Settings", bound=WebSettings)
+SearchingSettings = TypeVar("SearchingSettings", bound=SearchSettings)
+ReadingSettings = TypeVar("ReadingSettings", bound=PageSettings)
+Search = Callable[[str, SearchingSettings, Http], Awaitable[Sequence[Hit]]]
+SearchImages = Callable[[str, SearchingSettings, Http], Awaitable[Sequence[Picture]]]
+Fetch = Callable[[str, ReadingSettings, Http], Awaitable[Page]]
+Act = Callable[..., Awaitable[str]]
+
+
+class WebTool(StructuredTool):
+    """A tool that holds nothing; one with settings of its own is made by `configured`."""
+
+    settings_type: type[WebSettings]
+    make: Callable[[Any], Act]
+
+    @property
+    def setting_names(self) -> Sequence[str]:
+        """What may be set in the tool's entry."""
+        return list(self.settings_type.model_fields)
+
+    def configured(self, settings: Mapping[str, object]) -> Self:
+        """The same tool with settings."""
+        return self.model_copy(update={"coroutine": self.make(self.settings_type.model_validate(settings))})
+
+
+def search_tool(provider: str, settings: type[SearchingSettings], search: Search[SearchingSettings]) -> WebTool:
+    """`web_search` by a provider."""
+
+    def make(chosen: SearchingSettings) -> Act:
+        http = api_http(chosen)
+
+        async def web_search(query: str) -> str:
+            return as_json(query, provider, (await search(query, chosen, http))[: chosen.max_results])
+
+        return web_search
+
+    description = (
+        "Search the web. Returns JSON with title, url and snippet of each result; a snippet is no source, so open "
+        "what you rely on with web_fetch."
+    )
+    return web_tool("web_search", description, SearchArguments, settings, make)
+
+
+def image_tool(provider: str, settings: type[SearchingSettings], search: SearchImages[SearchingSettings]) -> WebTool:
+    """`image_search` by a provider."""
+
+    def make(chosen: SearchingSettings) -> Act:
+        http = api_http(chosen)
+
+        async def image_search(query: str) -> str:
+            return as_json(query, provider, (await search(query, chosen, http))[: chosen.max_results])
+
+        return image_search
+
+    description = "Search the web for images. Returns JSON with title, url of the page, and image_url of each."
+    return web_tool("image_search", description, SearchArguments, settings, make)
+
+
+def page_tool(settings: type[ReadingSettings], fetch: Fetch[ReadingSettings]) -> WebTool:
+    """`web_fetch` by a provider."""
+    return fetching_tool(settings, lambda chosen: _with_http(chosen, fetch))
+
+
+def fetching_tool(
+    settings: type[ReadingSettings], make_fetch: Callable[[ReadingSettings], Callable[[str], Awaitable[Page]]]
+) -> WebTool:
+    """`web_fetch` by whatever `make_fetch` makes."""
+
+    def make(chosen: ReadingSettings) -> Act:
+        fetch, recent = make_fetch(chosen), RecentPages()
+
+        async def web_fetch(url: str, offset: int = 0) -> str:
+            host_of(url)
+            page = recent.find(url) if offset else None
+            if page is None:
+                page = await fetch(url)
+                if len(page.text) > chosen.max_chars:
+                    recent.keep(url, page)
+            return shown(page, offset, chosen.max_chars)
+
+        return web_fetch
+
+    description = "Open a web page and read it as Markdown. Long pages come in pieces; go on with offset."
+    return web_tool("web_fetch", description, PageArguments, settings, make)
+
+
+def _with_http(chosen: ReadingSettings, fetch: Fetch[ReadingSettings]) -> Callable[[str], Awaitable[Page]]:
+    http = api_http(chosen)
+    return lambda url: fetch(url, chosen, http)
+
+
+def api_http(settings: WebSettings) -> Http:
+    """How the program of a provider is reached."""
+    return Http(settings.timeout, MAX_API_BYTES)
+
+
+def web_tool(
+    name: str, description: str, arguments: type[BaseModel], settings: type[Settings], make: Callable[[Settings], Act]
+) -> WebTool:
+    """A tool that is read-only, and tells of problems in words."""
+
+    async def unconfigured(**said: Any) -> str:
+        return await make(settings())(**said)
+
+    return WebTool(
+        name=name,
+        description=description,
+        args_schema=arguments,
+        coroutine=unconfigured,
+        metadata={READ_ONLY: True},
+        handle_tool_error=explain,
+        settings_type=settings,
+        make=make,
+    )

@@ -1,0 +1,511 @@
+"""Our own reader of pages, on a site of this machine that plays every trick there is."""
+
+import asyncio
+import gzip
+import os
+import re
+import ssl
+import subprocess
+import zlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+from deerflow.community.web.egress_transport import EgressTransport
+from deerflow.community.web.http import Http, Trust
+from deerflow.community.web.paging import RecentPages
+from deerflow.community.web.problems import NotAllowed, WebProblem
+from deerflow.community.web.reader import Reader, ReaderLimits
+from deerflow.community.web.results import Page
+from deerflow.community.web_fetch.fetcher import PageFetcher
+from deerflow.community.web_fetch.robots import Robots
+from deerflow.sandbox.egress import Address, Egress, Streams, dial
+from tests.certificates import make_certificate
+from tests.community.web_site import Answer, Site, answer_of, html_answer, open_site, redirect, tool_of
+
+MEGABYTE = 1_000_000
+LIMIT_S = 20.0
+ARTICLE = """<!DOCTYPE html><html><head><title>Red   deer</title><style>p {}</style></head><body>
+<nav><a href="/home">Home</a> navigation</nav>
+<main><h1>Red deer</h1><p>Stags <b>roar</b>, see <a href="rut">the rut</a>.</p>
+<table><tr><th>Sex</th><th>kg</th></tr><tr><td>stag</td><td>240</td></tr></table>
+<pre><code>deer = 1</code></pre><img src="data:image/png;base64,AAAA" alt="inline">
+<img src="/d.jpg" alt="A stag"></main>
+<script>steal()</script><footer>imprint</footer></body></html>"""
+
+
+@dataclass
+class Internet:
+    """One machine with many names: ours. Which of its addresses are public is for the test to say."""
+
+    site: Site
+    addresses: dict[str, list[str]] = field(default_factory=dict)
+    """Answers to the next questions for a name, one after the other; else it is the site."""
+    public: frozenset[str] = frozenset({"127.0.0.1"})
+    asked: list[str] = field(default_factory=list)
+    ports: dict[int, int] = field(default_factory=dict)
+
+    async def resolve(self, host: str) -> Sequence[str]:
+        self.asked.append(host)
+        answers = self.addresses.get(host)
+        return [answers.pop(0)] if answers else ["127.0.0.1"]
+
+    async def dial(self, addresses: Sequence[Address], port: int) -> Streams:
+        return await dial(addresses, self.ports.get(port, self.site.port))
+
+    def fetcher(self, **changes: object) -> PageFetcher:
+        egress = Egress(self.resolve, lambda address: str(address) in self.public, self.dial)
+        settings: dict[str, object] = {"timeout_s": LIMIT_S, **changes}
+        trust = Trust()
+        http = Http(LIMIT_S, MEGABYTE, EgressTransport(egress, trust), trust)
+        return PageFetcher(**{"http": http, **settings})  # type: ignore[arg-type]
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    async with open_site() as opened:
+        yield opened
+
+
+async def fetch(site: Site, path: str, offset: int = 0, **settings: object) -> str:
+    """What the tool, configured to read pages of this machine, shows of a page."""
+    tool = tool_of("web_fetch", "web_fetch", allow_private_addresses=True, **settings)
+    return await answer_of(tool, url=f"{site.url}{path}", offset=offset)
+
+
+async def refused(fetcher: PageFetcher, url: str) -> str:
+    async with asyncio.timeout(LIMIT_S):
+        with pytest.raises(WebProblem) as caught:
+            await fetcher.fetch(url)
+    return f"{type(caught.value).__name__}: {caught.value}"
+
+
+async def test_by_default_nothing_of_this_machine_is_read(site: Site) -> None:
+    site.routes["/"] = html_answer("secret")
+    tool = tool_of("web_fetch", "web_fetch")
+    for host in ("127.0.0.1", "[::1]", "localhost", "0.0.0.0", "[::ffff:127.0.0.1]", "169.254.169.254", "2130706433"):
+        text = await answer_of(tool, url=f"http://{host}:{site.port}/")
+        assert text.startswith(("Error: NotAllowed: ", "Error: Unreachable: ")) and "secret" not in text
+    assert site.asked == []
+
+
+async def test_a_redirect_to_a_private_address_is_refused(site: Site) -> None:
+    inside = Internet(site, public=frozenset({"127.0.0.1"}))
+    site.routes["/secret"] = html_answer("secret")
+    for target in ("http://127.0.0.2/secret", "http://169.254.169.254/latest", "http://[::1]/", "http://10.0.0.1/"):
+        site.routes["/"] = redirect(target)
+        assert (await refused(inside.fetcher(), "http://public.example/")).startswith("NotAllowed: ")
+    assert "/secret" not in site.paths
+
+
+@pytest.mark.parametrize("target", ["file:///etc/passwd", "gopher://a.example/", "http://", "//[", "http://a b/"])
+async def test_a_redirect_to_what_is_no_page_is_refused(site: Site, target: str) -> None:
+    site.routes["/"] = redirect(target)
+    assert (await refused(Internet(site).fetcher(), "http://public.example/")).startswith(
+        ("NotAllowed: ", "Rejected: ")
+    )
+
+
+async def test_a_name_that_changes_its_address_between_two_questions_is_refused_the_second_time(site: Site) -> None:
+    site.routes["/"] = redirect("/next")
+    site.routes["/next"] = html_answer("secret")
+    rebinding = {"rebound.example": ["127.0.0.1", "127.0.0.1", "169.254.169.254"]}
+    internet = Internet(site, rebinding)
+    text = await refused(internet.fetcher(), "http://rebound.example/")
+    assert text.startswith("NotAllowed: ") and "/next" not in site.paths
+    assert internet.asked == ["rebound.example"] * 3, "once for each request: robots.txt, the page, the next page"
+
+
+async def test_every_name_is_looked_up_once_per_request(site: Site) -> None:
+    site.routes["/"] = html_answer("hello")
+    internet = Internet(site, {"twice.example": ["127.0.0.1"]})
+    page = await internet.fetcher(respects_robots=False).fetch("http://twice.example/")
+    assert page.text == "hello" and internet.asked == ["twice.example"]
+
+
+async def test_redirects_are_followed_to_their_end(site: Site) -> None:
+    site.routes["/"] = redirect("a/b", 301)
+    site.routes["/a/b"] = redirect("http://other.example/c?x=1", 308)
+    site.routes["/c"] = html_answer(ARTICLE)
+    page = await Internet(site).fetcher().fetch("http://first.example/")
+    assert page.url == "http://other.example/c?x=1" and page.title == "Red deer"
+
+
+async def test_redirects_that_never_end_are(site: Site) -> None:
+    site.routes["/"] = redirect("/")
+    assert "only leads from one address to the next" in await refused(Internet(site).fetcher(), "http://loop.example/")
+
+
+async def test_a_page_is_shown_as_markdown_without_what_surrounds_it(site: Site) -> None:
+    site.routes["/wiki/deer"] = html_answer(ARTICLE)
+    text = await fetch(site, "/wiki/deer")
+    assert text.startswith(f"# Red deer\nSource: {site.url}/wiki/deer\n\n# Red deer\n\nStags **roar**, see [the rut](")
+    assert f"[the rut]({site.url}/wiki/rut)" in text and f"![A stag]({site.url}/d.jpg)" in text
+    assert "| stag | 240 |" in text and "```\ndeer = 1\n```" in text
+    for noise in ("steal", "imprint", "navigation", "base64"):
+        assert noise not in text
+
+
+async def test_a_page_without_a_main_part_is_shown_from_where_most_text_is(site: Site) -> None:
+    words = "<p>A long paragraph about deer, with commas, and with more than a few words in it.</p>" * 20
+    site.routes["/"] = html_answer(f"<html><body><div>menu</div><div id=x>{words}</div><div>aside</div></body></html>")
+    text = await fetch(site, "/")
+    assert text.count("A long paragraph") == 20 and "menu" not in text and "aside" not in text
+
+
+async def test_a_page_of_links_is_shown_whole(site: Site) -> None:
+    links = "".join(f"<div><a href='/{n}'>Link {n}</a></div>" for n in range(50))
+    site.routes["/"] = html_answer(f"<html><body>{links}</body></html>")
+    text = await fetch(site, "/")
+    assert all(f"[Link {n}]({site.url}/{n})" in text for n in range(50))
+
+
+async def test_the_pieces_of_a_long_page_are_together_the_page(site: Site) -> None:
+    whole = "\n".join(f"Line {n} of the page, ü and 鹿." for n in range(3000)) + "x" * 5000 + "end"
+    site.routes["/long.txt"] = Answer(whole.encode(), headers={"Content-Type": "text/plain; charset=utf-8"})
+    pieces, offset = [], 0
+    while True:
+        shown = await fetch(site, "/long.txt", offset, max_chars=20_000)
+        body, _, note = shown.removeprefix(f"# Untitled\nSource: {site.url}/long.txt\n\n").rpartition(
+            "\n\n[Characters "
+        )
+        pieces.append(body)
+        assert len(body) <= 20_000
+        begin, end, total = map(int, re.match(r"(\d+) to (\d+) of (\d+)", note).groups())  # type: ignore[union-attr]
+        assert (begin, total) == (offset, len(whole))
+        if "This is the end." in note:
+            break
+        assert f"Go on with offset={end}." in note
+        offset = end
+    assert "".join(pieces) == whole and len(pieces) > 3
+    assert all(piece.endswith("\n") for piece in pieces[:-2]), "pieces end with lines where there are any"
+
+
+async def test_a_page_that_changes_while_it_is_read_is_read_as_it_was_begun(site: Site) -> None:
+    tool = tool_of("web_fetch", "web_fetch", allow_private_addresses=True, max_chars=500, respect_robots=False)
+    site.routes["/"] = Answer(b"old" * 300, headers={"Content-Type": "text/plain"})
+    await answer_of(tool, url=f"{site.url}/")
+    site.routes["/"] = Answer(b"new" * 300, headers={"Content-Type": "text/plain"})
+    assert "old" in await answer_of(tool, url=f"{site.url}/", offset=500)
+    assert site.paths == ["/"]
+    assert "new" in await answer_of(tool, url=f"{site.url}/")
+    assert "new" in await answer_of(tool, url=f"{site.url}/", offset=500)
+    assert site.paths == ["/", "/"]
+
+
+def test_pages_are_kept_up_to_a_limit_and_the_least_wanted_go_first() -> None:
+    recent = RecentPages(max_chars=25)
+    for name in ("a", "b"):
+        recent.keep(name, Page(name, "", "x" * 10))
+    assert recent.find("a")
+    recent.keep("c", Page("c", "", "x" * 10))
+    assert [recent.find(name) is not None for name in ("a", "b", "c")] == [True, False, True]
+    recent.keep("d", Page("d", "", "x" * 100))
+    assert [recent.find(name) for name in ("a", "c", "d")] == [None, None, None]
+
+
+async def test_an_offset_behind_the_end_is_told_with_the_length(site: Site) -> None:
+    site.routes["/"] = html_answer("<p>short</p>")
+    assert "the page has 5 characters, so there is nothing at offset 99" in await fetch(site, "/", 99)
+
+
+async def test_an_oversized_page_is_read_in_part_and_says_so(site: Site) -> None:
+    async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while not reader.at_eof():
+            writer.write(b"more and more\n" * 1000)
+            await writer.drain()
+
+    site.routes["/"] = Answer(headers={"Content-Type": "text/plain"}, speak=endless)
+    async with asyncio.timeout(LIMIT_S):
+        text = await fetch(site, "/", max_bytes=50_000)
+    assert "[Only the first 50000 bytes of the page were read; it is longer.]" in text
+    assert " of 50000. Go on with offset=" in text
+
+
+async def test_a_page_that_drips_is_given_up(site: Site) -> None:
+    async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while not reader.at_eof():
+            writer.write(b".")
+            await writer.drain()
+            await asyncio.wait({asyncio.ensure_future(reader.read(1))}, timeout=0.02)
+
+    site.routes["/"] = Answer(headers={"Content-Type": "text/html"}, speak=drip)
+    async with asyncio.timeout(LIMIT_S):
+        text = await fetch(site, "/", timeout=0.5)
+    assert text.startswith("Error: TooSlow: 127.0.0.1 did not answer within 0.5 s")
+
+
+def bomb(encoding: str) -> bytes:
+    """Many megabytes of blanks in a few kilobytes."""
+    packer = zlib.compressobj(9, wbits=31 if encoding == "gzip" else 15)
+    packed = b"".join(packer.compress(b" " * (16 * MEGABYTE)) for _ in range(8))
+    return packed + packer.flush()
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+async def test_a_small_file_that_pretends_to_be_a_large_page_is_not_believed(site: Site, encoding: str) -> None:
+    headers = {"Content-Type": "text/plain", "Content-Encoding": encoding}
+    site.routes["/"] = Answer(bomb(encoding), headers=headers)
+    before = own_memory()
+    text = await fetch(site, "/", max_bytes=100_000)
+    assert "[Only the first 100000 bytes of the page were read" in text
+    assert own_memory() - before < 40 * MEGABYTE
+
+
+def own_memory() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.parametrize(
+    ("encoding", "pack"),
+    [
+        ("gzip", gzip.compress),
+        ("x-gzip", lambda body: gzip.compress(body[:7]) + gzip.compress(body[7:])),
+        ("deflate", zlib.compress),
+        ("deflate", lambda body: zlib.compress(body)[2:-4]),
+        ("identity", bytes),
+    ],
+    ids=["gzip", "gzip in two parts", "deflate", "deflate without its head", "not packed"],
+)
+async def test_what_is_packed_is_unpacked(site: Site, encoding: str, pack: Callable[[bytes], bytes]) -> None:
+    headers = {"Content-Type": "text/plain", "Content-Encoding": encoding}
+    site.routes["/"] = Answer(pack(b"packed and unpacked"), headers=headers)
+    assert (await fetch(site, "/")).endswith("\n\npacked and unpacked")
+    assert site.asked[-1].headers["accept-encoding"] == "gzip, deflate"
+
+
+@pytest.mark.parametrize(("encoding", "told"), [("br", "was not asked for"), ("gzip", "is damaged")])
+async def test_what_cannot_be_unpacked_is_told(site: Site, encoding: str, told: str) -> None:
+    site.routes["/"] = Answer(b"neither", headers={"Content-Type": "text/html", "Content-Encoding": encoding})
+    text = await fetch(site, "/")
+    assert text.startswith("Error: Unreadable: ") and told in text
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [
+        ("text/html; charset=utf-8", "<p>Grüße</p>".encode()),
+        ("text/html; charset=utf-8", "<p>Grüße</p>".encode("latin-1")),
+        ("text/html; charset=iso-8859-1", "<p>Grüße</p>".encode("latin-1")),
+        ("text/html; charset=no-such-charset", "<p>Grüße</p>".encode()),
+        ("text/html; charset=unicode_escape", "<p>Grüße</p>".encode()),
+        ("text/html", "<meta charset=windows-1252><p>Grüße</p>".encode("cp1252")),
+        (
+            "text/html",
+            '<?xml version="1.0" encoding="ISO-8859-1"?><html><body><p>Grüße</p></body></html>'.encode("latin-1"),
+        ),
+        ("text/html", "\ufeff<p>Grüße</p>".encode("utf-16")),
+        ("text/plain", "Grüße".encode("utf-8-sig")),
+        ("text/html; charset=gb18030", "<p>Grüße</p>".encode("gb18030")),
+        ("", "<p>Grüße</p>".encode()),
+    ],
+)
+async def test_a_text_is_read_whatever_is_said_of_its_encoding(site: Site, content_type: str, body: bytes) -> None:
+    site.routes["/"] = html_answer(body, content_type)
+    assert "Grüße" in await fetch(site, "/")
+
+
+async def test_a_letter_that_is_damaged_does_not_spoil_the_others(site: Site) -> None:
+    body = "<p>鹿 Grüße</p>".encode() + b"<p>" + b"x" * 5000 + b"\xff</p>"
+    site.routes["/"] = html_answer(body)
+    assert "鹿 Grüße" in await fetch(site, "/")
+
+
+@pytest.mark.parametrize("content_type", ["application/pdf", "image/png", "application/octet-stream", "video/mp4", ""])
+async def test_what_is_no_text_is_named(site: Site, content_type: str) -> None:
+    site.routes["/f"] = Answer(b"%PDF-1.7\0binary", headers={"Content-Type": content_type} if content_type else {})
+    text = await fetch(site, "/f")
+    assert text.startswith("Error: Unreadable: ") and (content_type or "application/octet-stream") in text
+    assert "15 bytes" in text
+
+
+@pytest.mark.parametrize(
+    "content_type", ["application/json", "application/ld+json", "text/csv", "application/atom+xml"]
+)
+async def test_other_texts_are_shown_as_they_are(site: Site, content_type: str) -> None:
+    site.routes["/"] = Answer(b'{"a": [1]}', headers={"Content-Type": content_type})
+    assert (await fetch(site, "/")).endswith('\n\n{"a": [1]}')
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [(404, "there is no page"), (410, "no page"), (403, "does not show"), (503, "503"), (429, "slow")],
+)
+async def test_a_status_is_told_in_words(site: Site, status: int, told: str) -> None:
+    site.routes["/"] = Answer(b"sorry", status, {"Content-Type": "text/html"})
+    text = await fetch(site, "/")
+    assert text.startswith(("Error: Rejected: ", "Error: RateLimited: ")) and told in text
+
+
+ROBOTS = """# comment
+User-agent: other
+Disallow: /
+
+user-agent: *
+Disallow: /private
+Allow: /private/open   # longer, so it wins
+Disallow: /*.pdf$
+Disallow: /*?session=
+Sitemap: https://example.org/sitemap.xml
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "may"),
+    [
+        ("/", True),
+        ("/private", False),
+        ("/private/x", False),
+        ("/private/open/x", True),
+        ("/a/file.pdf", False),
+        ("/a/file.pdfx", True),
+        ("/a?session=1", False),
+        ("/a?b=1", True),
+    ],
+)
+async def test_robots_are_where_their_site_wants_them(site: Site, path: str, may: bool) -> None:
+    site.routes.update({name: html_answer("<p>read</p>") for name in ("/", path.partition("?")[0])})
+    site.routes["/robots.txt"] = Answer(ROBOTS.encode(), headers={"Content-Type": "text/plain"})
+    text = await fetch(site, path)
+    assert ("read" in text) is may
+    assert may or text.startswith("Error: NotAllowed: the robots.txt of 127.0.0.1 asks deerflow not to visit")
+    assert "read" in await fetch(site, path, respect_robots=False)
+
+
+async def test_what_a_site_says_to_us_by_name_counts_alone(site: Site) -> None:
+    site.routes.update({"/a": html_answer("<p>read</p>"), "/b": html_answer("<p>read</p>")})
+    rules = b"User-agent: *\nDisallow: /\n\nUser-agent: x\nUser-agent: DeerFlow\nDisallow: /b\n"
+    site.routes["/robots.txt"] = Answer(rules)
+    assert "read" in await fetch(site, "/a")
+    assert "NotAllowed" in await fetch(site, "/b")
+    site.routes["/robots.txt"] = Answer(b"User-agent: *\nDisallow: /\n\nUser-agent: DeerFlow\nDisallow:\n")
+    assert "read" in await fetch(site, "/b")
+
+
+def test_many_agents_and_many_rules_do_not_make_the_rules_hard_to_find() -> None:
+    others = b"".join(b"user-agent: robot%d\n" % number for number in range(3000))
+    robots = Robots.read(others + b"user-agent: *\n" + b"disallow: /*a*b$\n" * 2000 + b"disallow: /closed\n")
+    assert not robots.allow("/closed/x") and robots.allow(f"/{'a' * 4000}") and not robots.allow(f"/{'a' * 4000}b")
+
+
+@pytest.mark.parametrize(("status", "may"), [(404, True), (403, True), (500, False), (503, False)])
+async def test_without_rules_robots_are_welcome_unless_the_site_is_ill(site: Site, status: int, may: bool) -> None:
+    site.routes.update({"/": html_answer("<p>read</p>"), "/robots.txt": Answer(b"User-agent: *\nDisallow: /", status)})
+    assert ("read" in await fetch(site, "/")) is may
+
+
+async def test_the_site_a_redirect_leads_to_has_its_own_rules(site: Site) -> None:
+    site.routes["/go"] = redirect("http://second.example/closed")
+    site.routes["/closed"] = html_answer("secret")
+    site.routes["/robots.txt"] = Answer(b"User-agent: *\nDisallow: /closed\n")
+    assert "the robots.txt of second.example" in await refused(Internet(site).fetcher(), "http://first.example/go")
+    assert "/closed" not in site.paths
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_certificate(tmp_path_factory.mktemp("certificate"), ["secure.example"])
+
+
+class Trusting(Trust):
+    def __init__(self, certificate: Path) -> None:
+        super().__init__()
+        self._context = ssl.create_default_context(cafile=certificate)
+
+
+@pytest.mark.parametrize("make_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def test_by_tls_a_host_must_prove_who_it_is(certificate: Path, make_loop: Callable[[], Any]) -> None:
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        runner.run(meet_secure_hosts(certificate))
+
+
+async def meet_secure_hosts(certificate: Path) -> None:
+    inside = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    inside.load_cert_chain(certificate)
+    long = "A line of a long text.\n" * 40_000
+    site = Site(routes={"/": Answer(long.encode(), headers={"Content-Type": "text/plain"})})
+    async with await asyncio.start_server(site, "127.0.0.1", 0, ssl=inside) as server, asyncio.timeout(LIMIT_S):
+        internet = Internet(site, ports={443: server.sockets[0].getsockname()[1]})
+        egress = Egress(internet.resolve, lambda _: True, internet.dial)
+        trust = Trusting(certificate)
+        known = PageFetcher(Http(LIMIT_S, MEGABYTE, EgressTransport(egress, trust), trust), LIMIT_S)
+        assert (await known.fetch("https://secure.example/")).text == long
+        assert "cannot be trusted" in await refused(known, "https://other.example/")
+        assert "cannot be trusted" in await refused(internet.fetcher(), "https://secure.example/")
+
+
+@pytest.mark.parametrize("said", [b"", b"no HTTP at all\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"])
+async def test_an_answer_that_is_no_answer_is_told(said: bytes) -> None:
+    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(said)
+        writer.close()
+
+    async with await asyncio.start_server(speak, "127.0.0.1", 0) as server:
+        tool = tool_of("web_fetch", "web_fetch", allow_private_addresses=True)
+        text = await answer_of(tool, url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+    assert text.startswith("Error: Unreachable: 127.0.0.1 cannot be reached")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"<div>" * 300_000 + b"deep", id="deep"),
+        pytest.param(b"<table><tr><td>" * 50_000, id="tables in tables"),
+        pytest.param(b"<a href='" + b"x" * 900_000, id="an address without an end"),
+        pytest.param(b"<p" + b" a=1" * 200_000 + b">x</p>", id="many attributes"),
+        pytest.param(b"&" * 900_000, id="many signs"),
+        pytest.param(bytes(range(256)) * 3000, id="no text at all"),
+        pytest.param(b"<!DOCTYPE x [<!ENTITY a 'aaaaaaaa'><!ENTITY b '&a;&a;&a;'>]><p>&b;</p>", id="entities"),
+    ],
+)
+async def test_a_page_that_is_built_to_hurt_hurts_nobody(body: bytes) -> None:
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(30):
+        try:
+            page = await Reader().page(body, None, "http://a.example/")
+            assert len(page.text) < 4 * MEGABYTE
+        except WebProblem as problem:
+            assert "no text could be got" in str(problem)
+    assert loop.is_running()
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [ReaderLimits(wall_s=0.01), ReaderLimits(memory_bytes=1), ReaderLimits(cpu_s=0)],
+    ids=["time", "memory", "cpu"],
+)
+async def test_a_reader_that_takes_too_much_is_ended_and_that_is_told(limits: ReaderLimits) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        with pytest.raises(WebProblem, match="no text could be got"):
+            await Reader(limits).page(b"<p>" + b"x" * MEGABYTE, None, "http://a.example/")
+
+
+async def test_a_cancelled_reader_leaves_no_child(site: Site) -> None:
+    reading = asyncio.create_task(Reader().page(b"<p>x</p>", None, "http://a.example/"))
+    async with asyncio.timeout(LIMIT_S):
+        while not children():  # noqa: ASYNC110 (the system does not tell)
+            await asyncio.sleep(0)
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+    assert children() == set()
+
+
+def children() -> set[str]:
+    found = subprocess.run(
+        ["ps", "--ppid", str(os.getpid()), "-o", "args="], capture_output=True, text=True, check=False
+    )
+    return {line for line in found.stdout.splitlines() if "reader_child" in line}
+
+
+async def test_the_network_is_asked_by_nobody_but_the_egress(site: Site) -> None:
+    internet = Internet(site, public=frozenset())
+    with pytest.raises(NotAllowed):
+        await internet.fetcher().fetch("http://public.example/")
+    assert site.asked == []

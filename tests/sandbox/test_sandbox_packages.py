@@ -1,0 +1,250 @@
+"""Programs an agent takes for granted: it installs packages where the network allows, and has the machine's Node."""
+
+import asyncio
+import ensurepip
+import os
+import re
+import shutil
+import ssl
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+
+from deerflow.config.sandbox import SandboxConfig, ToolboxConfig
+from deerflow.domain.sandbox import CommandResult
+from deerflow.sandbox.egress import Address, Egress, Streams, dial
+from deerflow.sandbox.furnishing import HOME
+from deerflow.sandbox.local import LocalSandboxProvider
+from deerflow.sandbox.local.toolbox import ToolboxBuilder
+from deerflow.sandbox.sandbox_provider import Part, SandboxPlaces
+from tests.certificates import make_certificate, public_part
+from tests.sandbox.wheels import Workshop, locked, wheel
+from tests.support import needs
+
+LIMIT_S = 120.0
+HOST = "packages.example"
+SHOW = "python3 -c 'import saw; print(saw.version, saw.__file__)'"
+OpenDesk = Callable[..., AbstractAsyncContextManager["Desk"]]
+
+
+@dataclass
+class Index:
+    """A package index as PEP 503 has it, with one package."""
+
+    file: Path
+    port: int = 0
+    asked: list[str] = field(default_factory=list)
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        path = request.split(" ", 2)[1]
+        self.asked.append(path)
+        kind, content = "text/html", b"no such page"
+        if path == "/simple/saw/":
+            content = f'<!DOCTYPE html><a href="/files/{self.file.name}">{self.file.name}</a>'.encode()
+        elif path.startswith("/files/"):
+            kind, content = "application/octet-stream", self.file.read_bytes()
+        status = "404 Not Found" if content == b"no such page" else "200 OK"
+        head = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(content)}\r\nConnection: close\r\n"
+        writer.write(f"{head}\r\n".encode() + content)
+        await writer.drain()
+        writer.close()
+
+
+@dataclass
+class Desk:
+    """A sandbox of one thread, which is given back and acquired again between any two commands."""
+
+    provider: LocalSandboxProvider
+
+    async def run(self, command: str) -> CommandResult:
+        async with asyncio.timeout(LIMIT_S):
+            sandbox_id = await self.provider.acquire("t", "u")
+            sandbox = await self.provider.get(sandbox_id)
+            assert sandbox is not None
+            try:
+                return await sandbox.execute_command(command)
+            finally:
+                await self.provider.release(sandbox_id)
+
+
+@pytest.fixture
+async def index(tmp_path: Path) -> AsyncIterator[Index]:
+    (tmp_path / "served").mkdir()
+    index = Index(wheel(tmp_path / "served", "saw"))
+    async with await asyncio.start_server(index, "127.0.0.1", 0) as server:
+        index.port = server.sockets[0].getsockname()[1]
+        yield index
+
+
+@pytest.fixture(params=["toolbox", "system"])
+async def open_desk(request: pytest.FixtureRequest, tmp_path: Path) -> OpenDesk:
+    """Opens real sandboxes whose Python is that of a small toolbox, or the system's as long as there is none."""
+    needs("bwrap")
+    if request.param == "system":
+        needs("pip")
+
+    @asynccontextmanager
+    async def opener(egress: Egress | None = None, **settings: object) -> AsyncIterator[Desk]:
+        config = SandboxConfig.model_validate({"toolbox": {"enabled": request.param == "toolbox"}, **settings})
+        builder = small_toolbox(tmp_path) if request.param == "toolbox" else None
+        places = SandboxPlaces(tmp_path / "home", tmp_path / "cache", environment={})
+        provider = LocalSandboxProvider(config, places, egress, builder=builder)
+        try:
+            assert (await provider.open()).tier == "isolated"
+            async with asyncio.timeout(LIMIT_S):
+                await provider.prepare()
+            yield Desk(provider)
+        finally:
+            await provider.aclose()
+
+    return opener
+
+
+def small_toolbox(folder: Path) -> ToolboxBuilder:
+    (folder / "workshop").mkdir()
+    workshop = Workshop(folder / "workshop")
+    (pip,) = (Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl")
+    (workshop.wheels / pip.name).write_bytes(pip.read_bytes())
+    workshop.lock.write_text(workshop.lock.read_text() + locked(pip))
+    return workshop.builder()
+
+
+async def test_without_a_network_pip_says_that_there_is_none(open_desk: OpenDesk, index: Index) -> None:
+    async with open_desk() as desk:
+        for source in ("", f"--index-url https://{HOST}/simple/"):
+            result = await desk.run(f"pip install {source} saw")
+            assert result.exit_code != 0
+            assert re.search(r"name resolution|Name or service not known", result.output), result.output
+        direct = await desk.run(f"pip install --index-url http://127.0.0.1:{index.port}/simple/ saw")
+        assert direct.exit_code != 0 and "Connection refused" in direct.output
+        assert (await desk.run(SHOW)).exit_code != 0
+    assert index.asked == []
+
+
+async def test_with_the_full_network_pip_installs_what_later_commands_find(open_desk: OpenDesk, index: Index) -> None:
+    async with open_desk(network="full") as desk:
+        url = f"http://127.0.0.1:{index.port}/simple/"
+        both = await desk.run(f"pip install --index-url {url} saw && {SHOW} && saw")
+        assert both.exit_code == 0, both.output
+        assert f"1.0 {HOME}/.local/lib/" in both.output and both.output.rstrip().endswith("saw 1.0")
+        later = await desk.run(f"{SHOW} && saw && pip uninstall -y saw && ! {SHOW} 2>/dev/null")
+        assert later.exit_code == 0, later.output
+        assert later.output.startswith(f"1.0 {HOME}/.local/lib/")
+
+
+async def test_through_the_allow_list_pip_reaches_what_is_on_it(
+    open_desk: OpenDesk, index: Index, certificate: Path
+) -> None:
+    async with secure_port(index, certificate) as ports:
+        egress = to_this_machine(ports)
+        async with open_desk(egress, network="allowlist", allowed_hosts=[HOST]) as desk:
+            await desk.run(f"cat > ca.pem <<'END'\n{public_part(certificate)}\nEND")
+            install = "pip --cert ca.pem install --no-cache-dir --index-url"
+            done = await desk.run(f"{install} https://{HOST}/simple/ saw && {SHOW}")
+            assert done.exit_code == 0, done.output
+            assert f"1.0 {HOME}/.local/lib/" in done.output
+
+
+async def test_through_the_allow_list_pip_is_told_why_it_reaches_nobody_else(open_desk: OpenDesk, index: Index) -> None:
+    egress = to_this_machine({443: index.port, 80: index.port})
+    async with open_desk(egress, network="allowlist", allowed_hosts=[HOST]) as desk:
+        result = await desk.run("pip install --retries 1 --index-url https://evil.example/simple/ saw")
+        assert result.exit_code != 0
+        assert f"evil.example is not on the list; this sandbox reaches only: {HOST}" in result.output
+    assert index.asked == []
+
+
+async def test_the_node_of_this_machine_runs_and_brings_npm_along(tmp_path: Path) -> None:
+    node = Path(needs("node"))
+    beside = [name for name in ("npm", "npx") if (node.parent / name).exists()]
+    async with desk_with(tmp_path) as desk:
+        said = await desk.run(f"node -e 'console.log(6 * 7)'{''.join(f' && {name} --version' for name in beside)}")
+        assert said.exit_code == 0, said.output
+        assert said.output.startswith("42\n") and len(said.output.split()) == 1 + len(beside)
+        assert (await part_of(desk, "node")).state == "ok"
+
+
+async def test_a_node_that_only_root_can_reach_runs_all_the_same(tmp_path: Path) -> None:
+    folder = tmp_path / "private" / "v20.0.0"
+    place_node(folder, 0o755)
+    (tmp_path / "private").chmod(0o700)
+    async with desk_with(tmp_path, PATH=str(folder / "bin")) as desk:
+        said = await desk.run("node -e 'console.log(process.execPath)' && tool")
+        assert said.output.split() == ["/opt/node/bin/node", "7"]
+        node = await part_of(desk, "node")
+        assert node.state == "ok" and node.detail.endswith(" at /opt/node/bin/node")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="for its owner a program is never out of reach")
+async def test_a_node_that_nobody_else_may_run_is_told_of(tmp_path: Path) -> None:
+    folder = tmp_path / "alone"
+    place_node(folder, 0o700)
+    no_other = SandboxConfig(environment={"PATH": "/opt/node/bin"})
+    async with desk_with(tmp_path, no_other, PATH=str(folder / "bin")) as desk:
+        node = await part_of(desk, "node")
+        assert node.state == "note" and "commands cannot use it" in node.detail and "Permission denied" in node.detail
+        assert node.remedy is not None and "every user" in node.remedy
+
+
+def place_node(folder: Path, mode: int) -> None:
+    """The Node of this machine in a folder of its own, with a package beside it as npm installs it."""
+    package = folder / "lib" / "node_modules" / "tool"
+    for made in (folder / "bin", folder / "include" / "node", package):
+        made.mkdir(parents=True)
+    real = Path(needs("node")).resolve()
+    shutil.copyfile(real, folder / "bin" / "node")
+    (folder / "bin" / "node").chmod(mode)
+    (package / "tool.js").write_text("#!/usr/bin/env node\nconsole.log(3 + 4)\n")
+    (package / "tool.js").chmod(0o755)
+    (folder / "bin" / "tool").symlink_to("../lib/node_modules/tool/tool.js")
+
+
+@asynccontextmanager
+async def desk_with(folder: Path, config: SandboxConfig = SandboxConfig(), **environment: str) -> AsyncIterator[Desk]:
+    """A real sandbox of a server that has these variables."""
+    needs("bwrap")
+    places = SandboxPlaces(folder / "home", folder / "cache", environment=environment)
+    config = config.model_copy(update={"toolbox": ToolboxConfig(enabled=False)})
+    provider = LocalSandboxProvider(config, places)
+    try:
+        assert (await provider.open()).tier == "isolated"
+        yield Desk(provider)
+    finally:
+        await provider.aclose()
+
+
+async def part_of(desk: Desk, name: str) -> Part:
+    (found,) = [part for part in await desk.provider.parts() if part.name == name]
+    return found
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate for the index, followed by its key."""
+    return make_certificate(tmp_path_factory.mktemp("certificate"), [HOST])
+
+
+@asynccontextmanager
+async def secure_port(index: Index, certificate: Path) -> AsyncIterator[dict[int, int]]:
+    """The index by TLS."""
+    inside = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    inside.load_cert_chain(certificate)
+    async with await asyncio.start_server(index, "127.0.0.1", 0, ssl=inside) as server:
+        yield {443: server.sockets[0].getsockname()[1], 80: index.port}
+
+
+def to_this_machine(ports: dict[int, int]) -> Egress:
+    """An internet whose only machine is this one."""
+
+    async def look_up(host: str) -> Sequence[str]:
+        return ["127.0.0.1"]
+
+    async def dial_here(addresses: Sequence[Address], port: int) -> Streams:
+        return await dial(addresses, ports[port])
+
+    return Egress(look_up, lambda address: address == ip_address("127.0.0.1"), dial_here)
