@@ -10,18 +10,28 @@ from pathlib import Path
 import httpx
 import pytest
 import uvicorn
+from fastapi import FastAPI
 from langchain_core.messages import BaseMessage, SystemMessage
 
 from deerflow.gateway.app import create_app
+from deerflow.gateway.protocol import PunctualProtocol
 from deerflow.harness import Harness
 
 OpenHarness = Callable[..., AbstractAsyncContextManager[Harness]]
 
 
 @asynccontextmanager
-async def browse(harness: Harness) -> AsyncIterator[httpx.AsyncClient]:
+async def browse(harness: Harness, app: FastAPI | None = None) -> AsyncIterator[httpx.AsyncClient]:
     """A client of a real server on a free port, for streams must be seen while they flow."""
-    options = uvicorn.Config(create_app(harness), port=0, lifespan="off", log_config=None, timeout_graceful_shutdown=1)
+    options = uvicorn.Config(
+        app or create_app(harness),
+        port=0,
+        http=PunctualProtocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        timeout_graceful_shutdown=1,
+    )
     server = ReadyServer(options)
     serving = asyncio.create_task(server.serve())
     async with asyncio.timeout(10):

@@ -58,12 +58,14 @@ from deerflow.runtime.stream_bridge.bridge import EVERYBODY
 from deerflow.runtime.threads import Threads, open_questions
 from deerflow.runtime.titles import Namer
 from deerflow.runtime.upkeep import keeping_up
+from deerflow.runtime.vitals import MeasuredDatabase, Vitals
 from deerflow.sandbox.files import thread_files
 from deerflow.sandbox.lease import RememberedFiles, RunLease, RunSnapshot, bring_back
 from deerflow.sandbox.places import thread_folder, user_data_folder
 from deerflow.sandbox.removal import remove_folder
 from deerflow.sandbox.sandbox_provider import SandboxPlaces, SandboxProvider, SandboxReport
 from deerflow.sandbox.snapshots import Snapshots
+from deerflow.tracing.metrics import Metrics
 
 DEMO_MODEL = ModelConfig(
     name="demo",
@@ -90,6 +92,7 @@ class Harness:
     store: Store
     sandboxes: SandboxProvider
     sandbox_report: SandboxReport
+    vitals: Vitals
 
     def files_of(self, thread: ThreadRecord) -> ThreadFiles:
         """The files of a thread."""
@@ -109,8 +112,9 @@ async def open_harness(
     # Conversations and files are nobody else's business, whoever else has an account here.
     loaded.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     place = loaded.config.database.place(loaded.home)
+    metrics = Metrics()
     async with AsyncExitStack() as stack:
-        database = await stack.enter_async_context(open_database(place))
+        database: Database = MeasuredDatabase(await stack.enter_async_context(open_database(place)), metrics)
         checkpointer = await stack.enter_async_context(open_checkpointer(place))
         fallback = await find_fallback_models(loaded)
         sandboxes = create_sandboxes(loaded)
@@ -125,7 +129,7 @@ async def open_harness(
             AgentPlan(model, features, extra_middleware),
         )
         stack.push_async_callback(agents.aclose)
-        ground = Ground(source, loaded, database, checkpointer, sandboxes)
+        ground = Ground(source, loaded, database, checkpointer, sandboxes, metrics)
         runs, deletions = await stack.enter_async_context(carrying_out_runs(ground, agents))
         retention = Retention(database, deletions, lambda: source.refresh().config.retention)
         await stack.enter_async_context(keeping_up(deletions, retention))
@@ -141,6 +145,7 @@ async def open_harness(
             store=Store(database),
             sandboxes=sandboxes,
             sandbox_report=report,
+            vitals=Vitals(database, sandboxes, report, loaded.home, metrics, loaded.config.gateway.min_free_disk_mb),
         )
 
 
@@ -153,6 +158,7 @@ class Ground:
     database: Database
     checkpointer: BaseCheckpointSaver[str]
     sandboxes: SandboxProvider
+    metrics: Metrics
 
 
 @asynccontextmanager
@@ -168,10 +174,13 @@ async def carrying_out_runs(ground: Ground, agents: AgentPool) -> AsyncIterator[
             partial(open_context, database, bridge, loaded, ground.sandboxes),
             lambda: run_limits(source.refresh().config),
             partial(undo_run, ground.checkpointer, loaded.home),
+            ground.metrics,
         )
         namer = Namer(database, agents.state_graph, lambda: source.refresh().config.title, agents.catalog_model)
         questions = partial(open_questions, ground.checkpointer)
-        runs = RunManager(database, journal, bridge, worker, namer, questions, process)
+        runs = RunManager(database, journal, bridge, worker, namer, questions, process, ground.metrics)
+        ground.metrics.readers.set_function(bridge.reader_count)
+        ground.metrics.runs_here.set_function(lambda: len(runs.under_way()))
         stack.push_async_callback(runs.aclose)
         await stack.enter_async_context(keeping_watch(Watch(database, bridge, runs, liveness, process)))
         yield runs, Deletions(database, belongings_of_threads(ground), partial(stop_run, runs), liveness, process)

@@ -3,15 +3,17 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DataError, OperationalError
 
-from deerflow.domain.errors import StorageUnavailable
+from deerflow.domain.errors import InvalidRequest, StorageUnavailable
 
 
 @contextmanager
 def naming_failures() -> Iterator[None]:
-    """Say in our words that the database cannot be used."""
+    """Say in our words that the database cannot be used, or cannot hold what it is given."""
     try:
         yield
     except OperationalError as problem:
         raise StorageUnavailable(f"the database cannot be used: {problem.orig}") from problem
+    except (DataError, OverflowError) as problem:  # a null character in a text, a number too large for a column
+        raise InvalidRequest("the database cannot hold or look for such a value") from problem

@@ -38,6 +38,8 @@ from deerflow.runtime.runs.worker import RunWorker
 from deerflow.runtime.serialization import to_json
 from deerflow.runtime.stream_bridge.bridge import HEARTBEAT_S, StreamBridge
 from deerflow.runtime.titles import Namer
+from deerflow.tracing.log_context import logged_as
+from deerflow.tracing.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +72,7 @@ class RunManager:
         namer: Namer,
         questions: Callable[[str], Awaitable[Sequence[Interrupt]]],
         process: str,
+        metrics: Metrics,
     ) -> None:
         """`questions` finds what a thread's paused run asks; `process` is who we are.
 
@@ -82,6 +85,7 @@ class RunManager:
         self._namer = namer
         self._questions = questions
         self._process = process
+        self._metrics = metrics
         self._under_way: dict[str, UnderWay] = {}
         self._namings: set[asyncio.Task[None]] = set()
         self._is_closing = False
@@ -265,7 +269,8 @@ class RunManager:
     def begin(self, job: Job) -> None:
         """Carry out a run that has been recorded as ours."""
         self._bridge.open(job.run.run_id, job.past.last_seq if job.past else 1)
-        task = asyncio.create_task(self._carry_out(job), name=f"run {job.run.run_id}")
+        with logged_as(thread=job.run.thread_id, run=job.run.run_id):
+            task = asyncio.create_task(self._carry_out(job), name=f"run {job.run.run_id}")
         self._under_way[job.run.run_id] = UnderWay(job, task)
 
     def begin_closing(self) -> None:
@@ -293,6 +298,7 @@ class RunManager:
         try:
             status, finish = await self._worker.execute(job, log)
             logger.info("run %s of thread %s: %s", run.run_id, run.thread_id, status.value)
+            self._count(run, status)
             if status is RunStatus.SUCCESS:
                 self._name_thread(run)
             self._begin_next(finish)
@@ -307,6 +313,10 @@ class RunManager:
         finally:
             self._bridge.publish_end(run.run_id)
             del self._under_way[run.run_id]
+
+    def _count(self, run: RunRecord, status: RunStatus) -> None:
+        self._metrics.runs_ended.labels(status.value).inc()
+        self._metrics.run_seconds.observe((datetime.now(UTC) - run.created_at).total_seconds())
 
     def _begin_next(self, finish: Finish) -> None:
         if finish.next is not None:

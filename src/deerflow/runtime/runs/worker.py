@@ -22,7 +22,9 @@ from deerflow.runtime.journal import RunLog
 from deerflow.runtime.runs.entry import find_entry
 from deerflow.runtime.runs.job import Job
 from deerflow.runtime.runs.partial import PartialAnswer
+from deerflow.runtime.runs.tally import Tally
 from deerflow.runtime.serialization import shown_part, subgraph_part, to_json
+from deerflow.tracing.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +60,7 @@ class Attempt:
     log: RunLog
     answer: PartialAnswer = field(default_factory=PartialAnswer)
     state: StateDiff | None = None
+    tally: Tally = field(default_factory=Tally)
 
     @property
     def run(self) -> RunRecord:
@@ -70,7 +73,9 @@ class Attempt:
         elif mode == "messages":
             self.tell_piece(*part)
         elif mode == "values" and self.state is not None:
-            self.tell(self.state.against(part))
+            changes = self.state.against(part)
+            self.tell(changes)
+            self.tally.add(changes.messages)
         else:
             self.log.append(mode, to_json(shown_part(mode, part)))
 
@@ -111,12 +116,14 @@ class RunWorker:
         open_context: Callable[[Job, RunLog], AbstractAsyncContextManager[RunContext]],
         limits: Callable[[], Limits],
         undo: Callable[[RunRecord], Awaitable[None]],
+        metrics: Metrics,
     ) -> None:
         """`limits` is asked anew for every run; `undo` takes back what a run has done to its thread."""
         self._agents = agents
         self._open_context = open_context
         self._limits = limits
         self._undo = undo
+        self._metrics = metrics
 
     async def execute(self, job: Job, log: RunLog) -> tuple[RunStatus, Finish]:
         """Carry out a run to its end, whatever happens. Cancelling the task that awaits this stops the run."""
@@ -217,6 +224,7 @@ class RunWorker:
         async with aclosing(cast(AsyncGenerator[tuple[Any, ...]], parts)) as told:
             async for *namespace, mode, part in told:
                 attempt.take_in(namespace, mode, part)
+        attempt.tally.count_in(self._metrics)
         return state.is_paused or await is_halted(graph, job)
 
     def _config(self, job: Job) -> RunnableConfig:
