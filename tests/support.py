@@ -10,10 +10,12 @@ from pathlib import Path
 import httpx
 import pytest
 import uvicorn
+from fastapi import FastAPI
 from langchain_core.messages import BaseMessage, SystemMessage
 from starlette.types import ASGIApp
 
 from deerflow.gateway.app import create_app
+from deerflow.gateway.protocol import PunctualProtocol
 from deerflow.harness import Harness
 
 OpenHarness = Callable[..., AbstractAsyncContextManager[Harness]]
@@ -21,11 +23,17 @@ OpenHarness = Callable[..., AbstractAsyncContextManager[Harness]]
 
 @asynccontextmanager
 async def browse(
-    harness: Harness, around: Callable[[ASGIApp], ASGIApp] = lambda app: app
+    harness: Harness, app: FastAPI | None = None, around: Callable[[ASGIApp], ASGIApp] = lambda app: app
 ) -> AsyncIterator[httpx.AsyncClient]:
     """A client of a real server on a free port, for streams must be seen while they flow; `around` may look on."""
     options = uvicorn.Config(
-        around(create_app(harness)), port=0, lifespan="off", log_config=None, timeout_graceful_shutdown=1
+        around(app or create_app(harness)),
+        port=0,
+        http=PunctualProtocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        timeout_graceful_shutdown=1,
     )
     server = ReadyServer(options)
     serving = asyncio.create_task(server.serve())

@@ -73,6 +73,7 @@ from deerflow.runtime.threads import Threads, open_questions
 from deerflow.runtime.titles import Namer
 from deerflow.runtime.upkeep import keeping_up
 from deerflow.runtime.usage import Usage
+from deerflow.runtime.vitals import MeasuredDatabase, Vitals
 from deerflow.sandbox.chores import Chores
 from deerflow.sandbox.files import thread_files
 from deerflow.sandbox.lease import RememberedFiles, RunLease, RunSnapshot, bring_back
@@ -85,6 +86,7 @@ from deerflow.sandbox.thumbnails import Thumbnails
 from deerflow.subagents.executor import SubagentExecutor
 from deerflow.subagents.kinds import SubagentConfig
 from deerflow.subagents.turns import FairTurns, Places
+from deerflow.tracing.metrics import Metrics
 from deerflow.uploads.uploads import Uploads, UploadsOfThread
 
 DEMO_MODEL = ModelConfig(
@@ -121,6 +123,7 @@ class Harness:
     suggestions: Suggestions
     input_polish: InputPolish
     profiles: Profiles
+    vitals: Vitals
 
     def files_of(self, thread: ThreadRecord) -> ThreadFiles:
         """The files of a thread."""
@@ -150,8 +153,9 @@ async def open_harness(
     # Conversations and files are nobody else's business, whoever else has an account here.
     loaded.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     place = loaded.config.database.place(loaded.home)
+    metrics = Metrics()
     async with AsyncExitStack() as stack:
-        database = await stack.enter_async_context(open_database(place))
+        database: Database = MeasuredDatabase(await stack.enter_async_context(open_database(place)), metrics)
         checkpointer = await stack.enter_async_context(open_checkpointer(place))
         fallback = await find_fallback_models(loaded)
         sandboxes = create_sandboxes(loaded)
@@ -172,7 +176,7 @@ async def open_harness(
         file_changes, locks = FileChanges(database, partial(snapshots_of, loaded.home)), FileLocks()
         profiles = Profiles(database)
         ground = Ground(
-            source, loaded, database, checkpointer, sandboxes, uploads, usage, file_changes, locks, profiles
+            source, loaded, database, checkpointer, sandboxes, uploads, usage, file_changes, locks, profiles, metrics
         )
         runs, deletions = await stack.enter_async_context(carrying_out_runs(ground, agents))
         retention = Retention(database, deletions, lambda: source.refresh().config.retention)
@@ -201,6 +205,7 @@ async def open_harness(
             suggestions=Suggestions(side_calls, agents.state_graph, lambda: source.refresh().config.suggestions),
             input_polish=InputPolish(side_calls, lambda: source.refresh().config.input_polish),
             profiles=profiles,
+            vitals=Vitals(database, sandboxes, report, loaded.home, metrics, loaded.config.gateway.min_free_disk_mb),
         )
 
 
@@ -218,6 +223,7 @@ class Ground:
     file_changes: FileChanges
     locks: FileLocks
     profiles: Profiles
+    metrics: Metrics
 
 
 @asynccontextmanager
@@ -238,13 +244,15 @@ async def carrying_out_runs(ground: Ground, agents: AgentPool) -> AsyncIterator[
             questions,
             ground.usage.closing,
             ground.file_changes,
+            ground.metrics,
         )
         namer = Namer(
             database, agents.state_graph, lambda: source.refresh().config.title, agents.catalog_model, ground.usage.note
         )
-        runs = RunManager(
-            database, journal, bridge, worker, namer, questions, partial(check_state, ground.checkpointer), process
-        )
+        check = partial(check_state, ground.checkpointer)
+        runs = RunManager(database, journal, bridge, worker, namer, questions, check, process, ground.metrics)
+        ground.metrics.readers.set_function(bridge.reader_count)
+        ground.metrics.runs_here.set_function(lambda: len(runs.under_way()))
         stack.push_async_callback(runs.aclose)
         await stack.enter_async_context(keeping_watch(Watch(database, bridge, runs, liveness, process)))
         yield runs, Deletions(database, belongings_of_threads(ground), partial(stop_run, runs), liveness, process)
@@ -355,7 +363,7 @@ async def open_context(
         agent_name=job.request.agent.agent_name,
         ledger=RunLedger(log, job.past.calls if job.past else Earlier()),
         sandbox=lease,
-        meter=RunMeter(log, job.records.tally),
+        meter=RunMeter(log, job.records.tally, ground.metrics.count_model_call),
         profile=await ground.profiles.for_run(run.owner),
         uploads=UploadsOfThread(ground.uploads, run.owner, run.thread_id),
     )

@@ -22,7 +22,9 @@ from deerflow.config.source import ConfigSource, open_source
 from deerflow.domain.errors import ConfigError
 from deerflow.gateway.app import create_app
 from deerflow.gateway.guard import LOOPBACK
+from deerflow.gateway.protocol import PunctualProtocol
 from deerflow.harness import Harness, open_harness
+from deerflow.tracing.logs import start_logging
 
 logger = logging.getLogger(__name__)
 
@@ -40,17 +42,10 @@ def serve(
     """Serve the web page and the API."""
     source = open_source(config)
     settings = source.current.config
-    start_logging(settings.log_level.upper())
+    start_logging(settings.log_level, settings.logging.format)
     listener = listen(host or settings.server.host, settings.server.port if port is None else port, allow_remote)
     with suppress(KeyboardInterrupt):
         uvloop.run(run_server(source, listener, allow_remote))
-
-
-def start_logging(level: str) -> None:
-    """Log to standard error; libraries only when something is wrong."""
-    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    for library in ("alembic", "uvicorn", "httpx", "asyncio"):
-        logging.getLogger(library).setLevel(max(logging.WARNING, logging.root.level))
 
 
 async def run_server(source: ConfigSource, listener: socket.socket, allow_remote: bool) -> None:
@@ -59,7 +54,9 @@ async def run_server(source: ConfigSource, listener: socket.socket, allow_remote
         app = create_app(harness, hosts=None if allow_remote else LOOPBACK)
         # What is there now stays: the collector need not look through all of it again and again.
         gc.freeze()
-        options = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off")
+        options = uvicorn.Config(
+            app, http=PunctualProtocol, ws="none", log_config=None, access_log=False, lifespan="off"
+        )
         server = AnnouncedServer(options, announcement(harness, listener), harness)
         preparing = asyncio.create_task(harness.sandboxes.prepare())
         preparing.add_done_callback(tell_failure)

@@ -6,9 +6,11 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from deerflow.config.database import DatabaseConfig
+from deerflow.config.gateway import GatewayConfig
 from deerflow.config.guardrails import GuardrailsConfig
 from deerflow.config.input_polish import InputPolishConfig
 from deerflow.config.llm_call import LlmCallConfig
+from deerflow.config.logging import LoggingConfig
 from deerflow.config.loop_detection import LoopDetectionConfig
 from deerflow.config.models import ModelConfig
 from deerflow.config.read_before_write import ReadBeforeWriteConfig
@@ -37,6 +39,7 @@ class Config(Section):
         default=CONFIG_VERSION, ge=0, description="Which edition of this file format was followed."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="How much is logged.")
+    logging: LoggingConfig = Field(default=LoggingConfig(), description="How the log is written.")
     # Strictness would refuse the list that YAML gives for a tuple; the entries themselves stay strict.
     models: tuple[ModelConfig, ...] = Field(
         default=(), strict=False, description="The chat models; the first is the default."
@@ -48,6 +51,9 @@ class Config(Section):
         default=StreamBridgeConfig(), description="How the readers of a run learn that there is more to read."
     )
     server: ServerConfig = Field(default=ServerConfig(), description="Where the web page and the API are served.")
+    gateway: GatewayConfig = Field(
+        default=GatewayConfig(), description="What requests may look like, and who may send them."
+    )
     retention: RetentionConfig = Field(default=RetentionConfig(), description="How long threads are kept.")
     runs: RunsConfig = Field(default=RunsConfig(), description="How far one run may go.")
     sandbox: SandboxConfig = Field(default=SandboxConfig(), description="The computer of an agent.")

@@ -3,11 +3,15 @@
 from collections.abc import Collection
 
 from fastapi import FastAPI
+from starlette.middleware.cors import CORSMiddleware
 
 from deerflow import __version__
-from deerflow.gateway.errors import add_error_handlers
+from deerflow.gateway.bodies import BodyGuard, BodyLimits
+from deerflow.gateway.errors import REQUEST_ID, add_error_handlers, declared_errors
 from deerflow.gateway.guard import LOOPBACK, SameSiteGuard
+from deerflow.gateway.openapi import describe
 from deerflow.gateway.page import add_page
+from deerflow.gateway.requests import RequestBracket
 from deerflow.gateway.routers import (
     agents,
     artifacts,
@@ -35,14 +39,23 @@ from deerflow.harness import Harness
 
 PREFIXES = ("/api/langgraph", "/api")
 """The same routes twice: where LangGraph clients expect them, and short."""
+EXPOSED = (REQUEST_ID, "content-location", "location", "x-pagination-total")
+"""Headers that pages of other web sites may read, where they may ask at all."""
 
 
 def create_app(harness: Harness, *, hosts: Collection[str] | None = LOOPBACK) -> FastAPI:
     """The application that serves `harness` under the names `hosts` (None: any)."""
-    app = FastAPI(title="DeerFlow", version=__version__, docs_url="/api/docs", openapi_url="/api/openapi.json")
+    app = FastAPI(
+        title="DeerFlow",
+        version=__version__,
+        docs_url="/api/docs",
+        openapi_url="/api/openapi.json",
+        responses=declared_errors(),
+    )
     app.state.harness = harness
-    app.add_middleware(SameSiteGuard, hosts=hosts)
+    add_middlewares(app, harness, hosts)
     add_error_handlers(app)
+    describe(app)
     app.include_router(health.router)
     for prefix in PREFIXES:
         in_schema = prefix == "/api"
@@ -65,3 +78,20 @@ def create_app(harness: Harness, *, hosts: Collection[str] | None = LOOPBACK) ->
         app.include_router(own.router, prefix="/api")
     add_page(app)
     return app
+
+
+def add_middlewares(app: FastAPI, harness: Harness, hosts: Collection[str] | None) -> None:
+    """What every request passes through, the innermost first."""
+    settings = harness.source.current.config.gateway
+    limits = BodyLimits(int(settings.max_body_mb * 2**20), settings.body_idle_seconds, settings.body_total_seconds)
+    app.add_middleware(BodyGuard, limits=limits)
+    app.add_middleware(SameSiteGuard, hosts=hosts, origins=settings.cors_origins)
+    if settings.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.cors_origins,
+            allow_methods=["*"],
+            allow_headers=["*"],
+            expose_headers=EXPOSED,
+        )
+    app.add_middleware(RequestBracket, metrics=harness.vitals.metrics)

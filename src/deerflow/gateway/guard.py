@@ -1,7 +1,7 @@
 """Keeps other web sites from using a person's browser to reach the server on their machine."""
 
 from collections.abc import Collection
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -19,10 +19,14 @@ class SameSiteGuard:
     site. Programs send no `Origin` and are not concerned.
     """
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str] | None) -> None:
-        """`hosts` are the names the server goes by; None when it is open to the network on purpose."""
+    def __init__(self, app: ASGIApp, hosts: Collection[str] | None, origins: Collection[str] = ()) -> None:
+        """`hosts` are the names the server goes by; None when it is open to the network on purpose.
+
+        Pages of `origins` may do what ours may.
+        """
         self._app = app
         self._hosts = hosts
+        self._origins = origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -33,10 +37,22 @@ class SameSiteGuard:
         await self._app(scope, receive, send)
 
     def _objection(self, method: str, headers: Headers) -> str | None:
-        host = urlsplit(f"//{headers.get('host', '')}")
+        host = read_host(headers.get("host", ""))
+        if host is None:
+            return "the header Host names no host"
         if self._hosts is not None and host.hostname not in self._hosts:
             return f"this server does not go by the name {host.hostname!r}"
         origin = headers.get("origin")
-        if method in CHANGING and origin is not None and urlsplit(origin).netloc != host.netloc:
-            return f"pages of {origin!r} may not change anything here"
+        if method not in CHANGING or origin is None or origin in self._origins:
+            return None
+        page = read_host(origin.partition("://")[2])
+        is_ours = page is not None and page.netloc == host.netloc
+        return None if is_ours else f"pages of {origin!r} may not change anything here"
+
+
+def read_host(value: str) -> SplitResult | None:
+    """A host and port, None when it is neither."""
+    try:
+        return urlsplit(f"//{value}")
+    except ValueError:
         return None

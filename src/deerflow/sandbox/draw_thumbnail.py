@@ -9,7 +9,7 @@ import io
 import sys
 import warnings
 
-from PIL import Image, ImageOps  # type: ignore[import-not-found]  # the sandbox has it
+from PIL import Image, ImageOps  # the sandbox has it
 
 MOST_PIXELS = 40_000_000
 

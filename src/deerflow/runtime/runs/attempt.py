@@ -13,6 +13,7 @@ from deerflow.runtime.changes import Changes, StateDiff
 from deerflow.runtime.journal import RunLog
 from deerflow.runtime.runs.job import Job
 from deerflow.runtime.runs.partial import PartialAnswer
+from deerflow.runtime.runs.tool_results import ToolResults
 from deerflow.runtime.serialization import shown_part, subgraph_part, to_json
 
 
@@ -24,6 +25,7 @@ class Attempt:
     log: RunLog
     answer: PartialAnswer = field(default_factory=PartialAnswer)
     state: StateDiff | None = None
+    tools: ToolResults = field(default_factory=ToolResults)
 
     @property
     def run(self) -> RunRecord:
@@ -40,6 +42,7 @@ class Attempt:
             self.tell(changes)
             # What the agent no longer has in view was said all the same.
             self.job.records.said.hear(changes.messages)
+            self.tools.add(changes.messages)
         else:
             self.log.append(mode, to_json(shown_part(mode, part)))
 

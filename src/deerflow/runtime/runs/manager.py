@@ -38,6 +38,8 @@ from deerflow.runtime.serialization import to_json
 from deerflow.runtime.stream_bridge.bridge import HEARTBEAT_S, StreamBridge
 from deerflow.runtime.titles import Namer
 from deerflow.runtime.waiting import Beside, surely
+from deerflow.tracing.log_context import logged_as
+from deerflow.tracing.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +70,7 @@ class RunManager:
         questions: Callable[[str], Awaitable[Sequence[Interrupt]]],
         check_state: Callable[[str], Awaitable[None]],
         process: str,
+        metrics: Metrics,
     ) -> None:
         """`questions` finds what a thread's paused run asks; `process` is who we are.
 
@@ -83,6 +86,7 @@ class RunManager:
         self._questions = questions
         self._check_state = check_state
         self._process = process
+        self._metrics = metrics
         self._under_way: dict[str, UnderWay] = {}
         self._beside = Beside()
         self._is_closing = False
@@ -310,7 +314,8 @@ class RunManager:
     def begin(self, job: Job) -> None:
         """Carry out a run that has been recorded as ours."""
         self._bridge.open(job.run.run_id, job.past.last_seq if job.past else 1)
-        task = asyncio.create_task(self._carry_out(job), name=f"run {job.run.run_id}")
+        with logged_as(thread=job.run.thread_id, run=job.run.run_id):
+            task = asyncio.create_task(self._carry_out(job), name=f"run {job.run.run_id}")
         self._under_way[job.run.run_id] = UnderWay(job, task)
 
     def begin_closing(self) -> None:
@@ -339,6 +344,7 @@ class RunManager:
             if not finish.is_recorded:
                 raise RunLost(f"run {run.run_id!r} is another process's now")
             logger.info("run %s of thread %s: %s", run.run_id, run.thread_id, status.value)
+            self._count(run, status)
             if status is RunStatus.SUCCESS:
                 self._beside.begin(self._namer.name(run), f"title of {run.thread_id}")
             self._begin_next(finish)
@@ -353,6 +359,10 @@ class RunManager:
         finally:
             self._bridge.publish_end(run.run_id)
             del self._under_way[run.run_id]
+
+    def _count(self, run: RunRecord, status: RunStatus) -> None:
+        self._metrics.runs_ended.labels(status.value).inc()
+        self._metrics.run_seconds.observe((datetime.now(UTC) - run.created_at).total_seconds())
 
     def _begin_next(self, finish: Finish) -> None:
         if finish.next is not None:

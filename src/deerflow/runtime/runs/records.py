@@ -1,6 +1,6 @@
 """What a run leaves behind besides its log: what it took, and what can be searched."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -71,12 +71,15 @@ def read_tally(events: Iterable[StreamEvent]) -> Tally:
 class RunMeter:
     """Notes the model calls of a run in its log, so that they count also when its process dies."""
 
-    def __init__(self, log: RunLog, tally: Tally) -> None:
+    def __init__(self, log: RunLog, tally: Tally, count: Callable[[str, int, int], None]) -> None:
+        """`count` is told the model of every call, and what it read and wrote."""
         self._log = log
         self._tally = tally
+        self._count = count
 
     def note(self, caller: str, model: str, message_id: str | None, counts: TokenCounts) -> None:
         """Count a call."""
         if self._tally.add(caller, model, message_id, counts):
             about = {"caller": caller, "model": model, "message_id": message_id}
             self._log.append("usage", to_json({**about, "counts": asdict(counts)}))
+            self._count(model, counts.input_tokens, counts.output_tokens)

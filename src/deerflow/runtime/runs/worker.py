@@ -27,6 +27,7 @@ from deerflow.runtime.runs.entry import find_entry
 from deerflow.runtime.runs.file_changes import FileChanges
 from deerflow.runtime.runs.job import Job
 from deerflow.runtime.waiting import surely
+from deerflow.tracing.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +67,7 @@ class RunWorker:
         questions: Callable[[str], Awaitable[Sequence[Interrupt]]],
         closing: Callable[[Job, LeftBehind | None], Change[None]],
         files: FileChanges,
+        metrics: Metrics,
     ) -> None:
         """`limits` is asked anew for every run; `undo` takes back what a run has done to its thread.
 
@@ -78,6 +80,7 @@ class RunWorker:
         self._aftermath = Aftermath(agents.state_graph, questions)
         self._closing = closing
         self._files = files
+        self._metrics = metrics
 
     async def execute(self, job: Job, log: RunLog) -> tuple[RunStatus, Finish]:
         """Carry out a run to its end, whatever happens. Cancelling the task that awaits this stops the run.
@@ -109,6 +112,7 @@ class RunWorker:
             await self._files.note(attempt.run, log, STOPPED_LOOK_S if is_stopped else LOOK_S)
             if outcome.error is not None and not is_told:
                 log.append("error", outcome.to_json())
+        attempt.tools.count_in(self._metrics)
         return await log.finish(outcome.status, outcome.error, self._closing(attempt.job, left))
 
     async def _mend(self, attempt: Attempt, outcome: Outcome, *, is_settled: bool) -> None:

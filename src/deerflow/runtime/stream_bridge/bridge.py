@@ -29,6 +29,9 @@ class StreamBridge(Protocol):
     def tell(self, process: str) -> None:
         """Have a process, or `EVERYBODY`, look at what it is to do."""
 
+    def reader_count(self) -> int:
+        """How many readers there are in this process."""
+
     def begin_closing(self) -> None:
         """Send readers away as soon as this process has nothing more for them."""
 

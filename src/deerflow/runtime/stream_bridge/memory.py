@@ -71,6 +71,9 @@ class MemoryStreamBridge:
     def tell(self, process: str) -> None:
         """There is nobody to tell."""
 
+    def reader_count(self) -> int:
+        return sum(map(len, self._readers.values()))
+
     def begin_closing(self) -> None:
         self._is_closing = True
         self.wake_all()

@@ -58,6 +58,9 @@ class RedisStreamBridge:
     def tell(self, process: str) -> None:
         self._send(PROCESSES + process, b"")
 
+    def reader_count(self) -> int:
+        return self._local.reader_count()
+
     def begin_closing(self) -> None:
         self._local.begin_closing()
 

@@ -1,0 +1,40 @@
+"""The description of the API: what the framework knows, and an example for every part of a path."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from deerflow.gateway.examples import PATH_EXAMPLES
+
+
+def describe(app: FastAPI) -> None:
+    """Have the application describe itself with examples."""
+
+    def description() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = get_openapi(title=app.title, version=app.version, routes=app.routes)
+            for path, parameter in path_parameters(app.openapi_schema):
+                value = PATH_EXAMPLES.get(path_up_to(path, parameter["name"]), PATH_EXAMPLES.get(parameter["name"]))
+                if value is not None and "example" not in parameter:
+                    parameter["example"] = value
+        return app.openapi_schema
+
+    app.openapi = description  # type: ignore[method-assign]  # the framework's documented way
+
+
+def path_parameters(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The parts of all paths that vary, each with its path."""
+    found = (
+        (path, parameter)
+        for path, operations in document["paths"].items()
+        for operation in operations.values()
+        for parameter in operation.get("parameters", ())
+    )
+    return ((path, parameter) for path, parameter in found if parameter["in"] == "path")
+
+
+def path_up_to(path: str, name: str) -> str:
+    """The path as far as the part of that name."""
+    return path[: path.index(f"{{{name}}}") + len(name) + 2]

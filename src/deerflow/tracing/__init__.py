@@ -1,0 +1,1 @@
+"""What a server tells of itself: its log and its figures."""

@@ -1,0 +1,187 @@
+"""A server with something of everything in it, and the requests that the description of its API shows as examples."""
+
+import asyncio
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+from langchain_core.messages import BaseMessage
+from starlette.requests import Request
+
+from deerflow.config.source import open_source
+from deerflow.domain.principal import LOCAL_USER, Principal
+from deerflow.gateway.app import create_app
+from deerflow.gateway.dependencies import who_asks
+from deerflow.gateway.examples import AGENT, CHECKPOINT, RUN, THREAD
+from deerflow.harness import Harness, open_harness
+from deerflow.testing import Answer, ScriptedModel, Stall
+from tests.support import browse
+
+ASKING = "x-test-user"
+"""The header by which a request says who asks, in place of a login."""
+HI = {"input": {"messages": [{"type": "human", "content": "Hello, kingfisher."}]}}
+SECRET = "kingfisher"
+"""A word in everything that the owner has."""
+
+
+WAIT = "Wait until you are stopped."
+
+
+def answer(messages: Sequence[BaseMessage]) -> str | Stall:
+    if messages[-1].text == WAIT:
+        return Stall(Answer("Working"))
+    return f"Hello, said the {SECRET}." if any(SECRET in message.text for message in messages) else "Hello."
+
+
+@dataclass(frozen=True)
+class Example:
+    """A request that the description shows."""
+
+    method: str
+    path: str
+    url: str
+    query: Mapping[str, Any] = field(default_factory=dict)
+    body: Any = None
+    problem: str | None = None
+    """What the description lacks."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+def examples_in(document: Mapping[str, Any]) -> list[Example]:
+    """One request for every operation."""
+    return [
+        example_of(document, method.upper(), path, operation)
+        for path, operations in document["paths"].items()
+        for method, operation in operations.items()
+    ]
+
+
+def example_of(document: Mapping[str, Any], method: str, path: str, operation: Mapping[str, Any]) -> Example:
+    url, query, lacking = path, {}, []
+    for parameter in operation.get("parameters", ()):
+        value = shown(document, parameter)
+        if value is None and parameter["required"]:
+            lacking.append(
+                f"the parameter {parameter['name']!r} has no example (gateway/examples.py, or Query(examples=…))"
+            )
+        elif parameter["in"] == "path":
+            url = url.replace(f"{{{parameter['name']}}}", str(value))
+        elif parameter["in"] == "query" and value is not None:
+            query[parameter["name"]] = value
+    body = None
+    if "requestBody" in operation:
+        content = operation["requestBody"]["content"].get("application/json")
+        body = shown(document, content) if content else None
+        if content and body is None:
+            lacking.append("its body has no example (json_schema_extra=shown_as(…) of the model)")
+    return Example(method, path, url, query, body, "; ".join(lacking) or None)
+
+
+def shown(document: Mapping[str, Any], part: Mapping[str, Any]) -> Any:
+    """The first example of a parameter, a body or what they are made of."""
+    if "example" in part:
+        return part["example"]
+    if "examples" in part:
+        first = next(iter(part["examples"].values() if isinstance(part["examples"], dict) else part["examples"]))
+        return first["value"] if isinstance(part["examples"], dict) else first
+    if "$ref" in part:
+        return shown(document, document["components"]["schemas"][part["$ref"].rpartition("/")[2]])
+    if part.get("type") == "array" and (inner := shown(document, part["items"])) is not None:
+        return [inner]
+    return shown(document, part["schema"]) if "schema" in part else None
+
+
+class World:
+    """A real server in a thread of its own, so that tests may speak to it in whatever way."""
+
+    def __init__(self, home: Path, **settings: object) -> None:
+        self.home = home
+        self.model = ScriptedModel.saying(*[answer] * 20_000)
+        self._settings = {"sandbox": {"toolbox": {"enabled": False}}, **settings}
+        self._loop = asyncio.new_event_loop()
+        self._closing: asyncio.Event
+        self.harness: Harness
+        self.url = ""
+        self.document: dict[str, Any] = {}
+
+    async def _serve(self, ready: Future[None]) -> None:
+        self._closing = asyncio.Event()
+        source = open_source(directory=self.home, environment={}, overrides=self._settings)
+        try:
+            async with AsyncExitStack() as stack:
+                self.harness = await stack.enter_async_context(open_harness(source, self.model))
+                app = create_app(self.harness)
+                app.dependency_overrides[who_asks] = principal_in
+                http = await stack.enter_async_context(browse(self.harness, app))
+                self.url, self.document = str(http.base_url), app.openapi()
+                ready.set_result(None)
+                await self._closing.wait()
+        except BaseException as problem:
+            if not ready.done():
+                ready.set_exception(problem)
+            raise
+
+    def run(self, doing: Any) -> Any:
+        """What a coroutine leads to in the server's own loop."""
+        return asyncio.run_coroutine_threadsafe(doing, self._loop).result(timeout=30)
+
+    @contextmanager
+    def opened(self) -> Iterator["World"]:
+        ready: Future[None] = Future()
+        thread = threading.Thread(target=self._loop.run_until_complete, args=[self._serve(ready)])
+        thread.start()
+        try:
+            ready.result(timeout=60)
+            yield self
+        finally:
+            self._loop.call_soon_threadsafe(self._closing.set)
+            thread.join(timeout=30)
+            self._loop.close()
+
+    def client(self, user: str = LOCAL_USER.user_id) -> httpx.Client:
+        return httpx.Client(base_url=self.url, timeout=20, headers={ASKING: user})
+
+    def seed(self, http: httpx.Client, *, busy: bool = False) -> dict[str, str]:
+        """Have everything there that the examples speak of; the ids the server has made, by those in the examples."""
+        self.unseed(http)
+        made = http.post("/api/threads", json={"thread_id": THREAD, "metadata": {"topic": f"{SECRET}s"}})
+        assert made.status_code == 200, made.text
+        ended = http.post(f"/api/threads/{THREAD}/runs/wait", json=HI)
+        assert ended.status_code == 200, ended.text
+        thread = self.run(self.harness.threads.get(THREAD, Principal(http.headers[ASKING])))
+        self.run(self.harness.files_of(thread).write("/mnt/user-data/outputs/report.md", f"A {SECRET}.".encode()))
+        http.post("/api/agents", json={"name": AGENT, "description": f"Knows {SECRET}s.", "soul": SECRET})
+        http.put("/api/store/items", json={"namespace": ["notes"], "key": "first", "value": {"text": SECRET}})
+        if busy:
+            waiting = {"input": {"messages": [{"type": "human", "content": WAIT}]}}
+            assert http.post(f"/api/threads/{THREAD}/runs", json=waiting).status_code == 200
+        run_id = http.get(f"/api/threads/{THREAD}/runs").json()[0]["run_id"]
+        state = http.get(f"/api/threads/{THREAD}/state").json()
+        return {RUN: run_id, CHECKPOINT: state["checkpoint_id"]}
+
+    def unseed(self, http: httpx.Client) -> None:
+        http.delete(f"/api/threads/{THREAD}", params={"stop_runs": True})
+        for name in (AGENT, "scribe", "counter"):
+            http.delete(f"/api/agents/{name}")
+
+
+def principal_in(request: Request) -> Principal:
+    return Principal(request.headers.get(ASKING, LOCAL_USER.user_id))
+
+
+def send(http: httpx.Client, example: Example, ids: Mapping[str, str]) -> httpx.Response:
+    """Send an example with the ids of things that are there."""
+    url, body = example.url, orjson.dumps(example.body).decode()
+    for shown_id, real in ids.items():
+        url, body = url.replace(shown_id, real), body.replace(shown_id, real)
+    content = {"content": body, "headers": {"content-type": "application/json"}} if example.body is not None else {}
+    return http.request(example.method, url, params=dict(example.query), **content)
