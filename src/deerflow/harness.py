@@ -245,6 +245,7 @@ async def carrying_out_runs(ground: Ground, agents: AgentPool) -> AsyncIterator[
             ground.usage.closing,
             ground.file_changes,
             ground.metrics,
+            source.hide,
         )
         namer = Namer(
             database, agents.state_graph, lambda: source.refresh().config.title, agents.catalog_model, ground.usage.note
@@ -363,6 +364,7 @@ async def open_context(
         agent_name=job.request.agent.agent_name,
         ledger=RunLedger(log, job.past.calls if job.past else Earlier()),
         sandbox=lease,
+        hide=ground.source.hide,
         meter=RunMeter(log, job.records.tally, ground.metrics.count_model_call),
         profile=await ground.profiles.for_run(run.owner),
         uploads=UploadsOfThread(ground.uploads, run.owner, run.thread_id),

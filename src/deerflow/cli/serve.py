@@ -42,7 +42,7 @@ def serve(
     """Serve the web page and the API."""
     source = open_source(config)
     settings = source.current.config
-    start_logging(settings.log_level, settings.logging.format)
+    start_logging(settings.log_level, settings.logging.format, hide=source.hide)
     listener = listen(host or settings.server.host, settings.server.port if port is None else port, allow_remote)
     with suppress(KeyboardInterrupt):
         uvloop.run(run_server(source, listener, allow_remote))

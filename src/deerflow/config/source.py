@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from deerflow.config.files import Stamp
+from deerflow.config.hiding import Hiding
 from deerflow.config.load import Loaded, load
 from deerflow.domain.errors import ConfigError
 
@@ -38,6 +39,7 @@ class ConfigSource:
         self._written = loaded
         self._stamps = loaded.stamps
         self._problem: str | None = None
+        self._hiding = loaded, Hiding(loaded)
 
     @property
     def current(self) -> Loaded:
@@ -48,6 +50,12 @@ class ConfigSource:
     def problem(self) -> str | None:
         """What is wrong with the files as they are now; None when they are in force."""
         return self._problem
+
+    def hide(self, text: str) -> str:
+        """`text` as others may read it: without a secret of the configuration in force."""
+        if self._hiding[0] is not self._current:
+            self._hiding = self._current, Hiding(self._current)
+        return self._hiding[1](text)
 
     def refresh(self) -> Loaded:
         """The configuration in force, after reading the files again if they have changed."""

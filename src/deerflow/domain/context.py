@@ -1,5 +1,6 @@
 """What one run carries to every middleware and tool."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from deerflow.domain.files import ThreadFiles
@@ -34,6 +35,8 @@ class RunContext:
     """None where nobody counts."""
     uploads: ThreadUploads | None = None
     """None where nobody keeps track of what people upload."""
+    hide: Callable[[str], str] = str
+    """Takes secrets of the server out of a text."""
     profile: str = ""
     """What the user says about themselves."""
 

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TextIO
 
@@ -13,10 +14,16 @@ from deerflow.tracing.log_context import LOG_CONTEXT
 OURS = "deerflow"
 
 
-def start_logging(level: str, style: LogFormat, stream: TextIO | None = None) -> logging.Handler:
+Hide = Callable[[str], str]
+"""What is said → what others may read of it."""
+
+
+def start_logging(
+    level: str, style: LogFormat, stream: TextIO | None = None, hide: Hide = lambda text: text
+) -> logging.Handler:
     """Log to standard error; libraries only when something is wrong, for they may tell what people said."""
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(JsonLines() if style == "json" else TextLines())
+    handler.setFormatter(JsonLines(hide) if style == "json" else TextLines(hide))
     logging.root.addHandler(handler)
     logging.root.setLevel(logging.WARNING)
     logging.getLogger(OURS).setLevel(level.upper())
@@ -26,13 +33,14 @@ def start_logging(level: str, style: LogFormat, stream: TextIO | None = None) ->
 class TextLines(logging.Formatter):
     """For people."""
 
-    def __init__(self) -> None:
+    def __init__(self, hide: Hide) -> None:
+        self._hide = hide
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
 
     def format(self, record: logging.LogRecord) -> str:
         """A line; what follows it is indented, so that nothing in a message can pass for a line of its own."""
         ids = " ".join(f"{name}={id_}" for name, id_ in LOG_CONTEXT.get().items())
-        text = super().format(record)
+        text = self._hide(super().format(record))
         first, *rest = text.splitlines() or [""]
         return "\n    ".join([f"{first} [{ids}]" if ids else first, *rest])
 
@@ -40,15 +48,19 @@ class TextLines(logging.Formatter):
 class JsonLines(logging.Formatter):
     """For programs."""
 
+    def __init__(self, hide: Hide) -> None:
+        self._hide = hide
+        super().__init__()
+
     def format(self, record: logging.LogRecord) -> str:
         """One JSON object."""
         line: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": self._hide(record.getMessage()),
             **LOG_CONTEXT.get(),
         }
         if record.exc_info:
-            line["trace"] = self.formatException(record.exc_info)
+            line["trace"] = self._hide(self.formatException(record.exc_info))
         return orjson.dumps(line, default=repr).decode()

@@ -5,7 +5,7 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware
@@ -15,7 +15,7 @@ from deerflow.agents.middlewares.model_failures import ModelFailure, recognise
 from deerflow.agents.middlewares.replies import AskModel, AskModelAsync, Reply, Request, announce_retry
 from deerflow.agents.thread_state import ThreadState
 from deerflow.config.llm_call import LlmCallConfig
-from deerflow.domain.context import RunContext
+from deerflow.domain.context import RunContext, run_in
 from deerflow.domain.errors import ModelError
 
 logger = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class ModelRecoveryMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
             try:
                 return handler(attempts.request)
             except Exception as error:
-                failure = recognise(error)
+                failure = attempts.recognise(error)
                 if failure is None:
                     raise
                 wait_s = attempts.wait_after(failure, error)
@@ -66,7 +66,7 @@ class ModelRecoveryMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
             try:
                 return await handler(attempts.request)
             except Exception as error:
-                failure = recognise(error)
+                failure = attempts.recognise(error)
                 if failure is None:
                     raise
                 wait_s = attempts.wait_after(failure, error)
@@ -84,6 +84,15 @@ class Attempts:
     number: int = 1
     last_wait_s: float = 0.0
 
+    def recognise(self, error: Exception) -> ModelFailure | None:
+        """Why the model did not answer, in words that others may read: vendors quote the keys they refuse."""
+        run = run_in(self.request.runtime.context)
+        hide = run.hide if run is not None else str
+        failure, text = recognise(error), hide(str(error))
+        if failure is not None:
+            return replace(failure, text=hide(failure.text))
+        return ModelFailure("rejected", text) if text != str(error) else None
+
     def wait_after(self, failure: ModelFailure, error: Exception) -> float:
         """How many seconds to wait before `request`, which may have a new model, is tried again.
 
@@ -98,7 +107,7 @@ class Attempts:
             return wait_s
         fallback = next(self.fallbacks, None)
         if fallback is None:
-            raise error if isinstance(error, ModelError) else failure.to_error() from error
+            raise error if is_ours_to_show(error, failure) else failure.to_error() from error
         self.request = self.request.override(model=fallback)
         self.number, self.last_wait_s = 1, 0.0
         self._announce(failure, 0.0, "Trying another model.")
@@ -124,6 +133,11 @@ class Attempts:
             reason=failure.reason,
             message=f"{EXPLANATIONS[failure.reason]} {what_next}",
         )
+
+
+def is_ours_to_show(error: Exception, failure: ModelFailure) -> bool:
+    """Whether an error is one of ours, and says nothing that must not be read."""
+    return isinstance(error, ModelError) and str(error) == failure.text
 
 
 EXPLANATIONS = {

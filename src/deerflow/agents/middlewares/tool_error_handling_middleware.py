@@ -10,7 +10,7 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
 from deerflow.agents.middlewares.replies import RunTool, RunToolAsync
-from deerflow.domain.context import RunContext
+from deerflow.domain.context import RunContext, run_in
 from deerflow.domain.errors import DeerFlowError
 
 Result: TypeAlias = ToolMessage | Command[Any]
@@ -41,7 +41,9 @@ def explain(error: Exception, request: ToolCallRequest) -> str | None:
     """What the model is told about `error`; None for what is not the model's to mend."""
     if is_invalid_resume(error):
         return None
-    detail = clip(str(error).strip()) or "no explanation given"
+    run = run_in(request.runtime.context)
+    said = run.hide(str(error)) if run is not None else str(error)
+    detail = clip(said.strip()) or "no explanation given"
     failed = f"Error: {request.tool_call['name']} failed with {type(error).__name__}: {detail}"
     if isinstance(error, DeerFlowError):  # says itself what to try
         return failed

@@ -68,10 +68,12 @@ class RunWorker:
         closing: Callable[[Job, LeftBehind | None], Change[None]],
         files: FileChanges,
         metrics: Metrics,
+        hide: Callable[[str], str],
     ) -> None:
         """`limits` is asked anew for every run; `undo` takes back what a run has done to its thread.
 
-        `questions` finds what a thread's paused run asks; `closing` keeps what a run leaves besides its log.
+        `questions` finds what a thread's paused run asks; `closing` keeps what a run leaves besides its log;
+        `hide` takes secrets out of a text.
         """
         self._agents = agents
         self._open_context = open_context
@@ -81,6 +83,7 @@ class RunWorker:
         self._closing = closing
         self._files = files
         self._metrics = metrics
+        self._hide = hide
 
     async def execute(self, job: Job, log: RunLog) -> tuple[RunStatus, Finish]:
         """Carry out a run to its end, whatever happens. Cancelling the task that awaits this stops the run.
@@ -153,13 +156,18 @@ class RunWorker:
         except DeerFlowError as problem:
             # Its text may quote what was said; it is kept with the run, where only its owner sees it.
             logger.warning("run %s failed: %s", run.run_id, type(problem).__name__)
-            return Outcome(RunStatus.ERROR, type(problem).__name__, str(problem))
+            return self._failed(problem)
         except Exception as problem:
             if limit.expired():
                 reason = f"the run took longer than {limits.timeout_s:g} s and was stopped"
                 return Outcome(RunStatus.TIMEOUT, TIMED_OUT, reason)
             logger.exception("run %s failed", run.run_id)
-            return Outcome(RunStatus.ERROR, type(problem).__name__, str(problem) or type(problem).__name__)
+            return self._failed(problem)
+
+    def _failed(self, problem: Exception) -> Outcome:
+        """The end of a run that raised something; vendors quote the keys they refuse."""
+        name = type(problem).__name__
+        return Outcome(RunStatus.ERROR, name, self._hide(str(problem)) or name)
 
     async def _stream(self, attempt: Attempt, context: RunContext) -> bool:
         """Log what the graph says; whether it stopped midway, to ask somebody something or because it was to."""
