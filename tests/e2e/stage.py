@@ -6,7 +6,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -81,9 +81,11 @@ def nursery(home: Path, config: Path) -> Iterator[Nursery]:
 
 
 @contextmanager
-def serving(home: Path, *, port: int = 0, config: Path | None = None) -> Iterator[RunningServer]:
+def serving(
+    home: Path, *, port: int = 0, config: Path | None = None, program: Sequence[str] = DEERFLOW
+) -> Iterator[RunningServer]:
     """Serve `home` and nothing else of this machine: without a configuration the demo model answers."""
-    command = [*DEERFLOW, "serve", "--port", str(port), *(["--config", str(config)] if config else [])]
+    command = [*program, "serve", "--port", str(port), *(["--config", str(config)] if config else [])]
     log = home / "server.log"
     with (
         log.open("a") as errors,

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import sys
 from pathlib import Path
 
 import httpx
@@ -55,6 +56,27 @@ async def test_a_run_goes_on_after_kill_and_its_readers_get_the_rest(tmp_path: P
                 again = await http.post("/threads/story/runs/wait", json=BODY)
                 assert again.status_code == 200
                 assert await said(http) == ["Tell me a story", "The end.", "Tell me a story", "Another."]
+
+
+async def test_the_command_started_again_after_kill_is_healthy_and_goes_on(tmp_path: Path) -> None:
+    """As a user would: the installed command, in a fresh interpreter. `bench/recovery.py` takes the time."""
+    command = [str(Path(sys.executable).parent / "deerflow")]
+    async with (
+        ScriptedServer([Stall(Answer("Once upon a time")), Answer("The end.")]) as model,
+        asyncio.timeout(100),
+    ):
+        config = tmp_path / "config.yaml"
+        config.write_text(CONFIG.format(base_url=model.base_url))
+        with serving(tmp_path, config=config, program=command) as server:
+            before, location = await read_until(server.url, "time")
+            server.kill()
+        with serving(tmp_path, config=config, program=command) as server:
+            async with httpx.AsyncClient(base_url=server.url, timeout=60) as http:
+                assert (await http.get("/health")).status_code == 200
+                path = f"/api{location}/stream?stream_mode=messages-tuple&stream_mode=changes"
+                rest = (await http.get(path, headers={"Last-Event-ID": str(ids(before)[-1])})).text
+                assert ids(rest)[0] == ids(before)[-1] + 1 and rest.endswith("event: end\ndata: null\n\n")
+                assert (await http.get(f"/api{location}")).json()["status"] == "success"
 
 
 async def read_until(url: str, word: str) -> tuple[str, str]:
