@@ -1,8 +1,8 @@
 """The composition root: builds every part from the configuration, bottom up, and closes them top down."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -47,6 +47,7 @@ from deerflow.runtime.history import JournalHistory
 from deerflow.runtime.input_polish import InputPolish
 from deerflow.runtime.journal import Journal, RunLog
 from deerflow.runtime.profiles import Profiles
+from deerflow.runtime.resources import Resources
 from deerflow.runtime.runs.inbox import RunInbox
 from deerflow.runtime.runs.job import Job
 from deerflow.runtime.runs.ledger import Earlier, RunLedger
@@ -94,13 +95,7 @@ class Harness:
     store: Store
     sandboxes: SandboxProvider
     sandbox_report: SandboxReport
-    usage: Usage
-    search: Search
-    feedback: Feedbacks
-    exporter: Exporter
-    suggestions: Suggestions
-    input_polish: InputPolish
-    profiles: Profiles
+    resources: Resources
 
     def files_of(self, thread: ThreadRecord) -> ThreadFiles:
         """The files of a thread."""
@@ -110,7 +105,8 @@ class Harness:
         """What is on."""
         config = self.source.refresh().config
         sections = ("suggestions", "input_polish", "title", "summarization", "guardrails", "loop_detection")
-        enabled = enabled_features(self.__slots__, {name: getattr(config, name).enabled for name in sections})
+        parts = (*Harness.__slots__, *Resources.__slots__)
+        enabled = enabled_features(parts, {name: getattr(config, name).enabled for name in sections})
         sandbox = config.sandbox
         cards = self.agents.model_cards()
         return describe(enabled, self.sandbox_report, sandbox.network, sandbox.allow_host_bash, cards)
@@ -148,17 +144,16 @@ async def open_harness(
         process, liveness, bridge = await stack.enter_async_context(join_others(database, loaded))
         journal = Journal(database, bridge)
         stack.push_async_callback(journal.aclose)
-        profiles = Profiles(database)
-        usage = Usage(database, agents.prices, agents.window)
-        worker = RunWorker(
-            agents,
-            partial(open_context, database, bridge, loaded, sandboxes, profiles),
-            lambda: run_limits(source.refresh().config),
-            partial(undo_run, checkpointer, loaded.home),
-            usage.closing,
+        resources = make_resources(database, source, agents)
+        worker = make_worker(
+            source, agents, resources, checkpointer, partial(open_context, database, bridge, loaded, sandboxes)
         )
         namer = Namer(
-            database, agents.state_graph, lambda: source.refresh().config.title, agents.catalog_model, usage.note
+            database,
+            agents.state_graph,
+            lambda: source.refresh().config.title,
+            agents.catalog_model,
+            resources.usage.note,
         )
         runs = RunManager(database, journal, bridge, worker, namer, partial(open_questions, checkpointer), process)
         stack.push_async_callback(runs.aclose)
@@ -166,25 +161,8 @@ async def open_harness(
         files = FilesOfThreads(partial(forget_thread, sandboxes, loaded.home), partial(copy_files, loaded.home))
         threads = Threads(database, checkpointer, agents, files)
         await stack.enter_async_context(catching_up(database))
-        side_calls = SideCalls(database, agents.side_model, usage.note)
-        yield Harness(
-            source=source,
-            agents=agents,
-            custom_agents=custom_agents,
-            threads=threads,
-            runs=runs,
-            timeline=Timeline(database),
-            store=Store(database),
-            sandboxes=sandboxes,
-            sandbox_report=report,
-            usage=usage,
-            search=Search(database),
-            feedback=Feedbacks(database),
-            suggestions=Suggestions(side_calls, agents.state_graph, lambda: source.refresh().config.suggestions),
-            input_polish=InputPolish(side_calls, lambda: source.refresh().config.input_polish),
-            profiles=profiles,
-            exporter=Exporter(database, partial(all_files, loaded.home)),
-        )
+        kept = Timeline(database), Store(database)
+        yield Harness(source, agents, custom_agents, threads, runs, *kept, sandboxes, report, resources)
 
 
 @asynccontextmanager
@@ -201,6 +179,38 @@ async def join_others(database: Database, loaded: Loaded) -> AsyncIterator[tuple
             async with leased(database, folder, process, settings.lease_seconds) as liveness:
                 yield process, liveness, bridge
             bridge.tell(EVERYBODY)  # what we leave unfinished can be gone on with
+
+
+def make_resources(database: Database, source: ConfigSource, agents: AgentPool) -> Resources:
+    """What people and programs use beside threads and runs."""
+    usage = Usage(database, agents.prices, agents.window)
+    side_calls = SideCalls(database, agents.side_model, usage.note)
+    return Resources(
+        usage=usage,
+        search=Search(database),
+        feedback=Feedbacks(database),
+        exporter=Exporter(database, partial(all_files, source.current.home)),
+        suggestions=Suggestions(side_calls, agents.state_graph, lambda: source.refresh().config.suggestions),
+        input_polish=InputPolish(side_calls, lambda: source.refresh().config.input_polish),
+        profiles=Profiles(database),
+    )
+
+
+def make_worker(
+    source: ConfigSource,
+    agents: AgentPool,
+    resources: Resources,
+    checkpointer: BaseCheckpointSaver[str],
+    context: Callable[[Profiles, Job, RunLog], AbstractAsyncContextManager[RunContext]],
+) -> RunWorker:
+    """Who carries out runs."""
+    return RunWorker(
+        agents,
+        partial(context, resources.profiles),
+        lambda: run_limits(source.refresh().config),
+        partial(undo_run, checkpointer, source.current.home),
+        resources.usage.closing,
+    )
 
 
 def build_bare_lead_agent(config: RunnableConfig) -> AgentGraph:

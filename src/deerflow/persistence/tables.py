@@ -45,7 +45,7 @@ class PlainText(TypeDecorator[str]):
         return value.replace("\0", "\ufffd") if value else value
 
 
-RowNumber = BigInteger().with_variant(Integer, "sqlite")
+ROW_NUMBER = BigInteger().with_variant(Integer, "sqlite")
 """Counts rows: SQLite does so only for its own kind of integer."""
 
 
@@ -152,7 +152,7 @@ store_items = Table(
 usage_entries = Table(
     "usage_entries",
     metadata,
-    Column("entry_id", RowNumber, primary_key=True),
+    Column("entry_id", ROW_NUMBER, primary_key=True),
     Column("owner", String(64), nullable=False),
     Column("thread_id", String(64), ForeignKey("threads.thread_id", ondelete="SET NULL")),
     Column("run_id", String(64), ForeignKey("runs.run_id", ondelete="SET NULL")),
@@ -194,7 +194,7 @@ feedback = Table(
 search_messages = Table(
     "search_messages",
     metadata,
-    Column("row_id", RowNumber, primary_key=True),
+    Column("row_id", ROW_NUMBER, primary_key=True),
     Column("owner", String(64), nullable=False),
     Column("thread_id", String(64), ForeignKey("threads.thread_id", ondelete="CASCADE"), nullable=False),
     Column("run_id", String(64), ForeignKey("runs.run_id", ondelete="SET NULL")),

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 
 from fastapi import APIRouter
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from deerflow.config.agents import CustomAgent, CustomAgentConfig, check_agent_name
 from deerflow.domain.errors import ConfigError, InvalidRequest, NotFound
@@ -15,6 +15,12 @@ router = APIRouter(prefix="/agents", tags=["agents"])
 
 class Agent(CustomAgentConfig):
     """An agent, as the API shows it and takes it."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {"name": "captain", "description": "For long voyages", "soul": "You speak like a captain."}
+        }
+    )
 
     name: str
     soul: str = ""
@@ -36,6 +42,8 @@ class Agents(BaseModel):
 
 class AgentChanges(CustomAgentConfig):
     """What is to be different about an agent; what is left out stays as it is."""
+
+    model_config = ConfigDict(json_schema_extra={"example": {"description": "For short voyages"}})
 
     name: str | None = None
     soul: str = ""
