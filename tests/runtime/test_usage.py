@@ -137,7 +137,7 @@ async def test_a_title_and_notes_on_a_long_conversation_are_counted_by_their_pur
         "title": {"model_name": "namer"},
         "summarization": {
             "trigger": [{"type": "messages", "value": 14}],
-            "keep": {"type": "messages", "value": 4},
+            "keep": {"type": "messages", "value": 2},
         },
     }
     source = open_source(directory=tmp_path, environment={}, overrides=chosen)
