@@ -248,3 +248,13 @@ def test_any_part_of_a_text_is_found_where_it_stands(said: str, data: st.DataObj
         word = data.draw(st.sampled_from(words))
         looked_for = phrases_of(said[word.start : word.end])
         assert looked_for and places(said, looked_for)
+
+
+async def test_a_run_ends_and_is_found_whatever_its_messages_are_called(harness_saying: OpenHarness) -> None:
+    ids = ["a" * 300, "a" * 299 + "b", "nul\0", "好" * 200]
+    async with harness_saying(ScriptedModel.saying("Yes.")) as harness:
+        messages = [{"type": "human", "id": id_, "content": f"otter {number}"} for number, id_ in enumerate(ids)]
+        run = await harness.runs.create_or_reject(RunRequest("t", messages), LOCAL_USER)
+        async with asyncio.timeout(20):
+            assert (await harness.runs.join("t", run.run_id, LOCAL_USER)).status is RunStatus.SUCCESS
+        assert await texts(harness, "otter") == [f"otter {number}" for number in range(4)]

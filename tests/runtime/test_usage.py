@@ -240,3 +240,14 @@ async def compare_sums_of(harness: Harness, who: Principal, runs: list[RunRecord
             money.amount for money in everything.costs
         )
     assert sum(run.input_tokens + run.output_tokens for run in runs) == everything.counts.total_tokens
+
+
+async def test_a_model_that_says_nonsense_of_what_it_took_spoils_neither_its_run_nor_the_sums(tmp_path: Path) -> None:
+    dearest = {**PRICED, "pricing": {"input": 999999, "output": 999999}}
+    source = open_source(directory=tmp_path, environment={}, overrides={"models": [dearest]})
+    line = Answer("Hi.", usage=Cost(input_tokens=10**18, output_tokens=-5))
+    async with open_harness(source, named(ScriptedModel.saying(line), "dear")) as harness:
+        assert (await ask(harness)).status is RunStatus.SUCCESS
+        totals = (await harness.resources.usage.of_thread("t", LOCAL_USER)).totals
+        assert (totals.counts.input_tokens, totals.counts.output_tokens) == (10**12, 0)
+        assert totals.cost is not None and totals.cost.amount == Decimal(999999) * 10**6

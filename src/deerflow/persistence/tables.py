@@ -1,6 +1,7 @@
 """The tables. A change here needs a migration; a test compares the two."""
 
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 
 from sqlalchemy import (
     BigInteger,
@@ -47,6 +48,12 @@ class PlainText(TypeDecorator[str]):
 
 ROW_NUMBER = BigInteger().with_variant(Integer, "sqlite")
 """Counts rows: SQLite does so only for its own kind of integer."""
+
+
+def to_key(name: str, limit: int = 255) -> str:
+    """A name that others gave, as a column can hold it; of one that is too long, a digest keeps it apart."""
+    clean = name.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+    return clean if len(clean) <= limit else clean[: limit - 64] + sha256(clean.encode()).hexdigest()
 
 
 def to_stored(moment: datetime) -> int:
