@@ -52,6 +52,7 @@ from deerflow.runtime.history import JournalHistory
 from deerflow.runtime.input_polish import InputPolish
 from deerflow.runtime.journal import Journal, RunLog
 from deerflow.runtime.profiles import Profiles
+from deerflow.runtime.resources import Resources
 from deerflow.runtime.retention import Retention
 from deerflow.runtime.runs.file_changes import FileChanges
 from deerflow.runtime.runs.inbox import RunInbox
@@ -114,15 +115,9 @@ class Harness:
     store: Store
     sandboxes: SandboxProvider
     sandbox_report: SandboxReport
-    usage: Usage
-    search: Search
+    resources: Resources
     uploads: Uploads
     artifacts: Artifacts
-    feedback: Feedbacks
-    exporter: Exporter
-    suggestions: Suggestions
-    input_polish: InputPolish
-    profiles: Profiles
     vitals: Vitals
 
     def files_of(self, thread: ThreadRecord) -> ThreadFiles:
@@ -133,7 +128,8 @@ class Harness:
         """What is on."""
         config = self.source.refresh().config
         sections = ("suggestions", "input_polish", "title", "summarization", "guardrails", "loop_detection")
-        enabled = enabled_features(self.__slots__, {name: getattr(config, name).enabled for name in sections})
+        parts = (*Harness.__slots__, *Resources.__slots__)
+        enabled = enabled_features(parts, {name: getattr(config, name).enabled for name in sections})
         sandbox = config.sandbox
         cards = self.agents.model_cards()
         return describe(enabled, self.sandbox_report, sandbox.network, sandbox.allow_host_bash, cards)
@@ -172,18 +168,16 @@ async def open_harness(
             AgentPlan(model, features, extra_middleware, subagents),
         )
         stack.push_async_callback(agents.aclose)
-        usage = Usage(database, agents.prices, agents.window)
+        resources = make_resources(database, source, agents)
         file_changes, locks = FileChanges(database, partial(snapshots_of, loaded.home)), FileLocks()
-        profiles = Profiles(database)
         ground = Ground(
-            source, loaded, database, checkpointer, sandboxes, uploads, usage, file_changes, locks, profiles, metrics
+            source, loaded, database, checkpointer, sandboxes, uploads, file_changes, locks, resources, metrics
         )
         runs, deletions = await stack.enter_async_context(carrying_out_runs(ground, agents))
         retention = Retention(database, deletions, lambda: source.refresh().config.retention)
         await stack.enter_async_context(keeping_up(deletions, retention))
         await stack.enter_async_context(catching_up(database))
         threads = Threads(database, checkpointer, agents, partial(copy_files, uploads, loaded.home), deletions)
-        side_calls = SideCalls(database, agents.side_model, usage.note)
         yield Harness(
             source=source,
             agents=agents,
@@ -196,15 +190,9 @@ async def open_harness(
             store=Store(database),
             sandboxes=sandboxes,
             sandbox_report=report,
-            usage=usage,
-            search=Search(database),
+            resources=resources,
             uploads=uploads,
             artifacts=Artifacts(threads, partial(desk_of, loaded.home, chores), locks, file_changes),
-            feedback=Feedbacks(database),
-            exporter=Exporter(database, partial(all_files, loaded.home)),
-            suggestions=Suggestions(side_calls, agents.state_graph, lambda: source.refresh().config.suggestions),
-            input_polish=InputPolish(side_calls, lambda: source.refresh().config.input_polish),
-            profiles=profiles,
             vitals=Vitals(database, sandboxes, report, loaded.home, metrics, loaded.config.gateway.min_free_disk_mb),
         )
 
@@ -219,10 +207,9 @@ class Ground:
     checkpointer: BaseCheckpointSaver[str]
     sandboxes: SandboxProvider
     uploads: Uploads
-    usage: Usage
     file_changes: FileChanges
     locks: FileLocks
-    profiles: Profiles
+    resources: Resources
     metrics: Metrics
 
 
@@ -242,13 +229,17 @@ async def carrying_out_runs(ground: Ground, agents: AgentPool) -> AsyncIterator[
             lambda: run_limits(source.refresh().config),
             partial(undo_run, ground.checkpointer, ground.uploads, loaded.home),
             questions,
-            ground.usage.closing,
+            ground.resources.usage.closing,
             ground.file_changes,
             ground.metrics,
             source.hide,
         )
         namer = Namer(
-            database, agents.state_graph, lambda: source.refresh().config.title, agents.catalog_model, ground.usage.note
+            database,
+            agents.state_graph,
+            lambda: source.refresh().config.title,
+            agents.catalog_model,
+            ground.resources.usage.note,
         )
         check = partial(check_state, ground.checkpointer)
         runs = RunManager(database, journal, bridge, worker, namer, questions, check, process, ground.metrics)
@@ -273,6 +264,21 @@ async def join_others(database: Database, loaded: Loaded) -> AsyncIterator[tuple
             async with leased(database, folder, process, settings.lease_seconds) as liveness:
                 yield process, liveness, bridge
             bridge.tell(EVERYBODY)  # what we leave unfinished can be gone on with
+
+
+def make_resources(database: Database, source: ConfigSource, agents: AgentPool) -> Resources:
+    """What people and programs use beside threads and runs."""
+    usage = Usage(database, agents.prices, agents.window)
+    side_calls = SideCalls(database, agents.side_model, usage.note)
+    return Resources(
+        usage=usage,
+        search=Search(database),
+        feedback=Feedbacks(database),
+        exporter=Exporter(database, partial(all_files, source.current.home)),
+        suggestions=Suggestions(side_calls, agents.state_graph, lambda: source.refresh().config.suggestions),
+        input_polish=InputPolish(side_calls, lambda: source.refresh().config.input_polish),
+        profiles=Profiles(database),
+    )
 
 
 def build_bare_lead_agent(config: RunnableConfig) -> AgentGraph:
@@ -366,7 +372,7 @@ async def open_context(
         sandbox=lease,
         hide=ground.source.hide,
         meter=RunMeter(log, job.records.tally, ground.metrics.count_model_call),
-        profile=await ground.profiles.for_run(run.owner),
+        profile=await ground.resources.profiles.for_run(run.owner),
         uploads=UploadsOfThread(ground.uploads, run.owner, run.thread_id),
     )
     crew = subagents.for_run(shared, job.request.agent, lambda event: log.append("custom", to_json(event)))

@@ -9,8 +9,14 @@ from pydantic import BaseModel
 from deerflow.client import DeerFlowClient
 from deerflow.config.source import open_source
 from deerflow.gateway.routers.agents import Agent
+from deerflow.gateway.routers.features import Features
+from deerflow.gateway.routers.feedback import Feedback, FeedbackStats
 from deerflow.gateway.routers.models import Model, Models
+from deerflow.gateway.routers.search import Hits
+from deerflow.gateway.routers.suggestions import Polished, Suggestions
 from deerflow.gateway.routers.threads import Thread
+from deerflow.gateway.routers.usage import ConsoleRuns, ConsoleStats, ConsoleUsage, ThreadTokens, Tokens
+from deerflow.gateway.routers.user_profile import UserProfile
 from deerflow.harness import open_harness
 from deerflow.testing import ScriptedModel
 from tests.support import browse
@@ -29,7 +35,7 @@ AGENT: dict[str, Any] = {
 
 @pytest.fixture
 def client() -> Any:
-    with DeerFlowClient(model=ScriptedModel.saying("One.", "Two.")) as client:
+    with DeerFlowClient(model=ScriptedModel.saying("One.", "Two.", '["Three?"]', "Better.")) as client:
         client.chat("1", thread_id="t1")
         client.chat("2", thread_id="t2")
         client.create_agent("ada", **AGENT)
@@ -69,3 +75,40 @@ async def test_the_wire_says_the_same(client: DeerFlowClient, tmp_path: Path) ->
         ]
         state = (await http.get("/api/threads/t1/state")).json()
         assert state["interrupts"] == await client.apending("t1")
+
+
+def test_what_was_spent_found_and_said_parses_as_well(client: DeerFlowClient) -> None:
+    run = client.list_all_runs(limit=1)["runs"][0]
+    place = (run["thread_id"], run["run_id"])
+    assert parses(ConsoleRuns, client.list_all_runs(limit=1)) and parses(ConsoleStats, client.get_stats())
+    assert parses(ConsoleUsage, client.get_usage(days=2)) and parses(ThreadTokens, client.get_token_usage("t1"))
+    assert parses(Tokens, client.get_run_usage(*place))
+    assert client.search("one")["hits"] and parses(Hits, client.search("one"))
+    assert parses(Feedback, client.give_feedback(*place, 1, "Good"))
+    assert parses(FeedbackStats, client.get_feedback_stats(*place))
+    assert parses(Suggestions, client.suggest("t1")) and parses(Polished, client.polish("better"))
+    assert parses(UserProfile, client.update_user_profile("Me")) and parses(Features, client.get_features())
+
+
+async def test_the_wire_says_the_same_of_it(client: DeerFlowClient, tmp_path: Path) -> None:
+    run = (await client.alist_all_runs(limit=1))["runs"][0]
+    place = (run["thread_id"], run["run_id"])
+    await client.agive_feedback(*place, -1)
+    await client.aupdate_user_profile("Me")
+    source = open_source(directory=tmp_path, environment={})
+    async with open_harness(source, ScriptedModel.saying()) as harness, browse(harness) as http:
+        for path, shown in {
+            "console/runs": await client.alist_all_runs(),
+            "console/stats": await client.aget_stats(),
+            "console/usage?days=3": await client.aget_usage(days=3),
+            "threads/t1/token-usage": await client.aget_token_usage("t1"),
+            f"threads/{place[0]}/runs/{place[1]}/token-usage": await client.aget_run_usage(*place),
+            f"threads/{place[0]}/runs/{place[1]}/feedback": await client.alist_feedback(*place),
+            f"threads/{place[0]}/runs/{place[1]}/feedback/stats": await client.aget_feedback_stats(*place),
+            "search?q=one": await client.asearch("one"),
+            "user-profile": await client.aget_user_profile(),
+            "features": await client.aget_features(),
+        }.items():
+            assert (await http.get(f"/api/{path}")).json() == shown, path
+        exported = (await http.get("/api/threads/t1/export")).content
+        assert exported == await client.aexport_thread("t1")

@@ -22,32 +22,32 @@ async def ask(harness: Harness) -> str:
 
 async def test_an_opinion_is_changed_by_giving_it_again_and_counted_once(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying("Hello.")) as harness:
-        run_id, say = await ask(harness), harness.feedback.put
+        run_id, say = await ask(harness), harness.resources.feedback.put
         first = await say("t", run_id, LOCAL_USER, 1, "Good \0 好")
         again = await say("t", run_id, LOCAL_USER, -1)
         assert (again.feedback_id, again.rating, again.comment) == (first.feedback_id, -1, None)
         await say("t", run_id, LOCAL_USER, 1, message_id="m1")
-        assert await harness.feedback.stats("t", run_id, LOCAL_USER) == FeedbackStats(2, 1, 1)
+        assert await harness.resources.feedback.stats("t", run_id, LOCAL_USER) == FeedbackStats(2, 1, 1)
         with pytest.raises(Conflict):
             await say("t", run_id, LOCAL_USER, 1, may_exist=False)
-        await harness.feedback.delete("t", run_id, LOCAL_USER, first.feedback_id)
-        assert [each.message_id for each in await harness.feedback.list("t", run_id, LOCAL_USER)] == ["m1"]
-        await harness.feedback.delete("t", run_id, LOCAL_USER)
+        await harness.resources.feedback.delete("t", run_id, LOCAL_USER, first.feedback_id)
+        assert [each.message_id for each in await harness.resources.feedback.list("t", run_id, LOCAL_USER)] == ["m1"]
+        await harness.resources.feedback.delete("t", run_id, LOCAL_USER)
         with pytest.raises(NotFound):
-            await harness.feedback.delete("t", run_id, LOCAL_USER)
+            await harness.resources.feedback.delete("t", run_id, LOCAL_USER)
 
 
 async def test_many_opinions_at_once_are_one(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying("Hello.")) as harness:
         run_id = await ask(harness)
-        given = await asyncio.gather(*(harness.feedback.put("t", run_id, LOCAL_USER, 1) for _ in range(10)))
+        given = await asyncio.gather(*(harness.resources.feedback.put("t", run_id, LOCAL_USER, 1) for _ in range(10)))
         assert len({each.feedback_id for each in given}) == 1
 
 
 async def test_runs_of_others_and_runs_that_are_gone_have_no_feedback(harness_saying: OpenHarness) -> None:
     other = Principal("other")
     async with harness_saying(ScriptedModel.saying("Hello.")) as harness:
-        run_id, feedback = await ask(harness), harness.feedback
+        run_id, feedback = await ask(harness), harness.resources.feedback
         await feedback.put("t", run_id, LOCAL_USER, 1)
         for attempt in (
             feedback.put("t", run_id, other, 1),

@@ -36,7 +36,7 @@ async def tell(harness: Harness, asked: str, thread: str = "t", who: Principal =
 
 
 async def find(harness: Harness, query: str, who: Principal = LOCAL_USER, limit: int = 50) -> Sequence[SearchHit]:
-    return (await harness.search.find(who, query, limit)).hits
+    return (await harness.resources.search.find(who, query, limit)).hits
 
 
 async def texts(harness: Harness, query: str, who: Principal = LOCAL_USER) -> list[str]:
@@ -112,12 +112,12 @@ async def test_the_best_comes_first_and_pages_follow_each_other(harness_saying: 
         assert len(hits) == 4 and {hits[0].thread_id, hits[1].thread_id} == {"t1", "t4"}
         pages, cursor = [], None
         while not pages or cursor:
-            page = await harness.search.find(LOCAL_USER, "zebra", 2, cursor)
+            page = await harness.resources.search.find(LOCAL_USER, "zebra", 2, cursor)
             pages, cursor = [*pages, *page.hits], page.next_cursor
         assert pages == await find(harness, "zebra")
         for wrong in ("x", "-1", "1.5", "²", "9" * 30, "99999"):
             with pytest.raises(InvalidRequest):
-                await harness.search.find(LOCAL_USER, "zebra", 2, wrong)
+                await harness.resources.search.find(LOCAL_USER, "zebra", 2, wrong)
 
 
 async def test_a_word_far_down_in_a_long_message_is_found(harness_saying: OpenHarness) -> None:
@@ -226,7 +226,7 @@ async def test_threads_from_before_the_index_are_put_into_it(
         await database.write(forget)
     async with harness_saying(ScriptedModel.saying("Newer.")) as harness:
         async with asyncio.timeout(10):
-            await catch_up(harness.search.database)
+            await catch_up(harness.resources.search.database)
         assert await everything(harness) == before
         assert await texts(harness, "walrus") == [] and await texts(harness, "seal") == ["Seal."]
 
@@ -248,3 +248,13 @@ def test_any_part_of_a_text_is_found_where_it_stands(said: str, data: st.DataObj
         word = data.draw(st.sampled_from(words))
         looked_for = phrases_of(said[word.start : word.end])
         assert looked_for and places(said, looked_for)
+
+
+async def test_a_run_ends_and_is_found_whatever_its_messages_are_called(harness_saying: OpenHarness) -> None:
+    ids = ["a" * 300, "a" * 299 + "b", "nul\0", "好" * 200]
+    async with harness_saying(ScriptedModel.saying("Yes.")) as harness:
+        messages = [{"type": "human", "id": id_, "content": f"otter {number}"} for number, id_ in enumerate(ids)]
+        run = await harness.runs.create_or_reject(RunRequest("t", messages), LOCAL_USER)
+        async with asyncio.timeout(20):
+            assert (await harness.runs.join("t", run.run_id, LOCAL_USER)).status is RunStatus.SUCCESS
+        assert await texts(harness, "otter") == [f"otter {number}" for number in range(4)]

@@ -62,7 +62,7 @@ async def test_every_call_of_a_run_counts_and_the_run_shows_the_sum(harness_sayi
         run = await ask(harness)
         assert (run.input_tokens, run.output_tokens) == (200, 14)
         await ask(harness)
-        usage = await harness.usage.of_thread("t", LOCAL_USER)
+        usage = await harness.resources.usage.of_thread("t", LOCAL_USER)
         assert usage.totals.counts == TokenCounts(3, 0, 300, 120, 0, 21, 6)
         assert [(share.name, share.spent.counts.calls) for share in usage.by_caller] == [("lead_agent", 3)]
         assert usage.context is not None and usage.context.used_tokens == 107
@@ -71,7 +71,7 @@ async def test_every_call_of_a_run_counts_and_the_run_shows_the_sum(harness_sayi
 async def test_an_unknown_price_is_no_price_and_never_nothing(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying(costing("Hi."))) as harness:
         await ask(harness)
-        totals = (await harness.usage.of_thread("t", LOCAL_USER)).totals
+        totals = (await harness.resources.usage.of_thread("t", LOCAL_USER)).totals
         assert totals.cost is None and not totals.costs and totals.unpriced_tokens == 107
 
 
@@ -80,7 +80,7 @@ async def test_what_a_model_costs_is_known_to_the_last_digit(tmp_path: Path) -> 
     async with open_harness(source, named(ScriptedModel.saying(*[costing("Hi.")] * 3), "dear")) as harness:
         for _ in range(3):
             await ask(harness)
-        usage = await harness.usage.of_thread("t", LOCAL_USER)
+        usage = await harness.resources.usage.of_thread("t", LOCAL_USER)
     # 60 in at 2, 40 cached at 0.5, 5 out at 10.1, 2 thought at 20, per million, three times
     assert usage.totals.cost is not None and usage.totals.cost.amount == Decimal("0.0006915")
     assert usage.totals.cost.currency == "EUR"
@@ -93,7 +93,7 @@ async def test_what_was_taken_before_there_was_a_price_is_valued_at_the_first_on
     entry = {**PRICED, "name": "scripted"}
     source = open_source(directory=tmp_path, environment={}, overrides={"models": [entry]})
     async with open_harness(source, ScriptedModel.saying()) as harness:
-        totals = (await harness.usage.of_thread("t", LOCAL_USER)).totals
+        totals = (await harness.resources.usage.of_thread("t", LOCAL_USER)).totals
         assert totals.cost is not None and totals.cost.amount > 0
 
 
@@ -112,7 +112,7 @@ async def test_a_run_that_is_stopped_or_fails_or_is_undone_has_still_taken_what_
             run = await harness.runs.create_or_reject(RunRequest("t", [{"type": "human", "content": "Go"}]), LOCAL_USER)
             await spoken(harness, run, word)
             await harness.runs.cancel("t", run.run_id, LOCAL_USER, action)
-        counts = (await harness.usage.of_thread("t", LOCAL_USER)).totals.counts
+        counts = (await harness.resources.usage.of_thread("t", LOCAL_USER)).totals.counts
         assert (counts.calls, counts.unmetered_calls, counts.input_tokens) == (6, 3, 300)
 
 
@@ -137,7 +137,7 @@ async def test_a_title_and_notes_on_a_long_conversation_are_counted_by_their_pur
         "title": {"model_name": "namer"},
         "summarization": {
             "trigger": [{"type": "messages", "value": 14}],
-            "keep": {"type": "messages", "value": 4},
+            "keep": {"type": "messages", "value": 2},
         },
     }
     source = open_source(directory=tmp_path, environment={}, overrides=chosen)
@@ -146,7 +146,7 @@ async def test_a_title_and_notes_on_a_long_conversation_are_counted_by_their_pur
         for _ in range(9):
             await ask(harness)
         await asyncio.gather(*harness.runs._namings)
-        usage = await harness.usage.of_thread("t", LOCAL_USER)
+        usage = await harness.resources.usage.of_thread("t", LOCAL_USER)
     calls = {share.name: share.spent.counts.calls for share in usage.by_caller}
     assert calls["lead_agent"] == 9 and calls["title"] == 1 and calls["summarization"] >= 1
 
@@ -157,16 +157,16 @@ async def test_nobody_sees_what_others_have_taken(harness_saying: OpenHarness) -
         await ask(harness)
         await ask(harness, thread="u", who=other)
         with pytest.raises(NotFound):
-            await harness.usage.of_thread("t", other)
-        assert (await harness.usage.stats(other)).totals.counts.calls == 1
-        assert [each.run.run.thread_id for each in await harness.usage.runs(other, 10)] == ["u"]
+            await harness.resources.usage.of_thread("t", other)
+        assert (await harness.resources.usage.stats(other)).totals.counts.calls == 1
+        assert [each.run.run.thread_id for each in await harness.resources.usage.runs(other, 10)] == ["u"]
 
 
 async def test_what_was_spent_stays_spent_when_its_thread_is_deleted(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying(costing("Hi."))) as harness:
         await ask(harness)
         await harness.threads.delete("t", LOCAL_USER)
-        stats = await harness.usage.stats(LOCAL_USER)
+        stats = await harness.resources.usage.stats(LOCAL_USER)
         assert (stats.threads, sum(stats.runs.values()), stats.totals.counts.total_tokens) == (0, 0, 107)
 
 
@@ -228,13 +228,26 @@ async def compare_sums(steps: list[Step]) -> None:
 
 
 async def compare_sums_of(harness: Harness, who: Principal, runs: list[RunRecord]) -> None:
-    of_runs = [await harness.usage.of_run(run) for run in runs]
-    of_threads = [(await harness.usage.of_thread(name, who)).totals for name in {run.thread_id for run in runs}]
-    everything = (await harness.usage.stats(who)).totals
-    daily = (await harness.usage.daily(who, 2, "UTC")).totals
+    of_runs = [await harness.resources.usage.of_run(run) for run in runs]
+    of_threads = [
+        (await harness.resources.usage.of_thread(name, who)).totals for name in {run.thread_id for run in runs}
+    ]
+    everything = (await harness.resources.usage.stats(who)).totals
+    daily = (await harness.resources.usage.daily(who, 2, "UTC")).totals
     for parts in (of_runs, of_threads, [daily]):
         assert total(part.counts for part in parts) == everything.counts
         assert sum(money.amount for part in parts for money in part.costs) == sum(
             money.amount for money in everything.costs
         )
     assert sum(run.input_tokens + run.output_tokens for run in runs) == everything.counts.total_tokens
+
+
+async def test_a_model_that_says_nonsense_of_what_it_took_spoils_neither_its_run_nor_the_sums(tmp_path: Path) -> None:
+    dearest = {**PRICED, "pricing": {"input": 999999, "output": 999999}}
+    source = open_source(directory=tmp_path, environment={}, overrides={"models": [dearest]})
+    line = Answer("Hi.", usage=Cost(input_tokens=10**18, output_tokens=-5))
+    async with open_harness(source, named(ScriptedModel.saying(line), "dear")) as harness:
+        assert (await ask(harness)).status is RunStatus.SUCCESS
+        totals = (await harness.resources.usage.of_thread("t", LOCAL_USER)).totals
+        assert (totals.counts.input_tokens, totals.counts.output_tokens) == (10**12, 0)
+        assert totals.cost is not None and totals.cost.amount == Decimal(999999) * 10**6

@@ -1,6 +1,7 @@
 """What a model call took, read from what came back."""
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -8,6 +9,9 @@ from langchain_core.messages import AIMessage
 
 from deerflow.domain.usage import UNMETERED, TokenCounts
 from deerflow.models.factory import ENTRY
+
+MOST_TOKENS = 10**12
+"""More than this no call takes; a larger figure is a mistake that must not spoil the sums."""
 
 
 def counts_of(message: AIMessage | None) -> TokenCounts:
@@ -27,8 +31,11 @@ def counts_of(message: AIMessage | None) -> TokenCounts:
 
 
 def whole(figures: Mapping[str, Any], name: str) -> int:
-    """A count; vendors leave some out, and some say null."""
-    return max(0, int(figures.get(name) or 0))
+    """A count; vendors leave some out, some say null, and who knows what a broken one says."""
+    value = figures.get(name)
+    if not isinstance(value, int | float) or not isfinite(value):
+        return 0
+    return min(max(0, int(value)), MOST_TOKENS)
 
 
 def name_of(model: BaseChatModel, message: AIMessage | None) -> str:

@@ -23,7 +23,9 @@ async def give_feedback(
     Raises:
         NotFound: there is no such run.
     """
-    return show(await session.harness.feedback.put(thread_id, run_id, LOCAL_USER, rating, comment, message_id))
+    return show(
+        await session.harness.resources.feedback.put(thread_id, run_id, LOCAL_USER, rating, comment, message_id)
+    )
 
 
 async def list_feedback(session: Session, thread_id: str, run_id: str) -> list[dict[str, Any]]:
@@ -32,7 +34,7 @@ async def list_feedback(session: Session, thread_id: str, run_id: str) -> list[d
     Raises:
         NotFound: there is no such run.
     """
-    return [show(given) for given in await session.harness.feedback.list(thread_id, run_id, LOCAL_USER)]
+    return [show(given) for given in await session.harness.resources.feedback.list(thread_id, run_id, LOCAL_USER)]
 
 
 async def get_feedback_stats(session: Session, thread_id: str, run_id: str) -> dict[str, int]:
@@ -41,7 +43,7 @@ async def get_feedback_stats(session: Session, thread_id: str, run_id: str) -> d
     Raises:
         NotFound: there is no such run.
     """
-    return asdict(await session.harness.feedback.stats(thread_id, run_id, LOCAL_USER))
+    return asdict(await session.harness.resources.feedback.stats(thread_id, run_id, LOCAL_USER))
 
 
 async def delete_feedback(session: Session, thread_id: str, run_id: str, feedback_id: str | None = None) -> None:
@@ -50,7 +52,7 @@ async def delete_feedback(session: Session, thread_id: str, run_id: str, feedbac
     Raises:
         NotFound: there is no such run, or nothing was said.
     """
-    await session.harness.feedback.delete(thread_id, run_id, LOCAL_USER, feedback_id)
+    await session.harness.resources.feedback.delete(thread_id, run_id, LOCAL_USER, feedback_id)
 
 
 def show(given: Feedback) -> dict[str, Any]:

@@ -23,7 +23,7 @@ async def search(session: Session, query: str, limit: int = 20, cursor: str | No
     Raises:
         InvalidRequest: the cursor is not one that was given out.
     """
-    page = await session.harness.search.find(LOCAL_USER, query, limit, cursor)
+    page = await session.harness.resources.search.find(LOCAL_USER, query, limit, cursor)
     hits: list[dict[str, Any]] = to_jsonable_python([asdict(hit) for hit in page.hits])
     return {"hits": hits, "next_cursor": page.next_cursor}
 
@@ -34,7 +34,7 @@ async def export_thread(session: Session, thread_id: str, format: ExportFormat =
     Raises:
         NotFound: there is no such thread.
     """
-    export = await session.harness.exporter.export(thread_id, LOCAL_USER, format)
+    export = await session.harness.resources.exporter.export(thread_id, LOCAL_USER, format)
     return b"".join([piece async for piece in export.content])
 
 
@@ -53,7 +53,7 @@ async def suggest(
     """
     if model_name is not None:
         session.harness.agents.model_card(model_name)
-    found = await session.harness.suggestions.suggest(thread_id, LOCAL_USER, n, messages, model_name)
+    found = await session.harness.resources.suggestions.suggest(thread_id, LOCAL_USER, n, messages, model_name)
     return {"suggestions": list(found.suggestions), "reason": found.reason}
 
 
@@ -66,13 +66,13 @@ async def polish(
         InvalidRequest: it is empty or too long.
         NotFound: there is no such thread.
     """
-    found = await session.harness.input_polish.polish(text, LOCAL_USER, locale, thread_id)
+    found = await session.harness.resources.input_polish.polish(text, LOCAL_USER, locale, thread_id)
     return {"rewritten_text": found.text, "changed": found.changed, "reason": found.reason}
 
 
 async def get_user_profile(session: Session) -> dict[str, str]:
     """What you say about yourself."""
-    return {"content": await session.harness.profiles.get(LOCAL_USER)}
+    return {"content": await session.harness.resources.profiles.get(LOCAL_USER)}
 
 
 async def update_user_profile(session: Session, content: str) -> dict[str, str]:
@@ -81,4 +81,4 @@ async def update_user_profile(session: Session, content: str) -> dict[str, str]:
     Raises:
         InvalidRequest: it is too long.
     """
-    return {"content": await session.harness.profiles.put(LOCAL_USER, content)}
+    return {"content": await session.harness.resources.profiles.put(LOCAL_USER, content)}

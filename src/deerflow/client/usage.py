@@ -21,7 +21,7 @@ async def get_token_usage(session: Session, thread_id: str) -> dict[str, Any]:
     Raises:
         NotFound: there is no such thread.
     """
-    usage = await session.harness.usage.of_thread(thread_id, LOCAL_USER)
+    usage = await session.harness.resources.usage.of_thread(thread_id, LOCAL_USER)
     context = usage.context
     window = context.window_tokens if context else None
     return {
@@ -47,12 +47,12 @@ async def get_run_usage(session: Session, thread_id: str, run_id: str) -> dict[s
         NotFound: there is no such run.
     """
     run = await session.harness.runs.get(thread_id, run_id, LOCAL_USER)
-    return show_spent(await session.harness.usage.of_run(run))
+    return show_spent(await session.harness.resources.usage.of_run(run))
 
 
 async def get_stats(session: Session) -> dict[str, Any]:
     """Threads, runs and what they have taken, all in all."""
-    stats = await session.harness.usage.stats(LOCAL_USER)
+    stats = await session.harness.resources.usage.stats(LOCAL_USER)
     by_status = {status.value: count for status, count in stats.runs.items()}
     runs = sum(by_status.values())
     return {"threads": stats.threads, "runs": runs, "runs_by_status": by_status, "totals": show_spent(stats.totals)}
@@ -62,7 +62,7 @@ async def list_all_runs(
     session: Session, limit: int = 50, offset: int = 0, status: RunStatus | None = None
 ) -> dict[str, Any]:
     """The runs of all threads, newest first, each with what it has taken."""
-    found = await session.harness.usage.runs(LOCAL_USER, limit + 1, offset, status)
+    found = await session.harness.resources.usage.runs(LOCAL_USER, limit + 1, offset, status)
     following = offset + limit if len(found) > limit else None
     return {"runs": [show_run(each) for each in found[:limit]], "next_offset": following}
 
@@ -73,7 +73,7 @@ async def get_usage(session: Session, days: int = 30, timezone: str = "UTC") -> 
     Raises:
         InvalidRequest: there is no such time zone.
     """
-    usage = await session.harness.usage.daily(LOCAL_USER, days, timezone)
+    usage = await session.harness.resources.usage.daily(LOCAL_USER, days, timezone)
     return {
         "timezone": timezone,
         "totals": show_spent(usage.totals),

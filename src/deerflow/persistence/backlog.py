@@ -11,7 +11,7 @@ from deerflow.domain.events import EventName
 from deerflow.domain.search import SaidMessage
 from deerflow.persistence.runs import ACTIVE
 from deerflow.persistence.search import index_said, index_title
-from deerflow.persistence.tables import run_events, runs, search_backlog, search_messages, threads
+from deerflow.persistence.tables import run_events, runs, search_backlog, search_messages, threads, to_key
 
 TELLING = (runs.c.run_id, runs.c.request, runs.c.status, runs.c.attempt, runs.c.process)
 
@@ -62,7 +62,7 @@ def work_off(connection: Connection, thread_id: str, said: Mapping[str, Sequence
         .all()
     )
     for run_id, messages in said.items():
-        new = [message for message in messages if message.message_id not in known]
+        new = [message for message in messages if to_key(message.message_id) not in known]
         index_said(connection, thread_id, thread.owner, new, run_id)
     if thread.title and "" not in known:
         index_title(connection, thread_id, thread.owner, thread.title, datetime.now(UTC))

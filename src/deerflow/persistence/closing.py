@@ -1,14 +1,21 @@
 """What is kept of a run besides its events, in the transaction that ends it."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import DataError, IntegrityError, InterfaceError, ProgrammingError
 
 from deerflow.domain.runs import RunRecord
 from deerflow.domain.search import LeftBehind, SaidMessage
 from deerflow.domain.usage import UsageEntry, UsageOrigin
 from deerflow.persistence.search import index_run
 from deerflow.persistence.usage import record_usage
+
+logger = logging.getLogger(__name__)
+
+CANNOT_BE_KEPT = (DataError, IntegrityError, InterfaceError, ProgrammingError, ValueError, OverflowError)
 
 
 def close_run(
@@ -19,6 +26,18 @@ def close_run(
     said: Sequence[SaidMessage],
     left: LeftBehind | None,
 ) -> None:
-    """Keep what a run took and what it said."""
-    record_usage(connection, origin, entries)
-    index_run(connection, run, said, left)
+    """Keep what a run took and what it said. A run ends, whatever it said: what cannot be kept is left out."""
+    with sparing(connection, f"what run {run.run_id} took"):
+        record_usage(connection, origin, entries)
+    with sparing(connection, f"what run {run.run_id} said"):
+        index_run(connection, run, said, left)
+
+
+@contextmanager
+def sparing(connection: Connection, what: str) -> Iterator[None]:
+    """Have a part of the transaction undone alone when the database does not take what is in it."""
+    try:
+        with connection.begin_nested():
+            yield
+    except CANNOT_BE_KEPT as problem:
+        logger.error("%s cannot be kept: %s", what, problem)

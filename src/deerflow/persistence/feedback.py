@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, Row, delete, func, insert, sel
 from deerflow.domain.errors import Conflict, NotFound
 from deerflow.domain.feedback import Feedback, FeedbackStats
 from deerflow.persistence.runs import find_run
-from deerflow.persistence.tables import feedback
+from deerflow.persistence.tables import feedback, to_key
 
 
 def put_feedback(connection: Connection, given: Feedback, *, may_exist: bool) -> Feedback:
@@ -20,7 +20,7 @@ def put_feedback(connection: Connection, given: Feedback, *, may_exist: bool) ->
         Conflict: there is an opinion already, and there may not be.
     """
     find_run(connection, given.thread_id, given.run_id, given.owner)
-    message_id = given.message_id or ""
+    message_id = to_key(given.message_id or "")
     mine = of_run(given.thread_id, given.run_id, given.owner) & (feedback.c.message_id == message_id)
     changes = {"rating": given.rating, "comment": given.comment, "updated_at": given.updated_at}
     known = connection.execute(select(feedback.c.feedback_id).where(mine)).scalar()

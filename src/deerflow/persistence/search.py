@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, delete, insert, text
 
 from deerflow.domain.runs import RunRecord
 from deerflow.domain.search import LeftBehind, SaidBy, SaidMessage, SearchHit
-from deerflow.persistence.tables import search_messages
+from deerflow.persistence.tables import search_messages, to_key
 from deerflow.persistence.words import Phrase, phrases_of, places, terms_of
 
 PART_CHARS = 4000
@@ -82,7 +82,7 @@ def index_said(
     unindex(connection, thread_id, owner, [message.message_id for message in said])
     add_terms = ADD_SQLITE if connection.dialect.name == "sqlite" else ADD_POSTGRES
     for message in said:
-        about = {"owner": owner, "thread_id": thread_id, "run_id": run_id, "message_id": message.message_id[:255]}
+        about = {"owner": owner, "thread_id": thread_id, "run_id": run_id, "message_id": to_key(message.message_id)}
         for number, part in enumerate(parts(message.text)):
             row = {**about, "part": number, "role": message.role, "text": part, "created_at": message.said_at}
             made = connection.execute(insert(search_messages).returning(search_messages.c.row_id), row).scalar_one()
@@ -96,7 +96,7 @@ def index_run(connection: Connection, run: RunRecord, said: Sequence[SaidMessage
     if left is not None:
         rows = search_messages.c
         later = (rows.thread_id == run.thread_id) & (rows.owner == run.owner) & (rows.created_at > left.after)
-        gone = later & (rows.role != TITLE) & rows.message_id.not_in([id_[:255] for id_ in left.kept])
+        gone = later & (rows.role != TITLE) & rows.message_id.not_in([to_key(id_) for id_ in left.kept])
         connection.execute(delete(search_messages).where(gone))
     index_said(connection, run.thread_id, run.owner, said, run.run_id)
 
@@ -109,7 +109,7 @@ def index_title(connection: Connection, thread_id: str, owner: str, title: str, 
 def unindex(connection: Connection, thread_id: str, owner: str, message_ids: Sequence[str]) -> None:
     """Have messages no longer be found."""
     rows = search_messages.c
-    ids = [id_[:255] for id_ in message_ids]
+    ids = [to_key(id_) for id_ in message_ids]
     gone = (rows.thread_id == thread_id) & (rows.owner == owner) & rows.message_id.in_(ids)
     connection.execute(delete(search_messages).where(gone))
 

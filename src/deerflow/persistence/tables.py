@@ -1,6 +1,7 @@
 """The tables. A change here needs a migration; a test compares the two."""
 
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 
 from sqlalchemy import (
     BigInteger,
@@ -45,8 +46,14 @@ class PlainText(TypeDecorator[str]):
         return value.replace("\0", "\ufffd") if value else value
 
 
-RowNumber = BigInteger().with_variant(Integer, "sqlite")
+ROW_NUMBER = BigInteger().with_variant(Integer, "sqlite")
 """Counts rows: SQLite does so only for its own kind of integer."""
+
+
+def to_key(name: str, limit: int = 255) -> str:
+    """A name that others gave, as a column can hold it; of one that is too long, a digest keeps it apart."""
+    clean = name.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+    return clean if len(clean) <= limit else clean[: limit - 64] + sha256(clean.encode()).hexdigest()
 
 
 def to_stored(moment: datetime) -> int:
@@ -170,7 +177,7 @@ store_items = Table(
 usage_entries = Table(
     "usage_entries",
     metadata,
-    Column("entry_id", RowNumber, primary_key=True),
+    Column("entry_id", ROW_NUMBER, primary_key=True),
     Column("owner", String(64), nullable=False),
     Column("thread_id", String(64), ForeignKey("threads.thread_id", ondelete="SET NULL")),
     Column("run_id", String(64), ForeignKey("runs.run_id", ondelete="SET NULL")),
@@ -212,7 +219,7 @@ feedback = Table(
 search_messages = Table(
     "search_messages",
     metadata,
-    Column("row_id", RowNumber, primary_key=True),
+    Column("row_id", ROW_NUMBER, primary_key=True),
     Column("owner", String(64), nullable=False),
     Column("thread_id", String(64), ForeignKey("threads.thread_id", ondelete="CASCADE"), nullable=False),
     Column("run_id", String(64), ForeignKey("runs.run_id", ondelete="SET NULL")),

@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 
 from deerflow.domain.usage import TokenCounts, UsageEntry, UsageOrigin
-from deerflow.persistence.tables import runs, to_stored, usage_entries
+from deerflow.persistence.tables import runs, to_key, to_stored, usage_entries
 
 QUARTER = 15 * 60 * 1_000_000
 """Every time zone is a multiple of it away from UTC."""
@@ -58,7 +58,7 @@ def record_usage(connection: Connection, origin: UsageOrigin, entries: Sequence[
 
 def to_row(origin: UsageOrigin, entry: UsageEntry) -> dict[str, Any]:
     """A row of the table."""
-    about = {"caller": entry.caller[:64], "model": entry.model[:255], "context_tokens": entry.context_tokens}
+    about = {"caller": to_key(entry.caller, 64), "model": to_key(entry.model), "context_tokens": entry.context_tokens}
     return {**asdict(origin), **asdict(entry.counts), **about, "cost": entry.cost, "currency": entry.currency}
 
 

@@ -11,6 +11,7 @@ from deerflow.persistence.usage import UsageSum
 PRICE_UNIT = 10**6
 """A price per million tokens has six decimals at most, so a token costs whole millionths of a millionth."""
 UNIT = 10**12
+LARGEST = 2**53
 
 Prices = Callable[[], Mapping[str, PricingConfig]]
 """The prices of the moment, by the names of the models."""
@@ -44,7 +45,9 @@ def priced(entry: UsageEntry, prices: Mapping[str, PricingConfig]) -> UsageEntry
     pricing = prices.get(entry.model)
     if pricing is None or not entry.counts.total_tokens:
         return entry
-    return replace(entry, cost=cost_of(entry.counts, pricing), currency=pricing.currency)
+    cost = cost_of(entry.counts, pricing)
+    # What does not fit into a column is worked out when it is asked for.
+    return replace(entry, cost=cost, currency=pricing.currency) if cost < LARGEST else entry
 
 
 def cost_of(counts: TokenCounts, pricing: PricingConfig) -> int:

@@ -11,6 +11,7 @@ from langchain_core.messages import AIMessage
 from deerflow.agents.factory import AgentGraph
 from deerflow.agents.metering import counts_of, name_of
 from deerflow.agents.middlewares.replies import is_from_a_person
+from deerflow.agents.middlewares.summarization_middleware import NOTES
 from deerflow.agents.middlewares.title_middleware import write_title
 from deerflow.config.title import TitleConfig
 from deerflow.domain.runs import RunRecord
@@ -40,7 +41,8 @@ class Namer:
         messages = (await self.graph.aget_state(config_of(run.thread_id))).values.get("messages", [])
         asked = [message.text for message in messages if is_from_a_person(message)]
         answers = [message.text for message in messages if isinstance(message, AIMessage) and message.text]
-        if len(asked) != 1 or not answers:
+        is_shortened = any(NOTES in message.additional_kwargs for message in messages)
+        if len(asked) != 1 or not answers or is_shortened:
             return
         model = self.model(settings.model_name)
         title = await write_title(model, asked[0], answers[-1], settings, partial(self._note, run, model))

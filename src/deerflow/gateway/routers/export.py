@@ -35,7 +35,7 @@ async def export_thread(
     form: Annotated[ExportFormat, Query(alias="format", description="For people or for programs.")] = "markdown",
 ) -> StreamingResponse:
     """A thread with everything that was said in it: Markdown to read, or JSON with all messages, runs and files."""
-    export = await harness.exporter.export(thread_id, who, form)
+    export = await harness.resources.exporter.export(thread_id, who, form)
     disposition = f"attachment; filename*=UTF-8''{quote(export.name, safe='')}"
     headers = {**HEADERS, "Content-Disposition": disposition}
     return StreamingResponse(export.content, media_type=export.media_type, headers=headers)

@@ -52,14 +52,14 @@ class FeedbackStats(BaseModel):
 @router.put("", summary="Say what you think of a run")
 async def put_feedback(thread_id: str, run_id: str, body: GiveFeedback, harness: TheHarness, who: Who) -> Feedback:
     """Say what you think of a run, or of one of its messages; what you said of it before is replaced."""
-    given = await harness.feedback.put(thread_id, run_id, who, body.rating, body.comment, body.message_id)
+    given = await harness.resources.feedback.put(thread_id, run_id, who, body.rating, body.comment, body.message_id)
     return Feedback.of(given)
 
 
 @router.post("", status_code=201, summary="Say what you think of a run for the first time")
 async def add_feedback(thread_id: str, run_id: str, body: GiveFeedback, harness: TheHarness, who: Who) -> Feedback:
     """The same, but refused with 409 when you have said something of it before."""
-    say = harness.feedback.put
+    say = harness.resources.feedback.put
     given = await say(thread_id, run_id, who, body.rating, body.comment, body.message_id, may_exist=False)
     return Feedback.of(given)
 
@@ -67,22 +67,24 @@ async def add_feedback(thread_id: str, run_id: str, body: GiveFeedback, harness:
 @router.get("", summary="What was said of a run")
 async def list_feedback(thread_id: str, run_id: str, harness: TheHarness, who: Who) -> list[Feedback]:
     """What was said of a run and its messages, oldest first."""
-    return [Feedback.of(given) for given in await harness.feedback.list(thread_id, run_id, who)]
+    return [Feedback.of(given) for given in await harness.resources.feedback.list(thread_id, run_id, who)]
 
 
 @router.get("/stats", summary="How a run was liked")
 async def get_stats(thread_id: str, run_id: str, harness: TheHarness, who: Who) -> FeedbackStats:
     """How many opinions there are of each kind."""
-    return FeedbackStats.model_validate(await harness.feedback.stats(thread_id, run_id, who), from_attributes=True)
+    return FeedbackStats.model_validate(
+        await harness.resources.feedback.stats(thread_id, run_id, who), from_attributes=True
+    )
 
 
 @router.delete("", status_code=204, summary="Take back all feedback on a run")
 async def delete_all_feedback(thread_id: str, run_id: str, harness: TheHarness, who: Who) -> None:
     """Take back everything you said of a run."""
-    await harness.feedback.delete(thread_id, run_id, who)
+    await harness.resources.feedback.delete(thread_id, run_id, who)
 
 
 @router.delete("/{feedback_id}", status_code=204, summary="Take back one thing")
 async def delete_feedback(thread_id: str, run_id: str, feedback_id: str, harness: TheHarness, who: Who) -> None:
     """Take back one thing you said of a run."""
-    await harness.feedback.delete(thread_id, run_id, who, feedback_id)
+    await harness.resources.feedback.delete(thread_id, run_id, who, feedback_id)

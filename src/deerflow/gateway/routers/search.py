@@ -66,7 +66,7 @@ async def search(
     cursor: Annotated[str | None, Query(max_length=32)] = None,
 ) -> Hits:
     """Messages and titles of all threads that contain all words of `q`, in any script; signs have no meaning."""
-    page = await harness.search.find(who, q, limit, cursor)
+    page = await harness.resources.search.find(who, q, limit, cursor)
     hits = [Hit.model_validate(hit, from_attributes=True) for hit in page.hits]
     return Hits(hits=hits, next_cursor=page.next_cursor)
 

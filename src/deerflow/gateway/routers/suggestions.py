@@ -67,18 +67,18 @@ async def suggest(thread_id: str, body: Suggest, harness: TheHarness, who: Who) 
     if body.model_name is not None:
         harness.agents.model_card(body.model_name)
     said = [message.model_dump() for message in body.messages] if body.messages is not None else None
-    found = await harness.suggestions.suggest(thread_id, who, body.n, said, body.model_name)
+    found = await harness.resources.suggestions.suggest(thread_id, who, body.n, said, body.model_name)
     return Suggestions(suggestions=list(found.suggestions), reason=found.reason)
 
 
 @router.get("/suggestions/config", summary="Whether follow-up questions are offered")
 async def get_config(harness: TheHarness, who: Who) -> SuggestionsSettings:
     """Whether follow-up questions are offered, and how many at most."""
-    return SuggestionsSettings.model_validate(harness.suggestions.settings(), from_attributes=True)
+    return SuggestionsSettings.model_validate(harness.resources.suggestions.settings(), from_attributes=True)
 
 
 @router.post("/input-polish", summary="Put a request into better words")
 async def polish(body: Polish, harness: TheHarness, who: Who) -> Polished:
     """The text in better words, to be looked at before it is sent; a model that fails leaves it as it is."""
-    found = await harness.input_polish.polish(body.text, who, body.locale, body.thread_id)
+    found = await harness.resources.input_polish.polish(body.text, who, body.locale, body.thread_id)
     return Polished(rewritten_text=found.text, changed=found.changed, reason=found.reason)

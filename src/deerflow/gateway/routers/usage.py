@@ -155,7 +155,7 @@ class ConsoleUsage(BaseModel):
 @router.get("/threads/{thread_id}/token-usage", summary="What a thread has taken")
 async def get_thread_usage(thread_id: str, harness: TheHarness, who: Who) -> ThreadTokens:
     """Tokens and costs of a thread: in all, by model and by caller, and how full the model's window is."""
-    usage = await harness.usage.of_thread(thread_id, who)
+    usage = await harness.resources.usage.of_thread(thread_id, who)
     return ThreadTokens(
         thread_id=thread_id,
         totals=Tokens.of(usage.totals),
@@ -168,13 +168,13 @@ async def get_thread_usage(thread_id: str, harness: TheHarness, who: Who) -> Thr
 @router.get("/threads/{thread_id}/runs/{run_id}/token-usage", summary="What a run has taken")
 async def get_run_usage(thread_id: str, run_id: str, harness: TheHarness, who: Who) -> Tokens:
     """Tokens and costs of a run; they are known when it has ended."""
-    return Tokens.of(await harness.usage.of_run(await harness.runs.get(thread_id, run_id, who)))
+    return Tokens.of(await harness.resources.usage.of_run(await harness.runs.get(thread_id, run_id, who)))
 
 
 @router.get("/console/stats", summary="What there is, all in all")
 async def get_stats(harness: TheHarness, who: Who) -> ConsoleStats:
     """Threads, runs and what they have taken; what deleted threads took is still in the totals."""
-    stats = await harness.usage.stats(who)
+    stats = await harness.resources.usage.stats(who)
     runs = sum(stats.runs.values())
     return ConsoleStats(threads=stats.threads, runs=runs, runs_by_status=stats.runs, totals=Tokens.of(stats.totals))
 
@@ -188,7 +188,7 @@ async def list_all_runs(
     status: RunStatus | None = None,
 ) -> ConsoleRuns:
     """Runs, newest first, each with what it has taken."""
-    found = await harness.usage.runs(who, limit + 1, offset, status)
+    found = await harness.resources.usage.runs(who, limit + 1, offset, status)
     following = offset + limit if len(found) > limit else None
     return ConsoleRuns(runs=[ConsoleRun.of(each) for each in found[:limit]], next_offset=following)
 
@@ -206,7 +206,7 @@ async def get_usage(
     ] = "UTC",
 ) -> ConsoleUsage:
     """Tokens and costs of the latest days, as the calendar of a time zone has them, and by model and caller."""
-    usage = await harness.usage.daily(who, days, timezone)
+    usage = await harness.resources.usage.daily(who, days, timezone)
     return ConsoleUsage(
         timezone=timezone,
         totals=Tokens.of(usage.totals),

@@ -23,10 +23,10 @@ class UserProfile(BaseModel):
 @router.get("/user-profile", summary="What you say about yourself")
 async def get_profile(harness: TheHarness, who: Who) -> UserProfile:
     """What you say about yourself; empty when you have said nothing."""
-    return UserProfile(content=await harness.profiles.get(who))
+    return UserProfile(content=await harness.resources.profiles.get(who))
 
 
 @router.put("/user-profile", summary="Say something about yourself")
 async def put_profile(body: UserProfile, harness: TheHarness, who: Who) -> UserProfile:
     """Say something about yourself, which your agents are told from their next answer on; an empty text removes it."""
-    return UserProfile(content=await harness.profiles.put(who, body.content))
+    return UserProfile(content=await harness.resources.profiles.put(who, body.content))

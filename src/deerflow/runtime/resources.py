@@ -1,0 +1,24 @@
+"""What people and programs use beside threads and runs."""
+
+from dataclasses import dataclass
+
+from deerflow.runtime.export import Exporter
+from deerflow.runtime.feedback import Feedbacks
+from deerflow.runtime.input_polish import InputPolish
+from deerflow.runtime.profiles import Profiles
+from deerflow.runtime.search import Search
+from deerflow.runtime.suggestions import Suggestions
+from deerflow.runtime.usage import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """One part for each resource."""
+
+    usage: Usage
+    search: Search
+    feedback: Feedbacks
+    exporter: Exporter
+    suggestions: Suggestions
+    input_polish: InputPolish
+    profiles: Profiles

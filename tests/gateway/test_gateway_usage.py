@@ -1,0 +1,72 @@
+"""Usage, search and feedback over HTTP: shapes, limits and refusals."""
+
+from pathlib import Path
+
+from deerflow.config.source import open_source
+from deerflow.harness import open_harness
+from deerflow.models.factory import ENTRY
+from deerflow.testing import Answer, ScriptedModel
+from deerflow.testing.turns import Usage
+from tests.support import OpenHarness, browse
+
+ASK = {"input": {"messages": [{"type": "human", "content": "Which hills has Rome?"}]}}
+PRICED = {
+    "name": "dear",
+    "use": "deerflow.models.demo:DemoChatModel",
+    "model": "demo",
+    "pricing": {"input": 0.1, "output": 0.2},
+}
+
+
+async def test_costs_are_decimal_numbers_as_text(tmp_path: Path) -> None:
+    model = ScriptedModel.saying(Answer("Seven.", usage=Usage(input_tokens=1, output_tokens=1)))
+    model.metadata = {ENTRY: "dear"}
+    source = open_source(directory=tmp_path, environment={}, overrides={"models": [PRICED]})
+    async with open_harness(source, model) as harness, browse(harness) as http:
+        await http.post("/api/threads/t/runs/wait", json=ASK)
+        usage = (await http.get("/api/threads/t/token-usage")).json()
+        run = (await http.get("/api/threads/t/runs")).json()[0]
+        day = (await http.get("/api/console/usage", params={"days": 1, "timezone": "Asia/Tokyo"})).json()
+        runs = (await http.get("/api/console/runs", params={"limit": 1})).json()
+    assert usage["totals"]["cost"] == {"amount": "0.0000003", "currency": "USD"}
+    assert usage["by_model"][0]["name"] == "dear" and usage["context_usage"]["window_tokens"] is None
+    assert (run["total_input_tokens"], run["total_output_tokens"], run["total_tokens"]) == (1, 1, 2)
+    assert day["totals"] == usage["totals"] and len(day["days"]) == 1
+    assert runs["next_offset"] is None and runs["runs"][0]["usage"] == usage["totals"]
+
+
+async def test_requests_that_make_no_sense_are_refused_by_name(harness_saying: OpenHarness) -> None:
+    async with harness_saying(ScriptedModel.saying("Seven.")) as harness, browse(harness) as http:
+        await http.post("/api/threads/t/runs/wait", json=ASK)
+        run_id = (await http.get("/api/threads/t/runs")).json()[0]["run_id"]
+        feedback = f"/api/threads/t/runs/{run_id}/feedback"
+        for path, status in {
+            "/api/console/usage?timezone=Nowhere": 422,
+            "/api/console/usage?days=0": 422,
+            "/api/console/runs?status=lost": 422,
+            "/api/search": 422,
+            "/api/search?q=": 422,
+            f"/api/search?q={'a' * 501}": 422,
+            "/api/search?q=a&cursor=x": 422,
+            "/api/search?q=%22%2A%00NEAR(": 200,
+            "/api/threads/none/token-usage": 404,
+            f"/api/threads/none/runs/{run_id}/token-usage": 404,
+            "/api/threads/t/runs/none/feedback": 404,
+            f"{feedback}/stats": 200,
+        }.items():
+            response = await http.get(path)
+            assert response.status_code == status, (path, response.text)
+        for body, status in (
+            ({"rating": 0}, 422),
+            ({"rating": 1, "comment": "x" * 4001}, 422),
+            ({"rating": 1, "more": 1}, 422),
+            ({"rating": 1}, 201),
+            ({"rating": -1}, 409),
+        ):
+            assert (await http.post(feedback, json=body)).status_code == status, body
+        assert (await http.put(feedback, json={"rating": -1, "comment": "Eight!"})).json()["rating"] == -1
+        assert (await http.get(f"{feedback}/stats")).json() == {"total": 1, "positive": 0, "negative": 1}
+        assert (await http.delete(f"{feedback}/none")).status_code == 404
+        assert (await http.delete(feedback)).status_code == 204
+        found = (await http.post("/api/search", json={"q": "rome seven"})).json()
+        assert found == {"hits": [], "next_cursor": None}  # no message has both
