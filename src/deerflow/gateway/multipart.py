@@ -38,16 +38,17 @@ class PartEnds:
 PartEvent = PartBegins | PartData | PartEnds
 
 
-async def read_parts(request: Request, stall_s: float) -> AsyncIterator[PartEvent]:
+async def read_parts(request: Request, stall_s: float, limit_s: float) -> AsyncIterator[PartEvent]:
     """What a request brings, in the order it comes.
 
     Raises:
         InvalidRequest: It is no multipart body, or not a whole one.
-        TooSlow: Nothing came for `stall_s`.
+        TooSlow: Nothing came for `stall_s`, or not everything within `limit_s`.
     """
     gathered = Gathered()
     parser = open_parser(request, gathered)
     body = aiter(request.stream())
+    end = asyncio.get_running_loop().time() + limit_s
     while (chunk := await next_chunk(body, stall_s)) is not None:
         try:
             parser.write(chunk)
@@ -55,6 +56,8 @@ async def read_parts(request: Request, stall_s: float) -> AsyncIterator[PartEven
             raise InvalidRequest(f"the multipart body cannot be understood: {str(problem).lower()}") from None
         for event in gathered.take():
             yield event
+        if asyncio.get_running_loop().time() > end:
+            raise TooSlow(f"the upload took longer than {limit_s:g} s; send less at once")
     if not gathered.has_ended:
         raise InvalidRequest("the multipart body ends before its last boundary")
 
