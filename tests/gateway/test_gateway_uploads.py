@@ -210,6 +210,12 @@ async def test_a_name_leads_nowhere_and_misleads_nobody(desk: Desk, sent: str | 
     assert desk.left() == []
 
 
+async def test_a_name_may_be_written_in_the_way_of_old_clients(desk: Desk) -> None:
+    written = b"--simple\r\nContent-Disposition: form-data; name=\"files\"; filename*=UTF-8''%s\r\n\r\nx\r\n"
+    names = (b"%e6%8a%a5%e5%91%8a.pdf", b"..%2F..%2Fetc%2Fpasswd", b"a%00%0d%0ab")
+    assert await desk.kept(*(written % name for name in names)) == ["报告.pdf", "passwd", "a  b"]
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -1,8 +1,10 @@
 """The parts of a multipart body while it comes, so that no file is held in memory or written elsewhere first."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from urllib.parse import unquote_to_bytes
 
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
@@ -11,6 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 from deerflow.domain.errors import InvalidRequest, TooSlow
 
 MAX_PARTS = 2000
+EXTENDED = re.compile(rb";\s*filename\*\s*=\s*utf-8''([^;\s\"]*)", re.I)
 ESCAPES = ((b"%22", b'"'), (b"%0D", b"\r"), (b"%0A", b"\n"))
 """What browsers write in place of characters that would end a name."""
 
@@ -139,8 +142,13 @@ class Gathered:
         _, options = parse_options_header(self._disposition)
         if b"name" not in options:
             raise InvalidRequest("a part of the multipart body has no name")
-        filename = options.get(b"filename")
+        filename = options.get(b"filename", self._extended_name())
         self._events.append(PartBegins(to_text(options[b"name"]), None if filename is None else to_text(filename)))
+
+    def _extended_name(self) -> bytes | None:
+        """A name that is no ASCII, as some clients write it, though the standard for forms says they should not."""
+        found = EXTENDED.search(self._disposition)
+        return unquote_to_bytes(found[1]) if found else None
 
     def add_data(self, data: bytes, start: int, end: int) -> None:
         """More of the content."""
