@@ -4,6 +4,7 @@ import asyncio
 import os
 import random
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from tests.uploads.bodies import HEADERS, body, exchange, part, pieces, raw_requ
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 MIB = 1024 * 1024
-SMALL = {"max_files": 3, "max_file_size": 1000, "max_total_size": 2000, "stall_seconds": 1.0}
+SMALL = {"max_files": 3, "max_file_size": 1000, "max_total_size": 2000, "stall_seconds": 1.0, "timeout_seconds": 3.0}
 UPLOADS = "/mnt/user-data/uploads"
 
 
@@ -136,6 +137,22 @@ async def test_a_length_that_lies_about_more_is_waited_for_only_so_long(desk: De
     assert desk.left() == []
 
 
+async def test_a_body_that_comes_byte_by_byte_is_given_up(desk: Desk) -> None:
+    content = body(part("a.txt", bytes(900)))
+    reader, writer = await asyncio.open_connection("127.0.0.1", desk.port)
+    writer.write(raw_request(desk.thread, b"", len(content)))
+    answer = b""
+    async with asyncio.timeout(20):
+        for at in range(len(content)):
+            writer.write(content[at : at + 1])
+            with suppress(TimeoutError):
+                answer = await asyncio.wait_for(reader.read(65536), 0.1)
+                break
+    writer.close()
+    assert answer.startswith(b"HTTP/1.1 408 ") and b"took longer than 3 s" in answer
+    assert desk.left() == []
+
+
 async def test_a_length_that_lies_about_less_cuts_the_body(desk: Desk) -> None:
     content = body(part("a.txt", bytes(500)))
     answer = await exchange(desk.port, raw_request(desk.thread, content, 200))
@@ -191,6 +208,12 @@ async def test_a_name_leads_nowhere_and_misleads_nobody(desk: Desk, sent: str | 
     assert (await desk.http.get(file["artifact_url"])).content == b"content"
     assert (await desk.http.delete(f"{desk.url}/{kept.replace('%', '%25')}")).status_code == 200
     assert desk.left() == []
+
+
+async def test_a_name_may_be_written_in_the_way_of_old_clients(desk: Desk) -> None:
+    written = b"--simple\r\nContent-Disposition: form-data; name=\"files\"; filename*=UTF-8''%s\r\n\r\nx\r\n"
+    names = (b"%e6%8a%a5%e5%91%8a.pdf", b"..%2F..%2Fetc%2Fpasswd", b"a%00%0d%0ab")
+    assert await desk.kept(*(written % name for name in names)) == ["报告.pdf", "passwd", "a  b"]
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,9 @@ async def test_a_chore_is_refused_where_nothing_isolates_it_also_if_commands_may
 
 
 async def test_a_chore_whose_packages_are_not_there_says_so_and_what_to_do(chores: Chores) -> None:
-    with pytest.raises(ChoreUnavailable, match="toolbox of the sandbox is not ready .*; try again when") as refused:
+    with pytest.raises(
+        ChoreUnavailable, match="toolbox of the sandbox is off; set sandbox.toolbox.enabled to true"
+    ) as refused:
         await do(chores, "print(1)", packages=("no_such_package",))
     assert refused.value.kind == "no toolbox"
 

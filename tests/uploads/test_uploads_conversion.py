@@ -154,6 +154,7 @@ async def test_500_pages_and_100_megabytes_are_converted_within_the_limits(
     [
         ("page.html", b"<h1>Title</h1><script>alert(1)</script><p>Text</p>", "# Title"),
         ("page.htm", "<h2>Größe</h2>".encode(), "## Größe"),
+        ("lines.html", "<h1>a\u2028b\x0bc\x0cd</h1><h2>e</h2>".encode(), "## e"),
         ("table.csv", b"a,b\n1,2\n", "| a | b |"),
         ("note.ipynb", b'{"cells":[{"cell_type":"markdown","source":["# Note"]}],"nbformat":4}', "# Note"),
         ("book.epub", documents.book(), "# In the forest"),
@@ -164,6 +165,7 @@ async def test_other_kinds_become_text(
 ) -> None:
     file = await give(harness, thread, name, content)
     lines = await text_of(harness, thread, file)
+    assert file.outline and file.outline.lines == len(lines)
     assert line in lines and not any("alert" in each for each in lines)
 
 

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from deerflow.config.uploads import UploadsConfig
+from deerflow.domain.errors import StorageUnavailable
 from deerflow.domain.files import UPLOADS
 from deerflow.sandbox.places import Place
 from deerflow.uploads.folder import opened_folder
+from deerflow.uploads.reception import Reception
 
 ROUNDS = 400
 NAME = "report.pdf"
@@ -81,3 +84,19 @@ def test_a_staged_file_that_was_replaced_is_not_kept(tmp_path: Path, change: str
         with pytest.raises(OSError):
             folder.publish(staged, NAME)
     assert not (uploads / NAME).exists()
+
+
+async def test_when_one_file_cannot_be_kept_none_is(tmp_path: Path) -> None:
+    uploads = tmp_path / "uploads"
+    with pytest.raises(StorageUnavailable, match="the upload cannot be kept: it was replaced"):
+        async with Reception(Place(UPLOADS, uploads), None, UploadsConfig()) as reception:
+            for name in ("a.txt", "b.txt"):
+                before = set(uploads.iterdir())
+                await reception.begin(name)
+                await reception.write(b"content")
+                await reception.end()
+                (staged,) = set(uploads.iterdir()) - before
+            staged.unlink()
+            staged.symlink_to(tmp_path / "elsewhere")
+            await reception.keep()
+    assert list(uploads.iterdir()) == []

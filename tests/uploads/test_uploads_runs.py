@@ -11,6 +11,7 @@ from deerflow.config.source import open_source
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.domain.runs import RunRequest
 from deerflow.harness import Harness, open_harness
+from deerflow.sandbox.places import user_data_folder
 from deerflow.testing import ScriptedModel, calling
 from tests.uploads.giving import give
 
@@ -95,13 +96,28 @@ async def test_a_conversion_that_was_cut_off_with_its_server_is_made_up_for(
     assert any(AS_MARKDOWN in text for text in requests(model)[0])
 
 
+async def test_what_is_deleted_meanwhile_leaves_nothing(tmp_path: Path, toolbox_environment: Mapping[str, str]) -> None:
+    async with opened(tmp_path, ScriptedModel.saying(), toolbox_environment, answer_seconds=0.0) as harness:
+        for _ in range(2):
+            assert await upload(harness) == "converting"
+        await harness.uploads.delete(LOCAL_USER.user_id, "t", "page.html")
+        settled = await harness.uploads.settle(LOCAL_USER.user_id, "t", ["page_1.html"])
+        assert settled["page_1.html"].markdown_file == "page_1.md"
+        folder = user_data_folder(harness.source.current.home, LOCAL_USER.user_id, "t")
+        assert sorted(file.name for file in (folder / "uploads").iterdir()) == ["page_1.html", "page_1.md"]
+        assert await upload(harness) == "converting"
+        await harness.threads.delete("t", LOCAL_USER)
+    assert not folder.parent.exists()
+
+
 async def test_without_the_toolbox_the_reason_is_told_and_the_file_is_there(tmp_path: Path) -> None:
     model = ScriptedModel.saying(calling("read_file", description="look", path=PATH), "One.")
     async with opened(tmp_path, model, {}) as harness:
         assert await upload(harness) == "pending"
         await ask(harness, "Go", {"path": PATH}, {"filename": "never-came.pdf"})
     shown = next(text for text in requests(model)[0] if text.endswith("Go"))
-    assert "no Markdown of it: not converted: the Python toolbox of the sandbox is not ready (missing: " in shown
+    assert "no Markdown of it: not converted: the Python toolbox of the sandbox has not been built yet; " in shown
+    assert str(tmp_path) not in shown
     assert "never-came.pdf\n  no Markdown of it: it is no longer there" in shown
     assert "They live in the forest." in requests(model)[1][-1]
 

@@ -24,4 +24,5 @@ class UploadsConfig(Section):
     max_file_size: int = Field(default=50 * MIB, ge=1, description="So many bytes may one file have.")
     max_total_size: int = Field(default=100 * MIB, ge=1, description="So many bytes may they have together.")
     stall_seconds: float = Field(default=30.0, gt=0, description="So long may a sender be silent.")
+    timeout_seconds: float = Field(default=1800.0, gt=0, description="So long may one upload take in all.")
     conversion: ConversionConfig = Field(default=ConversionConfig(), description="How documents become text.")

@@ -1,8 +1,10 @@
 """The parts of a multipart body while it comes, so that no file is held in memory or written elsewhere first."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from urllib.parse import unquote_to_bytes
 
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
@@ -11,6 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 from deerflow.domain.errors import InvalidRequest, TooSlow
 
 MAX_PARTS = 2000
+EXTENDED = re.compile(rb";\s*filename\*\s*=\s*utf-8''([^;\s\"]*)", re.I)
 ESCAPES = ((b"%22", b'"'), (b"%0D", b"\r"), (b"%0A", b"\n"))
 """What browsers write in place of characters that would end a name."""
 
@@ -38,16 +41,17 @@ class PartEnds:
 PartEvent = PartBegins | PartData | PartEnds
 
 
-async def read_parts(request: Request, stall_s: float) -> AsyncIterator[PartEvent]:
+async def read_parts(request: Request, stall_s: float, limit_s: float) -> AsyncIterator[PartEvent]:
     """What a request brings, in the order it comes.
 
     Raises:
         InvalidRequest: It is no multipart body, or not a whole one.
-        TooSlow: Nothing came for `stall_s`.
+        TooSlow: Nothing came for `stall_s`, or not everything within `limit_s`.
     """
     gathered = Gathered()
     parser = open_parser(request, gathered)
     body = aiter(request.stream())
+    end = asyncio.get_running_loop().time() + limit_s
     while (chunk := await next_chunk(body, stall_s)) is not None:
         try:
             parser.write(chunk)
@@ -55,6 +59,8 @@ async def read_parts(request: Request, stall_s: float) -> AsyncIterator[PartEven
             raise InvalidRequest(f"the multipart body cannot be understood: {str(problem).lower()}") from None
         for event in gathered.take():
             yield event
+        if asyncio.get_running_loop().time() > end:
+            raise TooSlow(f"the upload took longer than {limit_s:g} s; send less at once")
     if not gathered.has_ended:
         raise InvalidRequest("the multipart body ends before its last boundary")
 
@@ -136,8 +142,13 @@ class Gathered:
         _, options = parse_options_header(self._disposition)
         if b"name" not in options:
             raise InvalidRequest("a part of the multipart body has no name")
-        filename = options.get(b"filename")
+        filename = options.get(b"filename", self._extended_name())
         self._events.append(PartBegins(to_text(options[b"name"]), None if filename is None else to_text(filename)))
+
+    def _extended_name(self) -> bytes | None:
+        """A name that is no ASCII, as some clients write it, though the standard for forms says they should not."""
+        found = EXTENDED.search(self._disposition)
+        return unquote_to_bytes(found[1]) if found else None
 
     def add_data(self, data: bytes, start: int, end: int) -> None:
         """More of the content."""

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 from deerflow.domain.errors import SandboxError
@@ -22,6 +23,15 @@ LACKING, OUT_OF_MEMORY, KILLED = 97, 98, 137
 NOTE = "[ended: "
 """How a sandbox begins to say why it has ended a command."""
 TOOLBOX_PYTHON = "/opt/toolbox/bin/python"
+TOOLBOX = "python toolbox"
+STATES = MappingProxyType(
+    {
+        "building": ("the Python toolbox of the sandbox is still being built", "try again in a few minutes"),
+        "missing": ("the Python toolbox of the sandbox has not been built yet", "a server builds it when it starts"),
+        "failed": ("the Python toolbox of the sandbox could not be built", "`deerflow doctor` says why"),
+        "off": ("the Python toolbox of the sandbox is off", "set sandbox.toolbox.enabled to true"),
+    }
+)
 WRAPPER = Path(__file__).with_name("chore_wrapper.py").read_text(encoding="utf-8")
 
 
@@ -100,9 +110,10 @@ class Chores:
         if self._report.tier == "container":
             reason = f"the container image lacks {wanted}"
             return ChoreUnavailable(reason, "build one that has it", kind="no toolbox")
-        details = [part.detail for part in await self._provider.parts() if part.name == "python toolbox"]
-        reason = f"the Python toolbox of the sandbox is not ready ({'; '.join(details) or f'it lacks {wanted}'})"
-        return ChoreUnavailable(reason, "try again when it has been built", kind="no toolbox")
+        # Only how far it is: where it is on this machine is nobody's business who uses a sandbox.
+        states = [part.detail.partition(":")[0] for part in await self._provider.parts() if part.name == TOOLBOX]
+        reason, remedy = STATES.get("".join(states), (f"the sandbox lacks {wanted}", "try again later"))
+        return ChoreUnavailable(reason, remedy, kind="no toolbox")
 
 
 async def execute(sandbox: Sandbox, chore: Chore, arguments: Sequence[str]) -> ChoreResult:

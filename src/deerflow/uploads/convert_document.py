@@ -38,6 +38,8 @@ MAX_HEADINGS, MAX_TITLE, MAX_BEGINNING, LEVELS = 50, 120, 5, 6
 HEADING = re.compile(r"(#{1,6}) +(\S.*)")
 SLIDE = re.compile(r"<!-- Slide number: (\d+) -->")
 PAGE = "<!-- Page {} -->"
+UNSEEN = dict.fromkeys((*range(9), *range(11, 32), 127, *range(128, 160), 0x2028, 0x2029), " ")
+"""Control characters, some of which some programs take for the end of a line; then numbers of lines would differ."""
 
 
 def refuse(problem: str) -> NoReturn:
@@ -54,7 +56,7 @@ def main(source: str, target: str, suffix: str, memory_mb: str, seconds: str) ->
         text, headings = convert_pdf(source, time.monotonic() + CAREFUL_PART * float(seconds))
     else:
         text, headings = convert(source, suffix), []
-    lines = [line.rstrip() for line in text.replace("\r\n", "\n").replace("\r", "\n").strip().split("\n")]
+    lines = split_lines(text)
     if not any(lines):
         refuse("no text was found in it")
     with Path(target).open("x", encoding="utf-8", errors="replace") as file:
@@ -68,6 +70,12 @@ def main(source: str, target: str, suffix: str, memory_mb: str, seconds: str) ->
         "beginning": [] if headings else [line[:MAX_TITLE] for line in lines if line][:MAX_BEGINNING],
     }
     json.dump({"outline": outline}, sys.stdout)
+
+
+def split_lines(text: str) -> list[str]:
+    """The lines of a text, which begin and end in the same places for everybody."""
+    whole = text.replace("\r\n", "\n").replace("\r", "\n").translate(UNSEEN).strip()
+    return [line.rstrip() for line in whole.split("\n")]
 
 
 def check_archive(source: str, memory_mb: int) -> None:
@@ -106,7 +114,7 @@ def convert_pdf(source: str, careful_until: float) -> tuple[str, list[tuple[int,
     starts, beginnings = [], []
     for number, page in enumerate(pages, 1):
         starts.append(len(lines) + 1)
-        inner = [line.rstrip() for line in page.replace("\r\n", "\n").replace("\r", "\n").strip().split("\n")]
+        inner = split_lines(page)
         beginnings.append(next((line for line in inner if line), ""))
         lines += [PAGE.format(number), "", *inner, ""]
     if not any(beginnings):

@@ -138,12 +138,15 @@ class Reception:
 
     def _publish(self) -> list[Arrived]:
         assert self._folder is not None
-        arrived = []
-        while self._whole:
-            each = self._whole[0]
-            name = self._folder.publish(each.staged, clean_name(each.original))
-            arrived.append(Arrived(name, each.original))
-            del self._whole[0]
+        arrived: list[Arrived] = []
+        try:
+            for each in self._whole:
+                name = self._folder.publish(each.staged, clean_name(each.original))
+                arrived.append(Arrived(name, each.original))
+        except OSError:
+            for each_kept in arrived:  # all or none: whoever sent them will send them again
+                self._folder.discard(each_kept.name)
+            raise
         return arrived
 
     def _clear(self) -> None:

@@ -133,10 +133,10 @@ class UploadDeleted(BaseModel):
 async def upload_files(thread_id: str, request: Request, harness: TheHarness, who: Who) -> UploadAnswer:
     """Give files to a thread. Documents become Markdown beside them; what takes long goes on after the answer."""
     thread = await harness.threads.get(thread_id, who)
-    uploads = harness.uploads
-    refuse_oversized(request, uploads.settings())
+    uploads, settings = harness.uploads, harness.uploads.settings()
+    refuse_oversized(request, settings)
     async with uploads.receiving(thread) as reception:
-        parts = read_parts(request, uploads.settings().stall_seconds)
+        parts = read_parts(request, settings.stall_seconds, settings.timeout_seconds)
         async with aclosing(parts):  # type: ignore[type-var]
             async for event in parts:
                 await take_in(event, reception)
