@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.testing import ScriptedModel
-from tests.gateway.files_of_threads import OUTPUTS, address, put
+from tests.gateway.files_of_threads import OUTPUTS, address, find, put
 from tests.support import OpenHarness, browse
 
 
@@ -69,11 +69,11 @@ async def test_what_cannot_be_edited_is_refused_and_nothing_is_left(
 ) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         await put(harness, "kept", b"kept")
-        (user_data,) = tmp_path.rglob("user-data")
-        before = sorted(each for each in user_data.rglob("*") if each.is_file())
+        (user_data,) = find(tmp_path, "user-data")
+        before = [each for each in find(user_data, "*") if each.is_file()]
         response = await http.put(f"/api/threads/t1/artifacts{path}", json=body)
         assert response.status_code == status and response.json()["detail"]
-        assert sorted(each for each in user_data.rglob("*") if each.is_file()) == before
+        assert [each for each in find(user_data, "*") if each.is_file()] == before
 
 
 async def test_half_a_character_is_refused(harness_saying: OpenHarness) -> None:
@@ -89,7 +89,7 @@ async def test_links_and_other_things_are_not_edited(harness_saying: OpenHarness
     secret.write_bytes(b"secret")
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         await put(harness, "a.md", b"")
-        (file,) = tmp_path.rglob("a.md")
+        (file,) = find(tmp_path, "a.md")
         (file.parent / "link").symlink_to(secret)
         os.link(secret, file.parent / "hard")
         os.mkfifo(file.parent / "pipe")
