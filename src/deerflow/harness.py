@@ -40,7 +40,7 @@ from deerflow.persistence.database import Database, open_database
 from deerflow.persistence.events import read_events
 from deerflow.persistence.liveness import Liveness, Locks, leased, sign_of_life
 from deerflow.persistence.runs import is_unfinished
-from deerflow.runtime.artifacts import Artifacts, Desk
+from deerflow.runtime.artifacts import Artifacts, Shelf
 from deerflow.runtime.history import JournalHistory
 from deerflow.runtime.journal import Journal, RunLog
 from deerflow.runtime.runs.file_changes import FileChanges
@@ -142,7 +142,7 @@ async def open_harness(
         await stack.enter_async_context(keeping_watch(Watch(database, bridge, runs, liveness, process)))
         files = FilesOfThreads(partial(forget_thread, sandboxes, loaded.home), partial(copy_files, loaded.home))
         threads = Threads(database, checkpointer, agents, files)
-        artifacts = Artifacts(threads, partial(desk_of, loaded.home, Chores(sandboxes, report)), locks, file_changes)
+        artifacts = Artifacts(threads, partial(shelf_of, loaded.home, Chores(sandboxes, report)), locks, file_changes)
         seen = Timeline(database), Store(database), sandboxes, report, artifacts
         yield Harness(source, agents, custom_agents, threads, runs, *seen)
 
@@ -272,11 +272,11 @@ def snapshots_of(home: Path, whose: RunRecord | ThreadRecord) -> Snapshots:
     return Snapshots(folder, user_data_folder(home, whose.owner, whose.thread_id))
 
 
-def desk_of(home: Path, chores: Chores, thread: ThreadRecord) -> Desk:
+def shelf_of(home: Path, chores: Chores, thread: ThreadRecord) -> Shelf:
     """The files of a thread, for people."""
     files = thread_files(user_data_folder(home, thread.owner, thread.thread_id))
     drawn = thread_folder(home, thread.owner, thread.thread_id) / "thumbnails"
-    return Desk(files, snapshots_of(home, thread), Thumbnails(drawn, chores, thread.thread_id, thread.owner))
+    return Shelf(files, snapshots_of(home, thread), Thumbnails(drawn, chores, thread.thread_id, thread.owner))
 
 
 async def forget_thread(sandboxes: SandboxProvider, home: Path, thread_id: str, user_id: str) -> None:

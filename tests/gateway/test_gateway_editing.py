@@ -50,7 +50,6 @@ async def test_a_new_file_is_made_only_where_there_is_none(harness_saying: OpenH
     [
         (f"{OUTPUTS}/a.md", {"content": "x" * (2 * 1024**2 + 1), "expected_sha256": None}, 413),
         (f"{OUTPUTS}/a.md", {"content": "ü" * (1024**2 + 1), "expected_sha256": None}, 413),
-        (f"{OUTPUTS}/a.md", {"content": "x"}, 422),
         (f"{OUTPUTS}/a.md", {"expected_sha256": None}, 422),
         (f"{OUTPUTS}/a.md", {"content": "x", "expected_sha256": "X" * 64}, 422),
         (f"{OUTPUTS}/a.md", {"content": "x", "expected_sha256": None, "mode": 511}, 422),
@@ -127,3 +126,22 @@ async def test_any_text_comes_back_as_it_was_given(harness_saying: OpenHarness) 
 
         with httpx.Client(base_url=http.base_url) as browser:
             await asyncio.to_thread(come_back)
+
+
+async def test_the_examples_in_the_description_of_the_api_work_one_after_the_other(
+    harness_saying: OpenHarness,
+) -> None:
+    async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
+        await harness.threads.create(LOCAL_USER, "t1", {}, may_exist=False)
+        described = (await http.get("/api/openapi.json")).json()["paths"]
+        file = described["/api/threads/{thread_id}/artifacts/{path}"]
+        bodies = file["put"]["requestBody"]["content"]["application/json"]["examples"].values()
+        named = [each["examples"]["report"]["value"] for each in file["put"]["parameters"] if each["name"] == "path"]
+        url = f"/api/threads/t1/artifacts/{named[0]}"
+        for body in bodies:
+            assert (await http.put(url, json=body["value"])).status_code == 200
+        assert (await http.get(url)).text == "# Plan B\n"
+        several = described["/api/threads/{thread_id}/artifacts/zip"]["post"]["requestBody"]["content"]
+        (paths,) = several["application/json"]["examples"].values()
+        assert (await http.post("/api/threads/t1/artifacts/zip", json=paths["value"])).status_code == 200
+        assert (await http.get("/api/threads/t1/artifacts.zip")).status_code == 200
