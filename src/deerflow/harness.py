@@ -43,7 +43,7 @@ from deerflow.persistence.runs import is_unfinished
 from deerflow.persistence.scrubbing import scrub
 from deerflow.persistence.search import merge_step
 from deerflow.persistence.state_version import check_state
-from deerflow.runtime.artifacts import Artifacts, Desk
+from deerflow.runtime.artifacts import Artifacts, Shelf
 from deerflow.runtime.deletion import Belongings, Deletions
 from deerflow.runtime.export import Exporter
 from deerflow.runtime.features import Features, describe, enabled_features
@@ -192,7 +192,7 @@ async def open_harness(
             sandbox_report=report,
             resources=resources,
             uploads=uploads,
-            artifacts=Artifacts(threads, partial(desk_of, loaded.home, chores), locks, file_changes),
+            artifacts=Artifacts(threads, partial(shelf_of, loaded.home, chores), locks, file_changes),
             vitals=Vitals(database, sandboxes, report, loaded.home, metrics, loaded.config.gateway.min_free_disk_mb),
         )
 
@@ -396,11 +396,11 @@ def snapshots_of(home: Path, whose: RunRecord | ThreadRecord) -> Snapshots:
     return Snapshots(folder, user_data_folder(home, whose.owner, whose.thread_id))
 
 
-def desk_of(home: Path, chores: Chores, thread: ThreadRecord) -> Desk:
+def shelf_of(home: Path, chores: Chores, thread: ThreadRecord) -> Shelf:
     """The files of a thread, for people."""
     files = thread_files(user_data_folder(home, thread.owner, thread.thread_id))
     drawn = thread_folder(home, thread.owner, thread.thread_id) / "thumbnails"
-    return Desk(files, snapshots_of(home, thread), Thumbnails(drawn, chores, thread.thread_id, thread.owner))
+    return Shelf(files, snapshots_of(home, thread), Thumbnails(drawn, chores, thread.thread_id, thread.owner))
 
 
 @asynccontextmanager

@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import os
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,7 +59,7 @@ def test_a_reader_who_leaves_leaves_no_file_open(client: DeerFlowClient) -> None
     next(pieces)
     pieces.close()  # type: ignore[attr-defined]
     links = [each for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
-    assert not any(os.readlink(each).endswith("outputs/large") for each in links)
+    assert not any(str(each.readlink()).endswith("outputs/large") for each in links)
 
 
 def test_files_are_saved_as_one_zip_file(client: DeerFlowClient, tmp_path: Path) -> None:

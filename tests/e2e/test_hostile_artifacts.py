@@ -20,6 +20,8 @@ from tests.support import OpenHarness, browse
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 OUTPUTS = "/mnt/user-data/outputs"
+OF_THE_PAGE = ("POST", "/api/langgraph/threads/search?")
+"""What the page itself asks to list the threads."""
 CONTROL = "<!doctype html><script>fetch('/api/pwned/control?' + localStorage.getItem('secret'))</script>"
 EMBED = """async (url) => {
   const tries = [];
@@ -56,7 +58,8 @@ class Stage:
 
     async def assert_nobody_acted(self) -> None:
         """No file has asked for anything, changed anything, or got at what the page keeps."""
-        assert [request for request in self.seen if "pwned" in request[1] or request[0] not in ("GET", "HEAD")] == []
+        harmless = [each for each in self.seen if each[0] == "GET" or each == OF_THE_PAGE]
+        assert [each for each in self.seen if each not in harmless or "pwned" in each[1]] == []
         threads = await self.harness.threads.search(LOCAL_USER, 100, 0)
         assert [thread.thread_id for thread in threads] == ["t"]
 

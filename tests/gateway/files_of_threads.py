@@ -1,5 +1,6 @@
 """Files of threads, for tests that fetch them."""
 
+from pathlib import Path
 from urllib.parse import quote
 
 import httpx
@@ -28,3 +29,8 @@ async def settle(http: httpx.AsyncClient, url: str) -> None:
         if not (await http.head(url)).headers["etag"].startswith("W/"):
             return
     raise AssertionError("the clock does not move")
+
+
+def find(top: Path, pattern: str) -> list[Path]:
+    """What is called so anywhere below a folder of this machine."""
+    return sorted(top.rglob(pattern))

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from deerflow.testing import ScriptedModel
-from tests.gateway.files_of_threads import OUTPUTS, address, put
+from tests.gateway.files_of_threads import OUTPUTS, address, find, put
 from tests.gateway.test_gateway_artifacts import assert_harmless
 from tests.support import OpenHarness, browse
 
@@ -61,7 +61,7 @@ async def test_what_cannot_be_bundled_is_said_before_the_first_byte(
 async def test_more_than_a_zip_file_may_hold_is_refused(harness_saying: OpenHarness, tmp_path: Path) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         await put(harness, "large", b"")
-        (file,) = tmp_path.rglob("large")
+        (file,) = find(tmp_path, "large")
         os.truncate(file, 3 * 1024**3)
         response = await http.get("/api/threads/t1/artifacts.zip")
         assert response.status_code == 413 and "GB" in response.json()["detail"]

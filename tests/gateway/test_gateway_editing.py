@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.testing import ScriptedModel
-from tests.gateway.files_of_threads import OUTPUTS, address, put
+from tests.gateway.files_of_threads import OUTPUTS, address, find, put
 from tests.support import OpenHarness, browse
 
 
@@ -50,7 +50,6 @@ async def test_a_new_file_is_made_only_where_there_is_none(harness_saying: OpenH
     [
         (f"{OUTPUTS}/a.md", {"content": "x" * (2 * 1024**2 + 1), "expected_sha256": None}, 413),
         (f"{OUTPUTS}/a.md", {"content": "ü" * (1024**2 + 1), "expected_sha256": None}, 413),
-        (f"{OUTPUTS}/a.md", {"content": "x"}, 422),
         (f"{OUTPUTS}/a.md", {"expected_sha256": None}, 422),
         (f"{OUTPUTS}/a.md", {"content": "x", "expected_sha256": "X" * 64}, 422),
         (f"{OUTPUTS}/a.md", {"content": "x", "expected_sha256": None, "mode": 511}, 422),
@@ -69,11 +68,11 @@ async def test_what_cannot_be_edited_is_refused_and_nothing_is_left(
 ) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         await put(harness, "kept", b"kept")
-        (user_data,) = tmp_path.rglob("user-data")
-        before = sorted(each for each in user_data.rglob("*") if each.is_file())
+        (user_data,) = find(tmp_path, "user-data")
+        before = [each for each in find(user_data, "*") if each.is_file()]
         response = await http.put(f"/api/threads/t1/artifacts{path}", json=body)
         assert response.status_code == status and response.json()["detail"]
-        assert sorted(each for each in user_data.rglob("*") if each.is_file()) == before
+        assert [each for each in find(user_data, "*") if each.is_file()] == before
 
 
 async def test_half_a_character_is_refused(harness_saying: OpenHarness) -> None:
@@ -89,7 +88,7 @@ async def test_links_and_other_things_are_not_edited(harness_saying: OpenHarness
     secret.write_bytes(b"secret")
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         await put(harness, "a.md", b"")
-        (file,) = tmp_path.rglob("a.md")
+        (file,) = find(tmp_path, "a.md")
         (file.parent / "link").symlink_to(secret)
         os.link(secret, file.parent / "hard")
         os.mkfifo(file.parent / "pipe")
@@ -127,3 +126,22 @@ async def test_any_text_comes_back_as_it_was_given(harness_saying: OpenHarness) 
 
         with httpx.Client(base_url=http.base_url) as browser:
             await asyncio.to_thread(come_back)
+
+
+async def test_the_examples_in_the_description_of_the_api_work_one_after_the_other(
+    harness_saying: OpenHarness,
+) -> None:
+    async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
+        await harness.threads.create(LOCAL_USER, "t1", {}, may_exist=False)
+        described = (await http.get("/api/openapi.json")).json()["paths"]
+        file = described["/api/threads/{thread_id}/artifacts/{path}"]
+        bodies = file["put"]["requestBody"]["content"]["application/json"]["examples"].values()
+        named = [each["examples"]["report"]["value"] for each in file["put"]["parameters"] if each["name"] == "path"]
+        url = f"/api/threads/t1/artifacts/{named[0]}"
+        for body in bodies:
+            assert (await http.put(url, json=body["value"])).status_code == 200
+        assert (await http.get(url)).text == "# Plan B\n"
+        several = described["/api/threads/{thread_id}/artifacts/zip"]["post"]["requestBody"]["content"]
+        (paths,) = several["application/json"]["examples"].values()
+        assert (await http.post("/api/threads/t1/artifacts/zip", json=paths["value"])).status_code == 200
+        assert (await http.get("/api/threads/t1/artifacts.zip")).status_code == 200

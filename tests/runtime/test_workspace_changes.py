@@ -10,6 +10,7 @@ from deerflow.domain.principal import LOCAL_USER, Principal
 from deerflow.domain.runs import CancelAction, RunRecord, RunStatus
 from deerflow.harness import Harness
 from deerflow.testing import Answer, ScriptedModel, Stall
+from tests.gateway.files_of_threads import find
 from tests.runtime.test_rollback import NO_TOOLBOX, furnish, stalled
 from tests.sandbox.desk import OUTPUTS, WORK, act, ask, begin, desk, end, files, work
 from tests.support import browse
@@ -124,7 +125,7 @@ async def test_changes_are_the_owners_and_go_with_the_run_and_the_thread(tmp_pat
             assert (await http.get(f"/api/threads/t/runs/{run.run_id}/workspace-changes")).status_code == 404
         assert (await changes(harness, other))["counts"]["changed"] == 1
         await harness.threads.delete("t", LOCAL_USER)
-    leftovers = [path for path in tmp_path.rglob("*") if path.is_file() and b"+1\n+1" in path.read_bytes()]
+    leftovers = [path for path in find(tmp_path, "*") if path.is_file() and b"+1\n+1" in path.read_bytes()]
     assert leftovers == []
 
 

@@ -128,6 +128,5 @@ def test_whatever_is_done_to_an_archive_it_is_read_or_refused(content: bytes, at
     whole = bytearray(packed({"SKILL.md": content}))
     at = at % len(whole)
     whole[at : at + len(change)] = change
-    with tempfile.TemporaryDirectory() as folder:
-        with suppress(FileProblem):
-            read(Path(folder), bytes(whole))
+    with tempfile.TemporaryDirectory() as folder, suppress(FileProblem):
+        read(Path(folder), bytes(whole))

@@ -1,6 +1,8 @@
 """What a run did to files, told in one walk."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,7 +48,8 @@ def test_texts_have_diffs_and_counts_of_lines(files: Path, snapshots: Snapshots)
         size=7,
         lines_added=1,
         lines_removed=0,
-        diff="--- /dev/null\n+++ b/mnt/user-data/outputs/added.txt\n@@ -0,0 +1 @@\n+größe\n\\ No newline at end of file\n",
+        diff="--- /dev/null\n+++ b/mnt/user-data/outputs/added.txt\n"
+        "@@ -0,0 +1 @@\n+größe\n\\ No newline at end of file\n",
     )
     assert changed.diff == f"--- a{WORK}/changed.txt\n+++ b{WORK}/changed.txt\n@@ -1,2 +1,2 @@\n one\r\n-two\n+three\n"
     assert (changed.size_before, changed.size) == (9, 11)
@@ -228,6 +231,32 @@ def test_a_person_who_fails_to_change_a_file_changes_nothing(files: Path, snapsh
     with pytest.raises(FileProblem), snapshots.users_change(["/mnt/user-data/uploads/a"]):
         raise FileProblem("no")
     assert only(snapshots).status == "added"
+
+
+COUNT_LOOKS = """
+import sys
+from pathlib import Path
+from deerflow.sandbox.snapshots import Snapshots
+
+looks = []
+sys.addaudithook(lambda event, args: looks.append(args) if event == "os.scandir" else None)
+snapshots = Snapshots(Path(sys.argv[1], "snapshots"), Path(sys.argv[1], "user-data"))
+assert snapshots.changes("r1").total == 3
+print(len(looks))
+"""
+
+
+def test_every_folder_is_looked_into_once(tmp_path: Path, files: Path, snapshots: Snapshots) -> None:
+    for number in range(20):
+        (files / "workspace" / f"{number}" / "deep").mkdir(parents=True)
+        (files / "workspace" / f"{number}" / "deep/file").write_text("1")
+    snapshots.take("r1")
+    (files / "workspace/0/deep/file").write_text("2")
+    (files / "workspace/1/deep/file").unlink()
+    (files / "workspace/2/deep/new").write_text("3")
+    command = [sys.executable, "-c", COUNT_LOOKS, str(tmp_path)]
+    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    assert int(said) == 3 + 2 * 20, "the three areas, and two folders for each number"
 
 
 @given(before=some.lists(EDITS, max_size=10), during=some.lists(EDITS, max_size=10))

@@ -1,6 +1,7 @@
 """A command swaps folders and files for links as fast as it can, while the server reads and writes them."""
 
 import asyncio
+import hashlib
 import os
 import tempfile
 from collections import Counter
@@ -12,17 +13,20 @@ from pathlib import Path
 import pytest
 
 from deerflow.config.sandbox import SandboxConfig, ToolboxConfig
-from deerflow.domain.errors import FileProblem
+from deerflow.domain.errors import Conflict, FileProblem, TooLarge
 from deerflow.domain.files import WORKSPACE
 from deerflow.sandbox.beneath import open_step_by_step
+from deerflow.sandbox.editing import replace_if_same
 from deerflow.sandbox.files import append_to_file, explaining, list_files, list_tree, read_file, stat_file, write_file
 from deerflow.sandbox.local import LocalSandboxProvider
+from deerflow.sandbox.opened import open_file
 from deerflow.sandbox.places import Spot, file_owner, find_spot, user_data_folder, user_data_places
 from deerflow.sandbox.sandbox_provider import SandboxPlaces
 
 TRIES = 100_000
 SECRET = b"the secret of the host " * 100
 OUR_BYTES = b"inside"
+OUR_HASH = hashlib.sha256(OUR_BYTES).hexdigest()
 FLIP = """
 import ctypes, os, pathlib, sys
 outside, = sys.argv[1:]
@@ -94,7 +98,7 @@ def race(home: Path) -> Counter[str]:
     for _, attempt in zip(range(TRIES), cycle(attempts(spots, folder)), strict=False):
         try:
             is_leak = attempt()
-        except FileProblem as problem:
+        except (FileProblem, Conflict, TooLarge) as problem:
             seen["refused"] += 1
             is_leak = "secret" in str(problem)
         else:
@@ -111,6 +115,8 @@ def attempts(spots: Sequence[Spot], folder: Spot) -> list[Callable[[], bool]]:
         return [
             lambda: b"secret" in read_file(spot),
             lambda: b"secret" in read_file(spot, 100),
+            lambda: b"secret" in served(spot),
+            lambda: replace_if_same(spot, OUR_BYTES, OUR_HASH, owner).size != len(OUR_BYTES),
             lambda: stat_file(spot).size == len(SECRET),
             lambda: write_file(spot, OUR_BYTES, owner) is not None,
             lambda: append_to_file(spot, b"", owner) is not None,
@@ -122,6 +128,15 @@ def attempts(spots: Sequence[Spot], folder: Spot) -> list[Callable[[], bool]]:
         lambda: any(entry.size == len(SECRET) for entry in list_files(folder)),
     ]
     return [attempt for spot in spots for attempt in [*attempts_at(spot), *looks]]
+
+
+def served(spot: Spot) -> bytes:
+    """What a browser would get."""
+    file = open_file(spot)
+    try:
+        return file.read(0, 100)
+    finally:
+        file.close()
 
 
 def read_as_on_old_kernels(spot: Spot) -> bytes:

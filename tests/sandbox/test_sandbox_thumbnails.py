@@ -17,7 +17,7 @@ from deerflow.sandbox.chores import ChoreResult
 from deerflow.sandbox.local.toolbox import ToolboxBuilder
 from deerflow.sandbox.thumbnails import read_drawing, reason_of
 from deerflow.testing import ScriptedModel
-from tests.gateway.files_of_threads import OUTPUTS, put
+from tests.gateway.files_of_threads import OUTPUTS, find, put
 from tests.sandbox.desk import desk
 from tests.support import browse, user_cache
 
@@ -61,7 +61,7 @@ async def test_a_picture_is_drawn_once_and_goes_with_its_thread(harness: Harness
         assert (small.status_code, small.headers["content-type"]) == (200, "image/webp"), small.text
         assert size_of(small.content) == (256, 64)
         assert "sandbox" in small.headers["content-security-policy"]
-        (kept,) = (path for path in tmp_path.rglob("thumbnails/*"))
+        (kept,) = find(tmp_path, "thumbnails/*")
         assert kept.read_bytes() == small.content and "user-data" not in kept.parts
         kept.write_bytes(small.content + b"kept")
         assert (await http.get(url, params={"size": 256})).content == small.content + b"kept"
@@ -70,7 +70,7 @@ async def test_a_picture_is_drawn_once_and_goes_with_its_thread(harness: Harness
         await put(harness, "wide.png", png(300, 1200))
         assert size_of((await http.get(url)).content) == (64, 256)
         await http.delete("/api/threads/t1")
-        assert list(tmp_path.rglob("thumbnails")) == []
+        assert find(tmp_path, "thumbnails") == []
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ class FileChange:
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceChanges:
-    """Everything that is different, by path. `counts` holds for all, also where not all are listed."""
+    """Everything that is different, by path, and how much that is, also where not all are listed."""
 
     files: tuple[FileChange, ...] = ()
     added: int = 0

@@ -23,7 +23,7 @@ from deerflow.sandbox.thumbnails import Thumbnails
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class Shelf:
     """What is at hand of one thread."""
 
     files: LocalThreadFiles
@@ -60,10 +60,10 @@ class Artifacts:
     """Every method sees only threads that belong to `who`."""
 
     def __init__(
-        self, threads: Threads, desk_of: Callable[[ThreadRecord], Desk], locks: FileLocks, changes: FileChanges
+        self, threads: Threads, shelf_of: Callable[[ThreadRecord], Shelf], locks: FileLocks, changes: FileChanges
     ) -> None:
         self._threads = threads
-        self._desk_of = desk_of
+        self._shelf_of = shelf_of
         self._locks = locks
         self._changes = changes
 
@@ -74,8 +74,8 @@ class Artifacts:
             NotFound: There is no such thread.
             FileProblem: There is no such file, or it is not one that is served.
         """
-        desk = self._desk_of(await self._threads.get(thread_id, who))
-        return await asyncio.to_thread(desk.open, path)
+        shelf = self._shelf_of(await self._threads.get(thread_id, who))
+        return await asyncio.to_thread(shelf.open, path)
 
     async def thumbnail(self, thread_id: str, who: Principal, path: str, side: int) -> Readable:
         """A small picture of a large one, with a longer side of about `side` pixels.
@@ -84,8 +84,8 @@ class Artifacts:
             NotFound: There is no such thread.
             FileProblem: There is no such file, or no picture can be made of it; the text says why.
         """
-        desk = self._desk_of(await self._threads.get(thread_id, who))
-        return await desk.thumbnails.of(desk.spot(path), side)
+        shelf = self._shelf_of(await self._threads.get(thread_id, who))
+        return await shelf.thumbnails.of(shelf.spot(path), side)
 
     async def bundle(self, thread_id: str, who: Principal, paths: Sequence[str]) -> Bundle:
         """Several files and folders as one zip file, made while it is read.
@@ -95,8 +95,8 @@ class Artifacts:
             FileProblem: Some of the files are not there; all of them are named.
             TooLarge: They are too many, or too large.
         """
-        desk = self._desk_of(await self._threads.get(thread_id, who))
-        return await asyncio.to_thread(gather, [desk.spot(path) for path in paths])
+        shelf = self._shelf_of(await self._threads.get(thread_id, who))
+        return await asyncio.to_thread(gather, [shelf.spot(path) for path in paths])
 
     async def edit(
         self, thread_id: str, who: Principal, path: str, content: str, expected_sha256: str | None
@@ -108,12 +108,12 @@ class Artifacts:
             Conflict: The file is another one by now; the text says its hash.
             InvalidRequest: It is not a file that can be edited, or not a text.
         """
-        desk = self._desk_of(await self._threads.get(thread_id, who))
+        shelf = self._shelf_of(await self._threads.get(thread_id, who))
         encoded = encode_text(content)
         if split_at_archive(path) is not None:
             raise UnusableFile(f"{path!r} is in an archive, whose files cannot be edited")
         async with self._locks.lock(thread_id, path):
-            return await asyncio.to_thread(desk.edit, path, encoded, expected_sha256)
+            return await asyncio.to_thread(shelf.edit, path, encoded, expected_sha256)
 
     async def changes_of(self, run: RunRecord) -> WorkspaceChanges:
         """What a run has done to the files of its thread; as far as it has come, if it is under way."""

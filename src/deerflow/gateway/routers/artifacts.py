@@ -18,6 +18,8 @@ from deerflow.harness import Harness
 
 MAX_PATHS = 1000
 SHA256 = "^[0-9a-f]{64}$"
+PLAN_SHA256 = "c3964bb3b70a957ec9b233c7dd3653f6ba17701ab00facf88ae1393dc6155577"
+"""Of `# Plan` with a line break, which the first example makes."""
 EXAMPLE_PATH = "mnt/user-data/outputs/report.md"
 BINARY: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
 FILE: dict[int | str, dict[str, Any]] = {
@@ -50,8 +52,8 @@ class EditFile(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     content: str
-    expected_sha256: Annotated[str, Field(pattern=SHA256)] | None
-    """The hash of the content that was edited; null makes a new file, and only where there is none."""
+    expected_sha256: Annotated[str, Field(pattern=SHA256)] | None = None
+    """The hash of the content that was edited; without it a new file is made, and only where there is none."""
 
 
 class Edited(BaseModel):
@@ -133,7 +135,7 @@ async def edit_artifact(
                 "new": {"summary": "Make a file", "value": {"content": "# Plan\n", "expected_sha256": None}},
                 "edit": {
                     "summary": "Edit what was read",
-                    "value": {"content": "# Plan B\n", "expected_sha256": "0" * 64},
+                    "value": {"content": "# Plan B\n", "expected_sha256": PLAN_SHA256},
                 },
             }
         ),
