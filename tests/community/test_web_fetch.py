@@ -266,11 +266,12 @@ def own_memory() -> int:
     [
         ("gzip", gzip.compress),
         ("x-gzip", lambda body: gzip.compress(body[:7]) + gzip.compress(body[7:])),
+        ("gzip", lambda body: gzip.compress(body) + bytes(100)),
         ("deflate", zlib.compress),
         ("deflate", lambda body: zlib.compress(body)[2:-4]),
         ("identity", bytes),
     ],
-    ids=["gzip", "gzip in two parts", "deflate", "deflate without its head", "not packed"],
+    ids=["gzip", "gzip in two parts", "gzip with zeros after it", "deflate", "deflate without its head", "not packed"],
 )
 async def test_what_is_packed_is_unpacked(site: Site, encoding: str, pack: Callable[[bytes], bytes]) -> None:
     headers = {"Content-Type": "text/plain", "Content-Encoding": encoding}
@@ -308,6 +309,11 @@ async def test_what_cannot_be_unpacked_is_told(site: Site, encoding: str, told: 
 async def test_a_text_is_read_whatever_is_said_of_its_encoding(site: Site, content_type: str, body: bytes) -> None:
     site.routes["/"] = html_answer(body, content_type)
     assert "Grüße" in await fetch(site, "/")
+
+
+async def test_a_text_with_zeros_in_it_is_shown_without_them(site: Site) -> None:
+    site.routes["/"] = Answer(b"a\0b", headers={"Content-Type": "text/plain"})
+    assert (await fetch(site, "/")).endswith("\n\na\ufffdb")
 
 
 async def test_a_letter_that_is_damaged_does_not_spoil_the_others(site: Site) -> None:

@@ -108,6 +108,7 @@ class Unpacked:
         self._limit = limit
         self._inflater = zlib.decompressobj(ENCODINGS[self._encoding]) if self._encoding in ENCODINGS else None
         self._content = bytearray()
+        self._is_complete = False
 
     @property
     def content(self) -> bytes:
@@ -135,6 +136,8 @@ class Unpacked:
         try:
             self._content += self._inflater.decompress(chunk, self._room)
         except zlib.error as problem:
+            if self._is_complete:  # what follows a file need not be another one
+                return b""
             if self._encoding != "deflate" or self._content or self._inflater.eof:
                 raise Unreadable(f"the answer is damaged: {problem}") from problem
             # Some servers leave out the header that the format has.
@@ -142,6 +145,7 @@ class Unpacked:
             return chunk
         rest = self._inflater.unused_data
         if rest:
+            self._is_complete = True
             self._inflater = zlib.decompressobj(ENCODINGS.get(self._encoding, -zlib.MAX_WBITS))
         return rest
 

@@ -94,8 +94,8 @@ def mostly_utf8(body: bytes) -> bool:
 
 
 def as_text(text: str, order: Mapping[str, Any]) -> object:
-    """The text as it is."""
-    return {"title": "", "text": text}
+    """The text as it is, but for zeros: not every database takes them."""
+    return {"title": "", "text": text.replace("\0", "\ufffd")}
 
 
 def as_page(text: str, order: Mapping[str, Any]) -> object:
