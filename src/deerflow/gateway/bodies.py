@@ -64,7 +64,7 @@ class BodyGuard:
     async def _take_in(self, scope: Scope, receive: Receive) -> Receive | None:
         """How the application hears the request; None when whoever sent it has left."""
         if "\0" in scope["path"]:
-            raise Refused("InvalidRequest", "the path has a null character in it, which no name can")
+            raise Refused("NotFound", "there is nothing with a null character in its name")
         headers = Headers(scope=scope)
         if scope["method"] in WITHOUT_BODY or not announces_body(headers):
             return receive

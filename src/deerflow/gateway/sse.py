@@ -16,6 +16,7 @@ from deerflow.runtime.stream_bridge.bridge import HEARTBEAT_S
 
 HEARTBEAT = b": heartbeat\n\n"
 ALWAYS = frozenset({"metadata", "error", "end"})
+MOST_DIGITS = 18
 STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
@@ -114,6 +115,6 @@ def parse_last_event_id(value: str | None) -> int:
     """
     if not value or value == "-":  # how clients say: from the beginning
         return 0
-    if not value.isdecimal():
-        raise InvalidRequest(f"Last-Event-ID is the number of an event, not {value!r}")
+    if not value.isdecimal() or len(value) > MOST_DIGITS:
+        raise InvalidRequest(f"Last-Event-ID is the number of an event, not {value[:MOST_DIGITS]!r}")
     return int(value)

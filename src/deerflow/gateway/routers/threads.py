@@ -17,7 +17,7 @@ from deerflow.domain.threads import ThreadFilter, ThreadOrder, ThreadRecord, Thr
 from deerflow.gateway.dependencies import TheHarness, Who
 from deerflow.gateway.examples import CHECKPOINT, shown_as
 from deerflow.gateway.run_requests import Checkpoint
-from deerflow.gateway.sse import STREAM_HEADERS, encode
+from deerflow.gateway.sse import MOST_DIGITS, STREAM_HEADERS, encode
 from deerflow.harness import Harness
 from deerflow.runtime.threads import StateView
 
@@ -255,15 +255,16 @@ async def follow_thread(
 ) -> StreamingResponse:
     """Follow the runs of a thread that are under way or wait, one after the other, until none is left."""
     await harness.threads.get(thread_id, who)
-    frames = follow_runs(harness, thread_id, who, *parse_thread_event_id(last_event_id))
+    run_id, after = parse_thread_event_id(last_event_id)
+    begun = [await harness.runs.get(thread_id, run_id, who)] if run_id else []
+    frames = follow_runs(harness, thread_id, who, begun, after)
     return StreamingResponse(frames, media_type="text/event-stream", headers=STREAM_HEADERS)
 
 
 async def follow_runs(
-    harness: Harness, thread_id: str, who: Principal, run_id: str | None, after: int
+    harness: Harness, thread_id: str, who: Principal, waiting: list[RunRecord], after: int
 ) -> AsyncIterator[bytes]:
-    """The frames of a thread's runs, beginning with the rest of `run_id`. Ids name the run and the event."""
-    waiting = [await harness.runs.get(thread_id, run_id, who)] if run_id else []
+    """The frames of a thread's runs, beginning with the rest of those `waiting`. Ids name the run and the event."""
     seen: set[str] = set()
     while waiting or (waiting := await unseen_runs(harness, thread_id, who, seen)):
         run = waiting.pop(0)
@@ -289,8 +290,8 @@ def parse_thread_event_id(value: str | None) -> tuple[str | None, int]:
     if not value or value == "-":
         return None, 0
     run_id, _, seq = value.rpartition(".")
-    if not run_id or not seq.isdecimal():
-        raise InvalidRequest(f"Last-Event-ID is a run and the number of an event, not {value!r}")
+    if not run_id or not seq.isdecimal() or len(seq) > MOST_DIGITS:
+        raise InvalidRequest(f"Last-Event-ID is a run and the number of an event, not {value[:100]!r}")
     return run_id, int(seq)
 
 

@@ -1,0 +1,98 @@
+"""Requests made up from the description of the API: whatever they are, none of them breaks the server."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from deerflow.gateway.examples import CHECKPOINT, RUN, THREAD
+from tests.gateway.api_world import World
+
+MADE_UP = 40
+"""Requests per route: together some hundreds, in half a minute."""
+UNSUITABLE = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
+HOP_BY_HOP = frozenset({"host", "content-length", "transfer-encoding", "connection", "expect", "upgrade", "te"})
+
+
+@pytest.fixture(scope="module")
+def ids(world: World) -> dict[str, str]:
+    with world.client() as http:
+        return world.seed(http)
+
+
+# The server, in a thread of its own, takes random numbers while requests are made up.
+@pytest.mark.filterwarnings("ignore:Do not use the `random` module:hypothesis.errors.HypothesisDeprecationWarning")
+def test_no_made_up_request_makes_the_server_fail(world: World, ids: dict[str, str]) -> None:
+    schema = schemathesis.openapi.from_dict(world.document)
+    known = {"thread_id": THREAD, "run_id": ids[RUN], "checkpoint_id": ids[CHECKPOINT]}
+    failed: dict[str, str] = {}
+    answered: Counter[int] = Counter()
+    with world.client() as http:
+        for result in schema.get_all_operations():
+            bounded(result.ok().as_strategy(), http, known, answered, failed)()
+        assert http.get("/health").status_code == 200
+    assert failed == {}
+    assert sum(answered.values()) > 400 and 0, answered
+
+
+def bounded(
+    strategy: st.SearchStrategy[Any],
+    http: httpx.Client,
+    known: Mapping[str, str],
+    answered: Counter[int],
+    failed: dict[str, str],
+) -> Callable[[], None]:
+    """Sends what the strategy makes up, each time once to something that is `known` and once as it is."""
+
+    @settings(
+        max_examples=MADE_UP,
+        derandomize=False,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=UNSUITABLE,
+    )
+    @given(strategy)
+    def check(case: Any) -> None:
+        for path in {placed(case, {}), placed(case, known)}:
+            response = send(http, case, path)
+            answered[response.status_code if response is not None else 0] += 1
+            if response is None or response.status_code < 400:
+                continue
+            assert response.json().keys() >= {"detail", "error"}, response.text
+            if response.status_code >= 500:
+                asked = f"{case.method} {path} {case.query} {case.body!r:.300}"
+                failed[f"{case.method} {case.path}"] = f"{response.status_code} {response.text[:200]} for {asked}"
+
+    return check
+
+
+def placed(case: Any, known: Mapping[str, str]) -> str:
+    """The path of a made-up request, with what is `known` in place of what was made up."""
+    values = {**(case.path_parameters or {}), **known}
+    return re.sub(r"{(\w+)}", lambda part: quote(str(values[part[1]]), safe="", errors="replace"), case.path)
+
+
+def send(http: httpx.Client, case: Any, path: str) -> httpx.Response | None:
+    """Send a made-up request as it is, if HTTP can say it at all; only the beginning of a stream is read."""
+    body = {} if isinstance(case.body, schemathesis.core.NotSet) else content_of(case)
+    headers = {name: str(value) for name, value in (case.headers or {}).items() if name.lower() not in HOP_BY_HOP}
+    try:
+        encoded = [(name.encode("ascii"), value.encode("latin-1")) for name, value in headers.items()]
+        request = http.build_request(case.method, path, params=case.query or {}, headers=encoded, **body)
+        return http.send(request)
+    except (UnicodeEncodeError, httpx.LocalProtocolError, httpx.InvalidURL, ValueError):
+        return None
+
+
+def content_of(case: Any) -> dict[str, Any]:
+    if case.media_type and "json" in case.media_type:
+        return {"json": case.body}
+    return {"content": case.body if isinstance(case.body, bytes) else repr(case.body).encode()}
