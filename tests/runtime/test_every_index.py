@@ -23,7 +23,8 @@ from deerflow.domain.events import StreamEvent
 from deerflow.domain.ledger import read_only
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.domain.runs import RunRecord, RunRequest, RunStatus
-from deerflow.harness import Harness, open_harness, read_log
+from deerflow.harness import Harness, open_harness
+from deerflow.harness.running import read_log
 from deerflow.persistence.database import open_database
 from deerflow.runtime.changes import DerivedState
 from deerflow.runtime.stream_bridge.memory import MemoryStreamBridge

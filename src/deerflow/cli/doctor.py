@@ -19,7 +19,7 @@ from deerflow.config.load import Loaded
 from deerflow.config.source import open_source
 from deerflow.domain.errors import ConfigError, DeerFlowError
 from deerflow.gateway.page import STATIC
-from deerflow.harness import create_sandboxes, find_fallback_models
+from deerflow.harness.agents import create_sandboxes, find_fallback_models
 from deerflow.models.factory import ModelCatalog
 
 MODEL_LIMIT_S = 30.0

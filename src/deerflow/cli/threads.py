@@ -11,7 +11,7 @@ import typer
 from deerflow.cli.runs import ConfigOption
 from deerflow.config.load import load
 from deerflow.domain.principal import LOCAL_USER
-from deerflow.harness import all_files
+from deerflow.harness.files import all_files
 from deerflow.persistence.database import open_database
 from deerflow.runtime.export import Exporter, ExportFormat
 

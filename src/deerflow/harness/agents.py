@@ -1,0 +1,92 @@
+"""What agents are built from: models, sandboxes and the rest of the configuration."""
+
+from collections.abc import Sequence
+
+from langchain_core.runnables import RunnableConfig
+
+from deerflow.agents.custom_agents import CustomAgents
+from deerflow.agents.factory import AgentGraph
+from deerflow.agents.lead_agent.agent import LeadAgent, read_spec
+from deerflow.agents.settings import AgentSettings, ChainSettings, Computer
+from deerflow.config.imports import load_class
+from deerflow.config.load import Loaded
+from deerflow.config.models import ModelConfig
+from deerflow.config.root import Config
+from deerflow.config.sandbox import LOCAL_PROVIDER, SandboxConfig
+from deerflow.config.source import open_source
+from deerflow.domain.errors import ConfigError
+from deerflow.domain.principal import LOCAL_USER
+from deerflow.models.detection import detect_models, find_local_servers
+from deerflow.models.factory import ModelCatalog
+from deerflow.sandbox.sandbox_provider import SandboxPlaces, SandboxProvider, SandboxReport
+
+DEMO_MODEL = ModelConfig(
+    name="demo",
+    use="deerflow.models.demo:DemoChatModel",
+    model="demo",
+    display_name="Demo (scripted)",
+    description="Plays scripts; needs no key and no network.",
+    supports_thinking=True,
+)
+
+
+def build_bare_lead_agent(config: RunnableConfig) -> AgentGraph:
+    """The lead agent for a server of somebody else's, which remembers and carries out runs in its own way."""
+    loaded = open_source().current
+    settings = agent_settings(loaded.config, detect_models(loaded.environment) or [DEMO_MODEL])
+    shelf, spec = CustomAgents(loaded.home), read_spec(config)
+    custom = shelf.load(spec.owner or LOCAL_USER.user_id, spec.agent_name) if spec.agent_name else None
+    return LeadAgent(spec, settings, ModelCatalog(settings.models), shelf, custom).build(
+        checkpointer=None, is_bare=True
+    )
+
+
+async def find_fallback_models(loaded: Loaded) -> Sequence[ModelConfig]:
+    """What answers when no model is configured: keys in the environment, then local servers, then the demo model."""
+    detected = detect_models(loaded.environment)
+    if detected or loaded.config.models:
+        return detected or [DEMO_MODEL]
+    return await find_local_servers(loaded.environment) or [DEMO_MODEL]
+
+
+def create_sandboxes(loaded: Loaded) -> SandboxProvider:
+    """Whoever the configuration names as the provider of sandboxes.
+
+    Raises:
+        ConfigError: The name leads to no provider.
+    """
+    config = loaded.config.sandbox
+    try:
+        make = load_class(config.use, SandboxProvider)  # type: ignore[type-abstract]
+    except ConfigError as problem:
+        raise ConfigError(f"sandbox.use: {problem}") from problem
+    return make(config, SandboxPlaces(loaded.home, loaded.cache, environment=loaded.environment))
+
+
+def describe_computer(config: SandboxConfig, report: SandboxReport) -> Computer:
+    """What agents can do with their sandboxes."""
+    return Computer(
+        report.runs_commands,
+        is_isolated=report.tier != "host",
+        network=config.network,
+        has_toolbox=config.use == LOCAL_PROVIDER and config.toolbox.enabled,
+    )
+
+
+def agent_settings(config: Config, fallback: Sequence[ModelConfig], computer: Computer | None = None) -> AgentSettings:
+    """What agents are built from."""
+    return AgentSettings(
+        models=tuple(config.models or fallback),
+        tools=config.tools,
+        chain=ChainSettings(
+            llm_call=config.llm_call,
+            loop_detection=config.loop_detection,
+            summarization=config.summarization,
+            guardrails=config.guardrails,
+            tool_output=config.tool_output,
+            read_before_write=config.read_before_write,
+            title=config.title,
+        ),
+        computer=computer,
+        subagents=config.subagents,
+    )
