@@ -9,9 +9,19 @@ PERSISTENCE = Path(__file__).parents[2] / "src/deerflow/persistence"
 
 WITHOUT_OWNER = {
     "processes": "which servers are alive; nothing of anybody's",
+    "search_backlog": "names of threads, for the server alone",
     "run_events": "reached through its run alone, which has an owner",
 }
-NOT_ABOUT_ROWS = {"schema", "migrate", "scrubbing", "processes", "sqlite", "postgres", "postgres_checkpoints"}
+NOT_ABOUT_ROWS = {
+    "schema",
+    "migrate",
+    "scrubber",
+    "scrubbing",
+    "processes",
+    "sqlite",
+    "postgres",
+    "postgres_checkpoints",
+}
 """Modules that speak of tables, files and servers as a whole."""
 SAYS_WHOSE = {
     "owner": "the owner itself",
@@ -20,6 +30,8 @@ SAYS_WHOSE = {
     "mark": "a deletion, with the owner of the thread it takes away",
     "which": "the condition of a caller in this package, who is looked at in turn",
     "joined": "runs that were found in the thread of a run under way",
+    "given": "an opinion, with the owner of the run it is about",
+    "origin": "whose model calls they were",
     "events": "of runs this process carries out",
 }
 BY_ID = {
@@ -36,6 +48,9 @@ BY_ID = {
     "find_messages": "the thread of a run under way",
     "read_timed_events": "a run that was found by its owner",
     "read_claimed": "a run that was found by its owner, or is under way",
+    "order_stops": "the thread was found by its owner in the same transaction",
+    "old_changes": "a thread that was found by its owner, or is put into the index by the server",
+    "work_off": "a thread that is put into the index of its owner",
     "order_stop": "a run that was found by its owner",
     "is_unfinished": "a run whose reader found it by its owner",
     "read_orders": "runs this process carries out",
@@ -49,6 +64,9 @@ FOR_ALL = {
     "count_unfinished": "figures of a whole server",
     "read_back": "tries the database out",
     "nothing_else": "does nothing",
+    "next_in_backlog": "a server indexes everybody's threads",
+    "merge_step": "puts the index as a whole in order",
+    "sparing": "a part of a transaction, whatever is in it",
 }
 
 

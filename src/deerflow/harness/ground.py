@@ -1,16 +1,37 @@
-"""What everything else stands on."""
+"""What everything else stands on: the database, sandboxes, agents and what runs share."""
 
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
+from deerflow.agents.custom_agents import CustomAgents
+from deerflow.agents.lead_agent.agent import AgentPlan
+from deerflow.agents.pool import AgentPool
+from deerflow.agents.settings import AgentSettings, Computer
 from deerflow.config.load import Loaded
+from deerflow.config.models import ModelConfig
 from deerflow.config.source import ConfigSource
-from deerflow.persistence.database import Database
+from deerflow.harness.agents import agent_settings, create_sandboxes, describe_computer, find_fallback_models
+from deerflow.harness.files import all_files, open_uploads, snapshots_of
+from deerflow.persistence.checkpoints import open_checkpointer
+from deerflow.persistence.database import Database, open_database
+from deerflow.runtime.export import Exporter
+from deerflow.runtime.feedback import Feedbacks
+from deerflow.runtime.input_polish import InputPolish
+from deerflow.runtime.profiles import Profiles
 from deerflow.runtime.resources import Resources
 from deerflow.runtime.runs.file_changes import FileChanges
+from deerflow.runtime.search import Search
+from deerflow.runtime.side_calls import SideCalls
+from deerflow.runtime.suggestions import Suggestions
+from deerflow.runtime.usage import Usage
+from deerflow.runtime.vitals import MeasuredDatabase
+from deerflow.sandbox.chores import Chores
 from deerflow.sandbox.locks import FileLocks
-from deerflow.sandbox.sandbox_provider import SandboxProvider
+from deerflow.sandbox.sandbox_provider import SandboxProvider, SandboxReport
 from deerflow.tracing.metrics import Metrics
 from deerflow.uploads.uploads import Uploads
 
@@ -24,8 +45,72 @@ class Ground:
     database: Database
     checkpointer: BaseCheckpointSaver[str]
     sandboxes: SandboxProvider
+    report: SandboxReport
+    chores: Chores
     uploads: Uploads
-    file_changes: FileChanges
-    locks: FileLocks
+    custom_agents: CustomAgents
+    agents: AgentPool
     resources: Resources
     metrics: Metrics
+    file_changes: FileChanges
+    locks: FileLocks
+
+
+@asynccontextmanager
+async def open_ground(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Ground]:
+    """Open what nothing else can do without."""
+    loaded = source.current
+    # Conversations and files are nobody else's business, whoever else has an account here.
+    loaded.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    place = loaded.config.database.place(loaded.home)
+    metrics = Metrics()
+    async with AsyncExitStack() as stack:
+        database: Database = MeasuredDatabase(await stack.enter_async_context(open_database(place)), metrics)
+        checkpointer = await stack.enter_async_context(open_checkpointer(place))
+        fallback = await find_fallback_models(loaded)
+        sandboxes = create_sandboxes(loaded)
+        stack.push_async_callback(sandboxes.aclose)
+        report = await sandboxes.open()
+        chores = Chores(sandboxes, report)
+        uploads = await stack.enter_async_context(open_uploads(source, chores))
+        computer = describe_computer(loaded.config.sandbox, report)
+        custom_agents = CustomAgents(loaded.home)
+        settings = partial(current_settings, source, fallback, computer)
+        agents = AgentPool(settings, checkpointer, custom_agents, plan)
+        stack.push_async_callback(agents.aclose)
+        yield Ground(
+            source=source,
+            loaded=loaded,
+            database=database,
+            checkpointer=checkpointer,
+            sandboxes=sandboxes,
+            report=report,
+            chores=chores,
+            uploads=uploads,
+            custom_agents=custom_agents,
+            agents=agents,
+            resources=make_resources(database, source, agents),
+            metrics=metrics,
+            file_changes=FileChanges(database, partial(snapshots_of, loaded.home)),
+            locks=FileLocks(),
+        )
+
+
+def current_settings(source: ConfigSource, fallback: Sequence[ModelConfig], computer: Computer) -> AgentSettings:
+    """What agents are built from, as the configuration is now."""
+    return agent_settings(source.refresh().config, fallback, computer)
+
+
+def make_resources(database: Database, source: ConfigSource, agents: AgentPool) -> Resources:
+    """What people and programs use beside threads and runs."""
+    usage = Usage(database, agents.prices, agents.window)
+    side_calls = SideCalls(database, agents.side_model, usage.note)
+    return Resources(
+        usage=usage,
+        search=Search(database),
+        feedback=Feedbacks(database),
+        exporter=Exporter(database, partial(all_files, source.current.home)),
+        suggestions=Suggestions(side_calls, agents.state_graph, lambda: source.refresh().config.suggestions),
+        input_polish=InputPolish(side_calls, lambda: source.refresh().config.input_polish),
+        profiles=Profiles(database),
+    )

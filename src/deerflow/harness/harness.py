@@ -16,39 +16,25 @@ from deerflow.agents.pool import AgentPool
 from deerflow.config.source import ConfigSource
 from deerflow.domain.files import ThreadFiles
 from deerflow.domain.threads import ThreadRecord
-from deerflow.harness.agents import agent_settings, create_sandboxes, describe_computer, find_fallback_models
-from deerflow.harness.files import all_files, copy_files, open_uploads, shelf_of, snapshots_of
-from deerflow.harness.ground import Ground
+from deerflow.harness.files import copy_files, shelf_of
+from deerflow.harness.ground import open_ground
 from deerflow.harness.running import carrying_out_runs
-from deerflow.persistence.checkpoints import open_checkpointer
-from deerflow.persistence.database import Database, open_database
 from deerflow.runtime.artifacts import Artifacts
 from deerflow.runtime.deletion import Deletions
-from deerflow.runtime.export import Exporter
 from deerflow.runtime.features import Features, describe, enabled_features
-from deerflow.runtime.feedback import Feedbacks
-from deerflow.runtime.input_polish import InputPolish
-from deerflow.runtime.profiles import Profiles
 from deerflow.runtime.resources import Resources
 from deerflow.runtime.retention import Retention
-from deerflow.runtime.runs.file_changes import FileChanges
 from deerflow.runtime.runs.manager import RunManager
 from deerflow.runtime.runs.timeline import Timeline
-from deerflow.runtime.search import Search, catching_up
-from deerflow.runtime.side_calls import SideCalls
+from deerflow.runtime.search import catching_up
 from deerflow.runtime.store import Store
-from deerflow.runtime.suggestions import Suggestions
 from deerflow.runtime.threads import Threads
 from deerflow.runtime.upkeep import keeping_up
-from deerflow.runtime.usage import Usage
-from deerflow.runtime.vitals import MeasuredDatabase, Vitals
-from deerflow.sandbox.chores import Chores
+from deerflow.runtime.vitals import Vitals
 from deerflow.sandbox.files import thread_files
-from deerflow.sandbox.locks import FileLocks
 from deerflow.sandbox.places import user_data_folder
 from deerflow.sandbox.sandbox_provider import SandboxProvider, SandboxReport
 from deerflow.subagents.kinds import SubagentConfig
-from deerflow.tracing.metrics import Metrics
 from deerflow.uploads.uploads import Uploads
 
 
@@ -97,68 +83,32 @@ async def open_harness(
     subagents: Sequence[SubagentConfig] = (),
 ) -> AsyncIterator[Harness]:
     """Open everything `source` asks for. `model`, when given, answers in place of every configured one."""
-    loaded = source.current
-    # Conversations and files are nobody else's business, whoever else has an account here.
-    loaded.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    place = loaded.config.database.place(loaded.home)
-    metrics = Metrics()
+    plan = AgentPlan(model, features, extra_middleware, subagents)
     async with AsyncExitStack() as stack:
-        database: Database = MeasuredDatabase(await stack.enter_async_context(open_database(place)), metrics)
-        checkpointer = await stack.enter_async_context(open_checkpointer(place))
-        fallback = await find_fallback_models(loaded)
-        sandboxes = create_sandboxes(loaded)
-        stack.push_async_callback(sandboxes.aclose)
-        report = await sandboxes.open()
-        chores = Chores(sandboxes, report)
-        uploads = await stack.enter_async_context(open_uploads(source, chores))
-        computer = describe_computer(loaded.config.sandbox, report)
-        custom_agents = CustomAgents(loaded.home)
-        agents = AgentPool(
-            lambda: agent_settings(source.refresh().config, fallback, computer),
-            checkpointer,
-            custom_agents,
-            AgentPlan(model, features, extra_middleware, subagents),
-        )
-        stack.push_async_callback(agents.aclose)
-        resources = make_resources(database, source, agents)
-        file_changes, locks = FileChanges(database, partial(snapshots_of, loaded.home)), FileLocks()
-        ground = Ground(
-            source, loaded, database, checkpointer, sandboxes, uploads, file_changes, locks, resources, metrics
-        )
-        runs, deletions = await stack.enter_async_context(carrying_out_runs(ground, agents))
+        ground = await stack.enter_async_context(open_ground(source, plan))
+        loaded, database, agents = ground.loaded, ground.database, ground.agents
+        runs, deletions = await stack.enter_async_context(carrying_out_runs(ground))
         retention = Retention(database, deletions, lambda: source.refresh().config.retention)
         await stack.enter_async_context(keeping_up(deletions, retention))
         await stack.enter_async_context(catching_up(database))
-        threads = Threads(database, checkpointer, agents, partial(copy_files, uploads, loaded.home), deletions)
+        copy = partial(copy_files, ground.uploads, loaded.home)
+        threads = Threads(database, ground.checkpointer, agents, copy, deletions)
+        shelves = partial(shelf_of, loaded.home, ground.chores)
+        disk_mb = loaded.config.gateway.min_free_disk_mb
         yield Harness(
             source=source,
             agents=agents,
-            custom_agents=custom_agents,
+            custom_agents=ground.custom_agents,
             threads=threads,
             deletions=deletions,
             retention=retention,
             runs=runs,
             timeline=Timeline(database),
             store=Store(database),
-            sandboxes=sandboxes,
-            sandbox_report=report,
-            resources=resources,
-            uploads=uploads,
-            artifacts=Artifacts(threads, partial(shelf_of, loaded.home, chores), locks, file_changes),
-            vitals=Vitals(database, sandboxes, report, loaded.home, metrics, loaded.config.gateway.min_free_disk_mb),
+            sandboxes=ground.sandboxes,
+            sandbox_report=ground.report,
+            resources=ground.resources,
+            uploads=ground.uploads,
+            artifacts=Artifacts(threads, shelves, ground.locks, ground.file_changes),
+            vitals=Vitals(database, ground.sandboxes, ground.report, loaded.home, ground.metrics, disk_mb),
         )
-
-
-def make_resources(database: Database, source: ConfigSource, agents: AgentPool) -> Resources:
-    """What people and programs use beside threads and runs."""
-    usage = Usage(database, agents.prices, agents.window)
-    side_calls = SideCalls(database, agents.side_model, usage.note)
-    return Resources(
-        usage=usage,
-        search=Search(database),
-        feedback=Feedbacks(database),
-        exporter=Exporter(database, partial(all_files, source.current.home)),
-        suggestions=Suggestions(side_calls, agents.state_graph, lambda: source.refresh().config.suggestions),
-        input_polish=InputPolish(side_calls, lambda: source.refresh().config.input_polish),
-        profiles=Profiles(database),
-    )

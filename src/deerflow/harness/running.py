@@ -8,7 +8,6 @@ from pathlib import Path
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from deerflow.agents.pool import AgentPool
 from deerflow.config.load import Loaded
 from deerflow.config.root import Config
 from deerflow.domain.context import RunContext
@@ -49,9 +48,9 @@ from deerflow.uploads.uploads import Uploads, UploadsOfThread
 
 
 @asynccontextmanager
-async def carrying_out_runs(ground: Ground, agents: AgentPool) -> AsyncIterator[tuple[RunManager, Deletions]]:
+async def carrying_out_runs(ground: Ground) -> AsyncIterator[tuple[RunManager, Deletions]]:
     """Take runs and carry them out, also those a dead process left; and delete threads when they have ended."""
-    source, loaded, database = ground.source, ground.loaded, ground.database
+    source, loaded, database, agents = ground.source, ground.loaded, ground.database, ground.agents
     async with AsyncExitStack() as stack:
         process, liveness, bridge = await stack.enter_async_context(join_others(database, loaded))
         journal = Journal(database, bridge)
