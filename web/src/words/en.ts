@@ -175,7 +175,8 @@ export const en = {
   sendAgain: "Send again",
   reasons: {
     RunGivenUp: "The server stopped again and again while it was answering.",
-    StateTooNew: "This thread was last used by a newer DeerFlow: upgrade this one to go on with it. Nothing is lost.",
+    StateTooNew:
+      "This thread was last used by a newer DeerFlow: upgrade this one to go on with it. Nothing is lost.",
   },
   runFailed: "The answer broke off.",
   runFailedKept: "What was written up to then is kept above.",
