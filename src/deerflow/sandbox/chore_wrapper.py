@@ -7,9 +7,12 @@ import importlib.util
 import os
 import resource
 import sys
+from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 
 LACKING, OUT_OF_MEMORY = 97, 98
+NICE = 10
 
 
 def tell(kind: type[BaseException], problem: BaseException, trace: TracebackType | None) -> None:
@@ -22,7 +25,9 @@ def tell(kind: type[BaseException], problem: BaseException, trace: TracebackType
 memory, file_size, packages, script, *sys.argv[1:] = sys.argv[1:]
 if any(importlib.util.find_spec(name) is None for name in packages.split(",") if name):
     sys.exit(LACKING)
-os.nice(10)
+os.nice(NICE)
+with suppress(OSError):  # where sessions share a machine evenly, how nice a process is counts in its own session only
+    Path("/proc/self/autogroup").write_text(str(NICE))
 for kind, wanted in ((resource.RLIMIT_DATA, int(memory)), (resource.RLIMIT_FSIZE, int(file_size))):
     most = resource.getrlimit(kind)[1]
     limit = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
