@@ -149,7 +149,7 @@ MISTAKES = {
         "kubernetes:\n  enabled: true\n",
         "config.yaml:1: kubernetes: unknown key; known are config_version, log_level, models, database, "
         "stream_bridge, server, runs, sandbox, "
-        "title, tool_groups, tools, llm_call, loop_detection, summarization, tool_output, "
+        "title, suggestions, input_polish, tool_groups, tools, llm_call, loop_detection, summarization, tool_output, "
         "read_before_write, guardrails",
     ),
     "a setting outside its section": (
