@@ -35,6 +35,7 @@ MADE_AT_IMPORT = {
     "Index": "an index, fixed at import",
     "TypeVar": "a name for the type checker",
     "ParamSpec": "a name for the type checker",
+    "Lock": "for what a library cannot do twice at once",
     "frozenset": "does not change",
     "MappingProxyType": "does not change",
     "Path": "does not change",

@@ -120,3 +120,13 @@ async def test_appends_are_made_however_busy_the_file_is(tmp_path: Path) -> None
         with pytest.raises(StorageUnavailable):
             await database.append(row(3))
     assert [event.seq for event in found] == [1, 2]
+
+
+async def test_new_databases_that_are_opened_at_once_are_each_whole(tmp_path: Path) -> None:
+    async def version_of(file: Path) -> str | None:
+        async with open_database(file) as database:
+            return await database.read(stored_version)
+
+    files = [tmp_path / name for name in ("a.db", "b.db", "c.db", "c.db")]
+    async with asyncio.timeout(60):
+        assert await asyncio.gather(*map(version_of, files)) == [SCHEMA_VERSION] * 4

@@ -137,3 +137,17 @@ async def test_a_state_that_is_changed_while_its_thread_is_deleted_leaves_nothin
             change = harness.threads.update_state(name, LOCAL_USER, {"messages": [{"type": "human", "content": WORD}]})
             await asyncio.gather(change, harness.threads.delete(name, LOCAL_USER), return_exceptions=True)
         assert files_with(WORD, source.current.home) == []
+
+
+async def test_a_file_that_comes_into_a_thread_while_it_is_deleted_goes_too(harness_saying: OpenHarness) -> None:
+    async with harness_saying(ScriptedModel.saying()) as harness:
+        thread = await harness.threads.create(LOCAL_USER, "t", {}, may_exist=False)
+        async with harness.uploads.receiving(thread) as reception:
+            await reception.begin("late.txt")
+            await reception.write(b"late")
+            await reception.end()
+            await harness.threads.delete("t", LOCAL_USER)
+            await harness.uploads.keep(thread, reception)
+        with pytest.raises(NotFound):
+            await harness.threads.confirm("t", LOCAL_USER)
+        assert files_with("late.txt", harness.source.current.home) == []

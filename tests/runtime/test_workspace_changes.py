@@ -14,6 +14,7 @@ from tests.gateway.files_of_threads import find
 from tests.runtime.test_rollback import NO_TOOLBOX, furnish, stalled
 from tests.sandbox.desk import OUTPUTS, WORK, act, ask, begin, desk, end, files, work
 from tests.support import browse
+from tests.uploads.giving import give
 
 EDITS = (
     "echo more >> kept; rm link; mv gone moved; printf '\\0\\1' > binary; "
@@ -105,8 +106,13 @@ async def test_what_a_person_edits_while_a_run_is_under_way_stays_and_is_not_the
         run = await begin(harness)
         await stalled(harness, run)
         await harness.artifacts.edit("t", LOCAL_USER, f"{OUTPUTS}/mine.md", "mine", None)
+        thread = await harness.threads.get("t", LOCAL_USER)
+        for name in ("given.txt", "deleted.txt"):
+            await give(harness, thread, name, b"given")
+        await harness.uploads.delete(run.owner, "t", "deleted.txt")
         await harness.runs.cancel("t", run.run_id, LOCAL_USER, action)
         assert (files(tmp_path) / "outputs/mine.md").read_text() == "mine"
+        assert [file.name for file in (files(tmp_path) / "uploads").iterdir()] == ["given.txt"]
         is_kept = action is CancelAction.INTERRUPT
         assert (work(tmp_path) / "made").exists() is is_kept
         assert (await changes(harness, run))["counts"]["added"] == int(is_kept)

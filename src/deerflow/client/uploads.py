@@ -29,6 +29,7 @@ async def upload_files(session: Session, thread_id: str, files: Sequence[str | P
         for file in map(Path, files):
             await take_in(file, reception)
         received = await harness.uploads.keep(thread, reception)
+    await harness.threads.confirm(thread_id, LOCAL_USER)
     return show_received(received, thread_id)
 
 

@@ -44,7 +44,7 @@ from deerflow.sandbox.lease import RememberedFiles, RunLease, RunSnapshot, bring
 from deerflow.sandbox.places import user_data_folder
 from deerflow.subagents.executor import SubagentExecutor
 from deerflow.subagents.turns import FairTurns, Places
-from deerflow.uploads.uploads import Uploads, UploadsOfThread
+from deerflow.uploads.uploads import UploadsOfThread
 
 
 @asynccontextmanager
@@ -61,7 +61,7 @@ async def carrying_out_runs(ground: Ground) -> AsyncIterator[tuple[RunManager, D
             agents,
             partial(open_context, ground, bridge, executor),
             lambda: run_limits(source.refresh().config),
-            partial(undo_run, ground.checkpointer, ground.uploads, loaded.home),
+            partial(undo_run, ground.checkpointer, loaded.home),
             questions,
             ground.resources.usage.closing,
             ground.file_changes,
@@ -136,9 +136,9 @@ async def open_context(
         await lease.release()
 
 
-async def undo_run(checkpointer: BaseCheckpointSaver[str], uploads: Uploads, home: Path, run: RunRecord) -> None:
+async def undo_run(checkpointer: BaseCheckpointSaver[str], home: Path, run: RunRecord) -> None:
     """Have a thread's state and files be what they were before a run."""
-    await bring_back(snapshots_of(home, run), run.run_id, await uploads.given(run.owner, run.thread_id))
+    await bring_back(snapshots_of(home, run), run.run_id)
     await checkpointer.adelete_for_runs([run.run_id])
 
 

@@ -1,6 +1,7 @@
 """Brings a database to the newest version of the tables."""
 
 from pathlib import Path
+from threading import Lock
 
 from alembic import command
 from alembic.config import Config as AlembicConfig
@@ -11,7 +12,9 @@ from deerflow.domain.errors import ConfigError
 from deerflow.persistence.schema import stored_version
 
 MIGRATING = 0xDEE7F10
-"""The lock that whoever changes the tables holds."""
+"""The lock that whoever changes the tables of a PostgreSQL database holds."""
+ONE_AT_A_TIME = Lock()
+"""Alembic's `op` belongs to the whole process: two migrations at once write into each other's databases."""
 
 
 def upgrade(engine: Engine) -> None:
@@ -22,7 +25,7 @@ def upgrade(engine: Engine) -> None:
     """
     with engine.connect() as connection:
         found = stored_version(connection)
-    with engine.begin() as connection:
+    with ONE_AT_A_TIME, engine.begin() as connection:
         if engine.dialect.name == "postgresql":  # SQLite has but one writer, here two servers may start at once
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({MIGRATING})")
         settings = AlembicConfig(attributes={"connection": connection})

@@ -113,7 +113,9 @@ class Artifacts:
         if split_at_archive(path) is not None:
             raise UnusableFile(f"{path!r} is in an archive, whose files cannot be edited")
         async with self._locks.lock(thread_id, path):
-            return await asyncio.to_thread(shelf.edit, path, encoded, expected_sha256)
+            edited = await asyncio.to_thread(shelf.edit, path, encoded, expected_sha256)
+        await self._threads.confirm(thread_id, who)
+        return edited
 
     async def changes_of(self, run: RunRecord) -> WorkspaceChanges:
         """What a run has done to the files of its thread; as far as it has come, if it is under way."""

@@ -76,6 +76,18 @@ class Threads:
         change = partial(rows.merge_metadata, thread_id=thread_id, owner=who.user_id, metadata=metadata)
         return await self._database.write(change)
 
+    async def confirm(self, thread_id: str, who: Principal) -> None:
+        """See that a thread is still there into which a file was put; if not, the file goes after it.
+
+        Raises:
+            NotFound: it has been deleted meanwhile.
+        """
+        try:
+            await self.get(thread_id, who)
+        except NotFound:
+            await self._deletions.delete_leftovers(thread_id, who)
+            raise
+
     async def delete(self, thread_id: str, who: Principal, *, stop_runs: bool = False) -> bool:
         """Remove the thread and all that belongs to it; False when the last of it goes a little later.
 

@@ -12,7 +12,7 @@ from deerflow.domain.changes import ChangeStatus, FileChange, LeftOut, Workspace
 from deerflow.domain.files import USER_DATA
 from deerflow.sandbox.copies import EMPTY, Manifest, has_content
 from deerflow.sandbox.differences import compare
-from deerflow.sandbox.files import READ, UNFINISHED
+from deerflow.sandbox.files import READ, STAGED, UNFINISHED
 from deerflow.sandbox.tree import Entry, Found
 
 MAX_TEXT = 256 * 1024
@@ -40,7 +40,7 @@ class Comparison:
 
     def see(self, found: Found) -> None:
         """Take in what is at a path now."""
-        if found.entry.is_folder or found.name.startswith(UNFINISHED):
+        if found.entry.is_folder or found.name.startswith((UNFINISHED, STAGED)):
             return
         if found.path not in self._gone:
             self._see_new(found)

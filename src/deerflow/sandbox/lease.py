@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -37,10 +37,10 @@ class RunSnapshot:
             self._is_taken = True
 
 
-async def bring_back(snapshots: Snapshots, run_id: str, given: Collection[str]) -> None:
-    """Have the files be what they were before a run, as far as the system lets us; uploads that were `given` stay."""
+async def bring_back(snapshots: Snapshots, run_id: str) -> None:
+    """Have the files be what they were before a run, as far as the system lets us."""
     try:
-        failed = await asyncio.to_thread(snapshots.restore, run_id, given)
+        failed = await asyncio.to_thread(snapshots.restore, run_id)
     except OSError as problem:
         logger.error("files changed by run %s could not be brought back: %s", run_id, problem)
         return

@@ -5,7 +5,7 @@ import logging
 import os
 import shutil
 import stat
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
@@ -25,12 +25,10 @@ ARRIVING = f"{AREAS[UPLOADS]}/{STAGED}"
 class Restorer:
     """Makes the files what a manifest says they were."""
 
-    def __init__(self, contents: Path, user_data: Path, before: Manifest, given: Collection[str] = ()) -> None:
-        """`given` are the names of uploads, which no run has made."""
+    def __init__(self, contents: Path, user_data: Path, before: Manifest) -> None:
         self._contents = contents
         self._user_data = user_data
         self._before = before
-        self._given = frozenset(f"{AREAS[UPLOADS]}/{name}" for name in given)
         self._failed: list[str] = []
 
     def restore(self) -> Sequence[str]:
@@ -58,7 +56,7 @@ class Restorer:
         unseen = tuple(f"{path}/" for path, (entry, _) in before.items() if entry.target == CLOSED)
         kinds = {path: stat.S_IFMT(entry.mode) for path, (entry, _) in before.items()}
         added = (path for path, entry in now.items() if kinds.get(path) != stat.S_IFMT(entry.mode))
-        return sorted(path for path in added if not path.startswith((*unseen, ARRIVING)) and path not in self._given)
+        return sorted(path for path in added if not path.startswith((*unseen, ARRIVING)))
 
     def _attempt(self, path: str, step: Callable[[int, str, str], None]) -> None:
         """Take a step at a path; note when it fails."""

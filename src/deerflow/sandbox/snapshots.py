@@ -9,7 +9,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,18 +60,15 @@ class Snapshots:
             for unused in keeper.unused():
                 (self._contents / unused).unlink()
 
-    def restore(self, run_id: str, given: Collection[str] = ()) -> tuple[str, ...]:
-        """Have the files be what they were before `run_id`; the paths of those for which that was not possible.
-
-        The uploads called `given` came from people, so they stay if they are new.
-        """
+    def restore(self, run_id: str) -> tuple[str, ...]:
+        """Have the files be what they were before `run_id`; the paths of those for which that was not possible."""
         if not self._list.exists():
             return ()
         with self._locked():
             before = self._read()
             if before is None or before.run_id != run_id:  # it did not come to use any file
                 return ()
-            return shown(Restorer(self._contents, self.user_data, before, given).restore())
+            return shown(Restorer(self._contents, self.user_data, before).restore())
 
     def changes(self, run_id: str, seconds: float = LONG) -> WorkspaceChanges | None:
         """What is different since `run_id` began; None when it used no file, or a later run has.

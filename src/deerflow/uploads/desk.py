@@ -10,6 +10,7 @@ from deerflow.domain.files import UPLOADS, FileEntry
 from deerflow.domain.uploads import ConversionState, UploadedFile
 from deerflow.sandbox.files import list_files, remove_file
 from deerflow.sandbox.places import Place, Spot, file_owner, find_spot, thread_folder, user_data_places
+from deerflow.sandbox.snapshots import Snapshots
 from deerflow.uploads.conversion import Converted, Unconverted, is_convertible
 from deerflow.uploads.folder import opened_folder
 from deerflow.uploads.records import Record, Records
@@ -23,12 +24,14 @@ class Desk:
     thread_id: str
     place: Place
     records: Records
+    snapshots: Snapshots
 
     @classmethod
     def of(cls, home: Path, owner: str, thread_id: str) -> "Desk":
         folder = thread_folder(home, owner, thread_id)
         (place,) = (each for each in user_data_places(folder / "user-data") if each.path == UPLOADS)
-        return cls(owner, thread_id, place, Records(folder / "upload-records"))
+        snapshots = Snapshots(folder / "snapshots", folder / "user-data")
+        return cls(owner, thread_id, place, Records(folder / "upload-records"), snapshots)
 
     def look(self, under_way: Collection[str], *, converts: bool) -> Sequence[UploadedFile]:
         """All uploads, newest first; the Markdown of a document is part of it, not a file of its own."""
@@ -58,15 +61,17 @@ class Desk:
             NotFound: There is no such upload.
         """
         record = self.records.read(filename)
-        try:
-            remove_file(self._spot(filename))
-        except FileProblem:
-            raise NotFound(f"no upload {filename!r}") from None
-        if record is not None:
-            self.records.forget(filename)
-            if record.markdown_file is not None:
+        made = record.markdown_file if record is not None else None
+        with self.snapshots.users_change([f"{UPLOADS}/{name}" for name in (filename, made) if name]):
+            try:
+                remove_file(self._spot(filename))
+            except FileProblem:
+                raise NotFound(f"no upload {filename!r}") from None
+            if record is not None:
+                self.records.forget(filename)
+            if made is not None:
                 with suppress(FileProblem):  # somebody was faster
-                    remove_file(self._spot(record.markdown_file))
+                    remove_file(self._spot(made))
 
     def take_in(self, filename: str, staged: str, outcome: Converted | Unconverted) -> None:
         """Keep what came of a conversion, unless the upload is gone meanwhile."""
@@ -75,8 +80,10 @@ class Desk:
             return
         bare = replace(record, markdown_file=None, outline=None, problem=None, delay=None)
         if isinstance(outcome, Converted):
-            with opened_folder(self.place, file_owner()) as folder:
+            paths: list[str] = []
+            with self.snapshots.users_change(paths), opened_folder(self.place, file_owner()) as folder:
                 name = folder.publish(staged, f"{PurePosixPath(filename).stem}.md")
+                paths.append(f"{UPLOADS}/{name}")
             self.records.write(replace(bare, markdown_file=name, outline=outcome.outline))
         elif outcome.can_change:
             self.records.write(replace(bare, delay=outcome.reason))

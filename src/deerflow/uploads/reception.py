@@ -2,13 +2,14 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, AsyncExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import BinaryIO, ParamSpec, Self, TypeVar
 
 from deerflow.config.uploads import UploadsConfig
 from deerflow.domain.errors import TooLarge
+from deerflow.domain.files import UPLOADS
 from deerflow.domain.uploads import SkippedFile
 from deerflow.sandbox.places import Place
 from deerflow.uploads.folder import UploadFolder, explaining_failure, opened_folder
@@ -43,8 +44,16 @@ class Arrived:
 class Reception:
     """Used as a context: `begin`, `write` and `end` for one file after the other, `keep` when all have come."""
 
-    def __init__(self, place: Place, owner: int | None, limits: UploadsConfig) -> None:
+    def __init__(
+        self,
+        place: Place,
+        owner: int | None,
+        limits: UploadsConfig,
+        marked: Callable[[Iterable[str]], AbstractContextManager[None]] = lambda _: nullcontext(),
+    ) -> None:
+        """`marked` is the moment in which files appear at these paths, by the hand of a person."""
         self._place = place
+        self._marked = marked
         self._owner = owner
         self._limits = limits
         self._stack = AsyncExitStack()
@@ -139,14 +148,17 @@ class Reception:
     def _publish(self) -> list[Arrived]:
         assert self._folder is not None
         arrived: list[Arrived] = []
-        try:
-            for each in self._whole:
-                name = self._folder.publish(each.staged, clean_name(each.original))
-                arrived.append(Arrived(name, each.original))
-        except OSError:
-            for each_kept in arrived:  # all or none: whoever sent them will send them again
-                self._folder.discard(each_kept.name)
-            raise
+        paths: list[str] = []
+        with self._marked(paths):
+            try:
+                for each in self._whole:
+                    name = self._folder.publish(each.staged, clean_name(each.original))
+                    arrived.append(Arrived(name, each.original))
+            except OSError:
+                for each_kept in arrived:  # all or none: whoever sent them will send them again
+                    self._folder.discard(each_kept.name)
+                raise
+            paths += [f"{UPLOADS}/{each.name}" for each in arrived]
         return arrived
 
     def _clear(self) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -40,7 +40,7 @@ class Uploads:
     async def receiving(self, thread: ThreadRecord) -> AsyncIterator[Reception]:
         """What takes in the files of one upload; what is not kept leaves nothing behind."""
         desk = self._desk(thread.owner, thread.thread_id)
-        async with Reception(desk.place, file_owner(), self.settings()) as reception:
+        async with Reception(desk.place, file_owner(), self.settings(), desk.snapshots.users_change) as reception:
             yield reception
 
     async def keep(self, thread: ThreadRecord, reception: Reception) -> Received:
@@ -85,11 +85,6 @@ class Uploads:
         self._begin(desk, [name for name in waiting if name in filenames])
         await self._await(desk, filenames, self.settings().conversion.run_seconds)
         return {file.filename: file for file in await self.list(owner, thread_id) if file.filename in filenames}
-
-    async def given(self, owner: str, thread_id: str) -> Collection[str]:
-        """The names of what people gave to a thread, and of what was made from it."""
-        records = await asyncio.to_thread(self._desk(owner, thread_id).records.read_all)
-        return {name for record in records.values() for name in (record.filename, record.markdown_file) if name}
 
     async def copy(self, owner: str, thread_id: str, copy_id: str) -> None:
         """Have a copy of a thread know of its uploads what the thread knows."""

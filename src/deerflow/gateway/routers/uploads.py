@@ -141,6 +141,7 @@ async def upload_files(thread_id: str, request: Request, harness: TheHarness, wh
             async for event in parts:
                 await take_in(event, reception)
         received = await uploads.keep(thread, reception)
+    await harness.threads.confirm(thread_id, who)
     return UploadAnswer.model_validate(show_received(received, thread_id))
 
 
