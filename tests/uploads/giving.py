@@ -11,7 +11,7 @@ PIECE = 1024 * 1024
 
 async def give(harness: Harness, thread: ThreadRecord, name: str, content: bytes) -> UploadedFile:
     """Upload a file and wait for what becomes of it."""
-    async with asyncio.timeout(120), harness.uploads.receiving(thread) as reception:
+    async with asyncio.timeout(150), harness.uploads.receiving(thread) as reception:
         await reception.begin(name)
         for at in range(0, len(content), PIECE):
             await reception.write(content[at : at + PIECE])

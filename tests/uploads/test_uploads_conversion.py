@@ -26,7 +26,7 @@ MB = 1024 * 1024
 SETTINGS = {
     "max_file_size": 120 * MB,
     "max_total_size": 130 * MB,
-    "conversion": {"seconds": 20.0, "memory_mb": 256, "answer_seconds": 60.0},
+    "conversion": {"seconds": 100.0, "memory_mb": 256, "answer_seconds": 110.0},
 }
 
 

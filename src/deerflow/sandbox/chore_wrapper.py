@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 LACKING, OUT_OF_MEMORY = 97, 98
-NICE = 10
+NICE = 5
 
 
 def tell(kind: type[BaseException], problem: BaseException, trace: TracebackType | None) -> None:
