@@ -19,6 +19,7 @@ from deerflow.testing import Answer, ScriptedModel, Stall
 from tests.canary import files_with, tables_with
 from tests.runtime.test_runs import finish, saying
 from tests.support import OpenHarness
+from tests.uploads.giving import give
 
 WORD = "canary-0815"
 
@@ -142,12 +143,8 @@ async def test_a_state_that_is_changed_while_its_thread_is_deleted_leaves_nothin
 async def test_a_file_that_comes_into_a_thread_while_it_is_deleted_goes_too(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness:
         thread = await harness.threads.create(LOCAL_USER, "t", {}, may_exist=False)
-        async with harness.uploads.receiving(thread) as reception:
-            await reception.begin("late.txt")
-            await reception.write(b"late")
-            await reception.end()
-            await harness.threads.delete("t", LOCAL_USER)
-            await harness.uploads.keep(thread, reception)
+        await harness.threads.delete("t", LOCAL_USER)
+        await give(harness, thread, "late.txt", b"late")
         with pytest.raises(NotFound):
             await harness.threads.confirm("t", LOCAL_USER)
         assert files_with("late.txt", harness.source.current.home) == []

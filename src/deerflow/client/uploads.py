@@ -25,11 +25,13 @@ async def upload_files(session: Session, thread_id: str, files: Sequence[str | P
     """
     harness = session.harness
     thread = await harness.threads.get(thread_id, LOCAL_USER)
-    async with harness.uploads.receiving(thread) as reception:
-        for file in map(Path, files):
-            await take_in(file, reception)
-        received = await harness.uploads.keep(thread, reception)
-    await harness.threads.confirm(thread_id, LOCAL_USER)
+    try:
+        async with harness.uploads.receiving(thread) as reception:
+            for file in map(Path, files):
+                await take_in(file, reception)
+            received = await harness.uploads.keep(thread, reception)
+    finally:
+        await harness.threads.confirm(thread_id, LOCAL_USER)
     return show_received(received, thread_id)
 
 

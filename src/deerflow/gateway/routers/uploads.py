@@ -135,13 +135,15 @@ async def upload_files(thread_id: str, request: Request, harness: TheHarness, wh
     thread = await harness.threads.get(thread_id, who)
     uploads, settings = harness.uploads, harness.uploads.settings()
     refuse_oversized(request, settings)
-    async with uploads.receiving(thread) as reception:
-        parts = read_parts(request, settings.stall_seconds, settings.timeout_seconds)
-        async with aclosing(parts):  # type: ignore[type-var]
-            async for event in parts:
-                await take_in(event, reception)
-        received = await uploads.keep(thread, reception)
-    await harness.threads.confirm(thread_id, who)
+    try:
+        async with uploads.receiving(thread) as reception:
+            parts = read_parts(request, settings.stall_seconds, settings.timeout_seconds)
+            async with aclosing(parts):  # type: ignore[type-var]
+                async for event in parts:
+                    await take_in(event, reception)
+            received = await uploads.keep(thread, reception)
+    finally:
+        await harness.threads.confirm(thread_id, who)
     return UploadAnswer.model_validate(show_received(received, thread_id))
 
 
