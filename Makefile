@@ -47,7 +47,7 @@ screenshots: dev system ## Take the pictures in docs/images again
 	$(BIN)/python scripts/screenshots.py
 
 snapshots: dev ## Accept what the snapshot tests show now
-	ACCEPT_SNAPSHOTS=1 $(BIN)/pytest -q -k "snapshot or as_before"
+	ACCEPT_SNAPSHOTS=1 $(BIN)/pytest -q tests/gateway/test_snapshots.py tests/agents/test_lead_agent_prompt.py
 
 lock: dev ## Resolve the locked versions again
 	@sh scripts/lock.sh

@@ -39,6 +39,7 @@ SYSTEM = {
     "initdb": "postgresql",
     "/usr/lib/podman/netavark": "netavark",
     "openssl": "openssl",
+    "/usr/bin/pip": "python3-pip",
     "podman": "podman",
     "redis-server": "redis-server",
     "runc": "runc",
