@@ -14,6 +14,7 @@ from deerflow.gateway.routers import (
     assistants,
     health,
     info,
+    messages,
     models,
     run_events,
     runs,
@@ -36,7 +37,7 @@ def create_app(harness: Harness, *, hosts: Collection[str] | None = LOOPBACK) ->
     app.include_router(health.router)
     for prefix in PREFIXES:
         in_schema = prefix == "/api"
-        for part in (threads, runs, run_events, assistants, store, info):
+        for part in (threads, messages, runs, run_events, assistants, store, info):
             app.include_router(part.router, prefix=prefix, include_in_schema=in_schema)
     for own in (models, agents, artifacts, sandbox):
         app.include_router(own.router, prefix="/api")
