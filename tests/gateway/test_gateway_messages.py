@@ -62,6 +62,7 @@ async def test_pages_add_up_to_all_that_was_said(tmp_path: Path, limit: int) -> 
         whole = (await http.get("/messages")).json()
         last = await page(http, limit=limit)
         assert last["values"] == {key: value for key, value in whole.items() if key != "messages"}
+        assert last["heard"]["run_id"] == last["data"][-1]["run_id"]
         parts, before = last["data"], last["before"]
         while before is not None:
             part = await page(http, limit=limit, before=before)
@@ -75,7 +76,8 @@ async def test_pages_add_up_to_all_that_was_said(tmp_path: Path, limit: int) -> 
 async def test_a_thread_nothing_was_said_in_has_an_empty_page(tmp_path: Path) -> None:
     async with thread_of(tmp_path) as http:
         await http.post("http://127.0.0.1/api/threads", json={"thread_id": "t"})
-        assert await page(http) == {"data": [], "values": {}, "has_more": False, "before": None}
+        nothing = {"data": [], "values": {}, "heard": None, "has_more": False, "before": None}
+        assert await page(http) == nothing
         assert (await http.get("http://127.0.0.1/api/threads/other/messages/page")).status_code == 404
 
 

@@ -44,6 +44,8 @@ class SaidPage:
 
     messages: Sequence[Said]
     earlier: Place | None
+    newest: Place | None
+    """The event the page was read from, which is the thread's newest unless the page is an earlier one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,22 +62,24 @@ class Told:
 def page_of(connection: Connection, thread_id: str, before: Place | None, limit: int) -> SaidPage:
     """The last `limit` messages of the thread, or the last before a place."""
     newest_first: dict[str, Said] = {}
+    newest: Place | None = None
     left_behind = branches_since(connection, thread_id, before)
     for told, earlier in with_next(told_backwards(connection, thread_id, before)):
+        newest = newest or Place(told.run_id, told.seq, 0)
         data = orjson.loads(told.data)
         upto = before.index if before and (told.run_id, told.seq) == (before.run_id, before.seq) else None
         thought = data.get("thought_ms", {})
         for index, fields in reversed(list(enumerate(data["messages"][:upto]))):
             id_ = fields["id"]
             if len(newest_first) == limit and id_ not in newest_first:
-                return SaidPage(list(reversed(newest_first.values())), Place(told.run_id, told.seq, index + 1))
+                return SaidPage(list(reversed(newest_first.values())), Place(told.run_id, told.seq, index + 1), newest)
             said = newest_first.pop(id_, None) or Said(
                 fields, told.run_id, told.at, thought.get(id_), left_behind.get(id_)
             )
             newest_first[id_] = said  # told twice it stands where it was first said, as it was last said
         if told.branches and (earlier is None or earlier.run_id != told.run_id):
             left_behind |= dict.fromkeys(data["removed"], told.run_id)
-    return SaidPage(list(reversed(newest_first.values())), None)
+    return SaidPage(list(reversed(newest_first.values())), None, newest)
 
 
 def values_told(connection: Connection, thread_id: str) -> dict[str, object]:

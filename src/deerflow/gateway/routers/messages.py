@@ -23,6 +23,7 @@ EXAMPLE: dict[str, JsonValue] = {
         }
     ],
     "values": {"title": "A greeting"},
+    "heard": {"run_id": "01f0c1d2e3f4", "seq": 7},
     "has_more": False,
     "before": None,
 }
@@ -48,13 +49,22 @@ class SaidMessage(BaseModel):
         )
 
 
+class Heard(BaseModel):
+    """An event of a run."""
+
+    run_id: str
+    seq: int
+
+
 class MessagePage(BaseModel):
-    """Messages in their order. `values` is what the thread holds besides them, on the last page alone."""
+    """Messages in their order. The last page also has what the thread holds besides them (`values`), and where to
+    go on listening (`heard`) when a run is under way."""
 
     model_config = ConfigDict(json_schema_extra={"example": EXAMPLE})
 
     data: list[SaidMessage]
     values: dict[str, object] | None
+    heard: Heard | None
     has_more: bool
     before: str | None
 
@@ -69,9 +79,11 @@ async def read_messages(
 ) -> MessagePage:
     """The last messages of a thread, with times: go back with `before={before}` while `has_more`."""
     page = await harness.threads.messages_page(thread_id, who, parse_place(before), limit)
+    newest = page.newest if before is None else None
     return MessagePage(
         data=[SaidMessage.of(said) for said in page.messages],
         values=await harness.threads.values(thread_id, who) if before is None else None,
+        heard=Heard(run_id=newest.run_id, seq=newest.seq) if newest else None,
         has_more=page.earlier is not None,
         before=show_place(page.earlier) if page.earlier else None,
     )

@@ -1,12 +1,14 @@
 /** Where the user writes. */
 
-import { ArrowUp, Square } from "lucide-react";
 import { type KeyboardEvent, useEffect } from "react";
 import { useActions, usePage, useWords } from "@/app/context";
 import { currentDraft } from "@/app/page";
 import { COMPOSER_ID, focusComposer } from "@/features/chat/composerFocus";
 import { ModelPicker } from "@/features/chat/ModelPicker";
+import { ModePicker } from "@/features/chat/ModePicker";
 import { ScriptedNotice } from "@/features/chat/ScriptedNotice";
+import { SendButtons } from "@/features/chat/SendButtons";
+import { WaitingMessages } from "@/features/chat/WaitingMessages";
 import { SandboxNotice } from "@/features/sandbox/SandboxNotice";
 import { isActive, lastOwn } from "@/run/reduce";
 
@@ -34,6 +36,7 @@ export function Composer() {
 
   return (
     <div className="mx-auto w-full max-w-[46rem] px-4 pb-[max(0.75rem,env(safe-area-inset-bottom))]">
+      <WaitingMessages />
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -53,50 +56,15 @@ export function Composer() {
         />
         <div className="flex items-center gap-2 px-2 pb-2">
           <ModelPicker />
+          <ModePicker />
           <span className="ml-auto hidden text-small text-faint wide:inline">
             {active ? words.runningHint : words.composerHint}
           </span>
-          <SendOrStop active={active} />
+          <SendButtons canSend={draft.trim() !== ""} />
         </div>
       </form>
       <ScriptedNotice />
       <SandboxNotice />
     </div>
-  );
-}
-
-function SendOrStop({ active }: { active: boolean }) {
-  const words = useWords();
-  const actions = useActions();
-  const stopping = usePage(({ conversation }) => conversation.run.stopping);
-  const stoppable = usePage(({ conversation }) => conversation.run.id !== null);
-  const empty = usePage((page) => currentDraft(page).trim() === "");
-  const look =
-    "ml-auto inline-flex size-8 shrink-0 items-center justify-center rounded-box wide:ml-0 disabled:bg-tint-strong disabled:text-faint";
-  if (!active) {
-    return (
-      <button
-        type="submit"
-        disabled={empty}
-        aria-label={words.send}
-        title={words.send}
-        className={`${look} bg-accent text-on-accent hover:bg-accent-strong`}
-      >
-        <ArrowUp aria-hidden className="size-4" />
-      </button>
-    );
-  }
-  const label = stopping ? words.stopping : words.stop;
-  return (
-    <button
-      type="button"
-      onClick={() => void actions.stop()}
-      disabled={stopping || !stoppable}
-      aria-label={label}
-      title={label}
-      className={`${look} bg-ink text-paper hover:opacity-85`}
-    >
-      <Square aria-hidden className={`size-3.5 fill-current ${stopping ? "animate-breathe" : ""}`} />
-    </button>
   );
 }
