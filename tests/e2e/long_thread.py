@@ -1,6 +1,5 @@
 """A thread of any length, written into the journal of a home that no server uses yet."""
 
-import asyncio
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import timedelta
@@ -36,17 +35,13 @@ The figures of part {number} **agree** with what was said before, and nothing is
 """
 
 
-def write_long_thread(home: Path, messages: int) -> None:
+async def write_long_thread(home: Path, messages: int) -> None:
     """Have the thread `long` hold so many messages: questions and answers in turn."""
-    asyncio.run(_write(home, messages // 2))
-
-
-async def _write(home: Path, turns: int) -> None:
     loaded = open_source(directory=home, environment={"DEER_FLOW_HOME": str(home)}).refresh()
     async with open_database(loaded.config.database.place(loaded.home)) as database:
         begin = partial(begin_thread, thread_id=THREAD, owner=LOCAL_USER.user_id, metadata={}, may_exist=False)
         await database.write(begin)
-        await database.write(partial(_insert_turns, turns=turns))
+        await database.write(partial(_insert_turns, turns=messages // 2))
 
 
 def _insert_turns(connection: Connection, turns: int) -> None:

@@ -23,7 +23,7 @@ async def drawn(page: Page) -> int:
 async def test_ten_thousand_messages_open_at_their_end_and_are_fetched_as_the_reader_goes_back(
     tmp_path: Path, visitor: Visitor
 ) -> None:
-    write_long_thread(tmp_path, MESSAGES)
+    await write_long_thread(tmp_path, MESSAGES)
     async with ScriptedServer([Stall(Answer(tuple(f"line {number}\n\n" for number in range(40)))), "Short."]) as model:
         with serving_model(tmp_path, model) as server:
             page = await visitor.open(f"{server.url}/threads/{THREAD}", reduced_motion="reduce")

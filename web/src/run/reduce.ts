@@ -253,7 +253,7 @@ function applyChanges(
   // What was only begun is void; what was said whole has left the agent's view, not the reader's.
   const removed = new Set((changes.removed ?? []).filter((id) => !settled.has(id)));
   for (const id of removed) streaming.delete(id);
-  const extended = added.length === 0 ? state.order : [...state.order, ...added];
+  const extended = added.length === 0 ? state.order : extend(state, changes.messages ?? [], new Set(added));
   const order = removed.size === 0 ? extended : extended.filter((id) => !removed.has(id));
   const { title, artifacts, __interrupt__ } = changes.values ?? {};
   return {
@@ -268,6 +268,25 @@ function applyChanges(
     progress: dropProgress(state.progress, changes.messages?.map((wire) => wire.tool_call_id) ?? []),
     artifacts: artifacts ?? state.artifacts,
   };
+}
+
+/** The order with what is new at its end; what was heard before an answer that already grows stands before that. */
+function extend(
+  { order, streaming }: Conversation,
+  told: readonly WireMessage[],
+  added: ReadonlySet<string>,
+): readonly string[] {
+  const all = [...order];
+  let held: string[] = [];
+  for (const { id } of told) {
+    if (id == null) continue;
+    if (added.has(id)) held.push(id);
+    else if (streaming.has(id)) {
+      all.splice(all.indexOf(id), 0, ...held);
+      held = [];
+    }
+  }
+  return [...all, ...held];
 }
 
 function lastCalling(order: readonly string[], settled: Conversation["settled"]): Message | undefined {
