@@ -1,6 +1,8 @@
 /** How components reach the store, the actions and the words. */
 
 import { createContext, type ReactNode, use, useSyncExternalStore } from "react";
+import type { FilesGateway } from "@/api/files";
+import { Refused } from "@/api/http";
 import type { Actions } from "@/app/actions";
 import type { Page, PageAction } from "@/app/page";
 import type { Store } from "@/app/store";
@@ -9,7 +11,18 @@ import { DICTIONARIES, type Language, preferredLanguage, type Words } from "@/wo
 interface App {
   readonly store: Store<Page, PageAction>;
   readonly actions: Actions;
+  /** Missing: a server without files, suggestions and help with writing. */
+  readonly files?: FilesGateway;
 }
+
+const NO_FILES: FilesGateway = {
+  uploadLimits: async () => null,
+  upload: async () => Promise.reject(new Refused("NotFound", 404, "")),
+  deleteUpload: async () => {},
+  uploads: async () => [],
+  suggestions: async () => [],
+  polish: async () => null,
+};
 
 const AppContext = createContext<App | null>(null);
 
@@ -31,6 +44,10 @@ export function usePage<T>(select: (page: Page) => T): T {
 
 export function useActions(): Actions {
   return useApp().actions;
+}
+
+export function useFiles(): FilesGateway {
+  return useApp().files ?? NO_FILES;
 }
 
 export function useLanguage(): Language {
