@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT))
 from playwright.async_api import Browser, CDPSession, Page, async_playwright  # noqa: E402
 
 from deerflow.gateway.page import STATIC  # noqa: E402
-from deerflow.testing import Answer, ScriptedServer  # noqa: E402
+from deerflow.testing import ScriptedServer  # noqa: E402
 from tests.e2e.conftest import BROWSER_OPTIONS  # noqa: E402
 from tests.e2e.long_thread import THREAD, write_long_thread  # noqa: E402
 from tests.e2e.test_page import serving_model  # noqa: E402
@@ -47,6 +47,32 @@ NOTE_FRAMES = """() => {
   const note = (now) => { window.frames_ms.push(now - last); last = now; requestAnimationFrame(note); };
   requestAnimationFrame(note);
 }"""
+# The gateway writes pieces in handfuls; here the page gets every token as an event of its own, two every 4 ms.
+STREAM_TOKENS = """([words, pace]) => {
+  const real = window.fetch;
+  window.fetch = (path, init) => {
+    if (!String(path).endsWith("/runs/stream")) return real(path, init);
+    const encoder = new TextEncoder();
+    let seq = 1;
+    const event = (name, data) => encoder.encode(`id: ${seq++}\\nevent: ${name}\\ndata: ${JSON.stringify(data)}\\n\\n`);
+    const body = new ReadableStream({
+      start(stream) {
+        stream.enqueue(event("metadata", { run_id: "streamed" }));
+        let next = 0;
+        const timer = setInterval(() => {
+          for (let count = 0; count < 2 && next < words.length; count++) {
+            const piece = { type: "AIMessageChunk", id: "streamed", content: words[next++] };
+            stream.enqueue(event("messages", [piece, {}]));
+          }
+          if (next < words.length) return;
+          clearInterval(timer);
+        }, pace);
+      },
+    });
+    return Promise.resolve(new Response(body, { headers: { "Content-Location": "/threads/long/runs/streamed" } }));
+  };
+}"""
+PACE_MS = 4
 ANSWERED = """chars => [...document.querySelectorAll("[data-role=assistant] .prose")].at(-1).textContent.length >= chars"""
 
 
@@ -69,7 +95,7 @@ async def measure(home: Path) -> tuple[list[float], list[float], tuple[float, fl
     """Times to open the thread, times between frames, and what each half of an answer cost, all in ms."""
     await write_long_thread(home, MESSAGES)
     chromium = shutil.which("chromium") or sys.exit("chromium is not installed")
-    async with ScriptedServer([Answer(WORDS)], endless=True) as model, async_playwright() as playwright:
+    async with ScriptedServer([]) as model, async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=chromium, args=BROWSER_OPTIONS)
         with serving_model(home, model) as server:
             url = f"{server.url}/threads/{THREAD}"
@@ -97,6 +123,7 @@ async def stream_and_type(browser: Browser, url: str) -> tuple[list[float], tupl
     await page.goto(url)
     box = page.get_by_role("textbox", name="Message")
     await page.locator("[data-role=assistant]").last.wait_for()
+    await page.evaluate(STREAM_TOKENS, [WORDS, PACE_MS])
     await box.fill("write a lot")
     await page.keyboard.press("Enter")
     session = await page.context.new_cdp_session(page)

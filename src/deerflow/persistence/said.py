@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, or_, select
+from sqlalchemy import Connection, func, or_, select
 
 from deerflow.domain.events import EventName
 from deerflow.persistence.tables import run_events, runs
@@ -84,14 +84,17 @@ def page_of(connection: Connection, thread_id: str, before: Place | None, limit:
 
 def values_told(connection: Connection, thread_id: str) -> dict[str, object]:
     """What the thread holds besides messages."""
+    newest = next(told_backwards(connection, thread_id, None), None)
+    if newest is None:
+        return {}
     values: dict[str, object] = {}
-    for place, told in enumerate(told_backwards(connection, thread_id, None)):
-        if told.data.endswith(NO_VALUES):  # parsing is dear, and most events say nothing of the kind
-            continue
-        new = orjson.loads(told.data)["values"]
-        if place > 0:
-            new.pop(INTERRUPT, None)  # a question is open only until something else happens
-        values = new | values
+    # Most events say nothing of the kind: they are told apart by their end, before they are read.
+    end = func.substr(run_events.c.data, func.length(run_events.c.data) - len(NO_VALUES) + 1)
+    oldest_first = told_query(thread_id).where(end != NO_VALUES).order_by(runs.c.created_at, run_events.c.seq)
+    for row in connection.execute(oldest_first):
+        values |= orjson.loads(row.data)["values"]
+        if (row.run_id, row.seq) != (newest.run_id, newest.seq):
+            values.pop(INTERRUPT, None)  # a question is open only until something else happens
     return values
 
 

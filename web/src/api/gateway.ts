@@ -64,6 +64,8 @@ export interface Gateway {
   addRun(threadId: string, run: NewRun, waiting: Waiting): Promise<WireRun>;
   /** Runs that have not ended, oldest first. */
   unfinishedRuns(threadId: string): Promise<readonly WireRun[]>;
+  /** What tools and subagents reported in a run. */
+  reports(threadId: string, runId: string): Promise<readonly unknown[]>;
   /** Where the thread stood before a run said anything. */
   beginningOf(threadId: string, runId: string): Promise<string | null>;
   /** Where the thread stood when a run had ended. */
@@ -137,6 +139,11 @@ export function createGateway(fetch: Fetch): Gateway {
     async unfinishedRuns(threadId) {
       const runs = await requestJson<WireRun[]>(fetch, `${thread(threadId)}/runs?limit=100`);
       return runs.filter(({ status }) => status === "pending" || status === "running").reverse();
+    },
+
+    async reports(threadId, runId) {
+      const path = `${thread(threadId)}/runs/${encodeURIComponent(runId)}/events?event_types=custom&limit=1000`;
+      return (await requestJson<{ data: { data: unknown }[] }>(fetch, path)).data.map(({ data }) => data);
     },
 
     async beginningOf(threadId, runId) {

@@ -15,6 +15,8 @@ export interface TurnActions {
   edit(messageId: string, text: string): Promise<void>;
   /** Opens a new thread with the conversation up to a message; before an own one, which is there to be written anew. */
   branch(messageId: string): Promise<void>;
+  /** Fetches what subagents did in a run that this page did not follow. */
+  loadLanes(runId: string): Promise<void>;
   /** Shows another version of what was said where versions part. */
   lookBack(undone: ReadonlySet<string>): void;
 }
@@ -115,6 +117,15 @@ export function turnActions(
       if (signal.aborted) return;
       await Promise.all([open(copy), threads.refreshThreads()]);
       if (own && get().threadId === copy) dispatch({ type: "drafted", text: message.text });
+    },
+
+    async loadLanes(runId) {
+      const { threadId } = get();
+      if (threadId === null) return;
+      const signal = reading.signal();
+      // What went on is told by the result too; the steps are more than that.
+      const events = await gateway.reports(threadId, runId).catch(() => []);
+      if (!signal.aborted && events.length > 0) happen({ type: "lanes", events });
     },
 
     lookBack: (undone) => happen({ type: "looked back", undone }),

@@ -88,6 +88,8 @@ export type RunEvent =
   | { readonly type: "waits"; readonly waiting: Waiting }
   | { readonly type: "taken"; readonly messageId: string; readonly runId: string }
   | { readonly type: "withdrawn"; readonly messageId: string }
+  /** What subagents of an earlier run did. */
+  | { readonly type: "lanes"; readonly events: readonly unknown[] }
   | { readonly type: "looked back"; readonly undone: ReadonlySet<string> }
   | { readonly type: "decided" }
   | { readonly type: "following"; readonly runId: string }

@@ -19,7 +19,7 @@ import {
   type RunError,
   type RunEvent,
 } from "@/run/conversation";
-import { addLane } from "@/run/lanes";
+import { addLane, type Lanes } from "@/run/lanes";
 import { keepOnly, leftBy } from "@/run/leaving";
 import {
   append,
@@ -78,6 +78,11 @@ export function reduce(state: Conversation, event: RunEvent): Conversation {
       return { ...state, waiting: state.waiting.map((each) => taken(each, event)) };
     case "withdrawn":
       return { ...state, waiting: state.waiting.filter(({ messageId }) => messageId !== event.messageId) };
+    case "lanes":
+      return {
+        ...state,
+        lanes: event.events.reduce<Lanes>((lanes, each) => addLane(lanes, each, 0), state.lanes),
+      };
     case "looked back":
       return { ...state, undone: event.undone };
     case "following":

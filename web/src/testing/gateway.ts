@@ -30,6 +30,7 @@ export function fakeGateway(answers: Partial<Gateway> = {}): Gateway {
     repeatRun: async () => streamOf([]),
     addRun: async () => ({ run_id: "r2", status: "pending", created_at: "", updated_at: "" }),
     unfinishedRuns: async () => [],
+    reports: async () => [],
     beginningOf: async () => "c0",
     endOf: async () => "c1",
     copyThread: async () => "copy",
