@@ -17,13 +17,13 @@ from _measure import ROOT, Ratio, report
 
 sys.path.insert(0, str(ROOT))
 
-from playwright.async_api import Browser, CDPSession, Page, async_playwright  # noqa: E402
+from playwright.async_api import Browser, CDPSession, Page, async_playwright
 
-from deerflow.gateway.page import STATIC  # noqa: E402
-from deerflow.testing import ScriptedServer  # noqa: E402
-from tests.e2e.conftest import BROWSER_OPTIONS  # noqa: E402
-from tests.e2e.long_thread import THREAD, write_long_thread  # noqa: E402
-from tests.e2e.test_page import serving_model  # noqa: E402
+from deerflow.gateway.page import STATIC
+from deerflow.testing import ScriptedServer
+from tests.e2e.conftest import BROWSER_OPTIONS
+from tests.e2e.long_thread import THREAD, write_long_thread
+from tests.e2e.test_page import serving_model
 
 MESSAGES = 10_000
 TOKENS = 5_000
@@ -73,7 +73,9 @@ STREAM_TOKENS = """([words, pace]) => {
   };
 }"""
 PACE_MS = 4
-ANSWERED = """chars => [...document.querySelectorAll("[data-role=assistant] .prose")].at(-1).textContent.length >= chars"""
+ANSWERED = (
+    """chars => [...document.querySelectorAll("[data-role=assistant] .prose")].at(-1).textContent.length >= chars"""
+)
 
 
 def main() -> int:

@@ -12,6 +12,7 @@ from deerflow.gateway.routers import (
     agents,
     artifacts,
     assistants,
+    features,
     health,
     info,
     messages,
@@ -39,7 +40,7 @@ def create_app(harness: Harness, *, hosts: Collection[str] | None = LOOPBACK) ->
         in_schema = prefix == "/api"
         for part in (threads, messages, runs, run_events, assistants, store, info):
             app.include_router(part.router, prefix=prefix, include_in_schema=in_schema)
-    for own in (models, agents, artifacts, sandbox):
+    for own in (features, models, agents, artifacts, sandbox):
         app.include_router(own.router, prefix="/api")
     add_page(app)
     return app

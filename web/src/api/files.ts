@@ -21,6 +21,8 @@ interface UploadAnswer {
 }
 
 export interface FilesGateway {
+  takesUploads(): Promise<boolean>;
+  polishes(): Promise<boolean>;
   /** null: this server says nothing of it. */
   uploadLimits(threadId: string): Promise<UploadLimits | null>;
   upload(
@@ -50,9 +52,32 @@ export type SendForm = (
   signal: AbortSignal,
 ) => Promise<{ readonly status: number; readonly body: unknown }>;
 
+interface Features {
+  readonly uploads: boolean;
+  readonly suggestions: boolean;
+  readonly input_polish: boolean;
+}
+
 export function createFilesGateway(fetch: Fetch, sendForm: SendForm): FilesGateway {
+  let asked: Promise<Partial<Features>> | null = null;
+
+  /** Whether the server has a part; it is asked once, and again only if it did not answer. */
+  async function has(part: keyof Features): Promise<boolean> {
+    asked ??= requestJson<Features>(fetch, "/api/features").catch(() => {
+      asked = null;
+      return {};
+    });
+    return (await asked)[part] === true;
+  }
+
   return {
-    uploadLimits: (threadId) => orNull(requestJson<UploadLimits>(fetch, `${uploadsOf(threadId)}/limits`)),
+    takesUploads: () => has("uploads"),
+    polishes: () => has("input_polish"),
+
+    async uploadLimits(threadId) {
+      if (!(await has("uploads"))) return null;
+      return orNull(requestJson<UploadLimits>(fetch, `${uploadsOf(threadId)}/limits`));
+    },
 
     async upload(threadId, file, onProgress, signal) {
       // Files may come before the first message, and so before the thread.
@@ -79,11 +104,13 @@ export function createFilesGateway(fetch: Fetch, sendForm: SendForm): FilesGatew
     },
 
     async uploads(threadId) {
+      if (!(await has("uploads"))) return [];
       const found = await orNull(requestJson<UploadAnswer>(fetch, `${uploadsOf(threadId)}/list`));
       return (found?.files ?? []).map(({ filename, size, virtual_path: path }) => ({ filename, size, path }));
     },
 
     async suggestions(threadId, messages, model) {
+      if (!(await has("suggestions"))) return [];
       const body = jsonBody({ messages, n: 3, ...(model !== null && { model_name: model }) });
       const path = `/api/threads/${encodeURIComponent(threadId)}/suggestions`;
       const found = await orNull(requestJson<{ suggestions: string[] }>(fetch, path, body));
@@ -91,6 +118,7 @@ export function createFilesGateway(fetch: Fetch, sendForm: SendForm): FilesGatew
     },
 
     async polish(text, locale, threadId) {
+      if (!(await has("input_polish"))) return null;
       const body = jsonBody({ text, locale, ...(threadId !== null && { thread_id: threadId }) });
       const found = await orNull(requestJson<{ rewritten_text: string }>(fetch, "/api/input-polish", body));
       return found?.rewritten_text ?? null;

@@ -1,6 +1,6 @@
 /** How components reach the store, the actions and the words. */
 
-import { createContext, type ReactNode, use, useSyncExternalStore } from "react";
+import { createContext, type ReactNode, use, useEffect, useState, useSyncExternalStore } from "react";
 import type { FilesGateway } from "@/api/files";
 import { Refused } from "@/api/http";
 import type { Actions } from "@/app/actions";
@@ -16,6 +16,8 @@ interface App {
 }
 
 const NO_FILES: FilesGateway = {
+  takesUploads: async () => false,
+  polishes: async () => false,
   uploadLimits: async () => null,
   upload: async () => Promise.reject(new Refused("NotFound", 404, "")),
   deleteUpload: async () => {},
@@ -48,6 +50,20 @@ export function useActions(): Actions {
 
 export function useFiles(): FilesGateway {
   return useApp().files ?? NO_FILES;
+}
+
+/** Whether the server has a part that the page can do without. */
+export function useOffer(part: "takesUploads" | "polishes"): boolean {
+  const files = useFiles();
+  const [offered, setOffered] = useState(false);
+  useEffect(() => {
+    let wanted = true;
+    void files[part]().then((has) => wanted && setOffered(has));
+    return () => {
+      wanted = false;
+    };
+  }, [files, part]);
+  return offered;
 }
 
 export function useLanguage(): Language {

@@ -2,7 +2,7 @@
 
 import { Paperclip } from "lucide-react";
 import { type ClipboardEvent, type KeyboardEvent, useEffect, useLayoutEffect, useRef } from "react";
-import { useActions, usePage, useWords } from "@/app/context";
+import { useActions, useOffer, usePage, useWords } from "@/app/context";
 import { currentDraft } from "@/app/page";
 import { AttachmentChips } from "@/features/chat/AttachmentChips";
 import { isSending, keptFiles } from "@/features/chat/attachments";
@@ -14,7 +14,7 @@ import { PolishButton } from "@/features/chat/PolishButton";
 import { ScriptedNotice } from "@/features/chat/ScriptedNotice";
 import { SendButtons } from "@/features/chat/SendButtons";
 import { Suggestions } from "@/features/chat/Suggestions";
-import { useAttachments } from "@/features/chat/useAttachments";
+import type { UseAttachments } from "@/features/chat/useAttachments";
 import { useDrop } from "@/features/chat/useDrop";
 import { useFileCompletion } from "@/features/chat/useFileCompletion";
 import { useInputHistory } from "@/features/chat/useInputHistory";
@@ -23,14 +23,14 @@ import { SandboxNotice } from "@/features/sandbox/SandboxNotice";
 import { isActive } from "@/run/reduce";
 import { IconButton } from "@/ui/IconButton";
 
-export function Composer() {
+export function Composer({ attachments }: { attachments: UseAttachments }) {
   const words = useWords();
   const actions = useActions();
   const draft = usePage(currentDraft);
   const threadId = usePage((page) => page.threadId);
   const active = usePage(({ conversation }) => isActive(conversation.run));
-  const attachments = useAttachments();
-  const dropping = useDrop(attachments.add);
+  const takesFiles = useOffer("takesUploads");
+  const dropping = useDrop(takesFiles ? attachments.add : null);
   const history = useInputHistory();
   const [area, write] = useWriting();
   const completion = useFileCompletion(draft, write);
@@ -60,7 +60,7 @@ export function Composer() {
     }
   };
   const onPaste = (event: ClipboardEvent) => {
-    if (event.clipboardData.files.length === 0) return;
+    if (!takesFiles || event.clipboardData.files.length === 0) return;
     event.preventDefault();
     attachments.add(event.clipboardData.files);
   };
@@ -98,7 +98,9 @@ export function Composer() {
           className="block field-sizing-content max-h-[40dvh] min-h-12 w-full resize-none bg-transparent px-4 pt-3 pb-1 text-prose outline-none placeholder:text-faint"
         />
         <div className="flex items-center gap-1 px-2 pb-2">
-          <IconButton icon={Paperclip} label={words.attachFiles} onClick={() => picker.current?.click()} />
+          {takesFiles && (
+            <IconButton icon={Paperclip} label={words.attachFiles} onClick={() => picker.current?.click()} />
+          )}
           <input
             ref={picker}
             type="file"

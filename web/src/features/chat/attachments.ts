@@ -27,7 +27,9 @@ export type AttachmentEvent =
   | { readonly type: "kept"; readonly id: string; readonly file: SentFile }
   | { readonly type: "failed"; readonly id: string; readonly fault: Fault; readonly reason: string }
   | { readonly type: "removed"; readonly id: string }
-  | { readonly type: "sent" };
+  | { readonly type: "sent" }
+  /** Another thread is open. */
+  | { readonly type: "cleared" };
 
 export type Attachments = readonly Attachment[];
 
@@ -49,6 +51,8 @@ export function reduceAttachments(all: Attachments, event: AttachmentEvent): Att
       return changed(all, event.id, { phase: "failed", fault: event.fault, reason: event.reason });
     case "removed":
       return all.filter(({ id }) => id !== event.id);
+    case "cleared":
+      return [];
     case "sent":
       return all.filter(({ state }) => state.phase !== "kept");
   }

@@ -7,7 +7,8 @@ import { useActions, useFiles, usePage } from "@/app/context";
 import { type Attachment, type Attachments, faultOf, reduceAttachments } from "@/features/chat/attachments";
 import { newId } from "@/ui/newId";
 
-interface UseAttachments {
+/** Lives as long as the view of threads: a file may be what a thread begins with. */
+export interface UseAttachments {
   readonly all: Attachments;
   readonly add: (files: Iterable<File>) => void;
   readonly remove: (attachment: Attachment) => void;
@@ -21,11 +22,14 @@ export function useAttachments(): UseAttachments {
   const [all, dispatch] = useReducer(reduceAttachments, []);
   const under = useRef(new Map<string, AbortController>());
   const limits = useRef<UploadLimits | null>(null);
+  const home = useRef(threadId);
   const latest = useRef(all);
   latest.current = all;
 
   useEffect(() => {
     limits.current = null;
+    if (home.current !== threadId) dispatch({ type: "cleared" });
+    home.current = threadId;
     if (threadId === null) return;
     // A server that does not tell its limits says no itself.
     files.uploadLimits(threadId).then(
@@ -57,6 +61,7 @@ export function useAttachments(): UseAttachments {
 
     add(given) {
       const thread = actions.ensureThread();
+      home.current = thread;
       let known = latest.current;
       for (const file of given) {
         const { name, size } = file;

@@ -2,14 +2,15 @@
 
 import { useEffect, useRef, useState } from "react";
 
-/** Whether files are being held over the page. */
-export function useDrop(take: (files: Iterable<File>) => void): boolean {
+/** Whether files are being held over the page; null: they are nobody's. */
+export function useDrop(take: ((files: Iterable<File>) => void) | null): boolean {
   const [over, setOver] = useState(false);
   const taking = useRef(take);
   taking.current = take;
 
   useEffect(() => {
-    const brings = (event: DragEvent) => event.dataTransfer?.types.includes("Files") === true;
+    const brings = (event: DragEvent) =>
+      taking.current !== null && event.dataTransfer?.types.includes("Files") === true;
     const hold = (event: DragEvent) => {
       if (!brings(event)) return;
       event.preventDefault();
@@ -22,7 +23,7 @@ export function useDrop(take: (files: Iterable<File>) => void): boolean {
       setOver(false);
       if (!brings(event) || event.defaultPrevented) return;
       event.preventDefault();
-      taking.current([...(event.dataTransfer?.files ?? [])]);
+      taking.current?.([...(event.dataTransfer?.files ?? [])]);
     };
     window.addEventListener("dragover", hold);
     window.addEventListener("dragleave", leave);
