@@ -106,7 +106,7 @@ async def test_subagents_are_watched_inside_the_card_of_their_task(tmp_path: Pat
             await say(page, "look around")
             await until_answered(page)
             for _ in range(2):
-                card = page.get_by_role("button", name="Subagent worked on Look around")
+                card = page.get_by_role("button", name="Delegated Look around")
                 await card.click()
                 steps = page.get_by_role("list", name="What the subagent does").get_by_role("listitem")
                 await expect(steps).to_have_text(["ls", "Seen."])

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Page, Route, expect
+from playwright.async_api import Page, Request, Route, expect
 
 from deerflow.testing import ScriptedServer
 from tests.e2e.stage import RunningServer, Visitor, serious_violations
@@ -32,19 +32,8 @@ async def offer_everything(page: Page) -> None:
     """Have the page find the parts a server may have."""
 
     async def upload(route: Route) -> None:
-        request = route.request
-        name = request.url.rsplit("/", 1)[1]
-        if request.method == "DELETE":
-            return await route.fulfill(json={"success": True, "message": ""})
-        if name == "limits":
-            return await route.fulfill(json={"max_files": 3, "max_file_size": 1000, "max_total_size": 2000})
-        if name == "list":
-            return await route.fulfill(json={"files": [stored("sales.csv")], "count": 1})
-        sent = (request.post_data_buffer or b"").split(b'filename="', 1)[1].split(b'"', 1)[0].decode()
-        if sent == "refused.csv":
-            detail = {"detail": "no such files here", "error": "InvalidRequest"}
-            return await route.fulfill(status=422, json=detail)
-        await route.fulfill(json={"success": True, "files": [stored(sent)], "message": "", "skipped_files": []})
+        status, answer = answer_to(route.request)
+        await route.fulfill(status=status, json=answer)
 
     every = {"uploads": True, "suggestions": True, "input_polish": True}
     await page.route("**/api/features", lambda route: route.fulfill(json=every))
@@ -55,6 +44,21 @@ async def offer_everything(page: Page) -> None:
     polished = {"rewritten_text": "Please sum up the sales.", "changed": True}
     await page.route("**/api/input-polish", lambda route: route.fulfill(json=polished))
     await page.reload()
+
+
+def answer_to(request: Request) -> tuple[int, dict[str, object]]:
+    """What a server that takes uploads says."""
+    name = request.url.rsplit("/", 1)[1]
+    if request.method == "DELETE":
+        return 200, {"success": True, "message": ""}
+    if name == "limits":
+        return 200, {"max_files": 3, "max_file_size": 1000, "max_total_size": 2000}
+    if name == "list":
+        return 200, {"files": [stored("sales.csv")], "count": 1}
+    sent = (request.post_data_buffer or b"").split(b'filename="', 1)[1].split(b'"', 1)[0].decode()
+    if sent == "refused.csv":
+        return 422, {"detail": "no such files here", "error": "InvalidRequest"}
+    return 200, {"success": True, "files": [stored(sent)], "message": "", "skipped_files": []}
 
 
 def stored(name: str) -> dict[str, object]:

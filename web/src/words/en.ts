@@ -145,12 +145,7 @@ export const en = {
     fetch: { progressive: "Fetching", past: "Fetched", failing: "Failed to fetch", plain: "Fetch" },
     present: { progressive: "Presenting", past: "Presented", failing: "Failed to present", plain: "Present" },
     ask: { progressive: "Asking", past: "Asked", failing: "Failed to ask", plain: "Ask" },
-    delegate: {
-      progressive: "Subagent works on",
-      past: "Subagent worked on",
-      failing: "Subagent failed at",
-      plain: "Give to a subagent",
-    },
+    delegate: { progressive: "Delegating", past: "Delegated", failing: "Failed at", plain: "Delegate" },
     use: { progressive: "Using", past: "Used", failing: "Failed to use", plain: "Use" },
   },
   toolGroups: {

@@ -126,12 +126,7 @@ export const zh: Words = {
     fetch: { progressive: "正在获取", past: "获取了", failing: "获取失败", plain: "获取" },
     present: { progressive: "正在展示", past: "展示了", failing: "展示失败", plain: "展示" },
     ask: { progressive: "正在提问", past: "提问了", failing: "提问失败", plain: "提问" },
-    delegate: {
-      progressive: "子智能体正在处理",
-      past: "子智能体处理了",
-      failing: "子智能体未完成",
-      plain: "交给子智能体",
-    },
+    delegate: { progressive: "正在委派", past: "委派了", failing: "未能完成", plain: "委派" },
     use: { progressive: "正在使用", past: "使用了", failing: "使用失败", plain: "使用" },
   },
   toolGroups: {

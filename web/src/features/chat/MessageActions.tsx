@@ -62,7 +62,7 @@ function More({ message, label }: { message: Message; label: string }) {
 /** Always there for the keyboard and where nothing hovers; for the eye only where it rests, unless there are versions. */
 function Row({ fork, children }: { fork: Fork | undefined; children: ReactNode }) {
   return (
-    <div className="flex h-8 items-center">
+    <div className="-mb-4 flex h-8 items-center">
       {fork !== undefined && <Versions fork={fork} />}
       <div className="flex items-center transition-opacity group-hover:opacity-100 focus-within:opacity-100 has-[[data-state=open]]:opacity-100 [@media(hover:hover)]:opacity-0">
         {children}

@@ -156,7 +156,9 @@ function Foldable({
         <code title={title} className="min-w-0 truncate font-mono text-small">
           {object}
         </code>
-        <span className="ml-auto shrink-0 text-small text-faint">{aside.filter(Boolean).join(" · ")}</span>
+        <span className="ml-auto max-w-[45%] shrink-0 truncate text-small text-faint">
+          {aside.filter(Boolean).join(" · ")}
+        </span>
         <ChevronRight
           aria-hidden
           className={`size-4 shrink-0 text-faint transition-transform ${open ? "rotate-90" : ""}`}
