@@ -47,7 +47,6 @@ export function sizeWords(bytes: number, language: Language): string {
   const units = ["byte", "kilobyte", "megabyte", "gigabyte"] as const;
   const power = Math.min(Math.floor(Math.log10(Math.max(bytes, 1)) / 3), units.length - 1);
   const style = { style: "unit", unit: units[power] ?? "byte", unitDisplay: "short" } as const;
-  return new Intl.NumberFormat(language, { ...style, maximumSignificantDigits: 3 }).format(
-    bytes / 1000 ** power,
-  );
+  const format = new Intl.NumberFormat(language, { ...style, maximumSignificantDigits: 3 });
+  return format.format(bytes / 1000 ** power).replace("byte", "B");
 }
