@@ -2,7 +2,9 @@
 
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
+import { createFilesGateway, sendFormInBrowser } from "@/api/files";
 import { createGateway } from "@/api/gateway";
+import type { Fetch } from "@/api/http";
 import { App } from "@/app/App";
 import { createActions } from "@/app/actions";
 import { AppProvider } from "@/app/context";
@@ -23,8 +25,10 @@ const store = createStore(
   (callback) => (document.hidden ? setTimeout(callback, 500) : requestAnimationFrame(callback)),
 );
 
+const ask: Fetch = (path, init) => fetch(path, init);
+const files = createFilesGateway(ask, sendFormInBrowser);
 const actions = createActions({
-  gateway: createGateway((path, init) => fetch(path, init)),
+  gateway: createGateway(ask),
   store,
   patience: browserPatience,
   newId,
@@ -44,7 +48,7 @@ const root = document.getElementById("root");
 if (root === null) throw new Error("the page has no element #root");
 createRoot(root).render(
   <StrictMode>
-    <AppProvider app={{ store, actions }}>
+    <AppProvider app={{ store, actions, files }}>
       <App />
     </AppProvider>
   </StrictMode>,

@@ -21,6 +21,7 @@ from deerflow.gateway.routers import (
     feedback,
     health,
     info,
+    messages,
     models,
     run_events,
     runs,
@@ -59,7 +60,7 @@ def create_app(harness: Harness, *, hosts: Collection[str] | None = LOOPBACK) ->
     app.include_router(health.router)
     for prefix in PREFIXES:
         in_schema = prefix == "/api"
-        for part in (threads, thread_deletion, runs, run_events, workspace_changes, assistants, store, info):
+        for part in (threads, thread_deletion, messages, runs, run_events, workspace_changes, assistants, store, info):
             app.include_router(part.router, prefix=prefix, include_in_schema=in_schema)
     for own in (
         models,

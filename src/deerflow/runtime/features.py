@@ -9,7 +9,9 @@ from deerflow.sandbox.sandbox_provider import SandboxReport, Tier
 
 PARTS = {
     "agents": "custom_agents",
-    "artifacts": "sandboxes",
+    "artifact_bundles": "artifacts",
+    "artifact_editing": "artifacts",
+    "artifacts": "artifacts",
     "channels": "channels",
     "export": "exporter",
     "feedback": "feedback",

@@ -1,7 +1,7 @@
 /** Menus that float: Radix for behaviour, our look. */
 
 import * as Radix from "@radix-ui/react-dropdown-menu";
-import { Check } from "lucide-react";
+import { Check, type LucideIcon } from "lucide-react";
 import type { ReactNode } from "react";
 
 interface MenuProps {
@@ -73,6 +73,22 @@ export function MenuSwitch({ label, on, onSwitch }: SwitchProps) {
       {label}
       <Mark />
     </Radix.CheckboxItem>
+  );
+}
+
+interface ItemProps {
+  readonly icon: LucideIcon;
+  readonly label: string;
+  readonly onChoose: () => void;
+}
+
+/** Something to do. */
+export function MenuItem({ icon: Icon, label, onChoose }: ItemProps) {
+  return (
+    <Radix.Item onSelect={onChoose} className={ITEM}>
+      <Icon aria-hidden className="size-4 shrink-0 text-faint" />
+      {label}
+    </Radix.Item>
   );
 }
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { en } from "@/words/en";
-import { DICTIONARIES, durationWords, preferredLanguage } from "@/words/words";
+import { DICTIONARIES, durationWords, preferredLanguage, sizeWords } from "@/words/words";
 
 /** Every key with the kind of its value, nested ones with their path. */
 function shape(value: unknown, path = ""): string[] {
@@ -39,4 +39,12 @@ test.each([
 
 test("durations are said in Chinese too", () => {
   expect(durationWords(8000, "zh")).toMatch(/^8\s?秒$/);
+});
+
+test.each([
+  [8, "8 B"],
+  [1234, "1.23 kB"],
+  [52_428_800, "52.4 MB"],
+])("%i bytes are said as %s", (bytes, said) => {
+  expect(sizeWords(bytes, "en")).toBe(said);
 });

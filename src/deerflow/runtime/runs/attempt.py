@@ -1,7 +1,7 @@
 """One attempt at a run: what it has told so far, and how it ended."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from langchain_core.messages import AIMessageChunk, BaseMessage
@@ -57,8 +57,8 @@ class Attempt:
     def tell(self, changes: Changes) -> None:
         """Log what is different now."""
         if changes:
-            self.answer.forget(message.id for message in changes.messages)
-            self.log.append("changes", changes.to_json())
+            thought = self.answer.forget([message.id for message in changes.messages])
+            self.log.append("changes", replace(changes, thought_ms=thought).to_json())
 
     def correct(self, changes: Changes) -> None:
         """Log how things are after all: what is gone was never said."""
