@@ -28,7 +28,7 @@ from deerflow.config.source import ConfigSource, open_source
 from deerflow.domain.context import RunContext
 from deerflow.domain.errors import ConfigError
 from deerflow.domain.events import StreamEvent
-from deerflow.domain.files import OUTPUTS, UPLOADS, WORKSPACE, ThreadFiles
+from deerflow.domain.files import OUTPUTS, UPLOADS, WORKSPACE
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.domain.runs import CancelAction, RunRecord
 from deerflow.domain.sandbox import OutputLimits
@@ -55,7 +55,7 @@ from deerflow.runtime.stream_bridge import StreamBridge, open_bridge
 from deerflow.runtime.stream_bridge.bridge import EVERYBODY
 from deerflow.runtime.threads import FilesOfThreads, Threads, open_questions
 from deerflow.runtime.titles import Namer
-from deerflow.sandbox.files import thread_files
+from deerflow.sandbox.files import LocalThreadFiles, thread_files
 from deerflow.sandbox.lease import RememberedFiles, RunLease, RunSnapshot, bring_back
 from deerflow.sandbox.places import thread_folder, user_data_folder
 from deerflow.sandbox.removal import remove_folder
@@ -89,7 +89,7 @@ class Harness:
     sandboxes: SandboxProvider
     sandbox_report: SandboxReport
 
-    def files_of(self, thread: ThreadRecord) -> ThreadFiles:
+    def files_of(self, thread: ThreadRecord) -> LocalThreadFiles:
         """The files of a thread."""
         return thread_files(user_data_folder(self.source.current.home, thread.owner, thread.thread_id))
 

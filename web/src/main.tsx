@@ -1,14 +1,21 @@
 /** Builds the page from its parts. */
 
+import { QueryClient } from "@tanstack/react-query";
+import { createBrowserHistory, RouterProvider } from "@tanstack/react-router";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { createGateway } from "@/api/gateway";
-import { App } from "@/app/App";
+import type { Fetch } from "@/api/http";
+import { createServer } from "@/api/server";
 import { createActions } from "@/app/actions";
+import { threadInPath } from "@/app/address";
 import { AppProvider } from "@/app/context";
-import { threadInPath } from "@/app/conversationActions";
+import { followAddress } from "@/app/followAddress";
 import { initialPage, reducePage } from "@/app/page";
 import { readPreferences, writePreferences } from "@/app/preferences";
+import { retryWhenAway } from "@/app/queries";
+import { createAppRouter } from "@/app/routes";
+import { ServerProvider } from "@/app/server";
 import { createStore } from "@/app/store";
 import { browserPatience } from "@/run/stream";
 import { newId } from "@/ui/newId";
@@ -18,18 +25,20 @@ const DELETING = "deerflow.deleting";
 
 const store = createStore(
   reducePage,
-  initialPage(threadInPath(location.pathname), readPreferences(localStorage), navigator.onLine),
+  initialPage(threadInPath(location.pathname) ?? null, readPreferences(localStorage), navigator.onLine),
   // A hidden page draws no frames, yet its title and list should stay true.
   (callback) => (document.hidden ? setTimeout(callback, 500) : requestAnimationFrame(callback)),
 );
 
+const ask: Fetch = (path, init) => fetch(path, init);
+const addresses = createBrowserHistory();
 const actions = createActions({
-  gateway: createGateway((path, init) => fetch(path, init)),
+  gateway: createGateway(ask),
   store,
   patience: browserPatience,
   newId,
   now: Date.now,
-  pushPath: (path) => history.pushState(null, "", path),
+  pushPath: (path) => addresses.push(path),
   savePreferences: (preferences) => writePreferences(localStorage, preferences),
   deleting: {
     get: () => sessionStorage.getItem(DELETING),
@@ -38,14 +47,18 @@ const actions = createActions({
   },
 });
 
-window.addEventListener("popstate", () => void actions.open(threadInPath(location.pathname), "pop"));
+followAddress(addresses, store, actions);
+const router = createAppRouter(addresses);
+const queries = new QueryClient({ defaultOptions: { queries: { retry: retryWhenAway, staleTime: 5_000 } } });
 
 const root = document.getElementById("root");
 if (root === null) throw new Error("the page has no element #root");
 createRoot(root).render(
   <StrictMode>
     <AppProvider app={{ store, actions }}>
-      <App />
+      <ServerProvider server={createServer(ask)} queries={queries}>
+        <RouterProvider router={router} />
+      </ServerProvider>
     </AppProvider>
   </StrictMode>,
 );

@@ -91,6 +91,7 @@ class DeerFlowClient:
     list_threads, alist_threads = faces(threads.list_threads)
     get_thread, aget_thread = faces(threads.get_thread)
     get_artifact, aget_artifact = faces(threads.get_artifact)
+    list_files, alist_files = faces(threads.list_files)
 
     list_models, alist_models = faces(models.list_models)
     get_model, aget_model = faces(models.get_model)

@@ -1,15 +1,18 @@
 """Threads, and the files in them."""
 
 import mimetypes
+from pathlib import PurePosixPath
 from typing import Any
 
 import orjson
 from pydantic_core import to_jsonable_python
 
 from deerflow.client.faces import Session
+from deerflow.domain.files import USER_DATA, FolderEntry
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.domain.threads import ThreadRecord
 from deerflow.runtime.threads import StateView
+from deerflow.sandbox.folders import look_into
 from deerflow.tools.builtins.view_image_tool import recognise
 
 HISTORY = 100
@@ -43,6 +46,33 @@ async def get_artifact(session: Session, thread_id: str, path: str) -> tuple[byt
     thread = await session.harness.threads.get(thread_id, LOCAL_USER)
     content = await session.harness.files_of(thread).read(f"/{path.removeprefix('/')}")
     return content, recognise(content) or mimetypes.guess_type(path)[0] or "application/octet-stream"
+
+
+async def list_files(session: Session, thread_id: str, path: str = USER_DATA) -> dict[str, Any]:
+    """What is in a folder of a thread; its three folders, unless one is named.
+
+    Raises:
+        NotFound: there is no such thread.
+        FileProblem: there is no such folder.
+    """
+    thread = await session.harness.threads.get(thread_id, LOCAL_USER)
+    folder = await look_into(session.harness.files_of(thread), path)
+    return {
+        "path": folder.path,
+        "entries": [show_entry(each) for each in folder.entries],
+        "is_truncated": folder.is_truncated,
+    }
+
+
+def show_entry(entry: FolderEntry) -> dict[str, Any]:
+    """A file or folder in the shape of the HTTP API."""
+    return {
+        "name": PurePosixPath(entry.path).name,
+        "path": entry.path,
+        "kind": "folder" if entry.is_folder else "file",
+        "size": entry.size,
+        "modified_at": to_jsonable_python(entry.modified_at),
+    }
 
 
 def show_thread(thread: ThreadRecord) -> dict[str, Any]:

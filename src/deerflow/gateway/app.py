@@ -12,9 +12,12 @@ from deerflow.gateway.routers import (
     agents,
     artifacts,
     assistants,
+    features,
+    files,
     health,
     info,
     models,
+    previews,
     run_events,
     runs,
     sandbox,
@@ -38,7 +41,7 @@ def create_app(harness: Harness, *, hosts: Collection[str] | None = LOOPBACK) ->
         in_schema = prefix == "/api"
         for part in (threads, runs, run_events, assistants, store, info):
             app.include_router(part.router, prefix=prefix, include_in_schema=in_schema)
-    for own in (models, agents, artifacts, sandbox):
+    for own in (models, agents, artifacts, files, previews, sandbox, features):
         app.include_router(own.router, prefix="/api")
     add_page(app)
     return app

@@ -18,6 +18,7 @@ POLICY = "; ".join(
         "font-src 'self'",
         "connect-src 'self'",
         "img-src 'self' data: blob:",
+        "frame-src 'self'",
         "base-uri 'none'",
         "form-action 'none'",
         "frame-ancestors 'none'",

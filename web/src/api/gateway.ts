@@ -36,7 +36,10 @@ export interface Gateway {
   sandbox(): Promise<SandboxInfo>;
   models(): Promise<ModelsAnswer>;
   starters(model: string | null): Promise<readonly Starter[]>;
-  threads(limit: number): Promise<readonly WireThread[]>;
+  /** Threads, newest activity first; only those whose metadata has what `metadata` says. */
+  threads(limit: number, offset?: number, metadata?: object): Promise<readonly WireThread[]>;
+  /** Adds to a thread's metadata. */
+  updateThread(threadId: string, metadata: object): Promise<void>;
   said(threadId: string): Promise<ThreadValues>;
   deleteThread(threadId: string): Promise<void>;
   newestRun(threadId: string): Promise<WireRun | null>;
@@ -61,7 +64,12 @@ export function createGateway(fetch: Fetch): Gateway {
       return answer.starters;
     },
 
-    threads: (limit) => requestJson(fetch, `${GRAPH}/threads/search`, jsonBody({ limit, offset: 0 })),
+    threads: (limit, offset = 0, metadata = {}) =>
+      requestJson(fetch, `${GRAPH}/threads/search`, jsonBody({ limit, offset, metadata })),
+
+    async updateThread(threadId, metadata) {
+      await request(fetch, thread(threadId), jsonBody({ metadata }, "PATCH"));
+    },
 
     // Not the state: that holds only what the agent still has in view.
     said: (threadId) => requestJson<ThreadValues>(fetch, `${thread(threadId)}/messages`),

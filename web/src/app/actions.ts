@@ -10,6 +10,7 @@ export interface Actions extends ConversationActions, ModelActions, ThreadAction
   /** Loads what the page shows first. */
   start(): Promise<void>;
   drawer(open: boolean): void;
+  palette(open: boolean): void;
   setOnline(online: boolean): void;
 }
 
@@ -42,6 +43,7 @@ export function createActions(around: Surroundings): Actions {
     },
 
     drawer: (open) => dispatch({ type: "drawer", open }),
+    palette: (open) => dispatch({ type: "palette", open }),
 
     setOnline(online) {
       dispatch({ type: "online", online });

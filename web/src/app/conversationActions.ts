@@ -2,6 +2,7 @@
 
 import type { NewRun, ResumedRun, RunSettings } from "@/api/gateway";
 import type { Decision } from "@/api/wire";
+import { pathOf } from "@/app/address";
 import { currentDraft, currentModel, type Page } from "@/app/page";
 import { problemOf, type Surroundings } from "@/app/surroundings";
 import type { ThreadActions } from "@/app/threadActions";
@@ -41,8 +42,9 @@ export function conversationActions(around: Surroundings, threads: ThreadActions
   }
 
   async function open(threadId: string | null, how: "push" | "pop" = "push"): Promise<void> {
-    if (how === "push") pushPath(pathOf(threadId));
+    // The store goes first: whoever watches the address then finds nothing left to do.
     goTo(threadId);
+    if (how === "push") pushPath(pathOf(threadId));
     await reload();
   }
 
@@ -81,8 +83,8 @@ export function conversationActions(around: Surroundings, threads: ThreadActions
   /** A thread's address exists before the server knows the thread, so that the page never changes it under the user. */
   function beginThread(): string {
     const threadId = newId();
-    pushPath(pathOf(threadId));
     goTo(threadId);
+    pushPath(pathOf(threadId));
     dispatch({ type: "opened" });
     return threadId;
   }
@@ -171,16 +173,6 @@ function runReader({ store, patience, now }: Surroundings, threads: ThreadAction
     threads.touch(threadId, get().conversation.run.phase === "failed" ? "error" : "idle");
     await threads.refreshThreads();
   };
-}
-
-/** The thread an address names: `/threads/<id>`; anything else is a new one. */
-export function threadInPath(path: string): string | null {
-  const id = /^\/threads\/([^/]+)\/?$/.exec(path)?.[1];
-  return id === undefined ? null : decodeURIComponent(id);
-}
-
-function pathOf(threadId: string | null): string {
-  return threadId === null ? "/" : `/threads/${encodeURIComponent(threadId)}`;
 }
 
 function settingsOf(page: Page, planMode: boolean): RunSettings {

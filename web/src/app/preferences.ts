@@ -1,5 +1,6 @@
 /** What this browser remembers of its user's choices. */
 
+import { isTab, type PanelTab } from "@/features/panel/search";
 import type { Language } from "@/words/words";
 
 export type Theme = "system" | "light" | "dark";
@@ -12,7 +13,13 @@ export interface Preferences {
   readonly model: string | null;
   readonly thinking: boolean;
   readonly listOpen: boolean;
+  readonly panelOpen: boolean;
+  readonly panelTab: PanelTab;
+  /** How much of the room beside the list the panel has, in percent. */
+  readonly panelWidth: number;
 }
+
+export const PANEL_WIDTHS = { least: 28, most: 60 } as const;
 
 // public/theme.js reads the same key before the first paint.
 const KEY = "deerflow.preferences";
@@ -23,6 +30,9 @@ export const DEFAULT_PREFERENCES: Preferences = {
   model: null,
   thinking: true,
   listOpen: true,
+  panelOpen: false,
+  panelTab: "artifacts",
+  panelWidth: 42,
 };
 
 export function readPreferences(storage: Storage): Preferences {
@@ -43,12 +53,20 @@ export function writePreferences(storage: Storage, preferences: Preferences): vo
 }
 
 function checked(stored: Record<string, unknown>): Preferences {
-  const { theme, language, model, thinking, listOpen } = stored;
+  const { theme, language, model, thinking, listOpen, panelOpen, panelTab, panelWidth } = stored;
   return {
     theme: theme === "light" || theme === "dark" ? theme : "system",
     language: language === "en" || language === "zh" ? language : null,
     model: typeof model === "string" ? model : null,
     thinking: thinking !== false,
     listOpen: listOpen !== false,
+    panelOpen: panelOpen === true,
+    panelTab: isTab(panelTab) ? panelTab : DEFAULT_PREFERENCES.panelTab,
+    panelWidth: typeof panelWidth === "number" ? allowedWidth(panelWidth) : DEFAULT_PREFERENCES.panelWidth,
   };
+}
+
+/** The width the panel may have that is nearest to `width`. */
+export function allowedWidth(width: number): number {
+  return Math.min(Math.max(Math.round(width), PANEL_WIDTHS.least), PANEL_WIDTHS.most);
 }

@@ -1,4 +1,4 @@
-/** What jsdom lacks of a browser: media queries and sizes, of a wide window that never changes. */
+/** What jsdom lacks of a browser: media queries, sizes and scrolling, of a wide window that never changes. */
 
 import { cleanup } from "@testing-library/react";
 import { afterEach } from "vitest";
@@ -12,6 +12,19 @@ class UnchangingSize implements ResizeObserver {
 globalThis.ResizeObserver = UnchangingSize;
 window.matchMedia = (media) => Object.assign(new EventTarget(), { matches: false, media }) as MediaQueryList;
 Element.prototype.scrollIntoView = () => {};
+window.scrollTo = () => {};
+// Everything is as large as a window, so that lists that draw only what is in view draw something.
+Object.defineProperty(Element.prototype, "clientHeight", { get: () => 800 });
+Object.defineProperty(Element.prototype, "clientWidth", { get: () => 1280 });
+// Dialogs are open or not; that they keep the rest of the page away is for a browser to show.
+HTMLDialogElement.prototype.showModal = function showModal() {
+  this.open = true;
+};
+HTMLDialogElement.prototype.close = function close() {
+  if (!this.open) return;
+  this.open = false;
+  this.dispatchEvent(new Event("close"));
+};
 Element.prototype.hasPointerCapture = () => false;
 
 afterEach(cleanup);

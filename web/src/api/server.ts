@@ -1,0 +1,32 @@
+/** What the server can be asked for beside threads and their runs. */
+
+import { type AgentsApi, agentsApi } from "@/api/agents";
+import { type FilesApi, filesApi } from "@/api/files";
+import { type Fetch, requestJson } from "@/api/http";
+import { type SearchApi, searchApi } from "@/api/search";
+import { type UsageApi, usageApi } from "@/api/usage";
+
+/** What a server may offer or not. */
+export type Offer = "search" | "token_usage" | "artifact_editing" | "artifact_bundles";
+
+export interface ServerInfo {
+  readonly version: string;
+}
+
+export interface Server extends AgentsApi, FilesApi, SearchApi, UsageApi {
+  info(): Promise<ServerInfo>;
+  offers(): Promise<Readonly<Record<string, boolean>>>;
+}
+
+export function createServer(fetch: Fetch): Server {
+  return {
+    ...agentsApi(fetch),
+    ...filesApi(fetch),
+    ...searchApi(fetch),
+    ...usageApi(fetch),
+    info: () => requestJson(fetch, "/api/info"),
+    async offers() {
+      return (await requestJson<{ features: Record<string, boolean> }>(fetch, "/api/features")).features;
+    },
+  };
+}
