@@ -33,7 +33,12 @@ const store = createStore(
 const ask: Fetch = (path, init) => fetch(path, init);
 const addresses = createBrowserHistory();
 const actions = createActions({
-  gateway: createGateway(ask),
+  gateway: createGateway(ask, {
+    current: () => store.get().agent,
+    heard: (threadId, agent) => {
+      if (threadId === store.get().threadId) store.dispatch({ type: "agent known", agent });
+    },
+  }),
   store,
   patience: browserPatience,
   newId,

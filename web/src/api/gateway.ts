@@ -49,9 +49,19 @@ export interface Gateway {
   cancelRun(threadId: string, runId: string): Promise<void>;
 }
 
-export function createGateway(fetch: Fetch): Gateway {
-  const streamRun = (threadId: string, body: unknown, signal: AbortSignal) =>
-    request(fetch, `${thread(threadId)}/runs/stream`, { ...jsonBody(body), signal });
+/** Who answers in the open thread, and who is told which agent answered in one. */
+export interface Assistants {
+  current(): string | null;
+  heard(threadId: string, agent: string | null): void;
+}
+
+const LEAD: Assistants = { current: () => null, heard: () => {} };
+
+export function createGateway(fetch: Fetch, assistants = LEAD): Gateway {
+  const streamRun = (threadId: string, body: object, signal: AbortSignal) => {
+    const asked = { ...body, assistant_id: assistants.current() ?? "lead_agent" };
+    return request(fetch, `${thread(threadId)}/runs/stream`, { ...jsonBody(asked), signal });
+  };
 
   return {
     sandbox: () => requestJson(fetch, "/api/sandbox"),
@@ -81,7 +91,10 @@ export function createGateway(fetch: Fetch): Gateway {
 
     async newestRun(threadId) {
       const runs = await requestJson<WireRun[]>(fetch, `${thread(threadId)}/runs?limit=1`);
-      return runs[0] ?? null;
+      const newest = runs[0] ?? null;
+      const agent = newest?.assistant_id ?? "lead_agent";
+      assistants.heard(threadId, agent === "lead_agent" ? null : agent);
+      return newest;
     },
 
     startRun(threadId, { messageId, text, ...settings }, signal) {
@@ -112,7 +125,6 @@ function thread(threadId: string): string {
 
 function runBody({ model, thinking, planMode }: RunSettings): object {
   return {
-    assistant_id: "lead_agent",
     context: {
       ...(model !== null && { model_name: model }),
       ...(thinking !== null && { thinking_enabled: thinking }),

@@ -5,6 +5,7 @@ import { type FilesApi, filesApi } from "@/api/files";
 import { type Fetch, requestJson } from "@/api/http";
 import { type SearchApi, searchApi } from "@/api/search";
 import { type UsageApi, usageApi } from "@/api/usage";
+import type { ThreadValues } from "@/api/wire";
 
 /** What a server may offer or not. */
 export type Offer = "search" | "token_usage" | "artifact_editing" | "artifact_bundles";
@@ -15,6 +16,8 @@ export interface ServerInfo {
 
 export interface Server extends AgentsApi, FilesApi, SearchApi, UsageApi {
   info(): Promise<ServerInfo>;
+  /** The whole thread, also what the agent no longer has in view. */
+  everythingSaid(threadId: string): Promise<ThreadValues>;
   offers(): Promise<Readonly<Record<string, boolean>>>;
 }
 
@@ -25,6 +28,7 @@ export function createServer(fetch: Fetch): Server {
     ...searchApi(fetch),
     ...usageApi(fetch),
     info: () => requestJson(fetch, "/api/info"),
+    everythingSaid: (threadId) => requestJson(fetch, `/api/threads/${encodeURIComponent(threadId)}/messages`),
     async offers() {
       return (await requestJson<{ features: Record<string, boolean> }>(fetch, "/api/features")).features;
     },

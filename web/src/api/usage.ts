@@ -46,7 +46,7 @@ export interface UsageApi {
 
 const RUNS = 50;
 const EVENT_PAGES = 4;
-const STEPS = "tool_intent,tool_outcome,changes,error,end";
+const STEPS = "changes,error,end";
 
 export function usageApi(fetch: Fetch): UsageApi {
   const thread = (threadId: string) => `/api/threads/${encodeURIComponent(threadId)}`;

@@ -1,22 +1,63 @@
-/** Title of the thread, and the way to the list. */
+/** Title of the thread, the ways to list and panel, and how full the model's memory is. */
 
+import { Link } from "@tanstack/react-router";
+import { Bot, PanelRight } from "lucide-react";
 import { usePage, useWords } from "@/app/context";
 import { ListToggle } from "@/app/ListToggle";
 import { currentModel, modelName, type Page } from "@/app/page";
+import { ContextGauge } from "@/features/panel/ContextGauge";
+import { usePanel, useTogglePanel } from "@/features/panel/usePanel";
+import { IconButton } from "@/ui/IconButton";
 
 export function Header() {
   const words = useWords();
   const title = usePage(threadTitle);
-  const isNew = usePage((page) => page.threadId === null);
+  const threadId = usePage((page) => page.threadId);
   const model = usePage(currentModel);
   return (
     <header className="flex h-12 shrink-0 items-center gap-2 border-b border-line px-3">
       <ListToggle />
-      <h1 className="min-w-0 truncate font-medium">{title ?? (isNew ? words.newThread : "")}</h1>
-      {model !== null && (
-        <span className="ml-auto shrink-0 pl-2 text-small text-faint">{modelName(model)}</span>
-      )}
+      <h1 className="min-w-0 truncate font-medium">{title ?? (threadId === null ? words.newThread : "")}</h1>
+      <div className="ml-auto flex shrink-0 items-center gap-3 pl-2">
+        {threadId !== null && <ContextGauge threadId={threadId} />}
+        <AgentChip />
+        {model !== null && <span className="text-small text-faint">{modelName(model)}</span>}
+        {threadId !== null && <PanelToggle />}
+      </div>
     </header>
+  );
+}
+
+/** Who answers, where that is not the lead agent. */
+function AgentChip() {
+  const words = useWords();
+  const agent = usePage((page) => page.agent);
+  if (agent === null) return null;
+  return (
+    <Link
+      to="/agents/$name"
+      params={{ name: agent }}
+      title={words.agentAnswers(agent)}
+      className="flex items-center gap-1 rounded-full border border-line px-2 py-0.5 text-small text-soft hover:border-line-strong hover:text-ink"
+    >
+      <Bot aria-hidden className="size-3.5" />
+      {agent}
+    </Link>
+  );
+}
+
+function PanelToggle() {
+  const words = useWords();
+  const { tab } = usePanel();
+  const toggle = useTogglePanel();
+  const open = tab !== null;
+  return (
+    <IconButton
+      icon={PanelRight}
+      label={open ? words.hidePanel : words.showPanel}
+      aria-expanded={open}
+      onClick={toggle}
+    />
   );
 }
 

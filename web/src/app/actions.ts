@@ -9,6 +9,8 @@ import { type ThreadActions, threadActions } from "@/app/threadActions";
 export interface Actions extends ConversationActions, ModelActions, ThreadActions {
   /** Loads what the page shows first. */
   start(): Promise<void>;
+  /** Begins a thread with a custom agent; null is the lead agent. */
+  talkTo(agent: string | null): Promise<void>;
   drawer(open: boolean): void;
   palette(open: boolean): void;
   setOnline(online: boolean): void;
@@ -40,6 +42,11 @@ export function createActions(around: Surroundings): Actions {
     remove(thread: Thread) {
       threads.remove(thread);
       if (get().threadId === thread.id) void conversation.open(null);
+    },
+
+    async talkTo(agent) {
+      await conversation.open(null);
+      dispatch({ type: "agent known", agent });
     },
 
     drawer: (open) => dispatch({ type: "drawer", open }),

@@ -34,6 +34,8 @@ export interface Page {
   readonly threadId: string | null;
   readonly opening: Loading<null>;
   readonly conversation: Conversation;
+  /** Which custom agent answers; null is the lead agent. */
+  readonly agent: string | null;
   readonly threads: Loading<readonly Thread[]>;
   /** Whether the server has threads that are not listed yet. */
   readonly moreThreads: boolean;
@@ -57,6 +59,7 @@ export type PageAction =
   | { readonly type: "visited"; readonly threadId: string | null }
   | { readonly type: "opened" }
   | { readonly type: "open failed"; readonly problem: Problem }
+  | { readonly type: "agent known"; readonly agent: string | null }
   | { readonly type: "run"; readonly event: RunEvent }
   | { readonly type: "threads listed"; readonly threads: readonly Thread[]; readonly more: boolean }
   | { readonly type: "threads continued"; readonly threads: readonly Thread[]; readonly more: boolean }
@@ -82,6 +85,7 @@ export function initialPage(threadId: string | null, preferences: Preferences, o
     threadId,
     opening: threadId === null ? { phase: "ready", value: null } : { phase: "loading" },
     conversation: EMPTY_CONVERSATION,
+    agent: null,
     threads: { phase: "loading" },
     moreThreads: false,
     changed: null,
@@ -105,6 +109,8 @@ export function reducePage(page: Page, action: PageAction): Page {
       return { ...page, opening: { phase: "ready", value: null } };
     case "open failed":
       return { ...page, opening: { phase: "failed", problem: action.problem } };
+    case "agent known":
+      return { ...page, agent: action.agent };
     case "run":
       return { ...page, conversation: reduce(page.conversation, action.event) };
     case "preferred":
@@ -194,8 +200,15 @@ function visit(page: Page, threadId: string | null): Page {
     threadId,
     opening: fresh.opening,
     conversation: EMPTY_CONVERSATION,
+    agent: begins(page, threadId) ? page.agent : null,
     drawerOpen: false,
   };
+}
+
+/** Whether a new thread goes on under an address of its own, which nobody has heard of yet. */
+function begins({ threadId: before, threads }: Page, threadId: string | null): boolean {
+  const isListed = threads.phase === "ready" && threads.value.some(({ id }) => id === threadId);
+  return before === null && threadId !== null && !isListed;
 }
 
 function withThreads(page: Page, change: (threads: readonly Thread[]) => readonly Thread[]): Page {

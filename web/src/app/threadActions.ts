@@ -4,7 +4,6 @@ import { Refused } from "@/api/http";
 import type { WireThread } from "@/api/wire";
 import type { Page, Thread, ThreadChange } from "@/app/page";
 import { problemOf, type Surroundings } from "@/app/surroundings";
-import { type ExportedFile, type ExportFormat, exportThread } from "@/features/threads/exporting";
 import { firstOwn } from "@/run/reduce";
 
 export interface ThreadActions {
@@ -16,8 +15,8 @@ export interface ThreadActions {
   rename(thread: Thread, title: string): Promise<void>;
   pin(thread: Thread, pinned: boolean): Promise<void>;
   archive(thread: Thread, archived: boolean): Promise<void>;
-  /** The whole thread as a file; null when it could not be had, which the page then says. */
-  exportThread(threadId: string, title: string, format: ExportFormat): Promise<ExportedFile | null>;
+  /** Says that a thread could not be had as a file. */
+  sayUnexported(thread: Thread): void;
   /** Makes the newest change of a thread undone. */
   undoChange(): Promise<void>;
   forgetChange(): void;
@@ -91,16 +90,8 @@ export function threadActions(around: Surroundings): ThreadActions {
     finishRemove,
     ...changeActions(around),
 
-    async exportThread(threadId, title, format) {
-      try {
-        return exportThread(title, await gateway.said(threadId), format);
-      } catch {
-        const before = listed(get()).find(({ id }) => id === threadId);
-        if (before)
-          dispatch({ type: "thread changed", thread: before, change: { kind: "unexported", before } });
-        return null;
-      }
-    },
+    sayUnexported: (before) =>
+      dispatch({ type: "thread changed", thread: before, change: { kind: "unexported", before } }),
 
     touch(threadId, status) {
       const known = listed(get()).find(({ id }) => id === threadId);

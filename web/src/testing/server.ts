@@ -7,6 +7,7 @@ export function fakeServer(answers: Partial<Server> = {}): Server {
   const nobody = async () => Promise.reject(new Error("nobody has written this answer"));
   return {
     info: async () => ({ version: "0.1.0" }),
+    everythingSaid: async () => ({ messages: [] }),
     offers: async () => ({}),
     agents: async () => [],
     agent: nobody,

@@ -1,6 +1,6 @@
 /** What jsdom lacks of a browser: media queries, sizes and scrolling, of a wide window that never changes. */
 
-import { cleanup } from "@testing-library/react";
+import { cleanup, configure } from "@testing-library/react";
 import { afterEach } from "vitest";
 
 class UnchangingSize implements ResizeObserver {
@@ -27,4 +27,6 @@ HTMLDialogElement.prototype.close = function close() {
 };
 Element.prototype.hasPointerCapture = () => false;
 
+// The machine may be shared, and parts of the page are loaded when first needed.
+configure({ asyncUtilTimeout: 10_000 });
 afterEach(cleanup);

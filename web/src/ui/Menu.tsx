@@ -79,17 +79,17 @@ export function MenuSwitch({ label, on, onSwitch }: SwitchProps) {
   );
 }
 
-interface ActionProps {
+interface ItemProps {
   readonly icon: LucideIcon;
   readonly label: string;
   readonly onChoose: () => void;
 }
 
 /** Something to do. */
-export function MenuAction({ icon: Icon, label, onChoose }: ActionProps) {
+export function MenuItem({ icon: Icon, label, onChoose }: ItemProps) {
   return (
     <Radix.Item onSelect={onChoose} className={ITEM}>
-      <Icon aria-hidden className="size-4 text-faint" />
+      <Icon aria-hidden className="size-4 shrink-0 text-faint" />
       {label}
     </Radix.Item>
   );

@@ -14,8 +14,9 @@ import {
 import { useRef } from "react";
 import { useActions, useWords } from "@/app/context";
 import type { Thread } from "@/app/page";
-import type { ExportFormat } from "@/features/threads/exporting";
-import { Menu, MenuAction, MenuLine } from "@/ui/Menu";
+import { useServer } from "@/app/server";
+import { type ExportFormat, exportThread } from "@/features/threads/exporting";
+import { Menu, MenuItem, MenuLine } from "@/ui/Menu";
 import { saveFile } from "@/ui/saveFile";
 
 interface Props {
@@ -27,11 +28,15 @@ interface Props {
 export function ThreadMenu({ thread, title, onRename }: Props) {
   const words = useWords();
   const actions = useActions();
+  const server = useServer();
   const renames = useRef(false);
   const { pinned, archived } = thread;
   const save = async (format: ExportFormat) => {
-    const file = await actions.exportThread(thread.id, title, format);
-    if (file !== null) saveFile(file);
+    try {
+      saveFile(exportThread(title, await server.everythingSaid(thread.id), format));
+    } catch {
+      actions.sayUnexported(thread);
+    }
   };
   return (
     <Menu
@@ -51,7 +56,7 @@ export function ThreadMenu({ thread, title, onRename }: Props) {
         </button>
       }
     >
-      <MenuAction
+      <MenuItem
         icon={Pencil}
         label={words.rename}
         onChoose={() => {
@@ -59,21 +64,21 @@ export function ThreadMenu({ thread, title, onRename }: Props) {
           onRename();
         }}
       />
-      <MenuAction
+      <MenuItem
         icon={pinned ? PinOff : Pin}
         label={pinned ? words.unpin : words.pin}
         onChoose={() => void actions.pin(thread, !pinned)}
       />
-      <MenuAction
+      <MenuItem
         icon={archived ? ArchiveRestore : Archive}
         label={archived ? words.unarchive : words.archive}
         onChoose={() => void actions.archive(thread, !archived)}
       />
       <MenuLine />
-      <MenuAction icon={FileText} label={words.exportMarkdown} onChoose={() => void save("md")} />
-      <MenuAction icon={Braces} label={words.exportJson} onChoose={() => void save("json")} />
+      <MenuItem icon={FileText} label={words.exportMarkdown} onChoose={() => void save("md")} />
+      <MenuItem icon={Braces} label={words.exportJson} onChoose={() => void save("json")} />
       <MenuLine />
-      <MenuAction icon={Trash2} label={words.deleteIt} onChoose={() => actions.remove(thread)} />
+      <MenuItem icon={Trash2} label={words.deleteIt} onChoose={() => actions.remove(thread)} />
     </Menu>
   );
 }

@@ -139,8 +139,6 @@ test("older threads are listed when the end is in view, each once", async () => 
   });
   showPage(gateway);
   await screen.findByRole("link", { name: "Thread 0" });
-  // Only what is in view is drawn: the window holds some twenty rows.
-  expect(document.querySelectorAll("nav li").length).toBeLessThan(60);
   fireEvent.change(screen.getByRole("searchbox"), { target: { value: "Thread 9" } });
   await waitFor(() => expect(asked).toEqual([0, 100, 200]));
 });
