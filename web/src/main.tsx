@@ -34,9 +34,9 @@ const ask: Fetch = (path, init) => fetch(path, init);
 const addresses = createBrowserHistory();
 const actions = createActions({
   gateway: createGateway(ask, {
-    current: () => store.get().agent,
-    heard: (threadId, agent) => {
-      if (threadId === store.get().threadId) store.dispatch({ type: "agent known", agent });
+    current: () => store.get().answering,
+    heard: (threadId, answering) => {
+      if (threadId === store.get().threadId) store.dispatch({ type: "agent known", answering });
     },
   }),
   store,

@@ -1,5 +1,6 @@
 /** The calls this page makes. */
 
+import { answeredBy, ONLY_LEAD, whoAnswered } from "@/api/assistants";
 import { type Fetch, jsonBody, request, requestJson } from "@/api/http";
 import type {
   Decision,
@@ -49,17 +50,9 @@ export interface Gateway {
   cancelRun(threadId: string, runId: string): Promise<void>;
 }
 
-/** Who answers in the open thread, and who is told which agent answered in one. */
-export interface Assistants {
-  current(): string | null;
-  heard(threadId: string, agent: string | null): void;
-}
-
-const LEAD: Assistants = { current: () => null, heard: () => {} };
-
-export function createGateway(fetch: Fetch, assistants = LEAD): Gateway {
+export function createGateway(fetch: Fetch, assistants = ONLY_LEAD): Gateway {
   const streamRun = (threadId: string, body: object, signal: AbortSignal) => {
-    const asked = { ...body, assistant_id: assistants.current() ?? "lead_agent" };
+    const asked = { ...body, ...answeredBy(assistants.current(), body) };
     return request(fetch, `${thread(threadId)}/runs/stream`, { ...jsonBody(asked), signal });
   };
 
@@ -92,8 +85,7 @@ export function createGateway(fetch: Fetch, assistants = LEAD): Gateway {
     async newestRun(threadId) {
       const runs = await requestJson<WireRun[]>(fetch, `${thread(threadId)}/runs?limit=1`);
       const newest = runs[0] ?? null;
-      const agent = newest?.assistant_id ?? "lead_agent";
-      assistants.heard(threadId, agent === "lead_agent" ? null : agent);
+      if (newest !== null) assistants.heard(threadId, whoAnswered(newest));
       return newest;
     },
 

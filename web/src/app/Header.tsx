@@ -31,20 +31,23 @@ export function Header() {
 /** Who answers, where that is not the lead agent. */
 function AgentChip() {
   const words = useWords();
-  const agent = usePage((page) => page.agent);
+  const { agent, bootstrap } = usePage((page) => page.answering);
+  if (bootstrap) return <span className={`${CHIP} text-soft`}>{words.makingAgent}</span>;
   if (agent === null) return null;
   return (
     <Link
       to="/agents/$name"
       params={{ name: agent }}
       title={words.agentAnswers(agent)}
-      className="flex items-center gap-1 rounded-full border border-line px-2 py-0.5 text-small text-soft hover:border-line-strong hover:text-ink"
+      className={`${CHIP} text-soft hover:border-line-strong hover:text-ink`}
     >
       <Bot aria-hidden className="size-3.5" />
       {agent}
     </Link>
   );
 }
+
+const CHIP = "flex items-center gap-1 rounded-full border border-line px-2 py-0.5 text-small";
 
 function PanelToggle() {
   const words = useWords();

@@ -1,5 +1,6 @@
 /** What the user can do. */
 
+import type { Answering } from "@/api/assistants";
 import { type ConversationActions, conversationActions } from "@/app/conversationActions";
 import { type ModelActions, modelActions } from "@/app/modelActions";
 import type { Thread } from "@/app/page";
@@ -9,8 +10,8 @@ import { type ThreadActions, threadActions } from "@/app/threadActions";
 export interface Actions extends ConversationActions, ModelActions, ThreadActions {
   /** Loads what the page shows first. */
   start(): Promise<void>;
-  /** Begins a thread with a custom agent; null is the lead agent. */
-  talkTo(agent: string | null): Promise<void>;
+  /** Begins a thread with a custom agent, or one that makes an agent. */
+  talkTo(answering: Answering): Promise<void>;
   drawer(open: boolean): void;
   palette(open: boolean): void;
   setOnline(online: boolean): void;
@@ -44,9 +45,9 @@ export function createActions(around: Surroundings): Actions {
       if (get().threadId === thread.id) void conversation.open(null);
     },
 
-    async talkTo(agent) {
+    async talkTo(answering) {
       await conversation.open(null);
-      dispatch({ type: "agent known", agent });
+      dispatch({ type: "agent known", answering });
     },
 
     drawer: (open) => dispatch({ type: "drawer", open }),

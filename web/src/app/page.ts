@@ -1,5 +1,6 @@
 /** The state of the whole page and everything that can happen to it. */
 
+import { type Answering, LEAD } from "@/api/assistants";
 import type { ModelInfo, ModelsAnswer, SandboxInfo, Starter, WireThread } from "@/api/wire";
 import type { Preferences } from "@/app/preferences";
 import { type Conversation, EMPTY_CONVERSATION, type RunEvent, reduce } from "@/run/reduce";
@@ -34,8 +35,7 @@ export interface Page {
   readonly threadId: string | null;
   readonly opening: Loading<null>;
   readonly conversation: Conversation;
-  /** Which custom agent answers; null is the lead agent. */
-  readonly agent: string | null;
+  readonly answering: Answering;
   readonly threads: Loading<readonly Thread[]>;
   /** Whether the server has threads that are not listed yet. */
   readonly moreThreads: boolean;
@@ -59,7 +59,7 @@ export type PageAction =
   | { readonly type: "visited"; readonly threadId: string | null }
   | { readonly type: "opened" }
   | { readonly type: "open failed"; readonly problem: Problem }
-  | { readonly type: "agent known"; readonly agent: string | null }
+  | { readonly type: "agent known"; readonly answering: Answering }
   | { readonly type: "run"; readonly event: RunEvent }
   | { readonly type: "threads listed"; readonly threads: readonly Thread[]; readonly more: boolean }
   | { readonly type: "threads continued"; readonly threads: readonly Thread[]; readonly more: boolean }
@@ -85,7 +85,7 @@ export function initialPage(threadId: string | null, preferences: Preferences, o
     threadId,
     opening: threadId === null ? { phase: "ready", value: null } : { phase: "loading" },
     conversation: EMPTY_CONVERSATION,
-    agent: null,
+    answering: LEAD,
     threads: { phase: "loading" },
     moreThreads: false,
     changed: null,
@@ -110,7 +110,7 @@ export function reducePage(page: Page, action: PageAction): Page {
     case "open failed":
       return { ...page, opening: { phase: "failed", problem: action.problem } };
     case "agent known":
-      return { ...page, agent: action.agent };
+      return { ...page, answering: action.answering };
     case "run":
       return { ...page, conversation: reduce(page.conversation, action.event) };
     case "preferred":
@@ -200,7 +200,7 @@ function visit(page: Page, threadId: string | null): Page {
     threadId,
     opening: fresh.opening,
     conversation: EMPTY_CONVERSATION,
-    agent: begins(page, threadId) ? page.agent : null,
+    answering: begins(page, threadId) ? page.answering : LEAD,
     drawerOpen: false,
   };
 }

@@ -13,6 +13,8 @@ globalThis.ResizeObserver = UnchangingSize;
 window.matchMedia = (media) => Object.assign(new EventTarget(), { matches: false, media }) as MediaQueryList;
 Element.prototype.scrollIntoView = () => {};
 window.scrollTo = () => {};
+Range.prototype.getClientRects = () => Object.assign([], { item: () => null });
+Object.defineProperty(crypto, "subtle", { value: { digest: async () => new ArrayBuffer(32) } });
 // Everything is as large as a window, so that lists that draw only what is in view draw something.
 Object.defineProperty(Element.prototype, "clientHeight", { get: () => 800 });
 Object.defineProperty(Element.prototype, "clientWidth", { get: () => 1280 });

@@ -297,6 +297,8 @@ export const en = {
   noAgents: "There is no agent yet besides the lead agent.",
   agentsUnavailable: "The agents could not be loaded.",
   newAgent: "New agent",
+  makeByTalking: "Make one by talking",
+  makingAgent: "Making an agent",
   agentMissing: "There is no agent of this name.",
   agentName: "Name",
   agentNameHint: "Letters, digits and hyphens. It cannot be changed later.",

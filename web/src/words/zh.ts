@@ -271,6 +271,8 @@ export const zh: Words = {
   noAgents: "除主智能体外还没有其他智能体。",
   agentsUnavailable: "无法加载智能体。",
   newAgent: "新建智能体",
+  makeByTalking: "通过对话创建",
+  makingAgent: "正在创建智能体",
   agentMissing: "没有这个名称的智能体。",
   agentName: "名称",
   agentNameHint: "字母、数字和连字符，之后不能更改。",

@@ -47,7 +47,7 @@ export function AgentPage() {
 function Talk({ name }: { name: string }) {
   const words = useWords();
   const actions = useActions();
-  return <Button onClick={() => void actions.talkTo(name)}>{words.talk}</Button>;
+  return <Button onClick={() => void actions.talkTo({ agent: name, bootstrap: false })}>{words.talk}</Button>;
 }
 
 /** Nothing brings an agent back, so it is asked first. */

@@ -11,18 +11,24 @@ import { Button } from "@/ui/Button";
 
 export function AgentsPage() {
   const words = useWords();
+  const actions = useActions();
   return (
     <PageFrame
       title={words.agents}
       actions={
-        <Link
-          to="/agents/$name"
-          params={{ name: NEW }}
-          className="inline-flex h-8 items-center gap-1 rounded-box bg-accent px-3 font-medium text-on-accent hover:bg-accent-strong"
-        >
-          <Plus aria-hidden className="size-4" />
-          {words.newAgent}
-        </Link>
+        <>
+          <Button onClick={() => void actions.talkTo({ agent: null, bootstrap: true })}>
+            {words.makeByTalking}
+          </Button>
+          <Link
+            to="/agents/$name"
+            params={{ name: NEW }}
+            className="inline-flex h-8 items-center gap-1 rounded-box bg-accent px-3 font-medium text-on-accent hover:bg-accent-strong"
+          >
+            <Plus aria-hidden className="size-4" />
+            {words.newAgent}
+          </Link>
+        </>
       }
     >
       <p className="mb-4 text-soft">{words.agentsHint}</p>
@@ -53,7 +59,7 @@ function AgentList() {
             </Link>
             {description !== "" && <p className="truncate text-small text-faint">{description}</p>}
           </div>
-          <Button onClick={() => void actions.talkTo(name)}>{words.talk}</Button>
+          <Button onClick={() => void actions.talkTo({ agent: name, bootstrap: false })}>{words.talk}</Button>
         </li>
       ))}
     </ul>
