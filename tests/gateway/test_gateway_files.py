@@ -27,6 +27,7 @@ async def test_a_thread_has_three_folders_and_each_is_listed_folders_first(harne
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         await put(harness, "b.txt", b"12345")
         await put(harness, "中 文/a.md", b"1")
+        await put(harness, "node_modules/x.js", b"1")
         top = (await http.get("/api/threads/t1/files")).json()
         assert [(each["name"], each["kind"]) for each in top["entries"]] == [
             ("workspace", "folder"),

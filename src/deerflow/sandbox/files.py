@@ -13,13 +13,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from uuid import uuid4
 
 from deerflow.domain.errors import FileProblem
 from deerflow.domain.files import FileEntry, Folder, FolderEntry
 from deerflow.sandbox.beneath import open_beneath
 from deerflow.sandbox.places import Place, Spot, file_owner, find_spot, is_text, make_folder, user_data_places
+from deerflow.sandbox.tree import IGNORED
 
 MAX_READ_BYTES = 256 * 1024 * 1024
 MAX_LISTED = 10_000
@@ -152,10 +153,13 @@ def list_files(spot: Spot) -> Sequence[FileEntry]:
 
 
 def list_folder(spot: Spot, limit: int) -> Folder:
-    """What is in a folder itself, at most `limit` files and folders of it; links are none of either."""
+    """What is in a folder itself, at most `limit` files and folders of it; links are neither.
+
+    Folders that programs make again by themselves are left out: people look for what was made for them.
+    """
     found: list[FolderEntry] = []
     for path, status in islice(walk(spot, 1), MAX_LISTED):
-        is_folder = stat.S_ISDIR(status.st_mode)
+        is_folder = stat.S_ISDIR(status.st_mode) and PurePosixPath(path).name not in IGNORED
         if is_folder or (stat.S_ISREG(status.st_mode) and status.st_nlink == 1):
             file = entry(path, status)
             found.append(FolderEntry(path, is_folder, 0 if is_folder else file.size, file.modified_at))

@@ -30,5 +30,5 @@ HTMLDialogElement.prototype.close = function close() {
 Element.prototype.hasPointerCapture = () => false;
 
 // The machine may be shared, and parts of the page are loaded when first needed.
-configure({ asyncUtilTimeout: 10_000 });
+configure({ asyncUtilTimeout: 20_000 });
 afterEach(cleanup);

@@ -277,7 +277,6 @@ export const en = {
   models: "Models",
   modelsUnavailable: "The models could not be loaded.",
   modelScripted: "Scripted: shows the page, needs no key",
-  modelReady: (id: string) => `${id} · key is set`,
   modelAnswers: "Answers now",
   modelUse: "Use this one",
   modelAdd: "Models and their keys are set on the server: set OPENAI_API_KEY, or run",

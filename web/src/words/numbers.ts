@@ -1,6 +1,6 @@
 /** Numbers with their units. */
 
-import type { Language } from "@/words/words";
+import { durationWords, type Language } from "@/words/words";
 
 const UNITS = ["byte", "kilobyte", "megabyte", "gigabyte"] as const;
 
@@ -14,6 +14,14 @@ export function sizeWords(bytes: number, language: Language): string {
     unitDisplay: power === 0 ? "long" : "short",
     maximumFractionDigits: value < 10 && power > 0 ? 1 : 0,
   }).format(value);
+}
+
+/** "12 ms", "3.1 s": also what takes next to no time takes some. */
+export function shortDuration(ms: number, language: Language): string {
+  if (ms >= 1000) return durationWords(ms, language);
+  return new Intl.NumberFormat(language, { style: "unit", unit: "millisecond", unitDisplay: "short" }).format(
+    Math.round(ms),
+  );
 }
 
 /** "950", "12.3K". */

@@ -251,7 +251,6 @@ export const zh: Words = {
   models: "模型",
   modelsUnavailable: "无法加载模型。",
   modelScripted: "脚本模型：用来展示页面，不需要密钥",
-  modelReady: (id: string) => `${id} · 密钥已设置`,
   modelAnswers: "正在使用",
   modelUse: "使用此模型",
   modelAdd: "模型和密钥在服务器上设置：设置 OPENAI_API_KEY，或运行",

@@ -9,7 +9,7 @@ import { useOffers, useServer } from "@/app/server";
 import { toolKind, toolObject } from "@/features/chat/tools";
 import { Loading, Unshown } from "@/features/panel/states";
 import { type Step, timelineOf } from "@/features/panel/timeline";
-import { costWords, countWords } from "@/words/numbers";
+import { costWords, countWords, shortDuration } from "@/words/numbers";
 import { durationWords, sentence } from "@/words/words";
 
 export function RunTimeline({ threadId }: { threadId: string }) {
@@ -128,7 +128,7 @@ function StepRow({ step, whole }: { step: Step; whole: number }) {
             {words.tokens(countWords(step.tokens, language))}
           </span>
         )}
-        <span className="shrink-0 text-small text-faint">{durationWords(step.durationMs, language)}</span>
+        <span className="shrink-0 text-small text-faint">{shortDuration(step.durationMs, language)}</span>
       </div>
       <div aria-hidden className="relative mt-1 h-1 rounded-full bg-tint">
         <div

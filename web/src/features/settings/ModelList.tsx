@@ -30,7 +30,7 @@ export function ModelList() {
             <>
               <div className="font-medium">{modelName(model)}</div>
               <div className="text-small text-faint">
-                {model.scripted ? words.modelScripted : words.modelReady(model.model)}
+                {model.scripted ? words.modelScripted : model.model}
               </div>
             </>
           }
