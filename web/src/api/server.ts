@@ -1,9 +1,9 @@
 /** What the server can be asked for beside threads and their runs. */
 
 import { type AgentsApi, agentsApi } from "@/api/agents";
-import { type FilesApi, filesApi } from "@/api/files";
 import { type Fetch, requestJson } from "@/api/http";
 import { type SearchApi, searchApi } from "@/api/search";
+import { type FilesApi, filesApi } from "@/api/threadFiles";
 import { type UsageApi, usageApi } from "@/api/usage";
 import type { ThreadValues } from "@/api/wire";
 
@@ -29,8 +29,6 @@ export function createServer(fetch: Fetch): Server {
     ...usageApi(fetch),
     info: () => requestJson(fetch, "/api/info"),
     everythingSaid: (threadId) => requestJson(fetch, `/api/threads/${encodeURIComponent(threadId)}/messages`),
-    async offers() {
-      return (await requestJson<{ features: Record<string, boolean> }>(fetch, "/api/features")).features;
-    },
+    offers: () => requestJson(fetch, "/api/features"),
   };
 }

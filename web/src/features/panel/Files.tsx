@@ -3,7 +3,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { ChevronRight, Folder } from "lucide-react";
 import { useState } from "react";
-import type { FolderEntry } from "@/api/files";
+import type { FolderEntry } from "@/api/threadFiles";
 import { useLanguage, useWords } from "@/app/context";
 import { useServer } from "@/app/server";
 import { fileKind } from "@/features/chat/files";

@@ -2,8 +2,8 @@
 
 import { useQueryClient } from "@tanstack/react-query";
 import { lazy, useState } from "react";
-import type { TextFile } from "@/api/files";
 import { Refused } from "@/api/http";
+import type { TextFile } from "@/api/threadFiles";
 import { useWords } from "@/app/context";
 import { useOffers, useServer } from "@/app/server";
 import { endingOf } from "@/features/chat/files";

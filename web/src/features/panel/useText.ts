@@ -1,7 +1,7 @@
 /** A file of a thread as text. */
 
 import { type UseQueryResult, useQuery } from "@tanstack/react-query";
-import type { TextFile } from "@/api/files";
+import type { TextFile } from "@/api/threadFiles";
 import { useServer } from "@/app/server";
 
 // More than this nobody reads in a panel, and an editor would not bear it.
