@@ -4,6 +4,7 @@ import { QueryClient } from "@tanstack/react-query";
 import { createBrowserHistory, RouterProvider } from "@tanstack/react-router";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
+import { createFilesGateway, sendFormInBrowser } from "@/api/files";
 import { createGateway } from "@/api/gateway";
 import type { Fetch } from "@/api/http";
 import { createServer } from "@/api/server";
@@ -32,6 +33,7 @@ const store = createStore(
 
 const ask: Fetch = (path, init) => fetch(path, init);
 const addresses = createBrowserHistory();
+const files = createFilesGateway(ask, sendFormInBrowser);
 const actions = createActions({
   gateway: createGateway(ask, {
     current: () => store.get().answering,
@@ -60,7 +62,7 @@ const root = document.getElementById("root");
 if (root === null) throw new Error("the page has no element #root");
 createRoot(root).render(
   <StrictMode>
-    <AppProvider app={{ store, actions }}>
+    <AppProvider app={{ store, actions, files }}>
       <ServerProvider server={createServer(ask)} queries={queries}>
         <RouterProvider router={router} />
       </ServerProvider>

@@ -16,6 +16,7 @@ from deerflow.gateway.routers import (
     files,
     health,
     info,
+    messages,
     models,
     previews,
     run_events,
@@ -39,7 +40,7 @@ def create_app(harness: Harness, *, hosts: Collection[str] | None = LOOPBACK) ->
     app.include_router(health.router)
     for prefix in PREFIXES:
         in_schema = prefix == "/api"
-        for part in (threads, runs, run_events, assistants, store, info):
+        for part in (threads, messages, runs, run_events, assistants, store, info):
             app.include_router(part.router, prefix=prefix, include_in_schema=in_schema)
     for own in (models, agents, artifacts, files, previews, sandbox, features):
         app.include_router(own.router, prefix="/api")

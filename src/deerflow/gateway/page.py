@@ -24,6 +24,19 @@ POLICY = "; ".join(
         "frame-ancestors 'none'",
     ]
 )
+# Diagrams are drawn in a document without an origin: what draws them writes style sheets, and can reach nothing else.
+DIAGRAM = "diagram.html"
+DIAGRAM_POLICY = "; ".join(
+    [
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self' 'unsafe-inline'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'self'",
+        "sandbox allow-scripts",
+    ]
+)
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -39,6 +52,7 @@ class HashedFiles(StaticFiles):
         response: Response = super().file_response(*args, **kwargs)  # type: ignore[arg-type]
         response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
         response.headers["X-Content-Type-Options"] = "nosniff"
+        response.headers["Access-Control-Allow-Origin"] = "*"  # a document without an origin asks from elsewhere
         return response
 
 
@@ -53,7 +67,8 @@ def add_page(app: FastAPI, static: Path = STATIC) -> None:
         file = static / path
         # Only what the build put at the top (icons and the like); everything else is an address of the application.
         if "/" not in path and path and file.is_file():
-            return FileResponse(file, headers=HEADERS)
+            policy = {"Content-Security-Policy": DIAGRAM_POLICY} if path == DIAGRAM else {}
+            return FileResponse(file, headers=HEADERS | policy)
         if not (static / "index.html").is_file():
             return PlainTextResponse(NOT_BUILT, status_code=503)
         return FileResponse(static / "index.html", headers=HEADERS)

@@ -28,6 +28,8 @@ class Changes:
     messages: Sequence[BaseMessage] = ()
     removed: Sequence[str] = ()
     values: Mapping[str, object] = field(default_factory=dict)
+    thought_ms: Mapping[str, int] = field(default_factory=dict)
+    """How long the model thought about a message before it answered."""
 
     def __bool__(self) -> bool:
         return bool(self.messages or self.removed or self.values)
@@ -35,7 +37,9 @@ class Changes:
     def to_json(self) -> bytes:
         """The data of a `changes` event."""
         messages = [message_fields(message) for message in self.messages]
-        return to_json({"messages": messages, "removed": self.removed, "values": self.values})
+        thought = {"thought_ms": self.thought_ms} if self.thought_ms else {}
+        # The values come last: readers that look for them alone see from the end whether there are any.
+        return to_json({"messages": messages, "removed": self.removed, **thought, "values": self.values})
 
 
 class StateDiff:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.errors import InvalidUpdateError
 from langgraph.types import Interrupt, PregelTask, StateSnapshot
 
@@ -103,9 +103,9 @@ class States:
         changes = StateDiff.from_state(before.values).against(after.values)
         return StateUpdate(made["configurable"]["checkpoint_id"], changes)
 
-    async def copy(self, thread_id: str, copy_id: str) -> Changes:
-        """Give another thread all checkpoints of this one; what it holds now."""
-        found = [each async for each in self.checkpointer.alist(config_of(thread_id))]
+    async def copy(self, thread_id: str, copy_id: str, upto: str | None = None) -> Changes:
+        """Give another thread all checkpoints of this one, or those up to one of them; what it holds now."""
+        found = [each async for each in self.checkpointer.alist(config_of(thread_id)) if not is_later(each, upto)]
         for each in reversed(found):
             where = each.config["configurable"]
             parent = (each.parent_config or {}).get("configurable", {}).get("checkpoint_id")
@@ -114,6 +114,8 @@ class States:
             metadata: Any = {key: value for key, value in each.metadata.items() if key not in (RUN_KEY, "thread_id")}
             versions = each.checkpoint["channel_versions"]
             made = await self.checkpointer.aput(config, each.checkpoint, metadata, versions)
+            if each.checkpoint["id"] == upto:
+                continue  # what was to come next is left behind
             for task_id in dict.fromkeys(task for task, _, _ in each.pending_writes or ()):
                 writes = [(channel, value) for task, channel, value in each.pending_writes or () if task == task_id]
                 await self.checkpointer.aput_writes(made, writes, task_id)
@@ -127,6 +129,11 @@ class States:
             return ready if ready is not None else await asyncio.to_thread(self.graphs.graph_for, AgentSpec())
         except DeerFlowError:
             return self.graphs.state_graph
+
+
+def is_later(found: CheckpointTuple, upto: str | None) -> bool:
+    """Whether a checkpoint was made after another: their ids count the time."""
+    return upto is not None and found.checkpoint["id"] > upto
 
 
 async def open_questions(

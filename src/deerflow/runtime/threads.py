@@ -18,6 +18,7 @@ from deerflow.persistence import threads as rows
 from deerflow.persistence.database import Database
 from deerflow.persistence.events import LoggedEvent, all_changes
 from deerflow.persistence.runs import StoredRequest
+from deerflow.persistence.said import Place, SaidPage, page_of, values_told
 from deerflow.runtime.changes import Changes, DerivedState
 from deerflow.runtime.serialization import to_json
 from deerflow.runtime.states import GraphSource, States, StateView, config_of, open_questions, questions_by_task
@@ -84,18 +85,21 @@ class Threads:
         await self._checkpointer.adelete_thread(thread_id)
         await self._files.forget(thread_id, who.user_id)
 
-    async def copy(self, thread_id: str, who: Principal) -> ThreadRecord:
-        """A new thread that holds what this one does, with its files and its history of states.
+    async def copy(self, thread_id: str, who: Principal, upto: str | None = None) -> ThreadRecord:
+        """A new thread that holds what this one does, or did at checkpoint `upto`, with its files as they are.
 
         Raises:
             Conflict: a run is under way.
+            NotFound: there is no such checkpoint.
         """
         copy_id = new_id()
         await self._refuse_when_busy(thread_id, who)
+        if upto is not None:
+            await self._states.at(thread_id, upto)
         await self._database.write(partial(outside.begin_copy, thread_id=thread_id, owner=who.user_id, copy_id=copy_id))
         try:
             await self._files.copy(thread_id, copy_id, who.user_id)
-            await self._record(copy_id, who, await self._states.copy(thread_id, copy_id), "fork")
+            await self._record(copy_id, who, await self._states.copy(thread_id, copy_id, upto), "fork")
         except BaseException:  # half a copy is none
             await self.delete(copy_id, who)
             raise
@@ -146,6 +150,16 @@ class Threads:
         for changes in await self._database.read(partial(all_changes, thread_id=thread_id)):
             said.apply(changes)
         return said.to_json()
+
+    async def messages_page(self, thread_id: str, who: Principal, before: Place | None, limit: int) -> SaidPage:
+        """The last messages said in the thread, or the last before a place."""
+        await self.get(thread_id, who)
+        return await self._database.read(partial(page_of, thread_id=thread_id, before=before, limit=limit))
+
+    async def values(self, thread_id: str, who: Principal) -> dict[str, object]:
+        """What the thread holds besides messages, as its journal tells it."""
+        await self.get(thread_id, who)
+        return await self._database.read(partial(values_told, thread_id=thread_id))
 
     async def history(
         self,

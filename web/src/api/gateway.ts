@@ -2,17 +2,14 @@
 
 import { answeredBy, ONLY_LEAD, whoAnswered } from "@/api/assistants";
 import { type Fetch, jsonBody, request, requestJson } from "@/api/http";
-import type {
-  Decision,
-  ModelsAnswer,
-  SandboxInfo,
-  Starter,
-  ThreadValues,
-  WireRun,
-  WireThread,
-} from "@/api/wire";
+import { type Said, saidOf } from "@/api/said";
+import type { Decision, ModelsAnswer, SaidPage, SandboxInfo, Starter, WireRun, WireThread } from "@/api/wire";
+import { type ApprovalRequest, resumeOf } from "@/run/approval";
+import { type SentFile, withFiles } from "@/run/files";
+import { type Waiting, waitingMetadata } from "@/run/waiting";
 
 const GRAPH = "/api/langgraph";
+const SAID_AT_ONCE = 200;
 const STREAM_MODES = ["messages-tuple", "changes", "custom"] as const;
 
 /** Who answers, and how. */
@@ -21,16 +18,35 @@ export interface RunSettings {
   readonly thinking: boolean | null;
   /** Whether the agent keeps a to-do list. */
   readonly planMode: boolean;
+  /** Whether it may give work to subagents. */
+  readonly subagents?: boolean;
+  readonly effort?: Effort | null;
 }
 
-export interface NewRun extends RunSettings {
+/** How hard a model thinks. */
+export type Effort = "low" | "medium" | "high";
+
+/** Where a run begins, if not where the thread stands. */
+interface Begins {
+  readonly checkpoint?: string | null;
+}
+
+export interface NewRun extends RunSettings, Begins {
   readonly messageId: string;
   readonly text: string;
+  readonly files?: readonly SentFile[];
 }
 
 /** A run that goes on where one has paused. */
 export interface ResumedRun extends RunSettings {
   readonly decisions: readonly Decision[];
+  /** What each decision is about; missing where one question was asked. */
+  readonly requests?: readonly Pick<ApprovalRequest, "asked">[];
+}
+
+/** A run that takes a step again that was taken before. */
+export interface RepeatedRun extends RunSettings {
+  readonly checkpoint: string;
 }
 
 export interface Gateway {
@@ -41,11 +57,25 @@ export interface Gateway {
   threads(limit: number, offset?: number, metadata?: object): Promise<readonly WireThread[]>;
   /** Adds to a thread's metadata. */
   updateThread(threadId: string, metadata: object): Promise<void>;
-  said(threadId: string): Promise<ThreadValues>;
+  /** The last of what was said, or the last before a place. */
+  said(threadId: string, before?: string | null): Promise<Said>;
   deleteThread(threadId: string): Promise<void>;
   newestRun(threadId: string): Promise<WireRun | null>;
   startRun(threadId: string, run: NewRun, signal: AbortSignal): Promise<Response>;
   resumeRun(threadId: string, run: ResumedRun, signal: AbortSignal): Promise<Response>;
+  repeatRun(threadId: string, run: RepeatedRun, signal: AbortSignal): Promise<Response>;
+  /** Has a message wait for the run under way, end it or join it; resolves to the run that will answer. */
+  addRun(threadId: string, run: NewRun, waiting: Waiting): Promise<WireRun>;
+  /** Runs that have not ended, oldest first. */
+  unfinishedRuns(threadId: string): Promise<readonly WireRun[]>;
+  /** What tools and subagents reported in a run. */
+  reports(threadId: string, runId: string): Promise<readonly unknown[]>;
+  /** Where the thread stood before a run said anything. */
+  beginningOf(threadId: string, runId: string): Promise<string | null>;
+  /** Where the thread stood when a run had ended. */
+  endOf(threadId: string, runId: string): Promise<string | null>;
+  /** A new thread with what this one holds, or held at a checkpoint; resolves to its id. */
+  copyThread(threadId: string, checkpoint: string | null): Promise<string>;
   joinRun(threadId: string, runId: string, after: number | null, signal: AbortSignal): Promise<Response>;
   cancelRun(threadId: string, runId: string): Promise<void>;
 }
@@ -55,6 +85,12 @@ export function createGateway(fetch: Fetch, assistants = ONLY_LEAD): Gateway {
     const asked = { ...body, ...answeredBy(assistants.current(), body) };
     return request(fetch, `${thread(threadId)}/runs/stream`, { ...jsonBody(asked), signal });
   };
+
+  async function checkpointOf(threadId: string, metadata: object): Promise<string | null> {
+    const body = jsonBody({ limit: 1, metadata });
+    const found = await requestJson<{ checkpoint_id: string }[]>(fetch, `${thread(threadId)}/history`, body);
+    return found[0]?.checkpoint_id ?? null;
+  }
 
   return {
     sandbox: () => requestJson(fetch, "/api/sandbox"),
@@ -75,7 +111,11 @@ export function createGateway(fetch: Fetch, assistants = ONLY_LEAD): Gateway {
     },
 
     // Not the state: that holds only what the agent still has in view.
-    said: (threadId) => requestJson<ThreadValues>(fetch, `${thread(threadId)}/messages`),
+    async said(threadId, before = null) {
+      const place = before === null ? "" : `&before=${encodeURIComponent(before)}`;
+      const path = `${thread(threadId)}/messages/page?limit=${SAID_AT_ONCE}${place}`;
+      return saidOf(await requestJson<SaidPage>(fetch, path));
+    },
 
     async deleteThread(threadId) {
       // Kept alive, so that a deletion still leaves when the page does.
@@ -89,14 +129,51 @@ export function createGateway(fetch: Fetch, assistants = ONLY_LEAD): Gateway {
       return newest;
     },
 
-    startRun(threadId, { messageId, text, ...settings }, signal) {
-      const input = { messages: [{ type: "human", id: messageId, content: text }] };
-      return streamRun(threadId, { input, if_not_exists: "create", ...runBody(settings) }, signal);
+    startRun(threadId, run, signal) {
+      return streamRun(threadId, { if_not_exists: "create", ...messageBody(run) }, signal);
     },
 
-    resumeRun(threadId, { decisions, ...settings }, signal) {
-      const command = { resume: { decisions } };
+    resumeRun(threadId, { decisions, requests = [], ...settings }, signal) {
+      const command = { resume: resumeOf(requests, decisions) };
       return streamRun(threadId, { command, if_not_exists: "reject", ...runBody(settings) }, signal);
+    },
+
+    repeatRun(threadId, { checkpoint, ...settings }, signal) {
+      return streamRun(threadId, { if_not_exists: "reject", ...runBody(settings, checkpoint) }, signal);
+    },
+
+    addRun(threadId, run, waiting) {
+      const body = messageBody(run);
+      const metadata = { ...body.metadata, ...waitingMetadata(waiting) };
+      const asked = { ...body, metadata, multitask_strategy: waiting.manner, if_not_exists: "reject" };
+      const answered = { ...asked, ...answeredBy(assistants.current(), asked) };
+      return requestJson(fetch, `${thread(threadId)}/runs`, jsonBody(answered));
+    },
+
+    async unfinishedRuns(threadId) {
+      const runs = await requestJson<WireRun[]>(fetch, `${thread(threadId)}/runs?limit=100`);
+      return runs.filter(({ status }) => status === "pending" || status === "running").reverse();
+    },
+
+    async reports(threadId, runId) {
+      const path = `${thread(threadId)}/runs/${encodeURIComponent(runId)}/events?event_types=custom&limit=1000`;
+      return (await requestJson<{ data: { data: unknown }[] }>(fetch, path)).data.map(({ data }) => data);
+    },
+
+    async beginningOf(threadId, runId) {
+      const first = await checkpointOf(threadId, { source: "input", deerflow_run: runId });
+      if (first !== null) return first;
+      // A run that repeated a step took in nothing; it has noted where it began.
+      const run = await requestJson<WireRun>(fetch, `${thread(threadId)}/runs/${encodeURIComponent(runId)}`);
+      const noted = run.metadata?.deerflow_from;
+      return typeof noted === "string" ? noted : null;
+    },
+
+    endOf: (threadId, runId) => checkpointOf(threadId, { deerflow_run: runId }),
+
+    async copyThread(threadId, checkpoint) {
+      const body = jsonBody({ checkpoint_id: checkpoint });
+      return (await requestJson<WireThread>(fetch, `${thread(threadId)}/copy`, body)).thread_id;
     },
 
     joinRun(threadId, runId, after, signal) {
@@ -115,13 +192,29 @@ function thread(threadId: string): string {
   return `${GRAPH}/threads/${encodeURIComponent(threadId)}`;
 }
 
-function runBody({ model, thinking, planMode }: RunSettings): object {
+function messageBody({ messageId, text, files = [], checkpoint = null, ...settings }: NewRun) {
+  const message = { type: "human", id: messageId, content: text };
+  const extra = files.length === 0 ? {} : { additional_kwargs: withFiles(files) };
+  return { input: { messages: [{ ...message, ...extra }] }, ...runBody(settings, checkpoint) };
+}
+
+function runBody(settings: RunSettings, checkpoint: string | null = null) {
+  const { model, thinking, planMode, subagents = false, effort = null } = settings;
   return {
     context: {
       ...(model !== null && { model_name: model }),
       ...(thinking !== null && { thinking_enabled: thinking }),
       ...(planMode && { is_plan_mode: true }),
+      ...(subagents && { subagent_enabled: true }),
+      ...(effort !== null && { reasoning_effort: effort }),
     },
+    // For a page that comes later, and has to have the run go on as it was begun.
+    metadata: {
+      ...(planMode && { deerflow_plan: true }),
+      ...(subagents && { deerflow_subagents: true }),
+      ...(checkpoint !== null && { deerflow_from: checkpoint }),
+    },
+    ...(checkpoint !== null && { checkpoint_id: checkpoint }),
     stream_mode: STREAM_MODES,
     on_disconnect: "continue",
   };

@@ -43,6 +43,27 @@ export interface ThreadValues {
   readonly __interrupt__?: readonly WireInterrupt[] | null;
 }
 
+/** A message, and what is known of it beyond its words. */
+export interface SaidMessage {
+  readonly message: WireMessage;
+  readonly run_id: string;
+  readonly created_at: string;
+  readonly thought_ms: number | null;
+  /** The run that began before this was said and went another way. */
+  readonly left_behind_by: string | null;
+}
+
+/** Some of what was said in a thread, in its order. */
+export interface SaidPage {
+  readonly data: readonly SaidMessage[];
+  /** What the thread holds besides messages; on the last page alone. */
+  readonly values: ThreadValues | null;
+  /** The newest event that the last page knows of. */
+  readonly heard?: { readonly run_id: string; readonly seq: number } | null;
+  /** Where the page before this one ends; null at the beginning. */
+  readonly before: string | null;
+}
+
 export interface WireInterrupt {
   readonly id?: string;
   readonly value?: unknown;
@@ -72,11 +93,11 @@ export type RunStatus = "pending" | "running" | "success" | "error" | "timeout" 
 export interface WireRun {
   readonly run_id: string;
   readonly assistant_id?: string;
-  readonly metadata?: Readonly<Record<string, unknown>>;
   readonly status: RunStatus;
   readonly created_at: string;
   readonly updated_at: string;
   readonly error?: string | WireError | null;
+  readonly metadata?: Readonly<Record<string, unknown>>;
 }
 
 export interface ContentBlock {
@@ -131,6 +152,8 @@ export interface Changes {
   readonly messages?: readonly WireMessage[];
   readonly removed?: readonly string[];
   readonly values?: ThreadValues;
+  /** How long the model thought about a message before it answered. */
+  readonly thought_ms?: Readonly<Record<string, number>>;
 }
 
 /** One event of a run's journal. */

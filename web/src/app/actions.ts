@@ -4,10 +4,12 @@ import type { Answering } from "@/api/assistants";
 import { type ConversationActions, conversationActions } from "@/app/conversationActions";
 import { type ModelActions, modelActions } from "@/app/modelActions";
 import type { Thread } from "@/app/page";
+import { createReading } from "@/app/reading";
 import type { Surroundings } from "@/app/surroundings";
 import { type ThreadActions, threadActions } from "@/app/threadActions";
+import { type TurnActions, turnActions } from "@/app/turnActions";
 
-export interface Actions extends ConversationActions, ModelActions, ThreadActions {
+export interface Actions extends ConversationActions, ModelActions, ThreadActions, TurnActions {
   /** Loads what the page shows first. */
   start(): Promise<void>;
   /** Begins a thread with a custom agent, or one that makes an agent. */
@@ -22,7 +24,9 @@ export function createActions(around: Surroundings): Actions {
   const { get, dispatch } = store;
   const threads = threadActions(around);
   const models = modelActions(around);
-  const conversation = conversationActions(around, threads);
+  const reading = createReading(around, threads);
+  const conversation = conversationActions(around, threads, reading);
+  const turns = turnActions(around, threads, reading, conversation.open);
 
   async function lookAtSandbox(): Promise<void> {
     // A server that does not say where commands run has nothing to warn of.
@@ -34,6 +38,7 @@ export function createActions(around: Surroundings): Actions {
     ...threads,
     ...models,
     ...conversation,
+    ...turns,
 
     async start() {
       const loading = [models.loadModels(), threads.refreshThreads(), conversation.reload(), lookAtSandbox()];

@@ -1,6 +1,8 @@
 /** How components reach the store, the actions and the words. */
 
-import { createContext, type ReactNode, use, useSyncExternalStore } from "react";
+import { createContext, type ReactNode, use, useEffect, useState, useSyncExternalStore } from "react";
+import type { FilesGateway } from "@/api/files";
+import { Refused } from "@/api/http";
 import type { Actions } from "@/app/actions";
 import type { Page, PageAction } from "@/app/page";
 import type { Store } from "@/app/store";
@@ -9,7 +11,20 @@ import { DICTIONARIES, type Language, preferredLanguage, type Words } from "@/wo
 interface App {
   readonly store: Store<Page, PageAction>;
   readonly actions: Actions;
+  /** Missing: a server without files, suggestions and help with writing. */
+  readonly files?: FilesGateway;
 }
+
+const NO_FILES: FilesGateway = {
+  takesUploads: async () => false,
+  polishes: async () => false,
+  uploadLimits: async () => null,
+  upload: async () => Promise.reject(new Refused("NotFound", 404, "")),
+  deleteUpload: async () => {},
+  uploads: async () => [],
+  suggestions: async () => [],
+  polish: async () => null,
+};
 
 const AppContext = createContext<App | null>(null);
 
@@ -31,6 +46,24 @@ export function usePage<T>(select: (page: Page) => T): T {
 
 export function useActions(): Actions {
   return useApp().actions;
+}
+
+export function useFiles(): FilesGateway {
+  return useApp().files ?? NO_FILES;
+}
+
+/** Whether the server has a part that the page can do without. */
+export function useOffer(part: "takesUploads" | "polishes"): boolean {
+  const files = useFiles();
+  const [offered, setOffered] = useState(false);
+  useEffect(() => {
+    let wanted = true;
+    void files[part]().then((has) => wanted && setOffered(has));
+    return () => {
+      wanted = false;
+    };
+  }, [files, part]);
+  return offered;
 }
 
 export function useLanguage(): Language {

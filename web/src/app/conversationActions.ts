@@ -1,133 +1,218 @@
 /** The open thread: reading it, speaking in it, stopping it. */
 
-import type { NewRun, ResumedRun, RunSettings } from "@/api/gateway";
+import type { NewRun, RunSettings } from "@/api/gateway";
 import type { Decision } from "@/api/wire";
 import { pathOf } from "@/app/address";
-import { currentDraft, currentModel, type Page } from "@/app/page";
+import { remembered, settingsFor } from "@/app/modes";
+import { currentDraft, currentMode, currentModel, type Page } from "@/app/page";
+import type { Reading } from "@/app/reading";
 import { problemOf, type Surroundings } from "@/app/surroundings";
 import type { ThreadActions } from "@/app/threadActions";
-import { isActive, type RunError, type RunEvent } from "@/run/reduce";
-import { followRun, type RunSource } from "@/run/stream";
+import { wayThrough } from "@/run/branches";
+import type { SentFile } from "@/run/files";
+import { isActive, type RunEvent } from "@/run/reduce";
+import type { RunSource } from "@/run/stream";
+import { type Manner, type Waiting, waitingOf } from "@/run/waiting";
 
 /** How one message is answered. */
 export interface SendSettings {
   readonly planMode?: boolean;
+  readonly files?: readonly SentFile[];
+  /** What it does to the run under way, if there is one. */
+  readonly manner?: Manner;
 }
 
 export interface ConversationActions {
   open(threadId: string | null, how?: "push" | "pop"): Promise<void>;
   /** Loads the open thread and joins its run, if one is under way. */
   reload(): Promise<void>;
+  /** Loads what was said before what is known. */
+  loadEarlier(): Promise<void>;
   draft(text: string): void;
   send(text: string, settings?: SendSettings): Promise<void>;
   /** Sends the message again that the server did not take, as it was sent before. */
   resend(): Promise<void>;
+  /** Takes back a message that waits. */
+  withdraw(waiting: Waiting): Promise<void>;
   /** Says what becomes of each action the agent asks about, in their order. */
   decide(decisions: readonly Decision[]): Promise<void>;
   stop(): Promise<void>;
+  /** The open thread, or a new one with what is being written: for what must be somewhere before anything is said. */
+  ensureThread(): string;
 }
 
-export function conversationActions(around: Surroundings, threads: ThreadActions): ConversationActions {
-  const { gateway, store, newId, now, pushPath } = around;
+export function conversationActions(
+  around: Surroundings,
+  threads: ThreadActions,
+  reading: Reading,
+): ConversationActions {
+  const { gateway, store, newId, now, pushPath, savePreferences } = around;
   const { get, dispatch } = store;
   const happen = (event: RunEvent) => dispatch({ type: "run", event });
-  const read = runReader(around, threads);
-  // Leaving a thread ends the reading of its run, not the run.
-  let stay = new AbortController();
-
-  function goTo(threadId: string | null): void {
-    stay.abort();
-    stay = new AbortController();
-    dispatch({ type: "visited", threadId });
-  }
 
   async function open(threadId: string | null, how: "push" | "pop" = "push"): Promise<void> {
     // The store goes first: whoever watches the address then finds nothing left to do.
-    goTo(threadId);
+    reading.leave();
+    dispatch({ type: "visited", threadId });
     if (how === "push") pushPath(pathOf(threadId));
     await reload();
   }
 
   async function reload(): Promise<void> {
     const { threadId } = get();
-    const { signal } = stay;
+    const signal = reading.signal();
     if (threadId === null) return;
     try {
-      const [values, run] = await Promise.all([gateway.said(threadId), gateway.newestRun(threadId)]);
+      const [values, newest] = await Promise.all([gateway.said(threadId), gateway.newestRun(threadId)]);
+      // Only behind a run that waits can there be others.
+      const unfinished = newest?.status === "pending" ? await gateway.unfinishedRuns(threadId) : [];
       if (signal.aborted) return;
-      happen({ type: "opened", values, run });
+      const [run = newest, ...others] = unfinished;
+      const waiting = others.flatMap((each) => waitingOf(each.run_id, each.metadata) ?? []);
+      happen({ type: "opened", values, run, waiting });
       dispatch({ type: "opened" });
     } catch (error) {
       if (!signal.aborted) dispatch({ type: "open failed", problem: problemOf(error) });
       return;
     }
     const { run } = get().conversation;
-    if (run.id !== null && isActive(run)) await read(threadId, joining(threadId, run.id), signal);
-  }
-
-  function joining(threadId: string, runId: string): RunSource {
-    return {
-      connect: (until) => gateway.joinRun(threadId, runId, null, until),
-      rejoin: (_, after, until) => gateway.joinRun(threadId, runId, after, until),
-    };
-  }
-
-  function starting(threadId: string, run: NewRun | ResumedRun): RunSource {
-    return {
-      connect: (until) =>
-        "decisions" in run ? gateway.resumeRun(threadId, run, until) : gateway.startRun(threadId, run, until),
-      rejoin: (runId, after, until) => gateway.joinRun(threadId, runId, after, until),
-    };
+    if (run.id !== null && isActive(run))
+      await reading.read(threadId, reading.joining(threadId, run.id, run.lastSeq || null));
   }
 
   /** A thread's address exists before the server knows the thread, so that the page never changes it under the user. */
   function beginThread(): string {
     const threadId = newId();
-    goTo(threadId);
+    const mode = currentMode(get());
+    reading.leave();
+    dispatch({ type: "visited", threadId });
     pushPath(pathOf(threadId));
     dispatch({ type: "opened" });
+    const modes = remembered(get().preferences.modes, threadId, mode);
+    dispatch({ type: "preferred", change: { modes } });
+    savePreferences(get().preferences);
     return threadId;
   }
 
-  async function submit(messageId: string, text: string, planMode: boolean): Promise<void> {
+  function starting(threadId: string, run: NewRun): RunSource {
+    return {
+      connect: (until) => gateway.startRun(threadId, run, until),
+      rejoin: (runId, after, until) => gateway.joinRun(threadId, runId, after, until),
+    };
+  }
+
+  async function submit(run: NewRun, keeps?: readonly string[]): Promise<void> {
+    const { messageId, text, files = [], planMode, subagents = false } = run;
     // What is sent without having been written stays apart from what is being written.
     if (text === currentDraft(get())) dispatch({ type: "drafted", text: "" });
     const threadId = get().threadId ?? beginThread();
-    const { signal } = stay;
-    happen({ type: "sent", messageId, text, planMode, at: now() });
+    const kept = keeps === undefined ? {} : { keeps };
+    happen({ type: "sent", messageId, text, files, planMode, subagents, at: now(), ...kept });
     threads.touch(threadId, "busy");
-    const run = { messageId, text, ...settingsOf(get(), planMode) };
-    await read(threadId, starting(threadId, run), signal);
+    await reading.read(threadId, starting(threadId, run));
+  }
+
+  async function add(run: NewRun, manner: Manner): Promise<void> {
+    const { threadId } = get();
+    if (threadId === null) return;
+    const signal = reading.signal();
+    const waiting: Waiting = { messageId: run.messageId, text: run.text, manner, runId: null };
+    if (run.text === currentDraft(get())) dispatch({ type: "drafted", text: "" });
+    happen({ type: "waits", waiting });
+    try {
+      const { run_id: runId } = await gateway.addRun(threadId, run, waiting);
+      if (signal.aborted) return;
+      happen({ type: "taken", messageId: run.messageId, runId });
+    } catch {
+      if (signal.aborted) return;
+      happen({ type: "withdrawn", messageId: run.messageId });
+      // Nothing that was written is lost: it stands where it can be sent again.
+      if (currentDraft(get()) === "") dispatch({ type: "drafted", text: run.text });
+      return;
+    }
+    if (!isActive(get().conversation.run)) await reading.readWaiting(threadId);
+  }
+
+  /** Where a message goes on from an earlier version, and what of the conversation is before it. */
+  async function whereLooking(): Promise<{ checkpoint: string; keeps: readonly string[] } | null> {
+    const { threadId, conversation } = get();
+    if (threadId === null || conversation.undone.size === 0) return null;
+    const { ids } = wayThrough(conversation, conversation.undone);
+    const runId = conversation.settled.get(ids.at(-1) ?? "")?.runId ?? null;
+    const checkpoint = runId === null ? null : await gateway.endOf(threadId, runId).catch(() => null);
+    return checkpoint === null ? null : { checkpoint, keeps: ids };
   }
 
   return {
     open,
     reload,
 
+    ensureThread() {
+      const known = get().threadId;
+      if (known !== null) return known;
+      const text = currentDraft(get());
+      dispatch({ type: "drafted", text: "" });
+      const threadId = beginThread();
+      dispatch({ type: "drafted", text });
+      return threadId;
+    },
+
+    async loadEarlier() {
+      const { threadId, conversation } = get();
+      const { before, phase } = conversation.earlier;
+      if (threadId === null || before === null || phase === "loading") return;
+      const signal = reading.signal();
+      happen({ type: "looking earlier" });
+      try {
+        const said = await gateway.said(threadId, before);
+        if (!signal.aborted) happen({ type: "earlier", said });
+      } catch {
+        if (!signal.aborted) happen({ type: "earlier failed" });
+      }
+    },
+
     draft: (text) => dispatch({ type: "drafted", text }),
 
-    async send(text, { planMode = false } = {}) {
-      const { opening, conversation } = get();
-      if (text.trim() === "" || opening.phase !== "ready" || isActive(conversation.run)) return;
-      await submit(newId(), text, planMode);
+    async send(text, { planMode = false, files = [], manner } = {}) {
+      const { opening, conversation, preferences } = get();
+      if ((text.trim() === "" && files.length === 0) || opening.phase !== "ready") return;
+      const settings = settingsOf(get());
+      const run = { messageId: newId(), text, files, ...settings, planMode: planMode || settings.planMode };
+      if (isActive(conversation.run)) return add(run, manner ?? preferences.manner);
+      const where = await whereLooking();
+      if (where === null) return submit(run);
+      return submit({ ...run, checkpoint: where.checkpoint }, where.keeps);
     },
 
     async resend() {
       const { unsent, settled, run } = get().conversation;
       const message = settled.get([...unsent].at(-1) ?? "");
+      if (message === undefined) return;
+      const { id: messageId, text, files } = message;
       // The same id: should the server have taken it after all, it replaces itself.
-      if (message !== undefined) await submit(message.id, message.text, run.planMode);
+      await submit({ messageId, text, files, ...settingsOf(get()), planMode: run.planMode });
+    },
+
+    async withdraw({ messageId, runId }) {
+      const { threadId } = get();
+      happen({ type: "withdrawn", messageId });
+      if (threadId !== null && runId !== null)
+        await gateway.cancelRun(threadId, runId).catch(() => undefined);
     },
 
     async decide(decisions) {
       const { threadId, conversation } = get();
       const { approval, run } = conversation;
       if (threadId === null || approval === null || isActive(run)) return;
-      const { signal } = stay;
+      const signal = reading.signal();
       happen({ type: "decided" });
       threads.touch(threadId, "busy");
-      const resumed = { decisions, ...settingsOf(get(), run.planMode) };
-      await read(threadId, starting(threadId, resumed), signal);
+      const { planMode, subagents } = run;
+      const resumed = { decisions, requests: approval.requests, ...settingsOf(get()), planMode, subagents };
+      await reading.read(threadId, {
+        connect: (until) => gateway.resumeRun(threadId, resumed, until),
+        rejoin: (runId, after, until) => gateway.joinRun(threadId, runId, after, until),
+      });
       // Somebody else has decided: what stands here is old.
       const { error } = get().conversation.run;
       if (error?.name === "Conflict" && !signal.aborted) await reload();
@@ -144,47 +229,7 @@ export function conversationActions(around: Surroundings, threads: ThreadActions
   };
 }
 
-type ReadRun = (threadId: string, source: RunSource, signal: AbortSignal) => Promise<void>;
-
-/** Reads a run into the store until it ends or the thread is left. */
-function runReader({ store, patience, now }: Surroundings, threads: ThreadActions): ReadRun {
-  const { get, dispatch, dispatchQuietly } = store;
-
-  async function follow(threadId: string, source: RunSource, signal: AbortSignal): Promise<void> {
-    for await (const heard of followRun(source, patience, signal)) {
-      if (heard.type !== "frame") {
-        dispatch({ type: "run", event: heard });
-        continue;
-      }
-      const { seq, frame } = heard;
-      dispatchQuietly({ type: "run", event: { type: "received", seq, at: now(), frame } });
-      if (frame.event === "changes" && frame.data.values?.title != null) threads.touch(threadId, "busy");
-    }
-  }
-
-  return async (threadId, source, signal) => {
-    try {
-      await follow(threadId, source, signal);
-    } catch (error) {
-      if (signal.aborted) return;
-      dispatch({ type: "run", event: { type: "broken", error: runErrorOf(error) } });
-    }
-    if (signal.aborted) return;
-    threads.touch(threadId, get().conversation.run.phase === "failed" ? "error" : "idle");
-    await threads.refreshThreads();
-  };
-}
-
-function settingsOf(page: Page, planMode: boolean): RunSettings {
-  const model = currentModel(page);
-  return {
-    model: model?.name ?? null,
-    thinking: model?.supports_thinking === true ? page.preferences.thinking : null,
-    planMode,
-  };
-}
-
-function runErrorOf(error: unknown): RunError {
-  if (error instanceof Error) return { name: error.name, message: error.message };
-  return { name: "Error", message: String(error) };
+/** How the next message is answered. */
+export function settingsOf(page: Page): RunSettings {
+  return settingsFor(currentMode(page), currentModel(page));
 }

@@ -2,6 +2,7 @@
 
 import { type Answering, LEAD } from "@/api/assistants";
 import type { ModelInfo, ModelsAnswer, SandboxInfo, Starter, WireThread } from "@/api/wire";
+import type { Mode } from "@/app/modes";
 import type { Preferences } from "@/app/preferences";
 import { type Conversation, EMPTY_CONVERSATION, type RunEvent, reduce } from "@/run/reduce";
 
@@ -187,6 +188,11 @@ export function currentModel(page: Page): ModelInfo | null {
   const { models, default: fallback } = page.models.value;
   const named = (name: string | null) => models.find((model) => model.name === name);
   return named(page.preferences.model) ?? named(fallback) ?? models[0] ?? null;
+}
+
+/** How much the agent does for the next message: as chosen in this thread, else as chosen last. */
+export function currentMode({ preferences, threadId }: Page): Mode {
+  return preferences.modes[threadId ?? ""] ?? preferences.mode;
 }
 
 export function modelName(model: ModelInfo): string {

@@ -1,6 +1,8 @@
 /** What this browser remembers of its user's choices. */
 
+import { isMode, type Mode } from "@/app/modes";
 import { isTab, type PanelTab } from "@/features/panel/search";
+import type { Manner } from "@/run/waiting";
 import type { Language } from "@/words/words";
 
 export type Theme = "system" | "light" | "dark";
@@ -11,7 +13,11 @@ export interface Preferences {
   readonly language: Language | null;
   /** null: the server's default. */
   readonly model: string | null;
-  readonly thinking: boolean;
+  readonly mode: Mode;
+  /** The modes last chosen in threads. */
+  readonly modes: Readonly<Record<string, Mode>>;
+  /** What a message does that is sent while the agent works. */
+  readonly manner: Manner;
   readonly listOpen: boolean;
   readonly panelOpen: boolean;
   readonly panelTab: PanelTab;
@@ -28,7 +34,9 @@ export const DEFAULT_PREFERENCES: Preferences = {
   theme: "system",
   language: null,
   model: null,
-  thinking: true,
+  mode: "thinking",
+  modes: {},
+  manner: "enqueue",
   listOpen: true,
   panelOpen: false,
   panelTab: "artifacts",
@@ -53,12 +61,15 @@ export function writePreferences(storage: Storage, preferences: Preferences): vo
 }
 
 function checked(stored: Record<string, unknown>): Preferences {
-  const { theme, language, model, thinking, listOpen, panelOpen, panelTab, panelWidth } = stored;
+  const { theme, language, model, mode, modes, manner, listOpen } = stored;
+  const { panelOpen, panelTab, panelWidth } = stored;
   return {
     theme: theme === "light" || theme === "dark" ? theme : "system",
     language: language === "en" || language === "zh" ? language : null,
     model: typeof model === "string" ? model : null,
-    thinking: thinking !== false,
+    mode: isMode(mode) ? mode : "thinking",
+    modes: Object.fromEntries(Object.entries(modes ?? {}).filter(([, chosen]) => isMode(chosen))),
+    manner: manner === "interrupt" || manner === "steer" ? manner : "enqueue",
     listOpen: listOpen !== false,
     panelOpen: panelOpen === true,
     panelTab: isTab(panelTab) ? panelTab : DEFAULT_PREFERENCES.panelTab,

@@ -1,6 +1,7 @@
 /** Growing Markdown, split so that a finished block is never parsed again. */
 
-import { lexer, type Token } from "marked";
+import type { Token } from "marked";
+import { lexer } from "@/markdown/lexer";
 import { tidyOpenEnd } from "@/markdown/tidy";
 
 export interface Block {

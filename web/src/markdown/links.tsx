@@ -2,9 +2,12 @@
 
 import { Image } from "lucide-react";
 import type { ReactNode } from "react";
-import { useWords } from "@/app/context";
+import { artifactUrl } from "@/api/artifacts";
+import { usePage, useWords } from "@/app/context";
 
 const OUTSIDE = /^(https?:|mailto:)/i;
+// A picture that lies in the thread's own folders.
+const OWN_FILE = /^\/?mnt\/user-data\/[^?#]+\.(png|jpe?g|gif|webp)$/i;
 const INLINE_IMAGE = /^data:image\/(png|jpeg|gif|webp);/i;
 
 export function Link({ href, children }: { href: string; children: ReactNode }) {
@@ -18,7 +21,16 @@ export function Link({ href, children }: { href: string; children: ReactNode }) 
 
 export function ImageLink({ source, description }: { source: string; description: string }) {
   const words = useWords();
+  const threadId = usePage((page) => page.threadId);
   if (INLINE_IMAGE.test(source)) return <img src={source} alt={description} />;
+  if (threadId !== null && OWN_FILE.test(source)) {
+    const address = artifactUrl(threadId, source.replace(/^\/?/, "/"));
+    return (
+      <a href={address} target="_blank" rel="noreferrer" className="own-image">
+        <img src={address} alt={description} loading="lazy" />
+      </a>
+    );
+  }
   return (
     <Link href={source}>
       <Image aria-hidden className="mr-1 inline size-4 align-[-2px]" />

@@ -4,8 +4,12 @@ import { Square, SquareCheck } from "lucide-react";
 import type { Token, Tokens } from "marked";
 import { Fragment, type ReactNode } from "react";
 import { useWords } from "@/app/context";
+import { CITATION, Citation } from "@/markdown/Citation";
 import { CodeBlock } from "@/markdown/CodeBlock";
+import { Diagram } from "@/markdown/Diagram";
 import { decodeEntities } from "@/markdown/entities";
+import { Formula } from "@/markdown/Formula";
+import type { MathToken } from "@/markdown/lexer";
 import { ImageLink, Link } from "@/markdown/links";
 
 export function renderTokens(tokens: readonly Token[], settled: boolean): ReactNode[] {
@@ -28,9 +32,7 @@ const RENDERERS: Readonly<Record<string, Renderer>> = {
   blockquote: (token: Tokens.Blockquote, settled) => (
     <blockquote>{renderTokens(token.tokens, settled)}</blockquote>
   ),
-  code: (token: Tokens.Code, settled) => (
-    <CodeBlock code={token.text} language={token.lang ?? ""} settled={settled} />
-  ),
+  code: renderCode,
   list: renderList,
   table: renderTable,
   text: renderText,
@@ -39,13 +41,27 @@ const RENDERERS: Readonly<Record<string, Renderer>> = {
   em: (token: Tokens.Em, settled) => <em>{renderTokens(token.tokens, settled)}</em>,
   del: (token: Tokens.Del, settled) => <del>{renderTokens(token.tokens, settled)}</del>,
   codespan: (token: Tokens.Codespan) => <code>{token.text}</code>,
-  link: (token: Tokens.Link, settled) => <Link href={token.href}>{renderTokens(token.tokens, settled)}</Link>,
+  link: renderLink,
+  math: ({ text, block }: MathToken, settled) => <Formula source={text} block={block} settled={settled} />,
   image: (token: Tokens.Image) => <ImageLink source={token.href} description={decodeEntities(token.text)} />,
   checkbox: () => null,
 };
 
 function renderUnknown(token: Token): ReactNode {
   return token.raw; // HTML above all: shown as the text it is
+}
+
+function renderCode({ text, lang = "" }: Tokens.Code, settled: boolean): ReactNode {
+  if (lang === "math" || lang === "latex") return <Formula source={text} block settled={settled} />;
+  if (lang === "mermaid" && settled) return <Diagram source={text} />;
+  return <CodeBlock code={text} language={lang} settled={settled} />;
+}
+
+function renderLink(token: Tokens.Link, settled: boolean): ReactNode {
+  if (CITATION.test(token.text)) {
+    return <Citation title={decodeEntities(token.text.replace(CITATION, ""))} href={token.href} />;
+  }
+  return <Link href={token.href}>{renderTokens(token.tokens, settled)}</Link>;
 }
 
 function renderText(token: Tokens.Text, settled: boolean): ReactNode {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { WireInterrupt } from "@/api/wire";
-import { approvalOf } from "@/run/approval";
+import { approvalOf, resumeOf } from "@/run/approval";
 import { EMPTY_CONVERSATION, reduce } from "@/run/reduce";
 import { asking, call, calling } from "@/testing/tools";
 
@@ -41,4 +41,21 @@ test.each<[string, readonly WireInterrupt[] | null | undefined]>([
   ["actions without arguments", [{ value: { action_requests: [{ name: "bash", args: [] }] } }]],
 ])("%s is no approval", (_, interrupts) => {
   expect(approvalOf(interrupts, paused)).toBeNull();
+});
+
+test("of several questions every one is asked, and answered by its name", () => {
+  const [first, second] = [asking(remove)[0], asking(again)[0]];
+  const both = [
+    { ...first, id: "i1" },
+    { ...second, id: "i2" },
+  ];
+  const approval = approvalOf(both, paused);
+  expect(approval?.requests.map((request) => [request.asked, request.call.id])).toEqual([
+    ["i1", "c1"],
+    ["i2", "c2"],
+  ]);
+  expect(resumeOf(approval?.requests ?? [], [{ type: "approve" }, { type: "reject" }])).toEqual({
+    i1: { decisions: [{ type: "approve" }] },
+    i2: { decisions: [{ type: "reject" }] },
+  });
 });

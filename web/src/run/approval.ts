@@ -13,6 +13,8 @@ interface WholeCall extends ToolCall {
 
 /** One call that waits. */
 export interface ApprovalRequest {
+  /** The question it is part of; a run may ask several at once. */
+  readonly asked: string | null;
   readonly call: WholeCall;
   readonly allowed: readonly DecisionKind[];
 }
@@ -30,19 +32,49 @@ export function approvalOf(
   interrupts: readonly WireInterrupt[] | null | undefined,
   paused: Message | undefined,
 ): Approval | null {
-  const asked = interrupts?.[0]?.value;
-  if (!isRecord(asked) || !Array.isArray(asked.action_requests) || asked.action_requests.length === 0)
-    return null;
-  const configs = Array.isArray(asked.review_configs) ? asked.review_configs : [];
   const open = [...(paused?.toolCalls ?? [])];
   const requests: ApprovalRequest[] = [];
-  for (const [index, action] of asked.action_requests.entries()) {
+  for (const interrupt of interrupts ?? []) {
+    const part = requestsOf(interrupt, open, requests.length);
+    // An answer that leaves a question out would be none: all is understood, or nothing asked.
+    if (part === null) return null;
+    requests.push(...part);
+  }
+  return requests.length === 0 ? null : { messageId: paused?.id ?? null, requests };
+}
+
+/** What a run is told when it goes on: the decisions, by question where it asked several. */
+export function resumeOf(
+  requests: readonly Pick<ApprovalRequest, "asked">[],
+  decisions: readonly Decision[],
+): unknown {
+  const asked = [...new Set(requests.map((request) => request.asked))];
+  if (asked.length <= 1) return { decisions };
+  const part = (id: string | null) => decisions.filter((_, index) => requests[index]?.asked === id);
+  return Object.fromEntries(asked.map((id) => [id, { decisions: part(id) }]));
+}
+
+function requestsOf(
+  { id, value }: WireInterrupt,
+  open: ToolCall[],
+  first: number,
+): readonly ApprovalRequest[] | null {
+  if (!isRecord(value) || !Array.isArray(value.action_requests) || value.action_requests.length === 0)
+    return null;
+  const configs = Array.isArray(value.review_configs) ? value.review_configs : [];
+  const requests: ApprovalRequest[] = [];
+  for (const [place, action] of value.action_requests.entries()) {
     if (!isRecord(action) || typeof action.name !== "string" || !isRecord(action.args)) return null;
     const { name, args } = action;
-    const id = takeCall(open, name, args)?.id ?? `request:${index}`;
-    requests.push({ call: { id, index, name, args }, allowed: allowedFor(configs, name) });
+    const index = first + place;
+    const callId = takeCall(open, name, args)?.id ?? `request:${index}`;
+    requests.push({
+      asked: id ?? null,
+      call: { id: callId, index, name, args },
+      allowed: allowedFor(configs, name),
+    });
   }
-  return { messageId: paused?.id ?? null, requests };
+  return requests;
 }
 
 /** The call that is asked about, taken out of `open`: the same call may be made twice. */

@@ -1,6 +1,8 @@
 /** A message as the page shows it, whole or still growing. */
 
+import type { Told } from "@/api/said";
 import type { Content, WireMessage, WireToolCallChunk } from "@/api/wire";
+import { type SentFile, sentFilesOf } from "@/run/files";
 import { type Question, questionOf } from "@/run/question";
 
 export type Role = "user" | "assistant" | "tool" | "system";
@@ -25,6 +27,12 @@ export interface Message {
   readonly question: Question | null;
   readonly failed: boolean;
   readonly hidden: boolean;
+  /** What the user sent along. */
+  readonly files: readonly SentFile[];
+  /** The run that told it last, once it is told. */
+  readonly runId: string | null;
+  /** The run that began before this was said and went another way. */
+  readonly leftBehindBy: string | null;
   /** When its first piece came, if this page saw it come (ms). */
   readonly startedAt: number | null;
   /** When it was complete, if this page saw that (ms). */
@@ -40,12 +48,17 @@ const ROLES: Readonly<Record<string, Role>> = {
   system: "system",
 };
 
+/** When and by whom a message is told to this page. */
+export interface Telling extends Partial<Told> {
+  readonly at?: number;
+}
+
 /** A whole message; what `seen` knows about its times is kept. */
 export function messageOf(
   wire: WireMessage,
   id: string,
   seen: Message | undefined,
-  at: number | null,
+  { at, runId, thoughtMs, leftBehindBy }: Telling,
 ): Message {
   return {
     id,
@@ -63,9 +76,12 @@ export function messageOf(
     question: questionOf(wire.artifact),
     failed: wire.status === "error",
     hidden: wire.additional_kwargs?.hide_from_ui === true,
-    startedAt: seen?.startedAt ?? at,
-    settledAt: seen?.settledAt ?? at,
-    thoughtMs: seen?.thoughtMs ?? null,
+    files: sentFilesOf(wire.additional_kwargs),
+    runId: runId ?? seen?.runId ?? null,
+    leftBehindBy: leftBehindBy ?? null,
+    startedAt: seen?.startedAt ?? at ?? null,
+    settledAt: seen?.settledAt ?? at ?? null,
+    thoughtMs: thoughtMs ?? seen?.thoughtMs ?? null,
   };
 }
 
@@ -82,6 +98,9 @@ export function emptyMessage(id: string, role: Role, at: number): Message {
     question: null,
     failed: false,
     hidden: false,
+    files: [],
+    runId: null,
+    leftBehindBy: null,
     startedAt: at,
     settledAt: null,
     thoughtMs: null,

@@ -371,3 +371,65 @@ test("5,000 tokens in a thread of 10,000 messages are folded in well under a sec
   expect(performance.now() - before).toBeLessThan(500);
   expect(findMessage(state, "a1")?.text.length).toBe(25_000);
 });
+
+test("what a run heard before its answer stands before it, though the answer was seen first", () => {
+  const heard = changes({
+    messages: [
+      { type: "human", id: "h2", content: "and this" },
+      { type: "ai", id: "a1", content: "Both." },
+    ],
+  });
+  const state = fold([...started, ...received([piece("Both"), heard])]);
+  expect(state.order).toEqual(["h1", "h2", "a1"]);
+});
+
+test("messages that wait are known until they are told, taken back or forgotten", () => {
+  const waiting = { messageId: "h2", text: "next", manner: "steer", runId: null } as const;
+  const state = fold([
+    ...started,
+    { type: "waits", waiting },
+    { type: "taken", messageId: "h2", runId: "r2" },
+  ]);
+  expect(state.waiting).toEqual([{ ...waiting, runId: "r2" }]);
+  const told = changes({ messages: [{ type: "human", id: "h2", content: "next" }] });
+  expect(fold(received([told]), state).waiting).toEqual([]);
+  expect(fold([{ type: "withdrawn", messageId: "h2" }], state).waiting).toEqual([]);
+});
+
+test("what was said before is put in front, and what is known stays as it is", () => {
+  const opened = fold([
+    { type: "opened", values: { messages: [human], before: "r.1.0" }, run: null },
+    { type: "looking earlier" },
+  ]);
+  expect(opened.earlier).toEqual({ before: "r.1.0", phase: "loading" });
+  const earlier: WireMessage = { type: "ai", id: "a0", content: "before" };
+  const old: WireMessage = { ...human, content: "old" };
+  const state = fold([{ type: "earlier", said: { messages: [earlier, old], before: null } }], opened);
+  expect(state.order).toEqual(["a0", "h1"]);
+  expect(findMessage(state, "h1")?.text).toBe("hi");
+  expect(state.earlier).toEqual({ before: null, phase: "idle" });
+});
+
+test("times are those of the server, for a page that was not there", () => {
+  const about = { runId: "r1", thoughtMs: 8000, leftBehindBy: null };
+  const told = new Map([
+    ["a-c1", { ...about, at: 1000 }],
+    ["t-c1", { ...about, at: 3500, thoughtMs: null }],
+  ]);
+  const messages = [calling(call("c1", "bash", {})), result("c1", "done")];
+  const state = fold([{ type: "opened", values: { messages, told }, run: null }]);
+  expect(findMessage(state, "a-c1")).toMatchObject({ settledAt: 1000, thoughtMs: 8000 });
+  expect(findMessage(state, "t-c1")?.settledAt).toBe(3500);
+});
+
+test("a run goes on as it was begun, also for a page that was not there", () => {
+  const run: WireRun = {
+    run_id: "r1",
+    status: "interrupted",
+    created_at: "",
+    updated_at: "",
+    metadata: { deerflow_plan: true, deerflow_subagents: true },
+  };
+  const state = fold([{ type: "opened", values: {}, run }, { type: "decided" }]);
+  expect(state.run).toMatchObject({ phase: "starting", planMode: true, subagents: true });
+});

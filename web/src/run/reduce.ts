@@ -5,117 +5,86 @@
  * `settled` keep their identity until a step ends. A token so costs the same in a thread of any length.
  */
 
-import type { Changes, Frame, ThreadValues, WireError, WireMessage, WireRun } from "@/api/wire";
-import { type Approval, approvalOf } from "@/run/approval";
-import { append, emptyMessage, isChunk, isOwn, type Message, messageOf, roleOf } from "@/run/message";
-import { addProgress, dropProgress, type Progress } from "@/run/progress";
+import type { Said } from "@/api/said";
+import type { Changes, Frame, WireError, WireMessage, WireRun } from "@/api/wire";
+import { approvalOf } from "@/run/approval";
+import {
+  type Conversation,
+  EMPTY_CONVERSATION,
+  findMessage,
+  isActive,
+  NO_RUN,
+  type Phase,
+  type Run,
+  type RunError,
+  type RunEvent,
+} from "@/run/conversation";
+import { addLane, type Lanes } from "@/run/lanes";
+import { keepOnly, leftBy } from "@/run/leaving";
+import {
+  append,
+  emptyMessage,
+  isChunk,
+  isOwn,
+  type Message,
+  messageOf,
+  roleOf,
+  type Telling,
+} from "@/run/message";
+import { addProgress, dropProgress } from "@/run/progress";
+import type { Waiting } from "@/run/waiting";
 
-export type Phase = "idle" | "starting" | "running" | "done" | "stopped" | "failed";
-
-export interface RunError {
-  readonly name: string;
-  readonly message: string;
-}
-
-export interface Run {
-  readonly id: string | null;
-  readonly phase: Phase;
-  /** Whether this page began it with a to-do list to keep. */
-  readonly planMode: boolean;
-  readonly lastSeq: number;
-  /** Whether the stream is connected; a lost one is being looked for. */
-  readonly connected: boolean;
-  readonly stopping: boolean;
-  readonly error: RunError | null;
-}
-
-export interface Conversation {
-  readonly order: readonly string[];
-  readonly settled: ReadonlyMap<string, Message>;
-  readonly streaming: ReadonlyMap<string, Message>;
-  /** Own messages the server has not taken. */
-  readonly unsent: ReadonlySet<string>;
-  readonly title: string | null;
-  /** What waits for the user's word. */
-  readonly approval: Approval | null;
-  /** What tools say while they run. */
-  readonly progress: Progress;
-  /** Virtual paths of the files the agent has presented. */
-  readonly artifacts: readonly string[];
-  readonly run: Run;
-}
-
-export type RunEvent =
-  | { readonly type: "opened"; readonly values: ThreadValues; readonly run: WireRun | null }
-  | {
-      readonly type: "sent";
-      readonly messageId: string;
-      readonly text: string;
-      readonly planMode?: boolean;
-      readonly at: number;
-    }
-  | { readonly type: "decided" }
-  | { readonly type: "following"; readonly runId: string }
-  | { readonly type: "received"; readonly seq: number; readonly at: number; readonly frame: Frame }
-  | { readonly type: "disconnected" }
-  | { readonly type: "reconnected" }
-  | { readonly type: "stopping" }
-  | { readonly type: "broken"; readonly error: RunError };
+export {
+  type Conversation,
+  EMPTY_CONVERSATION,
+  findMessage,
+  firstOwn,
+  isActive,
+  isAsking,
+  isHere,
+  lastOwn,
+  type Phase,
+  type Run,
+  type RunError,
+  type RunEvent,
+} from "@/run/conversation";
 
 type Sent = Extract<RunEvent, { readonly type: "sent" }>;
-
-const NO_RUN: Run = {
-  id: null,
-  phase: "idle",
-  planMode: false,
-  lastSeq: 0,
-  connected: true,
-  stopping: false,
-  error: null,
-};
-
-export const EMPTY_CONVERSATION: Conversation = {
-  order: [],
-  settled: new Map(),
-  streaming: new Map(),
-  unsent: new Set(),
-  title: null,
-  approval: null,
-  progress: new Map(),
-  artifacts: [],
-  run: NO_RUN,
-};
-
-export function isActive(run: Run): boolean {
-  return run.phase === "starting" || run.phase === "running";
-}
-
-export function findMessage(state: Conversation, id: string): Message | undefined {
-  return state.streaming.get(id) ?? state.settled.get(id);
-}
-
-export function firstOwn({ order, settled }: Conversation): Message | undefined {
-  return settled.get(order.find((id) => isOwn(settled.get(id))) ?? "");
-}
-
-export function lastOwn({ order, settled }: Conversation): Message | undefined {
-  return settled.get(order.findLast((id) => isOwn(settled.get(id))) ?? "");
-}
-
-/** Whether the last thing said is a question to the user. */
-export function isAsking({ order, settled }: Conversation): boolean {
-  const last = order.findLast((id) => settled.get(id)?.hidden !== true);
-  return (settled.get(last ?? "")?.question ?? null) !== null;
-}
 
 export function reduce(state: Conversation, event: RunEvent): Conversation {
   switch (event.type) {
     case "opened":
-      return open(event.values, event.run);
+      return { ...open(event.values, event.run), waiting: event.waiting ?? [] };
+    case "looking earlier":
+      return { ...state, earlier: { ...state.earlier, phase: "loading" } };
+    case "earlier":
+      return prepend(state, event.said);
+    case "earlier failed":
+      return { ...state, earlier: { ...state.earlier, phase: "failed" } };
     case "sent":
       return send(state, event);
+    case "asked again":
+      return {
+        ...state,
+        settled: keepOnly(state.settled, event.keeps),
+        undone: NOTHING_UNDONE,
+        run: begun(state.run, { branches: true }),
+      };
     case "decided":
-      return { ...state, run: { ...NO_RUN, phase: "starting", planMode: state.run.planMode } };
+      return { ...state, run: begun(state.run) };
+    case "waits":
+      return { ...state, waiting: [...state.waiting, event.waiting] };
+    case "taken":
+      return { ...state, waiting: state.waiting.map((each) => taken(each, event)) };
+    case "withdrawn":
+      return { ...state, waiting: state.waiting.filter(({ messageId }) => messageId !== event.messageId) };
+    case "lanes":
+      return {
+        ...state,
+        lanes: event.events.reduce<Lanes>((lanes, each) => addLane(lanes, each, 0), state.lanes),
+      };
+    case "looked back":
+      return { ...state, undone: event.undone };
     case "following":
       return follow(state, event.runId);
     case "received":
@@ -131,12 +100,43 @@ export function reduce(state: Conversation, event: RunEvent): Conversation {
   }
 }
 
-function open(values: ThreadValues, wire: WireRun | null): Conversation {
-  const state = applyChanges(EMPTY_CONVERSATION, { messages: values.messages ?? [], values }, null);
+const NOTHING_UNDONE: ReadonlySet<string> = new Set();
+
+/** The run that comes next, with the settings of the last. */
+function begun({ planMode, subagents }: Run, change: Partial<Run> = {}): Run {
+  return { ...NO_RUN, phase: "starting", planMode, subagents, ...change };
+}
+
+function taken(waiting: Waiting, { messageId, runId }: { messageId: string; runId: string }): Waiting {
+  return waiting.messageId === messageId ? { ...waiting, runId } : waiting;
+}
+
+function open(said: Said, wire: WireRun | null): Conversation {
+  const state = applyChanges(EMPTY_CONVERSATION, { messages: said.messages ?? [], values: said }, said.told);
   const run = runOf(wire);
+  const heard = said.heard != null && said.heard.runId === run.id ? said.heard.seq : 0;
   // The server calls a run interrupted that was stopped, and one that asks.
   const asks = state.approval !== null && run.phase === "stopped";
-  return { ...state, run: asks ? { ...run, phase: "idle" } : run };
+  return {
+    ...state,
+    earlier: { before: said.before ?? null, phase: "idle" },
+    run: { ...run, lastSeq: isActive(run) ? heard : 0, phase: asks ? "idle" : run.phase },
+  };
+}
+
+/** What was said before, in front of what is known; what is known already is known better. */
+function prepend(state: Conversation, { messages = [], told, before = null }: Said): Conversation {
+  const settled = new Map<string, Message>();
+  for (const wire of messages) {
+    if (wire.id == null || state.settled.has(wire.id)) continue;
+    settled.set(wire.id, messageOf(wire, wire.id, undefined, told?.get(wire.id) ?? {}));
+  }
+  return {
+    ...state,
+    order: [...settled.keys(), ...state.order],
+    settled: new Map([...settled, ...state.settled]),
+    earlier: { before, phase: "idle" },
+  };
 }
 
 function runOf(run: WireRun | null): Run {
@@ -150,23 +150,42 @@ function runOf(run: WireRun | null): Run {
     interrupted: "stopped",
   } as const;
   const phase = phases[run.status];
-  return { ...NO_RUN, id: run.run_id, phase, error: phase === "failed" ? errorOf(run.error ?? null) : null };
+  const { deerflow_plan, deerflow_subagents, deerflow_from } = run.metadata ?? {};
+  return {
+    ...NO_RUN,
+    id: run.run_id,
+    phase,
+    planMode: deerflow_plan === true,
+    subagents: deerflow_subagents === true,
+    branches: typeof deerflow_from === "string",
+    error: phase === "failed" ? errorOf(run.error ?? null) : null,
+  };
 }
 
-function send(state: Conversation, { messageId, text, planMode = false, at }: Sent): Conversation {
-  const message: Message = { ...emptyMessage(messageId, "user", at), text, settledAt: at };
+function send(state: Conversation, sent: Sent): Conversation {
+  const { messageId, text, files = [], planMode = false, subagents = false, keeps, at } = sent;
+  const message: Message = { ...emptyMessage(messageId, "user", at), text, files, settledAt: at };
+  const settled = keeps === undefined ? new Map(state.settled) : new Map(keepOnly(state.settled, keeps));
   return {
     ...state,
     order: state.settled.has(messageId) ? state.order : [...state.order, messageId],
-    settled: new Map(state.settled).set(messageId, message),
+    settled: settled.set(messageId, message),
     unsent: new Set([...state.unsent].filter((id) => id !== messageId)),
-    run: { ...NO_RUN, phase: "starting", planMode },
+    undone: NOTHING_UNDONE,
+    run: { ...NO_RUN, phase: "starting", planMode, subagents, branches: keeps !== undefined },
   };
 }
 
 function follow(state: Conversation, runId: string): Conversation {
   const lastSeq = state.run.id === runId ? state.run.lastSeq : 0;
-  const run: Run = { ...state.run, id: runId, phase: "running", lastSeq, connected: true };
+  const goesOn = state.run.id === null || state.run.id === runId;
+  const run: Run = {
+    ...(goesOn ? state.run : begun(state.run)),
+    id: runId,
+    phase: "running",
+    lastSeq,
+    connected: true,
+  };
   // A thread that works waits for nobody: what it asked is decided, or passed over.
   return { ...state, approval: null, run };
 }
@@ -180,9 +199,13 @@ function receive(state: Conversation, seq: number, at: number, frame: Frame): Co
     case "messages":
       return takePiece(next, frame.data[0], at);
     case "changes":
-      return applyChanges(next, frame.data, at);
+      return heed(next, frame.data, at);
     case "custom":
-      return { ...next, progress: addProgress(next.progress, frame.data) };
+      return {
+        ...next,
+        progress: addProgress(next.progress, frame.data),
+        lanes: addLane(next.lanes, frame.data, at),
+      };
     case "error":
       return withRun(next, { error: errorOf(frame.data) });
     case "end":
@@ -193,7 +216,7 @@ function receive(state: Conversation, seq: number, at: number, frame: Frame): Co
 function takePiece(state: Conversation, piece: WireMessage, at: number): Conversation {
   const id = piece.id;
   if (id == null || state.settled.has(id)) return state;
-  if (!isChunk(piece)) return applyChanges(state, { messages: [piece] }, at);
+  if (!isChunk(piece)) return heed(state, { messages: [piece] }, at);
   const growing = state.streaming.get(id);
   const message = append(growing ?? emptyMessage(id, roleOf(piece.type), at), piece, at);
   return {
@@ -203,20 +226,39 @@ function takePiece(state: Conversation, piece: WireMessage, at: number): Convers
   };
 }
 
-function applyChanges(state: Conversation, changes: Changes, at: number | null): Conversation {
+/** What a step of the run under way changed. */
+function heed(state: Conversation, changes: Changes, at: number): Conversation {
+  const { id: runId, branches } = state.run;
+  const before = !branches
+    ? state
+    : { ...withRun(state, { branches: false }), settled: leftBy(runId, state.settled, changes.removed) };
+  const told = new Map<string, Telling>();
+  for (const { id } of changes.messages ?? []) {
+    if (id == null) continue;
+    const thoughtMs = changes.thought_ms?.[id];
+    told.set(id, { at, ...(runId !== null && { runId }), ...(thoughtMs !== undefined && { thoughtMs }) });
+  }
+  return applyChanges(before, changes, told);
+}
+
+function applyChanges(
+  state: Conversation,
+  changes: Changes,
+  told: ReadonlyMap<string, Telling> = new Map(),
+): Conversation {
   const settled = new Map(state.settled);
   const streaming = new Map(state.streaming);
   const added: string[] = [];
   for (const wire of changes.messages ?? []) {
     if (wire.id == null) continue;
     if (!settled.has(wire.id) && !streaming.has(wire.id)) added.push(wire.id);
-    settled.set(wire.id, messageOf(wire, wire.id, findMessage(state, wire.id), at));
+    settled.set(wire.id, messageOf(wire, wire.id, findMessage(state, wire.id), told.get(wire.id) ?? {}));
     streaming.delete(wire.id);
   }
   // What was only begun is void; what was said whole has left the agent's view, not the reader's.
   const removed = new Set((changes.removed ?? []).filter((id) => !settled.has(id)));
   for (const id of removed) streaming.delete(id);
-  const extended = added.length === 0 ? state.order : [...state.order, ...added];
+  const extended = added.length === 0 ? state.order : extend(state, changes.messages ?? [], new Set(added));
   const order = removed.size === 0 ? extended : extended.filter((id) => !removed.has(id));
   const { title, artifacts, __interrupt__ } = changes.values ?? {};
   return {
@@ -225,11 +267,31 @@ function applyChanges(state: Conversation, changes: Changes, at: number | null):
     settled,
     streaming,
     title: title ?? state.title,
+    waiting: state.waiting.filter(({ messageId }) => !settled.has(messageId)),
     // A question is open only until something else happens.
     approval: approvalOf(__interrupt__, lastCalling(order, settled)),
     progress: dropProgress(state.progress, changes.messages?.map((wire) => wire.tool_call_id) ?? []),
     artifacts: artifacts ?? state.artifacts,
   };
+}
+
+/** The order with what is new at its end; what was heard before an answer that already grows stands before that. */
+function extend(
+  { order, streaming }: Conversation,
+  told: readonly WireMessage[],
+  added: ReadonlySet<string>,
+): readonly string[] {
+  const all = [...order];
+  let held: string[] = [];
+  for (const { id } of told) {
+    if (id == null) continue;
+    if (added.has(id)) held.push(id);
+    else if (streaming.has(id)) {
+      all.splice(all.indexOf(id), 0, ...held);
+      held = [];
+    }
+  }
+  return [...all, ...held];
 }
 
 function lastCalling(order: readonly string[], settled: Conversation["settled"]): Message | undefined {
@@ -251,7 +313,9 @@ function settleAll(state: Conversation, at: number | null = null): Conversation 
 }
 
 /** The run cannot be followed any more. One that never got an id was not taken, nor was the message that began it. */
-function breakOff(state: Conversation, error: RunError): Conversation {
+function breakOff(before: Conversation, error: RunError): Conversation {
+  const untaken = before.run.id === null && before.run.branches;
+  const state = untaken ? { ...before, settled: leftBy(null, before.settled) } : before;
   const broken = settleAll(withRun(state, { phase: "failed", connected: true, stopping: false, error }));
   const last = state.order.at(-1);
   if (state.run.id !== null || last === undefined || !isOwn(state.settled.get(last))) return broken;

@@ -9,15 +9,37 @@ class UnchangingSize implements ResizeObserver {
   disconnect(): void {}
 }
 
+/** Nothing comes into view by itself. */
+class NeverInView implements IntersectionObserver {
+  readonly root = null;
+  readonly rootMargin = "";
+  readonly scrollMargin = "";
+  readonly thresholds = [];
+  observe(): void {}
+  unobserve(): void {}
+  disconnect(): void {}
+  takeRecords(): IntersectionObserverEntry[] {
+    return [];
+  }
+}
+
 globalThis.ResizeObserver = UnchangingSize;
+globalThis.IntersectionObserver = NeverInView;
+// Tall enough for every entry of a test, so that all are drawn.
+const SIZES = {
+  offsetHeight: 50,
+  offsetWidth: 1000,
+  clientHeight: 100_000,
+  clientWidth: 1000,
+};
+for (const [name, size] of Object.entries(SIZES)) {
+  Object.defineProperty(HTMLElement.prototype, name, { configurable: true, get: () => size });
+}
 window.matchMedia = (media) => Object.assign(new EventTarget(), { matches: false, media }) as MediaQueryList;
 Element.prototype.scrollIntoView = () => {};
 window.scrollTo = () => {};
 Range.prototype.getClientRects = () => Object.assign([], { item: () => null });
 Object.defineProperty(crypto, "subtle", { value: { digest: async () => new ArrayBuffer(32) } });
-// Everything is as large as a window, so that lists that draw only what is in view draw something.
-Object.defineProperty(Element.prototype, "clientHeight", { get: () => 800 });
-Object.defineProperty(Element.prototype, "clientWidth", { get: () => 1280 });
 // Dialogs are open or not; that they keep the rest of the page away is for a browser to show.
 HTMLDialogElement.prototype.showModal = function showModal() {
   this.open = true;

@@ -41,3 +41,13 @@ export function durationWords(ms: number, language: Language): string {
   const whole = Math.round(seconds);
   return `${unit(Math.floor(whole / 60), "minute")} ${unit(whole % 60, "second")}`;
 }
+
+/** "812 B", "1.2 kB", "50 MB": three digits at most. */
+export function sizeWords(bytes: number, language: Language): string {
+  const units = ["byte", "kilobyte", "megabyte", "gigabyte"] as const;
+  const power = Math.min(Math.floor(Math.log10(Math.max(bytes, 1)) / 3), units.length - 1);
+  const style = { style: "unit", unit: units[power] ?? "byte", unitDisplay: "short" } as const;
+  return new Intl.NumberFormat(language, { ...style, maximumSignificantDigits: 3 }).format(
+    bytes / 1000 ** power,
+  );
+}

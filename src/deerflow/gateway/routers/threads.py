@@ -74,6 +74,14 @@ class CountThreads(BaseModel):
         return ThreadFilter(self.metadata, self.ids, self.status)
 
 
+class CopyThread(BaseModel):
+    """Body of a copy, which may be left out."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"checkpoint_id": None}})
+
+    checkpoint_id: str | None = None
+
+
 class SearchThreads(CountThreads):
     """Body of a search."""
 
@@ -185,9 +193,9 @@ async def delete_thread(thread_id: str, harness: TheHarness, who: Who) -> None:
 
 
 @router.post("/{thread_id}/copy")
-async def copy_thread(thread_id: str, harness: TheHarness, who: Who) -> Thread:
-    """Make a new thread that holds what this one does, with its files and its history of states."""
-    return Thread.of(await harness.threads.copy(thread_id, who))
+async def copy_thread(thread_id: str, harness: TheHarness, who: Who, body: CopyThread | None = None) -> Thread:
+    """Make a new thread that holds what this one does, or did at a checkpoint, with its files as they are now."""
+    return Thread.of(await harness.threads.copy(thread_id, who, body.checkpoint_id if body else None))
 
 
 @router.get("/{thread_id}/state")

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, cast
 
 from langchain_core.messages import AIMessageChunk, BaseMessage
@@ -85,8 +85,8 @@ class Attempt:
     def tell(self, changes: Changes) -> None:
         """Log what is different now."""
         if changes:
-            self.answer.forget(message.id for message in changes.messages)
-            self.log.append("changes", changes.to_json())
+            thought = self.answer.forget([message.id for message in changes.messages])
+            self.log.append("changes", replace(changes, thought_ms=thought).to_json())
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,28 +1,31 @@
 /** What the assistant said and did. */
 
-import { usePage, useWords } from "@/app/context";
+import { usePage } from "@/app/context";
 import { Checklist } from "@/features/chat/Checklist";
+import { AnswerActions } from "@/features/chat/MessageActions";
 import { PresentedFiles } from "@/features/chat/PresentedFiles";
 import { QuestionBlock } from "@/features/chat/QuestionBlock";
 import { Reasoning } from "@/features/chat/Reasoning";
 import { type CallState, ToolCard, ToolGroup } from "@/features/chat/ToolCard";
 import { presentedPaths, toolKind } from "@/features/chat/tools";
 import type { Turns } from "@/features/chat/turns";
+import { Versions } from "@/features/chat/Versions";
 import { Markdown } from "@/markdown/Markdown";
+import type { Fork } from "@/run/branches";
 import type { Message, ToolCall } from "@/run/message";
 import { type Conversation, isActive } from "@/run/reduce";
 import { writesTodos } from "@/run/todos";
-import { CopyButton } from "@/ui/CopyButton";
 
 interface Props {
   readonly message: Message;
   readonly growing: boolean;
   readonly turns: Turns;
+  readonly fork: Fork | undefined;
 }
 
-export function Answer({ message, growing, turns }: Props) {
-  const words = useWords();
+export function Answer({ message, growing, turns, fork }: Props) {
   const hasText = message.text !== "";
+  const hasActions = hasText && !growing && message.toolCalls.length === 0;
   const thinks = growing && !hasText && message.toolCalls.length === 0;
   const approval = usePage(({ conversation }) => conversation.approval);
   const asked = approval?.requests.map(({ call }) => call.id) ?? [];
@@ -31,11 +34,7 @@ export function Answer({ message, growing, turns }: Props) {
   );
   if (!hasText && message.reasoning === "" && calls.length === 0) return null;
   return (
-    <article
-      data-role="assistant"
-      aria-busy={growing}
-      className="group flex flex-col gap-3 [[data-role=assistant]+&]:-mt-3"
-    >
+    <article data-role="assistant" aria-busy={growing} className="group flex flex-col gap-3">
       {message.reasoning !== "" && (
         <Reasoning text={message.reasoning} live={thinks} durationMs={message.thoughtMs} />
       )}
@@ -43,11 +42,8 @@ export function Answer({ message, growing, turns }: Props) {
       {calls.map((call) => (
         <Call key={call.index} call={call} message={message} growing={growing} turns={turns} />
       ))}
-      {hasText && !growing && message.toolCalls.length === 0 && (
-        <div className="-mt-2 -ml-2 h-8 opacity-0 transition-opacity group-hover:opacity-100 focus-within:opacity-100">
-          <CopyButton text={message.text} label={words.copyAnswer} />
-        </div>
-      )}
+      {hasActions && <AnswerActions message={message} fork={fork} />}
+      {!hasActions && fork !== undefined && <Versions fork={fork} />}
     </article>
   );
 }

@@ -1,62 +1,124 @@
 /** Where the user writes. */
 
-import { ArrowUp, Square } from "lucide-react";
-import { type KeyboardEvent, useEffect } from "react";
-import { useActions, usePage, useWords } from "@/app/context";
+import { Paperclip } from "lucide-react";
+import { type ClipboardEvent, type KeyboardEvent, useEffect, useLayoutEffect, useRef } from "react";
+import { useActions, useOffer, usePage, useWords } from "@/app/context";
 import { currentDraft } from "@/app/page";
+import { AttachmentChips } from "@/features/chat/AttachmentChips";
+import { isSending, keptFiles } from "@/features/chat/attachments";
 import { COMPOSER_ID, focusComposer } from "@/features/chat/composerFocus";
+import { FILE_LIST_ID, FileList, fileOptionId } from "@/features/chat/FileList";
 import { ModelPicker } from "@/features/chat/ModelPicker";
+import { ModePicker } from "@/features/chat/ModePicker";
+import { PolishButton } from "@/features/chat/PolishButton";
 import { ScriptedNotice } from "@/features/chat/ScriptedNotice";
+import { SendButtons } from "@/features/chat/SendButtons";
+import { Suggestions } from "@/features/chat/Suggestions";
+import type { UseAttachments } from "@/features/chat/useAttachments";
+import { useDrop } from "@/features/chat/useDrop";
+import { useFileCompletion } from "@/features/chat/useFileCompletion";
+import { useInputHistory } from "@/features/chat/useInputHistory";
+import { WaitingMessages } from "@/features/chat/WaitingMessages";
 import { SandboxNotice } from "@/features/sandbox/SandboxNotice";
-import { isActive, lastOwn } from "@/run/reduce";
+import { isActive } from "@/run/reduce";
+import { IconButton } from "@/ui/IconButton";
 
-export function Composer() {
+export function Composer({ attachments }: { attachments: UseAttachments }) {
   const words = useWords();
   const actions = useActions();
   const draft = usePage(currentDraft);
   const threadId = usePage((page) => page.threadId);
   const active = usePage(({ conversation }) => isActive(conversation.run));
-  const lastText = usePage(({ conversation }) => lastOwn(conversation)?.text);
+  const takesFiles = useOffer("takesUploads");
+  const dropping = useDrop(takesFiles ? attachments.add : null);
+  const history = useInputHistory();
+  const [area, write] = useWriting();
+  const completion = useFileCompletion(draft, write);
+  const picker = useRef<HTMLInputElement>(null);
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: a newly opened thread is ready to be written in
   useEffect(focusComposer, [threadId]);
 
-  const onKeyDown = (event: KeyboardEvent<HTMLTextAreaElement>) => {
-    if (event.nativeEvent.isComposing) return;
-    if (event.key === "Enter" && !event.shiftKey) {
-      event.preventDefault();
-      void actions.send(draft);
-    } else if (event.key === "ArrowUp" && draft === "" && lastText !== undefined) {
-      event.preventDefault();
-      actions.draft(lastText);
-    }
+  const files = keptFiles(attachments.all);
+  const canSend = (draft.trim() !== "" || files.length > 0) && !isSending(attachments.all);
+  const send = () => {
+    if (!canSend) return;
+    attachments.sent();
+    void actions.send(draft, { files });
   };
 
+  const onKeyDown = (event: KeyboardEvent<HTMLTextAreaElement>) => {
+    if (event.nativeEvent.isComposing || completion.takesKey(event)) return;
+    if (event.key === "Enter" && !event.shiftKey) {
+      event.preventDefault();
+      send();
+    } else if (event.key === "ArrowUp" || event.key === "ArrowDown") {
+      const found = history(event.key === "ArrowUp" ? "before" : "after", draft);
+      if (found === null) return;
+      event.preventDefault();
+      write(found, found.length);
+    }
+  };
+  const onPaste = (event: ClipboardEvent) => {
+    if (!takesFiles || event.clipboardData.files.length === 0) return;
+    event.preventDefault();
+    attachments.add(event.clipboardData.files);
+  };
+
+  const lists = completion.paths.length > 0;
   return (
     <div className="mx-auto w-full max-w-[46rem] px-4 pb-[max(0.75rem,env(safe-area-inset-bottom))]">
+      <Suggestions />
+      <WaitingMessages />
+      {lists && <FileList {...completion} onChoose={completion.choose} />}
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          void actions.send(draft);
+          send();
         }}
-        className="rounded-box border border-line-strong bg-raised focus-within:border-accent/60"
+        className={`rounded-box border bg-raised focus-within:border-accent/60 ${dropping ? "border-accent border-dashed" : "border-line-strong"}`}
       >
+        <AttachmentChips all={attachments.all} onRemove={attachments.remove} />
         <textarea
+          ref={area}
           id={COMPOSER_ID}
           value={draft}
           rows={1}
-          onChange={(event) => actions.draft(event.target.value)}
+          onChange={({ target }) => {
+            actions.draft(target.value);
+            completion.look(target.value, target.selectionStart);
+          }}
           onKeyDown={onKeyDown}
+          onPaste={onPaste}
           aria-label={words.message}
-          placeholder={words.messagePlaceholder}
+          aria-controls={lists ? FILE_LIST_ID : undefined}
+          aria-activedescendant={lists ? fileOptionId(completion.current) : undefined}
+          aria-autocomplete="list"
+          placeholder={dropping ? words.dropFiles : words.messagePlaceholder}
           className="block field-sizing-content max-h-[40dvh] min-h-12 w-full resize-none bg-transparent px-4 pt-3 pb-1 text-prose outline-none placeholder:text-faint"
         />
-        <div className="flex items-center gap-2 px-2 pb-2">
+        <div className="flex items-center gap-1 px-2 pb-2">
+          {takesFiles && (
+            <IconButton icon={Paperclip} label={words.attachFiles} onClick={() => picker.current?.click()} />
+          )}
+          <input
+            ref={picker}
+            type="file"
+            multiple
+            hidden
+            aria-label={words.attachFiles}
+            onChange={({ target }) => {
+              attachments.add([...(target.files ?? [])]);
+              target.value = "";
+            }}
+          />
           <ModelPicker />
-          <span className="ml-auto hidden text-small text-faint wide:inline">
+          <ModePicker />
+          <PolishButton draft={draft} />
+          <span className="mr-1 ml-auto hidden text-small text-faint wide:inline">
             {active ? words.runningHint : words.composerHint}
           </span>
-          <SendOrStop active={active} />
+          <SendButtons canSend={canSend} />
         </div>
       </form>
       <ScriptedNotice />
@@ -65,38 +127,18 @@ export function Composer() {
   );
 }
 
-function SendOrStop({ active }: { active: boolean }) {
-  const words = useWords();
+/** Puts a text into the composer, and the caret where it belongs. */
+function useWriting() {
   const actions = useActions();
-  const stopping = usePage(({ conversation }) => conversation.run.stopping);
-  const stoppable = usePage(({ conversation }) => conversation.run.id !== null);
-  const empty = usePage((page) => currentDraft(page).trim() === "");
-  const look =
-    "ml-auto inline-flex size-8 shrink-0 items-center justify-center rounded-box wide:ml-0 disabled:bg-tint-strong disabled:text-faint";
-  if (!active) {
-    return (
-      <button
-        type="submit"
-        disabled={empty}
-        aria-label={words.send}
-        title={words.send}
-        className={`${look} bg-accent text-on-accent hover:bg-accent-strong`}
-      >
-        <ArrowUp aria-hidden className="size-4" />
-      </button>
-    );
-  }
-  const label = stopping ? words.stopping : words.stop;
-  return (
-    <button
-      type="button"
-      onClick={() => void actions.stop()}
-      disabled={stopping || !stoppable}
-      aria-label={label}
-      title={label}
-      className={`${look} bg-ink text-paper hover:opacity-85`}
-    >
-      <Square aria-hidden className={`size-3.5 fill-current ${stopping ? "animate-breathe" : ""}`} />
-    </button>
-  );
+  const area = useRef<HTMLTextAreaElement>(null);
+  const caret = useRef<number | null>(null);
+  useLayoutEffect(() => {
+    if (caret.current !== null) area.current?.setSelectionRange(caret.current, caret.current);
+    caret.current = null;
+  });
+  const write = (text: string, at: number) => {
+    caret.current = at;
+    actions.draft(text);
+  };
+  return [area, write] as const;
 }

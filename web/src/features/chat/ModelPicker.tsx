@@ -5,7 +5,7 @@ import type { ModelInfo } from "@/api/wire";
 import { useActions, usePage, useWords } from "@/app/context";
 import { currentModel, modelName } from "@/app/page";
 import { Button } from "@/ui/Button";
-import { Menu, MenuChoice, MenuLine, MenuSwitch } from "@/ui/Menu";
+import { Menu, MenuChoice } from "@/ui/Menu";
 
 export function ModelPicker() {
   const words = useWords();
@@ -13,7 +13,6 @@ export function ModelPicker() {
   const models = usePage((page) => (page.models.phase === "ready" ? page.models.value.models : NO_MODELS));
   const phase = usePage((page) => page.models.phase);
   const current = usePage(currentModel);
-  const thinking = usePage((page) => page.preferences.thinking);
 
   if (phase === "loading")
     return <span aria-hidden className="h-4 w-24 animate-breathe rounded-box bg-tint-strong" />;
@@ -40,16 +39,10 @@ export function ModelPicker() {
         options={models.map((model) => ({
           value: model.name,
           name: modelName(model),
-          note: model.description,
+          note: [model.supports_thinking && words.canThink, model.description].filter(Boolean).join(" · "),
         }))}
         onChoose={(model) => actions.prefer({ model })}
       />
-      {current.supports_thinking && (
-        <>
-          <MenuLine />
-          <MenuSwitch label={words.think} on={thinking} onSwitch={(on) => actions.prefer({ thinking: on })} />
-        </>
-      )}
     </Menu>
   );
 }

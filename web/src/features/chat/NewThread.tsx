@@ -2,8 +2,9 @@
 
 import { useActions, usePage, useWords } from "@/app/context";
 import { Composer } from "@/features/chat/Composer";
+import type { UseAttachments } from "@/features/chat/useAttachments";
 
-export function NewThread() {
+export function NewThread({ attachments }: { attachments: UseAttachments }) {
   const words = useWords();
   const actions = useActions();
   const starters = usePage((page) => page.starters);
@@ -15,7 +16,7 @@ export function NewThread() {
           <h2 className="text-display font-semibold tracking-tight text-balance">{words.greeting}</h2>
           <p className="mt-2 text-prose text-soft">{words.greetingHint}</p>
         </div>
-        <Composer />
+        <Composer attachments={attachments} />
         {/* Its room is kept while the suggestions load, so nothing jumps. */}
         <ul
           aria-label={words.starters}

@@ -38,13 +38,11 @@ function Failure() {
   const error = usePage(({ conversation }) => conversation.run.error);
   const untaken = usePage(({ conversation }) => conversation.run.id === null);
   const unsent = usePage(({ conversation: { unsent, order } }) => unsent.has(order.at(-1) ?? ""));
-  const planMode = usePage(({ conversation }) => conversation.run.planMode);
-  const lastText = usePage(({ conversation }) => lastOwn(conversation)?.text);
+  const last = usePage(({ conversation }) => lastOwn(conversation)?.id);
   // What was not taken was a message, or else a decision.
   const undecided = untaken && !unsent;
   const detail = detailOf(error, untaken, words) || (undecided ? words.notDecidedHint : "");
-  const again = () =>
-    unsent ? actions.resend() : lastText !== undefined && actions.send(lastText, { planMode });
+  const again = () => (unsent ? actions.resend() : last !== undefined && actions.regenerate(last));
   return (
     <div
       role="alert"
@@ -57,7 +55,7 @@ function Failure() {
         </p>
         {detail !== "" && <p className="mt-1 pl-6 text-soft [overflow-wrap:anywhere]">{detail}</p>}
       </div>
-      {!undecided && <Button onClick={again}>{words.sendAgain}</Button>}
+      {!undecided && <Button onClick={again}>{unsent ? words.sendAgain : words.tryAgain}</Button>}
     </div>
   );
 }

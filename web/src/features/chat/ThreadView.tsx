@@ -7,16 +7,18 @@ import type { Problem } from "@/app/page";
 import { Composer } from "@/features/chat/Composer";
 import { Conversation } from "@/features/chat/Conversation";
 import { NewThread } from "@/features/chat/NewThread";
+import { useAttachments } from "@/features/chat/useAttachments";
 import { Button } from "@/ui/Button";
 
 export function ThreadView() {
   const threadId = usePage((page) => page.threadId);
   const opening = usePage((page) => page.opening);
+  const attachments = useAttachments();
   if (threadId === null) {
     return (
       <>
         <ConnectionBanner />
-        <NewThread />
+        <NewThread attachments={attachments} />
       </>
     );
   }
@@ -25,7 +27,7 @@ export function ThreadView() {
     <>
       <ConnectionBanner />
       {opening.phase === "loading" ? <Skeleton /> : <Conversation />}
-      <Composer />
+      <Composer attachments={attachments} />
     </>
   );
 }

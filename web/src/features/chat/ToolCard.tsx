@@ -15,11 +15,13 @@ import {
   Play,
   Search,
   Terminal,
+  Users,
   Wrench,
 } from "lucide-react";
 import { type ReactNode, useState } from "react";
 import { useLanguage, usePage, useWords } from "@/app/context";
 import { Mono } from "@/features/chat/Mono";
+import { SubagentLane, useLaneNote } from "@/features/chat/SubagentLane";
 import { ToolInput } from "@/features/chat/ToolInput";
 import { exitCodeIn, type ToolKind, textArgument, toolKind, toolObject } from "@/features/chat/tools";
 import type { Group, Turns } from "@/features/chat/turns";
@@ -41,6 +43,7 @@ export const TOOL_ICONS: Readonly<Record<ToolKind, LucideIcon>> = {
   fetch: Globe,
   present: FileCheck,
   ask: MessageCircleQuestionMark,
+  delegate: Users,
   use: Wrench,
 };
 
@@ -57,6 +60,7 @@ interface Props {
 export function ToolCard({ call: called, result, state, calledAt }: Props) {
   const words = useWords();
   const language = useLanguage();
+  const laneNote = useLaneNote(called.id);
   const said = usePage(({ conversation }) => conversation.progress.get(called.id));
   const review = result === undefined ? null : reviewOf(result);
   // The reader sees what was run, not what was first asked for.
@@ -77,13 +81,15 @@ export function ToolCard({ call: called, result, state, calledAt }: Props) {
       object={toolObject(call)}
       title={textArgument(call, "path") || toolObject(call)}
       aside={[
+        laneNote,
         review?.type === "edited" && words.toolEdited,
         exitCode !== null && words.exitCode(exitCode),
         result === undefined ? standing(state, words) : review?.type !== "rejected" && took,
       ]}
-      opensItself={failed || (running && live !== undefined)}
+      opensItself={failed || (running && (live !== undefined || laneNote !== false))}
     >
       <ToolInput call={call} />
+      {kind === "delegate" && <SubagentLane callId={call.id} runId={result?.runId ?? null} />}
       {live !== undefined && <Mono label={words.toolOutput} text={lastLines(live)} grows />}
       {result !== undefined && (failed || (kind !== "write" && kind !== "edit")) && (
         <Mono label={words.toolOutput} text={outputOf(result, review) || words.toolNoOutput} />

@@ -1,22 +1,63 @@
 /** What the user said: a quiet block on the right. */
 
-import { useWords } from "@/app/context";
+import { useState } from "react";
+import { useActions, usePage, useWords } from "@/app/context";
+import { focusComposer } from "@/features/chat/composerFocus";
+import { UserMessageActions } from "@/features/chat/MessageActions";
+import { MessageEditor } from "@/features/chat/MessageEditor";
+import { SentFiles } from "@/features/chat/SentFiles";
+import type { Fork } from "@/run/branches";
 import type { Message } from "@/run/message";
 
-export function UserMessage({ message, unsent }: { message: Message; unsent: boolean }) {
+interface Props {
+  readonly message: Message;
+  readonly unsent: boolean;
+  readonly fork: Fork | undefined;
+}
+
+export function UserMessage({ message, unsent, fork }: Props) {
   const words = useWords();
+  const actions = useActions();
+  const [editing, setEditing] = useState(false);
+  const threadId = usePage((page) => page.threadId);
+  const close = () => {
+    setEditing(false);
+    focusComposer();
+  };
+  if (editing) {
+    return (
+      <MessageEditor
+        text={message.text}
+        onCancel={close}
+        onSend={(text) => {
+          close();
+          void actions.edit(message.id, text);
+        }}
+      />
+    );
+  }
   return (
     <article
       aria-label={words.you}
       data-role="user"
-      className="ml-auto flex max-w-[85%] flex-col items-end gap-1"
+      className="group ml-auto flex max-w-[85%] flex-col items-end gap-1"
     >
-      <div
-        className={`rounded-box bg-tint px-4 py-3 text-prose whitespace-pre-wrap [overflow-wrap:anywhere] ${unsent ? "opacity-70" : ""}`}
-      >
-        {message.text}
-      </div>
-      {unsent && <span className="text-small text-error">{words.notSent}</span>}
+      {message.files.length > 0 && threadId !== null && (
+        <SentFiles files={message.files} threadId={threadId} />
+      )}
+      {message.text !== "" && (
+        <div
+          data-said
+          className={`rounded-box bg-tint px-4 py-3 text-prose whitespace-pre-wrap [overflow-wrap:anywhere] ${unsent ? "opacity-70" : ""}`}
+        >
+          {message.text}
+        </div>
+      )}
+      {unsent ? (
+        <span className="text-small text-error">{words.notSent}</span>
+      ) : (
+        <UserMessageActions message={message} fork={fork} onEdit={() => setEditing(true)} />
+      )}
     </article>
   );
 }

@@ -23,6 +23,7 @@ const KINDS: Readonly<Record<string, ToolKind>> = {
   web_fetch: "fetch",
   present_files: "present",
   ask_clarification: "ask",
+  task: "delegate",
 };
 
 // The argument that says most about a call, the most telling first.
@@ -47,6 +48,7 @@ export function toolObject(call: ToolCall): string {
   const kind = toolKind(call);
   if (kind === "use") return call.name;
   if (kind === "present") return presentedPaths(call).map(fileName).join(", ");
+  if (kind === "delegate") return textArgument(call, "description");
   const telling = TELLING.map((key) => textArgument(call, key)).find((text) => text.trim() !== "");
   // What tells more may still be coming.
   const otherwise = typeof call.args === "string" ? "" : toolReason(call) || call.name;

@@ -5,14 +5,16 @@ import { type RefObject, useCallback, useEffect, useRef, useState } from "react"
 const NEAR_PX = 48;
 
 interface StickToEnd {
-  readonly area: RefObject<HTMLDivElement | null>;
+  /** What scrolls; null until it is there. */
+  readonly area: HTMLDivElement | null;
+  readonly setArea: (area: HTMLDivElement | null) => void;
   readonly content: RefObject<HTMLDivElement | null>;
   readonly atEnd: boolean;
   readonly toEnd: () => void;
 }
 
 export function useStickToEnd(): StickToEnd {
-  const area = useRef<HTMLDivElement>(null);
+  const [area, setArea] = useState<HTMLDivElement | null>(null);
   const content = useRef<HTMLDivElement>(null);
   const stuck = useRef(true);
   const [atEnd, setAtEnd] = useState(true);
@@ -20,11 +22,11 @@ export function useStickToEnd(): StickToEnd {
   const toEnd = useCallback(() => {
     stuck.current = true;
     setAtEnd(true);
-    if (area.current !== null) area.current.scrollTop = area.current.scrollHeight;
-  }, []);
+    if (area !== null) area.scrollTop = area.scrollHeight;
+  }, [area]);
 
   useEffect(() => {
-    const [box, inside] = [area.current, content.current];
+    const [box, inside] = [area, content.current];
     if (box === null || inside === null) return;
     let lastTop = box.scrollTop;
 
@@ -46,7 +48,7 @@ export function useStickToEnd(): StickToEnd {
       box.removeEventListener("scroll", onScroll);
       follow.disconnect();
     };
-  }, []);
+  }, [area]);
 
-  return { area, content, atEnd, toEnd };
+  return { area, setArea, content, atEnd, toEnd };
 }

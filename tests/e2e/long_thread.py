@@ -1,0 +1,64 @@
+"""A thread of any length, written into the journal of a home that no server uses yet."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+
+from langchain_core.messages import AIMessage, HumanMessage
+from sqlalchemy import Connection
+
+from deerflow.config.source import open_source
+from deerflow.domain.events import FINAL_EVENT, EventName, StreamEvent
+from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.runs import RunRequest
+from deerflow.persistence.database import open_database
+from deerflow.persistence.events import LoggedEvent, insert_events
+from deerflow.persistence.runs import StoredRequest, insert_run
+from deerflow.persistence.threads import begin_thread
+from deerflow.runtime.changes import Changes
+from deerflow.runtime.serialization import to_json
+from deerflow.runtime.threads import ended_run
+
+THREAD = "long"
+ANSWER = """## Part {number}
+
+The figures of part {number} **agree** with what was said before, and nothing is missing.
+
+| month | value |
+|---|---|
+| May | {number} |
+
+- one thing
+- another `thing`
+"""
+
+
+async def write_long_thread(home: Path, messages: int) -> None:
+    """Have the thread `long` hold so many messages: questions and answers in turn."""
+    loaded = open_source(directory=home, environment={"DEER_FLOW_HOME": str(home)}).refresh()
+    async with open_database(loaded.config.database.place(loaded.home)) as database:
+        begin = partial(begin_thread, thread_id=THREAD, owner=LOCAL_USER.user_id, metadata={}, may_exist=False)
+        await database.write(begin)
+        await database.write(partial(_insert_turns, turns=messages // 2))
+
+
+def _insert_turns(connection: Connection, turns: int) -> None:
+    request = StoredRequest(asdict(RunRequest(THREAD, goes_on=True)), "")
+    for number in range(turns):
+        run = ended_run(THREAD, LOCAL_USER, "update")
+        insert_run(connection, run, request)
+        events = enumerate(_told(number), 1)
+        later = run.created_at + timedelta(microseconds=number)
+        insert_events(connection, [LoggedEvent(run.run_id, StreamEvent(seq, *each), later) for seq, each in events])
+
+
+def _told(number: int) -> Iterator[tuple[EventName, bytes]]:
+    question = HumanMessage(f"What about part {number}?", id=f"q{number}")
+    answer = AIMessage(ANSWER.format(number=number), id=f"a{number}")
+    title = {"title": "A very long thread"} if number == 0 else {}
+    yield "metadata", to_json({"run_id": "-", "thread_id": THREAD})
+    yield "changes", Changes([question], values=title).to_json()
+    yield "changes", Changes([answer]).to_json()
+    yield FINAL_EVENT, b"null"

@@ -1,0 +1,114 @@
+"""What answers may hold besides text, in a real browser against a real server."""
+
+from pathlib import Path
+
+import pytest
+from playwright.async_api import expect
+
+from deerflow.testing import Answer, ScriptedServer, calling, thinking
+from tests.e2e.stage import Visitor, serious_violations
+from tests.e2e.test_page import say, serving_model, until_answered
+
+pytestmark = pytest.mark.browser
+
+RICH = r"""The area is $\pi r^2$, and it costs $5 or $10.
+
+$$\int_0^1 x^2\,dx = \frac{1}{3}$$
+
+Heat rises [citation:On heat](https://example.org/heat) always.
+
+```mermaid
+graph TD
+  A[Start] --> B{Is it?}
+  B -->|yes| C[Done]
+```
+
+![a plot](https://example.org/plot.png)
+
+| a | b | c | d | e | f | g | h | i | j |
+|---|---|---|---|---|---|---|---|---|---|
+| a long cell | a long cell | a long cell | a long cell | a long cell | a long cell | a long cell | a | b | c |
+"""
+EVIL = """```mermaid
+graph TD
+  A["<img src=x onerror=alert(1)>"] --> B
+  click A "javascript:alert(1)"
+```
+
+$\\href{javascript:alert(1)}{x}$ and $\\includegraphics{https://example.org/x.png}$
+"""
+
+
+async def test_formulas_diagrams_and_citations_are_drawn_under_the_strict_policy(
+    tmp_path: Path, visitor: Visitor
+) -> None:
+    async with ScriptedServer([RICH]) as model:
+        with serving_model(tmp_path, model) as server:
+            page = await visitor.open(server.url, reduced_motion="reduce")
+            await say(page, "show me")
+            await until_answered(page)
+            answer = page.locator("[data-role=assistant] .prose")
+            await expect(answer.locator("math")).to_have_count(2)
+            await expect(answer.locator("math mfrac")).to_have_count(1)
+            await expect(answer).to_contain_text("it costs $5 or $10")
+            diagram = answer.get_by_role("img", name="Diagram")
+            await expect(diagram).to_be_visible(timeout=30_000)
+            assert await diagram.evaluate("image => image.naturalWidth > 50")
+            await expect(answer.get_by_role("link", name="Image: a plot")).to_be_visible()
+
+            citation = answer.get_by_role("link", name="On heat")
+            await citation.focus()
+            await expect(answer.get_by_text("example.org", exact=True)).to_be_visible()
+            assert await serious_violations(page) == []
+            await page.set_viewport_size({"width": 390, "height": 844})
+            assert await page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+async def test_nothing_runs_in_a_diagram_or_a_formula(tmp_path: Path, visitor: Visitor) -> None:
+    visitor.tolerated = "inline event handler violates"  # said by the frame that diagrams are drawn in
+    async with ScriptedServer([EVIL]) as model:
+        with serving_model(tmp_path, model) as server:
+            page = await visitor.open(server.url, reduced_motion="reduce")
+            ran: list[str] = []
+            page.on("dialog", lambda dialog: ran.append(dialog.message))
+            await say(page, "show me")
+            await until_answered(page)
+            await expect(page.get_by_role("img", name="Diagram").or_(page.locator("pre")).first).to_be_visible()
+            await page.wait_for_load_state("networkidle")
+            assert ran == []
+            assert await page.locator(".prose a[href^=javascript], .prose [onerror], .prose svg script").count() == 0
+
+
+async def test_durations_are_right_after_a_reload(tmp_path: Path, visitor: Visitor) -> None:
+    waits = calling("bash", description="Wait", command="sleep 1.2; echo done")
+    thought = thinking("Let me see what there is to see.", Answer(("Seen", "."), delay_s=0.4))
+    async with ScriptedServer([waits, thought]) as model:
+        with serving_model(tmp_path, model) as server:
+            page = await visitor.open(server.url, reduced_motion="reduce")
+            await say(page, "wait")
+            await until_answered(page)
+            card = page.get_by_role("button", name="Ran sleep")
+            for _ in range(2):
+                seconds = float((await card.inner_text()).rsplit("\n", 1)[-1].split()[0])
+                assert seconds >= 1.2
+                await expect(page.get_by_role("button", name="Thought for")).to_be_visible()
+                await page.reload()
+
+
+async def test_subagents_are_watched_inside_the_card_of_their_task(tmp_path: Path, visitor: Visitor) -> None:
+    order = calling("task", description="Look around", prompt="Look around.", subagent_type="general-purpose")
+    looks = calling("ls", description="Look", path="/mnt/user-data")
+    async with ScriptedServer([order, looks, "Seen.", "Done."]) as model:
+        with serving_model(tmp_path, model) as server:
+            page = await visitor.open(server.url, reduced_motion="reduce")
+            await page.get_by_role("button", name="Choose how much the agent does").click()
+            await page.get_by_role("menuitemradio", name="Ultra").click()
+            await say(page, "look around")
+            await until_answered(page)
+            for _ in range(2):
+                card = page.get_by_role("button", name="Subagent worked on Look around")
+                await card.click()
+                steps = page.get_by_role("list", name="What the subagent does").get_by_role("listitem")
+                await expect(steps).to_have_text(["ls", "Seen."])
+                assert await serious_violations(page) == []
+                await page.reload()

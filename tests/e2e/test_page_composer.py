@@ -1,0 +1,173 @@
+"""Where people write, in a real browser.
+
+Uploads, suggestions and the polishing of texts are answered in the browser, in the shapes of the API: the page must do
+without them where a server has no such part, and here it has them.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Page, Route, expect
+
+from deerflow.testing import ScriptedServer
+from tests.e2e.stage import RunningServer, Visitor, serious_violations
+from tests.e2e.test_page import say, serving_model, until_answered
+
+pytestmark = pytest.mark.browser
+
+FOLDER = "/mnt/user-data/uploads"
+DROP = """([name, type]) => {
+    const transfer = new DataTransfer();
+    transfer.items.add(new File(["a,b\\n1,2\\n"], name, { type: "text/csv" }));
+    const options = { bubbles: true, cancelable: true };
+    const event = type === "paste"
+        ? new ClipboardEvent("paste", { ...options, clipboardData: transfer })
+        : new DragEvent(type, { ...options, dataTransfer: transfer });
+    document.getElementById("composer").dispatchEvent(event);
+}"""
+
+
+async def offer_everything(page: Page) -> None:
+    """Have the page find the parts a server may have."""
+
+    async def upload(route: Route) -> None:
+        request = route.request
+        name = request.url.rsplit("/", 1)[1]
+        if request.method == "DELETE":
+            return await route.fulfill(json={"success": True, "message": ""})
+        if name == "limits":
+            return await route.fulfill(json={"max_files": 3, "max_file_size": 1000, "max_total_size": 2000})
+        if name == "list":
+            return await route.fulfill(json={"files": [stored("sales.csv")], "count": 1})
+        sent = (request.post_data_buffer or b"").split(b'filename="', 1)[1].split(b'"', 1)[0].decode()
+        if sent == "refused.csv":
+            detail = {"detail": "no such files here", "error": "InvalidRequest"}
+            return await route.fulfill(status=422, json=detail)
+        await route.fulfill(json={"success": True, "files": [stored(sent)], "message": "", "skipped_files": []})
+
+    every = {"uploads": True, "suggestions": True, "input_polish": True}
+    await page.route("**/api/features", lambda route: route.fulfill(json=every))
+    await page.route("**/api/threads/*/uploads**", upload)
+    await page.route("**/api/threads/*/uploads/*", upload)
+    suggestions = {"suggestions": ["What about May?", "Draw it"]}
+    await page.route("**/api/threads/*/suggestions", lambda route: route.fulfill(json=suggestions))
+    polished = {"rewritten_text": "Please sum up the sales.", "changed": True}
+    await page.route("**/api/input-polish", lambda route: route.fulfill(json=polished))
+    await page.reload()
+
+
+def stored(name: str) -> dict[str, object]:
+    path = f"{FOLDER}/{name}"
+    return {"filename": name, "size": 8, "path": path, "virtual_path": path, "artifact_url": "", "extension": ".csv"}
+
+
+async def test_files_are_dropped_pasted_and_chosen_and_go_with_the_message(tmp_path: Path, visitor: Visitor) -> None:
+    visitor.tolerated = "422"
+    async with ScriptedServer(["Thanks."]) as model:
+        with serving_model(tmp_path, model) as server:
+            page = await visitor.open(server.url, reduced_motion="reduce")
+            await offer_everything(page)
+            await expect(page.get_by_role("button", name="Attach files")).to_be_visible()
+            await page.evaluate(DROP, ["dropped.csv", "drop"])
+            await expect(page.get_by_text("dropped.csv")).to_be_visible()
+            await page.evaluate(DROP, ["pasted.csv", "paste"])
+            await page.locator("input[type=file]").set_input_files(
+                [{"name": "refused.csv", "mimeType": "text/csv", "buffer": b"a"}]
+            )
+            await expect(page.get_by_role("alert")).to_have_text("No such files here.")
+            await page.locator("input[type=file]").set_input_files(
+                [{"name": "large.csv", "mimeType": "text/csv", "buffer": b"a" * 1001}]
+            )
+            await expect(page.get_by_role("alert").last).to_have_text("Too large")
+            assert await serious_violations(page) == []
+            for name in ("refused.csv", "large.csv", "pasted.csv"):
+                await page.get_by_role("button", name=f"Remove {name}").click()
+            await say(page, "look at this")
+            await until_answered(page)
+            for _ in range(2):
+                await expect(page.get_by_role("link", name="dropped.csv")).to_be_visible()
+                await expect(page.get_by_text("pasted.csv")).to_have_count(0)
+                await page.reload()
+            assert "dropped.csv" in json.dumps(model.requests[0].messages)
+
+
+async def test_a_file_is_mentioned_by_choosing_it(tmp_path: Path, visitor: Visitor) -> None:
+    async with ScriptedServer(["One.", "Two."]) as model:
+        with serving_model(tmp_path, model) as server:
+            page = await visitor.open(server.url, reduced_motion="reduce")
+            await offer_everything(page)
+            await say(page, "begin")
+            await until_answered(page)
+            box = page.get_by_role("textbox", name="Message")
+            await box.press_sequentially("sum up @sal")
+            option = page.get_by_role("option", name="sales.csv")
+            await expect(option).to_have_attribute("aria-selected", "true")
+            assert await serious_violations(page) == []
+            await page.keyboard.press("Enter")
+            await expect(option).to_have_count(0)
+            await expect(box).to_have_value(f"sum up {FOLDER}/sales.csv ")
+
+
+async def test_suggestions_are_asked_and_a_text_is_polished_and_had_back(tmp_path: Path, visitor: Visitor) -> None:
+    async with ScriptedServer(["One.", "Two."]) as model:
+        with serving_model(tmp_path, model) as server:
+            page = await visitor.open(server.url, reduced_motion="reduce")
+            await offer_everything(page)
+            box = page.get_by_role("textbox", name="Message")
+            await box.fill("sum up teh sales plz")
+            await page.get_by_role("button", name="Improve the wording").click()
+            await expect(box).to_have_value("Please sum up the sales.")
+            await page.get_by_role("button", name="Undo: back to your own words").click()
+            await expect(box).to_have_value("sum up teh sales plz")
+            await page.keyboard.press("Escape")
+            await box.press("Enter")
+            await until_answered(page)
+            await page.get_by_role("list", name="What to ask next").get_by_role("button", name="Draw it").click()
+            await expect(page.locator("[data-role=user]").last).to_have_text("Draw it")
+            await expect(page.get_by_text("Two.")).to_be_visible()
+
+
+async def test_what_was_written_before_is_found_again_with_the_arrows(
+    demo_server: RunningServer, visitor: Visitor
+) -> None:
+    page = await visitor.open(demo_server.url)
+    for text in ("first words", "second words"):
+        await say(page, text)
+        await expect(page.locator("[data-role=user]").last).to_have_text(text)
+        await until_answered(page)
+    box = page.get_by_role("textbox", name="Message")
+    for key, value in [("Up", "second words"), ("Up", "first words"), ("Down", "second words"), ("Down", "")]:
+        await box.press(f"Arrow{key}")
+        await expect(box).to_have_value(value)
+
+
+async def test_the_mode_is_remembered_for_a_thread_and_sent_with_its_messages(
+    demo_server: RunningServer, visitor: Visitor
+) -> None:
+    page = await visitor.open(demo_server.url, reduced_motion="reduce")
+    contexts: list[dict[str, object]] = []
+    page.on(
+        "request",
+        lambda request: (
+            contexts.append(json.loads(request.post_data or "{}")["context"])
+            if request.url.endswith("/runs/stream")
+            else None
+        ),
+    )
+    picker = page.get_by_role("button", name="Choose how much the agent does")
+    await expect(picker).to_have_text("Thinking")
+    await picker.click()
+    await expect(page.get_by_role("menuitemradio")).to_have_count(4)
+    assert await serious_violations(page) == []
+    await page.get_by_role("menuitemradio", name="Ultra").click()
+    await say(page, "hello")
+    await until_answered(page)
+    assert contexts[0]["is_plan_mode"] is True and contexts[0]["subagent_enabled"] is True
+
+    thread = page.url
+    await page.goto(demo_server.url)
+    await picker.click()
+    await page.get_by_role("menuitemradio", name="Flash").click()
+    await page.goto(thread)
+    await expect(picker).to_have_text("Ultra")

@@ -1,0 +1,151 @@
+"""What was said in a thread, page by page, and threads that begin with a part of another."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from deerflow.config.source import open_source
+from deerflow.gateway.app import create_app
+from deerflow.harness import open_harness
+from deerflow.testing import ScriptedModel, thinking
+
+
+@asynccontextmanager
+async def thread_of(home: Path, *answers: Any) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a thread in which each answer has been asked for."""
+    model = ScriptedModel.saying(*answers)
+    async with open_harness(open_source(directory=home, environment={}), model) as harness, asyncio.timeout(30):
+        transport = httpx.ASGITransport(create_app(harness))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1/api/threads/t") as http:
+            yield http
+
+
+async def ask(http: httpx.AsyncClient, text: str, **options: Any) -> None:
+    body = {"input": {"messages": [{"type": "human", "id": text, "content": text}]}, **options}
+    answer = await http.post("/runs/wait", json=body)
+    assert answer.status_code == 200, answer.text
+
+
+async def page(http: httpx.AsyncClient, **options: Any) -> dict[str, Any]:
+    answer = await http.get("/messages/page", params=options)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def texts(found: dict[str, Any]) -> list[str]:
+    return [
+        said["message"]["content"]
+        for said in found["data"]
+        if not said["message"]["additional_kwargs"].get("hide_from_ui")
+    ]
+
+
+async def first_checkpoint_of(http: httpx.AsyncClient, run_id: str, **filters: str) -> str:
+    """The newest checkpoint a run has made."""
+    history = await http.post("/history", json={"limit": 1, "metadata": {"deerflow_run": run_id, **filters}})
+    found: str = history.json()[0]["checkpoint_id"]
+    return found
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 100])
+async def test_pages_add_up_to_all_that_was_said(tmp_path: Path, limit: int) -> None:
+    async with thread_of(tmp_path, "One.", "Two.", "Three.") as http:
+        for text in "123":
+            await ask(http, text)
+        whole = (await http.get("/messages")).json()
+        last = await page(http, limit=limit)
+        assert last["values"] == {key: value for key, value in whole.items() if key != "messages"}
+        assert last["heard"]["run_id"] == last["data"][-1]["run_id"]
+        parts, before = last["data"], last["before"]
+        while before is not None:
+            part = await page(http, limit=limit, before=before)
+            assert part["values"] is None and 0 < len(part["data"]) <= limit
+            parts, before = part["data"] + parts, part["before"]
+        assert [said["message"] for said in parts] == whole["messages"]
+        times = [datetime.fromisoformat(said["created_at"]) for said in parts]
+        assert times == sorted(times)
+
+
+async def test_a_thread_nothing_was_said_in_has_an_empty_page(tmp_path: Path) -> None:
+    async with thread_of(tmp_path) as http:
+        await http.post("http://127.0.0.1/api/threads", json={"thread_id": "t"})
+        nothing = {"data": [], "values": {}, "heard": None, "has_more": False, "before": None}
+        assert await page(http) == nothing
+        assert (await http.get("http://127.0.0.1/api/threads/other/messages/page")).status_code == 404
+
+
+@pytest.mark.parametrize("before", ["x", "run.1", "run.a.b", "run.1.-1", ""])
+async def test_a_place_that_no_page_named_is_refused(tmp_path: Path, before: str) -> None:
+    async with thread_of(tmp_path, "One.") as http:
+        await ask(http, "1")
+        answer = await http.get("/messages/page", params={"before": before})
+        assert (answer.status_code, answer.json()["error"]) == (422, "InvalidRequest")
+
+
+async def test_an_answer_made_anew_leaves_the_old_one_behind(tmp_path: Path) -> None:
+    async with thread_of(tmp_path, "One.", "Two.", "Another two.") as http:
+        await ask(http, "1")
+        await ask(http, "2")
+        second = (await page(http))["data"][-1]["run_id"]
+        at = await first_checkpoint_of(http, second, source="input")
+        assert (await http.post("/runs/wait", json={"checkpoint_id": at})).status_code == 200
+        for limit in (2, 100):
+            said = await page(http, limit=100)
+            if limit == 2:
+                later = await page(http, limit=1)
+                said = await page(http, before=later["before"])
+                said["data"] += later["data"]
+            assert texts(said) == ["1", "One.", "2", "Two.", "Another two."]
+            left = {each["message"]["content"]: each["left_behind_by"] for each in said["data"]}
+            newest = said["data"][-1]["run_id"]
+            assert left["Two."] == newest != second
+            assert [left[text] for text in ("1", "One.", "2", "Another two.")] == [None] * 4
+
+
+async def test_a_message_said_otherwise_leaves_the_old_one_behind(tmp_path: Path) -> None:
+    async with thread_of(tmp_path, "One.", "Another one.") as http:
+        await ask(http, "1")
+        first = (await page(http))["data"][-1]["run_id"]
+        await ask(http, "other", checkpoint_id=await first_checkpoint_of(http, first, source="input"))
+        left = {each["message"]["content"] for each in (await page(http))["data"] if each["left_behind_by"]}
+        assert left >= {"1", "One."} and not left & {"other", "Another one."}
+        state = (await http.get("/state")).json()["values"]["messages"]
+        assert [message["content"] for message in state if message["type"] != "system"][-2:] == [
+            "other",
+            "Another one.",
+        ]
+
+
+async def test_a_page_tells_how_long_the_model_thought(tmp_path: Path) -> None:
+    async with thread_of(tmp_path, thinking("Let me see.", "One."), "Two.") as http:
+        await ask(http, "1")
+        await ask(http, "2")
+        thought = {said["message"]["content"]: said["thought_ms"] for said in (await page(http))["data"]}
+        assert thought["One."] >= 0 and thought["Two."] is None
+
+
+async def test_a_thread_begins_with_a_part_of_another(tmp_path: Path) -> None:
+    async with thread_of(tmp_path, "One.", "Two.", "Another two.") as http:
+        await ask(http, "1")
+        await ask(http, "2")
+        first = (await page(http))["data"][0]["run_id"]
+        made = await http.post("/copy", json={"checkpoint_id": await first_checkpoint_of(http, first)})
+        http.base_url = f"http://127.0.0.1/api/threads/{made.json()['thread_id']}"
+        assert texts(await page(http)) == ["1", "One."]
+        await ask(http, "go on")
+        assert texts(await page(http)) == ["1", "One.", "go on", "Another two."]
+
+
+async def test_a_part_that_ends_nowhere_is_not_copied(tmp_path: Path) -> None:
+    async with thread_of(tmp_path, "One.") as http:
+        await ask(http, "1")
+        refused = await http.post("/copy", json={"checkpoint_id": "1f000000-0000-6000-8000-000000000000"})
+        assert refused.status_code == 404
+        assert len((await http.post("http://127.0.0.1/api/threads/search", json={})).json()) == 1

@@ -1,0 +1,30 @@
+"""What a browser has to load before it can show the page."""
+
+import gzip
+import re
+
+from deerflow.gateway.page import STATIC
+
+MOST_BYTES = 250 * 1024
+HEAVY = ("katex", "mermaid")
+
+
+def entry_files() -> list[str]:
+    """The scripts the document itself asks for."""
+    document = (STATIC / "index.html").read_text()
+    return re.findall(r'(?:src|href)="/(assets/[^"]+\.js)"', document)
+
+
+def test_the_entry_of_the_page_stays_small() -> None:
+    files = entry_files()
+    assert files
+    assert sum(len(gzip.compress((STATIC / file).read_bytes())) for file in files) <= MOST_BYTES
+
+
+def test_heavy_parts_are_loaded_only_when_they_are_needed() -> None:
+    entry = "".join((STATIC / file).read_text() for file in entry_files())
+    chunks = [file.name for file in (STATIC / "assets").iterdir()]
+    for part in HEAVY:
+        own = [name for name in chunks if name.lower().startswith(part) and name.endswith(".js")]
+        assert own and not any(f"/assets/{name}" in (STATIC / "index.html").read_text() for name in own)
+    assert "katex-html" not in entry

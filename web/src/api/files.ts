@@ -1,0 +1,155 @@
+/** Uploads of a thread, suggestions, and help with writing: parts a server may not have. */
+
+import { type Fetch, jsonBody, Refused, request, requestJson } from "@/api/http";
+import type { SentFile } from "@/run/files";
+
+export interface UploadLimits {
+  readonly max_files: number;
+  readonly max_file_size: number;
+  readonly max_total_size: number;
+}
+
+interface WireUpload {
+  readonly filename: string;
+  readonly size: number;
+  readonly virtual_path: string;
+}
+
+interface UploadAnswer {
+  readonly files: readonly WireUpload[];
+  readonly skipped_files?: readonly (string | { readonly filename: string; readonly reason?: string })[];
+}
+
+export interface FilesGateway {
+  takesUploads(): Promise<boolean>;
+  polishes(): Promise<boolean>;
+  /** null: this server says nothing of it. */
+  uploadLimits(threadId: string): Promise<UploadLimits | null>;
+  upload(
+    threadId: string,
+    file: File,
+    onProgress: (part: number) => void,
+    signal: AbortSignal,
+  ): Promise<SentFile>;
+  deleteUpload(threadId: string, filename: string): Promise<void>;
+  uploads(threadId: string): Promise<readonly SentFile[]>;
+  /** What could be asked next; none where this server does not say. */
+  suggestions(threadId: string, said: readonly Spoken[], model: string | null): Promise<readonly string[]>;
+  /** The text said better; null where this server does not do that. */
+  polish(text: string, locale: string, threadId: string | null): Promise<string | null>;
+}
+
+export interface Spoken {
+  readonly role: "user" | "assistant";
+  readonly content: string;
+}
+
+/** Sends a form and tells how much of it has gone; a test passes its own. */
+export type SendForm = (
+  path: string,
+  form: FormData,
+  onProgress: (part: number) => void,
+  signal: AbortSignal,
+) => Promise<{ readonly status: number; readonly body: unknown }>;
+
+interface Features {
+  readonly uploads: boolean;
+  readonly suggestions: boolean;
+  readonly input_polish: boolean;
+}
+
+export function createFilesGateway(fetch: Fetch, sendForm: SendForm): FilesGateway {
+  let asked: Promise<Partial<Features>> | null = null;
+
+  /** Whether the server has a part; it is asked once, and again only if it did not answer. */
+  async function has(part: keyof Features): Promise<boolean> {
+    asked ??= requestJson<Features>(fetch, "/api/features").catch(() => {
+      asked = null;
+      return {};
+    });
+    return (await asked)[part] === true;
+  }
+
+  return {
+    takesUploads: () => has("uploads"),
+    polishes: () => has("input_polish"),
+
+    async uploadLimits(threadId) {
+      if (!(await has("uploads"))) return null;
+      return orNull(requestJson<UploadLimits>(fetch, `${uploadsOf(threadId)}/limits`));
+    },
+
+    async upload(threadId, file, onProgress, signal) {
+      // Files may come before the first message, and so before the thread.
+      const thread = { thread_id: threadId, if_exists: "do_nothing" };
+      await request(fetch, "/api/threads", { ...jsonBody(thread), signal });
+      const form = new FormData();
+      form.append("files", file, file.name);
+      const { status, body } = await sendForm(uploadsOf(threadId), form, onProgress, signal);
+      const answer = (body ?? {}) as Partial<UploadAnswer> & { error?: unknown; detail?: unknown };
+      const kept = answer.files?.[0];
+      if (status < 400 && kept !== undefined)
+        return { filename: kept.filename, size: kept.size, path: kept.virtual_path };
+      const skipped = answer.skipped_files?.[0];
+      const reason = typeof skipped === "object" ? skipped.reason : answer.detail;
+      throw new Refused(
+        String(answer.error ?? "HttpError"),
+        status,
+        typeof reason === "string" ? reason : "",
+      );
+    },
+
+    async deleteUpload(threadId, filename) {
+      await request(fetch, `${uploadsOf(threadId)}/${encodeURIComponent(filename)}`, { method: "DELETE" });
+    },
+
+    async uploads(threadId) {
+      if (!(await has("uploads"))) return [];
+      const found = await orNull(requestJson<UploadAnswer>(fetch, `${uploadsOf(threadId)}/list`));
+      return (found?.files ?? []).map(({ filename, size, virtual_path: path }) => ({ filename, size, path }));
+    },
+
+    async suggestions(threadId, messages, model) {
+      if (!(await has("suggestions"))) return [];
+      const body = jsonBody({ messages, n: 3, ...(model !== null && { model_name: model }) });
+      const path = `/api/threads/${encodeURIComponent(threadId)}/suggestions`;
+      const found = await orNull(requestJson<{ suggestions: string[] }>(fetch, path, body));
+      return found?.suggestions ?? [];
+    },
+
+    async polish(text, locale, threadId) {
+      if (!(await has("input_polish"))) return null;
+      const body = jsonBody({ text, locale, ...(threadId !== null && { thread_id: threadId }) });
+      const found = await orNull(requestJson<{ rewritten_text: string }>(fetch, "/api/input-polish", body));
+      return found?.rewritten_text ?? null;
+    },
+  };
+}
+
+/** What a request finds; null where the server has no such part. */
+async function orNull<T>(asked: Promise<T>): Promise<T | null> {
+  try {
+    return await asked;
+  } catch (error) {
+    if (error instanceof Refused && (error.status === 404 || error.status === 405)) return null;
+    throw error;
+  }
+}
+
+function uploadsOf(threadId: string): string {
+  return `/api/threads/${encodeURIComponent(threadId)}/uploads`;
+}
+
+/** `fetch` does not tell how much has gone; this old way does. */
+export const sendFormInBrowser: SendForm = (path, form, onProgress, signal) =>
+  new Promise((resolve, reject) => {
+    const asked = new XMLHttpRequest();
+    asked.open("POST", path);
+    asked.responseType = "json";
+    asked.upload.onprogress = ({ loaded, total }) => onProgress(total === 0 ? 0 : loaded / total);
+    asked.onload = () => resolve({ status: asked.status, body: asked.response });
+    asked.onerror = () => reject(new TypeError("the server did not answer"));
+    asked.onabort = () => reject(signal.reason);
+    signal.addEventListener("abort", () => asked.abort());
+    asked.send(form);
+  });

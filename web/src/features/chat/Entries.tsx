@@ -1,0 +1,139 @@
+/** The entries of a conversation, of which only those near the reader are drawn. */
+
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { memo, useEffect, useLayoutEffect, useMemo, useRef } from "react";
+import { useActions, usePage, useWords } from "@/app/context";
+import { Answer } from "@/features/chat/Answer";
+import { ApprovalBlock } from "@/features/chat/ApprovalBlock";
+import { EarlierVersionNotice } from "@/features/chat/EarlierVersionNotice";
+import { RunNotice } from "@/features/chat/RunNotice";
+import { shownIds, type Turns, turnsOf } from "@/features/chat/turns";
+import { UserMessage } from "@/features/chat/UserMessage";
+import { type Fork, wayThrough } from "@/run/branches";
+import { isBlank } from "@/run/message";
+import { findMessage } from "@/run/reduce";
+import { Button } from "@/ui/Button";
+
+// A guess that is corrected as soon as an entry is drawn; drawn are the entries of a few screens.
+const GUESSED_PX = 140;
+const DRAWN_BESIDE = 8;
+// So near to the beginning of what is known, what was said before is fetched.
+const FETCH_WITHIN_PX = 2000;
+
+export function Entries({ area }: { area: HTMLDivElement }) {
+  const order = usePage(({ conversation }) => conversation.order);
+  const settled = usePage(({ conversation }) => conversation.settled);
+  const undone = usePage(({ conversation }) => conversation.undone);
+
+  const { ids, forks } = useMemo(() => wayThrough({ order, settled }, undone), [order, settled, undone]);
+  const shown = useMemo(() => shownIds({ order: ids, settled }), [ids, settled]);
+  const turns = useMemo(() => turnsOf({ order: ids, settled }), [ids, settled]);
+
+  const virtual = useVirtualizer({
+    count: shown.length,
+    getScrollElement: () => area,
+    getItemKey: (index) => shown[index] ?? index,
+    estimateSize: () => GUESSED_PX,
+    overscan: DRAWN_BESIDE,
+    // A flush inside React's own work would be one too many.
+    useFlushSync: false,
+  });
+  useKeptPlace(area, shown, virtual);
+  const drawn = virtual.getVirtualItems();
+  const above = drawn[0]?.start ?? 0;
+  const below = virtual.getTotalSize() - (drawn.at(-1)?.end ?? 0);
+
+  return (
+    <>
+      <EarlierMessages area={area} />
+      <div style={{ paddingTop: above, paddingBottom: below }}>
+        {drawn.map(({ key, index }) => {
+          const id = shown[index];
+          if (id === undefined) return null;
+          return (
+            <div
+              key={key}
+              ref={virtual.measureElement}
+              data-index={index}
+              className="pt-6 empty:hidden [&:has(>[data-role=assistant])+&:has(>[data-role=assistant])]:pt-3"
+            >
+              <Entry id={id} turns={turns} fork={forks.get(id)} />
+            </div>
+          );
+        })}
+      </div>
+      <div className="flex flex-col gap-6 pt-6 empty:hidden">
+        <EarlierVersionNotice />
+        <ApprovalBlock />
+        <RunNotice />
+      </div>
+    </>
+  );
+}
+
+/** Keeps what the reader looks at in its place when something is put in front of it. */
+function useKeptPlace(
+  area: HTMLDivElement,
+  shown: readonly string[],
+  virtual: { measurementsCache: readonly { readonly start: number }[]; scrollOffset: number | null },
+): void {
+  const last = useRef<{ readonly first: string | undefined; readonly length: number }>({
+    first: undefined,
+    length: 0,
+  });
+  useLayoutEffect(() => {
+    const { first } = last.current;
+    last.current = { first: shown[0], length: shown.length };
+    if (first === undefined || first === shown[0]) return;
+    const place = shown.indexOf(first);
+    const before = virtual.measurementsCache[place]?.start;
+    if (place > 0 && before !== undefined) area.scrollTop += before;
+  }, [area, shown, virtual]);
+}
+
+/** Stands where more was said before; coming near it fetches that. */
+function EarlierMessages({ area }: { area: HTMLDivElement }) {
+  const words = useWords();
+  const actions = useActions();
+  const { before, phase } = usePage(({ conversation }) => conversation.earlier);
+  const mark = useRef<HTMLDivElement>(null);
+
+  useEffect(() => {
+    if (before === null || phase !== "idle" || mark.current === null) return;
+    const near = new IntersectionObserver(
+      (entries) => {
+        if (entries.some(({ isIntersecting }) => isIntersecting)) void actions.loadEarlier();
+      },
+      { root: area, rootMargin: `${FETCH_WITHIN_PX}px 0px 0px 0px` },
+    );
+    near.observe(mark.current);
+    return () => near.disconnect();
+  }, [actions, area, before, phase]);
+
+  if (before === null) return null;
+  return (
+    <div ref={mark} className="flex h-14 items-end justify-center">
+      {phase === "loading" && (
+        <span className="animate-breathe text-small text-faint">{words.loadingEarlier}</span>
+      )}
+      {phase !== "loading" && <Button onClick={() => void actions.loadEarlier()}>{words.showEarlier}</Button>}
+    </div>
+  );
+}
+
+interface EntryProps {
+  readonly id: string;
+  readonly turns: Turns;
+  readonly fork: Fork | undefined;
+}
+
+/** One entry listens to its own message alone. */
+const Entry = memo(function Entry({ id, turns, fork }: EntryProps) {
+  const message = usePage(({ conversation }) => findMessage(conversation, id));
+  const growing = usePage(({ conversation }) => conversation.streaming.has(id));
+  const unsent = usePage(({ conversation }) => conversation.unsent.has(id));
+  if (message === undefined) return null;
+  if (message.role === "user") return <UserMessage message={message} unsent={unsent} fork={fork} />;
+  if (isBlank(message)) return null;
+  return <Answer message={message} growing={growing} turns={turns} fork={fork} />;
+});

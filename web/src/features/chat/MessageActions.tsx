@@ -1,0 +1,77 @@
+/** What can be done with what was said. */
+
+import { Ellipsis, GitBranch, Pencil, RefreshCw } from "lucide-react";
+import type { ReactNode } from "react";
+import { useActions, usePage, useWords } from "@/app/context";
+import { Versions } from "@/features/chat/Versions";
+import type { Fork } from "@/run/branches";
+import type { Message } from "@/run/message";
+import { isActive } from "@/run/reduce";
+import { CopyButton } from "@/ui/CopyButton";
+import { IconButton } from "@/ui/IconButton";
+import { Menu, MenuItem } from "@/ui/Menu";
+
+interface Props {
+  readonly message: Message;
+  readonly fork: Fork | undefined;
+}
+
+export function UserMessageActions({ message, fork, onEdit }: Props & { readonly onEdit: () => void }) {
+  const words = useWords();
+  const free = useIsFree(message);
+  return (
+    <Row fork={fork}>
+      <CopyButton text={message.text} label={words.copyMessage} />
+      {free && <IconButton icon={Pencil} label={words.editMessage} onClick={onEdit} />}
+      {free && <More message={message} label={words.branchBefore} />}
+    </Row>
+  );
+}
+
+export function AnswerActions({ message, fork }: Props) {
+  const words = useWords();
+  const actions = useActions();
+  const free = useIsFree(message);
+  return (
+    <div className="-mt-2 -ml-2">
+      <Row fork={fork}>
+        <CopyButton text={message.text} label={words.copyAnswer} />
+        {free && (
+          <IconButton
+            icon={RefreshCw}
+            label={words.regenerate}
+            onClick={() => void actions.regenerate(message.id)}
+          />
+        )}
+        {free && <More message={message} label={words.branchHere} />}
+      </Row>
+    </div>
+  );
+}
+
+function More({ message, label }: { message: Message; label: string }) {
+  const words = useWords();
+  const actions = useActions();
+  return (
+    <Menu align="end" trigger={<IconButton icon={Ellipsis} label={words.moreActions} />}>
+      <MenuItem icon={GitBranch} label={label} onChoose={() => void actions.branch(message.id)} />
+    </Menu>
+  );
+}
+
+/** Always there for the keyboard and where nothing hovers; for the eye only where it rests, unless there are versions. */
+function Row({ fork, children }: { fork: Fork | undefined; children: ReactNode }) {
+  return (
+    <div className="flex h-8 items-center">
+      {fork !== undefined && <Versions fork={fork} />}
+      <div className="flex items-center transition-opacity group-hover:opacity-100 focus-within:opacity-100 has-[[data-state=open]]:opacity-100 [@media(hover:hover)]:opacity-0">
+        {children}
+      </div>
+    </div>
+  );
+}
+
+/** Whether a message is the server's and nothing is under way that it would be taken from. */
+function useIsFree({ runId }: Message): boolean {
+  return usePage(({ conversation }) => runId !== null && !isActive(conversation.run));
+}

@@ -1,0 +1,44 @@
+/** How much the agent does for a message. */
+
+import { ChevronDown } from "lucide-react";
+import { useActions, usePage, useWords } from "@/app/context";
+import { isMode, MODES, remembered } from "@/app/modes";
+import { currentMode } from "@/app/page";
+import { Menu, MenuChoice } from "@/ui/Menu";
+
+export function ModePicker() {
+  const words = useWords();
+  const actions = useActions();
+  const mode = usePage(currentMode);
+  const modes = usePage((page) => page.preferences.modes);
+  const threadId = usePage((page) => page.threadId);
+  const choose = (value: string) => {
+    if (!isMode(value)) return;
+    actions.prefer({
+      mode: value,
+      ...(threadId !== null && { modes: remembered(modes, threadId, value) }),
+    });
+  };
+  return (
+    <Menu
+      side="top"
+      trigger={
+        <button
+          type="button"
+          aria-label={`${words.chooseMode}: ${words.modes[mode].name}`}
+          className="flex h-8 shrink-0 items-center gap-1 rounded-box px-2 text-small text-soft hover:bg-tint hover:text-ink"
+        >
+          {words.modes[mode].name}
+          <ChevronDown aria-hidden className="size-3.5 shrink-0" />
+        </button>
+      }
+    >
+      <MenuChoice
+        label={words.mode}
+        value={mode}
+        options={MODES.map((value) => ({ value, ...words.modes[value] }))}
+        onChoose={choose}
+      />
+    </Menu>
+  );
+}

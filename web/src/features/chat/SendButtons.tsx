@@ -1,0 +1,85 @@
+/** Sending, choosing what a message does to the run under way, and stopping that. */
+
+import { ArrowUp, ChevronDown, Square } from "lucide-react";
+import { useActions, usePage, useWords } from "@/app/context";
+import { isActive } from "@/run/reduce";
+import type { Manner } from "@/run/waiting";
+import { Menu, MenuChoice } from "@/ui/Menu";
+
+const MANNERS: readonly Manner[] = ["enqueue", "steer", "interrupt"];
+const LOOK =
+  "inline-flex size-8 shrink-0 items-center justify-center rounded-box disabled:bg-tint-strong disabled:text-faint";
+
+export function SendButtons({ canSend }: { canSend: boolean }) {
+  const words = useWords();
+  const active = usePage(({ conversation }) => isActive(conversation.run));
+  const manner = usePage((page) => page.preferences.manner);
+  const label = active ? words.manners[manner].name : words.send;
+  return (
+    <div className="ml-auto flex items-center gap-2 wide:ml-0">
+      {active && <Stop />}
+      {(!active || canSend) && (
+        <div className="flex items-center">
+          <button
+            type="submit"
+            disabled={!canSend}
+            aria-label={label}
+            title={label}
+            className={`${LOOK} bg-accent text-on-accent hover:bg-accent-strong ${active ? "rounded-r-none" : ""}`}
+          >
+            <ArrowUp aria-hidden className="size-4" />
+          </button>
+          {active && <MannerPicker manner={manner} />}
+        </div>
+      )}
+    </div>
+  );
+}
+
+function MannerPicker({ manner }: { manner: Manner }) {
+  const words = useWords();
+  const actions = useActions();
+  return (
+    <Menu
+      side="top"
+      align="end"
+      trigger={
+        <button
+          type="button"
+          aria-label={words.chooseManner}
+          title={words.chooseManner}
+          className="inline-flex h-8 w-6 items-center justify-center rounded-r-box border-l border-paper/30 bg-accent text-on-accent hover:bg-accent-strong"
+        >
+          <ChevronDown aria-hidden className="size-3.5" />
+        </button>
+      }
+    >
+      <MenuChoice
+        label={words.whileRunning}
+        value={manner}
+        options={MANNERS.map((value) => ({ value, ...words.manners[value] }))}
+        onChoose={(value) => actions.prefer({ manner: value as Manner })}
+      />
+    </Menu>
+  );
+}
+
+function Stop() {
+  const words = useWords();
+  const actions = useActions();
+  const stopping = usePage(({ conversation }) => conversation.run.stopping);
+  const stoppable = usePage(({ conversation }) => conversation.run.id !== null);
+  const label = stopping ? words.stopping : words.stop;
+  return (
+    <button
+      type="button"
+      onClick={() => void actions.stop()}
+      disabled={stopping || !stoppable}
+      aria-label={label}
+      title={label}
+      className={`${LOOK} bg-ink text-paper hover:opacity-85`}
+    >
+      <Square aria-hidden className={`size-3.5 fill-current ${stopping ? "animate-breathe" : ""}`} />
+    </button>
+  );
+}

@@ -1,0 +1,90 @@
+/** Sends files to the thread as soon as they are chosen, each on its own. */
+
+import { useEffect, useReducer, useRef } from "react";
+import type { UploadLimits } from "@/api/files";
+import { Refused } from "@/api/http";
+import { useActions, useFiles, usePage } from "@/app/context";
+import { type Attachment, type Attachments, faultOf, reduceAttachments } from "@/features/chat/attachments";
+import { newId } from "@/ui/newId";
+
+/** Lives as long as the view of threads: a file may be what a thread begins with. */
+export interface UseAttachments {
+  readonly all: Attachments;
+  readonly add: (files: Iterable<File>) => void;
+  readonly remove: (attachment: Attachment) => void;
+  readonly sent: () => void;
+}
+
+export function useAttachments(): UseAttachments {
+  const files = useFiles();
+  const actions = useActions();
+  const threadId = usePage((page) => page.threadId);
+  const [all, dispatch] = useReducer(reduceAttachments, []);
+  const under = useRef(new Map<string, AbortController>());
+  const limits = useRef<UploadLimits | null>(null);
+  const home = useRef(threadId);
+  const latest = useRef(all);
+  latest.current = all;
+
+  useEffect(() => {
+    limits.current = null;
+    if (home.current !== threadId) dispatch({ type: "cleared" });
+    home.current = threadId;
+    if (threadId === null) return;
+    // A server that does not tell its limits says no itself.
+    files.uploadLimits(threadId).then(
+      (told) => {
+        limits.current = told;
+      },
+      () => undefined,
+    );
+  }, [files, threadId]);
+
+  async function send(thread: string, id: string, file: File): Promise<void> {
+    const stop = new AbortController();
+    under.current.set(id, stop);
+    try {
+      const onProgress = (part: number) => dispatch({ type: "sending", id, part });
+      dispatch({ type: "kept", id, file: await files.upload(thread, file, onProgress, stop.signal) });
+    } catch (error) {
+      if (stop.signal.aborted) return;
+      const refused = error instanceof Refused;
+      const fault = refused ? (error.status === 413 ? "too large" : "refused") : "unreachable";
+      dispatch({ type: "failed", id, fault, reason: refused ? error.message : "" });
+    } finally {
+      under.current.delete(id);
+    }
+  }
+
+  return {
+    all,
+
+    add(given) {
+      const thread = actions.ensureThread();
+      home.current = thread;
+      let known = latest.current;
+      for (const file of given) {
+        const { name, size } = file;
+        const added = {
+          type: "added",
+          id: newId(),
+          name,
+          size,
+          fault: faultOf(size, known, limits.current),
+        } as const;
+        known = reduceAttachments(known, added);
+        dispatch(added);
+        if (added.fault === null) void send(thread, added.id, file);
+      }
+    },
+
+    remove({ id, state }) {
+      under.current.get(id)?.abort();
+      dispatch({ type: "removed", id });
+      if (state.phase === "kept" && threadId !== null)
+        void files.deleteUpload(threadId, state.file.filename).catch(() => undefined);
+    },
+
+    sent: () => dispatch({ type: "sent" }),
+  };
+}

@@ -1,0 +1,55 @@
+import { expect, test } from "vitest";
+import { addLane, type Lanes } from "@/run/lanes";
+
+const about = { task_id: "c1", description: "Read the report" };
+
+function lanesOf(...events: readonly unknown[]): Lanes {
+  return events.reduce<Lanes>((lanes, event, at) => addLane(lanes, event, at), new Map());
+}
+
+test("a task is told from its waiting to its end", () => {
+  const lanes = lanesOf(
+    { type: "task_queued", ...about },
+    { type: "task_started", ...about, subagent_type: "general-purpose" },
+    {
+      type: "task_running",
+      ...about,
+      message: { type: "ai", tool_calls: [{ name: "read_file", args: {} }] },
+    },
+    { type: "task_running", ...about, message: { type: "tool", content: "text" } },
+    {
+      type: "task_running",
+      ...about,
+      message: { type: "ai", content: "It says hello." },
+      usage: { total_tokens: 42 },
+    },
+    { type: "task_completed", ...about, result: "It says hello.", duration_s: 1.5 },
+  );
+  expect(lanes.get("c1")).toEqual({
+    state: "done",
+    description: "Read the report",
+    agent: "general-purpose",
+    steps: [
+      { kind: "used", text: "read_file" },
+      { kind: "said", text: "It says hello." },
+    ],
+    tokens: 42,
+    startedAt: 1,
+    durationMs: 1500,
+  });
+});
+
+test.each([
+  ["task_failed", "failed"],
+  ["task_timed_out", "failed"],
+  ["task_cancelled", "cancelled"],
+])("%s ends a lane as %s", (type, state) => {
+  expect(lanesOf({ type, ...about, error: "no" }).get("c1")?.state).toBe(state);
+});
+
+test("other reports are none of its business", () => {
+  const lanes: Lanes = new Map();
+  expect(addLane(lanes, { type: "tool_progress", tool_call_id: "c1", output: "x" }, 0)).toBe(lanes);
+  expect(addLane(lanes, { type: "task_unheard_of", ...about }, 0)).toBe(lanes);
+  expect(addLane(lanes, "text", 0)).toBe(lanes);
+});
