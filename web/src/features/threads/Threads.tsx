@@ -25,6 +25,8 @@ export function Threads({ wanted, archived, children }: Props) {
     () => rowsOf(threads.phase === "ready" ? threads.value : [], wanted, archived),
     [threads, wanted, archived],
   );
+  // Where none of those listed is to be shown, an older one may be.
+  useMoreAtEnd(threads.phase === "ready" && rows.length === 0);
   let body: ReactNode;
   if (threads.phase === "loading") body = <Skeleton />;
   else if (threads.phase === "failed") {
