@@ -163,7 +163,7 @@ async def test_a_model_that_breaks_off_leaves_its_words_and_a_reason(tmp_path: P
             await say(page, "count")
             await expect(page.get_by_role("alert")).to_contain_text("The answer broke off.")
             await expect(page.locator("[data-role=assistant] .prose")).to_contain_text("one two three")
-            await page.get_by_role("button", name="Send again").click()
+            await page.get_by_role("button", name="Try again").click()
             await expect(page.get_by_role("alert")).to_contain_text("no such model")
             await page.reload()
             await expect(page.get_by_role("alert")).to_contain_text("no such model")
