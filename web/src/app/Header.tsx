@@ -21,7 +21,12 @@ export function Header() {
       <div className="ml-auto flex shrink-0 items-center gap-3 pl-2">
         {threadId !== null && <ContextGauge threadId={threadId} />}
         <AgentChip />
-        {model !== null && <span className="text-small text-faint">{modelName(model)}</span>}
+        {/* Where there is little room the composer alone says it. */}
+        {model !== null && (
+          <span className="hidden max-w-48 truncate text-small text-faint wide:inline">
+            {modelName(model)}
+          </span>
+        )}
         {threadId !== null && <PanelToggle />}
       </div>
     </header>
