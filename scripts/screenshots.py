@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 from playwright.sync_api import Browser, expect, sync_playwright
 
@@ -23,16 +25,34 @@ EARLIER = ["What is DeerFlow, and what can it do?", "How do I connect a real mod
 SHOWN = "Show me what an answer can look like: headings, a table, code and a list."
 
 
+CHART = "Analyse some sales data and draw a chart."
+OUTPUTS = "%2Fmnt%2Fuser-data%2Foutputs%2F"
+AGENT = {
+    "name": "analyst",
+    "description": "Adds up tables and says what they mean",
+    "soul": "# Analyst\n\nYou give the number first, then how you got it.\n\n- You check every sum twice.\n"
+    "- You say what the data cannot tell.\n",
+}
+
+
 def main() -> None:
-    """Have one conversation, look at it three times."""
+    """Have a few conversations and look at them, and at the views beside them."""
     chromium = shutil.which("chromium") or sys.exit("chromium is not installed")
     IMAGES.mkdir(parents=True, exist_ok=True)
     with server() as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=OPTIONS)
-        thread = converse(browser, address)
+        chart = converse(browser, address, [CHART])
+        thread = converse(browser, address, [*EARLIER, SHOWN])
         take(browser, thread, "chat-light", DESK, "light")
         take(browser, thread, "chat-dark", DESK, "dark")
         take(browser, thread, "phone", PHONE, "light")
+        take(browser, f"{chart}?panel=artifacts&file={OUTPUTS}chart.png", "panel-light", DESK, "light")
+        take(browser, f"{chart}?panel=artifacts&file={OUTPUTS}report.md", "panel-dark", DESK, "dark")
+        take(browser, f"{chart}?panel=run", "run-light", DESK, "light")
+        take(browser, f"{chart}?panel=files", "phone-panel", PHONE, "dark")
+        make_agent(address)
+        take(browser, f"{address}/agents/analyst", "agent-light", DESK, "light")
+        take(browser, f"{address}/settings", "settings-dark", DESK, "dark")
         browser.close()
 
 
@@ -61,10 +81,17 @@ def address_said_by(process: subprocess.Popen[str]) -> str:
     sys.exit("the server did not start")
 
 
-def converse(browser: Browser, address: str) -> str:
+def make_agent(address: str) -> None:
+    """Have an agent to look at."""
+    headers = {"Content-Type": "application/json"}
+    with urlopen(Request(f"{address}/api/agents", json.dumps(AGENT).encode(), headers), timeout=10):
+        pass
+
+
+def converse(browser: Browser, address: str, texts: list[str]) -> str:
     """Make a few threads; the address of the last."""
     page = browser.new_page(locale="en-US")
-    for text in [*EARLIER, SHOWN]:
+    for text in texts:
         page.goto(address)
         page.get_by_role("textbox", name="Message").fill(text)
         page.keyboard.press("Enter")
@@ -75,10 +102,12 @@ def converse(browser: Browser, address: str) -> str:
 
 
 def take(browser: Browser, url: str, name: str, size: dict[str, int], scheme: str) -> None:
-    """One picture of the end of the conversation."""
+    """One picture of a view, when all of it is there."""
     page = browser.new_page(viewport=size, color_scheme=scheme, locale="en-US", reduced_motion="reduce")  # type: ignore[arg-type]
     page.goto(url)
-    expect(page.locator("pre span").first).to_be_visible()
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    page.wait_for_load_state("networkidle")
+    expect(page.get_by_role("status", name="Loading")).to_have_count(0)
     page.evaluate("document.activeElement.blur()")
     page.wait_for_function("document.fonts.status === 'loaded'")
     page.screenshot(path=IMAGES / f"{name}.png")

@@ -19,5 +19,6 @@ export default defineConfig({
     include: ["src/**/*.test.{ts,tsx}"],
     // The machine may be shared: two workers are as fast as many for a suite this small.
     maxWorkers: 2,
+    testTimeout: 30_000,
   },
 });

@@ -19,11 +19,12 @@ LONG_WAIT_MS = 30_000
 
 
 @contextmanager
-def serving_model(home: Path, model: ScriptedServer, *, port: int = 0) -> Iterator[RunningServer]:
-    """A server whose only model is the scripted one."""
+def serving_model(home: Path, model: ScriptedServer, *, port: int = 0, **sections: object) -> Iterator[RunningServer]:
+    """A server whose only model is the scripted one, and is asked for nothing but answers unless `sections` say so."""
     entry = model.model_config().model_dump(mode="json", exclude_unset=True)
     config = home / "config.yaml"
-    config.write_text(yaml.safe_dump({"models": [entry | {"api_key": "scripted-key"}]}))
+    settings = {"suggestions": {"enabled": False}, **sections, "models": [entry | {"api_key": "scripted-key"}]}
+    config.write_text(yaml.safe_dump(settings))
     with serving(home, port=port, config=config) as server:
         yield server
 
@@ -208,8 +209,8 @@ async def test_the_theme_is_chosen_and_kept(demo_server: RunningServer, visitor:
     page = await visitor.open(demo_server.url, color_scheme="light")
     background = "getComputedStyle(document.body).backgroundColor"
     light = await page.evaluate(background)
-    await page.get_by_role("button", name="Settings").click()
-    await page.get_by_role("menuitemradio", name="Dark").click()
+    await page.get_by_role("link", name="Settings").click()
+    await page.get_by_text("Dark", exact=True).click()
     dark = await page.evaluate(background)
     assert dark != light
     await page.reload()
@@ -221,14 +222,17 @@ async def test_a_deleted_thread_can_be_had_back_for_a_while(demo_server: Running
     await say(page, "a thread to delete")
     await until_answered(page)
     link = page.get_by_role("link", name="a thread to delete")
-    delete = page.get_by_role("button", name="Delete “a thread to delete”")
+    menu = page.get_by_role("button", name="Actions for “a thread to delete”")
+    delete = page.get_by_role("menuitem", name="Delete")
     await link.hover()
+    await menu.click()
     await delete.click()
     await expect(link).to_have_count(0)
     await page.get_by_role("button", name="Undo").click()
     await expect(link).to_be_visible()
 
     await link.hover()
+    await menu.click()
     await delete.click()
     await page.reload()  # leaving the page ends the time for regret
     await expect(page.get_by_role("heading", name="What shall we work on?")).to_be_visible()
@@ -275,6 +279,13 @@ async def test_nothing_keeps_people_with_disabilities_out(
     await expect(page.locator("pre .hljs-keyword, pre .hljs-built_in").first).to_be_visible()
     assert await serious_violations(page) == []
 
-    await page.get_by_role("button", name="Settings").click()
-    await expect(page.get_by_role("menu")).to_be_visible()
+    for name, heading in (("Settings", "Models"), ("Agents", "Agents")):
+        await page.get_by_role("link", name=name).click()
+        await expect(page.get_by_role("heading", name=heading)).to_be_visible()
+        assert await serious_violations(page) == []
+    await page.get_by_role("link", name="New agent").click()
+    await expect(page.get_by_role("textbox", name="Soul")).to_be_visible()
+    assert await serious_violations(page) == []
+    await page.keyboard.press("Control+k")
+    await expect(page.get_by_role("listbox")).to_be_visible()
     assert await serious_violations(page) == []

@@ -1,16 +1,22 @@
 /** Builds the page from its parts. */
 
+import { QueryClient } from "@tanstack/react-query";
+import { createBrowserHistory, RouterProvider } from "@tanstack/react-router";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { createFilesGateway, sendFormInBrowser } from "@/api/files";
 import { createGateway } from "@/api/gateway";
 import type { Fetch } from "@/api/http";
-import { App } from "@/app/App";
+import { createServer } from "@/api/server";
 import { createActions } from "@/app/actions";
+import { threadInPath } from "@/app/address";
 import { AppProvider } from "@/app/context";
-import { threadInPath } from "@/app/conversationActions";
+import { followAddress } from "@/app/followAddress";
 import { initialPage, reducePage } from "@/app/page";
 import { readPreferences, writePreferences } from "@/app/preferences";
+import { retryWhenAway } from "@/app/queries";
+import { createAppRouter } from "@/app/routes";
+import { ServerProvider } from "@/app/server";
 import { createStore } from "@/app/store";
 import { browserPatience } from "@/run/stream";
 import { newId } from "@/ui/newId";
@@ -20,20 +26,26 @@ const DELETING = "deerflow.deleting";
 
 const store = createStore(
   reducePage,
-  initialPage(threadInPath(location.pathname), readPreferences(localStorage), navigator.onLine),
+  initialPage(threadInPath(location.pathname) ?? null, readPreferences(localStorage), navigator.onLine),
   // A hidden page draws no frames, yet its title and list should stay true.
   (callback) => (document.hidden ? setTimeout(callback, 500) : requestAnimationFrame(callback)),
 );
 
 const ask: Fetch = (path, init) => fetch(path, init);
+const addresses = createBrowserHistory();
 const files = createFilesGateway(ask, sendFormInBrowser);
 const actions = createActions({
-  gateway: createGateway(ask),
+  gateway: createGateway(ask, {
+    current: () => store.get().answering,
+    heard: (threadId, answering) => {
+      if (threadId === store.get().threadId) store.dispatch({ type: "agent known", answering });
+    },
+  }),
   store,
   patience: browserPatience,
   newId,
   now: Date.now,
-  pushPath: (path) => history.pushState(null, "", path),
+  pushPath: (path) => addresses.push(path),
   savePreferences: (preferences) => writePreferences(localStorage, preferences),
   deleting: {
     get: () => sessionStorage.getItem(DELETING),
@@ -42,14 +54,18 @@ const actions = createActions({
   },
 });
 
-window.addEventListener("popstate", () => void actions.open(threadInPath(location.pathname), "pop"));
+followAddress(addresses, store, actions);
+const router = createAppRouter(addresses);
+const queries = new QueryClient({ defaultOptions: { queries: { retry: retryWhenAway, staleTime: 5_000 } } });
 
 const root = document.getElementById("root");
 if (root === null) throw new Error("the page has no element #root");
 createRoot(root).render(
   <StrictMode>
     <AppProvider app={{ store, actions, files }}>
-      <App />
+      <ServerProvider server={createServer(ask)} queries={queries}>
+        <RouterProvider router={router} />
+      </ServerProvider>
     </AppProvider>
   </StrictMode>,
 );

@@ -104,6 +104,7 @@ class DeerFlowClient:
     upload_files, aupload_files = faces(uploads.upload_files)
     list_uploads, alist_uploads = faces(uploads.list_uploads)
     delete_upload, adelete_upload = faces(uploads.delete_upload)
+    list_files, alist_files = faces(threads.list_files)
 
     list_models, alist_models = faces(models.list_models)
     get_model, aget_model = faces(models.get_model)

@@ -1,15 +1,18 @@
 """Threads: found and looked into."""
 
 from collections.abc import Collection
+from pathlib import PurePosixPath
 from typing import Any
 
 import orjson
 from pydantic_core import to_jsonable_python
 
 from deerflow.client.faces import Session
+from deerflow.domain.files import USER_DATA, FolderEntry
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.domain.threads import ThreadRecord
 from deerflow.runtime.threads import StateView
+from deerflow.sandbox.folders import look_into
 
 HISTORY = 100
 
@@ -56,6 +59,33 @@ async def delete_threads(
         for each in outcome.failed
     ]
     return {"deleted": list(outcome.deleted), "unfinished": list(outcome.unfinished), "failed": failed}
+
+
+async def list_files(session: Session, thread_id: str, path: str = USER_DATA) -> dict[str, Any]:
+    """What is in a folder of a thread; its three folders, unless one is named.
+
+    Raises:
+        NotFound: there is no such thread.
+        FileProblem: there is no such folder.
+    """
+    thread = await session.harness.threads.get(thread_id, LOCAL_USER)
+    folder = await look_into(session.harness.files_of(thread), path)
+    return {
+        "path": folder.path,
+        "entries": [show_entry(each) for each in folder.entries],
+        "is_truncated": folder.is_truncated,
+    }
+
+
+def show_entry(entry: FolderEntry) -> dict[str, Any]:
+    """A file or folder in the shape of the HTTP API."""
+    return {
+        "name": PurePosixPath(entry.path).name,
+        "path": entry.path,
+        "kind": "folder" if entry.is_folder else "file",
+        "size": entry.size,
+        "modified_at": to_jsonable_python(entry.modified_at),
+    }
 
 
 def show_thread(thread: ThreadRecord) -> dict[str, Any]:

@@ -20,6 +20,25 @@ class FileEntry:
     modified_at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class FolderEntry:
+    """A file or a folder in a folder; `path` is absolute, as the agent sees it."""
+
+    path: str
+    is_folder: bool
+    size: int
+    modified_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """What is in a folder, folders first; `is_truncated` when that is not all."""
+
+    path: str
+    entries: Sequence[FolderEntry]
+    is_truncated: bool = False
+
+
 @runtime_checkable  # LangChain validates the run context with isinstance
 class ThreadFiles(Protocol):
     """The files below `/mnt/user-data` of one thread. Nothing else can be reached, whatever the path says.

@@ -14,7 +14,6 @@ from deerflow.agents.features import RuntimeFeatures
 from deerflow.agents.lead_agent.agent import AgentPlan
 from deerflow.agents.pool import AgentPool
 from deerflow.config.source import ConfigSource
-from deerflow.domain.files import ThreadFiles
 from deerflow.domain.threads import ThreadRecord
 from deerflow.harness.files import copy_files, shelf_of
 from deerflow.harness.ground import open_ground
@@ -31,7 +30,7 @@ from deerflow.runtime.store import Store
 from deerflow.runtime.threads import Threads
 from deerflow.runtime.upkeep import keeping_up
 from deerflow.runtime.vitals import Vitals
-from deerflow.sandbox.files import thread_files
+from deerflow.sandbox.files import LocalThreadFiles, thread_files
 from deerflow.sandbox.places import user_data_folder
 from deerflow.sandbox.sandbox_provider import SandboxProvider, SandboxReport
 from deerflow.subagents.kinds import SubagentConfig
@@ -58,7 +57,7 @@ class Harness:
     artifacts: Artifacts
     vitals: Vitals
 
-    def files_of(self, thread: ThreadRecord) -> ThreadFiles:
+    def files_of(self, thread: ThreadRecord) -> LocalThreadFiles:
         """The files of a thread."""
         return thread_files(user_data_folder(self.source.current.home, thread.owner, thread.thread_id))
 

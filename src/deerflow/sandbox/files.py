@@ -12,13 +12,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
+from itertools import islice
+from pathlib import Path, PurePosixPath
 from uuid import uuid4
 
 from deerflow.domain.errors import FileProblem
-from deerflow.domain.files import FileEntry
+from deerflow.domain.files import FileEntry, Folder, FolderEntry
 from deerflow.sandbox.beneath import open_beneath
 from deerflow.sandbox.places import Place, Spot, file_owner, find_spot, is_text, make_folder, user_data_places
+from deerflow.sandbox.tree import IGNORED
 
 MAX_READ_BYTES = 256 * 1024 * 1024
 MAX_LISTED = 10_000
@@ -75,6 +77,10 @@ class LocalThreadFiles:
     async def list(self, folder: str) -> Sequence[FileEntry]:
         """All files in `folder` and the folders in it, by path."""
         return await asyncio.to_thread(list_files, find_spot(self.places, folder))
+
+    async def folder(self, path: str, limit: int) -> Folder:
+        """What is in a folder itself, at most `limit` files and folders of it."""
+        return await asyncio.to_thread(list_folder, find_spot(self.places, path), limit)
 
     async def tree(self, folder: str, depth: int) -> Sequence[str]:
         """What is in `folder`, `depth` levels deep; folders end in `/`."""
@@ -152,6 +158,21 @@ def list_files(spot: Spot) -> Sequence[FileEntry]:
         if len(found) > MAX_LISTED:
             raise FileProblem(f"there are more than {MAX_LISTED} files in {spot.path!r}; list a folder in it")
     return sorted(found, key=lambda each: each.path)
+
+
+def list_folder(spot: Spot, limit: int) -> Folder:
+    """What is in a folder itself, at most `limit` files and folders of it; links are neither.
+
+    Folders that programs make again by themselves are left out: people look for what was made for them.
+    """
+    found: list[FolderEntry] = []
+    for path, status in islice(walk(spot, 1), MAX_LISTED):
+        is_folder = stat.S_ISDIR(status.st_mode) and PurePosixPath(path).name not in IGNORED
+        if is_folder or (stat.S_ISREG(status.st_mode) and status.st_nlink == 1):
+            file = entry(path, status)
+            found.append(FolderEntry(path, is_folder, 0 if is_folder else file.size, file.modified_at))
+    found.sort(key=lambda each: (not each.is_folder, each.path))
+    return Folder(spot.path, found[:limit], len(found) > limit)
 
 
 def list_tree(spot: Spot, depth: int) -> Sequence[str]:

@@ -3,3 +3,13 @@ export function artifactUrl(threadId: string, path: string, { download = false }
   const segments = path.replace(/^\/+/, "").split("/").map(encodeURIComponent).join("/");
   return `/api/threads/${encodeURIComponent(threadId)}/artifacts/${segments}${download ? "?download=true" : ""}`;
 }
+
+/** Where all files the agent made are to be had in one. */
+export function bundleUrl(threadId: string): string {
+  return `/api/threads/${encodeURIComponent(threadId)}/artifacts.zip`;
+}
+
+/** Where a web page the agent made can be seen at work, reaching nothing. */
+export function previewUrl(threadId: string, path: string): string {
+  return artifactUrl(threadId, path).replace("/artifacts/", "/previews/");
+}

@@ -1,5 +1,6 @@
 /** The calls this page makes. */
 
+import { answeredBy, ONLY_LEAD, whoAnswered } from "@/api/assistants";
 import { type Fetch, jsonBody, request, requestJson } from "@/api/http";
 import { type Said, saidOf } from "@/api/said";
 import type { Decision, ModelsAnswer, SaidPage, SandboxInfo, Starter, WireRun, WireThread } from "@/api/wire";
@@ -52,7 +53,10 @@ export interface Gateway {
   sandbox(): Promise<SandboxInfo>;
   models(): Promise<ModelsAnswer>;
   starters(model: string | null): Promise<readonly Starter[]>;
-  threads(limit: number): Promise<readonly WireThread[]>;
+  /** Threads, newest activity first; only those whose metadata has what `metadata` says. */
+  threads(limit: number, offset?: number, metadata?: object): Promise<readonly WireThread[]>;
+  /** Adds to a thread's metadata. */
+  updateThread(threadId: string, metadata: object): Promise<void>;
   /** The last of what was said, or the last before a place. */
   said(threadId: string, before?: string | null): Promise<Said>;
   deleteThread(threadId: string): Promise<void>;
@@ -76,9 +80,11 @@ export interface Gateway {
   cancelRun(threadId: string, runId: string): Promise<void>;
 }
 
-export function createGateway(fetch: Fetch): Gateway {
-  const streamRun = (threadId: string, body: unknown, signal: AbortSignal) =>
-    request(fetch, `${thread(threadId)}/runs/stream`, { ...jsonBody(body), signal });
+export function createGateway(fetch: Fetch, assistants = ONLY_LEAD): Gateway {
+  const streamRun = (threadId: string, body: object, signal: AbortSignal) => {
+    const asked = { ...body, ...answeredBy(assistants.current(), body) };
+    return request(fetch, `${thread(threadId)}/runs/stream`, { ...jsonBody(asked), signal });
+  };
 
   async function checkpointOf(threadId: string, metadata: object): Promise<string | null> {
     const body = jsonBody({ limit: 1, metadata });
@@ -97,7 +103,12 @@ export function createGateway(fetch: Fetch): Gateway {
       return answer.starters;
     },
 
-    threads: (limit) => requestJson(fetch, `${GRAPH}/threads/search`, jsonBody({ limit, offset: 0 })),
+    threads: (limit, offset = 0, metadata = {}) =>
+      requestJson(fetch, `${GRAPH}/threads/search`, jsonBody({ limit, offset, metadata })),
+
+    async updateThread(threadId, metadata) {
+      await request(fetch, thread(threadId), jsonBody({ metadata }, "PATCH"));
+    },
 
     // Not the state: that holds only what the agent still has in view.
     async said(threadId, before = null) {
@@ -113,7 +124,9 @@ export function createGateway(fetch: Fetch): Gateway {
 
     async newestRun(threadId) {
       const runs = await requestJson<WireRun[]>(fetch, `${thread(threadId)}/runs?limit=1`);
-      return runs[0] ?? null;
+      const newest = runs[0] ?? null;
+      if (newest !== null) assistants.heard(threadId, whoAnswered(newest));
+      return newest;
     },
 
     startRun(threadId, run, signal) {
@@ -133,7 +146,8 @@ export function createGateway(fetch: Fetch): Gateway {
       const body = messageBody(run);
       const metadata = { ...body.metadata, ...waitingMetadata(waiting) };
       const asked = { ...body, metadata, multitask_strategy: waiting.manner, if_not_exists: "reject" };
-      return requestJson(fetch, `${thread(threadId)}/runs`, jsonBody(asked));
+      const answered = { ...asked, ...answeredBy(assistants.current(), asked) };
+      return requestJson(fetch, `${thread(threadId)}/runs`, jsonBody(answered));
     },
 
     async unfinishedRuns(threadId) {
@@ -187,7 +201,6 @@ function messageBody({ messageId, text, files = [], checkpoint = null, ...settin
 function runBody(settings: RunSettings, checkpoint: string | null = null) {
   const { model, thinking, planMode, subagents = false, effort = null } = settings;
   return {
-    assistant_id: "lead_agent",
     context: {
       ...(model !== null && { model_name: model }),
       ...(thinking !== null && { thinking_enabled: thinking }),

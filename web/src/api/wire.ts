@@ -92,6 +92,7 @@ export type RunStatus = "pending" | "running" | "success" | "error" | "timeout" 
 
 export interface WireRun {
   readonly run_id: string;
+  readonly assistant_id?: string;
   readonly status: RunStatus;
   readonly created_at: string;
   readonly updated_at: string;

@@ -15,6 +15,12 @@ function thread(id: string, title: string): WireThread {
   return { thread_id: id, created_at: at, updated_at: at, status: "idle", metadata: {}, values: { title } };
 }
 
+/** Chooses something in the menu of a thread. */
+async function choose(title: string, item: string): Promise<void> {
+  await userEvent.click(await screen.findByRole("button", { name: `Actions for “${title}”` }));
+  await userEvent.click(await screen.findByRole("menuitem", { name: item }));
+}
+
 async function say(text: string): Promise<void> {
   await userEvent.type(await screen.findByRole("textbox"), `${text}{Enter}`);
 }
@@ -187,13 +193,13 @@ test("a deleted thread can be had back, and is only then gone when it was not", 
     deleteThread: async (id) => void deleted.push(id),
   });
   showPage(gateway);
-  await userEvent.click(await screen.findByRole("button", { name: "Delete “Keep me”" }));
+  await choose("Keep me", "Delete");
   expect(screen.queryByRole("link", { name: "Keep me" })).toBeNull();
   await userEvent.click(screen.getByRole("button", { name: "Undo" }));
   expect(screen.getByRole("link", { name: "Keep me" })).toBeTruthy();
   expect(deleted).toEqual([]);
 
-  await userEvent.click(screen.getByRole("button", { name: "Delete “Other”" }));
+  await choose("Other", "Delete");
   window.dispatchEvent(new Event("pagehide"));
   await waitFor(() => expect(deleted).toEqual(["t2"]));
 });
@@ -274,8 +280,9 @@ test("hidden messages are neither the last own words nor the title", async () =>
 
 test("the language can be changed and is remembered", async () => {
   const { saved } = showPage(fakeGateway());
-  await userEvent.click(screen.getByRole("button", { name: "Settings" }));
-  await userEvent.click(screen.getByRole("menuitemradio", { name: "中文" }));
+  await userEvent.click(await screen.findByRole("link", { name: "Settings" }));
+  await userEvent.click(await screen.findByRole("radio", { name: "中文" }));
+  await userEvent.click(screen.getByRole("link", { name: "新对话" }));
   expect(await screen.findByText("今天做些什么？")).toBeTruthy();
   expect(saved()?.language).toBe("zh");
   expect(document.documentElement.lang).toBe("zh");
@@ -283,7 +290,7 @@ test("the language can be changed and is remembered", async () => {
 
 test("Ctrl+B hides the list and that is remembered", async () => {
   const { saved } = showPage(fakeGateway());
-  expect(screen.getByRole("navigation", { name: "Threads" })).toBeTruthy();
+  expect(await screen.findByRole("navigation", { name: "Threads" })).toBeTruthy();
   await userEvent.keyboard("{Control>}b{/Control}");
   expect(screen.queryByRole("navigation", { name: "Threads" })).toBeNull();
   expect(saved()?.listOpen).toBe(false);

@@ -1,41 +1,37 @@
-/** The page: threads on the left, the conversation beside them. */
+/** The page: threads on the left, the view beside them. */
 
+import { Outlet } from "@tanstack/react-router";
 import { useEffect } from "react";
 import { useActions, useLanguage, usePage } from "@/app/context";
-import { Header } from "@/app/Header";
+import type { Thread } from "@/app/page";
 import { StatusVoice } from "@/app/StatusVoice";
 import { ThreadRail } from "@/app/ThreadRail";
 import { useShortcuts } from "@/app/useShortcuts";
-import { ThreadView } from "@/features/chat/ThreadView";
-import { SandboxBanner } from "@/features/sandbox/SandboxBanner";
-import { DeletedNotice } from "@/features/threads/DeletedNotice";
+import { Palette } from "@/features/palette/Palette";
+import { ThreadNotice } from "@/features/threads/ThreadNotice";
 
 export function App() {
   useDocument();
   useShortcuts();
   useWorld();
+  useFreshList();
   return (
     <div className="flex h-dvh">
       <ThreadRail />
       <main className="flex min-w-0 flex-1 flex-col">
-        <Header />
-        <SandboxBanner />
-        <ThreadView />
+        <Outlet />
       </main>
-      <DeletedNotice />
+      <ThreadNotice />
+      <Palette />
       <StatusVoice />
     </div>
   );
 }
 
-/** Carries what belongs to the document: title, language, theme. */
+/** Carries what belongs to the document: language and theme. */
 function useDocument(): void {
   const language = useLanguage();
   const theme = usePage((page) => page.preferences.theme);
-  const title = usePage(({ conversation }) => conversation.title);
-  useEffect(() => {
-    document.title = title === null ? "DeerFlow" : `${title} · DeerFlow`;
-  }, [title]);
   useEffect(() => {
     document.documentElement.lang = language;
   }, [language]);
@@ -43,6 +39,26 @@ function useDocument(): void {
     if (theme === "system") delete document.documentElement.dataset.theme;
     else document.documentElement.dataset.theme = theme;
   }, [theme]);
+}
+
+const REFRESH_MS = 5000;
+const FRESH_MS = 30_000;
+
+/** Keeps the list true while threads are busy elsewhere, or may be about to get a better title. */
+function useFreshList(): void {
+  const actions = useActions();
+  const busy = usePage(({ threads }) => threads.phase === "ready" && threads.value.some(isUnsettled));
+  useEffect(() => {
+    if (!busy) return;
+    const timer = setInterval(() => {
+      if (!document.hidden) void actions.refreshThreads();
+    }, REFRESH_MS);
+    return () => clearInterval(timer);
+  }, [busy, actions]);
+}
+
+function isUnsettled({ status, updatedAt }: Thread): boolean {
+  return status === "busy" || Date.now() - Date.parse(updatedAt) < FRESH_MS;
 }
 
 /** Hears of the network and of the reader coming back. */

@@ -1,38 +1,75 @@
-/** Title of the thread, and the way to the list. */
+/** Title of the thread, the ways to list and panel, and how full the model's memory is. */
 
-import { PanelLeft } from "lucide-react";
+import { Link } from "@tanstack/react-router";
+import { Bot, PanelRight } from "lucide-react";
 import { usePage, useWords } from "@/app/context";
+import { ListToggle } from "@/app/ListToggle";
 import { currentModel, modelName, type Page } from "@/app/page";
-import { useToggleList } from "@/app/useShortcuts";
+import { ContextGauge } from "@/features/panel/ContextGauge";
+import { usePanel, useTogglePanel } from "@/features/panel/usePanel";
 import { IconButton } from "@/ui/IconButton";
-import { useIsNarrow } from "@/ui/useIsNarrow";
 
 export function Header() {
   const words = useWords();
-  const toggleList = useToggleList();
-  const narrow = useIsNarrow();
-  const listOpen = usePage((page) => (narrow ? page.drawerOpen : page.preferences.listOpen));
   const title = usePage(threadTitle);
-  const isNew = usePage((page) => page.threadId === null);
+  const threadId = usePage((page) => page.threadId);
   const model = usePage(currentModel);
   return (
     <header className="flex h-12 shrink-0 items-center gap-2 border-b border-line px-3">
-      <IconButton
-        icon={PanelLeft}
-        label={listOpen ? words.hideThreads : words.showThreads}
-        aria-expanded={listOpen}
-        onClick={toggleList}
-      />
-      <h1 className="min-w-0 truncate font-medium">{title ?? (isNew ? words.newThread : "")}</h1>
-      {model !== null && (
-        <span className="ml-auto shrink-0 pl-2 text-small text-faint">{modelName(model)}</span>
-      )}
+      <ListToggle />
+      <h1 className="min-w-0 truncate font-medium">{title ?? (threadId === null ? words.newThread : "")}</h1>
+      <div className="ml-auto flex shrink-0 items-center gap-3 pl-2">
+        {threadId !== null && <ContextGauge threadId={threadId} />}
+        <AgentChip />
+        {/* Where there is little room the composer alone says it. */}
+        {model !== null && (
+          <span className="hidden max-w-48 truncate text-small text-faint wide:inline">
+            {modelName(model)}
+          </span>
+        )}
+        {threadId !== null && <PanelToggle />}
+      </div>
     </header>
   );
 }
 
-function threadTitle({ threadId, conversation, threads }: Page): string | null {
-  if (conversation.title !== null || threadId === null || threads.phase !== "ready")
-    return conversation.title;
-  return threads.value.find(({ id }) => id === threadId)?.title ?? null;
+/** Who answers, where that is not the lead agent. */
+function AgentChip() {
+  const words = useWords();
+  const { agent, bootstrap } = usePage((page) => page.answering);
+  if (bootstrap) return <span className={`${CHIP} text-soft`}>{words.makingAgent}</span>;
+  if (agent === null) return null;
+  return (
+    <Link
+      to="/agents/$name"
+      params={{ name: agent }}
+      title={words.agentAnswers(agent)}
+      className={`${CHIP} text-soft hover:border-line-strong hover:text-ink`}
+    >
+      <Bot aria-hidden className="size-3.5" />
+      {agent}
+    </Link>
+  );
+}
+
+const CHIP = "flex items-center gap-1 rounded-full border border-line px-2 py-0.5 text-small";
+
+function PanelToggle() {
+  const words = useWords();
+  const { tab } = usePanel();
+  const toggle = useTogglePanel();
+  const open = tab !== null;
+  return (
+    <IconButton
+      icon={PanelRight}
+      label={open ? words.hidePanel : words.showPanel}
+      aria-expanded={open}
+      onClick={toggle}
+    />
+  );
+}
+
+export function threadTitle({ threadId, conversation, threads }: Page): string | null {
+  const listed = threads.phase === "ready" ? threads.value.find(({ id }) => id === threadId) : undefined;
+  return listed?.renamed ? listed.title : (conversation.title ?? listed?.title ?? null);
 }

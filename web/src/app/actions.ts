@@ -1,5 +1,6 @@
 /** What the user can do. */
 
+import type { Answering } from "@/api/assistants";
 import { type ConversationActions, conversationActions } from "@/app/conversationActions";
 import { type ModelActions, modelActions } from "@/app/modelActions";
 import type { Thread } from "@/app/page";
@@ -11,7 +12,10 @@ import { type TurnActions, turnActions } from "@/app/turnActions";
 export interface Actions extends ConversationActions, ModelActions, ThreadActions, TurnActions {
   /** Loads what the page shows first. */
   start(): Promise<void>;
+  /** Begins a thread with a custom agent, or one that makes an agent. */
+  talkTo(answering: Answering): Promise<void>;
   drawer(open: boolean): void;
+  palette(open: boolean): void;
   setOnline(online: boolean): void;
 }
 
@@ -46,7 +50,13 @@ export function createActions(around: Surroundings): Actions {
       if (get().threadId === thread.id) void conversation.open(null);
     },
 
+    async talkTo(answering) {
+      await conversation.open(null);
+      dispatch({ type: "agent known", answering });
+    },
+
     drawer: (open) => dispatch({ type: "drawer", open }),
+    palette: (open) => dispatch({ type: "palette", open }),
 
     setOnline(online) {
       dispatch({ type: "online", online });

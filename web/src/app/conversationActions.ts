@@ -2,6 +2,7 @@
 
 import type { NewRun, RunSettings } from "@/api/gateway";
 import type { Decision } from "@/api/wire";
+import { pathOf } from "@/app/address";
 import { remembered, settingsFor } from "@/app/modes";
 import { currentDraft, currentMode, currentModel, type Page } from "@/app/page";
 import type { Reading } from "@/app/reading";
@@ -50,9 +51,10 @@ export function conversationActions(
   const happen = (event: RunEvent) => dispatch({ type: "run", event });
 
   async function open(threadId: string | null, how: "push" | "pop" = "push"): Promise<void> {
-    if (how === "push") pushPath(pathOf(threadId));
+    // The store goes first: whoever watches the address then finds nothing left to do.
     reading.leave();
     dispatch({ type: "visited", threadId });
+    if (how === "push") pushPath(pathOf(threadId));
     await reload();
   }
 
@@ -82,9 +84,9 @@ export function conversationActions(
   function beginThread(): string {
     const threadId = newId();
     const mode = currentMode(get());
-    pushPath(pathOf(threadId));
     reading.leave();
     dispatch({ type: "visited", threadId });
+    pushPath(pathOf(threadId));
     dispatch({ type: "opened" });
     const modes = remembered(get().preferences.modes, threadId, mode);
     dispatch({ type: "preferred", change: { modes } });
@@ -225,16 +227,6 @@ export function conversationActions(
       await gateway.cancelRun(threadId, id).catch(() => undefined);
     },
   };
-}
-
-/** The thread an address names: `/threads/<id>`; anything else is a new one. */
-export function threadInPath(path: string): string | null {
-  const id = /^\/threads\/([^/]+)\/?$/.exec(path)?.[1];
-  return id === undefined ? null : decodeURIComponent(id);
-}
-
-function pathOf(threadId: string | null): string {
-  return threadId === null ? "/" : `/threads/${encodeURIComponent(threadId)}`;
 }
 
 /** How the next message is answered. */

@@ -1,5 +1,6 @@
 /** The state of the whole page and everything that can happen to it. */
 
+import { type Answering, LEAD } from "@/api/assistants";
 import type { ModelInfo, ModelsAnswer, SandboxInfo, Starter, WireThread } from "@/api/wire";
 import type { Mode } from "@/app/modes";
 import type { Preferences } from "@/app/preferences";
@@ -18,6 +19,16 @@ export interface Thread {
   readonly title: string | null;
   readonly updatedAt: string;
   readonly status: WireThread["status"];
+  /** Whether the user gave the title; the agent then has no say in it. */
+  readonly renamed: boolean;
+  readonly pinned: boolean;
+  readonly archived: boolean;
+}
+
+/** What the user did to a thread, and how it was before. */
+export interface ThreadChange {
+  readonly kind: "renamed" | "pinned" | "unpinned" | "archived" | "unarchived" | "refused" | "unexported";
+  readonly before: Thread;
 }
 
 export interface Page {
@@ -25,7 +36,12 @@ export interface Page {
   readonly threadId: string | null;
   readonly opening: Loading<null>;
   readonly conversation: Conversation;
+  readonly answering: Answering;
   readonly threads: Loading<readonly Thread[]>;
+  /** Whether the server has threads that are not listed yet. */
+  readonly moreThreads: boolean;
+  /** The newest change of a thread that can be undone. */
+  readonly changed: ThreadChange | null;
   /** Deleted for the eye; still to be had back. */
   readonly deleted: Thread | null;
   readonly models: Loading<ModelsAnswer>;
@@ -36,6 +52,7 @@ export interface Page {
   /** What stands in the composer of each thread; null is the one that has not begun. */
   readonly drafts: ReadonlyMap<string | null, string>;
   readonly drawerOpen: boolean;
+  readonly paletteOpen: boolean;
   readonly online: boolean;
 }
 
@@ -43,10 +60,14 @@ export type PageAction =
   | { readonly type: "visited"; readonly threadId: string | null }
   | { readonly type: "opened" }
   | { readonly type: "open failed"; readonly problem: Problem }
+  | { readonly type: "agent known"; readonly answering: Answering }
   | { readonly type: "run"; readonly event: RunEvent }
-  | { readonly type: "threads listed"; readonly threads: readonly Thread[] }
+  | { readonly type: "threads listed"; readonly threads: readonly Thread[]; readonly more: boolean }
+  | { readonly type: "threads continued"; readonly threads: readonly Thread[]; readonly more: boolean }
   | { readonly type: "threads failed"; readonly problem: Problem }
   | { readonly type: "thread touched"; readonly thread: Thread }
+  | { readonly type: "thread changed"; readonly thread: Thread; readonly change: ThreadChange | null }
+  | { readonly type: "thread change seen" }
   | { readonly type: "thread deleted"; readonly thread: Thread }
   | { readonly type: "deletion undone"; readonly thread: Thread }
   | { readonly type: "deletion final"; readonly threadId: string }
@@ -57,6 +78,7 @@ export type PageAction =
   | { readonly type: "preferred"; readonly change: Partial<Preferences> }
   | { readonly type: "drafted"; readonly text: string }
   | { readonly type: "drawer"; readonly open: boolean }
+  | { readonly type: "palette"; readonly open: boolean }
   | { readonly type: "online"; readonly online: boolean };
 
 export function initialPage(threadId: string | null, preferences: Preferences, online: boolean): Page {
@@ -64,7 +86,10 @@ export function initialPage(threadId: string | null, preferences: Preferences, o
     threadId,
     opening: threadId === null ? { phase: "ready", value: null } : { phase: "loading" },
     conversation: EMPTY_CONVERSATION,
+    answering: LEAD,
     threads: { phase: "loading" },
+    moreThreads: false,
+    changed: null,
     deleted: null,
     models: { phase: "loading" },
     starters: [],
@@ -72,6 +97,7 @@ export function initialPage(threadId: string | null, preferences: Preferences, o
     preferences,
     drafts: new Map(),
     drawerOpen: false,
+    paletteOpen: false,
     online,
   };
 }
@@ -84,6 +110,8 @@ export function reducePage(page: Page, action: PageAction): Page {
       return { ...page, opening: { phase: "ready", value: null } };
     case "open failed":
       return { ...page, opening: { phase: "failed", problem: action.problem } };
+    case "agent known":
+      return { ...page, answering: action.answering };
     case "run":
       return { ...page, conversation: reduce(page.conversation, action.event) };
     case "preferred":
@@ -92,6 +120,8 @@ export function reducePage(page: Page, action: PageAction): Page {
       return { ...page, drafts: new Map(page.drafts).set(page.threadId, action.text) };
     case "drawer":
       return { ...page, drawerOpen: action.open };
+    case "palette":
+      return { ...page, paletteOpen: action.open };
     case "online":
       return { ...page, online: action.online };
     case "models listed":
@@ -113,18 +143,33 @@ function reduceThreads(page: Page, action: ThreadAction): Page {
   switch (action.type) {
     case "threads listed": {
       const value = action.threads.filter((thread) => thread.id !== page.deleted?.id);
-      return { ...page, threads: { phase: "ready", value } };
+      return { ...page, threads: { phase: "ready", value }, moreThreads: action.more };
     }
+    case "threads continued":
+      return {
+        ...withThreads(page, (threads) => continued(threads, action.threads)),
+        moreThreads: action.more,
+      };
     case "threads failed":
       // What is already listed stays readable.
       if (page.threads.phase === "ready") return page;
       return { ...page, threads: { phase: "failed", problem: action.problem } };
     case "thread touched":
       return withThreads(page, (threads) => [action.thread, ...without(threads, action.thread.id)]);
+    case "thread changed":
+      return {
+        ...withThreads(page, (threads) =>
+          threads.map((thread) => (thread.id === action.thread.id ? action.thread : thread)),
+        ),
+        changed: action.change,
+      };
+    case "thread change seen":
+      return { ...page, changed: null };
     case "thread deleted":
       return {
         ...withThreads(page, (threads) => without(threads, action.thread.id)),
         deleted: action.thread,
+        changed: null,
       };
     case "deletion undone":
       return { ...withThreads(page, (threads) => inserted(threads, action.thread)), deleted: null };
@@ -161,8 +206,15 @@ function visit(page: Page, threadId: string | null): Page {
     threadId,
     opening: fresh.opening,
     conversation: EMPTY_CONVERSATION,
+    answering: begins(page, threadId) ? page.answering : LEAD,
     drawerOpen: false,
   };
+}
+
+/** Whether a new thread goes on under an address of its own, which nobody has heard of yet. */
+function begins({ threadId: before, threads }: Page, threadId: string | null): boolean {
+  const isListed = threads.phase === "ready" && threads.value.some(({ id }) => id === threadId);
+  return before === null && threadId !== null && !isListed;
 }
 
 function withThreads(page: Page, change: (threads: readonly Thread[]) => readonly Thread[]): Page {
@@ -172,6 +224,12 @@ function withThreads(page: Page, change: (threads: readonly Thread[]) => readonl
 
 function without(threads: readonly Thread[], id: string): readonly Thread[] {
   return threads.filter((thread) => thread.id !== id);
+}
+
+/** What is listed, and after it what was not listed before. */
+function continued(threads: readonly Thread[], next: readonly Thread[]): readonly Thread[] {
+  const known = new Set(threads.map(({ id }) => id));
+  return [...threads, ...next.filter(({ id }) => !known.has(id))];
 }
 
 /** Newest first, as the server lists them. */

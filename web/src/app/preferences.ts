@@ -1,6 +1,7 @@
 /** What this browser remembers of its user's choices. */
 
 import { isMode, type Mode } from "@/app/modes";
+import { isTab, type PanelTab } from "@/features/panel/search";
 import type { Manner } from "@/run/waiting";
 import type { Language } from "@/words/words";
 
@@ -18,7 +19,13 @@ export interface Preferences {
   /** What a message does that is sent while the agent works. */
   readonly manner: Manner;
   readonly listOpen: boolean;
+  readonly panelOpen: boolean;
+  readonly panelTab: PanelTab;
+  /** How much of the room beside the list the panel has, in percent. */
+  readonly panelWidth: number;
 }
+
+export const PANEL_WIDTHS = { least: 28, most: 60 } as const;
 
 // public/theme.js reads the same key before the first paint.
 const KEY = "deerflow.preferences";
@@ -31,6 +38,9 @@ export const DEFAULT_PREFERENCES: Preferences = {
   modes: {},
   manner: "enqueue",
   listOpen: true,
+  panelOpen: false,
+  panelTab: "artifacts",
+  panelWidth: 42,
 };
 
 export function readPreferences(storage: Storage): Preferences {
@@ -52,6 +62,7 @@ export function writePreferences(storage: Storage, preferences: Preferences): vo
 
 function checked(stored: Record<string, unknown>): Preferences {
   const { theme, language, model, mode, modes, manner, listOpen } = stored;
+  const { panelOpen, panelTab, panelWidth } = stored;
   return {
     theme: theme === "light" || theme === "dark" ? theme : "system",
     language: language === "en" || language === "zh" ? language : null,
@@ -60,5 +71,13 @@ function checked(stored: Record<string, unknown>): Preferences {
     modes: Object.fromEntries(Object.entries(modes ?? {}).filter(([, chosen]) => isMode(chosen))),
     manner: manner === "interrupt" || manner === "steer" ? manner : "enqueue",
     listOpen: listOpen !== false,
+    panelOpen: panelOpen === true,
+    panelTab: isTab(panelTab) ? panelTab : DEFAULT_PREFERENCES.panelTab,
+    panelWidth: typeof panelWidth === "number" ? allowedWidth(panelWidth) : DEFAULT_PREFERENCES.panelWidth,
   };
+}
+
+/** The width the panel may have that is nearest to `width`. */
+export function allowedWidth(width: number): number {
+  return Math.min(Math.max(Math.round(width), PANEL_WIDTHS.least), PANEL_WIDTHS.most);
 }

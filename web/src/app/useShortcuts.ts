@@ -2,27 +2,40 @@
 
 import { useEffect } from "react";
 import { useActions, usePage } from "@/app/context";
+import { useTogglePanel } from "@/features/panel/usePanel";
 import { useIsNarrow } from "@/ui/useIsNarrow";
 
 export function useShortcuts(): void {
   const actions = useActions();
   const toggleList = useToggleList();
-  const drawerOpen = usePage((page) => page.drawerOpen);
+  const togglePanel = useTogglePanel();
+  const paletteOpen = usePage((page) => page.paletteOpen);
 
   useEffect(() => {
+    const commands: Readonly<Record<string, () => void>> = {
+      b: toggleList,
+      k: () => actions.palette(!paletteOpen),
+      ".": togglePanel,
+    };
     const onKeyDown = (event: KeyboardEvent) => {
       // Whoever handled the key (an open menu, say) has had its meaning.
       if (event.defaultPrevented || event.isComposing) return;
-      if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "b") {
+      const command = event.ctrlKey || event.metaKey ? commands[event.key.toLowerCase()] : undefined;
+      if (command !== undefined) {
         event.preventDefault();
-        toggleList();
-      } else if (event.key === "Escape" && !drawerOpen) {
+        command();
+      } else if (event.key === "Escape" && !isInDialog(event.target)) {
         void actions.stop();
       }
     };
     window.addEventListener("keydown", onKeyDown);
     return () => window.removeEventListener("keydown", onKeyDown);
-  }, [actions, toggleList, drawerOpen]);
+  }, [actions, toggleList, togglePanel, paletteOpen]);
+}
+
+/** Escape means to close a dialog to whoever is in one. */
+function isInDialog(target: EventTarget | null): boolean {
+  return target instanceof Element && target.closest("dialog") !== null;
 }
 
 /** Opens or closes the list of threads, which is a drawer where there is little room. */

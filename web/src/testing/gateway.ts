@@ -22,6 +22,7 @@ export function fakeGateway(answers: Partial<Gateway> = {}): Gateway {
     models: async () => ({ models: [DEMO_MODEL], default: "demo" }),
     starters: async () => [],
     threads: async () => [],
+    updateThread: async () => {},
     said: async () => ({}),
     deleteThread: async () => {},
     newestRun: async () => null,

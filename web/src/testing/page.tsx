@@ -1,15 +1,21 @@
 /** The whole page over a fake gateway. */
 
+import { QueryClient } from "@tanstack/react-query";
+import { createMemoryHistory, RouterProvider } from "@tanstack/react-router";
 import { render } from "@testing-library/react";
 import type { Gateway } from "@/api/gateway";
-import { App } from "@/app/App";
+import type { Server } from "@/api/server";
 import { createActions } from "@/app/actions";
+import { threadInPath } from "@/app/address";
 import { AppProvider } from "@/app/context";
-import { threadInPath } from "@/app/conversationActions";
+import { followAddress } from "@/app/followAddress";
 import { initialPage, reducePage } from "@/app/page";
 import { DEFAULT_PREFERENCES, type Preferences } from "@/app/preferences";
+import { createAppRouter } from "@/app/routes";
+import { ServerProvider } from "@/app/server";
 import { createStore } from "@/app/store";
 import { noWaiting } from "@/testing/gateway";
+import { fakeServer } from "@/testing/server";
 
 interface Shown {
   readonly paths: readonly string[];
@@ -18,11 +24,24 @@ interface Shown {
 
 export function showPage(
   gateway: Gateway,
-  { path = "/", preferences = {} as Partial<Preferences>, deleting = null as string | null } = {},
+  {
+    path = "/",
+    preferences = {} as Partial<Preferences>,
+    deleting = null as string | null,
+    server = {} as Partial<Server>,
+  } = {},
 ): Shown {
   const chosen: Preferences = { ...DEFAULT_PREFERENCES, language: "en", ...preferences };
-  const store = createStore(reducePage, initialPage(threadInPath(path), chosen, true), queueMicrotask);
+  const store = createStore(
+    reducePage,
+    initialPage(threadInPath(path.split("?")[0] ?? "/") ?? null, chosen, true),
+    queueMicrotask,
+  );
+  const addresses = createMemoryHistory({ initialEntries: [path] });
   const paths: string[] = [];
+  addresses.subscribe(({ location, action }) => {
+    if (action.type === "PUSH") paths.push(location.href);
+  });
   let saved: Preferences | null = null;
   let ids = 0;
   const actions = createActions({
@@ -31,7 +50,7 @@ export function showPage(
     patience: noWaiting,
     newId: () => `id-${++ids}`,
     now: () => 0,
-    pushPath: (pushed) => paths.push(pushed),
+    pushPath: (pushed) => addresses.push(pushed),
     savePreferences: (given) => {
       saved = given;
     },
@@ -42,9 +61,13 @@ export function showPage(
       },
     },
   });
+  followAddress(addresses, store, actions);
+  const queries = new QueryClient({ defaultOptions: { queries: { retry: false } } });
   render(
     <AppProvider app={{ store, actions }}>
-      <App />
+      <ServerProvider server={fakeServer(server)} queries={queries}>
+        <RouterProvider router={createAppRouter(addresses)} />
+      </ServerProvider>
     </AppProvider>,
   );
   void actions.start();

@@ -1,6 +1,6 @@
-/** What jsdom lacks of a browser: media queries and sizes, of a wide window that never changes. */
+/** What jsdom lacks of a browser: media queries, sizes and scrolling, of a wide window that never changes. */
 
-import { cleanup } from "@testing-library/react";
+import { cleanup, configure } from "@testing-library/react";
 import { afterEach } from "vitest";
 
 class UnchangingSize implements ResizeObserver {
@@ -37,6 +37,20 @@ for (const [name, size] of Object.entries(SIZES)) {
 }
 window.matchMedia = (media) => Object.assign(new EventTarget(), { matches: false, media }) as MediaQueryList;
 Element.prototype.scrollIntoView = () => {};
+window.scrollTo = () => {};
+Range.prototype.getClientRects = () => Object.assign([], { item: () => null });
+Object.defineProperty(crypto, "subtle", { value: { digest: async () => new ArrayBuffer(32) } });
+// Dialogs are open or not; that they keep the rest of the page away is for a browser to show.
+HTMLDialogElement.prototype.showModal = function showModal() {
+  this.open = true;
+};
+HTMLDialogElement.prototype.close = function close() {
+  if (!this.open) return;
+  this.open = false;
+  this.dispatchEvent(new Event("close"));
+};
 Element.prototype.hasPointerCapture = () => false;
 
+// The machine may be shared, and parts of the page are loaded when first needed.
+configure({ asyncUtilTimeout: 20_000 });
 afterEach(cleanup);

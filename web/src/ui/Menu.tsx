@@ -8,10 +8,12 @@ interface MenuProps {
   readonly trigger: ReactNode;
   readonly side?: "top" | "bottom";
   readonly align?: "start" | "end";
+  /** Whether what was chosen takes the focus, which then does not return to the trigger. */
+  readonly keepsFocus?: () => boolean;
   readonly children: ReactNode;
 }
 
-export function Menu({ trigger, side = "bottom", align = "start", children }: MenuProps) {
+export function Menu({ trigger, side = "bottom", align = "start", keepsFocus, children }: MenuProps) {
   return (
     // Not modal: a modal menu locks scrolling through an inline style sheet, which the page's policy forbids.
     <Radix.Root modal={false}>
@@ -22,6 +24,7 @@ export function Menu({ trigger, side = "bottom", align = "start", children }: Me
           align={align}
           sideOffset={6}
           collisionPadding={8}
+          onCloseAutoFocus={(event) => keepsFocus?.() && event.preventDefault()}
           className="z-30 max-h-(--radix-dropdown-menu-content-available-height) w-72 animate-appear overflow-y-auto rounded-box border border-line bg-raised p-1 shadow-float"
         >
           {children}
@@ -89,17 +92,6 @@ export function MenuItem({ icon: Icon, label, onChoose }: ItemProps) {
       <Icon aria-hidden className="size-4 shrink-0 text-faint" />
       {label}
     </Radix.Item>
-  );
-}
-
-/** Something to know; nothing to choose. */
-export function MenuNote({ label, text, note }: { label: string; text: string; note: string }) {
-  return (
-    <div className="px-2 pt-2 pb-1">
-      <div className="text-small text-faint">{label}</div>
-      <div className="py-1 text-ui">{text}</div>
-      {note !== "" && <div className="text-small text-faint [overflow-wrap:anywhere]">{note}</div>}
-    </div>
   );
 }
 

@@ -18,8 +18,9 @@ import {
 import { type ReactNode, useState } from "react";
 import { artifactUrl } from "@/api/artifacts";
 import { usePage, useWords } from "@/app/context";
-import { endingOf, type FileKind, fileKind, isPicture } from "@/features/chat/files";
+import { type FileKind, fileKind, isPicture, kindWords } from "@/features/chat/files";
 import { fileName } from "@/features/chat/tools";
+import { OpenInPanel } from "@/features/panel/OpenInPanel";
 
 const ICONS: Readonly<Record<FileKind, LucideIcon>> = {
   image: FileImage,
@@ -96,12 +97,8 @@ function FileCard({ path, threadId, large }: CardProps) {
       <div className="flex items-center gap-3 py-2 pr-2 pl-3">
         <Icon aria-hidden className="size-5 shrink-0 text-accent" />
         <div className="min-w-0 flex-1">
-          <div title={path} className="truncate font-medium">
-            {name}
-          </div>
-          <div className="text-small text-faint">
-            {`${endingOf(path).toUpperCase()} ${words.fileKinds[kind]}`.trim()}
-          </div>
+          <OpenInPanel path={path} />
+          <div className="text-small text-faint">{kindWords(path, words)}</div>
         </div>
         <a
           href={artifactUrl(threadId, path, { download: true })}

@@ -35,3 +35,11 @@ export function fileKind(path: string): FileKind {
 export function isPicture(path: string): boolean {
   return SHOWN_IN_PLACE.includes(endingOf(path));
 }
+
+const WELL_KNOWN: Readonly<Record<string, string>> = { md: "Markdown", txt: "TXT", ipynb: "Notebook" };
+
+/** The kind of a file for people: "PNG image", "Markdown". */
+export function kindWords(path: string, words: Words): string {
+  const ending = endingOf(path);
+  return WELL_KNOWN[ending] ?? `${ending.toUpperCase()} ${words.fileKinds[fileKind(path)]}`.trim();
+}

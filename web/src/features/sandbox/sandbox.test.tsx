@@ -34,7 +34,8 @@ test.each([
   ["container", "Run in a container"],
 ] as const)("%s commands are a quiet line in the settings", async (tier, line) => {
   showWith({ tier, detail: "bubblewrap 0.11.0" });
-  await userEvent.click(await screen.findByRole("button", { name: "Settings" }));
+  await userEvent.click(await screen.findByRole("link", { name: "Settings" }));
+  await screen.findByRole("heading", { name: "Models" });
   expect(await screen.findByText(line)).toBeTruthy();
   expect(screen.getByText("bubblewrap 0.11.0")).toBeTruthy();
   expect(screen.queryByRole("region", { name: UNSAFE })).toBeNull();
@@ -44,6 +45,7 @@ test.each([
 test("a server that does not say where commands run is not spoken about", async () => {
   const sandbox = async () => Promise.reject(new Refused("NotFound", 404, "no such route"));
   showPage(fakeGateway({ sandbox }));
-  await userEvent.click(await screen.findByRole("button", { name: "Settings" }));
+  await userEvent.click(await screen.findByRole("link", { name: "Settings" }));
+  await screen.findByRole("heading", { name: "Models" });
   expect(screen.queryByText("Commands")).toBeNull();
 });

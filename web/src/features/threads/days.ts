@@ -4,22 +4,26 @@ import type { Thread } from "@/app/page";
 
 export type Day = "today" | "yesterday" | "earlier";
 
-export interface DayGroup {
-  readonly day: Day;
+export interface Group {
+  readonly name: Day | "pinned";
   readonly threads: readonly Thread[];
 }
 
-/** Groups in the reader's own days; the order inside each is kept, empty ones are left out. */
-export function groupByDay(threads: readonly Thread[], now: Date): readonly DayGroup[] {
+/** Groups in the reader's own days, pinned ones first; the order inside each is kept, empty ones are left out. */
+export function groupThreads(threads: readonly Thread[], now: Date): readonly Group[] {
   const today = new Date(now.getFullYear(), now.getMonth(), now.getDate());
   const yesterday = new Date(now.getFullYear(), now.getMonth(), now.getDate() - 1);
-  const dayOf = ({ updatedAt }: Thread): Day => {
+  const groupOf = ({ updatedAt, pinned }: Thread): Group["name"] => {
+    if (pinned) return "pinned";
     const at = new Date(updatedAt);
     if (at >= today) return "today";
     return at >= yesterday ? "yesterday" : "earlier";
   };
-  const days: readonly Day[] = ["today", "yesterday", "earlier"];
-  return days
-    .map((day) => ({ day, threads: threads.filter((thread) => dayOf(thread) === day) }))
+  const groups = new Map<Group["name"], Thread[]>(
+    (["pinned", "today", "yesterday", "earlier"] as const).map((name) => [name, []]),
+  );
+  for (const thread of threads) groups.get(groupOf(thread))?.push(thread);
+  return [...groups]
+    .map(([name, grouped]) => ({ name, threads: grouped }))
     .filter((group) => group.threads.length > 0);
 }

@@ -1,0 +1,148 @@
+"""The side panel in a real browser: files looked at, pages that reach nothing, and the course of a run."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+from playwright.async_api import Page, expect
+
+from deerflow.domain.principal import LOCAL_USER
+from deerflow.sandbox.places import user_data_folder
+from deerflow.testing import ScriptedServer, calling
+from tests.e2e.stage import Visitor, serious_violations, serving
+
+pytestmark = pytest.mark.browser
+
+OUTPUTS = "/mnt/user-data/outputs"
+SMALL = {"viewport": {"width": 900, "height": 800}}
+PAGE = """<!doctype html><title>x</title><p id="p">still</p><script>
+document.getElementById("p").textContent = `moved in ${self.origin}`;
+const tried = [];
+fetch("/api/threads/search", {method: "POST", body: "{}"}).then(() => tried.push("fetch"), () => {});
+try { parent.document.title = "taken"; tried.push("parent"); } catch {}
+try { localStorage.setItem("a", "b"); tried.push("storage"); } catch {}
+const image = new Image(); image.onload = () => tried.push("image"); image.src = "/icon.svg";
+setTimeout(() => { document.getElementById("p").textContent += ` and reached ${tried.join() || "nothing"}`; }, 300);
+</script>"""
+CSV = "city,number\n" + "".join(f"place {number},{number}\n" for number in range(5000))
+PDF = (
+    b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj 2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj\n"
+    b"3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 200 100]/Contents 4 0 R>>endobj\n"
+    b"4 0 obj<</Length 26>>stream\n0 0 0 rg 0 0 100 100 re f \nendstream endobj\ntrailer<</Root 1 0 R>>\n%%EOF\n"
+)
+FILES = {
+    "page.html": PAGE.encode(),
+    "table.csv": CSV.encode(),
+    "paper.pdf": PDF,
+    "code.py": b"def f():\n    return 1\n",
+}
+
+
+@asynccontextmanager
+async def presented(home: Path, visitor: Visitor, **options: object) -> AsyncIterator[Page]:
+    """The page of a thread in which the agent has made and presented files."""
+    names = ["notes.md", *FILES]
+    write = calling("write_file", description="notes", path=f"{OUTPUTS}/notes.md", content="# Notes\n\nAll **good**.")
+    present = calling("present_files", filepaths=[f"{OUTPUTS}/{name}" for name in names])
+    async with ScriptedServer([write, "Begun.", present, "There you are."]) as model:
+        entry = model.model_config().model_dump(mode="json", exclude_unset=True)
+        config = home / "config.yaml"
+        config.write_text(yaml.safe_dump({"models": [entry | {"api_key": "scripted-key"}]}))
+        with serving(home, config=config) as server:
+            page = await visitor.open(server.url, **{"reduced_motion": "reduce", **options})
+            await say(page, "make files")
+            await expect(page.get_by_text("Begun.")).to_be_visible(timeout=30_000)
+            put_files(home, page.url.rsplit("/", 1)[1].split("?")[0])
+            await say(page, "show them")
+            await expect(page.get_by_text("There you are.")).to_be_visible(timeout=30_000)
+            yield page
+
+
+def put_files(home: Path, thread_id: str) -> None:
+    folder = user_data_folder(home, LOCAL_USER.user_id, thread_id) / "outputs"
+    for name, content in FILES.items():
+        (folder / name).write_bytes(content)
+
+
+async def say(page: Page, text: str) -> None:
+    await page.get_by_role("textbox", name="Message").fill(text)
+    await page.keyboard.press("Enter")
+
+
+async def test_presented_files_are_looked_at_each_in_its_way_and_the_address_leads_back(
+    tmp_path: Path, visitor: Visitor
+) -> None:
+    # The browser tells the console what it kept the agent's page from.
+    visitor.tolerated = "Content Security Policy|sandboxed|has been blocked|Access to fetch|Failed to load resource"
+    async with presented(tmp_path, visitor) as page:
+        await page.get_by_role("button", name="Open notes.md").click()
+        panel = page.get_by_role("complementary", name="Panel")
+        await expect(panel.locator("strong")).to_have_text("good")
+        assert await serious_violations(page) == []
+        await panel.get_by_text("Text", exact=True).click()
+        await expect(panel.get_by_role("textbox", name="notes.md")).to_contain_text("All **good**.")
+        assert await serious_violations(page) == []
+
+        await panel.get_by_role("button", name="Back").click()
+        await panel.get_by_role("button", name="page.html", exact=True).click()
+        moved = panel.frame_locator("iframe").locator("#p")
+        await expect(moved).to_have_text("moved in null and reached nothing")
+
+        await panel.get_by_role("button", name="Back").click()
+        await panel.get_by_role("button", name="table.csv", exact=True).click()
+        await expect(panel.get_by_role("cell", name="place 0", exact=True)).to_be_visible()
+        await expect(panel.get_by_text("5000 rows, 2 columns")).to_be_visible()
+        assert await panel.get_by_role("row").count() < 80
+        assert await serious_violations(page) == []
+
+        await panel.get_by_role("button", name="Back").click()
+        await panel.get_by_role("button", name="paper.pdf", exact=True).click()
+        sheet = panel.get_by_role("img", name="Page 1")
+        await expect(sheet).to_be_visible()
+        dark = "canvas => canvas.getContext('2d').getImageData(canvas.width / 4, canvas.height / 2, 1, 1).data.join()"
+        await page.wait_for_function(f"({dark})(document.querySelector('aside canvas')) === '0,0,0,255'")
+
+        await page.reload()
+        await expect(sheet).to_be_visible()
+        await expect(panel.get_by_role("tab", name="Artifacts", selected=True)).to_be_visible()
+
+
+async def test_files_are_a_tree_and_a_run_tells_its_steps(tmp_path: Path, visitor: Visitor) -> None:
+    async with presented(tmp_path, visitor) as page:
+        await page.keyboard.press("Control+.")
+        panel = page.get_by_role("complementary", name="Panel")
+        await panel.get_by_role("tab", name="Files").click()
+        await expect(panel.get_by_role("button", name="workspace")).to_be_visible()
+        await panel.get_by_role("button", name="code.py").click()
+        await expect(panel.get_by_role("textbox", name="code.py")).to_contain_text("return 1")
+        assert "panel=files" in page.url and "code.py" in page.url
+
+        await panel.get_by_role("tab", name="Run").click()
+        steps = panel.get_by_role("list", name="Steps").get_by_role("listitem")
+        await expect(steps).to_have_count(3)
+        await expect(steps.nth(1)).to_contain_text("Presented notes.md")
+        assert await serious_violations(page) == []
+        await panel.get_by_role("combobox").select_option(index=1)
+        await expect(steps.nth(1)).to_contain_text("Wrote notes.md")
+
+        edge = panel.get_by_role("separator", name="Width of the panel")
+        before = (await panel.bounding_box() or {"width": 0.0})["width"]
+        await edge.focus()
+        await page.keyboard.press("ArrowLeft")
+        await expect(edge).to_have_attribute("aria-valuenow", "44")
+        assert (await panel.bounding_box() or {"width": 0.0})["width"] > before
+        await page.keyboard.press("Control+.")
+        await expect(panel).to_have_count(0)
+
+
+async def test_in_a_small_window_the_panel_is_a_sheet(tmp_path: Path, visitor: Visitor) -> None:
+    async with presented(tmp_path, visitor, **SMALL) as page:
+        await page.get_by_role("button", name="Open notes.md").click()
+        sheet = page.get_by_role("dialog", name="Panel")
+        await expect(sheet.locator("strong")).to_have_text("good")
+        assert await serious_violations(page) == []
+        await page.keyboard.press("Escape")
+        await expect(sheet).to_have_count(0)
+        await expect(page.get_by_role("button", name="Open notes.md")).to_be_visible()

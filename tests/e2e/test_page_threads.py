@@ -1,0 +1,137 @@
+"""The list of threads, agents and the palette, in a real browser against a real server."""
+
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.e2e.stage import RunningServer, Visitor, serious_violations, serving
+
+pytestmark = pytest.mark.browser
+
+
+async def choose(page: Page, title: str, item: str) -> None:
+    await page.get_by_role("link", name=title).hover()
+    await page.get_by_role("button", name=f"Actions for “{title}”").click()
+    await page.get_by_role("menuitem", name=item).click()
+
+
+async def begin(page: Page, text: str) -> None:
+    await page.get_by_role("textbox", name="Message").fill(text)
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_text("Answer complete")).to_be_attached(timeout=30_000)
+
+
+async def test_a_thread_is_renamed_pinned_archived_and_found_again_after_a_reload(
+    tmp_path: Path, visitor: Visitor
+) -> None:
+    with serving(tmp_path) as server:
+        page = await visitor.open(server.url, reduced_motion="reduce")
+        await begin(page, "How do I connect a real model?")
+        await choose(page, "How do I connect a real model?", "Rename")
+        await page.keyboard.type("Keys")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("heading", name="Keys", level=1)).to_be_visible()
+        await choose(page, "Keys", "Pin")
+        await expect(page.get_by_role("heading", name="Pinned")).to_be_visible()
+        assert await serious_violations(page) == []
+        await page.reload()
+        await expect(page.get_by_role("heading", name="Pinned")).to_be_visible()
+        await expect(page.get_by_role("heading", name="Keys", level=1)).to_be_visible()
+
+        await choose(page, "Keys", "Archive")
+        await expect(page.get_by_role("navigation").get_by_role("link", name="Keys")).to_have_count(0)
+        await page.reload()
+        await page.get_by_role("button", name="Archived threads").click()
+        await choose(page, "Keys", "Take out of the archive")
+        await page.get_by_role("button", name="Undo").click()
+        await expect(page.get_by_role("link", name="Keys")).to_be_visible()
+
+
+async def test_a_thread_is_exported_in_both_forms(demo_server: RunningServer, visitor: Visitor) -> None:
+    page = await visitor.open(demo_server.url)
+    await begin(page, "a thread to export")
+    for item, beginning in (("Export as Markdown", "# a thread to export"), ("Export as JSON", "{")):
+        async with page.expect_download() as waiting:
+            await choose(page, "a thread to export", item)
+        download = await waiting.value
+        text = Path(await download.path()).read_text()  # noqa: ASYNC240  # a small file, when all is over
+        assert download.suggested_filename.startswith("a thread to export.")
+        assert text.startswith(beginning) and "a thread to export" in text
+
+
+async def test_many_threads_are_drawn_as_they_come_into_view(tmp_path: Path, visitor: Visitor) -> None:
+    with serving(tmp_path) as server:
+        async with httpx.AsyncClient(base_url=server.url) as http:
+            for number in range(230):
+                await http.post("/api/threads", json={"metadata": {"title": f"Thread {number}"}})
+        page = await visitor.open(server.url)
+        nav = page.get_by_role("navigation")
+        await expect(nav.get_by_role("link", name="Thread 229")).to_be_visible()
+        assert await nav.get_by_role("listitem").count() < 60
+        oldest = nav.get_by_role("link", name="Thread 0", exact=True)
+        await nav.get_by_role("link", name="Thread 229").hover()
+        for _ in range(20):
+            await page.mouse.wheel(0, 2000)
+            if await oldest.count():
+                break
+        await expect(oldest).to_be_visible()
+        await page.get_by_role("searchbox", name="Search threads").fill("thread 11")
+        await expect(nav.get_by_role("listitem")).to_have_count(12)  # 11, 110 … 119, and a heading
+
+
+async def test_the_palette_leads_to_threads_and_views_by_keyboard(demo_server: RunningServer, visitor: Visitor) -> None:
+    page = await visitor.open(demo_server.url, reduced_motion="reduce")
+    await begin(page, "a thread for the palette")
+    address = page.url
+    await page.keyboard.press("Control+k")
+    await page.keyboard.type("settings")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", name="Keyboard")).to_be_visible()
+    assert page.url.endswith("/settings")
+    await expect(page.get_by_text("Run isolated from this machine")).to_be_visible()
+    await page.keyboard.press("Control+k")
+    await page.keyboard.type("for the pal")
+    await page.keyboard.press("Enter")
+    await expect(page.locator("[data-role=user]")).to_have_text("a thread for the palette")
+    assert page.url == address
+    await page.go_back()
+    await expect(page.get_by_role("heading", name="Keyboard")).to_be_visible()
+
+
+async def test_an_agent_is_made_talked_to_changed_and_deleted(tmp_path: Path, visitor: Visitor) -> None:
+    with serving(tmp_path) as server:
+        page = await visitor.open(f"{server.url}/agents", reduced_motion="reduce")
+        await page.get_by_role("link", name="New agent").click()
+        await page.get_by_role("textbox", name="Name").fill("ada")
+        await page.get_by_role("textbox", name="Description").fill("Counts")
+        await page.get_by_role("textbox", name="Soul").fill("You count.")
+        assert await serious_violations(page) == []
+        await page.get_by_role("button", name="Create").click()
+        await expect(page.get_by_role("heading", name="ada", level=1)).to_be_visible()
+        await page.reload()
+        await expect(page.get_by_role("textbox", name="Soul")).to_contain_text("You count.")
+
+        await page.get_by_role("button", name="Talk to it").click()
+        await begin(page, "hello ada")
+        await page.reload()
+        await expect(page.get_by_role("link", name="ada", exact=True)).to_be_visible()
+        assert (await latest_run(server, page.url))["assistant_id"] == "ada"
+
+        await page.get_by_role("link", name="ada", exact=True).click()
+        await page.get_by_role("button", name="Delete ada").click()
+        await page.get_by_role("button", name="Delete", exact=True).click()
+        await expect(page.get_by_text("There is no agent yet")).to_be_visible()
+
+        await page.get_by_role("button", name="Make one by talking").click()
+        await begin(page, "a poet, please")
+        await page.reload()
+        await expect(page.get_by_text("Making an agent")).to_be_visible()
+        assert (await latest_run(server, page.url))["metadata"] == {"deerflow_bootstrap": True}
+
+
+async def latest_run(server: RunningServer, address: str) -> dict[str, object]:
+    async with httpx.AsyncClient(base_url=server.url) as http:
+        runs: list[dict[str, object]] = (await http.get(f"/api/threads/{address.rsplit('/', 1)[1]}/runs")).json()
+        return runs[0]

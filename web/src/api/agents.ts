@@ -1,0 +1,42 @@
+/** The agents people make. */
+
+import { type Fetch, jsonBody, request, requestJson } from "@/api/http";
+
+export interface Agent {
+  readonly name: string;
+  readonly description: string;
+  /** null: the default model. */
+  readonly model: string | null;
+  /** null: all of them. */
+  readonly tool_groups: readonly string[] | null;
+  /** Who the agent is, in its own words. */
+  readonly soul: string;
+}
+
+export interface AgentsApi {
+  agents(): Promise<readonly Agent[]>;
+  agent(name: string): Promise<Agent>;
+  isAgentNameFree(name: string): Promise<boolean>;
+  createAgent(agent: Agent): Promise<Agent>;
+  updateAgent(agent: Agent): Promise<Agent>;
+  deleteAgent(name: string): Promise<void>;
+}
+
+export function agentsApi(fetch: Fetch): AgentsApi {
+  const place = (name: string) => `/api/agents/${encodeURIComponent(name)}`;
+  return {
+    async agents() {
+      return (await requestJson<{ agents: Agent[] }>(fetch, "/api/agents")).agents;
+    },
+    agent: (name) => requestJson(fetch, place(name)),
+    async isAgentNameFree(name) {
+      const query = new URLSearchParams({ name });
+      return (await requestJson<{ available: boolean }>(fetch, `/api/agents/check?${query}`)).available;
+    },
+    createAgent: (agent) => requestJson(fetch, "/api/agents", jsonBody(agent)),
+    updateAgent: (agent) => requestJson(fetch, place(agent.name), jsonBody(agent, "PUT")),
+    async deleteAgent(name) {
+      await request(fetch, place(name), { method: "DELETE" });
+    },
+  };
+}

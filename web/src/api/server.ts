@@ -1,0 +1,38 @@
+/** What the server can be asked for beside threads and their runs. */
+
+import { type AgentsApi, agentsApi } from "@/api/agents";
+import { type Fetch, requestJson } from "@/api/http";
+import { type SearchApi, searchApi } from "@/api/search";
+import { type FilesApi, filesApi } from "@/api/threadFiles";
+import { type UsageApi, usageApi } from "@/api/usage";
+import type { ThreadValues } from "@/api/wire";
+
+/** What a server may offer or not. */
+export type Offer = "search" | "token_usage" | "artifact_editing" | "artifact_bundles";
+
+interface Features {
+  readonly enabled: Readonly<Record<string, boolean>>;
+}
+
+export interface ServerInfo {
+  readonly version: string;
+}
+
+export interface Server extends AgentsApi, FilesApi, SearchApi, UsageApi {
+  info(): Promise<ServerInfo>;
+  /** The whole thread, also what the agent no longer has in view. */
+  everythingSaid(threadId: string): Promise<ThreadValues>;
+  offers(): Promise<Readonly<Record<string, boolean>>>;
+}
+
+export function createServer(fetch: Fetch): Server {
+  return {
+    ...agentsApi(fetch),
+    ...filesApi(fetch),
+    ...searchApi(fetch),
+    ...usageApi(fetch),
+    info: () => requestJson(fetch, "/api/info"),
+    everythingSaid: (threadId) => requestJson(fetch, `/api/threads/${encodeURIComponent(threadId)}/messages`),
+    offers: async () => (await requestJson<Features>(fetch, "/api/features")).enabled,
+  };
+}

@@ -1,0 +1,72 @@
+/** What runs did and what they took. */
+
+import { type Fetch, requestJson } from "@/api/http";
+import type { WireRun } from "@/api/wire";
+
+/** What model calls took. `cost` is null unless the price of all of it is known in one currency. */
+export interface Tokens {
+  readonly calls: number;
+  readonly input_tokens: number;
+  readonly cached_tokens: number;
+  readonly output_tokens: number;
+  readonly total_tokens: number;
+  readonly cost: { readonly amount: string; readonly currency: string } | null;
+}
+
+export interface ThreadUsage {
+  readonly totals: Tokens;
+  /** How full the model's window was when it was last asked. */
+  readonly context_usage: {
+    readonly used_tokens: number;
+    readonly window_tokens: number | null;
+    readonly fraction: number | null;
+  } | null;
+}
+
+export interface LoggedEvent {
+  readonly seq: number;
+  readonly event: string;
+  readonly data: unknown;
+  readonly created_at: string;
+}
+
+interface EventsPage {
+  readonly data: readonly LoggedEvent[];
+  readonly has_more: boolean;
+  readonly next_after_seq: number;
+}
+
+export interface UsageApi {
+  runs(threadId: string): Promise<readonly WireRun[]>;
+  /** The steps of a run, oldest first; only the first pages of one that took very many. */
+  runEvents(threadId: string, runId: string): Promise<readonly LoggedEvent[]>;
+  threadUsage(threadId: string): Promise<ThreadUsage>;
+  runUsage(threadId: string, runId: string): Promise<Tokens>;
+}
+
+const RUNS = 50;
+const EVENT_PAGES = 4;
+const STEPS = "changes,error,end";
+
+export function usageApi(fetch: Fetch): UsageApi {
+  const thread = (threadId: string) => `/api/threads/${encodeURIComponent(threadId)}`;
+
+  return {
+    runs: (threadId) => requestJson(fetch, `${thread(threadId)}/runs?limit=${RUNS}`),
+    async runEvents(threadId, runId) {
+      const events: LoggedEvent[] = [];
+      let after = 0;
+      for (let page = 0; page < EVENT_PAGES; page++) {
+        const query = new URLSearchParams({ event_types: STEPS, after_seq: String(after), limit: "1000" });
+        const path = `${thread(threadId)}/runs/${runId}/events?${query}`;
+        const found = await requestJson<EventsPage>(fetch, path);
+        events.push(...found.data);
+        if (!found.has_more) break;
+        after = found.next_after_seq;
+      }
+      return events;
+    },
+    threadUsage: (threadId) => requestJson(fetch, `${thread(threadId)}/token-usage`),
+    runUsage: (threadId, runId) => requestJson(fetch, `${thread(threadId)}/runs/${runId}/token-usage`),
+  };
+}

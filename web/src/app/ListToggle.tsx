@@ -1,0 +1,22 @@
+/** The way to the list of threads. */
+
+import { PanelLeft } from "lucide-react";
+import { usePage, useWords } from "@/app/context";
+import { useToggleList } from "@/app/useShortcuts";
+import { IconButton } from "@/ui/IconButton";
+import { useIsNarrow } from "@/ui/useIsNarrow";
+
+export function ListToggle() {
+  const words = useWords();
+  const toggleList = useToggleList();
+  const narrow = useIsNarrow();
+  const listOpen = usePage((page) => (narrow ? page.drawerOpen : page.preferences.listOpen));
+  return (
+    <IconButton
+      icon={PanelLeft}
+      label={listOpen ? words.hideThreads : words.showThreads}
+      aria-expanded={listOpen}
+      onClick={toggleList}
+    />
+  );
+}

@@ -1,0 +1,32 @@
+/** A conversation, and beside it what came of it. */
+
+import { lazy, Suspense } from "react";
+import { usePage } from "@/app/context";
+import { Header, threadTitle } from "@/app/Header";
+import { useTitle } from "@/app/useTitle";
+import { ThreadView } from "@/features/chat/ThreadView";
+import { useFreshFiles } from "@/features/panel/useFreshFiles";
+import { usePanel } from "@/features/panel/usePanel";
+import { SandboxBanner } from "@/features/sandbox/SandboxBanner";
+
+const Panel = lazy(() => import("@/features/panel/Panel"));
+
+export function ThreadPage() {
+  const { tab } = usePanel();
+  useFreshFiles();
+  useTitle(usePage(threadTitle));
+  return (
+    <div className="flex min-h-0 flex-1">
+      <div className="flex min-w-0 flex-1 flex-col">
+        <Header />
+        <SandboxBanner />
+        <ThreadView />
+      </div>
+      {tab !== null && (
+        <Suspense>
+          <Panel />
+        </Suspense>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,52 @@
+/** Every view has an address. */
+
+import {
+  createRootRoute,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  type RouterHistory,
+} from "@tanstack/react-router";
+import { App } from "@/app/App";
+import { Nowhere } from "@/app/Nowhere";
+import { ThreadPage } from "@/app/ThreadPage";
+import { panelSearch } from "@/features/panel/search";
+
+const root = createRootRoute({ component: App, notFoundComponent: Nowhere });
+
+// One parent for a thread before and after its first message, so that sending it keeps the page in place.
+const workbench = createRoute({ getParentRoute: () => root, id: "workbench", component: ThreadPage });
+const start = createRoute({ getParentRoute: () => workbench, path: "/" });
+const thread = createRoute({
+  getParentRoute: () => workbench,
+  path: "/threads/$threadId",
+  validateSearch: panelSearch,
+});
+
+const agents = createRoute({
+  getParentRoute: () => root,
+  path: "/agents",
+  component: lazyRouteComponent(() => import("@/features/agents/AgentsPage"), "AgentsPage"),
+});
+const agent = createRoute({
+  getParentRoute: () => root,
+  path: "/agents/$name",
+  component: lazyRouteComponent(() => import("@/features/agents/AgentPage"), "AgentPage"),
+});
+const settings = createRoute({
+  getParentRoute: () => root,
+  path: "/settings",
+  component: lazyRouteComponent(() => import("@/features/settings/SettingsPage"), "SettingsPage"),
+});
+
+const routeTree = root.addChildren([workbench.addChildren([start, thread]), agents, agent, settings]);
+
+export function createAppRouter(history: RouterHistory) {
+  return createRouter({ routeTree, history });
+}
+
+declare module "@tanstack/react-router" {
+  interface Register {
+    router: ReturnType<typeof createAppRouter>;
+  }
+}

@@ -1,0 +1,89 @@
+/** One agent: made, changed or deleted. */
+
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useNavigate, useParams } from "@tanstack/react-router";
+import { useState } from "react";
+import { useActions, useWords } from "@/app/context";
+import { PageFrame } from "@/app/PageFrame";
+import { useServer } from "@/app/server";
+import { AgentForm } from "@/features/agents/AgentForm";
+import { NEW } from "@/features/agents/AgentsPage";
+import { Loading, Unshown } from "@/features/panel/states";
+import { Button } from "@/ui/Button";
+
+const EMPTY = { name: "", description: "", model: null, tool_groups: null, soul: "" } as const;
+
+export function AgentPage() {
+  const words = useWords();
+  const { name } = useParams({ from: "/agents/$name" });
+  const server = useServer();
+  const isNew = name === NEW;
+  const agent = useQuery({
+    queryKey: ["agents", name],
+    queryFn: () => server.agent(name),
+    enabled: !isNew,
+  });
+  return (
+    <PageFrame
+      title={isNew ? words.newAgent : name}
+      actions={!isNew && agent.isSuccess && <Talk name={name} />}
+    >
+      {isNew ? (
+        <AgentForm key={NEW} agent={EMPTY} isNew />
+      ) : agent.isPending ? (
+        <Loading />
+      ) : agent.isError ? (
+        <Unshown text={words.agentMissing} onRetry={() => void agent.refetch()} />
+      ) : (
+        <>
+          <AgentForm key={name} agent={agent.data} isNew={false} />
+          <Deletion name={name} />
+        </>
+      )}
+    </PageFrame>
+  );
+}
+
+function Talk({ name }: { name: string }) {
+  const words = useWords();
+  const actions = useActions();
+  return <Button onClick={() => void actions.talkTo({ agent: name, bootstrap: false })}>{words.talk}</Button>;
+}
+
+/** Nothing brings an agent back, so it is asked first. */
+function Deletion({ name }: { name: string }) {
+  const words = useWords();
+  const server = useServer();
+  const queries = useQueryClient();
+  const navigate = useNavigate();
+  const [asking, setAsking] = useState(false);
+  const [failed, setFailed] = useState(false);
+  const remove = async () => {
+    try {
+      await server.deleteAgent(name);
+    } catch {
+      setFailed(true);
+      return;
+    }
+    await navigate({ to: "/agents" });
+    queries.removeQueries({ queryKey: ["agents", name] });
+    await queries.invalidateQueries({ queryKey: ["agents"] });
+  };
+  return (
+    <div className="mt-8 flex flex-wrap items-center gap-3 border-t border-line pt-4">
+      {asking ? (
+        <>
+          <p role="alert" className="text-error">
+            {failed ? words.agentNotSaved : words.agentDeleteSure(name)}
+          </p>
+          <Button onClick={() => setAsking(false)}>{words.cancel}</Button>
+          <Button onClick={() => void remove()} className="text-error">
+            {words.deleteIt}
+          </Button>
+        </>
+      ) : (
+        <Button onClick={() => setAsking(true)}>{words.agentDeleted(name)}</Button>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,67 @@
+/** The agents there are. */
+
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { Bot, Plus } from "lucide-react";
+import { useActions, useWords } from "@/app/context";
+import { PageFrame } from "@/app/PageFrame";
+import { useServer } from "@/app/server";
+import { Loading, Unshown } from "@/features/panel/states";
+import { Button } from "@/ui/Button";
+
+export function AgentsPage() {
+  const words = useWords();
+  const actions = useActions();
+  return (
+    <PageFrame
+      title={words.agents}
+      actions={
+        <>
+          <Button onClick={() => void actions.talkTo({ agent: null, bootstrap: true })}>
+            {words.makeByTalking}
+          </Button>
+          <Link
+            to="/agents/$name"
+            params={{ name: NEW }}
+            className="inline-flex h-8 items-center gap-1 rounded-box bg-accent px-3 font-medium text-on-accent hover:bg-accent-strong"
+          >
+            <Plus aria-hidden className="size-4" />
+            {words.newAgent}
+          </Link>
+        </>
+      }
+    >
+      <p className="mb-4 text-soft">{words.agentsHint}</p>
+      <AgentList />
+    </PageFrame>
+  );
+}
+
+/** No agent can be called so: names have no underscores. */
+export const NEW = "_new";
+
+function AgentList() {
+  const words = useWords();
+  const actions = useActions();
+  const server = useServer();
+  const agents = useQuery({ queryKey: ["agents"], queryFn: server.agents });
+  if (agents.isPending) return <Loading />;
+  if (agents.isError) return <Unshown text={words.agentsUnavailable} onRetry={() => void agents.refetch()} />;
+  if (agents.data.length === 0) return <p className="text-faint">{words.noAgents}</p>;
+  return (
+    <ul className="divide-y divide-line rounded-box border border-line">
+      {agents.data.map(({ name, description }) => (
+        <li key={name} className="flex items-center gap-3 px-4 py-3">
+          <Bot aria-hidden className="size-5 shrink-0 text-accent" />
+          <div className="min-w-0 flex-1">
+            <Link to="/agents/$name" params={{ name }} className="font-medium hover:underline">
+              {name}
+            </Link>
+            {description !== "" && <p className="truncate text-small text-faint">{description}</p>}
+          </div>
+          <Button onClick={() => void actions.talkTo({ agent: name, bootstrap: false })}>{words.talk}</Button>
+        </li>
+      ))}
+    </ul>
+  );
+}

@@ -1,0 +1,22 @@
+/** Why a new agent cannot have a name. */
+
+import { useQuery } from "@tanstack/react-query";
+import { useWords } from "@/app/context";
+import { useServer } from "@/app/server";
+
+const NAME = /^[A-Za-z0-9-]{1,64}$/;
+
+export function useNameProblem(name: string, isNew: boolean): string | null {
+  const words = useWords();
+  const server = useServer();
+  const isName = NAME.test(name);
+  const free = useQuery({
+    queryKey: ["agent name", name],
+    queryFn: () => server.isAgentNameFree(name),
+    enabled: isNew && isName,
+    staleTime: 0,
+  });
+  if (!isNew || name === "") return null;
+  if (!isName) return words.agentNameBad;
+  return free.data === false ? words.agentNameTaken : null;
+}

@@ -1,0 +1,119 @@
+/** Threads and commands by their names, from anywhere. */
+
+import { type KeyboardEvent, useEffect, useId, useRef, useState } from "react";
+import { useActions, usePage, useWords } from "@/app/context";
+import { type Choice, useChoices } from "@/features/palette/choices";
+
+export function Palette() {
+  const words = useWords();
+  const actions = useActions();
+  const open = usePage((page) => page.paletteOpen);
+  const dialog = useRef<HTMLDialogElement>(null);
+
+  // A native modal keeps focus inside and gives it back by itself.
+  useEffect(() => {
+    if (open) dialog.current?.showModal();
+    else dialog.current?.close();
+  }, [open]);
+
+  return (
+    // biome-ignore lint/a11y/useKeyWithClickEvents: Escape closes a dialog already
+    <dialog
+      ref={dialog}
+      aria-label={words.palette}
+      onClose={() => actions.palette(false)}
+      onClick={(event) => event.target === dialog.current && actions.palette(false)}
+      className="mx-auto mt-[12vh] mb-auto w-[min(36rem,92vw)] rounded-box border border-line bg-raised p-0 text-ink shadow-float open:animate-appear backdrop:bg-scrim"
+    >
+      {open && <Chooser onDone={() => actions.palette(false)} />}
+    </dialog>
+  );
+}
+
+function Chooser({ onDone }: { onDone: () => void }) {
+  const words = useWords();
+  const id = useId();
+  const [wanted, setWanted] = useState("");
+  const [at, setAt] = useState(0);
+  const choices = useChoices(wanted);
+  const current = Math.min(at, choices.length - 1);
+
+  const choose = (choice: Choice | undefined) => {
+    if (choice === undefined) return;
+    onDone();
+    choice.run();
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.nativeEvent.isComposing) return;
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step !== undefined) {
+      event.preventDefault();
+      setAt((current + step + choices.length) % Math.max(choices.length, 1));
+    } else if (event.key === "Enter") {
+      event.preventDefault();
+      choose(choices[current]);
+    }
+  };
+
+  return (
+    <>
+      <input
+        role="combobox"
+        aria-expanded
+        aria-controls={id}
+        aria-activedescendant={choices.length > 0 ? `${id}-${current}` : undefined}
+        aria-label={words.palette}
+        placeholder={words.paletteHint}
+        value={wanted}
+        onChange={(event) => {
+          setWanted(event.target.value);
+          setAt(0);
+        }}
+        onKeyDown={onKeyDown}
+        className="h-12 w-full border-b border-line bg-transparent px-4 text-prose outline-none placeholder:text-faint"
+      />
+      {choices.length === 0 && <p className="px-4 py-3 text-faint">{words.paletteNothing}</p>}
+      <div id={id} role="listbox" aria-label={words.palette} className="max-h-[50vh] overflow-y-auto p-1">
+        {choices.map((choice, index) => (
+          <Option
+            key={choice.id}
+            id={`${id}-${index}`}
+            choice={choice}
+            selected={index === current}
+            onChoose={() => choose(choice)}
+          />
+        ))}
+      </div>
+    </>
+  );
+}
+
+interface OptionProps {
+  readonly id: string;
+  readonly choice: Choice;
+  readonly selected: boolean;
+  readonly onChoose: () => void;
+}
+
+function Option({ id, choice: { icon: Icon, label, note }, selected, onChoose }: OptionProps) {
+  const row = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (selected) row.current?.scrollIntoView({ block: "nearest" });
+  }, [selected]);
+  return (
+    // biome-ignore lint/a11y/useKeyWithClickEvents: the field above has the keys
+    <div
+      ref={row}
+      id={id}
+      role="option"
+      tabIndex={-1}
+      aria-selected={selected}
+      onClick={onChoose}
+      className="flex min-h-9 cursor-pointer items-center gap-3 rounded-[6px] px-3 py-1 aria-selected:bg-tint hover:bg-tint"
+    >
+      <Icon aria-hidden className="size-4 shrink-0 text-faint" />
+      <span className="min-w-0 flex-1 truncate">{label}</span>
+      {note !== undefined && <span className="max-w-1/2 truncate text-small text-faint">{note}</span>}
+    </div>
+  );
+}

@@ -1,0 +1,104 @@
+/** What the palette offers for some words. */
+
+import { useNavigate } from "@tanstack/react-router";
+import {
+  Bot,
+  Languages,
+  type LucideIcon,
+  MessageSquare,
+  PanelLeft,
+  PanelRight,
+  Settings,
+  SquarePen,
+  SunMoon,
+  TextSearch,
+} from "lucide-react";
+import { useActions, usePage, useWords } from "@/app/context";
+import type { Theme } from "@/app/preferences";
+import { useToggleList } from "@/app/useShortcuts";
+import { useTogglePanel } from "@/features/panel/usePanel";
+import { useTextSearch } from "@/features/threads/useTextSearch";
+import { LANGUAGE_NAMES, type Language } from "@/words/words";
+
+export interface Choice {
+  readonly id: string;
+  readonly icon: LucideIcon;
+  readonly label: string;
+  readonly note?: string;
+  readonly run: () => void;
+}
+
+const MOST_THREADS = 8;
+
+/** Commands and threads whose names have the words, and threads in which they were said. */
+export function useChoices(wanted: string): readonly Choice[] {
+  const commands = useCommands();
+  const threads = useThreadChoices();
+  const { hits } = useTextSearch(wanted);
+  const openThread = useOpenThread();
+  const words = useWords();
+  const sought = wanted.trim().toLocaleLowerCase();
+  const named = ({ label }: Choice) => label.toLocaleLowerCase().includes(sought);
+  const found = hits.map((hit) => ({
+    id: `hit ${hit.thread_id} ${hit.message_id}`,
+    icon: TextSearch,
+    label: hit.title ?? words.untitled,
+    note: hit.snippet,
+    run: () => openThread(hit.thread_id),
+  }));
+  const titles = threads.filter(named).slice(0, MOST_THREADS);
+  // Before anything is typed the commands are what one looks for; after that, mostly a thread.
+  return sought === "" ? [...commands, ...titles] : [...titles, ...commands.filter(named), ...found];
+}
+
+function useOpenThread(): (threadId: string) => void {
+  const navigate = useNavigate();
+  return (threadId) => void navigate({ to: "/threads/$threadId", params: { threadId } });
+}
+
+function useThreadChoices(): readonly Choice[] {
+  const words = useWords();
+  const openThread = useOpenThread();
+  const threads = usePage((page) => page.threads);
+  if (threads.phase !== "ready") return [];
+  return threads.value.map((thread) => ({
+    id: thread.id,
+    icon: MessageSquare,
+    label: thread.title ?? words.untitled,
+    run: () => openThread(thread.id),
+  }));
+}
+
+function useCommands(): readonly Choice[] {
+  const words = useWords();
+  const navigate = useNavigate();
+  const actions = useActions();
+  const toggleList = useToggleList();
+  const togglePanel = useTogglePanel();
+  const inThread = usePage((page) => page.threadId !== null);
+  const themes: Readonly<Record<Theme, string>> = {
+    system: words.themeSystem,
+    light: words.themeLight,
+    dark: words.themeDark,
+  };
+  const panel = { id: "panel", icon: PanelRight, label: words.togglePanel, run: togglePanel };
+  return [
+    { id: "new", icon: SquarePen, label: words.newThread, run: () => void navigate({ to: "/" }) },
+    { id: "list", icon: PanelLeft, label: words.toggleList, run: toggleList },
+    ...(inThread ? [panel] : []),
+    { id: "agents", icon: Bot, label: words.agents, run: () => void navigate({ to: "/agents" }) },
+    { id: "settings", icon: Settings, label: words.settings, run: () => void navigate({ to: "/settings" }) },
+    ...(Object.keys(themes) as Theme[]).map((theme) => ({
+      id: `theme ${theme}`,
+      icon: SunMoon,
+      label: words.themeIs(themes[theme]),
+      run: () => actions.prefer({ theme }),
+    })),
+    ...(Object.keys(LANGUAGE_NAMES) as Language[]).map((language) => ({
+      id: `language ${language}`,
+      icon: Languages,
+      label: words.languageIs(LANGUAGE_NAMES[language]),
+      run: () => actions.prefer({ language }),
+    })),
+  ];
+}

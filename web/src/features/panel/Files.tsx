@@ -1,0 +1,106 @@
+/** All files of the thread, folder by folder. */
+
+import { useQuery } from "@tanstack/react-query";
+import { ChevronRight, Folder } from "lucide-react";
+import { useState } from "react";
+import type { FolderEntry } from "@/api/threadFiles";
+import { useLanguage, useWords } from "@/app/context";
+import { useServer } from "@/app/server";
+import { fileKind } from "@/features/chat/files";
+import { FileView } from "@/features/panel/FileView";
+import { kindIcon } from "@/features/panel/kinds";
+import { Loading, Unshown } from "@/features/panel/states";
+import { useOpenPanel, usePanel } from "@/features/panel/usePanel";
+import { sizeWords } from "@/words/numbers";
+
+const ROOT = "/mnt/user-data";
+
+export function Files({ threadId }: { threadId: string }) {
+  const { file } = usePanel();
+  const open = useOpenPanel();
+  if (file !== null) return <FileView threadId={threadId} path={file} onBack={() => open("files")} />;
+  return (
+    <div className="min-h-0 flex-1 overflow-y-auto p-3">
+      <FolderContent threadId={threadId} path={ROOT} isRoot />
+    </div>
+  );
+}
+
+function FolderContent({
+  threadId,
+  path,
+  isRoot = false,
+}: {
+  threadId: string;
+  path: string;
+  isRoot?: boolean;
+}) {
+  const words = useWords();
+  const server = useServer();
+  const folder = useQuery({
+    queryKey: ["thread", threadId, "folder", path],
+    queryFn: () => server.folder(threadId, path),
+  });
+  if (folder.isPending) return <Loading />;
+  if (folder.isError) return <Unshown text={words.folderMissing} onRetry={() => void folder.refetch()} />;
+  const { entries, is_truncated: isTruncated } = folder.data;
+  if (entries.length === 0) return <p className="px-2 py-1 text-small text-faint">{words.folderEmpty}</p>;
+  return (
+    <ul aria-label={isRoot ? words.panelTabs.files : undefined}>
+      {entries.map((entry) => (
+        <li key={entry.path}>
+          {entry.kind === "folder" ? (
+            <FolderRow threadId={threadId} entry={entry} opened={isRoot} />
+          ) : (
+            <FileRow entry={entry} />
+          )}
+        </li>
+      ))}
+      {isTruncated && <li className="px-2 py-1 text-small text-faint">{words.folderTruncated}</li>}
+    </ul>
+  );
+}
+
+interface FolderRowProps {
+  readonly threadId: string;
+  readonly entry: FolderEntry;
+  readonly opened: boolean;
+}
+
+function FolderRow({ threadId, entry, opened }: FolderRowProps) {
+  const [open, setOpen] = useState(opened);
+  return (
+    <>
+      <button type="button" aria-expanded={open} onClick={() => setOpen(!open)} className={ROW}>
+        <ChevronRight aria-hidden className={`size-4 shrink-0 text-faint ${open ? "rotate-90" : ""}`} />
+        <Folder aria-hidden className="size-4 shrink-0 text-faint" />
+        <span className="truncate">{entry.name}</span>
+      </button>
+      {open && (
+        <div className="ml-4 border-l border-line pl-2">
+          <FolderContent threadId={threadId} path={entry.path} />
+        </div>
+      )}
+    </>
+  );
+}
+
+function FileRow({ entry }: { entry: FolderEntry }) {
+  const language = useLanguage();
+  const open = useOpenPanel();
+  const Icon = kindIcon(fileKind(entry.path));
+  return (
+    <button
+      type="button"
+      title={new Date(entry.modified_at).toLocaleString(language)}
+      onClick={() => open("files", entry.path)}
+      className={ROW}
+    >
+      <Icon aria-hidden className="size-4 shrink-0 text-accent" />
+      <span className="min-w-0 flex-1 truncate">{entry.name}</span>
+      <span className="shrink-0 text-small text-faint">{sizeWords(entry.size, language)}</span>
+    </button>
+  );
+}
+
+const ROW = "flex h-8 w-full items-center gap-2 rounded-box px-2 text-left hover:bg-tint";

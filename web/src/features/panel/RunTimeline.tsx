@@ -1,0 +1,155 @@
+/** The course of a run: what took how long, and what it cost. */
+
+import { useQuery } from "@tanstack/react-query";
+import { Brain, type LucideIcon, TriangleAlert, Wrench } from "lucide-react";
+import { useState } from "react";
+import type { WireRun } from "@/api/wire";
+import { useLanguage, useWords } from "@/app/context";
+import { useOffers, useServer } from "@/app/server";
+import { toolKind, toolObject } from "@/features/chat/tools";
+import { Loading, Unshown } from "@/features/panel/states";
+import { type Step, timelineOf } from "@/features/panel/timeline";
+import { costWords, countWords, shortDuration } from "@/words/numbers";
+import { durationWords, sentence } from "@/words/words";
+
+export function RunTimeline({ threadId }: { threadId: string }) {
+  const words = useWords();
+  const language = useLanguage();
+  const server = useServer();
+  const [chosen, setChosen] = useState<string | null>(null);
+  const runs = useQuery({ queryKey: ["thread", threadId, "runs"], queryFn: () => server.runs(threadId) });
+  if (runs.isPending) return <Loading />;
+  if (runs.isError) return <Unshown text={words.runUnavailable} onRetry={() => void runs.refetch()} />;
+  const run = runs.data.find(({ run_id }) => run_id === chosen) ?? runs.data[0];
+  if (run === undefined) return <p className="p-4 text-faint">{words.noRuns}</p>;
+  return (
+    <div className="min-h-0 flex-1 overflow-y-auto p-4">
+      {runs.data.length > 1 && (
+        <label className="mb-3 flex items-center gap-2 text-small text-faint">
+          {words.run}
+          <select
+            value={run.run_id}
+            onChange={(event) => setChosen(event.target.value)}
+            className="h-8 rounded-box border border-line-strong bg-raised px-2 text-ink"
+          >
+            {runs.data.map(({ run_id, created_at }) => (
+              <option key={run_id} value={run_id}>
+                {new Date(created_at).toLocaleString(language)}
+              </option>
+            ))}
+          </select>
+        </label>
+      )}
+      <Totals threadId={threadId} run={run} />
+      <Steps threadId={threadId} run={run} />
+    </div>
+  );
+}
+
+function Totals({ threadId, run }: { threadId: string; run: WireRun }) {
+  const words = useWords();
+  const language = useLanguage();
+  const server = useServer();
+  const counted = useOffers("token_usage");
+  const usage = useQuery({
+    queryKey: ["thread", threadId, "usage", run.run_id],
+    queryFn: () => server.runUsage(threadId, run.run_id),
+    enabled: counted,
+  });
+  const lasted = Date.parse(run.updated_at) - Date.parse(run.created_at);
+  const tokens = usage.data;
+  const facts: readonly (readonly [string, string])[] = [
+    [words.runStatus, words.runStatuses[run.status]],
+    [words.runDuration, durationWords(lasted, language)],
+    ...(tokens ? [[words.tokensIn, countWords(tokens.input_tokens, language)] as const] : []),
+    ...(tokens ? [[words.tokensOut, countWords(tokens.output_tokens, language)] as const] : []),
+    ...(tokens?.cost ? [[words.cost, costWords(tokens.cost, language)] as const] : []),
+  ];
+  return (
+    <dl className="mb-4 grid grid-cols-[repeat(auto-fit,minmax(6rem,1fr))] gap-3">
+      {facts.map(([name, value]) => (
+        <div key={name}>
+          <dt className="text-small text-faint">{name}</dt>
+          <dd className="font-medium">{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+function Steps({ threadId, run }: { threadId: string; run: WireRun }) {
+  const words = useWords();
+  const server = useServer();
+  const events = useQuery({
+    queryKey: ["thread", threadId, "events", run.run_id],
+    queryFn: () => server.runEvents(threadId, run.run_id),
+  });
+  if (events.isPending) return <Loading />;
+  if (events.isError) return <Unshown text={words.runUnavailable} onRetry={() => void events.refetch()} />;
+  const steps = timelineOf(run, events.data);
+  const whole = Math.max(...steps.map(({ startMs, durationMs }) => startMs + durationMs), 1);
+  return (
+    <ol aria-label={words.runSteps} className="flex flex-col gap-1">
+      {steps.map((step) => (
+        <StepRow key={step.id} step={step} whole={whole} />
+      ))}
+    </ol>
+  );
+}
+
+const ICONS: Readonly<Record<Step["kind"], LucideIcon>> = {
+  model: Brain,
+  tool: Wrench,
+  error: TriangleAlert,
+};
+const BARS: Readonly<Record<Step["kind"], string>> = {
+  model: "bg-running",
+  tool: "bg-done",
+  error: "bg-error",
+};
+
+function StepRow({ step, whole }: { step: Step; whole: number }) {
+  const words = useWords();
+  const language = useLanguage();
+  const Icon = ICONS[step.kind];
+  const place = {
+    left: `${(step.startMs / whole) * 100}%`,
+    width: `max(2px, ${(step.durationMs / whole) * 100}%)`,
+  };
+  return (
+    <li className="rounded-box px-2 py-1.5 hover:bg-tint">
+      <div className="flex items-center gap-2">
+        <Icon aria-hidden className={`size-4 shrink-0 ${step.failed ? "text-error" : "text-faint"}`} />
+        <span className="min-w-0 flex-1 truncate">
+          <Label step={step} />
+        </span>
+        {step.tokens !== null && (
+          <span className="shrink-0 text-small text-faint">
+            {words.tokens(countWords(step.tokens, language))}
+          </span>
+        )}
+        <span className="shrink-0 text-small text-faint">{shortDuration(step.durationMs, language)}</span>
+      </div>
+      <div aria-hidden className="relative mt-1 h-1 rounded-full bg-tint">
+        <div
+          style={place}
+          className={`absolute inset-y-0 rounded-full ${step.failed ? "bg-error" : BARS[step.kind]}`}
+        />
+      </div>
+    </li>
+  );
+}
+
+function Label({ step }: { step: Step }) {
+  const words = useWords();
+  if (step.kind === "model") return words.modelTurn;
+  if (step.call === null) return sentence(step.text);
+  const call = { id: step.call.id ?? "", index: 0, name: step.call.name, args: step.call.args };
+  const verbs = words.toolVerbs[toolKind(call)];
+  return (
+    <>
+      {step.failed ? verbs.failing : verbs.past}{" "}
+      <code className="font-mono text-small">{toolObject(call)}</code>
+    </>
+  );
+}

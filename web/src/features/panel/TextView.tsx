@@ -1,0 +1,94 @@
+/** A file's text, to read and, where the server takes it, to change. */
+
+import { useQueryClient } from "@tanstack/react-query";
+import { lazy, useState } from "react";
+import { Refused } from "@/api/http";
+import type { TextFile } from "@/api/threadFiles";
+import { useWords } from "@/app/context";
+import { useOffers, useServer } from "@/app/server";
+import { endingOf } from "@/features/chat/files";
+import { fileName } from "@/features/chat/tools";
+import { Loading, Unshown } from "@/features/panel/states";
+import { textKey, useText } from "@/features/panel/useText";
+import { Button } from "@/ui/Button";
+
+const CodeEditor = lazy(() => import("@/ui/CodeEditor"));
+
+interface Props {
+  readonly threadId: string;
+  readonly path: string;
+}
+
+export function TextView({ threadId, path }: Props) {
+  const words = useWords();
+  const file = useText(threadId, path);
+  const editable = useOffers("artifact_editing");
+  const [edited, setEdited] = useState<TextFile | null>(null);
+  if (file.isPending) return <Loading />;
+  if (file.isError) return <Unshown text={words.fileMissing} onRetry={() => void file.refetch()} />;
+  if (file.data === null) return <Unshown text={words.fileUnshown} />;
+  const { data } = file;
+  if (edited !== null) {
+    return <EditedText threadId={threadId} path={path} file={edited} onDone={() => setEdited(null)} />;
+  }
+  return (
+    <>
+      <CodeEditor text={data.text} ending={endingOf(path)} label={fileName(path)} readOnly />
+      {editable && data.sha256 !== "" && (
+        <div className={BAR}>
+          <Button onClick={() => setEdited(data)}>{words.edit}</Button>
+        </div>
+      )}
+    </>
+  );
+}
+
+type Trouble = "conflict" | "failed" | null;
+
+/** The text as the user changes it; nothing of it is lost when the server does not take it. */
+function EditedText({ threadId, path, file, onDone }: Props & { file: TextFile; onDone: () => void }) {
+  const words = useWords();
+  const server = useServer();
+  const queries = useQueryClient();
+  const [text, setText] = useState(file.text);
+  const [saving, setSaving] = useState(false);
+  const [trouble, setTrouble] = useState<Trouble>(null);
+
+  const save = async () => {
+    setSaving(true);
+    setTrouble(null);
+    try {
+      const { sha256 } = await server.saveText(threadId, path, text, file.sha256);
+      queries.setQueryData(textKey(threadId, path), { text, sha256 });
+      onDone();
+    } catch (error) {
+      setTrouble(error instanceof Refused && error.status === 409 ? "conflict" : "failed");
+    } finally {
+      setSaving(false);
+    }
+  };
+  const reload = () => {
+    void queries.invalidateQueries({ queryKey: textKey(threadId, path) });
+    onDone();
+  };
+
+  return (
+    <>
+      <CodeEditor text={file.text} ending={endingOf(path)} label={fileName(path)} onChange={setText} />
+      {trouble !== null && (
+        <p role="alert" className="border-t border-line bg-warning-tint px-3 py-2 text-small text-warning">
+          {trouble === "conflict" ? words.fileConflict : words.fileNotSaved}
+        </p>
+      )}
+      <div className={BAR}>
+        {trouble === "conflict" && <Button onClick={reload}>{words.fileReload}</Button>}
+        <Button onClick={onDone}>{words.cancel}</Button>
+        <Button primary disabled={saving || text === file.text} onClick={() => void save()}>
+          {words.save}
+        </Button>
+      </div>
+    </>
+  );
+}
+
+const BAR = "flex shrink-0 justify-end gap-2 border-t border-line px-3 py-2";

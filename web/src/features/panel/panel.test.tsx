@@ -1,0 +1,139 @@
+import { screen, within } from "@testing-library/react";
+import userEvent from "@testing-library/user-event";
+import { expect, test } from "vitest";
+import type { Server } from "@/api/server";
+import { fakeGateway } from "@/testing/gateway";
+import { showPage } from "@/testing/page";
+
+const OUTPUTS = "/mnt/user-data/outputs";
+const bytes = (text: string) => new TextEncoder().encode(text).buffer as ArrayBuffer;
+
+function showThread(path: string, server: Partial<Server> = {}, artifacts: readonly string[] = []) {
+  const gateway = fakeGateway({ said: async () => ({ messages: [], artifacts }) });
+  return showPage(gateway, { path, server });
+}
+
+test("what the agent presented is listed, opened and left again, and the address says which", async () => {
+  const { paths } = showThread(
+    "/threads/t?panel=artifacts",
+    { bytes: async () => bytes("# Report\n\nAll **good**.") },
+    [`${OUTPUTS}/report.md`],
+  );
+  await userEvent.click(await screen.findByRole("button", { name: "report.md" }));
+  expect((await screen.findByText("good")).tagName).toBe("STRONG");
+  expect(paths.at(-1)).toBe("/threads/t?panel=artifacts&file=%2Fmnt%2Fuser-data%2Foutputs%2Freport.md");
+  await userEvent.click(screen.getByRole("button", { name: "Back" }));
+  expect(await screen.findByRole("button", { name: "report.md" })).toBeTruthy();
+});
+
+test("Ctrl+. opens the panel and closes it, and that is remembered", async () => {
+  const { saved } = showThread("/threads/t");
+  await screen.findByRole("button", { name: "Show the panel" });
+  await userEvent.keyboard("{Control>}.{/Control}");
+  expect(await screen.findByRole("complementary", { name: "Panel" })).toBeTruthy();
+  expect(saved()?.panelOpen).toBe(true);
+  await userEvent.keyboard("{Control>}.{/Control}");
+  expect(screen.queryByRole("complementary", { name: "Panel" })).toBeNull();
+  expect(saved()?.panelOpen).toBe(false);
+});
+
+test("the panel is made wider and narrower within its bounds", async () => {
+  const { saved } = showThread("/threads/t?panel=run");
+  const edge = await screen.findByRole("separator", { name: "Width of the panel" });
+  edge.focus();
+  await userEvent.keyboard("{ArrowLeft}");
+  expect(saved()?.panelWidth).toBe(44);
+  await userEvent.keyboard("{ArrowRight>30}");
+  expect(saved()?.panelWidth).toBe(28);
+});
+
+test("a table is shown as one", async () => {
+  showThread(`/threads/t?panel=files&file=${OUTPUTS}/a.csv`, {
+    bytes: async () => bytes('city,"n"\nUlm,1\nRome,2\n'),
+  });
+  const table = await screen.findByRole("table", { name: "a.csv" });
+  expect(
+    within(table)
+      .getAllByRole("columnheader")
+      .map((cell) => cell.textContent),
+  ).toEqual(["city", "n"]);
+  expect(
+    within(table)
+      .getAllByRole("cell")
+      .map((cell) => cell.textContent),
+  ).toEqual(["Ulm", "1", "Rome", "2"]);
+  expect(screen.getByText("2 rows, 2 columns")).toBeTruthy();
+});
+
+test("a web page is shown in a frame without an origin", async () => {
+  showThread(`/threads/t?panel=files&file=${OUTPUTS}/a.html`);
+  const frame = await screen.findByTitle("a.html");
+  expect(frame.getAttribute("sandbox")).toBe("allow-scripts");
+  expect(frame.getAttribute("src")).toBe("/api/threads/t/previews/mnt/user-data/outputs/a.html");
+});
+
+test.each([
+  ["not text", new Uint8Array([255, 0, 1]).buffer],
+  ["too long", new Uint8Array(3 * 1024 * 1024).buffer],
+])("what is %s is said not to be shown", async (_, content) => {
+  showThread(`/threads/t?panel=files&file=${OUTPUTS}/a.csv`, { bytes: async () => content });
+  expect(await screen.findByText(/cannot be shown here/)).toBeTruthy();
+});
+
+test("folders are opened one by one, and a file in them is looked at", async () => {
+  const asked: string[] = [];
+  const entry = { size: 5, modified_at: "2026-01-01T00:00:00Z" };
+  const { paths } = showThread("/threads/t?panel=files", {
+    folder: async (_, path) => {
+      asked.push(path);
+      const root = path === "/mnt/user-data";
+      const entries = root
+        ? [{ ...entry, name: "outputs", path: OUTPUTS, kind: "folder" as const }]
+        : [{ ...entry, name: "a.png", path: `${OUTPUTS}/a.png`, kind: "file" as const }];
+      return { path, entries, is_truncated: !root };
+    },
+  });
+  await userEvent.click(await screen.findByRole("button", { name: /a\.png/ }));
+  expect(asked).toEqual(["/mnt/user-data", OUTPUTS]);
+  expect((await screen.findByRole("img", { name: "a.png" })).getAttribute("src")).toContain("a.png");
+  expect(paths.at(-1)).toContain("panel=files&file=");
+});
+
+test("a run shows its steps, how long they took, and what they cost", async () => {
+  const at = (second: number) => `2026-01-01T00:00:0${second}Z`;
+  const tokens = { calls: 1, input_tokens: 1200, cached_tokens: 0, output_tokens: 80, total_tokens: 1280 };
+  showThread("/threads/t?panel=run", {
+    offers: async () => ({ token_usage: true }),
+    runs: async () => [{ run_id: "r", status: "success", created_at: at(0), updated_at: at(5) }],
+    runEvents: async () => [
+      {
+        seq: 1,
+        event: "changes",
+        created_at: at(2),
+        data: {
+          messages: [
+            { type: "ai", id: "a", tool_calls: [{ id: "c", name: "bash", args: { command: "ls" } }] },
+          ],
+        },
+      },
+      {
+        seq: 2,
+        event: "changes",
+        created_at: at(5),
+        data: { messages: [{ type: "tool", id: "t", tool_call_id: "c", status: "success" }] },
+      },
+    ],
+    runUsage: async () => ({ ...tokens, cost: { amount: "0.0123", currency: "USD" } }),
+    threadUsage: async () => ({
+      totals: { ...tokens, cost: null },
+      context_usage: { used_tokens: 1280, window_tokens: 2560, fraction: 0.5 },
+    }),
+  });
+  const steps = await screen.findByRole("list", { name: "Steps" });
+  const rows = within(steps)
+    .getAllByRole("listitem")
+    .map((row) => row.textContent);
+  expect(rows).toEqual(["Model2 s", "Ran ls3 s"]);
+  expect(await screen.findByText("$0.0123")).toBeTruthy();
+  expect(await screen.findByRole("meter", { name: "Context 50 % full, of 2.6K tokens" })).toBeTruthy();
+});

@@ -1,0 +1,15 @@
+/** Files may have changed with every run; whoever looks at them sees so. */
+
+import { useQueryClient } from "@tanstack/react-query";
+import { useEffect } from "react";
+import { usePage } from "@/app/context";
+import { isActive } from "@/run/reduce";
+
+export function useFreshFiles(): void {
+  const queries = useQueryClient();
+  const active = usePage(({ conversation }) => isActive(conversation.run));
+  const threadId = usePage((page) => page.threadId);
+  useEffect(() => {
+    if (!active) void queries.invalidateQueries({ queryKey: ["thread", threadId] });
+  }, [active, threadId, queries]);
+}

@@ -1,0 +1,24 @@
+/** Settings that belong together. */
+
+import { type ReactNode, useId } from "react";
+
+export function Section({ title, children }: { title: string; children: ReactNode }) {
+  const id = useId();
+  return (
+    <section aria-labelledby={id}>
+      <h2 id={id} className="mb-2 text-title font-semibold">
+        {title}
+      </h2>
+      <div className="divide-y divide-line rounded-box border border-line">{children}</div>
+    </section>
+  );
+}
+
+export function Fact({ name, children }: { name: ReactNode; children: ReactNode }) {
+  return (
+    <div className="flex min-h-12 flex-wrap items-center justify-between gap-x-4 gap-y-1 px-4 py-2">
+      <div className="min-w-0">{name}</div>
+      {children}
+    </div>
+  );
+}

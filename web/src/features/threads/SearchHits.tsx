@@ -1,0 +1,57 @@
+/** Messages that have the words. */
+
+import { Link } from "@tanstack/react-router";
+import type { SearchHit } from "@/api/search";
+import { useWords } from "@/app/context";
+import { useTextSearch } from "@/features/threads/useTextSearch";
+
+export function SearchHits({ wanted }: { wanted: string }) {
+  const words = useWords();
+  const { hits, failed } = useTextSearch(wanted);
+  if (failed) return <p className="p-2 text-small text-faint">{words.searchFailed}</p>;
+  if (hits.length === 0) return null;
+  return (
+    <section>
+      <h2 className="px-2 pt-3 pb-1 text-small text-faint">{words.foundInMessages}</h2>
+      <ul>
+        {hits.map((hit) => (
+          <li key={`${hit.thread_id} ${hit.message_id}`}>
+            <Link
+              to="/threads/$threadId"
+              params={{ threadId: hit.thread_id }}
+              className="block rounded-box px-2 py-1.5 hover:bg-tint"
+            >
+              <span className="block truncate">{hit.title ?? words.untitled}</span>
+              <span className="line-clamp-2 text-small text-faint">
+                <Snippet hit={hit} />
+              </span>
+            </Link>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+/** The words are set apart from the text around them. */
+export function Snippet({ hit }: { hit: SearchHit }) {
+  // Counted in characters, as people count them, not in the units of a string.
+  const signs = Array.from(hit.snippet);
+  let reached = 0;
+  const parts = hit.highlights.map(([from, to]) => {
+    const before = signs.slice(reached, from).join("");
+    reached = Math.max(reached, to);
+    return (
+      <span key={from}>
+        {before}
+        <mark className="bg-transparent font-semibold text-ink">{signs.slice(from, to).join("")}</mark>
+      </span>
+    );
+  });
+  return (
+    <>
+      {parts}
+      {signs.slice(reached).join("")}
+    </>
+  );
+}

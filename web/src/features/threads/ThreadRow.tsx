@@ -1,0 +1,92 @@
+/** One thread of the list. */
+
+import { Link } from "@tanstack/react-router";
+import { Pin } from "lucide-react";
+import { type KeyboardEvent, useState } from "react";
+import { useActions, useLanguage, usePage, useWords } from "@/app/context";
+import type { Thread } from "@/app/page";
+import { ThreadMenu } from "@/features/threads/ThreadMenu";
+
+export function ThreadRow({ thread }: { thread: Thread }) {
+  const words = useWords();
+  const language = useLanguage();
+  const [renaming, setRenaming] = useState(false);
+  const current = usePage((page) => page.threadId === thread.id);
+  const title = thread.title ?? words.untitled;
+  const exactTime = new Date(thread.updatedAt).toLocaleString(language);
+  if (renaming) return <RenameField thread={thread} onDone={() => setRenaming(false)} />;
+  return (
+    <>
+      <Link
+        to="/threads/$threadId"
+        params={{ threadId: thread.id }}
+        title={`${title}\n${exactTime}`}
+        aria-current={current ? "page" : undefined}
+        onDoubleClick={() => setRenaming(true)}
+        className="flex h-9 items-center gap-2 rounded-box px-2 text-soft group-focus-within:pr-9 group-hover:pr-9 [@media(hover:none)]:pr-9 hover:bg-tint hover:text-ink aria-[current]:bg-tint-strong aria-[current]:text-ink"
+      >
+        <span className="truncate">{title}</span>
+        <Mark thread={thread} />
+      </Link>
+      <ThreadMenu thread={thread} title={title} onRename={() => setRenaming(true)} />
+    </>
+  );
+}
+
+/** What is going on in a thread. */
+function Mark({ thread }: { thread: Thread }) {
+  const words = useWords();
+  if (thread.status === "busy") {
+    return (
+      <span
+        role="img"
+        aria-label={words.answering}
+        className="size-2 shrink-0 animate-breathe rounded-full bg-running"
+      />
+    );
+  }
+  if (thread.status === "interrupted") {
+    return (
+      <span
+        role="img"
+        aria-label={words.waitsForYou}
+        title={words.waitsForYou}
+        className="size-2 shrink-0 rounded-full bg-warning"
+      />
+    );
+  }
+  return thread.pinned ? <Pin aria-hidden className="ml-auto size-3.5 shrink-0 text-faint" /> : null;
+}
+
+function RenameField({ thread, onDone }: { thread: Thread; onDone: () => void }) {
+  const words = useWords();
+  const actions = useActions();
+  const [title, setTitle] = useState(thread.title ?? "");
+  const finish = () => {
+    onDone();
+    void actions.rename(thread, title);
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.nativeEvent.isComposing || !(event.key === "Enter" || event.key === "Escape")) return;
+    event.preventDefault();
+    if (event.key === "Enter") finish();
+    else onDone();
+  };
+  return (
+    <input
+      ref={selectAll}
+      value={title}
+      onChange={(event) => setTitle(event.target.value)}
+      onKeyDown={onKeyDown}
+      onBlur={finish}
+      maxLength={200}
+      aria-label={words.threadTitle}
+      className="h-9 w-full rounded-box border border-accent bg-raised px-2 outline-none"
+    />
+  );
+}
+
+function selectAll(field: HTMLInputElement | null): void {
+  field?.focus();
+  field?.select();
+}

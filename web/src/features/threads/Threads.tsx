@@ -1,0 +1,130 @@
+/** Threads in their groups; only the ones in view are drawn. */
+
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { type ReactNode, useEffect, useMemo, useState } from "react";
+import { useActions, usePage, useWords } from "@/app/context";
+import type { Thread } from "@/app/page";
+import { type Group, groupThreads } from "@/features/threads/days";
+import { ThreadRow } from "@/features/threads/ThreadRow";
+import { Button } from "@/ui/Button";
+
+interface Props {
+  /** Words that titles must have. */
+  readonly wanted: string;
+  readonly archived: boolean;
+  /** What follows the threads. */
+  readonly children: ReactNode;
+}
+
+export function Threads({ wanted, archived, children }: Props) {
+  const words = useWords();
+  const actions = useActions();
+  const [area, setArea] = useState<HTMLDivElement | null>(null);
+  const threads = usePage((page) => page.threads);
+  const rows = useMemo(
+    () => rowsOf(threads.phase === "ready" ? threads.value : [], wanted, archived),
+    [threads, wanted, archived],
+  );
+  // Where none of those listed is to be shown, an older one may be.
+  useMoreAtEnd(threads.phase === "ready" && rows.length === 0);
+  let body: ReactNode;
+  if (threads.phase === "loading") body = <Skeleton />;
+  else if (threads.phase === "failed") {
+    body = (
+      <div className="flex flex-col items-start gap-3 p-2 text-soft">
+        <p>{words.threadsUnavailable}</p>
+        <Button onClick={() => void actions.refreshThreads()}>{words.tryAgain}</Button>
+      </div>
+    );
+  } else if (rows.length === 0) {
+    const nothing = archived ? words.noArchived : words.noThreads;
+    body = <p className="p-2 text-small text-faint">{wanted === "" ? nothing : words.noTitleHas}</p>;
+  } else body = <Rows rows={rows} area={area} />;
+  return (
+    <div ref={setArea} className="min-h-0 flex-1 overflow-y-auto px-3 pb-3">
+      {body}
+      {children}
+    </div>
+  );
+}
+
+type Row =
+  | { readonly kind: "heading"; readonly name: Group["name"] }
+  | { readonly kind: "thread"; readonly thread: Thread };
+
+const HEIGHT = { heading: 32, thread: 36 } as const;
+
+/** Headings and threads, one after the other. */
+function rowsOf(threads: readonly Thread[], wanted: string, archived: boolean): readonly Row[] {
+  const sought = wanted.trim().toLocaleLowerCase();
+  const shown = threads.filter(
+    (thread) => thread.archived === archived && (thread.title ?? "").toLocaleLowerCase().includes(sought),
+  );
+  return groupThreads(shown, new Date()).flatMap((group): Row[] => [
+    { kind: "heading", name: group.name },
+    ...group.threads.map((thread): Row => ({ kind: "thread", thread })),
+  ]);
+}
+
+function Rows({ rows, area }: { rows: readonly Row[]; area: HTMLDivElement | null }) {
+  const words = useWords();
+  const virtual = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => area,
+    estimateSize: (index) => HEIGHT[rows[index]?.kind ?? "thread"],
+    getItemKey: (index) => keyOf(rows[index]),
+    overscan: 8,
+  });
+  const items = virtual.getVirtualItems();
+  useMoreAtEnd((items.at(-1)?.index ?? 0) >= rows.length - 1);
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: other rows have other heights
+  useEffect(() => virtual.measure(), [rows]);
+
+  return (
+    <ul style={{ height: virtual.getTotalSize() }} className="relative">
+      {items.map(({ index, key, start, size }) => {
+        const row = rows[index];
+        if (row === undefined) return null;
+        return (
+          <li
+            key={key}
+            style={{ height: size, transform: `translateY(${start}px)` }}
+            className="group absolute inset-x-0 top-0"
+          >
+            {row.kind === "heading" ? (
+              <h2 className="flex h-full items-end px-2 pb-1 text-small text-faint">{words[row.name]}</h2>
+            ) : (
+              <ThreadRow thread={row.thread} />
+            )}
+          </li>
+        );
+      })}
+    </ul>
+  );
+}
+
+function keyOf(row: Row | undefined): string {
+  if (row === undefined) return "";
+  return row.kind === "heading" ? row.name : row.thread.id;
+}
+
+/** Lists more threads when the last one listed is in view. */
+function useMoreAtEnd(atEnd: boolean): void {
+  const actions = useActions();
+  const threads = usePage((page) => page.threads);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: what was listed may leave the end in view
+  useEffect(() => {
+    if (atEnd) void actions.loadMoreThreads();
+  }, [atEnd, threads, actions]);
+}
+
+function Skeleton() {
+  return (
+    <div aria-hidden className="flex animate-late flex-col gap-2 p-2">
+      {["w-4/5", "w-3/5", "w-2/3", "w-1/2"].map((width) => (
+        <div key={width} className={`h-5 animate-breathe rounded-box bg-tint-strong ${width}`} />
+      ))}
+    </div>
+  );
+}

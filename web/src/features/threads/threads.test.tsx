@@ -1,0 +1,164 @@
+import { screen, within } from "@testing-library/react";
+import userEvent from "@testing-library/user-event";
+import { expect, test } from "vitest";
+import { Unreachable } from "@/api/http";
+import type { WireThread } from "@/api/wire";
+import { fakeGateway } from "@/testing/gateway";
+import { showPage } from "@/testing/page";
+
+function thread(id: string, title: string, more: Partial<WireThread> = {}): WireThread {
+  const at = new Date().toISOString();
+  const wire = { created_at: at, updated_at: at, status: "idle", metadata: {}, values: { title } } as const;
+  return { thread_id: id, ...wire, ...more };
+}
+
+async function choose(title: string, item: string): Promise<void> {
+  await userEvent.click(await screen.findByRole("button", { name: `Actions for “${title}”` }));
+  await userEvent.click(await screen.findByRole("menuitem", { name: item }));
+}
+
+/** A server with these threads, and what it was told of their metadata. */
+function serverWith(...threads: readonly WireThread[]) {
+  const told: [string, object][] = [];
+  const gateway = fakeGateway({
+    threads: async (_, offset = 0) => threads.slice(offset),
+    updateThread: async (id, metadata) => void told.push([id, metadata]),
+  });
+  return { gateway, told };
+}
+
+test("a thread is renamed in place, at once and for good", async () => {
+  const { gateway, told } = serverWith(thread("t", "Old"));
+  showPage(gateway);
+  await choose("Old", "Rename");
+  await userEvent.keyboard("New name{Enter}");
+  expect(screen.getByRole("link", { name: "New name" })).toBeTruthy();
+  expect(told).toEqual([["t", { title: "New name", pinned: false, archived: false }]]);
+  await userEvent.click(screen.getByRole("button", { name: "Undo" }));
+  expect(screen.getByRole("link", { name: "Old" })).toBeTruthy();
+  expect(told[1]).toEqual(["t", { title: null, pinned: false, archived: false }]);
+});
+
+test("Escape leaves the name as it was, and so does an empty one", async () => {
+  const { gateway, told } = serverWith(thread("t", "Old"));
+  showPage(gateway);
+  await choose("Old", "Rename");
+  await userEvent.keyboard("New{Escape}");
+  await choose("Old", "Rename");
+  await userEvent.keyboard(" {Enter}");
+  expect(screen.getByRole("link", { name: "Old" })).toBeTruthy();
+  expect(told).toEqual([]);
+});
+
+test("a name the user gave wins over the one the agent thinks of", async () => {
+  const { gateway } = serverWith(thread("t", "Of the agent", { metadata: { title: "Mine" } }));
+  showPage({ ...gateway, said: async () => ({ title: "Of the agent" }) }, { path: "/threads/t" });
+  expect(await screen.findByRole("link", { name: "Mine" })).toBeTruthy();
+  expect(screen.getByRole("heading", { level: 1 }).textContent).toBe("Mine");
+});
+
+test("a pinned thread comes first", async () => {
+  const { gateway, told } = serverWith(thread("t1", "One"), thread("t2", "Two"));
+  showPage(gateway);
+  await choose("Two", "Pin");
+  expect(screen.getAllByRole("heading", { level: 2 })[0]?.textContent).toBe("Pinned");
+  const titles = screen.getAllByRole("link").map((link) => link.textContent);
+  expect(titles.indexOf("Two")).toBeLessThan(titles.indexOf("One"));
+  expect(told).toEqual([["t2", { title: null, pinned: true, archived: false }]]);
+});
+
+test("an archived thread is out of the way, and can be had back", async () => {
+  const { gateway, told } = serverWith(thread("t", "Done with"));
+  showPage(gateway);
+  await choose("Done with", "Archive");
+  expect(screen.queryByRole("link", { name: "Done with" })).toBeNull();
+  expect(screen.getByText("Thread archived")).toBeTruthy();
+  await userEvent.click(screen.getByRole("button", { name: "Archived threads" }));
+  await choose("Done with", "Take out of the archive");
+  await userEvent.click(screen.getByRole("button", { name: "Archived threads" }));
+  expect(screen.getByRole("link", { name: "Done with" })).toBeTruthy();
+  expect(told.map(([, metadata]) => metadata)).toEqual([
+    { title: null, pinned: false, archived: true },
+    { title: null, pinned: false, archived: false },
+  ]);
+});
+
+test("a change the server does not take is taken back and said", async () => {
+  const { gateway } = serverWith(thread("t", "One"));
+  showPage({ ...gateway, updateThread: async () => Promise.reject(new Unreachable("away")) });
+  await choose("One", "Archive");
+  expect(await screen.findByText("The server did not take the change")).toBeTruthy();
+  expect(screen.getByRole("link", { name: "One" })).toBeTruthy();
+  expect(screen.queryByRole("button", { name: "Undo" })).toBeNull();
+});
+
+test("a thread that waits for the user is marked, and so is one that answers", async () => {
+  const { gateway } = serverWith(
+    thread("t1", "Asks", { status: "interrupted" }),
+    thread("t2", "Works", { status: "busy" }),
+  );
+  showPage(gateway);
+  const asks = await screen.findByRole("link", { name: /^Asks/ });
+  expect(within(asks).getByRole("img", { name: "Waits for you" })).toBeTruthy();
+  expect(
+    within(screen.getByRole("link", { name: /^Works/ })).getByRole("img", { name: "Answering" }),
+  ).toBeTruthy();
+});
+
+test("titles are searched at once, and messages where the server can", async () => {
+  const { gateway } = serverWith(thread("t1", "Rome by train"), thread("t2", "Taxes"));
+  const hit = {
+    thread_id: "t2",
+    title: "Taxes",
+    message_id: "m",
+    snippet: "😀 the train fare",
+    highlights: [[6, 11]],
+  };
+  showPage(gateway, {
+    server: {
+      offers: async () => ({ search: true }),
+      search: async () => [{ ...hit, highlights: [[6, 11]] }],
+    },
+  });
+  await userEvent.type(await screen.findByRole("searchbox", { name: "Search threads" }), "TRAIN");
+  expect(screen.getByRole("link", { name: "Rome by train" })).toBeTruthy();
+  const found = await screen.findByRole("link", { name: /the train fare/ });
+  expect(found.getAttribute("href")).toBe("/threads/t2");
+  expect(found.querySelector("mark")?.textContent).toBe("train");
+});
+
+test("older threads are listed when the end is in view, each once", async () => {
+  const many = Array.from({ length: 230 }, (_, index) =>
+    thread(`t${index}`, `Thread ${index}`, { metadata: { archived: index < 225 } }),
+  );
+  const asked: number[] = [];
+  const gateway = fakeGateway({
+    threads: async (limit, offset = 0, metadata = {}) => {
+      if ("pinned" in metadata) return many.slice(229);
+      asked.push(offset);
+      return many.slice(offset, offset + limit);
+    },
+  });
+  showPage(gateway);
+  expect(await screen.findByRole("link", { name: "Thread 225" })).toBeTruthy();
+  expect(screen.getAllByRole("link", { name: /^Thread/ })).toHaveLength(5);
+  expect(asked).toEqual([0, 100, 200]);
+});
+
+test("the palette finds threads and commands, with the keyboard alone", async () => {
+  const { gateway } = serverWith(thread("t1", "Rome by train"));
+  const { paths, saved } = showPage(gateway);
+  await screen.findByRole("link", { name: "Rome by train" });
+  await userEvent.keyboard("{Control>}k{/Control}");
+  const field = screen.getByRole("combobox", { name: "Find threads and commands" });
+  await userEvent.type(field, "rome{Enter}");
+  expect(paths).toEqual(["/threads/t1"]);
+
+  await userEvent.keyboard("{Control>}k{/Control}");
+  await userEvent.type(screen.getByRole("combobox"), "theme{ArrowDown}{ArrowDown}{Enter}");
+  expect(saved()?.theme).toBe("dark");
+
+  await userEvent.keyboard("{Control>}k{/Control}");
+  await userEvent.type(screen.getByRole("combobox"), "no such thing");
+  expect(screen.getByText("Nothing has these words.")).toBeTruthy();
+});
