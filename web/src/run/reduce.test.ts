@@ -381,6 +381,8 @@ test("what a run heard before its answer stands before it, though the answer was
   });
   const state = fold([...started, ...received([piece("Both"), heard])]);
   expect(state.order).toEqual(["h1", "h2", "a1"]);
+  const told: Frame = { event: "messages", data: [{ type: "human", id: "h2", content: "and this" }, {}] };
+  expect(fold([...started, ...received([piece("Both"), told, heard])]).order).toEqual(["h1", "h2", "a1"]);
 });
 
 test("messages that wait are known until they are told, taken back or forgotten", () => {

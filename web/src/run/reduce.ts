@@ -275,23 +275,22 @@ function applyChanges(
   };
 }
 
-/** The order with what is new at its end; what was heard before an answer that already grows stands before that. */
+/** The order with what is new at its end; but what the user said was heard before the answer that grows meanwhile. */
 function extend(
   { order, streaming }: Conversation,
   told: readonly WireMessage[],
   added: ReadonlySet<string>,
 ): readonly string[] {
   const all = [...order];
-  let held: string[] = [];
-  for (const { id } of told) {
-    if (id == null) continue;
-    if (added.has(id)) held.push(id);
-    else if (streaming.has(id)) {
-      all.splice(all.indexOf(id), 0, ...held);
-      held = [];
-    }
+  const [growing] = streaming.keys();
+  let place = growing === undefined ? -1 : all.lastIndexOf(growing);
+  for (const { id, type, additional_kwargs } of told) {
+    if (id == null || !added.has(id)) continue;
+    const own = roleOf(type) === "user" && additional_kwargs?.hide_from_ui !== true;
+    if (place >= 0 && own) all.splice(place++, 0, id);
+    else all.push(id);
   }
-  return [...all, ...held];
+  return all;
 }
 
 function lastCalling(order: readonly string[], settled: Conversation["settled"]): Message | undefined {
