@@ -1,14 +1,10 @@
-"""Where people write, in a real browser.
-
-Uploads, suggestions and the polishing of texts are answered in the browser, in the shapes of the API: the page must do
-without them where a server has no such part, and here it has them.
-"""
+"""Where people write, in a real browser, with a server that takes files and has a model to help with words."""
 
 import json
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Page, Request, Route, expect
+from playwright.async_api import expect
 
 from deerflow.testing import ScriptedServer
 from tests.e2e.stage import RunningServer, Visitor, serious_violations
@@ -28,64 +24,21 @@ DROP = """([name, type]) => {
 }"""
 
 
-async def offer_everything(page: Page) -> None:
-    """Have the page find the parts a server may have."""
-
-    async def upload(route: Route) -> None:
-        status, answer = answer_to(route.request)
-        await route.fulfill(status=status, json=answer)
-
-    every = {"uploads": True, "suggestions": True, "input_polish": True}
-    await page.route("**/api/features", lambda route: route.fulfill(json=every))
-    await page.route("**/api/threads/*/uploads**", upload)
-    await page.route("**/api/threads/*/uploads/*", upload)
-    suggestions = {"suggestions": ["What about May?", "Draw it"]}
-    await page.route("**/api/threads/*/suggestions", lambda route: route.fulfill(json=suggestions))
-    polished = {"rewritten_text": "Please sum up the sales.", "changed": True}
-    await page.route("**/api/input-polish", lambda route: route.fulfill(json=polished))
-    await page.reload()
-
-
-def answer_to(request: Request) -> tuple[int, dict[str, object]]:
-    """What a server that takes uploads says."""
-    name = request.url.rsplit("/", 1)[1]
-    if request.method == "DELETE":
-        return 200, {"success": True, "message": ""}
-    if name == "limits":
-        return 200, {"max_files": 3, "max_file_size": 1000, "max_total_size": 2000}
-    if name == "list":
-        return 200, {"files": [stored("sales.csv")], "count": 1}
-    sent = (request.post_data_buffer or b"").split(b'filename="', 1)[1].split(b'"', 1)[0].decode()
-    if sent == "refused.csv":
-        return 422, {"detail": "no such files here", "error": "InvalidRequest"}
-    return 200, {"success": True, "files": [stored(sent)], "message": "", "skipped_files": []}
-
-
-def stored(name: str) -> dict[str, object]:
-    path = f"{FOLDER}/{name}"
-    return {"filename": name, "size": 8, "path": path, "virtual_path": path, "artifact_url": "", "extension": ".csv"}
-
-
 async def test_files_are_dropped_pasted_and_chosen_and_go_with_the_message(tmp_path: Path, visitor: Visitor) -> None:
-    visitor.tolerated = "422"
     async with ScriptedServer(["Thanks."]) as model:
-        with serving_model(tmp_path, model) as server:
+        limits = {"max_files": 3, "max_file_size": 1000, "max_total_size": 2000}
+        with serving_model(tmp_path, model, uploads=limits) as server:
             page = await visitor.open(server.url, reduced_motion="reduce")
-            await offer_everything(page)
             await expect(page.get_by_role("button", name="Attach files")).to_be_visible()
             await page.evaluate(DROP, ["dropped.csv", "drop"])
             await expect(page.get_by_text("dropped.csv")).to_be_visible()
             await page.evaluate(DROP, ["pasted.csv", "paste"])
             await page.locator("input[type=file]").set_input_files(
-                [{"name": "refused.csv", "mimeType": "text/csv", "buffer": b"a"}]
-            )
-            await expect(page.get_by_role("alert")).to_have_text("No such files here.")
-            await page.locator("input[type=file]").set_input_files(
                 [{"name": "large.csv", "mimeType": "text/csv", "buffer": b"a" * 1001}]
             )
             await expect(page.get_by_role("alert").last).to_have_text("Too large")
             assert await serious_violations(page) == []
-            for name in ("refused.csv", "large.csv", "pasted.csv"):
+            for name in ("large.csv", "pasted.csv"):
                 await page.get_by_role("button", name=f"Remove {name}").click()
             await say(page, "look at this")
             await until_answered(page)
@@ -100,7 +53,8 @@ async def test_a_file_is_mentioned_by_choosing_it(tmp_path: Path, visitor: Visit
     async with ScriptedServer(["One.", "Two."]) as model:
         with serving_model(tmp_path, model) as server:
             page = await visitor.open(server.url, reduced_motion="reduce")
-            await offer_everything(page)
+            await page.evaluate(DROP, ["sales.csv", "drop"])
+            await expect(page.get_by_text("sales.csv")).to_be_visible()
             await say(page, "begin")
             await until_answered(page)
             box = page.get_by_role("textbox", name="Message")
@@ -114,10 +68,10 @@ async def test_a_file_is_mentioned_by_choosing_it(tmp_path: Path, visitor: Visit
 
 
 async def test_suggestions_are_asked_and_a_text_is_polished_and_had_back(tmp_path: Path, visitor: Visitor) -> None:
-    async with ScriptedServer(["One.", "Two."]) as model:
-        with serving_model(tmp_path, model) as server:
+    asked_next = '["What about May?", "Draw it"]'
+    async with ScriptedServer(["Please sum up the sales.", "One.", asked_next, "Two.", "[]"]) as model:
+        with serving_model(tmp_path, model, suggestions={"enabled": True}) as server:
             page = await visitor.open(server.url, reduced_motion="reduce")
-            await offer_everything(page)
             box = page.get_by_role("textbox", name="Message")
             await box.fill("sum up teh sales plz")
             await page.get_by_role("button", name="Improve the wording").click()
