@@ -144,7 +144,7 @@ class Visitor:
 
     def _note_console(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning") and not re.search(self.tolerated, message.text):
-            self.faults.append(f"console {message.type}: {message.text}")
+            self.faults.append(f"console {message.type}: {message.text} ({message.location.get('url')})")
 
     def _note_request(self, request: Request, origin: str) -> None:
         if not request.url.startswith((f"{origin}/", "data:", "blob:")):

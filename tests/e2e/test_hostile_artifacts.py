@@ -82,7 +82,7 @@ async def stage(harness_saying: OpenHarness) -> AsyncIterator[Stage]:
     paths = [f"{OUTPUTS}/{name}" for name in files]
     model = ScriptedModel.saying(calling("present_files", filepaths=paths), "There you are.")
     seen: list[tuple[str, str]] = []
-    async with harness_saying(model) as harness, browse(harness, partial(noting, seen)) as http:
+    async with harness_saying(model) as harness, browse(harness, around=partial(noting, seen)) as http:
         thread = await harness.threads.create(LOCAL_USER, "t", {}, may_exist=False)
         for name, content in files.items():
             await harness.files_of(thread).write(f"{OUTPUTS}/{name}", content)

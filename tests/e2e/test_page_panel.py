@@ -5,13 +5,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-import yaml
 from playwright.async_api import Page, expect
 
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.sandbox.places import user_data_folder
 from deerflow.testing import ScriptedServer, calling
-from tests.e2e.stage import Visitor, serious_violations, serving
+from tests.e2e.stage import Visitor, serious_violations
+from tests.e2e.test_page import say, serving_model
 
 pytestmark = pytest.mark.browser
 
@@ -47,10 +47,7 @@ async def presented(home: Path, visitor: Visitor, **options: object) -> AsyncIte
     write = calling("write_file", description="notes", path=f"{OUTPUTS}/notes.md", content="# Notes\n\nAll **good**.")
     present = calling("present_files", filepaths=[f"{OUTPUTS}/{name}" for name in names])
     async with ScriptedServer([write, "Begun.", present, "There you are."]) as model:
-        entry = model.model_config().model_dump(mode="json", exclude_unset=True)
-        config = home / "config.yaml"
-        config.write_text(yaml.safe_dump({"models": [entry | {"api_key": "scripted-key"}]}))
-        with serving(home, config=config) as server:
+        with serving_model(home, model) as server:
             page = await visitor.open(server.url, **{"reduced_motion": "reduce", **options})
             await say(page, "make files")
             await expect(page.get_by_text("Begun.")).to_be_visible(timeout=30_000)
@@ -64,11 +61,6 @@ def put_files(home: Path, thread_id: str) -> None:
     folder = user_data_folder(home, LOCAL_USER.user_id, thread_id) / "outputs"
     for name, content in FILES.items():
         (folder / name).write_bytes(content)
-
-
-async def say(page: Page, text: str) -> None:
-    await page.get_by_role("textbox", name="Message").fill(text)
-    await page.keyboard.press("Enter")
 
 
 async def test_presented_files_are_looked_at_each_in_its_way_and_the_address_leads_back(

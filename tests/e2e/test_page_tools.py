@@ -25,7 +25,8 @@ async def asking(home: Path, turns: Iterable[str | Answer]) -> AsyncIterator[tup
     async with ScriptedServer(turns) as model:
         entry = model.model_config().model_dump(mode="json", exclude_unset=True)
         config = home / "config.yaml"
-        config.write_text(yaml.safe_dump({"models": [entry | {"api_key": "scripted-key"}], "tools": [TOOL]}))
+        settings = {"models": [entry | {"api_key": "scripted-key"}], "tools": [TOOL], "suggestions": {"enabled": False}}
+        config.write_text(yaml.safe_dump(settings))
         with serving(home, config=config) as server:
             yield server.url, model
 

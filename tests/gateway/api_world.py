@@ -18,7 +18,7 @@ from deerflow.config.source import open_source
 from deerflow.domain.principal import LOCAL_USER, Principal
 from deerflow.gateway.app import create_app
 from deerflow.gateway.dependencies import who_asks
-from deerflow.gateway.examples import AGENT, CHECKPOINT, RUN, THREAD
+from deerflow.gateway.examples import AGENT, CHECKPOINT, FEEDBACK, RUN, THREAD
 from deerflow.harness import Harness, open_harness
 from deerflow.testing import Answer, ScriptedModel, Stall
 from tests.support import browse
@@ -95,6 +95,8 @@ def shown(document: Mapping[str, Any], part: Mapping[str, Any]) -> Any:
         return first["value"] if isinstance(part["examples"], dict) else first
     if "$ref" in part:
         return shown(document, document["components"]["schemas"][part["$ref"].rpartition("/")[2]])
+    if "anyOf" in part:
+        return next((found for each in part["anyOf"] if (found := shown(document, each)) is not None), None)
     if part.get("type") == "array" and (inner := shown(document, part["items"])) is not None:
         return [inner]
     return shown(document, part["schema"]) if "schema" in part else None
@@ -106,7 +108,11 @@ class World:
     def __init__(self, home: Path, **settings: object) -> None:
         self.home = home
         self.model = ScriptedModel.saying(*[answer] * 20_000)
-        self._settings = {"sandbox": {"toolbox": {"enabled": False}}, **settings}
+        self._settings = {
+            "sandbox": {"toolbox": {"enabled": False}},
+            "uploads": {"conversion": {"enabled": False}},
+            **settings,
+        }
         self._loop = asyncio.new_event_loop()
         self._closing: asyncio.Event
         self.harness: Harness
@@ -158,7 +164,10 @@ class World:
         ended = http.post(f"/api/threads/{THREAD}/runs/wait", json=HI)
         assert ended.status_code == 200, ended.text
         thread = self.run(self.harness.threads.get(THREAD, Principal(http.headers[ASKING])))
-        self.run(self.harness.files_of(thread).write("/mnt/user-data/outputs/report.md", f"A {SECRET}.".encode()))
+        for name in ("report.md", "page.html"):
+            self.run(self.harness.files_of(thread).write(f"/mnt/user-data/outputs/{name}", f"A {SECRET}.".encode()))
+        uploaded = http.post(f"/api/threads/{THREAD}/uploads", files={"files": ("report.pdf", SECRET.encode())})
+        assert uploaded.status_code == 200, uploaded.text
         http.post("/api/agents", json={"name": AGENT, "description": f"Knows {SECRET}s.", "soul": SECRET})
         http.put("/api/store/items", json={"namespace": ["notes"], "key": "first", "value": {"text": SECRET}})
         if busy:
@@ -166,7 +175,9 @@ class World:
             assert http.post(f"/api/threads/{THREAD}/runs", json=waiting).status_code == 200
         run_id = http.get(f"/api/threads/{THREAD}/runs").json()[0]["run_id"]
         state = http.get(f"/api/threads/{THREAD}/state").json()
-        return {RUN: run_id, CHECKPOINT: state["checkpoint_id"]}
+        opinion = http.put(f"/api/threads/{THREAD}/runs/{run_id}/feedback", json={"rating": 1, "comment": SECRET})
+        assert opinion.status_code == 200, opinion.text
+        return {RUN: run_id, CHECKPOINT: state["checkpoint_id"], FEEDBACK: opinion.json()["feedback_id"]}
 
     def unseed(self, http: httpx.Client) -> None:
         http.delete(f"/api/threads/{THREAD}", params={"stop_runs": True})

@@ -111,7 +111,7 @@ def test_nothing_in_a_message_can_pass_for_a_line_of_its_own() -> None:
     finally:
         logging.root.removeHandler(handler)
     assert [line[:4] for line in heard.getvalue().splitlines()[1:]] == ["    ", "    "]
-    assert "\n" not in JsonLines().format(logging.makeLogRecord({"msg": "a\nb"}))
+    assert "\n" not in JsonLines(str).format(logging.makeLogRecord({"msg": "a\nb"}))
 
 
 @pytest.mark.parametrize("origin", ["https://app.example.org", "https://evil.example"])

@@ -157,7 +157,7 @@ async def test_a_thread_is_named_by_a_model_where_one_is_configured(tmp_path: Pa
     async with opened(tmp_path, models=models, title={"model_name": "namer"}) as harness:
         await ask(harness, "What is DeerFlow, and what can it do?")
         async with asyncio.timeout(10):
-            await asyncio.gather(*harness.runs._namings)
+            await asyncio.gather(*harness.runs._beside.tasks)
         # The demo model does not know the request for a title, so its first line is what it says of itself.
         assert (await harness.threads.get("t", LOCAL_USER)).title != "What is DeerFlow, and what can it do?"
 

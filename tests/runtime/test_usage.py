@@ -145,7 +145,7 @@ async def test_a_title_and_notes_on_a_long_conversation_are_counted_by_their_pur
     async with open_harness(source, model) as harness:
         for _ in range(9):
             await ask(harness)
-        await asyncio.gather(*harness.runs._namings)
+        await asyncio.gather(*harness.runs._beside.tasks)
         usage = await harness.resources.usage.of_thread("t", LOCAL_USER)
     calls = {share.name: share.spent.counts.calls for share in usage.by_caller}
     assert calls["lead_agent"] == 9 and calls["title"] == 1 and calls["summarization"] >= 1

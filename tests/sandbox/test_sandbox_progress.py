@@ -94,7 +94,8 @@ async def test_readers_of_a_run_see_the_output_before_the_command_has_ended(tmp_
                 seen.append(event)
                 if event.event == "custom":
                     (work(tmp_path) / "go").touch()
-        told = [(event.seq, orjson.loads(event.data)) for event in seen if event.event == "custom"]
+        custom = [(event.seq, orjson.loads(event.data)) for event in seen if event.event == "custom"]
+        told = [(seq, data) for seq, data in custom if data["type"] == "tool_progress"]
         results = [event.seq for event in seen if event.event == "messages" and b'"type":"tool"' in event.data]
         assert told[0][1] == {
             "type": "tool_progress", "tool_call_id": "call_1_0", "tool": "bash", "output": "begun\n"

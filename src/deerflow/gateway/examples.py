@@ -8,20 +8,25 @@ from pydantic.types import JsonValue
 THREAD, AGENT, MODEL = "example", "helper", "demo"
 RUN = "1f0a3c5e-7d42-4b1a-8000-0c0ffee0beef"
 CHECKPOINT = "1f0a3c5e-7d42-6b1a-8001-5ca1ab1e0000"
-"""The server makes these two; whoever tries the examples puts in its own."""
+FEEDBACK = "1f0a3c5e-7d42-4b1a-8002-0c0ffee0cafe"
+"""The server makes these three; whoever tries the examples puts in its own."""
 
 PATH_EXAMPLES: Mapping[str, str] = MappingProxyType(
     {
         "thread_id": THREAD,
         "run_id": RUN,
         "checkpoint_id": CHECKPOINT,
+        "feedback_id": FEEDBACK,
         "path": "mnt/user-data/outputs/report.md",
+        "PUT /api/threads/{thread_id}/artifacts/{path}": "mnt/user-data/outputs/plan.md",
+        "/api/threads/{thread_id}/previews/{path}": "mnt/user-data/outputs/page.html",
+        "/api/threads/{thread_id}/thumbnails/{path}": "mnt/user-data/outputs/chart.png",
         "assistant_id": AGENT,
         "/api/agents/{name}": AGENT,
         "/api/models/{name}": MODEL,
     }
 )
-"""A value for each part of a path, by its name, or by the whole path where the name alone does not tell."""
+"""A value for each part of a path, by its name, or by the whole path, or a method and it, where that does not tell."""
 
 
 def shown_as(*bodies: JsonValue) -> dict[str, JsonValue]:

@@ -15,8 +15,9 @@ def describe(app: FastAPI) -> None:
     def description() -> dict[str, Any]:
         if app.openapi_schema is None:
             app.openapi_schema = get_openapi(title=app.title, version=app.version, routes=app.routes)
-            for path, parameter in path_parameters(app.openapi_schema):
-                value = PATH_EXAMPLES.get(path_up_to(path, parameter["name"]), PATH_EXAMPLES.get(parameter["name"]))
+            for method, path, parameter in path_parameters(app.openapi_schema):
+                name, place = parameter["name"], path_up_to(path, parameter["name"])
+                value = next(filter(None, map(PATH_EXAMPLES.get, (f"{method} {place}", place, name))), None)
                 if value is not None and "example" not in parameter:
                     parameter["example"] = value
         return app.openapi_schema
@@ -24,15 +25,15 @@ def describe(app: FastAPI) -> None:
     app.openapi = description  # type: ignore[method-assign]  # the framework's documented way
 
 
-def path_parameters(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The parts of all paths that vary, each with its path."""
+def path_parameters(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """The parts of all paths that vary, each with its method and path."""
     found = (
-        (path, parameter)
+        (method.upper(), path, parameter)
         for path, operations in document["paths"].items()
-        for operation in operations.values()
+        for method, operation in operations.items()
         for parameter in operation.get("parameters", ())
     )
-    return ((path, parameter) for path, parameter in found if parameter["in"] == "path")
+    return (each for each in found if each[2]["in"] == "path")
 
 
 def path_up_to(path: str, name: str) -> str:

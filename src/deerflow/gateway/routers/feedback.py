@@ -16,7 +16,8 @@ class GiveFeedback(BaseModel):
     """What somebody thinks of a run, or of one of its messages."""
 
     model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"example": {"rating": 1, "comment": "Just what I needed."}}
+        extra="forbid",
+        json_schema_extra={"example": {"rating": 1, "comment": "Just what I needed.", "message_id": "answer"}},
     )
 
     rating: words.Rating

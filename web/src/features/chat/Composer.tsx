@@ -1,7 +1,7 @@
 /** Where the user writes. */
 
 import { Paperclip } from "lucide-react";
-import { type ClipboardEvent, type KeyboardEvent, useEffect, useLayoutEffect, useRef } from "react";
+import { type ClipboardEvent, type KeyboardEvent, useEffect, useLayoutEffect, useRef, useState } from "react";
 import { useActions, useOffer, usePage, useWords } from "@/app/context";
 import { currentDraft } from "@/app/page";
 import { AttachmentChips } from "@/features/chat/AttachmentChips";
@@ -40,12 +40,21 @@ export function Composer({ attachments }: { attachments: UseAttachments }) {
   useEffect(focusComposer, [threadId]);
 
   const files = keptFiles(attachments.all);
-  const canSend = (draft.trim() !== "" || files.length > 0) && !isSending(attachments.all);
+  const sending = isSending(attachments.all);
+  const canSend = (draft.trim() !== "" || files.length > 0) && !sending;
+  const [waitsForFiles, setWaitsForFiles] = useState(false);
   const send = () => {
+    setWaitsForFiles(sending);
     if (!canSend) return;
     attachments.sent();
     void actions.send(draft, { files });
   };
+
+  // Whoever sends while files are on their way means them too.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the moment the last of them has come
+  useEffect(() => {
+    if (waitsForFiles && !sending) send();
+  }, [waitsForFiles, sending]);
 
   const onKeyDown = (event: KeyboardEvent<HTMLTextAreaElement>) => {
     if (event.nativeEvent.isComposing || completion.takesKey(event)) return;

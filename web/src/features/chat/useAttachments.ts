@@ -26,11 +26,18 @@ export function useAttachments(): UseAttachments {
   const latest = useRef(all);
   latest.current = all;
 
+  // The server knows a thread from its first file or its first run on.
+  const begun = usePage(({ conversation }) => conversation.run.id !== null);
+  const known = begun || all.some(({ state }) => state.phase === "kept");
+
   useEffect(() => {
-    limits.current = null;
     if (home.current !== threadId) dispatch({ type: "cleared" });
     home.current = threadId;
-    if (threadId === null) return;
+  }, [threadId]);
+
+  useEffect(() => {
+    limits.current = null;
+    if (threadId === null || !known) return;
     // A server that does not tell its limits says no itself.
     files.uploadLimits(threadId).then(
       (told) => {
@@ -38,7 +45,7 @@ export function useAttachments(): UseAttachments {
       },
       () => undefined,
     );
-  }, [files, threadId]);
+  }, [files, threadId, known]);
 
   async function send(thread: string, id: string, file: File): Promise<void> {
     const stop = new AbortController();

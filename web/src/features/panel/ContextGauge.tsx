@@ -1,7 +1,7 @@
 /** How full the model's window is, and what the thread has cost. */
 
 import { useQuery } from "@tanstack/react-query";
-import { useLanguage, useWords } from "@/app/context";
+import { useLanguage, usePage, useWords } from "@/app/context";
 import { useOffers, useServer } from "@/app/server";
 import { costWords, countWords } from "@/words/numbers";
 
@@ -12,10 +12,12 @@ export function ContextGauge({ threadId }: { threadId: string }) {
   const language = useLanguage();
   const server = useServer();
   const counted = useOffers("token_usage");
+  // Before its first run is accepted, the server does not know the thread.
+  const begun = usePage(({ conversation }) => conversation.run.id !== null);
   const usage = useQuery({
     queryKey: ["thread", threadId, "usage"],
     queryFn: () => server.threadUsage(threadId),
-    enabled: counted,
+    enabled: counted && begun,
   });
   const { context_usage: context, totals } = usage.data ?? {};
   if (!context) return null;
