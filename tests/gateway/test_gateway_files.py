@@ -108,7 +108,7 @@ async def test_only_pages_that_are_there_have_a_preview(harness_saying: OpenHarn
 
 async def test_a_server_says_what_it_offers(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
-        offered = (await http.get("/api/features")).json()
+        offered = (await http.get("/api/features")).json()["enabled"]
         paths = (await http.get("/api/openapi.json")).json()["paths"]
         assert offered["search"] == ("/api/search" in paths)
         assert offered["token_usage"] == ("/api/threads/{thread_id}/token-usage" in paths)

@@ -141,6 +141,7 @@ async def test_a_reader_that_leaves_stops_a_run_of_another_process(request: pyte
     both: Machines = request.getfixturevalue(bridge)
     async with both.open_here() as here, both.start_there() as there, browse(here) as http, asyncio.timeout(60):
         run = await find(here, await there.ask("begin", "t"))
+        await heard(here, run, "the", heartbeat_s=0.1)
         path = f"/api/threads/t/runs/{run.run_id}/stream?stream_mode=messages-tuple&cancel_on_disconnect=true"
         async with http.stream("GET", path) as response:
             async for line in response.aiter_lines():
