@@ -111,6 +111,11 @@ export const NO_RUN: Run = {
   error: null,
 };
 
+/** Whether the server knows the thread: it has taken a message of it. */
+export function isBegun({ order, run }: Conversation): boolean {
+  return run.id !== null || (order.length > 0 && run.phase !== "starting");
+}
+
 export const EMPTY_CONVERSATION: Conversation = {
   order: [],
   settled: new Map(),

@@ -5,6 +5,7 @@ import type { UploadLimits } from "@/api/files";
 import { Refused } from "@/api/http";
 import { useActions, useFiles, usePage } from "@/app/context";
 import { type Attachment, type Attachments, faultOf, reduceAttachments } from "@/features/chat/attachments";
+import { isBegun } from "@/run/conversation";
 import { newId } from "@/ui/newId";
 
 /** Lives as long as the view of threads: a file may be what a thread begins with. */
@@ -27,7 +28,7 @@ export function useAttachments(): UseAttachments {
   latest.current = all;
 
   // The server knows a thread from its first file or its first run on.
-  const begun = usePage(({ conversation }) => conversation.run.id !== null);
+  const begun = usePage(({ conversation }) => isBegun(conversation));
   const known = begun || all.some(({ state }) => state.phase === "kept");
 
   useEffect(() => {

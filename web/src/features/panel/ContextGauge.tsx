@@ -3,6 +3,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useLanguage, usePage, useWords } from "@/app/context";
 import { useOffers, useServer } from "@/app/server";
+import { isBegun } from "@/run/conversation";
 import { costWords, countWords } from "@/words/numbers";
 
 const NEARLY_FULL = 0.8;
@@ -13,7 +14,7 @@ export function ContextGauge({ threadId }: { threadId: string }) {
   const server = useServer();
   const counted = useOffers("token_usage");
   // Before its first run is accepted, the server does not know the thread.
-  const begun = usePage(({ conversation }) => conversation.run.id !== null);
+  const begun = usePage(({ conversation }) => isBegun(conversation));
   const usage = useQuery({
     queryKey: ["thread", threadId, "usage"],
     queryFn: () => server.threadUsage(threadId),

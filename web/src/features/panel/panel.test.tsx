@@ -9,7 +9,9 @@ const OUTPUTS = "/mnt/user-data/outputs";
 const bytes = (text: string) => new TextEncoder().encode(text).buffer as ArrayBuffer;
 
 function showThread(path: string, server: Partial<Server> = {}, artifacts: readonly string[] = []) {
-  const gateway = fakeGateway({ said: async () => ({ messages: [], artifacts }) });
+  const gateway = fakeGateway({
+    said: async () => ({ messages: [{ type: "human", id: "m", content: "Hi" }], artifacts }),
+  });
   return showPage(gateway, { path, server });
 }
 
