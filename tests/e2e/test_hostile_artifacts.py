@@ -1,6 +1,6 @@
 """Files of agents, opened in a real browser: none of them can act as the user, by address or through the page."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 from playwright.async_api import Browser, BrowserContext, Error, Page, expect
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.harness import Harness
@@ -52,25 +52,33 @@ class Stage:
     url: str
     harness: Harness
     seen: list[tuple[str, str]] = field(default_factory=list)
+    refused: list[tuple[str, str]] = field(default_factory=list)
 
     def address(self, name: str) -> str:
         return f"{self.url}/api/threads/t/artifacts{quote(f'{OUTPUTS}/{name}')}"
 
-    async def assert_nobody_acted(self) -> None:
-        """No file has asked for anything, changed anything, or got at what the page keeps."""
-        harmless = [each for each in self.seen if each[0] == "GET" or each == OF_THE_PAGE]
-        assert [each for each in self.seen if each not in harmless or "pwned" in each[1]] == []
+    async def assert_nobody_acted(self, tried: Sequence[tuple[str, str]] = ()) -> None:
+        """No file has asked for anything, but what was `tried` and refused, or changed anything."""
+        seen = [each for each in self.seen if each not in tried]
+        harmless = [each for each in seen if each[0] == "GET" or each == OF_THE_PAGE]
+        assert [each for each in seen if each not in harmless or "pwned" in each[1]] == []
         threads = await self.harness.threads.search(LOCAL_USER, 100, 0)
         assert [thread.thread_id for thread in threads] == ["t"]
 
 
-def noting(seen: list[tuple[str, str]], app: ASGIApp) -> ASGIApp:
-    """The application; the method and the address of every request is noted."""
+def noting(seen: list[tuple[str, str]], refused: list[tuple[str, str]], app: ASGIApp) -> ASGIApp:
+    """The application; the method and the address of every request is noted, and which were refused."""
 
     async def note(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            seen.append((scope["method"], f"{scope['path']}?{scope['query_string'].decode()}"))
-        await app(scope, receive, send)
+        asked = (scope.get("method", ""), f"{scope['path']}?{scope.get('query_string', b'').decode()}")
+        seen.append(asked)
+
+        async def answer(message: Message) -> None:
+            if message.get("status") == 403:
+                refused.append(asked)
+            await send(message)
+
+        await app(scope, receive, answer)
 
     return note
 
@@ -82,12 +90,13 @@ async def stage(harness_saying: OpenHarness) -> AsyncIterator[Stage]:
     paths = [f"{OUTPUTS}/{name}" for name in files]
     model = ScriptedModel.saying(calling("present_files", filepaths=paths), "There you are.")
     seen: list[tuple[str, str]] = []
-    async with harness_saying(model) as harness, browse(harness, around=partial(noting, seen)) as http:
+    refused: list[tuple[str, str]] = []
+    async with harness_saying(model) as harness, browse(harness, around=partial(noting, seen, refused)) as http:
         thread = await harness.threads.create(LOCAL_USER, "t", {}, may_exist=False)
         for name, content in files.items():
             await harness.files_of(thread).write(f"{OUTPUTS}/{name}", content)
         await ask(harness)
-        yield Stage(str(http.base_url), harness, seen)
+        yield Stage(str(http.base_url), harness, seen, refused)
 
 
 @pytest.fixture
@@ -168,6 +177,27 @@ async def test_presented_by_the_agent_and_opened_from_the_page_no_file_acts(
             await link.click()
         assert await (await started.value).path()
     await stage.assert_nobody_acted()
+    await assert_no_worker(stage, context)
+
+
+async def test_previewed_by_address_no_file_acts(stage: Stage, context: BrowserContext) -> None:
+    page = await context.new_page()
+    for name in hostile_files():
+        await visit(page, stage.address(name).replace("/artifacts/", "/previews/"))
+    await stage.assert_nobody_acted(tried=stage.refused)
+    await assert_no_worker(stage, context)
+
+
+async def test_looked_at_in_the_panel_no_file_acts(stage: Stage, context: BrowserContext) -> None:
+    page = await context.new_page()
+    await page.goto(f"{stage.url}/threads/t")
+    buttons = page.get_by_role("list", name="Files").get_by_role("button", name="Open ")
+    await expect(buttons.first).to_be_visible()
+    for button in await buttons.all():
+        await button.click()
+        await page.wait_for_load_state("networkidle")
+    await stage.assert_nobody_acted(tried=stage.refused)
+    assert await page.evaluate("localStorage.getItem('secret')") == "canary"
     await assert_no_worker(stage, context)
 
 

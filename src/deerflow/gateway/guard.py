@@ -9,6 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from deerflow.gateway.errors import error_response
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+API, ELSEWHERE = "/api/", "cross-site"
 CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
@@ -30,19 +31,22 @@ class SameSiteGuard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            reason = self._objection(scope["method"], Headers(scope=scope))
+            reason = self._objection(scope["method"], scope["path"], Headers(scope=scope))
             if reason is not None:
                 await error_response(403, "Forbidden", reason)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
-    def _objection(self, method: str, headers: Headers) -> str | None:
+    def _objection(self, method: str, path: str, headers: Headers) -> str | None:
         host = read_host(headers.get("host", ""))
         if host is None:
             return "the header Host names no host"
         if self._hosts is not None and host.hostname not in self._hosts:
             return f"this server does not go by the name {host.hostname!r}"
         origin = headers.get("origin")
+        # Pages an agent made can send their frame anywhere, and have no origin: browsers tell where that came from.
+        if path.startswith(API) and headers.get("sec-fetch-site") == ELSEWHERE and origin not in self._origins:
+            return "pages of others may not ask for anything here"
         if method not in CHANGING or origin is None or origin in self._origins:
             return None
         page = read_host(origin.partition("://")[2])
