@@ -57,3 +57,10 @@ def tracked_files() -> list[Path]:
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return [path for name in listed.stdout.splitlines() if (path := ROOT / name).is_file()]
+
+
+def test_nothing_lies_around_at_the_top() -> None:
+    known = {"README.md", "README.zh.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "Makefile"}
+    known |= {"pyproject.toml", "requirements.lock", "requirements-dev.lock", "langgraph.json"}
+    known |= {"config.example.yaml", "extensions_config.example.json", ".gitignore", ".gitattributes"}
+    assert {path.name for path in tracked_files() if path.parent == ROOT} <= known

@@ -493,7 +493,8 @@ async def test_a_reader_that_takes_too_much_is_ended_and_that_is_told(limits: Re
 
 
 async def test_a_cancelled_reader_leaves_no_child(site: Site) -> None:
-    reading = asyncio.create_task(Reader().page(b"<p>x</p>", None, "http://a.example/"))
+    # So long that the child cannot have read it before it is looked for.
+    reading = asyncio.create_task(Reader().page(b"<p>x</p>" * 4 * MEGABYTE, None, "http://a.example/"))
     async with asyncio.timeout(LIMIT_S):
         while not children():  # noqa: ASYNC110 (the system does not tell)
             await asyncio.sleep(0)
@@ -505,7 +506,7 @@ async def test_a_cancelled_reader_leaves_no_child(site: Site) -> None:
 
 def children() -> set[str]:
     found = subprocess.run(
-        ["ps", "--ppid", str(os.getpid()), "-o", "args="], capture_output=True, text=True, check=False
+        ["ps", "-ww", "--ppid", str(os.getpid()), "-o", "args="], capture_output=True, text=True, check=False
     )
     return {line for line in found.stdout.splitlines() if "reader_child" in line}
 
