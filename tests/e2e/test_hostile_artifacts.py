@@ -1,6 +1,6 @@
 """Files of agents, opened in a real browser: none of them can act as the user, by address or through the page."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 from playwright.async_api import Browser, BrowserContext, Error, Page, expect
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.harness import Harness
@@ -52,33 +52,24 @@ class Stage:
     url: str
     harness: Harness
     seen: list[tuple[str, str]] = field(default_factory=list)
-    refused: list[tuple[str, str]] = field(default_factory=list)
 
     def address(self, name: str) -> str:
         return f"{self.url}/api/threads/t/artifacts{quote(f'{OUTPUTS}/{name}')}"
 
-    async def assert_nobody_acted(self, tried: Sequence[tuple[str, str]] = ()) -> None:
-        """No file has asked for anything, but what was `tried` and refused, or changed anything."""
-        seen = [each for each in self.seen if each not in tried]
-        harmless = [each for each in seen if each[0] == "GET" or each == OF_THE_PAGE]
-        assert [each for each in seen if each not in harmless or "pwned" in each[1]] == []
+    async def assert_nobody_acted(self) -> None:
+        """No file has asked for anything or changed anything."""
+        harmless = [each for each in self.seen if each[0] == "GET" or each == OF_THE_PAGE]
+        assert [each for each in self.seen if each not in harmless or "pwned" in each[1]] == []
         threads = await self.harness.threads.search(LOCAL_USER, 100, 0)
         assert [thread.thread_id for thread in threads] == ["t"]
 
 
-def noting(seen: list[tuple[str, str]], refused: list[tuple[str, str]], app: ASGIApp) -> ASGIApp:
-    """The application; the method and the address of every request is noted, and which were refused."""
+def noting(seen: list[tuple[str, str]], app: ASGIApp) -> ASGIApp:
+    """The application; the method and the address of every request is noted."""
 
     async def note(scope: Scope, receive: Receive, send: Send) -> None:
-        asked = (scope.get("method", ""), f"{scope['path']}?{scope.get('query_string', b'').decode()}")
-        seen.append(asked)
-
-        async def answer(message: Message) -> None:
-            if message.get("status") == 403:
-                refused.append(asked)
-            await send(message)
-
-        await app(scope, receive, answer)
+        seen.append((scope.get("method", ""), f"{scope['path']}?{scope.get('query_string', b'').decode()}"))
+        await app(scope, receive, send)
 
     return note
 
@@ -90,13 +81,12 @@ async def stage(harness_saying: OpenHarness) -> AsyncIterator[Stage]:
     paths = [f"{OUTPUTS}/{name}" for name in files]
     model = ScriptedModel.saying(calling("present_files", filepaths=paths), "There you are.")
     seen: list[tuple[str, str]] = []
-    refused: list[tuple[str, str]] = []
-    async with harness_saying(model) as harness, browse(harness, around=partial(noting, seen, refused)) as http:
+    async with harness_saying(model) as harness, browse(harness, around=partial(noting, seen)) as http:
         thread = await harness.threads.create(LOCAL_USER, "t", {}, may_exist=False)
         for name, content in files.items():
             await harness.files_of(thread).write(f"{OUTPUTS}/{name}", content)
         await ask(harness)
-        yield Stage(str(http.base_url), harness, seen, refused)
+        yield Stage(str(http.base_url), harness, seen)
 
 
 @pytest.fixture
@@ -184,7 +174,7 @@ async def test_previewed_by_address_no_file_acts(stage: Stage, context: BrowserC
     page = await context.new_page()
     for name in hostile_files():
         await visit(page, stage.address(name).replace("/artifacts/", "/previews/"))
-    await stage.assert_nobody_acted(tried=stage.refused)
+    await stage.assert_nobody_acted()
     await assert_no_worker(stage, context)
 
 
@@ -196,7 +186,7 @@ async def test_looked_at_in_the_panel_no_file_acts(stage: Stage, context: Browse
     for button in await buttons.all():
         await button.click()
         await page.wait_for_load_state("networkidle")
-    await stage.assert_nobody_acted(tried=stage.refused)
+    await stage.assert_nobody_acted()
     assert await page.evaluate("localStorage.getItem('secret')") == "canary"
     await assert_no_worker(stage, context)
 

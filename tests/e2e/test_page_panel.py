@@ -17,14 +17,16 @@ pytestmark = pytest.mark.browser
 
 OUTPUTS = "/mnt/user-data/outputs"
 SMALL = {"viewport": {"width": 900, "height": 800}}
-PAGE = """<!doctype html><title>x</title><p id="p">still</p><script>
+PAGE = """<!doctype html><title>x</title><p id="p">still</p><a href="#far">far</a><i id="far"></i><script>
 document.getElementById("p").textContent = `moved in ${self.origin}`;
 const tried = [];
 fetch("/api/threads/search", {method: "POST", body: "{}"}).then(() => tried.push("fetch"), () => {});
 try { parent.document.title = "taken"; tried.push("parent"); } catch {}
 try { localStorage.setItem("a", "b"); tried.push("storage"); } catch {}
 const image = new Image(); image.onload = () => tried.push("image"); image.src = "/icon.svg";
-setTimeout(() => { document.getElementById("p").textContent += ` and reached ${tried.join() || "nothing"}`; }, 300);
+document.querySelector("a").click();
+const told = () => ` and reached ${tried.join() || "nothing"} but ${location.hash}`;
+setTimeout(() => { document.getElementById("p").textContent += told(); }, 300);
 </script>"""
 CSV = "city,number\n" + "".join(f"place {number},{number}\n" for number in range(5000))
 PDF = (
@@ -79,8 +81,8 @@ async def test_presented_files_are_looked_at_each_in_its_way_and_the_address_lea
 
         await panel.get_by_role("button", name="Back").click()
         await panel.get_by_role("button", name="page.html", exact=True).click()
-        moved = panel.frame_locator("iframe").locator("#p")
-        await expect(moved).to_have_text("moved in null and reached nothing")
+        moved = panel.frame_locator("iframe").frame_locator("iframe").locator("#p")
+        await expect(moved).to_have_text("moved in null and reached nothing but #far")
 
         await panel.get_by_role("button", name="Back").click()
         await panel.get_by_role("button", name="table.csv", exact=True).click()

@@ -21,6 +21,7 @@ from deerflow.gateway.dependencies import who_asks
 from deerflow.gateway.examples import AGENT, CHECKPOINT, FEEDBACK, RUN, THREAD
 from deerflow.harness import Harness, open_harness
 from deerflow.testing import Answer, ScriptedModel, Stall
+from tests.pictures import png
 from tests.support import browse
 
 ASKING = "x-test-user"
@@ -30,6 +31,7 @@ SECRET = "kingfisher"
 """A word in everything that the owner has."""
 
 
+OUTPUTS = "/mnt/user-data/outputs"
 WAIT = "Wait until you are stopped."
 
 
@@ -48,6 +50,8 @@ class Example:
     url: str
     query: Mapping[str, Any] = field(default_factory=dict)
     body: Any = None
+    files: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """What the files hold that are sent, by the name of their field."""
     problem: str | None = None
     """What the description lacks."""
 
@@ -77,13 +81,12 @@ def example_of(document: Mapping[str, Any], method: str, path: str, operation: M
             url = url.replace(f"{{{parameter['name']}}}", str(value))
         elif parameter["in"] == "query" and value is not None:
             query[parameter["name"]] = value
-    body = None
-    if "requestBody" in operation:
-        content = operation["requestBody"]["content"].get("application/json")
-        body = shown(document, content) if content else None
-        if content and body is None:
-            lacking.append("its body has no example (json_schema_extra=shown_as(…) of the model)")
-    return Example(method, path, url, query, body, "; ".join(lacking) or None)
+    contents = operation.get("requestBody", {}).get("content", {})
+    bodies = {kind: shown(document, content) for kind, content in contents.items()}
+    if None in bodies.values():
+        lacking.append("its body has no example (json_schema_extra=shown_as(…) of the model)")
+    body, files = bodies.get("application/json"), bodies.get("multipart/form-data") or {}
+    return Example(method, path, url, query, body, files, "; ".join(lacking) or None)
 
 
 def shown(document: Mapping[str, Any], part: Mapping[str, Any]) -> Any:
@@ -105,8 +108,9 @@ def shown(document: Mapping[str, Any], part: Mapping[str, Any]) -> Any:
 class World:
     """A real server in a thread of its own, so that tests may speak to it in whatever way."""
 
-    def __init__(self, home: Path, **settings: object) -> None:
+    def __init__(self, home: Path, environment: Mapping[str, str] | None = None, **settings: object) -> None:
         self.home = home
+        self._environment = environment or {}
         self.model = ScriptedModel.saying(*[answer] * 20_000)
         self._settings = {
             "sandbox": {"toolbox": {"enabled": False}},
@@ -121,7 +125,7 @@ class World:
 
     async def _serve(self, ready: Future[None]) -> None:
         self._closing = asyncio.Event()
-        source = open_source(directory=self.home, environment={}, overrides=self._settings)
+        source = open_source(directory=self.home, environment=self._environment, overrides=self._settings)
         try:
             async with AsyncExitStack() as stack:
                 self.harness = await stack.enter_async_context(open_harness(source, self.model))
@@ -165,7 +169,8 @@ class World:
         assert ended.status_code == 200, ended.text
         thread = self.run(self.harness.threads.get(THREAD, Principal(http.headers[ASKING])))
         for name in ("report.md", "page.html"):
-            self.run(self.harness.files_of(thread).write(f"/mnt/user-data/outputs/{name}", f"A {SECRET}.".encode()))
+            self.run(self.harness.files_of(thread).write(f"{OUTPUTS}/{name}", f"A {SECRET}.".encode()))
+        self.run(self.harness.files_of(thread).write(f"{OUTPUTS}/chart.png", png(40, 30)))
         uploaded = http.post(f"/api/threads/{THREAD}/uploads", files={"files": ("report.pdf", SECRET.encode())})
         assert uploaded.status_code == 200, uploaded.text
         http.post("/api/agents", json={"name": AGENT, "description": f"Knows {SECRET}s.", "soul": SECRET})
@@ -194,5 +199,9 @@ def send(http: httpx.Client, example: Example, ids: Mapping[str, str]) -> httpx.
     url, body = example.url, orjson.dumps(example.body).decode()
     for shown_id, real in ids.items():
         url, body = url.replace(shown_id, real), body.replace(shown_id, real)
+    query = dict(example.query)
+    if example.files:
+        files = [(name, ("example.md", text)) for name, texts in example.files.items() for text in texts]
+        return http.request(example.method, url, params=query, files=files)
     content = {"content": body, "headers": {"content-type": "application/json"}} if example.body is not None else {}
-    return http.request(example.method, url, params=dict(example.query), **content)
+    return http.request(example.method, url, params=query, **content)

@@ -1,37 +1,24 @@
 """Small pictures, drawn where a hole in a decoder does no harm."""
 
 import asyncio
-import os
 import struct
-import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import pytest
 
-from deerflow.config.sandbox import ToolboxConfig
 from deerflow.config.source import open_source
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.harness import Harness, open_harness
 from deerflow.sandbox.chores import ChoreResult
-from deerflow.sandbox.local.toolbox import ToolboxBuilder
 from deerflow.sandbox.thumbnails import read_drawing, reason_of
 from deerflow.testing import ScriptedModel
 from tests.gateway.files_of_threads import OUTPUTS, find, put
+from tests.pictures import png
 from tests.sandbox.desk import desk
-from tests.support import browse, user_cache
+from tests.support import browse
 
 pytestmark = pytest.mark.timeout(600)  # the toolbox is built by the first test session of a machine
-
-
-def png(width: int, height: int, said_width: int | None = None) -> bytes:
-    """A grey picture; it may say that it is wider than it is."""
-    header = struct.pack(">IIBBBBB", said_width or width, height, 8, 0, 0, 0, 0)
-    rows = zlib.compress(b"".join(b"\0" + b"\x80" * width for _ in range(height)))
-    chunks = ((b"IHDR", header), (b"IDAT", rows), (b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
-    )
 
 
 def size_of(webp: bytes) -> tuple[int, int]:
@@ -44,11 +31,8 @@ def size_of(webp: bytes) -> tuple[int, int]:
 
 
 @pytest.fixture
-async def harness(tmp_path: Path) -> AsyncIterator[Harness]:
-    cache = user_cache() / "deerflow"
-    environment = dict(os.environ)  # noqa: TID251
-    await ToolboxBuilder(ToolboxConfig(), cache, environment).build()
-    source = open_source(directory=tmp_path, environment={"XDG_CACHE_HOME": str(user_cache())})
+async def harness(tmp_path: Path, toolbox_environment: Mapping[str, str]) -> AsyncIterator[Harness]:
+    source = open_source(directory=tmp_path, environment=toolbox_environment)
     async with open_harness(source, ScriptedModel.saying()) as harness:
         yield harness
 

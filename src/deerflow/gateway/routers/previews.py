@@ -2,9 +2,14 @@
 
 A frame of our own page has to hold them, but everything a frame is given by that page (`srcdoc`, a blob) inherits its
 strict policy, under which no script of theirs would run. So they come from here, with a policy of their own: scripts
-and styles that are in the file, no origin, and no way to reach anything, also by going elsewhere.
+and styles that are in the file, no origin, and no way to reach anything.
+
+A page may always send its own frame elsewhere, and only the document around the frame can forbid it. So what comes from
+here is that document, and the file is the text of a frame within, which may show nothing else.
 """
 
+from base64 import b64encode
+from html import escape
 from pathlib import PurePosixPath
 
 from fastapi import APIRouter
@@ -15,7 +20,8 @@ from deerflow.gateway.dependencies import TheHarness, Who
 
 router = APIRouter(tags=["files"])
 
-SHOWN = frozenset({".htm", ".html", ".xhtml", ".svg"})
+DRAWING = ".svg"
+SHOWN = frozenset({".htm", ".html", ".xhtml", DRAWING})
 MAX_BYTES = 16 * 1024 * 1024
 POLICY = "; ".join(
     [
@@ -26,7 +32,7 @@ POLICY = "; ".join(
         "img-src data: blob:",
         "media-src data: blob:",
         "font-src data:",
-        "base-uri 'none'",
+        "frame-src 'none'",
         "form-action 'none'",
         "frame-ancestors 'self'",
     ]
@@ -40,6 +46,16 @@ HEADERS = {
     "Permissions-Policy": "camera=(), microphone=(), geolocation=(), clipboard-read=(), display-capture=()",
     "Cache-Control": "no-store",
 }
+AROUND = """<!doctype html>
+<meta charset="utf-8">
+<title>Preview</title>
+<style>html, body, iframe, img {{ display: block; width: 100%; height: 100%; margin: 0; border: 0 }}</style>
+{shown}
+"""
+FRAME = '<iframe title="Preview" srcdoc="{text}"></iframe>'
+PICTURE = '<img alt="" style="object-fit: contain" src="data:image/svg+xml;base64,{text}">'
+IN_PLACE = '<base href="about:srcdoc">'
+"""Makes links within a page lead there, and not to the document around it."""
 
 
 @router.get(
@@ -55,5 +71,13 @@ async def preview(thread_id: str, path: str, harness: TheHarness, who: Who) -> R
         raise FileProblem(f"'/{path}' is not a web page; there are previews of {', '.join(sorted(SHOWN))}")
     thread = await harness.threads.get(thread_id, who)
     content = await harness.files_of(thread).read(f"/{path}", MAX_BYTES)
-    media_type = "image/svg+xml" if kind == ".svg" else "text/html"
-    return Response(content, media_type=media_type, headers=HEADERS)
+    return Response(around(kind, content), media_type="text/html", headers=HEADERS)
+
+
+def around(kind: str, content: bytes) -> str:
+    """A document that shows a file and nothing else, whatever that tries."""
+    if kind == DRAWING:
+        shown = PICTURE.format(text=b64encode(content).decode())
+    else:
+        shown = FRAME.format(text=escape(IN_PLACE + content.decode(errors="replace")))
+    return AROUND.format(shown=shown)
