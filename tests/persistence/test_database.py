@@ -15,8 +15,8 @@ from deerflow.domain.errors import ConfigError, StorageUnavailable
 from deerflow.domain.events import StreamEvent
 from deerflow.persistence.database import open_database
 from deerflow.persistence.events import LoggedEvent, read_events
+from deerflow.persistence.partial_indexes import whole_schema
 from deerflow.persistence.schema import SCHEMA_VERSION, stored_version
-from deerflow.persistence.tables import metadata
 from deerflow.persistence.threads import insert_thread, search_threads
 
 RUN = """
@@ -81,7 +81,7 @@ async def test_migrations_lead_to_the_tables_the_code_knows(tmp_path: Path) -> N
     def compare(connection: Connection) -> list[object]:
         # What FTS5 keeps behind a virtual table is its own business.
         ours = {"compare_type": False, "include_name": lambda name, kind, _: not str(name).startswith("search_terms")}
-        return list(compare_metadata(MigrationContext.configure(connection, opts=ours), metadata))
+        return list(compare_metadata(MigrationContext.configure(connection, opts=ours), whole_schema))
 
     async with open_database(tmp_path / "d.db") as database:
         assert await database.read(compare) == []

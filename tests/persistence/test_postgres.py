@@ -26,11 +26,11 @@ from deerflow.persistence.checkpoints import OWNER_KEY, Owner, open_checkpointer
 from deerflow.persistence.database import Database, open_database
 from deerflow.persistence.events import LoggedEvent, insert_events, read_events
 from deerflow.persistence.liveness import leased
+from deerflow.persistence.partial_indexes import whole_schema
 from deerflow.persistence.postgres import open_postgres
 from deerflow.persistence.processes import leases, renew_lease
 from deerflow.persistence.runs import StoredRequest, advance_run, reclaim_run
 from deerflow.persistence.schema import SCHEMA_VERSION, stored_version
-from deerflow.persistence.tables import metadata
 from deerflow.persistence.threads import insert_thread, search_threads
 from deerflow.runtime.runs.schemas import new_run
 from tests.servers import PostgresServer
@@ -98,8 +98,9 @@ async def test_servers_that_start_at_once_make_the_tables_once(postgres_server: 
 
 async def test_migrations_lead_to_the_tables_the_code_knows(database: Database) -> None:
     def compare(connection: Connection) -> list[object]:
-        ours = {"compare_type": False, "include_name": lambda name, kind, _: kind != "table" or name in metadata.tables}
-        return list(compare_metadata(MigrationContext.configure(connection, opts=ours), metadata))
+        known = whole_schema.tables
+        ours = {"compare_type": False, "include_name": lambda name, kind, _: kind != "table" or name in known}
+        return list(compare_metadata(MigrationContext.configure(connection, opts=ours), whole_schema))
 
     assert await database.read(compare) == []
 

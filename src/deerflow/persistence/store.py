@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from importlib import import_module
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, delete, select
-from sqlalchemy.dialects import postgresql, sqlite
 
 from deerflow.domain.store import Namespace, StoredItem
 from deerflow.persistence.matching import holds
@@ -17,7 +17,8 @@ def put_item(connection: Connection, owner: str, namespace: Namespace, key: str,
     now = datetime.now(UTC)
     content = {"value": dict(value), "updated_at": now}
     row = {"owner": owner, "namespace": joined(namespace), "key": key, "created_at": now, **content}
-    insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+    # Either database has a statement of its own for this, and loading the other's takes megabytes for nothing.
+    insert = import_module(f"sqlalchemy.dialects.{connection.dialect.name}").insert
     kept = insert(items).values(row).on_conflict_do_update(index_elements=items.primary_key, set_=content)
     connection.execute(kept)
 

@@ -16,7 +16,6 @@ from sqlalchemy import (
     Table,
     Text,
     TypeDecorator,
-    text,
 )
 from sqlalchemy.types import JSON
 
@@ -106,21 +105,6 @@ runs = Table(
     Index("ix_runs_thread_id_created_at", "thread_id", "created_at"),
 )
 
-# At most one run of a thread is under way, others wait; the database itself refuses a second one.
-Index(
-    "ix_runs_running_thread_id",
-    runs.c.thread_id,
-    unique=True,
-    sqlite_where=text("status = 'running'"),
-    postgresql_where=text("status = 'running'"),
-)
-# Unfinished runs are few among many.
-Index(
-    "ix_runs_active_process",
-    runs.c.process,
-    sqlite_where=text("status IN ('pending', 'running')"),
-    postgresql_where=text("status IN ('pending', 'running')"),
-)
 Index("ix_runs_owner_idempotency_key", runs.c.owner, runs.c.idempotency_key, unique=True)
 Index("ix_runs_owner_created_at", runs.c.owner, runs.c.created_at)
 

@@ -2,11 +2,11 @@
 
 from alembic import context
 
-from deerflow.persistence.tables import metadata
+from deerflow.persistence.partial_indexes import whole_schema
 
 context.configure(
     connection=context.config.attributes["connection"],
-    target_metadata=metadata,
+    target_metadata=whole_schema,
     render_as_batch=True,
     transactional_ddl=True,
 )
