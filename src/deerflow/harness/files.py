@@ -10,9 +10,10 @@ from deerflow.domain.files import OUTPUTS, UPLOADS, WORKSPACE, FileEntry
 from deerflow.domain.runs import RunRecord
 from deerflow.domain.threads import ThreadRecord
 from deerflow.runtime.artifacts import Shelf
+from deerflow.sandbox.branching import copy_tree
 from deerflow.sandbox.chores import Chores
 from deerflow.sandbox.files import thread_files
-from deerflow.sandbox.places import thread_folder, user_data_folder
+from deerflow.sandbox.places import file_owner, thread_folder, user_data_folder
 from deerflow.sandbox.removal import remove_folder
 from deerflow.sandbox.sandbox_provider import SandboxProvider
 from deerflow.sandbox.snapshots import Snapshots
@@ -45,10 +46,8 @@ async def open_uploads(source: ConfigSource, chores: Chores) -> AsyncIterator[Up
 
 async def copy_files(uploads: Uploads, home: Path, thread_id: str, copy_id: str, user_id: str) -> None:
     """Give a thread the files of another."""
-    source, copy = (thread_files(user_data_folder(home, user_id, each)) for each in (thread_id, copy_id))
-    for area in (WORKSPACE, UPLOADS, OUTPUTS):
-        for file in await source.list(area):
-            await copy.write(file.path, await source.read(file.path))
+    source, copy = (user_data_folder(home, user_id, each) for each in (thread_id, copy_id))
+    await asyncio.to_thread(copy_tree, source, copy, file_owner())
     await uploads.copy(user_id, thread_id, copy_id)
 
 
