@@ -45,13 +45,10 @@ def test_everything_people_and_programs_made_comes_along(source: Path, target: P
     assert copied.read_bytes() != b"changed"
 
 
-def test_more_than_a_listing_shows_and_more_than_memory_should_hold_comes_along(source: Path, target: Path) -> None:
-    for number in range(10_050):
-        (source / "workspace" / str(number)).touch()
+def test_more_than_memory_should_hold_comes_along(source: Path, target: Path) -> None:
     with (source / "outputs/large").open("wb") as large:
         large.truncate(300 * 1024**2)
     copy_tree(source, target, file_owner())
-    assert len(list((target / "workspace").iterdir())) == 10_050
     assert (target / "outputs/large").stat().st_size == 300 * 1024**2
     (target / "outputs/large").unlink()  # it takes room, unlike the one it is a copy of
 
