@@ -141,7 +141,7 @@ async def test_those_who_wait_for_each_other_try_again(database: Database) -> No
 
     def change(connection: Connection, order: str) -> None:
         # Only one of them looks for what holds it up, so that not both give way.
-        patience = "10ms" if order == "ab" else "10s"
+        patience = "10ms" if order == "ab" else "500ms"
         connection.execute(text(f"SET LOCAL deadlock_timeout TO '{patience}'"))
         connection.execute(touch, {"name": order[0]})
         tried.append(order)
