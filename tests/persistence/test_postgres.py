@@ -241,6 +241,26 @@ async def test_a_process_that_freezes_in_the_middle_of_a_transaction_keeps_nobod
         claimed = await database.write(partial(reclaim_run, run=run, process="other"))
         thaws.set()
         assert claimed is not None and claimed.record.attempt == 2
-        with pytest.raises(StorageUnavailable):
+        with pytest.raises(RunLost):
             await writing
         assert await events_of(database, run) == [1]
+
+
+async def test_a_process_that_was_only_held_up_writes_what_it_had_to(database: Database, postgres_url: str) -> None:
+    run = await accepted(database)
+    holds, thaws, tried = Event(), Event(), list[int]()
+    touch = text("UPDATE runs SET error = error WHERE run_id = :run_id")
+
+    def dawdle(connection: Connection) -> None:
+        insert_events(connection, [event(run, 2)])  # holds the run
+        tried.append(1)
+        holds.set()
+        assert thaws.wait(30)
+
+    async with open_postgres(postgres_url, frozen_s=0.1) as slow, asyncio.timeout(30):
+        writing = asyncio.create_task(slow.write(dawdle))
+        await asyncio.to_thread(holds.wait, 30)
+        await database.write(lambda connection: connection.execute(touch, {"run_id": run.run_id}))  # waits for it
+        thaws.set()
+        await writing
+        assert len(tried) == 2 and await events_of(database, run) == [1, 2]

@@ -80,8 +80,9 @@ async def test_what_cannot_be_removed_now_is_tried_again(
     async def scrub() -> bool:
         return True
 
-    async with harness_saying(ScriptedModel.saying()) as harness, open_database(database_place) as database:
+    async with harness_saying(ScriptedModel.saying()) as harness:
         await harness.threads.create(LOCAL_USER, "t", {}, may_exist=False)
+    async with open_database(database_place) as database:  # alone: a server would take on what is left
         belongings = Belongings([forget], scrub)
         deletions = Deletions(database, belongings, refuse, AllAlive(), "us")
         assert not await deletions.delete("t", LOCAL_USER)

@@ -22,8 +22,11 @@ CONNECT_TIMEOUT_S = 10
 FROZEN_S = 10.0
 """Whoever is silent for so long in the middle of a transaction is frozen; others must not wait for what it holds."""
 ATTEMPTS = 5
-OTHERS_WERE_FASTER = frozenset({"23505", "40001", "40P01"})
-"""A key that is taken, or two who wait for each other: whoever looks again sees what the other has done."""
+WORTH_ANOTHER_TRY = frozenset({"23505", "40001", "40P01", "25P03"})
+"""A key that is taken, or two who wait for each other: whoever looks again sees what the other has done.
+
+And whoever was frozen for too long: nothing of the change is there, and if it is somebody else's turn now, that tells.
+"""
 
 
 class PostgresDatabase:
@@ -59,7 +62,7 @@ class PostgresDatabase:
             with naming_failures(), self._writing.begin() as connection:
                 return change(connection)
         except (DBAPIError, StorageUnavailable) as problem:
-            if attempts == 1 or not others_were_faster(problem):
+            if attempts == 1 or not is_worth_another_try(problem):
                 raise
         return self._transact(change, attempts - 1)
 
@@ -118,10 +121,10 @@ def idle_limit(seconds: float) -> str:
     return f"SET idle_in_transaction_session_timeout TO {int(seconds * 1000)}"
 
 
-def others_were_faster(problem: Exception) -> bool:
-    """Whether a change failed for what another process did at the same time, so that it is worth looking again."""
+def is_worth_another_try(problem: Exception) -> bool:
+    """Whether a change failed for what others did at the same time, or for being late."""
     cause = problem.__cause__ if isinstance(problem, StorageUnavailable) else problem
-    return getattr(getattr(cause, "orig", None), "sqlstate", None) in OTHERS_WERE_FASTER
+    return getattr(getattr(cause, "orig", None), "sqlstate", None) in WORTH_ANOTHER_TRY
 
 
 @contextmanager
