@@ -1,6 +1,7 @@
 """What agents are built from: models, sandboxes and the rest of the configuration."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from langchain_core.runnables import RunnableConfig
 
@@ -60,7 +61,9 @@ def create_sandboxes(loaded: Loaded) -> SandboxProvider:
         make = load_class(config.use, SandboxProvider)  # type: ignore[type-abstract]
     except ConfigError as problem:
         raise ConfigError(f"sandbox.use: {problem}") from problem
-    return make(config, SandboxPlaces(loaded.home, loaded.cache, environment=loaded.environment))
+    skills = loaded.environment.get("DEER_FLOW_SKILLS_PATH")
+    places = SandboxPlaces(loaded.home, loaded.cache, Path(skills) if skills else None, loaded.environment)
+    return make(config, places)
 
 
 def describe_computer(config: SandboxConfig, report: SandboxReport) -> Computer:
