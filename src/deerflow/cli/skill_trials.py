@@ -34,7 +34,10 @@ from deerflow.skills.trials import (
 )
 from deerflow.testing import Answer, ScriptedModel, ToolRequest
 
-LOOK = (Path(__file__).parent.parent / "skills" / "look_at_file.py").read_text(encoding="utf-8")
+LOOK = Chore(
+    (Path(__file__).parent.parent / "skills" / "look_at_file.py").read_text(encoding="utf-8"),
+    packages=("pptx", "docx", "openpyxl", "pypdf", "PIL", "defusedxml", "bs4"),
+)
 PASSED_ON = ("PATH", "HOME", "XDG_CACHE_HOME")
 """Of the server's variables, those by which programs and the toolbox are found."""
 OFFLINE_TOOLS = tuple(
@@ -201,12 +204,12 @@ async def look_at_files(
 ) -> dict[str, FileOutcome]:
     """What has become of files, looked at in the sandbox."""
     chores = Chores(harness.sandboxes, harness.sandbox_report)
-    found = {}
-    for path, expected in wanted.items():
+
+    async def look(path: str, expected: FileExpectation) -> FileOutcome:
         arguments = [path, expected.kind or "", json.dumps(expected.contains)]
-        result = await chores.run(thread.thread_id, thread.owner, Chore(LOOK, ("pptx", "openpyxl", "pypdf")), arguments)
-        found[path] = read_look(result.output)
-    return found
+        return read_look((await chores.run(thread.thread_id, thread.owner, LOOK, arguments)).output)
+
+    return dict(zip(wanted, await asyncio.gather(*(look(*each) for each in wanted.items())), strict=True))
 
 
 def read_look(output: str) -> FileOutcome:

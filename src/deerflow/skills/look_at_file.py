@@ -96,8 +96,7 @@ def read_html(path: str) -> str:
     page = import_module("bs4").BeautifulSoup(source, "html.parser")
     if page.find("html") is None or page.find("body") is None:
         raise Wrong("it has no <html> with a <body>")
-    seen: str = page.get_text(" ")
-    return f"{source}\n{seen}"
+    return "\n".join([source, page.get_text(" "), page.get_text()])
 
 
 def read_json(path: str) -> str:
