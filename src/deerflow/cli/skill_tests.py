@@ -12,9 +12,9 @@ from deerflow.cli.skill_trials import TrialGround, Verdict
 from deerflow.config.load import Loaded, load
 from deerflow.domain.errors import ConfigError, NotFound
 from deerflow.domain.principal import LOCAL_USER
+from deerflow.skills.format import SKILL_FILE
+from deerflow.skills.roots import custom_root, shipped_root
 from deerflow.skills.trials import find_trials, read_trial
-
-SKILL_FILE = "SKILL.md"
 
 Tell = Callable[[str], None]
 
@@ -73,7 +73,7 @@ def find_skill(loaded: Loaded, name: str) -> Path:
     Raises:
         NotFound: There is none.
     """
-    roots = (public_root(), custom_root(loaded))
+    roots = (shipped_root(), custom_root(loaded.home, LOCAL_USER.user_id))
     for folder in (Path(name), *(root / name for root in roots)):
         if (folder / SKILL_FILE).is_file():
             return folder.resolve()
@@ -82,22 +82,12 @@ def find_skill(loaded: Loaded, name: str) -> Path:
 
 def all_skills() -> list[Path]:
     """The folders of the built-in skills."""
-    return sorted(file.parent for file in public_root().glob(f"*/{SKILL_FILE}"))
+    return sorted(file.parent for file in shipped_root().glob(f"*/{SKILL_FILE}"))
 
 
 def category_of(loaded: Loaded, folder: Path) -> str:
     """Where the agent sees a skill."""
-    return "custom" if folder.is_relative_to(custom_root(loaded).resolve()) else "public"
-
-
-def public_root() -> Path:
-    """Where the built-in skills are."""
-    return Path(__file__).parents[3] / "skills" / "public"
-
-
-def custom_root(loaded: Loaded) -> Path:
-    """Where the skills of the person at this machine are."""
-    return loaded.home / "users" / LOCAL_USER.user_id / "skills" / "custom"
+    return "custom" if folder.is_relative_to(custom_root(loaded.home, LOCAL_USER.user_id).resolve()) else "public"
 
 
 def describe(skill: str, verdict: Verdict) -> str:
