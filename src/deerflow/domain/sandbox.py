@@ -63,6 +63,18 @@ class BackgroundOutput:
 OutputListener = Callable[[str], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """What somebody's work in a sandbox is narrowed to. It never gives more than the sandbox has anyway."""
+
+    writable: tuple[str, ...] | None = None
+    """The folders that can be written to, and `/tmp`; None: as always."""
+    hosts: tuple[str, ...] | None = None
+    """The hosts that can be reached, `*.example.org` for all below one; None: as always."""
+    environment: frozenset[str] | None = None
+    """The variables of the configuration that commands see; None: all."""
+
+
 @runtime_checkable  # LangChain validates the run context with isinstance
 class Sandbox(Protocol):
     """One thread's machine. Paths are absolute inside it, and the same whatever provides it.
@@ -136,6 +148,15 @@ class Sandbox(Protocol):
 
     async def list_processes(self) -> Sequence[BackgroundProcess]:
         """The background processes of the thread, oldest first."""
+        ...
+
+
+@runtime_checkable
+class ConfinableSandbox(Protocol):
+    """A sandbox that can hold some of its work to less than the rest."""
+
+    def confined(self, to: Confinement) -> Sandbox:
+        """The same sandbox, for work that is confined."""
         ...
 
 
