@@ -61,6 +61,7 @@ class BackgroundOutput:
 
 
 OutputListener = Callable[[str], None]
+EVERYWHERE = "*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +71,14 @@ class Confinement:
     writable: tuple[str, ...] | None = None
     """The folders that can be written to, and `/tmp`; None: as always."""
     hosts: tuple[str, ...] | None = None
-    """The hosts that can be reached, `*.example.org` for all below one; None: as always."""
+    """The hosts that can be reached, `*.example.org` for all below one; None, or `*` among them: as always."""
     environment: frozenset[str] | None = None
     """The variables of the configuration that commands see; None: all."""
+
+    @property
+    def only_hosts(self) -> tuple[str, ...] | None:
+        """The hosts that can be reached; None: as always."""
+        return None if self.hosts is None or EVERYWHERE in self.hosts else self.hosts
 
 
 @runtime_checkable  # LangChain validates the run context with isinstance

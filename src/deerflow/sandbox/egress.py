@@ -207,6 +207,8 @@ class Egress:
     is_allowed: Callable[[Address], bool] = is_public
     dial: Dial = dial
     timeout_s: float = 15.0
+    hosts: AllowedHosts | None = None
+    """The only hosts that may be met; None: any."""
 
     async def connect(self, host: str, port: int) -> Streams:
         """A connection to `host`, made to an address that was checked.
@@ -218,6 +220,8 @@ class Egress:
         if not 0 < port < 65536:
             raise EgressRefused(f"there is no port {port}")
         name = canonical_host(host)
+        if self.hosts is not None and not self.hosts.allow(name):
+            raise EgressRefused(f"{name} is none of the hosts that may be reached here: {self.hosts}")
         try:
             async with asyncio.timeout(self.timeout_s):
                 return await self.dial(await self._addresses(name), port)

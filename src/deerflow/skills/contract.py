@@ -12,10 +12,11 @@ from deerflow.config.sandbox import VARIABLE, is_host
 from deerflow.config.section import Section, objection
 from deerflow.domain.errors import ConfigError, SkillInvalid
 from deerflow.domain.files import OUTPUTS, UPLOADS, WORKSPACE
+from deerflow.domain.sandbox import EVERYWHERE, Confinement
+from deerflow.domain.skill_terms import SkillTerms
 
 CONTRACT_FILE = "skill.toml"
 MAX_CONTRACT_BYTES = 64 * 1024
-EVERYWHERE = "*"
 AREAS = (WORKSPACE, OUTPUTS, UPLOADS)
 
 
@@ -75,6 +76,19 @@ class Contract(Section):
 
     needs: Needs = Field(default=Needs(), description="What the skill needs.")
     budget: Budget = Field(default=Budget(), description="How much it may use.")
+
+    @property
+    def terms(self) -> SkillTerms:
+        """What an agent is held to while the skill is active."""
+        needs, budget = self.needs, self.budget
+        place = Confinement(needs.paths, needs.hosts, frozenset(needs.environment))
+        return SkillTerms(place, needs.packages, budget.seconds, budget.max_tool_calls)
+
+    def narrowed(self, allowed: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        """Of the tools that SKILL.md allows, those that the contract names; None: neither limits any."""
+        if allowed is None or self.needs.tools is None:
+            return self.needs.tools if allowed is None else allowed
+        return tuple(name for name in allowed if name in self.needs.tools)
 
 
 NOTHING = Contract(needs=Needs(paths=()))

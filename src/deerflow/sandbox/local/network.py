@@ -32,9 +32,9 @@ class Reach:
 
     def narrowed(self, to: Confinement | None) -> "Reach":
         """The same, or less of it."""
-        if to is None or to.hosts is None or self.policy == "none":
+        if to is None or to.only_hosts is None or self.policy == "none":
             return self
-        wanted = AllowedHosts.of(to.hosts)
+        wanted = AllowedHosts.of(to.only_hosts)
         hosts = self.hosts.narrowed_to(wanted) if self.policy == "allowlist" else wanted
         return Reach("allowlist" if hosts else "none", hosts)
 
