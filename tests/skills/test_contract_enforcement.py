@@ -53,10 +53,9 @@ async def try_out(
     """What each attempt came to, made after the skill was asked for by name."""
     model = ScriptedModel.saying(*attempts, "done")
     async with opened(folder, model, listener or Listener(port=9), **sandbox) as harness:
-        request = RunRequest("t1", [{"type": "human", "content": f"/{skill} try"}], AgentSpec(subagent_enabled=True))
+        request = RunRequest(skill, [{"type": "human", "content": f"/{skill} try"}], AgentSpec(subagent_enabled=True))
         run = await harness.runs.create_or_reject(request, LOCAL_USER)
-        await harness.runs.join("t1", run.run_id, LOCAL_USER)
-        record = await harness.runs.get("t1", run.run_id, LOCAL_USER)
+        record = await harness.runs.join(skill, run.run_id, LOCAL_USER)
         assert record.error is None
     return results_in(model.requests[-1].messages)
 

@@ -15,6 +15,7 @@ import orjson
 
 from deerflow.client.events import Reader, text_of
 from deerflow.config.load import Loaded
+from deerflow.config.lookup import HOME_NAME
 from deerflow.config.source import ConfigSource, open_source
 from deerflow.domain.errors import DeerFlowError, RunFailed, SandboxError
 from deerflow.domain.principal import LOCAL_USER
@@ -22,6 +23,7 @@ from deerflow.domain.runs import AgentSpec, RunRequest
 from deerflow.domain.threads import ThreadRecord
 from deerflow.harness import Harness, open_harness
 from deerflow.sandbox.chores import Chore, Chores
+from deerflow.skills.roots import custom_root
 from deerflow.skills.trials import (
     FileExpectation,
     FileOutcome,
@@ -82,9 +84,11 @@ class TrialGround:
         return Verdict(trial.name, complaints, last_outputs(outcome) if complaints else (), time.monotonic() - began)
 
     async def _carry_out(self, folder: Path, skill: Path, trial: Trial, category: str) -> TrialOutcome:
-        root = await asyncio.to_thread(lay_out, folder, skill, category)
+        shipped = folder / "skills"
+        root = shipped / "public" if category == "public" else custom_root(folder / HOME_NAME, LOCAL_USER.user_id)
+        await asyncio.to_thread(shutil.copytree, skill, root / skill.name)
         model = ScriptedModel.saying(*map(answer_of, trial.script.steps))
-        async with open_harness(self._source(folder, root, trial), model) as harness:
+        async with open_harness(self._source(folder, shipped, trial), model) as harness:
             await harness.sandboxes.prepare()
             if not harness.sandbox_report.runs_commands:
                 raise SandboxError(harness.sandbox_report.problem or harness.sandbox_report.detail)
@@ -111,10 +115,10 @@ class TrialGround:
                 "toolbox": self.machine.config.sandbox.toolbox.model_dump(mode="json"),
             },
             "tools": list(OFFLINE_TOOLS),
+            "skills": {"path": str(skills)},
             "suggestions": {"enabled": False},
             "log_level": "error",
         }
-        environment["DEER_FLOW_SKILLS_PATH"] = str(skills)
         return open_source(directory=folder, environment=environment, overrides=overrides)
 
 
@@ -170,15 +174,6 @@ def answer_of(step: TrialStep) -> Answer:
     return Answer(
         step.say, calls=tuple(ToolRequest(call.tool, orjson.dumps(call.args).decode()) for call in step.calls)
     )
-
-
-def lay_out(folder: Path, skill: Path, category: str) -> Path:
-    """A root of skills that holds this one alone, readable for whoever runs commands."""
-    root = folder / "skills"
-    shutil.copytree(skill, root / category / skill.name, ignore=shutil.ignore_patterns("__pycache__", ".git"))
-    for path in (root, *root.rglob("*")):
-        path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
-    return root
 
 
 async def give_uploads(harness: Harness, thread: ThreadRecord, uploads: Mapping[str, bytes]) -> None:

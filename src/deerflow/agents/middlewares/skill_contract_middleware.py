@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import httpx
 from langchain.agents.middleware import AgentMiddleware
+from langchain.tools import ToolRuntime
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool
 from langgraph.prebuilt.tool_node import ToolCallRequest
@@ -56,7 +57,7 @@ class SkillContractMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
             return await handler(request)
         if refusal := held.refusal(request):
             return refusal
-        limit = asyncio.timeout(held.run.skill_meter.seconds_left(held.active))
+        limit = asyncio.timeout(held.seconds_for(request))
         try:
             async with limit:
                 result = await handler(held.confine(request))
@@ -98,11 +99,16 @@ class Held:
             return f"the active skill ({', '.join(self.active)}) may reach only {', '.join(hosts)}"
         return None
 
+    def seconds_for(self, request: ToolCallRequest) -> float | None:
+        """How long a call may take; None: as long as ever."""
+        return None if request.tool_call["name"] in FREE else self.run.skill_meter.seconds_left(self.active)
+
     def confine(self, request: ToolCallRequest) -> ToolCallRequest:
         """The same call, with a sandbox and a tool that can do less."""
         confinement, lease = self.terms.confinement, self.run.sandbox
         run = self.run if lease is None else replace(self.run, sandbox=ConfinedLease(lease, confinement))
-        request = request.override(runtime=replace(request.runtime, context=run))
+        runtime: ToolRuntime[Any, Any] = request.runtime
+        request = replace(request, runtime=replace(runtime, context=run))
         hosts, tool = confinement.only_hosts, request.tool
         if hosts is not None and isinstance(tool, HostBound):
             return request.override(tool=tool.bound_to(hosts))
