@@ -21,7 +21,7 @@ from deerflow.domain.errors import SandboxError
 from deerflow.domain.skill_terms import SkillTerms, joint_terms
 from deerflow.sandbox.confined import ConfinedLease
 from deerflow.sandbox.egress import AllowedHosts, EgressRefused, canonical_host
-from deerflow.sandbox.packages import find_lacking
+from deerflow.sandbox.packages import find_lacking, lacking_sentence
 
 Result: TypeAlias = ToolMessage | Command[Any]
 
@@ -129,7 +129,8 @@ class Held:
             meter.lacking[name] = await find_lacking(await self.run.sandbox.sandbox(), packages)
         except SandboxError:
             return None
-        return lacking_sentence(name, meter.lacking[name])
+        lacking = meter.lacking[name]
+        return f"[{lacking_sentence(name, lacking)}]" if lacking else None
 
 
 def held_to(request: ToolCallRequest, only: Collection[str] | None) -> Held | None:
@@ -148,13 +149,6 @@ def allows(hosts: Iterable[str], url: str) -> bool:
         return AllowedHosts.of(hosts).allow(canonical_host(httpx.URL(url).host))
     except (httpx.InvalidURL, EgressRefused):
         return False
-
-
-def lacking_sentence(skill: str, packages: Iterable[str]) -> str | None:
-    """What is said when the sandbox's Python lacks something."""
-    names = ", ".join(packages)
-    remedy = "whoever runs the server can add them to sandbox.toolbox.packages in config.yaml"
-    return f"[the skill {skill!r} needs {names}, which the sandbox's Python lacks; {remedy}]" if names else None
 
 
 def refused(request: ToolCallRequest, why: str, advice: str) -> ToolMessage:
