@@ -3,18 +3,22 @@
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from deerflow.domain.errors import SkillInvalid
 from deerflow.skills.format import MAX_SKILL_BYTES, SKILL_FILE, parse_skill
 from deerflow.skills.skill import Category, RefusedSkill, Skill
+from deerflow.skills.switches import read_switches
 
 MAX_FOLDERS_DEEP = 8
 MAX_ENTRIES = 100_000
 """Files and folders below one root; a root that holds more is not one of skills."""
-PASSED_OVER = frozenset({"__MACOSX", "__pycache__", "node_modules"})
+MAX_FILES, MAX_TOTAL_BYTES = 4096, 512 * 2**20
+"""Of one skill."""
+PASSED_OVER = frozenset({"__MACOSX", "__pycache__", "node_modules", ".git", ".DS_Store"})
+"""What is part of no skill, wherever it is."""
 
 
 @dataclass(slots=True, eq=False)
@@ -23,6 +27,8 @@ class Findings:
 
     skills: list[Skill] = field(default_factory=list)
     refused: list[RefusedSkill] = field(default_factory=list)
+    switches: Mapping[str, bool] = field(default_factory=dict)
+    """Those of its owner, where the root is somebody's own."""
 
 
 def find_skills(root: Path, category: Category, look: Callable[[Path], object] = str) -> Findings:
@@ -32,6 +38,7 @@ def find_skills(root: Path, category: Category, look: Callable[[Path], object] =
     """
     findings = Findings()
     Search(root, category, findings, look).search(root, 0)
+    findings.switches = read_switches(root) if category == "custom" else {}
     findings.skills.sort(key=lambda skill: str(skill.relative))
     findings.refused.sort(key=lambda refused: refused.path)
     return findings
@@ -61,13 +68,15 @@ class Search:
         self.entries += len(entries)
         if self.entries > MAX_ENTRIES:
             self._refuse(folder, f"there are more than {MAX_ENTRIES:,} files here; skills are small folders")
-        elif any(entry.name == SKILL_FILE for entry in entries):
+        elif folder != self.root and any(entry.name == SKILL_FILE for entry in entries):
             self._take(folder)
         else:
             self._look_below(folder, entries, depth)
 
     def _look_below(self, folder: Path, entries: list[os.DirEntry[str]], depth: int) -> None:
         for entry in entries:
+            if entry.name == SKILL_FILE:
+                self._refuse(folder, f"{SKILL_FILE}: a skill needs a folder of its own; move the file into one")
             inner = folder / entry.name
             if entry.name.startswith(".") or entry.name in PASSED_OVER:
                 continue
@@ -81,8 +90,8 @@ class Search:
 
     def _take(self, folder: Path) -> None:
         """Read the skill in `folder`; what is below belongs to it, whatever it is called."""
-        fingerprint = take_fingerprint(folder, self.look)
         try:
+            fingerprint = take_fingerprint(folder, self.look, max_files=MAX_FILES)
             header = parse_skill(read_skill_file(folder))
         except SkillInvalid as error:
             self._refuse(folder, str(error))
@@ -132,15 +141,23 @@ def read_skill_file(folder: Path) -> str:
         raise SkillInvalid(f"{SKILL_FILE}: is not UTF-8 text; save it in that encoding") from None
 
 
-def take_fingerprint(folder: Path, look: Callable[[Path], object] = str) -> str:
-    """What changes with every file below `folder`; `look` is told of each folder before it is looked into."""
-    state = hashlib.sha256()
+def take_fingerprint(folder: Path, look: Callable[[Path], object] = str, *, max_files: int | None = None) -> str:
+    """What changes with every file below `folder`; `look` is told of each folder before it is looked into.
+
+    Raises:
+        SkillInvalid: There is more below it than a skill can have.
+    """
+    state, files, size = hashlib.sha256(), 0, 0
     for entry in entries_below(folder, look):
         try:
             status = entry.stat(follow_symlinks=False)
         except FileNotFoundError:
             continue  # it was there a moment ago
         if not stat.S_ISDIR(status.st_mode):
+            files, size = files + 1, size + status.st_size
+            if max_files is not None and (files > max_files or size > MAX_TOTAL_BYTES):
+                most = f"{max_files:,} files and {MAX_TOTAL_BYTES // 2**20} MB"
+                raise SkillInvalid(f"there is more in the folder than a skill can have, which is {most}")
             now = f"{status.st_mtime_ns} {status.st_size} {status.st_ino} {status.st_mode}\n"
             state.update(os.fsencode(entry.path) + b"\0" + now.encode())
     return state.hexdigest()
@@ -148,8 +165,8 @@ def take_fingerprint(folder: Path, look: Callable[[Path], object] = str) -> str:
 
 def entries_below(folder: Path, look: Callable[[Path], object] = str) -> Iterator[os.DirEntry[str]]:
     """Everything below `folder`, in the same order every time; links are shown and not followed."""
-    waiting, count = [str(folder)], 0
-    while waiting and count <= MAX_ENTRIES:
+    waiting = [str(folder)]
+    while waiting:
         inner = waiting.pop()
         look(Path(inner))
         try:
@@ -157,7 +174,7 @@ def entries_below(folder: Path, look: Callable[[Path], object] = str) -> Iterato
                 entries = sorted(listing, key=lambda entry: entry.name)
         except OSError:
             continue
-        count += len(entries)
+        entries = [entry for entry in entries if entry.name not in PASSED_OVER]
         yield from entries
         waiting.extend(entry.path for entry in reversed(entries) if entry.is_dir(follow_symlinks=False))
 

@@ -148,7 +148,7 @@ def combine(findings: Iterable[Findings], switches: Mapping[str, bool]) -> Skill
                 why = f"there is already a skill {skill.name!r} in {str(first.relative)!r}; names must be unique"
                 refused.append(RefusedSkill(skill.category, str(skill.relative), why))
                 continue
-            own[skill.name] = replace(skill, enabled=switches.get(skill.name, True))
+            own[skill.name] = replace(skill, enabled=found.switches.get(skill.name, switches.get(skill.name, True)))
         skills |= own
     ordered = {name: skills[name] for name in sorted(skills)}
     return SkillSet(MappingProxyType(ordered), tuple(refused), version_of(ordered.values(), refused))

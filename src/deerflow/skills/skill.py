@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
+from deerflow.domain.skills import SkillCard
 from deerflow.skills.format import SKILL_FILE
 
 SKILLS_FOLDER = "/mnt/skills"
@@ -39,6 +40,11 @@ class Skill:
     def location(self) -> str:
         """Its SKILL.md in the sandbox."""
         return f"{self.directory}/{SKILL_FILE}"
+
+    @property
+    def card(self) -> SkillCard:
+        """What an agent knows of it."""
+        return SkillCard(self.name, self.description, self.location, self.editable, self.allowed_tools)
 
     @property
     def editable(self) -> bool:
