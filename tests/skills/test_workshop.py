@@ -87,7 +87,7 @@ async def test_a_deleted_skill_comes_back_byte_for_byte_until_its_history_is_cle
     assert left_on_disk(tmp_path) == ["custom", "history", "skills.lock"]
 
 
-BAD_PATHS = "SKILL.md notes.md ../x.md scripts/../../x.md /etc/x tests/a.yaml scripts scripts/.env".split()
+BAD_PATHS = (
     "SKILL.md",
     "notes.md",
     "../x.md",
@@ -96,7 +96,7 @@ BAD_PATHS = "SKILL.md notes.md ../x.md scripts/../../x.md /etc/x tests/a.yaml sc
     "tests/a.yaml",
     "scripts",
     "scripts/.env",
-]
+)
 
 
 @pytest.mark.parametrize("path", BAD_PATHS)
