@@ -4,10 +4,17 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from langchain_core.messages import ToolMessage
 
 from deerflow.config.load import load
+from deerflow.config.source import open_source
 from deerflow.domain.errors import SkillRefused
+from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.runs import RunRequest
+from deerflow.harness import open_harness
 from deerflow.harness.skill_trial import TrialInChild
+from deerflow.skills.roots import custom_root
+from deerflow.testing import Answer, ScriptedModel, calling
 
 SKILL = "---\nname: greeter\ndescription: Greets.\n---\nRun scripts/greet.sh.\n"
 TEST = """
@@ -23,6 +30,13 @@ expect:
 """
 
 
+FINE = '{"decision": "allow", "reason": "it greets"}'
+
+
+def rewriting(script: str) -> Answer:
+    return calling("skill_manage", action="write_file", name="greeter", path="scripts/greet.sh", content=script)
+
+
 def make_skill(folder: Path, words: str, tests: bool = True) -> Path:
     skill = folder / "staged-under-another-name"
     (skill / "scripts").mkdir(parents=True)
@@ -34,17 +48,30 @@ def make_skill(folder: Path, words: str, tests: bool = True) -> Path:
     return skill
 
 
-async def test_a_change_with_which_the_skills_tests_pass_is_accepted_and_another_refused_with_the_reason(
+async def test_a_change_an_agent_makes_is_accepted_only_if_the_skills_tests_pass(
     tmp_path: Path, toolbox_environment: Mapping[str, str]
 ) -> None:
-    trial = TrialInChild(load(directory=tmp_path, environment={**toolbox_environment, "SECRET_KEY": "not passed on"}))
+    overrides = {"skill_evolution": {"enabled": True}, "suggestions": {"enabled": False}}
+    environment = {**toolbox_environment, "SECRET_KEY": "not passed on"}
+    source = open_source(directory=tmp_path, environment=environment, overrides=overrides)
+    staged = make_skill(tmp_path / "made", "good morning")
+    skill = custom_root(source.current.home, LOCAL_USER.user_id) / "greeter"
+    skill.parent.mkdir(parents=True)
+    staged.rename(skill)
+    model = ScriptedModel.saying(
+        *(rewriting("echo good night"), FINE), *(rewriting("echo good morning, everybody"), FINE), "done"
+    )
 
-    await trial.try_out("local", "greeter", make_skill(tmp_path / "good", "good morning"))
-    with pytest.raises(SkillRefused) as refused:
-        await trial.try_out("local", "greeter", make_skill(tmp_path / "bad", "good night"))
+    async with open_harness(source, model) as harness:
+        request = RunRequest("t1", [{"type": "human", "content": "make it better"}])
+        run = await harness.runs.create_or_reject(request, LOCAL_USER)
+        assert (await harness.runs.join("t1", run.run_id, LOCAL_USER)).error is None
 
-    assert "the change of 'greeter' was not accepted, for the tests of the skill fail:" in str(refused.value)
-    assert "greets: tools[1] (bash, call 1): expected 'good morning', came 'good night'" in str(refused.value)
+    refused, accepted = (each.text for each in model.requests[-1].messages if isinstance(each, ToolMessage))
+    assert "the change of 'greeter' was not accepted, for the tests of the skill fail:" in refused
+    assert "greets: tools[1] (bash, call 1): expected 'good morning', came 'good night'" in refused
+    assert accepted == "'scripts/greet.sh' of 'greeter' is written."
+    assert (skill / "scripts" / "greet.sh").read_text() == "echo good morning, everybody"
 
 
 async def test_a_skill_without_tests_is_accepted_with_a_warning(
