@@ -12,6 +12,8 @@ from pydantic import BaseModel, ValidationError
 
 from deerflow.config.files import replace_file
 from deerflow.skills.files import hash_files
+from deerflow.skills.folders import find_skills
+from deerflow.skills.format import SKILL_FILE
 
 LOCK_FILE = "skills.lock"
 VERSION = 1
@@ -64,6 +66,20 @@ def changed_outside(lock: Lock, name: str, skill: Path) -> tuple[str, ...]:
     if known is None:
         return ("put here by hand: no file of it came through DeerFlow",)
     return tuple(differences(known, hash_files(skill)))
+
+
+def find_changed_skills(home: Path) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """The custom skills of everybody that other hands have changed: whose, which, and how. Blocks."""
+    for base in sorted((home / "users").glob("*/skills")):
+        lock = read_lock(base)
+        folders = {skill.name: skill.folder for skill in find_skills(base / "custom", "custom").skills}
+        # One whose SKILL.md cannot be read any more is still there.
+        folders |= {file.parent.name: file.parent for file in (base / "custom").glob(f"*/{SKILL_FILE}")}
+        for name in sorted(folders.keys() | lock.skills.keys()):
+            if name not in folders:
+                yield base.parent.name, name, ("removed outside: the whole skill",)
+            elif changes := changed_outside(lock, name, folders[name]):
+                yield base.parent.name, name, changes
 
 
 def differences(known: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
