@@ -49,12 +49,14 @@ class SkillIndex:
         home: Path,
         switches: Switches = lambda: MappingProxyType({}),
         notices: Notices | None = None,
+        watch: Callable[[Path], object] = str,
     ) -> None:
-        """Without `notices` the folders are looked at each time somebody asks."""
+        """Without `notices` the folders are looked at each time somebody asks; `watch` is told of custom ones read."""
         self._shipped = shipped
         self._home = home
         self._switches = switches
         self._notices = notices
+        self._watch = watch
         self._readings: dict[Path, Reading] = {}
         self._sets: dict[str, tuple[tuple[object, ...], SkillSet]] = {}
         self._changes: Counter[Path] = Counter()
@@ -122,6 +124,8 @@ class SkillIndex:
         while len(self._readings) >= MAX_KEPT:
             self._readings.pop(next(iter(self._readings)))
         self._readings[root] = Reading(findings, edition, all(told), is_absent, seen)
+        if category == "custom":
+            self._watch(root)
         return findings
 
     def _look_after(self, folder: Path, root: Path) -> bool:
