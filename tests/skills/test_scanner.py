@@ -1,6 +1,5 @@
 """What is blocked and what is let pass, sample by sample; and that nothing stops the server."""
 
-
 import pytest
 
 from deerflow.domain.errors import SkillRefused
