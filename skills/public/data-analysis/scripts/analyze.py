@@ -131,8 +131,8 @@ def doubts_of_column(connection: duckdb.DuckDBPyConnection, table: str, name: st
     column, source = quoted(name), quoted(table)
     if kind == "VARCHAR":
         figures, blanks, filled = connection.execute(
-            f"SELECT count(*) FILTER (TRY_CAST(replace(regexp_replace({column}, '[$€£% ]', '', 'g'), ',', '') AS DOUBLE) "
-            f"IS NOT NULL), count(*) FILTER ({column} <> trim({column})), count({column}) FROM {source}"
+            f"SELECT count(*) FILTER (TRY_CAST(regexp_replace({column}, '[$€£%, ]', '', 'g') AS DOUBLE) IS NOT NULL), "
+            f"count(*) FILTER ({column} <> trim({column})), count({column}) FROM {source}"
         ).fetchall()[0]
         if filled and figures >= 0.8 * filled:
             found.append(f"column {name!r} is text though {figures} of {filled} values are figures; clean and cast it")
@@ -172,8 +172,9 @@ def distribution(connection: duckdb.DuckDBPyConnection, table: str, name: str, b
     """Where the values of a column of figures lie, per group if asked."""
     column, group = quoted(name), quoted(by) if by else None
     return connection.execute(
-        f"SELECT ? AS column_name{f', {group}' if group else ''}, count({column}) AS n, sum({column})::DOUBLE AS total, "
-        f"avg({column}) AS mean, stddev_samp({column}) AS sd, min({column})::DOUBLE AS min, "
+        f"SELECT ? AS column_name{f', {group}' if group else ''}, count({column}) AS n, "
+        f"sum({column})::DOUBLE AS total, avg({column}) AS mean, stddev_samp({column}) AS sd, "
+        f"min({column})::DOUBLE AS min, "
         f"quantile_cont({column}, 0.25) AS q1, median({column}) AS median, quantile_cont({column}, 0.75) AS q3, "
         f"max({column})::DOUBLE AS max FROM {quoted(table)} {f'GROUP BY {group} ORDER BY {group}' if group else ''}",
         [name],
