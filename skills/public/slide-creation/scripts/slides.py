@@ -207,6 +207,7 @@ class Builder:
             mark.fill.solid()
             mark.fill.fore_color.theme_color = MSO_THEME_COLOR.ACCENT_1
             mark.line.fill.background()
+            mark.shadow.inherit = False
             when = write_box(slide, str(step["when"]), (left, 2.6, wide - 0.2, 0.7), (20, 18, 16), MSO_ANCHOR.BOTTOM)
             when.paragraphs[0].font.bold = True
             write_box(slide, str(step["what"]), (left, 3.95, wide - 0.2, 2.4), (18, 16, 14), MSO_ANCHOR.TOP)
@@ -375,7 +376,8 @@ def drop(slide: Slide, index: int) -> None:
 
 def stripe(slide: Slide) -> None:
     """A short bar in the first colour of the theme: the one ornament there is."""
-    bar = slide.shapes.add_shape(MSO_SHAPE.RECTANGLE, Inches(LEFT), Inches(1.75), Inches(1.2), Inches(0.09))
+    bar = slide.shapes.add_shape(MSO_SHAPE.RECTANGLE, Inches(LEFT), Inches(4.22), Inches(1.2), Inches(0.08))
+    bar.shadow.inherit = False
     bar.fill.solid()
     bar.fill.fore_color.theme_color = MSO_THEME_COLOR.ACCENT_1
     bar.line.fill.background()

@@ -60,9 +60,9 @@ def new_deck(theme: Theme) -> Deck:
     place(deck.slide_master.placeholders, {0: TITLE, 1: CONTENT})
     sizes(deck)
     places = {
-        "Title Slide": {0: (LEFT, 2.2, 10.5, 1.9), 1: (LEFT, 4.35, 10.5, 1.2)},
+        "Title Slide": {0: (LEFT, 2.2, 10.5, 1.9), 1: (LEFT, 4.5, 10.5, 1.2)},
         "Title and Content": {0: TITLE, 1: CONTENT},
-        "Section Header": {0: (LEFT, 2.6, 10.5, 1.5), 1: (LEFT, 4.3, 10.5, 1.2)},
+        "Section Header": {0: (LEFT, 2.6, 10.5, 1.5), 1: (LEFT, 4.5, 10.5, 1.2)},
         "Two Content": {0: TITLE, 1: half(0), 2: half(1)},
         "Title Only": {0: TITLE},
     }
