@@ -83,3 +83,11 @@ class UnusableFile(FileProblem):
 
 class SandboxError(DeerFlowError):
     """A sandbox cannot do what was asked; the text tells the model, or whoever runs the server, what to try."""
+
+
+class SkillInvalid(DeerFlowError):
+    """A skill cannot be used as it is written; the text says to a person what is wrong with it, and where."""
+
+
+class SkillRefused(DeerFlowError):
+    """A skill, or a change of one, is not accepted; the text says to a person why, and nothing was kept of it."""

@@ -16,6 +16,7 @@ from deerflow.config.models import ModelConfig
 from deerflow.config.source import ConfigSource
 from deerflow.harness.agents import agent_settings, create_sandboxes, describe_computer, find_fallback_models
 from deerflow.harness.files import all_files, open_uploads, snapshots_of
+from deerflow.harness.skills import make_workshop, open_skill_index, switch_skill
 from deerflow.persistence.checkpoints import open_checkpointer
 from deerflow.persistence.database import Database, open_database
 from deerflow.runtime.export import Exporter
@@ -32,6 +33,9 @@ from deerflow.runtime.vitals import MeasuredDatabase
 from deerflow.sandbox.chores import Chores
 from deerflow.sandbox.locks import FileLocks
 from deerflow.sandbox.sandbox_provider import SandboxProvider, SandboxReport
+from deerflow.skills.catalog import Skills
+from deerflow.skills.index import SkillIndex
+from deerflow.skills.view import SkillViews
 from deerflow.tracing.metrics import Metrics
 from deerflow.uploads.uploads import Uploads
 
@@ -49,6 +53,7 @@ class Ground:
     chores: Chores
     uploads: Uploads
     custom_agents: CustomAgents
+    skills: Skills
     agents: AgentPool
     resources: Resources
     metrics: Metrics
@@ -68,7 +73,9 @@ async def open_ground(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Gr
         database: Database = MeasuredDatabase(await stack.enter_async_context(open_database(place)), metrics)
         checkpointer = await stack.enter_async_context(open_checkpointer(place))
         fallback = await find_fallback_models(loaded)
-        sandboxes = create_sandboxes(loaded)
+        index = open_skill_index(source)
+        stack.callback(index.close)
+        sandboxes = create_sandboxes(loaded, SkillViews(loaded.home, index))
         stack.push_async_callback(sandboxes.aclose)
         report = await sandboxes.open()
         chores = Chores(sandboxes, report)
@@ -76,7 +83,7 @@ async def open_ground(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Gr
         computer = describe_computer(loaded.config.sandbox, report)
         custom_agents = CustomAgents(loaded.home)
         settings = partial(current_settings, source, fallback, computer)
-        agents = AgentPool(settings, checkpointer, custom_agents, plan)
+        agents = AgentPool(settings, checkpointer, custom_agents, plan, index)
         stack.push_async_callback(agents.aclose)
         yield Ground(
             source=source,
@@ -88,8 +95,9 @@ async def open_ground(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Gr
             chores=chores,
             uploads=uploads,
             custom_agents=custom_agents,
+            skills=Skills(index, loaded.home, partial(switch_skill, source)),
             agents=agents,
-            resources=make_resources(database, source, agents),
+            resources=make_resources(database, source, agents, index),
             metrics=metrics,
             file_changes=FileChanges(database, partial(snapshots_of, loaded.home)),
             locks=FileLocks(),
@@ -101,7 +109,7 @@ def current_settings(source: ConfigSource, fallback: Sequence[ModelConfig], comp
     return agent_settings(source.refresh().config, fallback, computer)
 
 
-def make_resources(database: Database, source: ConfigSource, agents: AgentPool) -> Resources:
+def make_resources(database: Database, source: ConfigSource, agents: AgentPool, skills: SkillIndex) -> Resources:
     """What people and programs use beside threads and runs."""
     usage = Usage(database, agents.prices, agents.window)
     side_calls = SideCalls(database, agents.side_model, usage.note)
@@ -113,4 +121,5 @@ def make_resources(database: Database, source: ConfigSource, agents: AgentPool) 
         suggestions=Suggestions(side_calls, agents.state_graph, lambda: source.refresh().config.suggestions),
         input_polish=InputPolish(side_calls, lambda: source.refresh().config.input_polish),
         profiles=Profiles(database),
+        workshop=make_workshop(source, side_calls, skills),
     )
