@@ -21,6 +21,7 @@ from pptx.util import Inches, Pt
 from theme import BOTTOM, CONTENT, LEFT, ROOM, TOP, half
 
 SIZES = (24, 22, 20, 18, 16)
+MOST_WORDS = 80
 CELL_SIZES = (16, 14, 12)
 CHARTS = {
     "column": XL_CHART_TYPE.COLUMN_CLUSTERED,
@@ -250,11 +251,10 @@ def write_points(frame: TextFrame, given: Any, box: Box, heading: Any = None) ->
         paragraphs += [(str(text), 1 if isinstance(point, list) else 0) for text in inner]
     if not paragraphs:
         raise Unfit("`points` must be a list of texts")
-    size = largest(paragraphs, (box[2], box[3]), SIZES)
+    words = sum(len(text.split()) for text, _ in paragraphs)
+    size = largest(paragraphs, (box[2], box[3]), SIZES) if words <= MOST_WORDS else None
     if size is None:
-        raise Unfit(
-            f"too much text ({sum(len(text.split()) for text, _ in paragraphs)} words): split the slide or shorten it"
-        )
+        raise Unfit(f"too much text ({words} words): split the slide or shorten it")
     for number, (text, level) in enumerate(paragraphs):
         paragraph = frame.paragraphs[0] if number == 0 else frame.add_paragraph()
         paragraph.text, paragraph.level = text, level
