@@ -9,7 +9,7 @@ from typing import Any
 from measure import largest
 from PIL import Image
 from pptx.chart.data import CategoryChartData, XyChartData
-from pptx.enum.chart import XL_CHART_TYPE, XL_LEGEND_POSITION
+from pptx.enum.chart import XL_CHART_TYPE, XL_LEGEND_POSITION, XL_MARKER_STYLE
 from pptx.enum.dml import MSO_THEME_COLOR
 from pptx.enum.shapes import MSO_SHAPE
 from pptx.enum.text import MSO_ANCHOR, PP_ALIGN
@@ -157,8 +157,12 @@ class Builder:
                 cell = made.cell(number, column)
                 cell.text_frame.text = "" if value is None else str(value)
                 cell.vertical_anchor = MSO_ANCHOR.MIDDLE
+                colour_cell(cell, number)
                 paragraph = cell.text_frame.paragraphs[0]
                 paragraph.font.size, paragraph.font.bold = Pt(size), number == 0
+                paragraph.font.color.theme_color = (
+                    MSO_THEME_COLOR.BACKGROUND_1 if number == 0 else MSO_THEME_COLOR.TEXT_1
+                )
                 if is_figure(str(value)) or (number == 0 and is_figure(str(rows[1][column]))):
                     paragraph.alignment = PP_ALIGN.RIGHT
         return slide
@@ -351,13 +355,25 @@ def style_chart(chart: Any, spec: dict[str, Any]) -> None:
         )
     if spec["type"] in {"column", "bar"}:
         plot.gap_width = 60
+    for series in plot.series if spec["type"] == "scatter" else ():
+        series.format.line.fill.background()
+        series.marker.style, series.marker.size = XL_MARKER_STYLE.CIRCLE, 10
     if spec["type"] != "doughnut":
         chart.value_axis.has_major_gridlines = spec["type"] in {"line", "area", "scatter"}
+        if chart.value_axis.has_major_gridlines:
+            chart.value_axis.major_gridlines.format.line.color.theme_color = MSO_THEME_COLOR.BACKGROUND_2
         chart.value_axis.format.line.fill.background()
         if spec["type"] in {"column", "bar", "stacked"}:
             chart.value_axis.visible, chart.value_axis.minimum_scale = False, 0
         if spec["type"] == "bar":
             chart.category_axis.reverse_order = True
+
+
+def colour_cell(cell: Any, row: int) -> None:
+    """Colours of the theme, for the tints of a table style are pale on a dark ground too."""
+    cell.fill.solid()
+    striped = MSO_THEME_COLOR.BACKGROUND_2 if row % 2 else MSO_THEME_COLOR.BACKGROUND_1
+    cell.fill.fore_color.theme_color = MSO_THEME_COLOR.ACCENT_1 if row == 0 else striped
 
 
 def fill(slide: Slide, index: int, text: str) -> None:
