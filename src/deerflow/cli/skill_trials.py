@@ -52,6 +52,8 @@ OFFLINE_TOOLS = tuple(
     for name in ("web_search", "web_fetch", "image_search")
 )
 FAILED_COMMAND = "[exit code "
+AROUND_S = 120.0
+"""So long may it take to give the uploads and to look at the files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +104,7 @@ class TrialGround:
         began = time.monotonic()
         with temporary_folder() as folder:
             try:
-                async with asyncio.timeout(trial.script.limits.seconds + 60):
-                    outcome = await self._carry_out(folder, skill, trial)
+                outcome = await self._carry_out(folder, skill, trial)
             except (DeerFlowError, TimeoutError, OSError) as problem:
                 outcome = TrialOutcome(problem=str(problem) or "it took too long")
         complaints = judge(trial, outcome)
@@ -115,21 +116,13 @@ class TrialGround:
         await asyncio.to_thread(shutil.copytree, skill.folder, root / skill.name, symlinks=True)
         model = ScriptedModel.saying(*map(answer_of, trial.script.steps))
         async with open_harness(self._source(folder, shipped, trial), model) as harness:
-            await harness.sandboxes.prepare()
+            await (
+                harness.sandboxes.prepare()
+            )  # the first time on a machine this builds the toolbox, which takes minutes
             if not harness.sandbox_report.runs_commands:
                 raise SandboxError(harness.sandbox_report.problem or harness.sandbox_report.detail)
-            thread = await harness.threads.create(LOCAL_USER, None, {}, may_exist=False)
-            await check_packages(harness, thread, skill)
-            await give_uploads(harness, thread, trial.uploads)
-            talk = Talk(harness, thread.thread_id)
-            problem = await talk.hold(trial)
-            return TrialOutcome(
-                answer=talk.answer,
-                calls=talk.calls,
-                files=await look_at_files(harness, thread, expected_files(trial)),
-                problem=problem,
-                unused_steps=max(0, len(trial.script.steps) - len(model.requests)),
-            )
+            async with asyncio.timeout(trial.script.limits.seconds + AROUND_S):
+                return await follow(harness, model, skill, trial)
 
     def _source(self, folder: Path, skills: Path, trial: Trial) -> ConfigSource:
         """A configuration of nobody's: defaults, without a network."""
@@ -147,6 +140,22 @@ class TrialGround:
             "log_level": "error",
         }
         return open_source(directory=folder, environment=environment, overrides=overrides)
+
+
+async def follow(harness: Harness, model: ScriptedModel, skill: Candidate, trial: Trial) -> TrialOutcome:
+    """Run a test in a harness that is open for it."""
+    thread = await harness.threads.create(LOCAL_USER, None, {}, may_exist=False)
+    await check_packages(harness, thread, skill)
+    await give_uploads(harness, thread, trial.uploads)
+    talk = Talk(harness, thread.thread_id)
+    problem = await talk.hold(trial)
+    return TrialOutcome(
+        answer=talk.answer,
+        calls=talk.calls,
+        files=await look_at_files(harness, thread, expected_files(trial)),
+        problem=problem,
+        unused_steps=max(0, len(trial.script.steps) - len(model.requests)),
+    )
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 
-from deerflow.domain.errors import Conflict, InvalidRequest, SkillInvalid, TooLarge
+from deerflow.domain.errors import Conflict, InvalidRequest, NotFound, SkillInvalid, TooLarge
 from deerflow.skills.format import SKILL_FILE, parse_skill
 from deerflow.skills.scanner.package import MAX_TEXT, SCRIPT_ENDINGS, SkillFile
 from deerflow.skills.store import text_of
@@ -22,6 +22,13 @@ def check_support_path(path: str) -> str:
     if not SUPPORT_PATH.fullmatch(path) or path.split("/")[0] not in SUPPORT_FOLDERS:
         folders = ", ".join(f"{folder}/" for folder in SUPPORT_FOLDERS)
         raise InvalidRequest(f"{path[:200]!r}: files of a skill are in one of {folders} and have plain names")
+    return path
+
+
+def check_path(path: str) -> str:
+    """Return `path`, if it leads to something in a skill; else there is nothing."""
+    if any(part in ("", ".", "..") for part in path.split("/")) or "\0" in path:
+        raise NotFound(f"there is no file {path[:200]!r} in a skill")
     return path
 
 

@@ -49,30 +49,35 @@ class SkillIndex:
         home: Path,
         switches: Switches = lambda: MappingProxyType({}),
         notices: Notices | None = None,
+        watch: Callable[[Path], object] = str,
     ) -> None:
-        """Without `notices` the folders are looked at each time somebody asks."""
+        """Without `notices` the folders are looked at each time somebody asks; `watch` is told of custom ones read."""
         self._shipped = shipped
         self._home = home
         self._switches = switches
         self._notices = notices
+        self._watch = watch
         self._readings: dict[Path, Reading] = {}
         self._sets: dict[str, tuple[tuple[object, ...], SkillSet]] = {}
         self._changes: Counter[Path] = Counter()
         self._reloads = 0
-        self._lock = threading.Lock()
+        self._reading = threading.Lock()
+        self._hearing = threading.Lock()
 
     def ready(self, owner: str) -> SkillSet | None:
         """The skills of `owner`, if nothing has to be read for them. Costs some microseconds, so anybody may ask."""
         self._hear_of_changes()
-        roots = self._roots(owner)
-        known = [self._readings[root] for root in roots if root in self._readings and self._readings[root].is_told]
-        if len(known) < len(roots) or not all(map(self._is_current, roots)):
-            return None
-        return self._combined(owner, [reading.findings for reading in known])
+        findings = []
+        for root in self._roots(owner):
+            known = self._readings.get(root)
+            if known is None or not known.is_told or not self._is_current(root, known):
+                return None
+            findings.append(known.findings)
+        return self._combined(owner, findings)
 
     def current(self, owner: str) -> SkillSet:
         """The skills of `owner` as they are now. Reads folders that have changed, so it blocks."""
-        with self._lock:
+        with self._reading:
             self._hear_of_changes()
             findings = [self._read(root, category) for root, category in self._roots(owner).items()]
         return self._combined(owner, findings)
@@ -96,20 +101,21 @@ class SkillIndex:
 
     def _hear_of_changes(self) -> None:
         if self._notices is not None:
-            self._changes.update(self._notices.changed())
+            with self._hearing:
+                self._changes.update(self._notices.changed())
 
     def _edition(self, root: Path) -> tuple[int, int]:
         return self._reloads, self._changes[root]
 
-    def _is_current(self, root: Path) -> bool:
-        known = self._readings.get(root)
-        if known is None or known.edition != self._edition(root):
+    def _is_current(self, root: Path, known: Reading) -> bool:
+        if known.edition != self._edition(root):
             return False
         return not root.exists() if known.is_absent else known.is_told or known.seen == take_fingerprint(root)
 
     def _read(self, root: Path, category: Category) -> Findings:
-        if self._is_current(root):
-            return self._readings[root].findings
+        known = self._readings.get(root)
+        if known is not None and self._is_current(root, known):
+            return known.findings
         # All that is noted here is older than the search: what changes meanwhile makes the reading an old one.
         edition, is_absent = self._edition(root), not root.exists()
         told = [self._notices is not None or is_absent]
@@ -120,6 +126,8 @@ class SkillIndex:
         while len(self._readings) >= MAX_KEPT:
             self._readings.pop(next(iter(self._readings)))
         self._readings[root] = Reading(findings, edition, all(told), is_absent, seen)
+        if category == "custom":
+            self._watch(root)
         return findings
 
     def _look_after(self, folder: Path, root: Path) -> bool:

@@ -1,6 +1,7 @@
 """Where custom skills are made and changed: every change is looked at, tried where that is asked for, and noted."""
 
 import asyncio
+import hashlib
 import shutil
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ from deerflow.skills.archives import unpack_skill
 from deerflow.skills.checks import (
     check_hash,
     check_header,
+    check_path,
     check_support_path,
     encode,
     encoded_or_none,
@@ -60,6 +62,14 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
+class FileText:
+    """What a file of a skill says."""
+
+    content: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
 class SkillWorkshop:
     """Makes and changes the custom skills of everybody, each step as a whole or not at all.
 
@@ -81,6 +91,18 @@ class SkillWorkshop:
     async def get(self, owner: str, name: str) -> StoredSkill:
         """One custom skill."""
         return await asyncio.to_thread(self.store.describe, owner, name)
+
+    async def read_file(self, owner: str, name: str, path: str) -> FileText:
+        """A text among the files of a skill.
+
+        Raises:
+            NotFound: There is none.
+        """
+        content = await self._read(owner, name, check_path(path))
+        text = text_of(content)
+        if content is None or text is None:
+            raise NotFound(f"the skill {name!r} has no text {path!r}")
+        return FileText(text, hashlib.sha256(content).hexdigest())
 
     async def create(self, owner: str, content: str, author: Author, name: str | None = None) -> StoredSkill:
         """Make a skill of a SKILL.md.
