@@ -1,13 +1,15 @@
 """What one run carries to every middleware and tool."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from deerflow.domain.files import ThreadFiles
 from deerflow.domain.history import ThreadHistory
 from deerflow.domain.inbox import Inbox
 from deerflow.domain.ledger import ToolLedger
 from deerflow.domain.sandbox import SandboxLease
+from deerflow.domain.skill_terms import SkillMeter
+from deerflow.domain.skills import RunSkills
 from deerflow.domain.subagents import Subagents
 from deerflow.domain.uploads import ThreadUploads
 from deerflow.domain.usage import UsageMeter
@@ -33,6 +35,10 @@ class RunContext:
     """None where an agent cannot give work to others, as is so for those to whom it is given."""
     meter: UsageMeter | None = None
     """None where nobody counts."""
+    skills: RunSkills | None = None
+    """None where there are no skills."""
+    skill_meter: SkillMeter = field(default_factory=SkillMeter)
+    """What the active skills have used of their budgets, subagents included."""
     uploads: ThreadUploads | None = None
     """None where nobody keeps track of what people upload."""
     hide: Callable[[str], str] = str

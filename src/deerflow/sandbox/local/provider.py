@@ -20,6 +20,7 @@ from deerflow.sandbox.local.cgroups import MB, ControlGroups, find_controllers
 from deerflow.sandbox.local.launch import LaunchPad
 from deerflow.sandbox.local.layout import NODE, TOOLS, Layout, find_programs, find_ripgrep, write_etc
 from deerflow.sandbox.local.leftovers import clear_leftovers, make_temporary
+from deerflow.sandbox.local.network import Reach
 from deerflow.sandbox.local.output import BoundedText, OutputReader
 from deerflow.sandbox.local.runners import HostRunner, IsolatedRunner, Isolation, Order, Runner, StoppableRunner
 from deerflow.sandbox.local.sandbox import LocalSandbox, WatchedRunner
@@ -109,9 +110,10 @@ class LocalSandboxProvider:
     async def acquire(self, thread_id: str, user_id: str) -> str:
         """The id of the thread's sandbox."""
         sandbox_id = sandbox_id_of(thread_id, user_id)
+        skills = await asyncio.to_thread(self._places.skills, user_id) if self._places.skills else None
         if sandbox_id not in self._sandboxes:
             folder = thread_folder(self._places.home, user_id, thread_id)
-            places = await asyncio.to_thread(make_places, folder, self._config, self._places.skills)
+            places = await asyncio.to_thread(make_places, folder, self._config, skills)
             # Somebody else may have been faster meanwhile.
             self._sandboxes.setdefault(sandbox_id, self._make(sandbox_id, places))
         self._users[sandbox_id] = self._users.get(sandbox_id, 0) + 1
@@ -176,8 +178,7 @@ class LocalSandboxProvider:
                 self._layout,
                 groups,
                 self._config.limits,
-                self._config.network,
-                AllowedHosts.of(self._config.allowed_hosts),
+                Reach(self._config.network, AllowedHosts.of(self._config.allowed_hosts)),
                 self._egress,
                 shares_network=await self._can_share_network(pad),
             )
@@ -204,7 +205,8 @@ class LocalSandboxProvider:
             self._etc,
             {**self._programs, **(toolbox.mounts if toolbox else {})},
             [*(toolbox.path if toolbox else [f"{HOME}/.local/bin"]), *self._program_folders],
-            {**(toolbox.variables if toolbox else {}), **self._config.environment},
+            toolbox.variables if toolbox else {},
+            self._config.environment,
         )
 
     async def _find_toolbox(self) -> None:
