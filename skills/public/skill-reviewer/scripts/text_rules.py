@@ -88,7 +88,7 @@ def examine_description(package: Package) -> Iterator[Finding]:
         yield finding("warning", "it names no situation; add “Use when somebody …” in users' words")
     if not LIMIT.search(said):
         yield finding("note", "it names no limit; “Not for …” keeps it from being used too often")
-    if re.search(r"\b(I|I'll|my)\b", said):
+    if re.search(r"\b(I|I'll|my)\b", without_code(said)):
         yield finding("warning", "it speaks in the first person; the agent reads it as about itself")
 
 
