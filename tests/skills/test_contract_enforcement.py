@@ -19,6 +19,7 @@ OPERATOR = {
     "network": "allowlist",
     "allowed_hosts": [HOST],
     "environment": {"ALPHA": "first", "BETA": "second"},
+    "skill_environment": {"IMAGE_API_KEY": "key-0123456789", "OTHER_API_KEY": "other-0123456789"},
     "use": "tests.skills.loopback:LoopbackProvider",
     "toolbox": {"enabled": False},
 }
@@ -144,6 +145,17 @@ async def test_undeclared_variables_are_not_seen_and_undeclared_folders_cannot_b
     assert "it is read-only; write to another folder" in results[2]
     assert results[3] == "OK"
     assert "No such file or directory" in results[5]
+
+
+async def test_a_key_is_seen_only_by_commands_of_the_skill_that_declares_it_and_never_told(tmp_path: Path) -> None:
+    add_skill(tmp_path, "painter", '[needs]\nenvironment = ["IMAGE_API_KEY"]\n')
+    look = bash("echo ${#IMAGE_API_KEY} ${#OTHER_API_KEY} ${#BETA}; echo $IMAGE_API_KEY")
+
+    painting = await try_out(tmp_path, "painter", look)
+    chatting = await try_out(tmp_path, "nobody", look)
+
+    assert painting == ["14 0 0\n********"]
+    assert chatting == ["0 0 6"]
 
 
 async def test_packages_that_the_sandbox_lacks_are_told_once_in_a_sentence(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from deerflow.cli.skill_trials import TrialGround, Verdict
+from deerflow.cli.skill_trials import Candidate, TrialGround, Verdict
 from deerflow.config.load import load
 from deerflow.domain.errors import ConfigError
 from deerflow.skills.trials import find_trials, read_trial
@@ -124,7 +124,7 @@ def make_skill(folder: Path, **tests: str) -> Path:
 async def run_only(skill: Path, environment: Mapping[str, str]) -> Verdict:
     machine = load(directory=skill, environment=environment)
     (file,) = find_trials(skill)
-    return await TrialGround(machine).run(skill, read_trial(file))
+    return await TrialGround(machine).run(Candidate.read(skill), read_trial(file))
 
 
 async def test_scripts_run_in_the_sandbox_and_files_of_every_kind_are_known_by_their_content(
@@ -205,4 +205,4 @@ def test_a_test_that_cannot_be_understood_is_told_of_by_file_line_and_key(
         read_trial(skill / "tests" / "t.yaml")
 
     assert complaint in str(refused.value)
-    assert str(refused.value).startswith("table-maker/tests/t.yaml")
+    assert str(refused.value).startswith("tests/t.yaml")

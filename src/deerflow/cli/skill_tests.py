@@ -8,12 +8,13 @@ from pathlib import Path
 
 import typer
 
-from deerflow.cli.skill_trials import TrialGround, Verdict
+from deerflow.cli.skill_trials import Candidate, TrialGround, Verdict
 from deerflow.config.load import Loaded, load
-from deerflow.domain.errors import ConfigError, NotFound
+from deerflow.domain.errors import ConfigError, NotFound, SkillInvalid
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.skills.format import SKILL_FILE
 from deerflow.skills.roots import custom_root, shipped_root
+from deerflow.skills.skill import Category
 from deerflow.skills.trials import find_trials, read_trial
 
 Tell = Callable[[str], None]
@@ -33,7 +34,9 @@ class Tested:
         return not self.problems and all(verdict.passed for verdict in self.verdicts)
 
 
-async def test_skills(names: Sequence[str], config: Path | None, *, every: bool, as_json: bool) -> int:
+async def test_skills(
+    names: Sequence[str], config: Path | None, *, every: bool, as_json: bool, as_custom: bool = False
+) -> int:
     """Run tests and tell how they went; the exit code."""
     loaded = load(config)
     folders = [find_skill(loaded, name) for name in names]
@@ -42,29 +45,37 @@ async def test_skills(names: Sequence[str], config: Path | None, *, every: bool,
     if not folders:
         raise NotFound("name a skill or its folder, or say --all")
     ground, tell = TrialGround(loaded), silent if as_json else typer.echo
-    results = [await test_skill(ground, folder, tell) for folder in folders]
+    results = []
+    for folder in folders:
+        category: Category = "custom" if as_custom else category_of(loaded, folder)
+        results.append(await test_skill(ground, folder, tell, category))
     if as_json:
         typer.echo(json.dumps([{**asdict(each), "passed": each.passed} for each in results], ensure_ascii=False))
     return int(not all(each.passed for each in results))
 
 
-async def test_skill(ground: TrialGround, folder: Path, tell: Tell) -> Tested:
+async def test_skill(ground: TrialGround, folder: Path, tell: Tell, category: Category = "public") -> Tested:
     """Run the tests of the skill in a folder, one after the other, and tell how each went."""
+    try:
+        skill = await asyncio.to_thread(Candidate.read, folder, category)
+    except SkillInvalid as problem:
+        tell(f"✗ {folder.name}: {problem}")
+        return Tested(folder.name, (), [str(problem)])
     verdicts, problems = [], []
     files = await asyncio.to_thread(find_trials, folder)
     if not files:
-        tell(f"! {folder.name}: has no tests")
+        tell(f"! {skill.name}: has no tests")
     for file in files:
         try:
             trial = await asyncio.to_thread(read_trial, file)
         except ConfigError as problem:
             problems.append(str(problem))
-            tell(f"✗ {folder.name}/{file.stem}: the test cannot be read\n{indented(str(problem))}")
+            tell(f"✗ {skill.name}/{file.stem}: the test cannot be read\n{indented(str(problem))}")
             continue
-        verdict = await ground.run(folder, trial, category_of(ground.machine, folder))
+        verdict = await ground.run(skill, trial)
         verdicts.append(verdict)
-        tell(describe(folder.name, verdict))
-    return Tested(folder.name, verdicts, problems)
+        tell(describe(skill.name, verdict))
+    return Tested(skill.name, verdicts, problems)
 
 
 def find_skill(loaded: Loaded, name: str) -> Path:
@@ -85,7 +96,7 @@ def all_skills() -> list[Path]:
     return sorted(file.parent for file in shipped_root().glob(f"*/{SKILL_FILE}"))
 
 
-def category_of(loaded: Loaded, folder: Path) -> str:
+def category_of(loaded: Loaded, folder: Path) -> Category:
     """Where the agent sees a skill."""
     return "custom" if folder.is_relative_to(custom_root(loaded.home, LOCAL_USER.user_id).resolve()) else "public"
 

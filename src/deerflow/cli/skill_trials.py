@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import orjson
 
@@ -23,7 +23,12 @@ from deerflow.domain.runs import AgentSpec, RunRequest
 from deerflow.domain.threads import ThreadRecord
 from deerflow.harness import Harness, open_harness
 from deerflow.sandbox.chores import Chore, Chores
+from deerflow.sandbox.packages import find_lacking, lacking_sentence
+from deerflow.skills.contract import read_contract
+from deerflow.skills.folders import read_skill_file
+from deerflow.skills.format import parse_skill
 from deerflow.skills.roots import custom_root
+from deerflow.skills.skill import Category
 from deerflow.skills.trials import (
     FileExpectation,
     FileOutcome,
@@ -47,6 +52,8 @@ OFFLINE_TOOLS = tuple(
     for name in ("web_search", "web_fetch", "image_search")
 )
 FAILED_COMMAND = "[exit code "
+AROUND_S = 120.0
+"""So long may it take to give the uploads and to look at the files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,44 +72,57 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
+class Candidate:
+    """A skill that is to be tried."""
+
+    name: str
+    folder: Path
+    category: Category = "public"
+    packages: tuple[str, ...] = ()
+    """What its contract says it needs."""
+
+    @classmethod
+    def read(cls, folder: Path, category: Category = "public") -> Self:
+        """The skill in a folder, whatever that is called.
+
+        Raises:
+            SkillInvalid: It is none that an agent could use.
+        """
+        header, contract = parse_skill(read_skill_file(folder)), read_contract(folder)
+        return cls(header.name, folder, category, contract.needs.packages if contract else ())
+
+
+@dataclass(frozen=True, slots=True)
 class TrialGround:
     """Where tests are run: what this machine lends to them."""
 
     machine: Loaded
     """Its toolbox is used, and nothing else of what is configured."""
 
-    async def run(self, skill: Path, trial: Trial, category: str = "public") -> Verdict:
-        """Run one test of the skill in the folder `skill`."""
+    async def run(self, skill: Candidate, trial: Trial) -> Verdict:
+        """Run one test of a skill."""
         began = time.monotonic()
         with temporary_folder() as folder:
             try:
-                async with asyncio.timeout(trial.script.limits.seconds + 60):
-                    outcome = await self._carry_out(folder, skill, trial, category)
+                outcome = await self._carry_out(folder, skill, trial)
             except (DeerFlowError, TimeoutError, OSError) as problem:
                 outcome = TrialOutcome(problem=str(problem) or "it took too long")
         complaints = judge(trial, outcome)
         return Verdict(trial.name, complaints, last_outputs(outcome) if complaints else (), time.monotonic() - began)
 
-    async def _carry_out(self, folder: Path, skill: Path, trial: Trial, category: str) -> TrialOutcome:
-        shipped = folder / "skills"
-        root = shipped / "public" if category == "public" else custom_root(folder / HOME_NAME, LOCAL_USER.user_id)
-        await asyncio.to_thread(shutil.copytree, skill, root / skill.name)
+    async def _carry_out(self, folder: Path, skill: Candidate, trial: Trial) -> TrialOutcome:
+        shipped, custom = folder / "skills", custom_root(folder / HOME_NAME, LOCAL_USER.user_id)
+        root = shipped / "public" if skill.category == "public" else custom
+        await asyncio.to_thread(shutil.copytree, skill.folder, root / skill.name, symlinks=True)
         model = ScriptedModel.saying(*map(answer_of, trial.script.steps))
         async with open_harness(self._source(folder, shipped, trial), model) as harness:
-            await harness.sandboxes.prepare()
+            await (
+                harness.sandboxes.prepare()
+            )  # the first time on a machine this builds the toolbox, which takes minutes
             if not harness.sandbox_report.runs_commands:
                 raise SandboxError(harness.sandbox_report.problem or harness.sandbox_report.detail)
-            thread = await harness.threads.create(LOCAL_USER, None, {}, may_exist=False)
-            await give_uploads(harness, thread, trial.uploads)
-            talk = Talk(harness, thread.thread_id)
-            problem = await talk.hold(trial)
-            return TrialOutcome(
-                answer=talk.answer,
-                calls=talk.calls,
-                files=await look_at_files(harness, thread, expected_files(trial)),
-                problem=problem,
-                unused_steps=max(0, len(trial.script.steps) - len(model.requests)),
-            )
+            async with asyncio.timeout(trial.script.limits.seconds + AROUND_S):
+                return await follow(harness, model, skill, trial)
 
     def _source(self, folder: Path, skills: Path, trial: Trial) -> ConfigSource:
         """A configuration of nobody's: defaults, without a network."""
@@ -120,6 +140,22 @@ class TrialGround:
             "log_level": "error",
         }
         return open_source(directory=folder, environment=environment, overrides=overrides)
+
+
+async def follow(harness: Harness, model: ScriptedModel, skill: Candidate, trial: Trial) -> TrialOutcome:
+    """Run a test in a harness that is open for it."""
+    thread = await harness.threads.create(LOCAL_USER, None, {}, may_exist=False)
+    await check_packages(harness, thread, skill)
+    await give_uploads(harness, thread, trial.uploads)
+    talk = Talk(harness, thread.thread_id)
+    problem = await talk.hold(trial)
+    return TrialOutcome(
+        answer=talk.answer,
+        calls=talk.calls,
+        files=await look_at_files(harness, thread, expected_files(trial)),
+        problem=problem,
+        unused_steps=max(0, len(trial.script.steps) - len(model.requests)),
+    )
 
 
 @dataclass(slots=True)
@@ -174,6 +210,22 @@ def answer_of(step: TrialStep) -> Answer:
     return Answer(
         step.say, calls=tuple(ToolRequest(call.tool, orjson.dumps(call.args).decode()) for call in step.calls)
     )
+
+
+async def check_packages(harness: Harness, thread: ThreadRecord, skill: Candidate) -> None:
+    """See that commands find what the skill needs.
+
+    Raises:
+        SandboxError: Something is missing.
+    """
+    if not skill.packages:
+        return
+    sandbox_id = await harness.sandboxes.acquire(thread.thread_id, thread.owner)
+    sandbox = await harness.sandboxes.get(sandbox_id)
+    lacking = await find_lacking(sandbox, skill.packages) if sandbox is not None else ()
+    await harness.sandboxes.release(sandbox_id)
+    if lacking:
+        raise SandboxError(lacking_sentence(skill.name, lacking))
 
 
 async def give_uploads(harness: Harness, thread: ThreadRecord, uploads: Mapping[str, bytes]) -> None:

@@ -78,6 +78,10 @@ class SandboxConfig(Section):
         default=(), strict=False, description="Folders of this machine that every sandbox sees."
     )
     environment: Mapping[str, str] = Field(default_factory=dict, description="Variables that every command sees.")
+    skill_environment: Mapping[str, str] = Field(
+        default_factory=dict,
+        description="Variables that commands see only while a skill is active whose contract names them.",
+    )
     toolbox: ToolboxConfig = Field(default=ToolboxConfig(), description="Python packages for commands.")
     limits: LimitsConfig = Field(default=LimitsConfig(), description="How much the commands of a thread may use.")
     bash_command_timeout: float = Field(default=600.0, gt=0, description="After so many seconds a command is ended.")
@@ -116,7 +120,7 @@ class SandboxConfig(Section):
                 raise objection("must be host names like docs.python.org or *.python.org, without scheme, port or path")
         return tuple(host.lower() for host in hosts)
 
-    @field_validator("environment")
+    @field_validator("environment", "skill_environment")
     @classmethod
     def _are_variables(cls, variables: Mapping[str, str]) -> Mapping[str, str]:
         for name in variables:

@@ -9,7 +9,7 @@ from deerflow.domain.inbox import Inbox
 from deerflow.domain.ledger import ToolLedger
 from deerflow.domain.sandbox import SandboxLease
 from deerflow.domain.skill_terms import SkillMeter
-from deerflow.domain.skills import RunSkills
+from deerflow.domain.skills import RunSkills, SkillEditor
 from deerflow.domain.subagents import Subagents
 from deerflow.domain.uploads import ThreadUploads
 from deerflow.domain.usage import UsageMeter
@@ -39,6 +39,8 @@ class RunContext:
     """None where there are no skills."""
     skill_meter: SkillMeter = field(default_factory=SkillMeter)
     """What the active skills have used of their budgets, subagents included."""
+    skill_editor: SkillEditor | None = None
+    """None where an agent may not change skills."""
     uploads: ThreadUploads | None = None
     """None where nobody keeps track of what people upload."""
     hide: Callable[[str], str] = str

@@ -16,6 +16,7 @@ from deerflow.gateway.routers import (
     agents,
     artifacts,
     assistants,
+    custom_skills,
     export,
     features,
     feedback,
@@ -29,6 +30,7 @@ from deerflow.gateway.routers import (
     runs,
     sandbox,
     search,
+    skills,
     store,
     suggestions,
     thread_deletion,
@@ -67,6 +69,8 @@ def create_app(harness: Harness, *, hosts: Collection[str] | None = LOOPBACK) ->
     for own in (
         models,
         agents,
+        custom_skills,  # before skills, which would take these paths for names
+        skills,
         artifacts,
         files,
         previews,

@@ -45,6 +45,7 @@ from deerflow.sandbox.lease import RememberedFiles, RunLease, RunSnapshot, bring
 from deerflow.sandbox.places import user_data_folder
 from deerflow.skills.chosen import ChosenSkills
 from deerflow.skills.contract import NOTHING
+from deerflow.skills.editor import RunSkillEditor
 from deerflow.subagents.executor import SubagentExecutor
 from deerflow.subagents.turns import FairTurns, Places
 from deerflow.uploads.uploads import UploadsOfThread
@@ -129,6 +130,7 @@ async def open_context(
         meter=RunMeter(log, job.records.tally, ground.metrics.count_model_call),
         profile=await ground.resources.profiles.for_run(run.owner),
         skills=ChosenSkills(await ground.agents.skills_for(job.request.agent, run.owner), uncontracted(loaded.config)),
+        skill_editor=RunSkillEditor(ground.resources.workshop, run.owner, run.thread_id),
         uploads=UploadsOfThread(ground.uploads, run.owner, run.thread_id),
     )
     crew = subagents.for_run(shared, job.request.agent, lambda event: log.append("custom", to_json(event)))

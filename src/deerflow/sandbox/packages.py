@@ -16,6 +16,12 @@ for name in sys.argv[1:]:
 """
 
 
+def lacking_sentence(skill: str, packages: Sequence[str]) -> str:
+    """What is said of packages that a skill needs and that are not there."""
+    remedy = "whoever runs the server can add them to sandbox.toolbox.packages in config.yaml"
+    return f"the skill {skill!r} needs {', '.join(packages)}, which the sandbox's Python lacks; {remedy}"
+
+
 async def find_lacking(sandbox: Sandbox, packages: Sequence[str]) -> tuple[str, ...]:
     """Those of the packages, by the names pip knows them by, that the Python of commands does not have.
 

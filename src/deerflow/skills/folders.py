@@ -92,6 +92,8 @@ class Search:
     def _take(self, folder: Path) -> None:
         """Read the skill in `folder`; what is below belongs to it, whatever it is called."""
         try:
+            if readable(folder) != str(folder):
+                raise SkillInvalid("the name of the folder is no text in UTF-8; rename it")
             fingerprint = take_fingerprint(folder, self.look, max_files=MAX_FILES)
             header = parse_skill(read_skill_file(folder))
             contract = read_contract(folder)
@@ -114,7 +116,7 @@ class Search:
         )
 
     def _refuse(self, folder: Path, why: str) -> None:
-        path = folder.relative_to(self.root).as_posix()
+        path = readable(folder.relative_to(self.root))
         self.findings.refused.append(RefusedSkill(self.category, path, why))
 
 
@@ -180,6 +182,11 @@ def entries_below(folder: Path, look: Callable[[Path], object] = str) -> Iterato
         entries = [entry for entry in entries if entry.name not in PASSED_OVER]
         yield from entries
         waiting.extend(entry.path for entry in reversed(entries) if entry.is_dir(follow_symlinks=False))
+
+
+def readable(path: Path) -> str:
+    """A path for people; bytes that are no text are shown as such."""
+    return os.fsencode(path.as_posix()).decode(errors="replace")
 
 
 def reason(error: OSError) -> str:

@@ -176,7 +176,7 @@ def read_trial(file: Path) -> Trial:
     Raises:
         ConfigError: Something in it is wrong; the text names the file, the line and the key.
     """
-    name = f"{file.parent.parent.name}/{FOLDER}/{file.name}"
+    name = f"{FOLDER}/{file.name}"
     if file.stat().st_size > MAX_BYTES:
         raise ConfigError(f"{name}: is larger than {MAX_BYTES // 1024} KB")
     script = validate(TrialScript, parse_yaml(read_text(file, name), name))

@@ -1,7 +1,7 @@
 """While a skill is active, its contract is kept: what tools reach, where they write, how much they use."""
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -21,7 +21,7 @@ from deerflow.domain.errors import SandboxError
 from deerflow.domain.skill_terms import SkillTerms, joint_terms
 from deerflow.sandbox.confined import ConfinedLease
 from deerflow.sandbox.egress import AllowedHosts, EgressRefused, canonical_host
-from deerflow.sandbox.packages import find_lacking
+from deerflow.sandbox.packages import find_lacking, lacking_sentence
 
 Result: TypeAlias = ToolMessage | Command[Any]
 
@@ -66,7 +66,7 @@ class SkillContractMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
                 raise
             why = held.run.skill_meter.overspent(held.active)
             return refused(request, f"{request.tool_call['name']} was ended: {why}", USED_UP)
-        return await held.with_note(request, result)
+        return await held.finished(request, result)
 
 
 class Held:
@@ -108,28 +108,45 @@ class Held:
         confinement, lease = self.terms.confinement, self.run.sandbox
         run = self.run if lease is None else replace(self.run, sandbox=ConfinedLease(lease, confinement))
         runtime: ToolRuntime[Any, Any] = request.runtime
+        if self._sees_variables:
+            runtime = replace(runtime, stream_writer=self._discreet(runtime.stream_writer))
         request = replace(request, runtime=replace(runtime, context=run))
         hosts, tool = confinement.only_hosts, request.tool
         if hosts is not None and isinstance(tool, HostBound):
             return request.override(tool=tool.bound_to(hosts))
         return request
 
-    async def with_note(self, request: ToolCallRequest, result: Result) -> Result:
-        """What a command said, and once that packages are missing which the skill needs."""
-        if request.tool_call["name"] != BASH or not isinstance(result, ToolMessage):
+    async def finished(self, request: ToolCallRequest, result: Result) -> Result:
+        """What a tool said, without secrets that only its commands should know, and once which packages are missing."""
+        if not isinstance(result, ToolMessage) or not isinstance(result.content, str):
             return result
-        notes = [note for name in self.active if (note := await self._lacking(name))]
-        return result.model_copy(update={"content": "\n".join([result.text, *notes])}) if notes else result
+        said = self.run.hide(result.content) if self._sees_variables else result.content
+        notes = [note for name in self.active if (note := await self._lacking(request, name))]
+        return result.model_copy(update={"content": "\n".join([said, *notes])})
 
-    async def _lacking(self, name: str) -> str | None:
+    @property
+    def _sees_variables(self) -> bool:
+        return bool(self.terms.confinement.environment)
+
+    def _discreet(self, write: Callable[[Any], None]) -> Callable[[Any], None]:
+        """Tells what a command prints without secrets; one that comes in two pieces is not known for one."""
+
+        def tell(event: Any) -> None:
+            shown = isinstance(event, dict) and isinstance(event.get("output"), str)
+            write({**event, "output": self.run.hide(event["output"])} if shown else event)
+
+        return tell
+
+    async def _lacking(self, request: ToolCallRequest, name: str) -> str | None:
         meter, packages = self.run.skill_meter, self.active[name].packages
-        if not packages or name in meter.lacking or self.run.sandbox is None:
+        if request.tool_call["name"] != BASH or not packages or name in meter.lacking or self.run.sandbox is None:
             return None
         try:
             meter.lacking[name] = await find_lacking(await self.run.sandbox.sandbox(), packages)
         except SandboxError:
             return None
-        return lacking_sentence(name, meter.lacking[name])
+        lacking = meter.lacking[name]
+        return f"[{lacking_sentence(name, lacking)}]" if lacking else None
 
 
 def held_to(request: ToolCallRequest, only: Collection[str] | None) -> Held | None:
@@ -148,13 +165,6 @@ def allows(hosts: Iterable[str], url: str) -> bool:
         return AllowedHosts.of(hosts).allow(canonical_host(httpx.URL(url).host))
     except (httpx.InvalidURL, EgressRefused):
         return False
-
-
-def lacking_sentence(skill: str, packages: Iterable[str]) -> str | None:
-    """What is said when the sandbox's Python lacks something."""
-    names = ", ".join(packages)
-    remedy = "whoever runs the server can add them to sandbox.toolbox.packages in config.yaml"
-    return f"[the skill {skill!r} needs {names}, which the sandbox's Python lacks; {remedy}]" if names else None
 
 
 def refused(request: ToolCallRequest, why: str, advice: str) -> ToolMessage:

@@ -38,13 +38,15 @@ class Layout:
     variables: Mapping[str, str]
     configured: Mapping[str, str] = field(default_factory=dict)
     """The variables of the configuration, which not all commands may see."""
+    reserved: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Variables that only confined commands see, and only if they are meant to."""
 
     def confined(self, to: Confinement | None) -> "Layout":
-        """The same, with fewer variables."""
+        """The same, with the variables that confined commands may see."""
         if to is None or to.environment is None:
             return self
-        seen = {name: value for name, value in self.configured.items() if name in to.environment}
-        return replace(self, configured=seen)
+        given = {**self.configured, **self.reserved}
+        return replace(self, configured={name: value for name, value in given.items() if name in to.environment})
 
     def options(self, *, share_network: bool, env: Mapping[str, str]) -> list[str]:
         """What bubblewrap is told before the binds."""

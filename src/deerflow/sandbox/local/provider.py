@@ -207,6 +207,7 @@ class LocalSandboxProvider:
             [*(toolbox.path if toolbox else [f"{HOME}/.local/bin"]), *self._program_folders],
             toolbox.variables if toolbox else {},
             self._config.environment,
+            self._config.skill_environment,
         )
 
     async def _find_toolbox(self) -> None:
