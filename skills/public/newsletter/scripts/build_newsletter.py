@@ -11,6 +11,7 @@ from email.policy import SMTP
 from html import escape
 from pathlib import Path
 from typing import Any
+from unicodedata import east_asian_width
 from urllib.parse import urlsplit
 
 NEEDED = ("title", "subject", "preheader", "date", "language", "lead", "sender", "address", "unsubscribe")
@@ -24,6 +25,12 @@ CLIPPED_BYTES = 100_000
 PARAGRAPH_WORDS = 80
 FONT = "font-family:Helvetica,Arial,sans-serif"
 INK, SOFT, PAPER = "#1c1c1e", "#5f6368", "#f4f4f2"
+
+
+LEAVE = {
+    "en": "Unsubscribe", "de": "Abmelden", "fr": "Se désabonner", "es": "Darse de baja", "it": "Annulla iscrizione",
+    "pt": "Cancelar inscrição", "zh": "退订", "ja": "配信停止", "ko": "수신 거부",
+}  # fmt: skip
 
 
 class Unusable(Exception):
@@ -141,13 +148,13 @@ def links_of(issue: dict[str, Any]) -> Iterator[str]:
 
 def doubts(issue: dict[str, Any], page: str) -> Iterator[str]:
     """What somebody should look at again."""
-    if len(issue["subject"]) > SUBJECT_CHARS:
-        yield f"[subject] {len(issue['subject'])} characters; phones show about {SUBJECT_CHARS}"
+    if width(issue["subject"]) > SUBJECT_CHARS:
+        yield f"[subject] {width(issue['subject'])} characters wide; phones show about {SUBJECT_CHARS}"
     if issue["subject"].isupper() or issue["subject"].count("!") > 1:
         yield "[subject] it shouts"
     least, most = PREHEADER_CHARS
-    if not least <= len(issue["preheader"]) <= most:
-        yield f"[preheader] {len(issue['preheader'])} characters; {least} to {most} fill the preview"
+    if not least <= width(issue["preheader"]) <= most:
+        yield f"[preheader] {width(issue['preheader'])} characters wide; {least} to {most} fill the preview"
     if issue["preheader"].casefold().startswith(issue["subject"].casefold()):
         yield "[preheader] it repeats the subject"
     yield from doubts_in_articles(issue)
@@ -156,6 +163,11 @@ def doubts(issue: dict[str, Any], page: str) -> Iterator[str]:
     plain = [url for url in links_of(issue) if url.startswith("http://")]
     if plain:
         yield f"[http] {plain[0]} is not encrypted"
+
+
+def width(text: str) -> int:
+    """How much room a text takes: a Chinese character takes that of two letters."""
+    return sum(2 if east_asian_width(character) in "WF" else 1 for character in text)
 
 
 def doubts_in_articles(issue: dict[str, Any]) -> Iterator[str]:
@@ -257,8 +269,13 @@ def button(call: dict[str, str], accent: str) -> str:
 def footer(issue: dict[str, Any]) -> str:
     """Who sends it, and how to make it stop."""
     style = f"margin:0;{FONT};font-size:12px;line-height:18px;color:{SOFT}"
-    leave = anchor("Unsubscribe", issue["unsubscribe"], SOFT)
+    leave = anchor(leave_words(issue), issue["unsubscribe"], SOFT)
     return f'<p style="{style}">{escape(issue["sender"])} · {escape(issue["address"])}<br>{leave}</p>'
+
+
+def leave_words(issue: dict[str, Any]) -> str:
+    """How the link is called by which a reader leaves."""
+    return LEAVE.get(issue["language"][:2].lower(), LEAVE["en"])
 
 
 def as_text(issue: dict[str, Any]) -> str:
@@ -274,7 +291,7 @@ def as_text(issue: dict[str, Any]) -> str:
     if call := issue.get("call"):
         lines += [f"{call['words'].upper()}:", call["url"], ""]
     return "\n".join(
-        [*lines, "-- ", f"{issue['sender']}, {issue['address']}", f"Unsubscribe: {issue['unsubscribe']}", ""]
+        [*lines, "-- ", f"{issue['sender']}, {issue['address']}", f"{leave_words(issue)}: {issue['unsubscribe']}", ""]
     )
 
 
