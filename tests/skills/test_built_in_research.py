@@ -231,3 +231,35 @@ async def test_an_agent_is_made_by_the_skill_that_is_made_for_it(tmp_path: Path)
     assert location in model.requests[0].messages[0].text, "the prompt tells where the skill is"
     assert any("One question at a time" in message.text for message in model.requests[1].messages)
     assert made.soul == soul and made.config.description == "Looks over receipts"
+
+
+@pytest.mark.parametrize(
+    "rubbish", [b"\x82\xff\x00\x01" * 20, b'[1, "a", null]', b""], ids=["bytes", "list", "nothing"]
+)
+def test_rubbish_is_refused_in_a_sentence(rubbish: bytes, tmp_path: Path) -> None:
+    (tmp_path / "poor").mkdir()
+    for name in ("x", "x.pdf", "poor/SKILL.md", "poor/repo.json"):
+        (tmp_path / name).write_bytes(rubbish)
+    commands = (
+        "academic-paper-review paper_text.py x.pdf --out o",
+        "consulting-analysis issue_tree.py check x",
+        "deep-research check_citations.py x --notes x",
+        "find-skills archive_info.py x",
+        "github-deep-research metrics.py poor",
+        "newsletter build_newsletter.py x --html o --text o",
+        "podcast-script podcast.py check x",
+        "skill-creator package_skill.py poor --out .",
+        "skill-reviewer audit_skill.py poor",
+        "skill-reviewer unpack_skill.py x --into new",
+        "systematic-literature-review arxiv_search.py --from-file x --out o",
+        "systematic-literature-review references.py x --style apa",
+        "systematic-literature-review screening.py init x --out o.csv",
+    )
+    for command in commands:
+        skill, name, *arguments = command.split()
+        path = PUBLIC / skill / "scripts" / name
+        done = subprocess.run(
+            [sys.executable, "-B", path, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=30
+        )
+        assert done.returncode in (1, 2), command
+        assert "Traceback" not in done.stderr and (done.stdout or done.stderr.startswith("Error: ")), command

@@ -1,6 +1,7 @@
 """Write the text of a paper with a mark before each page, so that quotes can be found again."""
 
 import argparse
+import logging
 import re
 import sys
 from pathlib import Path
@@ -25,6 +26,7 @@ def main() -> int:
     parser.add_argument("paper", type=Path, help="a .pdf, .txt or .md file")
     parser.add_argument("--out", type=Path, required=True, help="the text file to write")
     options = parser.parse_args()
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # what matters of its remarks becomes our sentence
     try:
         pages = pages_of(options.paper)
         marked = "\n\n".join(f"[page {number}]\n{text.strip()}" for number, text in enumerate(pages, 1))

@@ -34,6 +34,9 @@ def main() -> int:
     except (Unusable, OSError) as problem:
         print(f"Error: {problem}", file=sys.stderr)
         return 2
+    except (KeyError, TypeError, AttributeError, ValueError) as problem:
+        print(f"Error: a file in {options.folder} is not what the API answers ({problem!r})", file=sys.stderr)
+        return 2
     print(json.dumps(figures, ensure_ascii=False, indent=2))
     return 0
 

@@ -49,7 +49,7 @@ def main() -> int:
         archive = options.out / f"{options.folder.resolve().name}.skill"
         options.out.mkdir(parents=True, exist_ok=True)
         archive.write_bytes(content)
-    except (Unusable, OSError) as problem:
+    except (Unusable, OSError, UnicodeDecodeError) as problem:
         print(f"Error: {problem}", file=sys.stderr)
         return 2
     if not any(path.parts[0] == "tests" and path.suffix == ".yaml" for path in files):

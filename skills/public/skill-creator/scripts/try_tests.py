@@ -50,7 +50,15 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as place:
             try:
                 complaints = list(tried(folder, case, Path(place)))
-            except (yaml.YAMLError, OSError, KeyError, TypeError, AttributeError, subprocess.TimeoutExpired) as problem:
+            except (
+                yaml.YAMLError,
+                OSError,
+                ValueError,
+                KeyError,
+                TypeError,
+                AttributeError,
+                subprocess.TimeoutExpired,
+            ) as problem:
                 complaints = [f"it cannot be carried out: {type(problem).__name__} {problem}"]
         failed += bool(complaints)
         print(f"{'FAILED' if complaints else 'ok'} {case.name}")

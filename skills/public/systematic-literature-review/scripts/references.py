@@ -2,7 +2,6 @@
 
 import argparse
 import csv
-import json
 import re
 import sys
 import unicodedata
@@ -10,6 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+from records import Unusable, read_search
 
 MONTHS = ("Jan.", "Feb.", "Mar.", "Apr.", "May", "Jun.", "Jul.", "Aug.", "Sep.", "Oct.", "Nov.", "Dec.")
 PARTICLES = {
@@ -37,10 +38,6 @@ ESCAPES = str.maketrans({"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"
 SMALL = {"a", "an", "the", "on", "of", "in", "for", "and", "to", "with", "is", "are", "towards", "toward"}
 
 
-class Unusable(Exception):
-    """Something that cannot be used; the sentence says what."""
-
-
 def main() -> int:
     """Write the references."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -55,7 +52,7 @@ def main() -> int:
         text = STYLES[options.style](chosen)
         if options.out:
             options.out.write_text(text, encoding="utf-8")
-    except (Unusable, OSError, json.JSONDecodeError) as problem:
+    except (Unusable, OSError, UnicodeDecodeError, csv.Error) as problem:
         print(f"Error: {problem}", file=sys.stderr)
         return 2
     print(f"{len(chosen)} references, in {options.out}" if options.out else text, end="\n" if options.out else "")
@@ -64,11 +61,13 @@ def main() -> int:
 
 def choose(options: argparse.Namespace) -> list[dict[str, Any]]:
     """The wanted records."""
-    records = {r["id"]: r for r in json.loads(options.records.read_text(encoding="utf-8"))["records"]}
+    records = {r["id"]: r for r in read_search(options.records)["records"]}
     wanted: Sequence[str] = options.ids or list(records)
     if options.ids_from:
         with options.ids_from.open(encoding="utf-8-sig", newline="") as file:
-            wanted = [row["id"] for row in csv.DictReader(file) if row.get("text_decision") == "include"]
+            wanted = [
+                row["id"] for row in csv.DictReader(file) if row.get("text_decision") == "include" and "id" in row
+            ]
     if missing := [name for name in wanted if name not in records]:
         raise Unusable(f"{', '.join(missing)} is not among the records")
     if not wanted:

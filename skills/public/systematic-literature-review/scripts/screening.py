@@ -11,6 +11,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from records import Unusable, read_search
+
 COLUMNS = [
     "id",
     "year",
@@ -27,18 +29,13 @@ DECISIONS = ("include", "exclude")
 STAGES = ("title", "text")
 
 
-class Unusable(Exception):
-    """Something that must be put right first; the sentence says what."""
-
-
 def main() -> int:
     """Do one of the five things."""
     options = arguments().parse_args()
     try:
         print(options.act(options))
-    except (Unusable, OSError, json.JSONDecodeError, KeyError) as problem:
-        reason = f"a record lacks {problem}" if isinstance(problem, KeyError) else problem
-        print(f"Error: {reason}", file=sys.stderr)
+    except (Unusable, OSError, UnicodeDecodeError) as problem:
+        print(f"Error: {problem}", file=sys.stderr)
         return 2
     return 0
 
@@ -84,9 +81,9 @@ def merge(options: argparse.Namespace) -> str:
     searches: list[Any] = []
     removed = 0
     for path in options.searches:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        searches += content.get("searches", [])
-        removed += content.get("duplicates_removed", 0)
+        content = read_search(path)
+        searches += content["searches"]
+        removed += content["duplicates_removed"]
         for record in content["records"]:
             marks = marks_of(record)
             known = next((owner[mark] for mark in marks if mark in owner), None)
@@ -95,7 +92,7 @@ def merge(options: argparse.Namespace) -> str:
                 kept[known] = record
             else:
                 removed += 1
-                if record.get("updated", "") > kept[known].get("updated", ""):
+                if (record.get("updated") or "") > (kept[known].get("updated") or ""):
                     kept[known] = record
             owner.update(dict.fromkeys(marks, known))
     result = {"searches": searches, "duplicates_removed": removed, "records": list(kept.values())}
@@ -116,10 +113,10 @@ def begin(options: argparse.Namespace) -> str:
     """The table, with no decision yet; one that exists is not overwritten."""
     if options.out.exists():
         raise Unusable(f"{options.out} exists and may hold decisions; choose another name")
-    records = json.loads(options.records.read_text(encoding="utf-8"))["records"]
+    records = read_search(options.records)["records"]
     rows = [
         {
-            "id": r["id"], "year": r["published"][:4], "title": r["title"], "url": r.get("url", ""),
+            "id": r["id"], "year": r["published"][:4], "title": r["title"], "url": r["url"],
             "authors": "; ".join(r["authors"]),
         }
         for r in records
@@ -150,13 +147,13 @@ def decide(options: argparse.Namespace) -> str:
 def prisma(options: argparse.Namespace) -> str:
     """Check and count; the counts as JSON."""
     rows = read_table(options.table)
-    found = json.loads(options.records.read_text(encoding="utf-8"))
+    found = read_search(options.records)
     if problems := problems_of(rows, found):
         raise Unusable("; ".join(problems[:5]) + (f"; and {len(problems) - 5} more" if len(problems) > 5 else ""))
     passed = [row for row in rows if row["title_decision"] == "include"]
     counts = {
-        "identified": len(rows) + found.get("duplicates_removed", 0),
-        "duplicates_removed": found.get("duplicates_removed", 0),
+        "identified": len(rows) + found["duplicates_removed"],
+        "duplicates_removed": found["duplicates_removed"],
         "screened": len(rows),
         "excluded_by_title": len(rows) - len(passed),
         "full_text_assessed": len(passed),
