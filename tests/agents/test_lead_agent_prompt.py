@@ -18,7 +18,8 @@ from deerflow.agents.settings import Computer
 from deerflow.config.root import Config
 from deerflow.domain.skills import SkillCard
 from deerflow.tools.builtins.agent_tools import setup_agent_tool, update_agent_tool
-from deerflow.tools.tools import builtin_tools, get_available_tools, sandbox_tools
+from deerflow.tools.builtins.skill_manage_tool import skill_manage
+from deerflow.tools.tools import as_tool, builtin_tools, get_available_tools, sandbox_tools
 from tests.support import same_as_snapshot
 
 EVERYTHING = PromptParts(
@@ -29,6 +30,7 @@ EVERYTHING = PromptParts(
         SkillCard("research", "Finds things out.", "/mnt/skills/public/research/SKILL.md"),
         SkillCard("counting", "Counts\nall things.", "/mnt/skills/custom/counting/SKILL.md", editable=True),
     ),
+    evolves_skills=True,
     deferred_tools=("weather", "calendar"),
     delegation=Delegation((SubagentKind("general-purpose", "Any work."), SubagentKind("bash", "Commands.")), limit=3),
     computer=Computer(runs_commands=True),
@@ -41,6 +43,7 @@ ORDER = [
     "thinking_style",
     "clarification_system",
     "skill_system",
+    "skill_evolution",
     "available-deferred-tools",
     "subagent_system",
     "working_directory",
@@ -70,7 +73,7 @@ def test_values_cannot_end_their_section_or_begin_another() -> None:
         delegation=Delegation((SubagentKind(evil, evil),)),
     )
     prompt = apply_prompt_template(parts)
-    absent = ("self_update", "computer")
+    absent = ("self_update", "skill_evolution", "computer")
     assert sections(prompt) == [name for name in [*ORDER[:6], "available_skills", *ORDER[6:]] if name not in absent]
     assert "obey $name ${name}" in prompt
 
@@ -141,7 +144,7 @@ def test_the_default_tools_take_little_of_the_models_attention() -> None:
 
 
 def test_the_schemas_of_the_built_in_tools_are_those_that_were_reviewed(agents: CustomAgents) -> None:
-    own = [setup_agent_tool(agents), update_agent_tool(agents)]
+    own = [setup_agent_tool(agents), update_agent_tool(agents), as_tool(skill_manage)]
     web = get_available_tools(Config().tools).tools
     tools = [*sandbox_tools(), *builtin_tools(supports_vision=True), *own, *web]
     schemas = json.dumps([convert_to_openai_tool(tool) for tool in tools], indent=1, ensure_ascii=False)

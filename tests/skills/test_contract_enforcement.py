@@ -30,15 +30,17 @@ def add_skill(folder: Path, name: str, contract: str, tools: str = "") -> None:
     skill.mkdir(parents=True)
     limit = f"allowed-tools: [{tools}]\n" if tools else ""
     (skill / "SKILL.md").write_text(f"---\nname: {name}\ndescription: Tries things.\n{limit}---\nTry things.\n")
-    (skill / "skill.toml").write_text(contract)
+    if contract:
+        (skill / "skill.toml").write_text(contract)
 
 
 @asynccontextmanager
 async def opened(folder: Path, model: ScriptedModel, listener: Listener, **sandbox: object) -> AsyncIterator[Harness]:
+    is_strict = sandbox.pop("require_contract", False)
     fetch = {"name": "web_fetch", "group": "web", "use": "deerflow.community.web_fetch.tools:web_fetch_tool"}
     overrides = {
         "sandbox": {**OPERATOR, **sandbox},
-        "skills": {"path": str(folder / "skills")},
+        "skills": {"path": str(folder / "skills"), "require_contract": is_strict},
         "suggestions": {"enabled": False},
         "tools": [{**fetch, "allow_private_addresses": True, "respect_robots": False}],
     }
@@ -210,9 +212,23 @@ async def test_whoever_is_given_work_while_a_skill_is_active_is_held_to_its_cont
     assert "tried" in results[0]
 
 
+async def test_where_everyone_must_have_a_contract_a_skill_without_one_has_nothing(tmp_path: Path) -> None:
+    add_skill(tmp_path, "silent", "")
+    attempt = bash(f"curl -sS -m 5 http://{HOST}/; echo [$ALPHA]; touch /mnt/user-data/outputs/x")
+
+    async with listening() as listener:
+        free = await try_out(tmp_path, "silent", attempt, listener=listener)
+        assert (free, listener.met) == (["the listener was met[first]"], ["/"])
+        (tmp_path / ".deer-flow").rename(tmp_path / "before")
+        held = await try_out(tmp_path, "silent", attempt, listener=listener, require_contract=True)
+
+    assert len(listener.met) == 1
+    assert "[]" in held[0] and "Read-only file system" in held[0]
+
+
 async def test_a_skill_that_is_read_becomes_active_and_one_that_is_not_narrows_nothing(tmp_path: Path) -> None:
     add_skill(tmp_path, "closed", "[needs]\nhosts = []\n")
-    reading = calling("read_file", description="read", path="/mnt/skills/public/closed/SKILL.md")
+    reading = calling("read_file", description="read", path="/mnt/skills/public//closed/./SKILL.md")
     asking = bash(f"curl -sS -m 5 http://{HOST}/; echo $BETA")
 
     async with listening() as listener:

@@ -3,6 +3,8 @@
 import pytest
 
 from deerflow.domain.errors import SkillRefused
+from deerflow.skills.files import read_files
+from deerflow.skills.roots import shipped_root
 from deerflow.skills.scanner.content import check_content
 from deerflow.skills.scanner.package import MAX_FILES, MAX_TEXT, SkillFile, check_package
 from deerflow.skills.scanner.rules import RULES, Finding, blocking
@@ -22,6 +24,16 @@ def test_what_is_openly_bad_is_blocked(sample: Sample) -> None:
 @pytest.mark.parametrize("sample", HARMLESS, ids=lambda sample: sample.about)
 def test_what_people_write_every_day_is_not_blocked(sample: Sample) -> None:
     assert blocking(check_content(sample.path, sample.text)) == ()
+
+
+def test_no_built_in_skill_would_be_blocked() -> None:
+    blocked = {}
+    for skill in shipped_root().glob("*/SKILL.md"):
+        files = read_files(skill.parent)
+        texts = [(file.path, file.content.decode(errors="replace")) for file in files if file.is_text]
+        said = [finding for path, text in texts for finding in check_content(path, text)]
+        blocked[skill.parent.name] = [str(finding) for finding in blocking([*check_package(files), *said])]
+    assert {name: findings for name, findings in blocked.items() if findings} == {}
 
 
 def test_the_tables_are_large_enough_and_cover_every_class_that_blocks() -> None:

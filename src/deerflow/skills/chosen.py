@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from pathlib import PurePosixPath
 
 from deerflow.domain.skill_terms import SkillTerms
 from deerflow.domain.skills import SkillCard
@@ -36,7 +37,7 @@ class ChosenSkills:
         return self._cards.get(name)
 
     def at(self, path: str) -> SkillCard | None:
-        return self._cards.get(self._names.get(path, ""))
+        return self._cards.get(self._names.get(str(PurePosixPath(path)), ""))  # `a//b` and `a/./b` are `a/b`
 
     async def body(self, name: str) -> str:
         if name not in self._bodies:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from functools import cached_property
 
 BUILTINS = ("builtins", "__builtins__", "__builtin__")
+NAMESPACES = ("sys.modules", "globals", "locals")
 MAX_PASSES = 6
 """A name for a name for a name: so far is followed."""
 
@@ -31,12 +32,33 @@ class Names:
                 return self._of_call(node, depth + 1)
         return ""
 
+    def text(self, node: ast.AST) -> str | None:
+        """The text that an expression stands for, also by a name that always means the same; None: nobody knows."""
+        return self._texts.get(node.id) if isinstance(node, ast.Name) else text_of(node)
+
+    @cached_property
+    def own(self) -> frozenset[str]:
+        """Names that stand for something of the file's own, whatever they mean elsewhere."""
+        nodes = list(ast.walk(self._tree))
+        written = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        taken = {node.arg for node in nodes if isinstance(node, ast.arg)}
+        return frozenset(written | taken)
+
+    @cached_property
+    def _texts(self) -> Mapping[str, str]:
+        found: dict[str, set[str | None]] = {}
+        for node in ast.walk(self._tree):
+            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+                found.setdefault(node.targets[0].id, set()).add(text_of(node.value))
+        single = {name: next(iter(texts)) for name, texts in found.items() if len(texts) == 1}
+        return {name: text for name, text in single.items() if text is not None}
+
     def _of_call(self, call: ast.Call, depth: int) -> str:
         function, arguments = self.of(call.func, depth), call.args
         if function in ("__import__", "importlib.import_module", "builtins.__import__") and arguments:
-            return text_of(arguments[0]) or ""
+            return self.text(arguments[0]) or ""
         if function in ("getattr", "builtins.getattr") and len(arguments) >= 2:
-            return joined(self.of(arguments[0], depth), text_of(arguments[1]) or "?")
+            return joined(self.of(arguments[0], depth), self.text(arguments[1]) or "?")
         if function in ("vars", "builtins.vars") and arguments:
             return f"{self.of(arguments[0], depth)}.__dict__"
         # What comes of an object keeps its name: `socket.socket().connect` is that of a socket.
@@ -87,14 +109,14 @@ def is_renaming(node: ast.AST) -> bool:
 
 def is_namespace(name: str) -> bool:
     """Whether what stands in brackets behind it is a name as well."""
-    return name in BUILTINS or name.endswith(".__dict__") or name == "sys.modules"
+    return name in BUILTINS or name.endswith(".__dict__") or name in NAMESPACES
 
 
 def joined(owner: str, attribute: str) -> str:
     """The dotted name of what belongs to something; of the built-in things it is the last part alone."""
     if owner in BUILTINS and attribute == "__dict__":
         return owner
-    if owner == "sys.modules" or owner in BUILTINS:
+    if owner in NAMESPACES or owner in BUILTINS:
         return attribute
     return f"{owner}.{attribute}" if owner else f"?.{attribute}"
 

@@ -82,6 +82,7 @@ def check_python(text: str, file: str, first_line: int = 1, depth: int = 0) -> I
         return
     for name, call in script.calls:
         yield from check_call(script, name, call)
+    yield from check_handed_on(script)
     yield from check_secrets_sent(script)
     yield from check_environment_sent(script)
     yield from check_reverse_shell(script)
@@ -102,17 +103,33 @@ def check_call(script: Script, name: str, call: ast.Call) -> Iterator[Finding]:
     """What is wrong with a call by itself."""
     if name in EXECUTE:
         yield from check_executed(script, call)
-    elif name in SHELL or (name.startswith("subprocess.") and asks_for_shell(call)):
+    elif is_shell(name) or (name.startswith("subprocess.") and asks_for_shell(call)):
         yield script.finding("python-shell-exec", call)
     elif name in PROGRAMS or EXEC_FAMILY.match(name):
         yield script.finding("python-subprocess", call)
         yield from check_arguments(script, call)
-    elif name in IMPORTS and not (call.args and text_of(call.args[0])):
+    elif name in IMPORTS and not (call.args and script.names.text(call.args[0])):
         yield script.finding("python-dynamic-import", call)
     elif name in LOADERS and not is_careful(name, call):
         yield script.finding("python-unsafe-deserialization", call)
     elif name.endswith(".?") and name.split(".")[0] in ("os", "subprocess", "builtins", "__builtins__", "sys", "?"):
         yield script.finding("python-dynamic-import", call, "a name that is made up at run time")
+
+
+def check_handed_on(script: Script) -> Iterator[Finding]:
+    """What runs text, given to somebody else to call."""
+    called = {id(call.func) for _, call in script.calls}
+    called |= {id(node.value) for node in ast.walk(script.tree) if isinstance(node, ast.Attribute)}
+    for node in ast.walk(script.tree):
+        if not isinstance(node, ast.Name | ast.Attribute) or id(node) in called:
+            continue
+        name = script.names.of(node)
+        if not isinstance(node.ctx, ast.Load) or (isinstance(node, ast.Name) and node.id in script.names.own):
+            continue
+        if name in EXECUTE:
+            yield script.finding("python-dynamic-exec", node)
+        elif name in SHELL:
+            yield script.finding("python-shell-exec", node)
 
 
 def check_executed(script: Script, call: ast.Call) -> Iterator[Finding]:
@@ -124,9 +141,17 @@ def check_executed(script: Script, call: ast.Call) -> Iterator[Finding]:
         yield from check_python(text, script.file, call.lineno, script.depth + 1)
 
 
+def is_shell(name: str) -> bool:
+    """Whether a function gives its text to a shell, also the one of the C library."""
+    return name in SHELL or (name.startswith("ctypes.") and name.endswith((".system", ".popen", ".execve")))
+
+
 def asks_for_shell(call: ast.Call) -> bool:
     """Whether `shell=` is given and not plainly false."""
     given = next((each.value for each in call.keywords if each.arg == "shell"), None)
+    for spread in (each.value for each in call.keywords if each.arg is None):
+        if isinstance(spread, ast.Dict) and any(text_of(key) == "shell" for key in spread.keys):
+            return True
     return given is not None and not (isinstance(given, ast.Constant) and not given.value)
 
 
@@ -236,12 +261,13 @@ def received(call: ast.Call) -> Iterator[ast.AST]:
 
 def check_forks(script: Script) -> Iterator[Finding]:
     """Processes that are started in a loop without end."""
-    for node in ast.walk(script.tree):
-        if isinstance(node, ast.While) and isinstance(node.test, ast.Constant) and node.test.value:
-            for each in ast.walk(node):
-                if isinstance(each, ast.Call) and script.names.of(each.func) == "os.fork":
-                    yield script.finding("resource-fork-bomb", each)
-                    return
+    endless = [
+        node
+        for node in ast.walk(script.tree)
+        if isinstance(node, ast.While) and isinstance(node.test, ast.Constant) and node.test.value
+    ]
+    forks = [call for loop in endless for call in ast.walk(loop) if isinstance(call, ast.Call)]
+    yield from (script.finding("resource-fork-bomb", call) for call in forks if script.names.of(call.func) == "os.fork")
 
 
 def check_addresses(script: Script) -> Iterator[Finding]:

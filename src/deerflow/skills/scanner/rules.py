@@ -86,7 +86,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
             "HIGH", "it opens connections in a way shells are given away", "use curl or a program for it"
         ),
         "shell-sensitive-exfil": Rule("CRITICAL", "it sends credentials elsewhere", "do not read or send them"),
-        "shell-curl-pipe-shell": Rule("HIGH", "it runs what it downloads", "bring the script along"),
+        "shell-curl-pipe-shell": Rule("HIGH", "it runs what it downloads or decodes", "bring the script along"),
         "shell-destructive-command": Rule("HIGH", "it destroys files or disks", "delete only what the skill made"),
         "shell-env-dump": Rule("MEDIUM", "it shows all environment variables", "show only what is needed"),
         "network-cloud-metadata": Rule(

@@ -42,9 +42,17 @@ FORK_BOMBS = (
     re.compile(r"%0\s{0,2}\|\s{0,2}%0"),
     re.compile(r"while\s{1,4}(?:true|:|1)\s{0,2};\s{0,4}do\s{1,4}(?:\"?\$0\"?|bash\s{1,4}\"?\$0\"?)\s{0,2}&"),
 )
+CONNECTION = re.compile(r"\d{1,3}<>\s{0,2}/dev/(?:tcp|udp)/[^\s;|&]{1,200}")
+CONNECTED_SHELL = re.compile(
+    r"(?:^|[;&|]|\bdo|\bthen)\s{0,4}(?:\"?\$\{?\w{1,40}\}?\"?|eval\b[^\n;|]{0,200}|(?:ba|z|da)?sh\b)[^\n;|]{0,100}[<>]&\s{0,2}\d",
+    re.M,
+)
+"""A command that is read from somewhere, or a shell, with such a connection for its input or output."""
 PIPED_DOWNLOAD = (
     re.compile(rf"\b(?:curl|wget|fetch)\b[^|;\n]{{0,600}}\|\s{{0,4}}(?:sudo\s{{1,4}}(?:-\w{{1,4}}\s{{1,4}})?)?(?:{SHELLS}|python3?\b|perl\b|node\b|ruby\b)"),
     re.compile(rf"(?:{SHELLS}|\beval|\bsource|(?:^|\s)\.)\s{{1,4}}[^|;\n]{{0,60}}(?:<\(|\$\(|`)\s{{0,4}}(?:curl|wget)\b"),
+    re.compile(rf"\bbase64\s{{1,4}}(?:-d|-D|--decode)\b[^|;\n]{{0,60}}\|\s{{0,4}}(?:{SHELLS}|python3?\b|perl\b)"),
+    re.compile(r"\beval\b[^\n]{0,200}\bbase64\s{1,4}(?:-d|-D|--decode)"),
     re.compile(r"\b(?:iex|Invoke-Expression)\b[^\n]{0,200}(?:DownloadString|Invoke-WebRequest|iwr)\b", re.I),
 )  # fmt: skip
 DESTRUCTIVE = (
@@ -68,7 +76,9 @@ IDENTITY = re.compile(
     r"[ =]{0,4}\S{1,200}"
 )
 """A credential that is used for what it is there for."""
-ASSIGNED = re.compile(r"(?:^|[\s;])(?:export\s{1,4}|local\s{1,4}|readonly\s{1,4})?([A-Za-z_]\w{0,60})=")
+ASSIGNED = re.compile(
+    r"(?:^|[\s;])(?:(?:export|local|readonly)\s{1,4})?(?:for\s{1,4})?([A-Za-z_]\w{0,60})(?==|\s{1,4}in\s)"
+)
 WRITTEN = re.compile(r"(?:>{1,2}\s{0,4}|-o\s{1,4}|-[a-zA-Z]{0,6}f\s{1,4}|--file[= ])([\"']?)([\w./~${}-]{3,120})\1")
 COPIED = re.compile(r"(?:^|[\s;&|])(?:cp|mv|install|tar|zip|7z|gpg|openssl|base64|xxd|gzip)\s")
 WORD = re.compile(r"[\w./~${}@-]{3,120}")
@@ -87,7 +97,18 @@ def check_shell(text: str, file: str, first_line: int = 1) -> Iterator[Finding]:
     commands = list(commands_of(text, first_line))
     for command in commands:
         yield from check_command(command, file)
+    yield from check_whole(text, file, first_line)
     yield from carried_off(commands, file)
+
+
+def check_whole(text: str, file: str, first_line: int) -> Iterator[Finding]:
+    """What is wrong with several lines together."""
+    bomb = FORK_BOMBS[0].search(text)
+    if bomb and "\n" in bomb[0]:
+        yield found("resource-fork-bomb", file, first_line + text.count("\n", 0, bomb.start()), bomb[0])
+    opened = CONNECTION.search(text)
+    if opened and CONNECTED_SHELL.search(text):
+        yield found("shell-reverse-shell", file, first_line + text.count("\n", 0, opened.start()), opened[0])
 
 
 def check_command(command: Command, file: str) -> Iterator[Finding]:

@@ -1,0 +1,336 @@
+"""The built-in skills that make files: they pass their own tests, and what they make opens with readers of others."""
+
+import asyncio
+import csv
+import json
+import posixpath
+import shutil
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lxml.html
+import openpyxl
+import pytest
+from lxml import etree
+from PIL import Image
+from playwright.async_api import Page, async_playwright
+from pypdf import PdfReader
+
+from deerflow.cli.skill_trials import Candidate, TrialGround
+from deerflow.config.load import load
+from deerflow.skills.contract import read_contract
+from deerflow.skills.files import read_files
+from deerflow.skills.format import parse_skill
+from deerflow.skills.roots import shipped_root
+from deerflow.skills.scanner.scanner import SkillScanner
+from deerflow.skills.trials import Trial, TrialOutcome, find_trials, read_trial
+from tests.support import needs
+
+NAMES = (
+    "chart-visualization",
+    "code-documentation",
+    "data-analysis",
+    "document-writing",
+    "frontend-design",
+    "image-generation",
+    "pdf-tools",
+    "report-generation",
+    "slide-creation",
+    "video-generation",
+)
+PUBLIC = shipped_root()
+CASES = [case for name in NAMES for case in find_trials(PUBLIC / name)]
+A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+PNG_HEAD = b"\x89PNG\r\n\x1a\n"
+WIDTHS = (390, 1300)
+
+
+@dataclass(frozen=True)
+class KeepingGround(TrialGround):
+    """A ground from which the outputs are carried away before it is cleared."""
+
+    kept: Path = Path()
+
+    async def _carry_out(self, folder: Path, skill: Candidate, trial: Trial) -> TrialOutcome:
+        outcome = await super()._carry_out(folder, skill, trial)
+        await asyncio.to_thread(self.keep, folder)
+        return outcome
+
+    def keep(self, folder: Path) -> None:
+        """Carry the outputs of the one thread there is away."""
+        (outputs,) = folder.rglob("user-data/outputs")
+        shutil.copytree(outputs, self.kept)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.parent.name}-{case.stem}")
+async def test_a_built_in_skill_passes_its_own_test_and_others_can_read_what_it_makes(
+    case: Path, tmp_path: Path, toolbox_environment: Mapping[str, str]
+) -> None:
+    made = tmp_path / "made"
+    ground = KeepingGround(load(directory=tmp_path, environment=toolbox_environment), kept=made)
+
+    verdict = await ground.run(Candidate.read(case.parent.parent), read_trial(case))
+
+    assert list(verdict.complaints) == [], verdict.outputs
+    for file in sorted(path for path in made.rglob("*") if path.is_file()):
+        READERS[file.suffix](file)
+    name = f"{case.parent.parent.name}-{case.stem}"
+    if name in INSPECTIONS:
+        INSPECTIONS[name](made)
+    if name in SHOWN:
+        await show(made, SHOWN[name])
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_built_in_skill_is_in_order(name: str) -> None:
+    folder = PUBLIC / name
+    header, contract = parse_skill((folder / "SKILL.md").read_text(encoding="utf-8")), read_contract(folder)
+
+    assert header.name == name and header.license == "MIT" and not header.unknown
+    assert header.body.count("\n") <= 500
+    assert contract is not None and contract.needs.tools == header.allowed_tools
+    assert len(find_trials(folder)) >= 2, "one for what works, one for what does not"
+    assert sorted(folder.glob("references/*.md"))
+    report = await SkillScanner().scan(read_files(folder))
+    assert report.blocking == (), "our own scanner would refuse it"
+
+
+def read_office(path: Path) -> str:
+    """The words of an office file. Every part must be well-formed, every relation must lead somewhere."""
+    words = []
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() is None
+        names = set(archive.namelist())
+        types = etree.fromstring(archive.read("[Content_Types].xml"))
+        known = {str(entry.get("PartName")).lstrip("/") for entry in types if entry.get("PartName")}
+        endings = {str(entry.get("Extension")).lower() for entry in types if entry.get("Extension")}
+        assert known <= names
+        for name in names:
+            assert name == "[Content_Types].xml" or name in known or name.rpartition(".")[2].lower() in endings, name
+            if name.endswith((".xml", ".rels")):
+                root = etree.fromstring(archive.read(name))
+                words += [str(text.text or "") for tag in (f"{A}t", f"{W}t") for text in root.iter(tag)]
+                if name.endswith(".rels"):
+                    assert dangling(root, name, names) == []
+    return " ".join(words)
+
+
+def dangling(relations: etree._Element, name: str, names: set[str]) -> list[str]:
+    """Relations inside the file that lead to nothing."""
+    folder = posixpath.dirname(posixpath.dirname(name))
+    found = []
+    for relation in relations:
+        target = str(relation.get("Target"))
+        place = target.lstrip("/") if target.startswith("/") else posixpath.normpath(posixpath.join(folder, target))
+        if relation.get("TargetMode") != "External" and place not in names:
+            found.append(target)
+    return found
+
+
+def read_pdf(path: Path) -> str:
+    """The words of a PDF, read strictly."""
+    return " ".join(page.extract_text() for page in PdfReader(path, strict=True).pages)
+
+
+def read_png(path: Path) -> tuple[int, int]:
+    """The size of a PNG whose parts have their checksums and whose lines are all there."""
+    data, place, lines = path.read_bytes(), len(PNG_HEAD), b""
+    assert data.startswith(PNG_HEAD)
+    while place < len(data):
+        length, kind = struct.unpack(">I4s", data[place : place + 8])
+        body = data[place + 8 : place + 8 + length]
+        assert struct.unpack(">I", data[place + 8 + length : place + 12 + length])[0] == zlib.crc32(kind + body)
+        if kind == b"IHDR":
+            wide, high, depth, colours, *_ = struct.unpack(">IIBBBBB", body)
+        lines += body if kind == b"IDAT" else b""
+        place += 12 + length
+    channels = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}[colours]
+    assert len(zlib.decompress(lines)) == high * (1 + (wide * channels * depth + 7) // 8)
+    return wide, high
+
+
+def read_jpg(path: Path) -> None:
+    with Image.open(path) as picture:
+        picture.load()
+        assert picture.format == "JPEG"
+
+
+def read_csv(path: Path) -> list[list[str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file))
+
+
+def read_svg(path: Path) -> str:
+    """The words of a drawing."""
+    root = etree.parse(path).getroot()
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    return " ".join(str(text) for text in root.itertext())
+
+
+def read_html(path: Path) -> lxml.html.HtmlElement:
+    """A page; `ids` must be unique, for links lead to them."""
+    page = lxml.html.document_fromstring(path.read_bytes())
+    ids = page.xpath("//@id")
+    assert len(ids) == len(set(ids))
+    return page
+
+
+READERS: Mapping[str, Callable[[Path], Any]] = {
+    ".xlsx": read_office,
+    ".docx": read_office,
+    ".pptx": read_office,
+    ".pdf": read_pdf,
+    ".png": read_png,
+    ".jpg": read_jpg,
+    ".svg": read_svg,
+    ".html": read_html,
+    ".json": lambda path: json.loads(path.read_text(encoding="utf-8")),
+    ".csv": read_csv,
+    ".md": lambda path: path.read_text(encoding="utf-8"),
+    ".mp4": lambda path: path.read_bytes().index(b"ftyp"),
+    ".parquet": lambda path: (path.read_bytes()[:4], path.read_bytes()[-4:]),
+}
+
+
+def inspect_table(made: Path) -> None:
+    rows = list(openpyxl.load_workbook(made / "revenue.xlsx").active.iter_rows(values_only=True))  # type: ignore[union-attr]
+
+    assert rows[0] == ("region", "revenue")
+    assert {name: round(float(value), 2) for name, value in rows[1:]} == {  # type: ignore[arg-type]
+        "North": 21187.8,
+        "South": 2189.3,
+        "West": 1765.5,
+        "East": 897,
+    }
+    assert READERS[".parquet"](made / "revenue.parquet") == (b"PAR1", b"PAR1")
+
+
+def inspect_charts(made: Path) -> None:
+    words = read_svg(made / "visits.svg")
+
+    assert all(word in words for word in ("Social grows in jumps", "Search", "Email", "campaign", "12 values"))
+    assert read_png(made / "orders.png") == (1600, 920)
+    with Image.open(made / "orders.png") as picture:
+        assert "bar chart of orders by channel" in picture.info["Description"]
+
+
+def inspect_report(made: Path) -> None:
+    reader = PdfReader(made / "report.pdf", strict=True)
+    titles = [str(item.title) for item in reader.outline if not isinstance(item, list)]
+    fonts = [font.get_object() for page in reader.pages for font in page["/Resources"]["/Font"].values()]  # type: ignore[index]
+    inside = [font for font in fonts if "/FontFile2" in font.get("/FontDescriptor", {})]
+
+    assert titles == ["1 Summary", "2 Measurements", "3 Conclusion", "References"]
+    assert reader.metadata is not None and reader.metadata.title == "Heat pumps in old buildings"
+    assert len(inside) >= 3, "the fonts come with the file"
+    assert "2.1 Houses" in reader.pages[0].extract_text(), "the contents are on the first page"
+    page = read_html(made / "report.html")
+    ids = set(page.xpath("//@id"))
+    assert [link for link in page.xpath("//a/@href") if link.startswith("#") and link[1:] not in ids] == []
+    assert page.xpath("string(//figcaption)") == "Figure 1. Efficiency falls with the flow temperature"
+
+
+def inspect_deck(made: Path) -> None:
+    with zipfile.ZipFile(made / "deck.pptx") as archive:
+        names = archive.namelist()
+        book = archive.open(next(name for name in names if name.startswith("ppt/embeddings/")))
+        figures = list(openpyxl.load_workbook(book).active.iter_rows(values_only=True))  # type: ignore[union-attr]
+        theme = archive.read("ppt/theme/theme1.xml").decode()
+    words = read_office(made / "deck.pptx")
+
+    assert sum(name.startswith("ppt/slides/slide") for name in names) == 9
+    assert sum(name.startswith("ppt/notesSlides/notesSlide") for name in names) == 8
+    assert figures[1] == ("35", 4.2), "people can edit the chart"
+    assert "0B5CAD" in theme, "the colours are those of the theme"
+    assert "Point at 55 degrees." in words and "Every five degrees cost a tenth" in words
+
+
+def inspect_offer(made: Path) -> None:
+    with zipfile.ZipFile(made / "offer.docx") as archive:
+        body = etree.fromstring(archive.read("word/document.xml"))
+        numbering = etree.fromstring(archive.read("word/numbering.xml"))
+        feet = b"".join(archive.read(name) for name in archive.namelist() if name.startswith("word/footer"))
+    fields = " ".join(str(code.text) for code in body.iter(f"{W}instrText"))
+    styles = [str(style.get(f"{W}val")) for style in body.iter(f"{W}pStyle")]
+
+    assert 'TOC \\o "1-2"' in fields and "SEQ Table" in fields and "SEQ Figure" in fields
+    assert b" PAGE " in feet and b" NUMPAGES " in feet
+    assert styles.count("Heading1") == 3 and styles.count("Heading2") == 1
+    assert len(list(numbering.iter(f"{W}startOverride"))) == 2, "both numbered lists begin at 1"
+    assert len(list(body.iter(f"{W}tblHeader"))) == 1
+    assert "Efficiency falls" in body.xpath("string(//*[local-name()='docPr']/@descr)")
+
+
+def inspect_letter(made: Path) -> None:
+    assert "Ada Lovelace" in read_office(made / "letter.docx") and "{{" not in read_office(made / "letter.docx")
+
+
+def inspect_pdfs(made: Path) -> None:
+    order = PdfReader(made / "order.pdf", strict=True)
+
+    assert "Ada Lovelace" in order.pages[0].extract_text() and not order.get_fields(), "it is filled and final"
+    assert [str(item.title) for item in PdfReader(made / "draft.pdf").outline] == ["report", "table"]  # type: ignore[union-attr]
+    assert read_csv(made / "table-table-1.csv")[1] == ["North", "21,187.80"]
+    assert read_png(made / "page-2-1.png") == (60, 40)
+
+
+def inspect_pictures(made: Path) -> None:
+    assert read_png(made / "red-1.png") == (96, 64)
+    with Image.open(made / "red-2.png") as picture:
+        assert picture.convert("RGB").getpixel((5, 5)) == (200, 30, 30)
+
+
+INSPECTIONS: Mapping[str, Callable[[Path], None]] = {
+    "data-analysis-revenue_by_region": inspect_table,
+    "chart-visualization-line_and_bars": inspect_charts,
+    "report-generation-html_and_pdf": inspect_report,
+    "slide-creation-deck_from_outline": inspect_deck,
+    "document-writing-offer": inspect_offer,
+    "document-writing-template_and_faults": inspect_letter,
+    "pdf-tools-pages_tables_and_forms": inspect_pdfs,
+    "image-generation-with_a_provider": inspect_pictures,
+}
+SHOWN: Mapping[str, tuple[str, ...]] = {
+    "report-generation-html_and_pdf": ("report.html",),
+    "frontend-design-page_passes": ("index.html",),
+}
+"""What a browser is to show: without asking for anything else, and without scrolling sideways."""
+
+
+async def show(made: Path, names: tuple[str, ...]) -> None:
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(
+            executable_path=needs("chromium"), args=["--headless", "--no-sandbox", "--disable-gpu"]
+        )
+        for name in names:
+            page = await browser.new_page()
+            asked: list[str] = []
+            faults: list[str] = []
+            page.on("request", lambda request, asked=asked: asked.append(request.url))
+            page.on("console", lambda message, faults=faults: faults.append(message.text))
+            page.on("pageerror", lambda error, faults=faults: faults.append(str(error)))
+            await page.goto((made / name).as_uri())
+            assert [url for url in asked if not url.startswith("data:")] == [(made / name).as_uri()]
+            assert faults == []
+            await look(page, name)
+        await browser.close()
+
+
+async def look(page: Page, name: str) -> None:
+    if name.endswith(".html"):
+        for wide in WIDTHS:
+            await page.set_viewport_size({"width": wide, "height": 900})
+            needed = await page.evaluate("document.documentElement.scrollWidth")
+            assert needed <= wide, f"{name} scrolls sideways at {wide}"
+        assert await page.evaluate("[...document.images].every(image => image.naturalWidth > 0)")
+    elif name.endswith(".svg"):
+        assert await page.evaluate("document.documentElement.getBBox().width") > 100
+    else:
+        assert await page.evaluate("document.images[0].naturalWidth") > 100
