@@ -44,3 +44,16 @@ async def test_the_chart_starter_writes_runs_and_presents_files(server: RunningS
         await files.get_by_role("link", name="Download report.md").click()
     assert "Coffee" in (await (await started.value).path()).read_text()
     assert await serious_violations(page) == []
+
+
+async def test_the_starter_with_a_skill_reads_it_and_presents_what_its_script_made(
+    server: RunningServer, visitor: Visitor
+) -> None:
+    page = await visitor.open(server.url, reduced_motion="reduce")
+    await page.get_by_role("button", name="Make a newsletter with a skill").click()
+    await expect(page.get_by_text("Answer complete")).to_be_attached(timeout=LONG_WAIT_MS)
+
+    await expect(page.get_by_role("button", name="Read SKILL.md")).to_be_visible()
+    async with page.expect_download() as started:
+        await page.get_by_role("list", name="Files").get_by_role("link", name="Download issue.html").click()
+    assert "Seventy degrees is enough" in (await (await started.value).path()).read_text()

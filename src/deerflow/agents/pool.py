@@ -174,13 +174,14 @@ class AgentPool:
             self._catalog = ModelCatalog(settings.models)
             logger.info("agents are built anew; models: %s", ", ".join(model.name for model in settings.models))
 
-    def starters(self) -> list[Starter]:
-        """Requests that show what the agent can do."""
+    async def starters(self, user_id: str) -> list[Starter]:
+        """Requests that show somebody what the agent can do."""
+        skills = [skill.name for skill in (await self._skills.load(user_id)).enabled]
         computer = self._settings.computer
         names = default_names(
             has_computer=computer is not None, allow_bash=computer is not None and computer.runs_commands
         )
-        return starters(["write_todos", *names])
+        return starters(["write_todos", *names], skills)
 
     async def aclose(self) -> None:
         """Close the connections of the models."""

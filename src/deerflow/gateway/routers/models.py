@@ -71,5 +71,5 @@ async def get_model(name: str, harness: TheHarness, who: Who) -> Model:
 @router.get("/starters")
 async def list_starters(harness: TheHarness, who: Who) -> Starters:
     """Requests that show what can be done."""
-    found = harness.agents.starters()
+    found = await harness.agents.starters(who.user_id)
     return Starters(starters=[Starter.model_validate(starter, from_attributes=True) for starter in found])

@@ -12,6 +12,9 @@ from deerflow.domain.files import OUTPUTS, WORKSPACE
 Language = Literal["en", "zh"]
 TEXTS = Path(__file__).parent / "texts"
 PRESENTED = (f"{OUTPUTS}/chart.png", f"{OUTPUTS}/report.md")
+NEWSLETTER = "/mnt/skills/public/newsletter"
+ISSUE = (f"{OUTPUTS}/issue.html", f"{OUTPUTS}/issue.txt")
+BUILD_ISSUE = f"python3 {NEWSLETTER}/scripts/build_newsletter.py issue.json --html {ISSUE[0]} --text {ISSUE[1]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,8 @@ class Script:
     words: re.Pattern[str]
     steps: tuple[Say | Call, ...]
     needs_plan_mode: bool = False
+    skill: str | None = None
+    """The skill it works by, without which it is not offered."""
 
     @property
     def tools(self) -> frozenset[str]:
@@ -153,6 +158,38 @@ SCRIPTS = (
         ),
     ),
     Script(
+        id="newsletter",
+        title="Make a newsletter with a skill",
+        prompt="Make a short newsletter about tea, with the skill for it.",
+        words=re.compile(r"newsletter|电子报", re.IGNORECASE),
+        steps=(
+            Call(
+                "read_file",
+                {
+                    "en": {"description": "See how a good newsletter is made", "path": f"{NEWSLETTER}/SKILL.md"},
+                    "zh": {"description": "了解怎样做好一期电子报", "path": f"{NEWSLETTER}/SKILL.md"},
+                },
+            ),
+            write(f"{WORKSPACE}/issue.json", "newsletter-issue.{language}.json", "Write the issue", "写这一期的内容"),
+            Call(
+                "bash",
+                {
+                    "en": {"description": "Build it with the skill's script", "command": BUILD_ISSUE},
+                    "zh": {"description": "用技能自带的脚本生成", "command": BUILD_ISSUE},
+                },
+            ),
+            Call("present_files", {"en": {"filepaths": ISSUE}, "zh": {"filepaths": ISSUE}}),
+            Say(
+                "newsletter",
+                {
+                    "en": "The script has no objections. I will say what the skill asked for and what came of it.",
+                    "zh": "脚本没有发现问题。我来说明技能要求了什么，结果如何。",
+                },
+            ),
+        ),
+        skill="newsletter",
+    ),
+    Script(
         id="plan",
         title="Plan something with a to-do list",
         prompt="Plan a small team offsite and keep a to-do list.",
@@ -240,9 +277,10 @@ FALLBACK = Say(
 )
 
 
-def starters(tools: Collection[str]) -> list[Starter]:
-    """The requests that can be served with `tools`."""
-    playable = [script for script in SCRIPTS if script.tools <= set(tools)]
+def starters(tools: Collection[str], skills: Collection[str]) -> list[Starter]:
+    """The requests that can be served with `tools` and `skills`."""
+    fitting = (script for script in SCRIPTS if script.skill is None or script.skill in skills)
+    playable = [script for script in fitting if script.tools <= set(tools)]
     return [Starter(script.id, script.title, script.prompt, script.needs_plan_mode) for script in playable]
 
 

@@ -20,7 +20,7 @@ export function NewThread({ attachments }: { attachments: UseAttachments }) {
         {/* Its room is kept while the suggestions load, so nothing jumps. */}
         <ul
           aria-label={words.starters}
-          className="mx-auto mt-2 flex min-h-53 w-full max-w-[46rem] flex-wrap content-start gap-2 px-4 wide:min-h-20"
+          className="mx-auto mt-2 flex min-h-75 w-full max-w-[46rem] flex-wrap content-start gap-2 px-4 wide:min-h-31"
         >
           {starters.map((starter) => (
             <li key={starter.id}>
