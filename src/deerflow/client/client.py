@@ -16,6 +16,7 @@ from deerflow.client import agents, approvals, artifacts, feedback, helps, model
 from deerflow.client.faces import Session, faces, streams
 from deerflow.client.loop import HarnessLoop
 from deerflow.config.source import open_source
+from deerflow.domain.budget import SpendingLimit
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.domain.runs import AgentSpec, ReasoningEffort
 from deerflow.harness import open_harness
@@ -44,6 +45,7 @@ class DeerFlowClient:
         subagent_enabled: bool = False,
         subagents: Sequence[SubagentConfig] = (),
         agent_name: str | None = None,
+        budget: SpendingLimit | None = None,
     ) -> None:
         """Open everything the configuration asks for.
 
@@ -60,6 +62,7 @@ class DeerFlowClient:
             subagent_enabled: Whether the agent may hand work to others.
             subagents: Kinds of others, besides those of the configuration.
             agent_name: The custom agent that answers.
+            budget: What the models of one run may take in all, if less than the configuration allows.
         """
         source = open_source(Path(config_path) if config_path else None, overrides=config)
         agent = AgentSpec(
@@ -74,7 +77,7 @@ class DeerFlowClient:
         harness = partial(
             open_harness, source, model, features=features, extra_middleware=extra_middleware, subagents=subagents
         )
-        self._session = Session(HarnessLoop(harness), agent)
+        self._session = Session(HarnessLoop(harness), agent, budget)
         if extra_middleware:
             self._check_places()
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from deerflow.domain.budget import Budget
 from deerflow.domain.files import ThreadFiles
 from deerflow.domain.history import ThreadHistory
 from deerflow.domain.inbox import Inbox
@@ -33,6 +34,8 @@ class RunContext:
     """None where an agent cannot give work to others, as is so for those to whom it is given."""
     meter: UsageMeter | None = None
     """None where nobody counts."""
+    budget: Budget | None = None
+    """None where a run may take what it likes."""
     uploads: ThreadUploads | None = None
     """None where nobody keeps track of what people upload."""
     hide: Callable[[str], str] = str

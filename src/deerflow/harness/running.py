@@ -10,6 +10,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from deerflow.config.load import Loaded
 from deerflow.config.root import Config
+from deerflow.domain.budget import SpendingLimit
 from deerflow.domain.context import RunContext
 from deerflow.domain.events import StreamEvent
 from deerflow.domain.principal import Principal
@@ -27,6 +28,7 @@ from deerflow.persistence.state_version import check_state
 from deerflow.runtime.deletion import Belongings, Deletions
 from deerflow.runtime.history import JournalHistory
 from deerflow.runtime.journal import Journal, RunLog
+from deerflow.runtime.runs.budget import RunBudget, run_limit
 from deerflow.runtime.runs.inbox import RunInbox
 from deerflow.runtime.runs.job import Job
 from deerflow.runtime.runs.ledger import Earlier, RunLedger
@@ -127,10 +129,16 @@ async def open_context(
         profile=await ground.resources.profiles.for_run(run.owner),
         uploads=UploadsOfThread(ground.uploads, run.owner, run.thread_id),
     )
+    limit = run_limit(spending_limit(ground.source.refresh().config), job.request.budget)
+    if limit is not None:
+        job.records.budget = RunBudget(log, limit, job.records.purse, ground.agents.prices)
+        shared = replace(shared, budget=job.records.budget)
     crew = subagents.for_run(shared, job.request.agent, lambda event: log.append("custom", to_json(event)))
     try:
         yield replace(shared, inbox=RunInbox(database, bridge, job, log), subagents=crew)
     finally:
+        if job.records.budget is not None:
+            job.records.budget.close()
         if job.signals.action is CancelAction.ROLLBACK:
             await lease.end_started()
         await lease.release()
@@ -182,6 +190,11 @@ async def may_grow(database: Database, run_id: str) -> bool:
 def run_limits(config: Config) -> Limits:
     """How far a run may go."""
     return Limits(config.runs.timeout_seconds, config.runs.recursion_limit)
+
+
+def spending_limit(config: Config) -> SpendingLimit:
+    """What a run may take at most."""
+    return SpendingLimit(config.budget.max_tokens, config.budget.max_cost, config.budget.currency)
 
 
 def subagent_places(config: Config) -> Places:

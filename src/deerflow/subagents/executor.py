@@ -12,6 +12,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphRecursionError
 
+from deerflow.domain.budget import BudgetSpent
 from deerflow.domain.context import RunContext
 from deerflow.domain.errors import DeerFlowError, InvalidRequest
 from deerflow.domain.runs import AgentSpec
@@ -125,6 +126,8 @@ class Work:
         except GraphRecursionError:
             reason = f"it has taken all of its {self._turns} turns"
             return TaskOutcome("capped", self.answer, reason, "turn_capped")
+        except BudgetSpent as problem:
+            return TaskOutcome("capped", self.answer, str(problem), "token_capped")
         except DeerFlowError as problem:
             return TaskOutcome("failed", self.answer, str(problem))
         except Exception as problem:
