@@ -17,7 +17,7 @@ from deerflow.config.models import ModelConfig, PricingConfig
 from deerflow.domain.runs import AgentSpec
 from deerflow.models.demo.scripts import Starter, starters
 from deerflow.models.factory import ModelCatalog
-from deerflow.subagents.executor import Worker
+from deerflow.subagents.work import Worker
 from deerflow.tools.tools import default_names
 
 logger = logging.getLogger(__name__)

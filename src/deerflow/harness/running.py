@@ -31,12 +31,11 @@ from deerflow.runtime.journal import Journal, RunLog
 from deerflow.runtime.runs.budget import RunBudget, run_limit
 from deerflow.runtime.runs.inbox import RunInbox
 from deerflow.runtime.runs.job import Job
-from deerflow.runtime.runs.ledger import Earlier, RunLedger
+from deerflow.runtime.runs.ledger import Earlier, RunLedger, RunTasks
 from deerflow.runtime.runs.manager import RunManager
 from deerflow.runtime.runs.records import RunMeter
 from deerflow.runtime.runs.watch import Watch, keeping_watch
 from deerflow.runtime.runs.worker import Limits, RunWorker
-from deerflow.runtime.serialization import to_json
 from deerflow.runtime.stream_bridge import StreamBridge, open_bridge
 from deerflow.runtime.stream_bridge.bridge import EVERYBODY
 from deerflow.runtime.threads import open_questions
@@ -133,7 +132,7 @@ async def open_context(
     if limit is not None:
         job.records.budget = RunBudget(log, limit, job.records.purse, ground.agents.prices)
         shared = replace(shared, budget=job.records.budget)
-    crew = subagents.for_run(shared, job.request.agent, lambda event: log.append("custom", to_json(event)))
+    crew = subagents.for_run(shared, job.request.agent, RunTasks(log, job.past.calls if job.past else Earlier()))
     try:
         yield replace(shared, inbox=RunInbox(database, bridge, job, log), subagents=crew)
     finally:

@@ -9,7 +9,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 
 from deerflow.agents.factory import AgentGraph
-from deerflow.agents.metering import counts_of, name_of
+from deerflow.agents.metering import name_of
 from deerflow.agents.middlewares.replies import is_from_a_person
 from deerflow.agents.middlewares.summarization_middleware import NOTES
 from deerflow.agents.middlewares.title_middleware import write_title
@@ -17,6 +17,7 @@ from deerflow.config.title import TitleConfig
 from deerflow.domain.budget import Budget
 from deerflow.domain.runs import RunRecord
 from deerflow.domain.usage import TITLE, TokenCounts, UsageOrigin
+from deerflow.models.counting import counts_of
 from deerflow.persistence.database import Database
 from deerflow.persistence.threads import rename_thread
 from deerflow.runtime.states import config_of

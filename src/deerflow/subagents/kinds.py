@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from deerflow.config.subagents import NEVER_FOR_SUBAGENTS, CustomSubagent, SubagentOverride, SubagentsConfig
 
-TASK = "task"
+TASK, TASK_BATCH = "task", "task_batch"
 INHERIT = "inherit"
 
 
@@ -27,7 +27,7 @@ class SubagentConfig:
 
     def allows(self, tool: str) -> bool:
         """Whether it has a tool. None can give work to others, whatever its settings say."""
-        if tool == TASK or tool in self.disallowed_tools:
+        if tool in (TASK, TASK_BATCH) or tool in self.disallowed_tools:
             return False
         return self.tools is None or tool in self.tools
 

@@ -30,9 +30,11 @@ from deerflow.domain.context import RunContext
 from deerflow.domain.runs import AgentSpec
 from deerflow.models.demo import DemoChatModel
 from deerflow.models.factory import ModelCatalog
-from deerflow.subagents.executor import Worker, at_once
+from deerflow.subagents.executor import at_once
 from deerflow.subagents.kinds import INHERIT, TASK, SubagentConfig, kinds_of
+from deerflow.subagents.work import Worker
 from deerflow.tools.builtins.agent_tools import AgentShelf, setup_agent_tool, update_agent_tool
+from deerflow.tools.builtins.task_batch_tool import task_batch_tool
 from deerflow.tools.builtins.task_tool import task_tool
 from deerflow.tools.tools import ToolSet, get_available_tools, sandbox_tools
 
@@ -99,7 +101,7 @@ class LeadAgent:
         computer = self.settings.computer if "bash" in tools.names else None
         prompt = subagent_prompt(kind.system_prompt, has_files="read_file" in tools.names, computer=computer)
         graph = assemble(model, tools.tools, chain, prompt, None, None, f"{GRAPH_NAME}.{kind.name}")
-        return Worker(kind, graph, entry.name)
+        return Worker(kind, graph, entry.name, entry.pricing)
 
     @property
     def _kinds(self) -> Mapping[str, SubagentConfig]:
@@ -144,7 +146,7 @@ class LeadAgent:
             return ToolSet((setup_agent_tool(self.shelf),))
         own: list[BaseTool] = [update_agent_tool(self.shelf)] if self.custom else []
         if features.subagent and self._kinds:
-            own.append(task_tool(tuple(self._kinds)))
+            own += [task_tool(tuple(self._kinds)), task_batch_tool(tuple(self._kinds))]
         groups, allow_bash = self._own.tool_groups, self._runs_commands
         computer = sandbox_tools(groups, allow_bash=allow_bash) if self._has_computer(features) else ()
         return get_available_tools(

@@ -10,11 +10,12 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
-from deerflow.agents.metering import counts_of, name_of
+from deerflow.agents.metering import name_of
 from deerflow.agents.middlewares.model_failures import recognise
 from deerflow.agents.middlewares.tokens import BYTES_PER_TOKEN, message_tokens
 from deerflow.domain.budget import Answered, Asking, Budget, BudgetSpent, Grant, PromptSize
 from deerflow.domain.errors import ModelError
+from deerflow.models.counting import counts_of
 
 MESSAGE_BYTES = 64
 """What vendors put around a message, ids included."""

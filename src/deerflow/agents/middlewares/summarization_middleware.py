@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langgraph.types import Command
 
-from deerflow.agents.metering import counts_of, name_of
+from deerflow.agents.metering import name_of
 from deerflow.agents.middlewares.compaction import fit, settle, split, transcript
 from deerflow.agents.middlewares.replies import HIDDEN, AskModel, AskModelAsync, Reply, Request
 from deerflow.agents.middlewares.spending import ask_beside
@@ -22,6 +22,7 @@ from deerflow.agents.thread_state import ThreadState
 from deerflow.config.summarization import ContextSize, SummarizationConfig
 from deerflow.domain.context import RunContext, run_in
 from deerflow.domain.usage import SUMMARIZATION
+from deerflow.models.counting import counts_of
 
 logger = logging.getLogger(__name__)
 
