@@ -23,8 +23,11 @@ class Crowd:
         self.most = max(self.most, len(self.working))
 
 
-def crowded(model: ScriptedModel, steps: int = 20) -> tuple[ScriptedModel, Crowd]:
-    """`model`, in which every subagent stays for so many turns of the event loop, and who is there."""
+def crowded(model: ScriptedModel, steps: int = 20, gate: asyncio.Event | None = None) -> tuple[ScriptedModel, Crowd]:
+    """`model`, with which every subagent stays for so many turns of the event loop, and who is there.
+
+    Nobody leaves before the `gate` is open.
+    """
     crowd = Crowd()
 
     class Crowded(ScriptedModel):
@@ -35,6 +38,8 @@ def crowded(model: ScriptedModel, steps: int = 20) -> tuple[ScriptedModel, Crowd
                 crowd.come(order)
                 for _ in range(steps):
                     await asyncio.sleep(0)
+                if gate is not None:
+                    await gate.wait()
             async for chunk in super()._astream(list(messages), *args, **kwargs):
                 yield chunk
             crowd.working.discard(order)

@@ -77,6 +77,11 @@ class AgentPool:
             self._graphs[spec, custom] = self._agent(spec, custom).build(self._checkpointer)
         return self._graphs[spec, custom]
 
+    def ready_worker(self, spec: AgentSpec, kind: str) -> Worker | None:
+        """The subagent of a kind if it was built before; as cheap as `ready_graph`."""
+        self._look_at_settings()
+        return self._workers.get((spec, self._custom_agent(spec), kind))
+
     def worker_for(self, spec: AgentSpec, kind: str) -> Worker | None:
         """The subagent of a kind that works for the agent of `spec`; None when there is no such kind. Blocks."""
         self._look_at_settings()

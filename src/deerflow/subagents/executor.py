@@ -21,6 +21,7 @@ T = TypeVar("T")
 class Staff(Protocol):
     """Finds the subagent for a task. Building one may load a vendor's library, so it blocks."""
 
+    def ready_worker(self, spec: AgentSpec, kind: str) -> Worker | None: ...
     def worker_for(self, spec: AgentSpec, kind: str) -> Worker | None: ...
 
 
@@ -84,7 +85,8 @@ class RunSubagents:
         return replace(self.context, ledger=ledger.of_task(order.task_id)) if ledger is not None else self.context
 
     async def _worker(self, kind: str) -> Worker:
-        worker = await asyncio.to_thread(self.executor.staff.worker_for, self.spec, kind)
+        staff = self.executor.staff
+        worker = staff.ready_worker(self.spec, kind) or await asyncio.to_thread(staff.worker_for, self.spec, kind)
         if worker is None:
             raise InvalidRequest(f"there is no subagent of the kind {kind!r}")
         return worker
