@@ -12,6 +12,7 @@ from deerflow.config.summarization import SummarizationConfig
 from deerflow.config.title import TitleConfig
 from deerflow.config.tool_output import ToolOutputConfig
 from deerflow.config.tools import ToolConfig
+from deerflow.subagents.kinds import SubagentConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +48,5 @@ class AgentSettings:
     computer: Computer | None = None
     """None: agents have no sandbox, and no tools for one."""
     subagents: SubagentsConfig = SubagentsConfig()
+    filed_kinds: tuple[SubagentConfig, ...] = ()
+    """The kinds of subagents that files describe."""

@@ -14,7 +14,13 @@ from deerflow.agents.settings import AgentSettings, Computer
 from deerflow.config.load import Loaded
 from deerflow.config.models import ModelConfig
 from deerflow.config.source import ConfigSource
-from deerflow.harness.agents import agent_settings, create_sandboxes, describe_computer, find_fallback_models
+from deerflow.harness.agents import (
+    agent_settings,
+    create_sandboxes,
+    describe_computer,
+    find_fallback_models,
+    kind_files,
+)
 from deerflow.harness.files import all_files, open_uploads, snapshots_of
 from deerflow.persistence.checkpoints import open_checkpointer
 from deerflow.persistence.database import Database, open_database
@@ -32,6 +38,7 @@ from deerflow.runtime.vitals import MeasuredDatabase
 from deerflow.sandbox.chores import Chores
 from deerflow.sandbox.locks import FileLocks
 from deerflow.sandbox.sandbox_provider import SandboxProvider, SandboxReport
+from deerflow.subagents.files import KindFiles
 from deerflow.tracing.metrics import Metrics
 from deerflow.uploads.uploads import Uploads
 
@@ -75,7 +82,7 @@ async def open_ground(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Gr
         uploads = await stack.enter_async_context(open_uploads(source, chores))
         computer = describe_computer(loaded.config.sandbox, report)
         custom_agents = CustomAgents(loaded.home)
-        settings = partial(current_settings, source, fallback, computer)
+        settings = partial(current_settings, source, fallback, computer, kind_files(loaded))
         agents = AgentPool(settings, checkpointer, custom_agents, plan)
         stack.push_async_callback(agents.aclose)
         yield Ground(
@@ -96,9 +103,11 @@ async def open_ground(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Gr
         )
 
 
-def current_settings(source: ConfigSource, fallback: Sequence[ModelConfig], computer: Computer) -> AgentSettings:
+def current_settings(
+    source: ConfigSource, fallback: Sequence[ModelConfig], computer: Computer, files: KindFiles
+) -> AgentSettings:
     """What agents are built from, as the configuration is now."""
-    return agent_settings(source.refresh().config, fallback, computer)
+    return agent_settings(source.refresh().config, fallback, computer, files.kinds())
 
 
 def make_resources(database: Database, source: ConfigSource, agents: AgentPool) -> Resources:

@@ -1,4 +1,4 @@
-"""The kinds of subagents: the built-in ones, those of the configuration and those of a program."""
+"""The kinds of subagents: built in, in files, in the configuration and of a program."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -60,16 +60,20 @@ BASH = SubagentConfig(
 
 
 def kinds_of(
-    settings: SubagentsConfig, own: Sequence[SubagentConfig] = (), *, runs_commands: bool
+    settings: SubagentsConfig,
+    own: Sequence[SubagentConfig] = (),
+    filed: Sequence[SubagentConfig] = (),
+    *,
+    runs_commands: bool,
 ) -> Mapping[str, SubagentConfig]:
-    """Every kind by its name; of two with one name the later wins: built in, configured, given by the program."""
+    """Every kind by its name; of two with one name the later wins: built in, in files, configured, of the program."""
     builtin = [GENERAL_PURPOSE, BASH] if runs_commands else [GENERAL_PURPOSE]
     common = [
         replace(kind, timeout_seconds=settings.timeout_seconds, max_turns=settings.max_turns or kind.max_turns)
         for kind in builtin
     ]
     configured = [to_kind(name, entry, settings) for name, entry in settings.custom_agents.items()]
-    known = {kind.name: kind for kind in (*common, *configured, *own)}
+    known = {kind.name: kind for kind in (*common, *filed, *configured, *own)}
     return {name: changed(kind, settings.agents.get(name)) for name, kind in known.items()}
 
 

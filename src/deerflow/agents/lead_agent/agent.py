@@ -107,7 +107,10 @@ class LeadAgent:
     def _kinds(self) -> Mapping[str, SubagentConfig]:
         if not self.settings.subagents.enabled:
             return {}
-        return kinds_of(self.settings.subagents, self.plan.subagents, runs_commands=self._runs_commands)
+        settings = self.settings
+        return kinds_of(
+            settings.subagents, self.plan.subagents, settings.filed_kinds, runs_commands=self._runs_commands
+        )
 
     @property
     def _own(self) -> CustomAgentConfig:
