@@ -20,6 +20,7 @@ from deerflow.testing import Answer, ScriptedServer, Usage, calling
 from deerflow.tools.builtins.task_batch_tool import parse_items
 from tests.agents.test_budget_middleware import GreedyEndpoint, settings
 from tests.agents.test_budget_middleware import finish as finish_within
+from tests.sandbox.processes import marked_seconds, survivors, until_alive
 from tests.subagents.crowd import crowded
 from tests.subagents.test_subagents import asking, config, finish, messages_of, order_in, playing, start
 
@@ -129,6 +130,21 @@ async def test_a_batch_stays_within_the_budget_with_sixteen_at_once_and_what_it_
     assert run.status is RunStatus.SUCCESS and answer.startswith("word ")
     assert max(each["spent"]["tokens"] for each in told) <= 900_000 and endpoint.taken["tokens"] <= 900_000
     assert counts["completed"] >= 16 and counts["skipped"] > 0 and counts.total() == 200
+
+
+async def test_stopping_a_run_ends_the_commands_of_its_batch(tmp_path: Path) -> None:
+    seconds = marked_seconds()
+    wait = calling("bash", description="wait", command=f"sleep {seconds}")
+    model = playing([batch(items=["a", "b", "c"])], lambda _: wait)
+    async with open_harness(config(tmp_path), model) as harness:
+        run = await start(harness, asking("go"))
+        await until_alive(seconds)
+        await harness.runs.cancel("t", run.run_id, LOCAL_USER)
+        left = await survivors(seconds)
+        done = await harness.runs.join("t", run.run_id, LOCAL_USER)
+        events = await harness.timeline.page(run, 0, 1000, ["custom"])
+    assert left == [] and done.status is RunStatus.INTERRUPTED
+    assert orjson.loads(events[-1].event.data)["type"] == "batch_cancelled"
 
 
 @given(st.from_regex(r"[a-z]{1,8}", fullmatch=True), st.text(max_size=20))
