@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from deerflow.domain.budget import SpendingLimit
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.domain.runs import AgentSpec, RunRecord, RunRequest, RunStatus
 from deerflow.harness import Harness, open_harness
+from deerflow.runtime.runs.job import read_request
+from deerflow.runtime.runs.schemas import to_stored
 from deerflow.testing import (
     Answer,
     CutAfter,
@@ -225,3 +228,10 @@ async def test_titles_and_summaries_are_paid_from_the_budget_too(tmp_path: Path)
     assert run.status is RunStatus.SUCCESS
     assert "summarization" in {each["caller"] for each in told}
     assert endpoint.taken["tokens"] <= 250_000
+
+
+def test_what_a_request_may_take_is_the_same_once_it_was_stored() -> None:
+    limit = SpendingLimit(5000, Decimal("2.50"))
+    stored = to_stored(RunRequest("t", budget=limit), [])
+    assert read_request(orjson.loads(orjson.dumps(stored.content))).budget == limit
+    assert read_request({**stored.content, "budget": None}).budget is None
