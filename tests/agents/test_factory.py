@@ -63,7 +63,12 @@ def test_the_chain_stands_in_the_founding_order() -> None:
         f"{n}Middleware" for n in founding
     ]
     # Compaction stands next to the model: what others add must fit as well.
-    assert chain[-4:-1] == ["ModelRecoveryMiddleware", "SummarizationMiddleware", "MeteringMiddleware"]
+    assert chain[-5:-1] == [
+        "ModelRecoveryMiddleware",
+        "SummarizationMiddleware",
+        "BudgetMiddleware",
+        "MeteringMiddleware",
+    ]
     assert chain[-1] == "ClarificationMiddleware"
 
 

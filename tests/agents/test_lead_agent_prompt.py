@@ -19,6 +19,8 @@ from deerflow.config.root import Config
 from deerflow.domain.skills import SkillCard
 from deerflow.tools.builtins.agent_tools import setup_agent_tool, update_agent_tool
 from deerflow.tools.builtins.skill_manage_tool import skill_manage
+from deerflow.tools.builtins.task_batch_tool import task_batch_tool
+from deerflow.tools.builtins.task_tool import task_tool
 from deerflow.tools.tools import as_tool, builtin_tools, get_available_tools, sandbox_tools
 from tests.support import same_as_snapshot
 
@@ -146,7 +148,9 @@ def test_the_default_tools_take_little_of_the_models_attention() -> None:
 def test_the_schemas_of_the_built_in_tools_are_those_that_were_reviewed(agents: CustomAgents) -> None:
     own = [setup_agent_tool(agents), update_agent_tool(agents), as_tool(skill_manage)]
     web = get_available_tools(Config().tools).tools
-    tools = [*sandbox_tools(), *builtin_tools(supports_vision=True), *own, *web]
+    kinds = ("general-purpose", "bash")
+    others = [task_tool(kinds), task_batch_tool(kinds)]
+    tools = [*sandbox_tools(), *builtin_tools(supports_vision=True), *own, *others, *web]
     schemas = json.dumps([convert_to_openai_tool(tool) for tool in tools], indent=1, ensure_ascii=False)
     same_as_snapshot("tools.json", f"{schemas}\n")
 

@@ -9,6 +9,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from deerflow.agents.middlewares.title_middleware import TitleMiddleware, local_title, write_title
 from deerflow.agents.thread_state import ThreadState
 from deerflow.config.title import TitleConfig
+from deerflow.domain.budget import Answered, Asking, BudgetSpent, Grant
 from deerflow.domain.errors import ModelUnavailable
 from deerflow.testing import ScriptedModel
 
@@ -38,6 +39,34 @@ async def test_the_model_reads_little() -> None:
     await write_title(model, "q" * 9000, "a" * 9000, TitleConfig(max_words=4))
     assert len(model.requests[0].messages[0].text) < 1500
     assert "at most 4 words" in model.requests[0].messages[0].text
+
+
+class Pocket:
+    """A budget that pays for one answer, or for none."""
+
+    def __init__(self, output_tokens: int | None) -> None:
+        self.left = output_tokens
+        self.settled: list[Answered | None] = []
+
+    async def reserve(self, asking: Asking) -> Grant:
+        if self.left is None:
+            raise BudgetSpent("nothing left")
+        return Grant(1, asking, asking.prompt.bytes, self.left)
+
+    def settle(self, grant: Grant, answered: Answered | None, *, is_refused: bool = False) -> None:
+        self.settled.append(answered)
+
+    def last_room(self, model: str) -> None:
+        return None
+
+
+async def test_a_title_is_paid_from_the_budget_of_its_run_or_done_without() -> None:
+    model, pocket = ScriptedModel.saying("Rome"), Pocket(77)
+    assert await write_title(model, "Plan my trip", "Gladly.", TitleConfig(), budget=pocket) == "Rome"
+    assert model.requests[0].options["max_tokens"] == 77
+    assert pocket.settled[0] is not None and pocket.settled[0].counts.output_tokens == 1
+    title = await write_title(model, "Plan my trip", "Gladly.", TitleConfig(), budget=Pocket(None))
+    assert title == "Plan my trip" and len(model.requests) == 1
 
 
 def test_long_words_are_cut_and_lines_joined() -> None:

@@ -22,7 +22,7 @@ BROAD_EXCEPTS = {
     "deerflow/agents/middlewares/model_recovery_middleware.py": "vendors raise classes we do not import",
     "deerflow/models/factory.py": "a vendor's constructor may raise anything",
     "deerflow/runtime/runs/worker.py": "the boundary of a run",
-    "deerflow/subagents/executor.py": "the boundary of a task: one that fails leaves the others alone",
+    "deerflow/subagents/work.py": "the boundary of a task: one that fails leaves the others alone",
     "deerflow/runtime/runs/manager.py": "a run whose end cannot be written",
 }
 MADE_AT_IMPORT = {

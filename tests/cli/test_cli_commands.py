@@ -1,5 +1,7 @@
 """The `deerflow` command, run as a person runs it."""
 
+import asyncio
+import json
 import os
 import socket
 import subprocess
@@ -11,6 +13,7 @@ import pytest
 import deerflow
 from deerflow.cli.serve import is_loopback
 from deerflow.gateway.page import STATIC
+from deerflow.testing import ScriptedServer, calling
 
 DEERFLOW = Path(sys.executable).parent / "deerflow"
 
@@ -32,6 +35,19 @@ def test_a_message_is_answered_in_the_terminal_and_kept_in_its_thread(tmp_path: 
     assert said.returncode == 0 and "OPENAI_API_KEY" in said.stdout and said.stdout.endswith("\n")
     piped = run(tmp_path, "chat", "-", "--thread", "t", stdin="What is DeerFlow?\n")
     assert "super agent harness" in piped.stdout
+
+
+async def test_what_subagents_do_is_told_beside_the_answer(tmp_path: Path) -> None:
+    order = calling("task", description="Look around", prompt="Look around.", subagent_type="general-purpose")
+    looks = calling("ls", description="Look", path="/mnt/user-data")
+    async with ScriptedServer([order, looks, "Seen.", "All seen."]) as model:
+        entry = model.model_config().model_dump(mode="json", exclude_none=True)
+        (tmp_path / "config.yaml").write_text(json.dumps({"models": [entry]}))
+        said = await asyncio.to_thread(run, tmp_path, "chat", "Look around", "--subagents")
+    assert said.stdout == "All seen.\n"
+    lines = [line for line in said.stderr.splitlines() if line.startswith("[Look around] ")]
+    begins, uses, done = (line.removeprefix("[Look around] ") for line in lines)
+    assert (begins, uses) == ("begins (general-purpose)", "uses ls") and done.startswith("is done after ")
 
 
 def test_an_empty_message_is_refused(tmp_path: Path) -> None:

@@ -35,6 +35,20 @@ async def test_costs_are_decimal_numbers_as_text(tmp_path: Path) -> None:
     assert runs["next_offset"] is None and runs["runs"][0]["usage"] == usage["totals"]
 
 
+async def test_a_request_can_say_what_its_run_may_take(harness_saying: OpenHarness) -> None:
+    async with harness_saying(ScriptedModel.saying("Seven.")) as harness, browse(harness) as http:
+        for wrong in ({"max_tokens": 10}, {"max_cost": -1}, {"max_cost": "much"}, {"tokens": 5000}):
+            refused = await http.post("/api/threads/t/runs/wait", json={**ASK, "context": {"budget": wrong}})
+            assert refused.status_code == 422
+        little = {"budget": {"max_tokens": 1000, "max_cost": 2.5}}
+        ended = await http.post("/api/threads/t/runs/wait", json={**ASK, "context": {"budget": {"max_tokens": 1000}}})
+        unpriced = await http.post("/api/threads/u/runs/wait", json={**ASK, "config": {"configurable": little}})
+        whole = await http.post("/api/threads/v/runs/wait", json=ASK)
+    assert "the budget of this run is used up" in ended.json()["messages"][-1]["content"]
+    assert "has no pricing in USD" in unpriced.text
+    assert whole.json()["messages"][-1]["content"] == "Seven."
+
+
 async def test_requests_that_make_no_sense_are_refused_by_name(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying("Seven.")) as harness, browse(harness) as http:
         await http.post("/api/threads/t/runs/wait", json=ASK)

@@ -19,9 +19,9 @@ from deerflow.domain.runs import CancelAction, RunRecord, RunRequest, RunStatus
 from deerflow.domain.usage import TokenCounts, UsageEntry, UsageOrigin, total
 from deerflow.harness import Harness, open_harness
 from deerflow.models.factory import ENTRY
+from deerflow.models.pricing import cost_of
 from deerflow.persistence.database import open_database
 from deerflow.persistence.usage import record_usage
-from deerflow.runtime.pricing import cost_of
 from deerflow.runtime.usage import Usage
 from deerflow.testing import Answer, ScriptedModel, Stall, calling
 from deerflow.testing.turns import Usage as Cost

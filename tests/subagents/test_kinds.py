@@ -1,9 +1,12 @@
 """The kinds of subagents, and what the configuration makes of them."""
 
+from pathlib import Path
+
 import pytest
 from pydantic import ValidationError
 
 from deerflow.config.subagents import SubagentsConfig
+from deerflow.subagents.files import KindFiles
 from deerflow.subagents.kinds import SubagentConfig, kinds_of
 
 
@@ -53,3 +56,49 @@ def test_no_subagent_gives_work_to_others_whatever_its_settings_say() -> None:
 def test_what_makes_no_sense_is_refused(values: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         settings(**values)
+
+
+CHECKER = """---
+name: fact-checker
+description: Checks facts.
+tools: read_file, grep
+max_turns: 7
+---
+You check facts.
+
+Say where you read it.
+"""
+
+
+def test_a_markdown_file_describes_a_kind_and_an_edit_of_it_counts(tmp_path: Path) -> None:
+    file, files = tmp_path / "checker.md", KindFiles([tmp_path / "missing", tmp_path])
+    file.write_text(CHECKER)
+    (kind,) = [filed.to_kind(60.0) for filed in files.kinds()]
+    assert (kind.name, kind.description, kind.tools) == ("fact-checker", "Checks facts.", ("read_file", "grep"))
+    assert (kind.max_turns, kind.timeout_seconds, kind.model) == (7, 60.0, "inherit")
+    assert kind.system_prompt == "You check facts.\n\nSay where you read it."
+    assert kinds_of(settings(), filed=[kind], runs_commands=False)["fact-checker"] is kind
+    file.write_text(CHECKER.replace("Checks facts", "Doubts everything"))
+    assert [filed.front.description for filed in files.kinds()] == ["Doubts everything."]
+    file.unlink()
+    assert files.kinds() == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("You check.", "begins with a line '---'"),
+        ("---\ndescription: x\nYou check.", "do not end"),
+        ("---\ndescription: x\n---\n", "no system prompt"),
+        ("---\ndescription: x\nmax_tuns: 3\n---\nYou check.", "did you mean 'max_turns'"),
+        ("---\nmodel: y\n---\nYou check.", "description"),
+        ("---\nname: a b\ndescription: x\n---\nYou check.", "'a b'"),
+    ],
+)
+def test_a_file_that_describes_no_kind_is_left_out_and_told_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str, complaint: str
+) -> None:
+    (tmp_path / "good.md").write_text("---\ndescription: Works.\n---\nYou work.")
+    (tmp_path / "wrong.md").write_text(text)
+    assert [kind.name for kind in KindFiles([tmp_path]).kinds()] == ["good"]
+    assert complaint in caplog.text and "wrong.md" in caplog.text

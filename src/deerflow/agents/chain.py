@@ -12,6 +12,7 @@ from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddlewar
 from langchain_core.language_models import BaseChatModel
 
 from deerflow.agents.features import Feature, RuntimeFeatures
+from deerflow.agents.middlewares.budget_middleware import BudgetMiddleware
 from deerflow.agents.middlewares.clarification_middleware import ClarificationMiddleware
 from deerflow.agents.middlewares.dangling_tool_call_middleware import DanglingToolCallMiddleware
 from deerflow.agents.middlewares.deferred_tool_filter_middleware import DeferredToolFilterMiddleware
@@ -102,6 +103,7 @@ CHAIN = (
     Link(lambda _: EmptyAnswerMiddleware(), "asks again where there was nothing to read"),
     Link(lambda of: recovery(of), "repeats the call alone, and none of the work above"),
     Link(lambda of: summarization(of), "nothing is added after the request was made to fit", "summarization"),
+    Link(lambda of: BudgetMiddleware(of.caller), "sets aside what the request, as it will be sent, may take"),
     Link(lambda of: MeteringMiddleware(of.caller), "counts what is really asked, also what comes to nothing"),
     Link(lambda _: ClarificationMiddleware(), "last: nothing stands between a question and its end", None, False),
 )

@@ -23,7 +23,7 @@ from deerflow.models.factory import ModelCatalog
 from deerflow.skills.chosen import choose
 from deerflow.skills.index import SkillIndex
 from deerflow.skills.skill import Skill, SkillSet
-from deerflow.subagents.executor import Worker
+from deerflow.subagents.work import Worker
 from deerflow.tools.tools import default_names
 
 logger = logging.getLogger(__name__)
@@ -101,6 +101,12 @@ class AgentPool:
         if key not in self._graphs:
             keep(self._graphs, key, self._agent(key).build(self._checkpointer))
         return self._graphs[key]
+
+    def ready_worker(self, spec: AgentSpec, kind: str, user_id: str = NOBODYS) -> Worker | None:
+        """The subagent of a kind if it was built before; as cheap as `ready_graph`."""
+        self._look_at_settings()
+        found = self._skills.ready(user_id)
+        return None if found is None else self._workers.get((self._key(spec, found), kind))
 
     def worker_for(self, spec: AgentSpec, kind: str, user_id: str = NOBODYS) -> Worker | None:
         """The subagent of a kind that works for the agent of `spec`; None when there is no such kind. Blocks."""

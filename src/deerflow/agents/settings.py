@@ -14,6 +14,7 @@ from deerflow.config.summarization import SummarizationConfig
 from deerflow.config.title import TitleConfig
 from deerflow.config.tool_output import ToolOutputConfig
 from deerflow.config.tools import ToolConfig
+from deerflow.subagents.kinds import SubagentConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +52,5 @@ class AgentSettings:
     subagents: SubagentsConfig = SubagentsConfig()
     skills: SkillsConfig = SkillsConfig()
     skill_evolution: SkillEvolutionConfig = SkillEvolutionConfig()
+    filed_kinds: tuple[SubagentConfig, ...] = ()
+    """The kinds of subagents that files describe."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 
+from deerflow.cli.tasks import line_of
 from deerflow.domain.runs import RunRecord
 from deerflow.persistence.events import LoggedEvent
 
@@ -99,6 +100,8 @@ def custom(data: object) -> Iterator[str]:
     elif kind == "workspace_changes":
         counts = [f"{count} {word}" for word, count in fields.items() if isinstance(count, int) and count]
         yield f"files: {', '.join(counts) or 'not known'}"
+    elif "task_id" in fields:
+        yield from filter(None, [line_of(fields)])
     elif kind not in SILENT:
         yield f"custom: {clip(orjson.dumps(data).decode())}"
 

@@ -91,7 +91,7 @@ async def decide(session: Session, thread_id: str, decision: Mapping[str, object
 async def going_on(session: Session, thread_id: str, answer: object) -> RunRequest:
     """A request that goes on with `answer`."""
     await open_questions(session, thread_id)
-    return RunRequest(thread_id, agent=session.agent, resume=Resume(answer), create_thread=False)
+    return RunRequest(thread_id, agent=session.agent, resume=Resume(answer), create_thread=False, budget=session.budget)
 
 
 async def open_questions(session: Session, thread_id: str) -> list[dict[str, Any]]:

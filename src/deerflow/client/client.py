@@ -29,6 +29,7 @@ from deerflow.client import (
 from deerflow.client.faces import Session, faces, streams
 from deerflow.client.loop import HarnessLoop
 from deerflow.config.source import open_source
+from deerflow.domain.budget import SpendingLimit
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.domain.runs import AgentSpec, ReasoningEffort
 from deerflow.harness import open_harness
@@ -58,6 +59,7 @@ class DeerFlowClient:
         subagents: Sequence[SubagentConfig] = (),
         agent_name: str | None = None,
         available_skills: Collection[str] | None = None,
+        budget: SpendingLimit | None = None,
     ) -> None:
         """Open everything the configuration asks for.
 
@@ -75,6 +77,7 @@ class DeerFlowClient:
             subagents: Kinds of others, besides those of the configuration.
             agent_name: The custom agent that answers.
             available_skills: The only skills it may use; None: all that are switched on.
+            budget: What the models of one run may take in all, if less than the configuration allows.
         """
         source = open_source(Path(config_path) if config_path else None, overrides=config)
         skills_given = None if available_skills is None else tuple(sorted(available_skills))
@@ -87,7 +90,7 @@ class DeerFlowClient:
         harness = partial(
             open_harness, source, model, features=features, extra_middleware=extra_middleware, subagents=subagents
         )
-        self._session = Session(HarnessLoop(harness), agent)
+        self._session = Session(HarnessLoop(harness), agent, budget)
         if extra_middleware:
             self._check_places()
 

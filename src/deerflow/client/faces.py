@@ -6,6 +6,7 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from deerflow.client.loop import HarnessLoop
+from deerflow.domain.budget import SpendingLimit
 from deerflow.domain.runs import AgentSpec
 from deerflow.harness import Harness
 
@@ -20,6 +21,8 @@ class Session:
     loop: HarnessLoop
     agent: AgentSpec
     """Who answers."""
+    budget: SpendingLimit | None = None
+    """What each run may take, if less than the configuration allows."""
 
     @property
     def harness(self) -> Harness:

@@ -29,7 +29,8 @@ def stream(session: Session, message: str, *, thread_id: str | None = None) -> A
 
 def saying(session: Session, message: str, thread_id: str | None) -> RunRequest:
     """A request that says `message`, in a new thread unless one is named."""
-    return RunRequest(thread_id or new_id(), [{"type": "human", "content": message}], session.agent)
+    said = [{"type": "human", "content": message}]
+    return RunRequest(thread_id or new_id(), said, session.agent, budget=session.budget)
 
 
 async def last_words(session: Session, request: RunRequest) -> str:

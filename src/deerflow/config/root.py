@@ -5,6 +5,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
+from deerflow.config.budget import BudgetConfig
 from deerflow.config.database import DatabaseConfig
 from deerflow.config.gateway import GatewayConfig
 from deerflow.config.guardrails import GuardrailsConfig
@@ -59,6 +60,7 @@ class Config(Section):
     )
     retention: RetentionConfig = Field(default=RetentionConfig(), description="How long threads are kept.")
     runs: RunsConfig = Field(default=RunsConfig(), description="How far one run may go.")
+    budget: BudgetConfig = Field(default=BudgetConfig(), description="What the models of one run may take.")
     sandbox: SandboxConfig = Field(default=SandboxConfig(), description="The computer of an agent.")
     uploads: UploadsConfig = Field(default=UploadsConfig(), description="Which files people may give to a thread.")
     title: TitleConfig = Field(default=TitleConfig(), description="How a thread gets its name.")

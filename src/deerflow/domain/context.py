@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from deerflow.domain.budget import Budget
 from deerflow.domain.files import ThreadFiles
 from deerflow.domain.history import ThreadHistory
 from deerflow.domain.inbox import Inbox
@@ -41,6 +42,8 @@ class RunContext:
     """What the active skills have used of their budgets, subagents included."""
     skill_editor: SkillEditor | None = None
     """None where an agent may not change skills."""
+    budget: Budget | None = None
+    """None where a run may take what it likes."""
     uploads: ThreadUploads | None = None
     """None where nobody keeps track of what people upload."""
     hide: Callable[[str], str] = str

@@ -19,6 +19,8 @@ EventName = Literal[
     "tool_outcome",
     "steered",
     "usage",
+    "budget",
+    "batch_item",
 ]
 
 FINAL_EVENT: EventName = "end"

@@ -9,6 +9,16 @@ READ_ONLY = "read_only"
 """What the metadata of a tool says when it may be used again without harm."""
 
 
+RESUMABLE = "resumable"
+"""What the metadata of a tool says when it goes on by itself with a call whose process died."""
+
+
+def resumable(function: Function) -> Function:
+    """Mark a tool that finds out by itself what is left to do of a call that was begun before."""
+    setattr(function, RESUMABLE, True)
+    return function
+
+
 def read_only(function: Function) -> Function:
     """Mark a tool that changes nothing but the thread's own state."""
     setattr(function, READ_ONLY, True)
@@ -38,6 +48,10 @@ class ToolLedger(Protocol):
         Raises:
             OutcomeUnknown: It was begun then, and nothing more is known.
         """
+        ...
+
+    def of_task(self, task_id: str) -> "ToolLedger":
+        """The ledger for the calls of a subagent."""
         ...
 
     async def begin(self, call: Call) -> None:

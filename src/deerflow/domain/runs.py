@@ -6,6 +6,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal
 
+from deerflow.domain.budget import SpendingLimit
+
 
 class RunStatus(StrEnum):
     """Where a run stands."""
@@ -118,6 +120,8 @@ class RunRequest:
     stream_subgraphs: bool = False
     idempotency_key: str | None = None
     """Of two requests with one key, the second is the first."""
+    budget: SpendingLimit | None = None
+    """What the run may take, if less than the server allows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,14 @@
 """A piece of work that an agent gives to another."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Literal, Protocol, runtime_checkable
 
-TaskStatus = Literal["completed", "failed", "cancelled", "timed_out", "capped"]
+from deerflow.domain.usage import TokenCounts
+
+TaskStatus = Literal["completed", "failed", "cancelled", "timed_out", "capped", "interrupted"]
+ItemStatus = TaskStatus | Literal["skipped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,15 +24,11 @@ class TaskOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskUsage:
-    """What the models of a task have read and written, in tokens."""
+class Cost:
+    """An amount of money."""
 
-    input_tokens: int = 0
-    output_tokens: int = 0
-
-    @property
-    def total_tokens(self) -> int:
-        return self.input_tokens + self.output_tokens
+    amount: Decimal
+    currency: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,9 @@ class TaskOutcome:
     stop_reason: str | None = None
     """What capped it."""
     model_name: str | None = None
-    usage: TaskUsage = TaskUsage()
+    usage: TokenCounts = TokenCounts()
+    cost: Cost | None = None
+    """None when nobody knows the price."""
     duration_s: float = 0.0
 
 
@@ -53,12 +55,75 @@ class Inherited:
     state: Mapping[str, object] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class BatchOrder:
+    """The same to be done for each of many items."""
+
+    task_id: str
+    description: str
+    prompt: str
+    """What is to be done for one; `{item}`, or the name of a field of it in braces, stands for what differs."""
+    kind: str
+    items: Sequence[object]
+    concurrency: int = 8
+    retries: int = 1
+    """How often an item that failed is tried again."""
+    max_turns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ItemOutcome:
+    """How one item of a batch ended; every item has exactly one."""
+
+    index: int
+    digest: str
+    """Of what was to be done, so that an outcome is never taken for that of another item."""
+    status: ItemStatus
+    result: str = ""
+    error: str | None = None
+    attempts: int = 1
+    tokens: int = 0
+
+
+def item_task(batch: str, index: int) -> str:
+    """What an item of a batch is called as a task of its own."""
+    return f"{batch}/{index}"
+
+
+class TaskJournal(Protocol):
+    """What the log of a run knows of its tasks, and is told of them."""
+
+    def tell(self, event: Mapping[str, object]) -> None:
+        """Tell readers something."""
+        ...
+
+    def begun_in(self, task_id: str) -> Sequence[str]:
+        """The tools that a task had begun to use to change something, when its process died before it ended."""
+        ...
+
+    def items_of(self, batch: str) -> Mapping[int, ItemOutcome]:
+        """The outcomes that items of a batch had before its process died."""
+        ...
+
+    def note_item(self, batch: str, outcome: ItemOutcome) -> None:
+        """Write down the outcome of an item."""
+        ...
+
+
 @runtime_checkable  # LangChain validates the run context with isinstance
 class Subagents(Protocol):
     """Those to whom the agent of one run may give work."""
 
     async def carry_out(self, order: TaskOrder, inherited: Inherited) -> TaskOutcome:
         """Have a task done, when its turn comes. Cancelling the task that awaits this ends all that was started.
+
+        Raises:
+            InvalidRequest: There is no such kind of subagent.
+        """
+        ...
+
+    async def carry_out_batch(self, order: BatchOrder, inherited: Inherited) -> Sequence[ItemOutcome]:
+        """Have the same done for every item; as many outcomes as items, in their order.
 
         Raises:
             InvalidRequest: There is no such kind of subagent.

@@ -1,10 +1,12 @@
 """The body of a run request, in the words of the LangGraph API."""
 
 import asyncio
+from decimal import Decimal
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from deerflow.domain.budget import SpendingLimit
 from deerflow.domain.errors import InvalidRequest
 from deerflow.domain.principal import Principal
 from deerflow.domain.runs import (
@@ -56,6 +58,20 @@ class RunCommand(BaseModel):
     goto: Steps | None = None
 
 
+class RunBudget(BaseModel):
+    """What a run may take of its models, if less than the server allows."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    max_tokens: Annotated[int | None, Field(ge=1000, le=10**12)] = None
+    max_cost: Annotated[Decimal | None, Field(gt=0, max_digits=12, decimal_places=6)] = None
+
+    def to_limit(self) -> SpendingLimit | None:
+        """The limit in the words of the domain; None when none is asked for."""
+        limit = SpendingLimit(self.max_tokens, self.max_cost)
+        return limit if limit.is_set else None
+
+
 class RunSettings(BaseModel):
     """Which agent answers. Keys that mean nothing to it are passed over, as the LangGraph API does."""
 
@@ -68,6 +84,7 @@ class RunSettings(BaseModel):
     max_concurrent_subagents: Annotated[int, Field(ge=1, le=4)] = 3
     agent_name: Annotated[str | None, Field(pattern=r"^[A-Za-z0-9-]+$")] = None
     is_bootstrap: bool = False
+    budget: RunBudget = RunBudget()
 
     def to_spec(self, who: Principal) -> AgentSpec:
         """The agent these settings ask for; a custom one is looked for among those of `who`."""
@@ -148,6 +165,7 @@ class StartRun(BaseModel):
         checkpoint = self.checkpoint_id or (self.checkpoint.checkpoint_id if self.checkpoint else None)
         if self.input is not None and command is not None:
             raise InvalidRequest("input and command exclude each other")
+        settings = await self._settings(harness, who)
         return RunRequest(
             thread_id=thread_id,
             messages=self.input.messages if self.input else (),
@@ -159,7 +177,8 @@ class StartRun(BaseModel):
             interrupt_after=self.interrupt_after,
             stream_modes=self.stream_mode,
             stream_subgraphs=self.stream_subgraphs,
-            agent=(await self._settings(harness, who)).to_spec(who),
+            agent=settings.to_spec(who),
+            budget=settings.budget.to_limit(),
             assistant_id=self.assistant_id,
             on_disconnect=self.on_disconnect,
             multitask_strategy=self.multitask_strategy,
@@ -171,7 +190,8 @@ class StartRun(BaseModel):
 
     async def _settings(self, harness: Harness, who: Principal) -> RunSettings:
         """Which agent is wanted: the context wins over the configuration, an assistant's name is its agent's."""
-        settings = self.config.configurable.model_copy(update=self.context.model_dump(exclude_unset=True))
+        given = {name: getattr(self.context, name) for name in self.context.model_fields_set}
+        settings = self.config.configurable.model_copy(update=given)
         if self.assistant_id == LEAD_AGENT or settings.agent_name is not None:
             return settings
         agent = await asyncio.to_thread(harness.custom_agents.load, who.user_id, self.assistant_id)

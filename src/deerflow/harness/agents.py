@@ -20,6 +20,7 @@ from deerflow.models.detection import detect_models, find_local_servers
 from deerflow.models.factory import ModelCatalog
 from deerflow.sandbox.sandbox_provider import SandboxPlaces, SandboxProvider, SandboxReport
 from deerflow.skills.view import SkillViews
+from deerflow.subagents.files import FiledKind, KindFiles
 
 DEMO_MODEL = ModelConfig(
     name="demo",
@@ -75,7 +76,18 @@ def describe_computer(config: SandboxConfig, report: SandboxReport) -> Computer:
     )
 
 
-def agent_settings(config: Config, fallback: Sequence[ModelConfig], computer: Computer | None = None) -> AgentSettings:
+def kind_files(loaded: Loaded) -> KindFiles:
+    """The files that describe kinds of subagents: beside the configuration, and in the state directory."""
+    project = [loaded.config_file.parent / "agents"] if loaded.config_file is not None else []
+    return KindFiles([*project, loaded.home / "agents"])
+
+
+def agent_settings(
+    config: Config,
+    fallback: Sequence[ModelConfig],
+    computer: Computer | None = None,
+    filed: Sequence[FiledKind] = (),
+) -> AgentSettings:
     """What agents are built from."""
     return AgentSettings(
         models=tuple(config.models or fallback),
@@ -93,4 +105,5 @@ def agent_settings(config: Config, fallback: Sequence[ModelConfig], computer: Co
         subagents=config.subagents,
         skills=config.skills,
         skill_evolution=config.skill_evolution,
+        filed_kinds=tuple(kind.to_kind(config.subagents.timeout_seconds) for kind in filed),
     )

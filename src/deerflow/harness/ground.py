@@ -14,7 +14,13 @@ from deerflow.agents.settings import AgentSettings, Computer
 from deerflow.config.load import Loaded
 from deerflow.config.models import ModelConfig
 from deerflow.config.source import ConfigSource
-from deerflow.harness.agents import agent_settings, create_sandboxes, describe_computer, find_fallback_models
+from deerflow.harness.agents import (
+    agent_settings,
+    create_sandboxes,
+    describe_computer,
+    find_fallback_models,
+    kind_files,
+)
 from deerflow.harness.files import all_files, open_uploads, snapshots_of
 from deerflow.harness.skills import make_workshop, open_skill_index, switch_skill
 from deerflow.persistence.checkpoints import open_checkpointer
@@ -36,6 +42,7 @@ from deerflow.sandbox.sandbox_provider import SandboxProvider, SandboxReport
 from deerflow.skills.catalog import Skills
 from deerflow.skills.index import SkillIndex
 from deerflow.skills.view import SkillViews
+from deerflow.subagents.files import KindFiles
 from deerflow.tracing.metrics import Metrics
 from deerflow.uploads.uploads import Uploads
 
@@ -82,7 +89,7 @@ async def open_ground(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Gr
         uploads = await stack.enter_async_context(open_uploads(source, chores))
         computer = describe_computer(loaded.config.sandbox, report)
         custom_agents = CustomAgents(loaded.home)
-        settings = partial(current_settings, source, fallback, computer)
+        settings = partial(current_settings, source, fallback, computer, kind_files(loaded))
         agents = AgentPool(settings, checkpointer, custom_agents, plan, index)
         stack.push_async_callback(agents.aclose)
         yield Ground(
@@ -104,9 +111,11 @@ async def open_ground(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Gr
         )
 
 
-def current_settings(source: ConfigSource, fallback: Sequence[ModelConfig], computer: Computer) -> AgentSettings:
+def current_settings(
+    source: ConfigSource, fallback: Sequence[ModelConfig], computer: Computer, files: KindFiles
+) -> AgentSettings:
     """What agents are built from, as the configuration is now."""
-    return agent_settings(source.refresh().config, fallback, computer)
+    return agent_settings(source.refresh().config, fallback, computer, files.kinds())
 
 
 def make_resources(database: Database, source: ConfigSource, agents: AgentPool, skills: SkillIndex) -> Resources:

@@ -10,6 +10,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from deerflow.config.load import Loaded
 from deerflow.config.root import Config
+from deerflow.domain.budget import SpendingLimit
 from deerflow.domain.context import RunContext
 from deerflow.domain.events import StreamEvent
 from deerflow.domain.principal import Principal
@@ -28,14 +29,14 @@ from deerflow.persistence.state_version import check_state
 from deerflow.runtime.deletion import Belongings, Deletions
 from deerflow.runtime.history import JournalHistory
 from deerflow.runtime.journal import Journal, RunLog
+from deerflow.runtime.runs.budget import RunBudget, run_limit
 from deerflow.runtime.runs.inbox import RunInbox
 from deerflow.runtime.runs.job import Job
-from deerflow.runtime.runs.ledger import Earlier, RunLedger
+from deerflow.runtime.runs.ledger import Earlier, RunLedger, RunTasks
 from deerflow.runtime.runs.manager import RunManager
 from deerflow.runtime.runs.records import RunMeter
 from deerflow.runtime.runs.watch import Watch, keeping_watch
 from deerflow.runtime.runs.worker import Limits, RunWorker
-from deerflow.runtime.serialization import to_json
 from deerflow.runtime.stream_bridge import StreamBridge, open_bridge
 from deerflow.runtime.stream_bridge.bridge import EVERYBODY
 from deerflow.runtime.threads import open_questions
@@ -133,10 +134,16 @@ async def open_context(
         skill_editor=RunSkillEditor(ground.resources.workshop, run.owner, run.thread_id),
         uploads=UploadsOfThread(ground.uploads, run.owner, run.thread_id),
     )
-    crew = subagents.for_run(shared, job.request.agent, lambda event: log.append("custom", to_json(event)))
+    limit = run_limit(spending_limit(ground.source.refresh().config), job.request.budget)
+    if limit is not None:
+        job.records.budget = RunBudget(log, limit, job.records.purse, ground.agents.prices)
+        shared = replace(shared, budget=job.records.budget)
+    crew = subagents.for_run(shared, job.request.agent, RunTasks(log, job.past.calls if job.past else Earlier()))
     try:
         yield replace(shared, inbox=RunInbox(database, bridge, job, log), subagents=crew)
     finally:
+        if job.records.budget is not None:
+            job.records.budget.close()
         if job.signals.action is CancelAction.ROLLBACK:
             await lease.end_started()
         await lease.release()
@@ -193,6 +200,11 @@ def uncontracted(config: Config) -> SkillTerms | None:
 def run_limits(config: Config) -> Limits:
     """How far a run may go."""
     return Limits(config.runs.timeout_seconds, config.runs.recursion_limit)
+
+
+def spending_limit(config: Config) -> SpendingLimit:
+    """What a run may take at most."""
+    return SpendingLimit(config.budget.max_tokens, config.budget.max_cost, config.budget.currency)
 
 
 def subagent_places(config: Config) -> Places:

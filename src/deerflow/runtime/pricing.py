@@ -1,4 +1,4 @@
-"""What tokens cost, in whole numbers: sums of costs are exact however many there are."""
+"""What was taken and what it cost, as far as prices are known."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -6,11 +6,9 @@ from decimal import Decimal
 
 from deerflow.config.models import PricingConfig
 from deerflow.domain.usage import TokenCounts, UsageEntry, total
+from deerflow.models.pricing import amount, cost_of
 from deerflow.persistence.usage import UsageSum
 
-PRICE_UNIT = 10**6
-"""A price per million tokens has six decimals at most, so a token costs whole millionths of a millionth."""
-UNIT = 10**12
 LARGEST = 2**53
 
 Prices = Callable[[], Mapping[str, PricingConfig]]
@@ -50,23 +48,6 @@ def priced(entry: UsageEntry, prices: Mapping[str, PricingConfig]) -> UsageEntry
     return replace(entry, cost=cost, currency=pricing.currency) if cost < LARGEST else entry
 
 
-def cost_of(counts: TokenCounts, pricing: PricingConfig) -> int:
-    """What tokens cost, in millionths of a millionth of the currency."""
-    cached = min(counts.cached_tokens, counts.input_tokens)
-    written = min(counts.cache_write_tokens, counts.input_tokens - cached)
-    thought = min(counts.reasoning_tokens, counts.output_tokens)
-    return sum(
-        tokens * int((pricing.input if price is None else price) * PRICE_UNIT)
-        for tokens, price in (
-            (counts.input_tokens - cached - written, pricing.input),
-            (cached, pricing.cached_input),
-            (written, pricing.cache_write),
-            (counts.output_tokens - thought, pricing.output),
-            (thought, pricing.output if pricing.reasoning is None else pricing.reasoning),
-        )
-    )
-
-
 def spent(sums: Sequence[UsageSum], prices: Mapping[str, PricingConfig]) -> Spent:
     """All of `sums` together. What had no price when it was taken is valued at today's, if there is one."""
     costs: dict[str, int] = {}
@@ -86,9 +67,3 @@ def valued(each: UsageSum, prices: Mapping[str, PricingConfig]) -> UsageSum:
     if each.cost is not None or pricing is None or not each.counts.total_tokens:
         return each
     return replace(each, cost=cost_of(each.counts, pricing), currency=pricing.currency)
-
-
-def amount(cost: int) -> Decimal:
-    """A cost in its currency, without needless zeros."""
-    exact = Decimal(cost) / UNIT
-    return exact.quantize(Decimal(1)) if exact == exact.to_integral() else exact.normalize()

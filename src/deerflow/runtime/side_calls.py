@@ -10,11 +10,12 @@ from functools import partial
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 
-from deerflow.agents.metering import counts_of, name_of
+from deerflow.agents.metering import name_of
 from deerflow.agents.middlewares.title_middleware import without_thoughts
 from deerflow.domain.principal import Principal
 from deerflow.domain.runs import RunRecord
 from deerflow.domain.usage import TokenCounts, UsageOrigin
+from deerflow.models.counting import counts_of
 from deerflow.persistence.database import Database
 from deerflow.persistence.runs import list_runs, read_claimed
 

@@ -9,13 +9,15 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 
 from deerflow.agents.factory import AgentGraph
-from deerflow.agents.metering import counts_of, name_of
+from deerflow.agents.metering import name_of
 from deerflow.agents.middlewares.replies import is_from_a_person
 from deerflow.agents.middlewares.summarization_middleware import NOTES
 from deerflow.agents.middlewares.title_middleware import write_title
 from deerflow.config.title import TitleConfig
+from deerflow.domain.budget import Budget
 from deerflow.domain.runs import RunRecord
 from deerflow.domain.usage import TITLE, TokenCounts, UsageOrigin
+from deerflow.models.counting import counts_of
 from deerflow.persistence.database import Database
 from deerflow.persistence.threads import rename_thread
 from deerflow.runtime.states import config_of
@@ -33,8 +35,8 @@ class Namer:
     note: Callable[[UsageOrigin, str, str, TokenCounts], Awaitable[None]]
     """Keeps what a call took: whose it was, what for, by which model."""
 
-    async def name(self, run: RunRecord) -> None:
-        """Name the thread of `run` if its first exchange has just ended."""
+    async def name(self, run: RunRecord, budget: Budget | None = None) -> None:
+        """Name the thread of `run` if its first exchange has just ended, with what is left of the run's budget."""
         settings = self.settings()
         if not settings.enabled or settings.model_name is None:
             return
@@ -45,7 +47,7 @@ class Namer:
         if len(asked) != 1 or not answers or is_shortened:
             return
         model = self.model(settings.model_name)
-        title = await write_title(model, asked[0], answers[-1], settings, partial(self._note, run, model))
+        title = await write_title(model, asked[0], answers[-1], settings, partial(self._note, run, model), budget)
         await self.database.write(partial(rename_thread, thread_id=run.thread_id, owner=run.owner, title=title))
 
     async def _note(self, run: RunRecord, model: BaseChatModel, said: AIMessage) -> None:

@@ -1,11 +1,11 @@
-"""The kinds of subagents: the built-in ones, those of the configuration and those of a program."""
+"""The kinds of subagents: built in, in files, in the configuration and of a program."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from deerflow.config.subagents import NEVER_FOR_SUBAGENTS, CustomSubagent, SubagentOverride, SubagentsConfig
 
-TASK = "task"
+TASK, TASK_BATCH = "task", "task_batch"
 INHERIT = "inherit"
 
 
@@ -28,7 +28,7 @@ class SubagentConfig:
 
     def allows(self, tool: str) -> bool:
         """Whether it has a tool. None can give work to others, whatever its settings say."""
-        if tool == TASK or tool in self.disallowed_tools:
+        if tool in (TASK, TASK_BATCH) or tool in self.disallowed_tools:
             return False
         return self.tools is None or tool in self.tools
 
@@ -61,16 +61,20 @@ BASH = SubagentConfig(
 
 
 def kinds_of(
-    settings: SubagentsConfig, own: Sequence[SubagentConfig] = (), *, runs_commands: bool
+    settings: SubagentsConfig,
+    own: Sequence[SubagentConfig] = (),
+    filed: Sequence[SubagentConfig] = (),
+    *,
+    runs_commands: bool,
 ) -> Mapping[str, SubagentConfig]:
-    """Every kind by its name; of two with one name the later wins: built in, configured, given by the program."""
+    """Every kind by its name; of two with one name the later wins: built in, in files, configured, of the program."""
     builtin = [GENERAL_PURPOSE, BASH] if runs_commands else [GENERAL_PURPOSE]
     common = [
         replace(kind, timeout_seconds=settings.timeout_seconds, max_turns=settings.max_turns or kind.max_turns)
         for kind in builtin
     ]
     configured = [to_kind(name, entry, settings) for name, entry in settings.custom_agents.items()]
-    known = {kind.name: kind for kind in (*common, *configured, *own)}
+    known = {kind.name: kind for kind in (*common, *filed, *configured, *own)}
     return {name: changed(kind, settings.agents.get(name)) for name, kind in known.items()}
 
 

@@ -11,7 +11,7 @@ from langchain_core.tools.base import create_schema_from_function
 from langchain_core.utils.pydantic import TypeBaseModel
 
 from deerflow.domain.errors import ConfigError
-from deerflow.domain.ledger import READ_ONLY
+from deerflow.domain.ledger import READ_ONLY, RESUMABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Described:
             args_schema=self.schema,
             func=None if awaited else call,
             coroutine=call if awaited else None,
-            metadata={READ_ONLY: True} if getattr(self.function, READ_ONLY, False) else None,
+            metadata={mark: True for mark in (READ_ONLY, RESUMABLE) if getattr(self.function, mark, False)} or None,
         )
 
 

@@ -36,6 +36,7 @@ test("a task is told from its waiting to its end", () => {
     tokens: 42,
     startedAt: 1,
     durationMs: 1500,
+    progress: null,
   });
 });
 
@@ -45,6 +46,19 @@ test.each([
   ["task_cancelled", "cancelled"],
 ])("%s ends a lane as %s", (type, state) => {
   expect(lanesOf({ type, ...about, error: "no" }).get("c1")?.state).toBe(state);
+});
+
+test("a batch is told by how many of its items are done", () => {
+  const batch = { ...about, total: 1000, usage: { total_tokens: 7 } };
+  const lanes = lanesOf(
+    { type: "batch_started", ...batch, done: 0 },
+    { type: "batch_progress", ...batch, done: 120 },
+  );
+  expect(lanes.get("c1")).toMatchObject({
+    state: "running",
+    tokens: 7,
+    progress: { done: 120, total: 1000 },
+  });
 });
 
 test("other reports are none of its business", () => {

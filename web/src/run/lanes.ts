@@ -19,6 +19,8 @@ export interface Lane {
   readonly tokens: number;
   readonly startedAt: number | null;
   readonly durationMs: number | null;
+  /** How many items of a batch are done, and how many there are; null: it is one task. */
+  readonly progress: { readonly done: number; readonly total: number } | null;
 }
 
 export type Lanes = ReadonlyMap<string, Lane>;
@@ -31,6 +33,10 @@ const STATES: Readonly<Record<string, LaneState>> = {
   task_failed: "failed",
   task_timed_out: "failed",
   task_cancelled: "cancelled",
+  batch_started: "running",
+  batch_progress: "running",
+  batch_completed: "done",
+  batch_cancelled: "cancelled",
 };
 const KEPT_STEPS = 200;
 const EMPTY: Lane = {
@@ -41,6 +47,7 @@ const EMPTY: Lane = {
   tokens: 0,
   startedAt: null,
   durationMs: null,
+  progress: null,
 };
 
 /** The lanes with what a custom event adds to them; other events of that name are none of their business. */
@@ -49,7 +56,7 @@ export function addLane(lanes: Lanes, event: unknown, at: number): Lanes {
   const state = STATES[event.type];
   if (state === undefined) return lanes;
   const lane = lanes.get(event.task_id) ?? EMPTY;
-  const { description, subagent_type: agent, duration_s: seconds, usage, message } = event;
+  const { description, subagent_type: agent, duration_s: seconds, usage, message, done, total } = event;
   const tokens = isRecord(usage) ? usage.total_tokens : null;
   const step = isRecord(message) ? stepOf(message as unknown as WireMessage) : null;
   return new Map(lanes).set(event.task_id, {
@@ -60,6 +67,7 @@ export function addLane(lanes: Lanes, event: unknown, at: number): Lanes {
     tokens: typeof tokens === "number" ? tokens : lane.tokens,
     startedAt: lane.startedAt ?? (event.type === "task_started" ? at : null),
     durationMs: typeof seconds === "number" ? seconds * 1000 : lane.durationMs,
+    progress: typeof done === "number" && typeof total === "number" ? { done, total } : lane.progress,
   });
 }
 

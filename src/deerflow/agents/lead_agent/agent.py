@@ -32,11 +32,13 @@ from deerflow.domain.skills import SkillCard
 from deerflow.models.demo import DemoChatModel
 from deerflow.models.factory import ModelCatalog
 from deerflow.sandbox.tools import read_file
-from deerflow.subagents.executor import Worker, at_once
+from deerflow.subagents.executor import at_once
 from deerflow.subagents.kinds import INHERIT, TASK, SubagentConfig, kinds_of
+from deerflow.subagents.work import Worker
 from deerflow.tools.builtins.agent_tools import AgentShelf, setup_agent_tool, update_agent_tool
 from deerflow.tools.builtins.describe_skill_tool import describe_skill
 from deerflow.tools.builtins.skill_manage_tool import SKILL_MANAGE, skill_manage
+from deerflow.tools.builtins.task_batch_tool import task_batch_tool
 from deerflow.tools.builtins.task_tool import task_tool
 from deerflow.tools.tools import ToolSet, as_tool, get_available_tools, sandbox_tools
 
@@ -116,13 +118,16 @@ class LeadAgent:
             ),
         )
         graph = assemble(model, tools.tools, chain, prompt, None, None, f"{GRAPH_NAME}.{kind.name}")
-        return Worker(kind, graph, entry.name)
+        return Worker(kind, graph, entry.name, entry.pricing)
 
     @property
     def _kinds(self) -> Mapping[str, SubagentConfig]:
         if not self.settings.subagents.enabled:
             return {}
-        return kinds_of(self.settings.subagents, self.plan.subagents, runs_commands=self._runs_commands)
+        settings = self.settings
+        return kinds_of(
+            settings.subagents, self.plan.subagents, settings.filed_kinds, runs_commands=self._runs_commands
+        )
 
     @property
     def _own(self) -> CustomAgentConfig:
@@ -167,7 +172,7 @@ class LeadAgent:
         if evolves:
             own.append(as_tool(skill_manage))
         if features.subagent and self._kinds:
-            own.append(task_tool(tuple(self._kinds)))
+            own += [task_tool(tuple(self._kinds)), task_batch_tool(tuple(self._kinds))]
         groups, allow_bash = self._own.tool_groups, self._runs_commands
         computer = sandbox_tools(groups, allow_bash=allow_bash) if has_computer else ()
         return get_available_tools(

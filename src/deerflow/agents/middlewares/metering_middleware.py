@@ -4,11 +4,12 @@ from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware
 
-from deerflow.agents.metering import counts_of, name_of
+from deerflow.agents.metering import name_of
 from deerflow.agents.middlewares.replies import AskModel, AskModelAsync, Reply, Request, said_by_the_model
 from deerflow.agents.thread_state import ThreadState
 from deerflow.domain.context import RunContext, run_in
 from deerflow.domain.usage import LEAD_AGENT
+from deerflow.models.counting import counts_of
 
 
 class MeteringMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):

@@ -13,14 +13,16 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langgraph.types import Command
 
-from deerflow.agents.metering import counts_of, name_of
+from deerflow.agents.metering import name_of
 from deerflow.agents.middlewares.compaction import fit, settle, split, transcript
 from deerflow.agents.middlewares.replies import HIDDEN, AskModel, AskModelAsync, Reply, Request
+from deerflow.agents.middlewares.spending import ask_beside
 from deerflow.agents.middlewares.tokens import message_tokens, tool_tokens, total_tokens
 from deerflow.agents.thread_state import ThreadState
 from deerflow.config.summarization import ContextSize, SummarizationConfig
 from deerflow.domain.context import RunContext, run_in
 from deerflow.domain.usage import SUMMARIZATION
+from deerflow.models.counting import counts_of
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +86,10 @@ class SummarizationMiddleware(AgentMiddleware[SummaryState, RunContext, Any]):
         plan = self._plan(request)
         notes = ""
         if plan.dropped:
-            notes = self._noted(request, await self._writer(request).ainvoke(self._question(plan), QUIET))
+            run, writer = run_in(request.runtime.context), self._model or request.model
+            budget = run.budget if run is not None else None
+            said = await ask_beside(budget, SUMMARIZATION, writer, self._question(plan), QUIET)
+            notes = self._noted(request, said) if said is not None else ""
         summary = self._settle(plan, notes, request)
         fitted = self._fit(request, plan, summary)
         return _record(plan, _carried(plan, summary, request), fitted, await handler(fitted))

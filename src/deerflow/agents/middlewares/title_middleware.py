@@ -8,8 +8,7 @@ from typing import Any
 from langchain.agents.middleware import AgentMiddleware, ExtendedModelResponse
 from langchain.agents.middleware.types import ModelCallResult
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage
-from langchain_core.runnables import Runnable, RunnableLambda
+from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.types import Command
 
 from deerflow.agents.middlewares.replies import (
@@ -20,9 +19,12 @@ from deerflow.agents.middlewares.replies import (
     is_from_a_person,
     said_by_the_model,
 )
+from deerflow.agents.middlewares.spending import ask_beside
 from deerflow.agents.thread_state import ThreadState
 from deerflow.config.title import TitleConfig
+from deerflow.domain.budget import Budget
 from deerflow.domain.context import RunContext
+from deerflow.domain.usage import TITLE
 
 MARK = "…"
 READ_CHARS = 500
@@ -68,15 +70,15 @@ async def write_title(
     answer: str,
     settings: TitleConfig,
     note: Callable[[AIMessage], Awaitable[None]] | None = None,
+    budget: Budget | None = None,
 ) -> str:
     """A title `model` thinks of; the local one when it fails or says nothing of use. `note` is told what it said."""
     words = Template(Path(__file__).with_suffix(".md").read_text(encoding="utf-8").strip())
     prompt = words.substitute(words=settings.max_words, question=question[:READ_CHARS], answer=answer[:READ_CHARS])
-    silence: Runnable[Any, AIMessage] = RunnableLambda(lambda _: AIMessage(""))
-    said = await model.with_fallbacks([silence]).ainvoke(prompt, {"tags": ["nostream"]})
-    if note is not None:
+    said = await ask_beside(budget, TITLE, model, [HumanMessage(prompt)], {"tags": ["nostream"]})
+    if note is not None and said is not None:
         await note(said)
-    lines = without_thoughts(said.text).strip().splitlines()
+    lines = without_thoughts(said.text if said is not None else "").strip().splitlines()
     return local_title((lines[0] if lines else "").strip(" \"'*#«»“”„`."), settings.max_chars) or local_title(
         question, settings.max_chars
     )

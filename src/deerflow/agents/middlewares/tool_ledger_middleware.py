@@ -12,7 +12,7 @@ from langgraph.types import Command
 from deerflow.agents.middlewares.replies import RunTool, RunToolAsync
 from deerflow.agents.thread_state import ThreadState
 from deerflow.domain.context import RunContext, run_in
-from deerflow.domain.ledger import READ_ONLY, Call, OutcomeUnknown
+from deerflow.domain.ledger import READ_ONLY, RESUMABLE, Call, OutcomeUnknown
 
 HARMLESS = frozenset({"write_todos", "ask_clarification"})
 """Tools of libraries that change nothing but the thread's own state."""
@@ -28,7 +28,7 @@ class ToolLedgerMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
     """Writes down each call that changes something before it is made, and its outcome after.
 
     When a run is begun again after its process died, a call with an outcome is not made again, and one without is said
-    to be unknown. Tools that only read are simply used again.
+    to be unknown. Tools that only read are simply used again, and some go on by themselves with what they had begun.
     """
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: RunTool[Result]) -> Result:
@@ -44,10 +44,12 @@ class ToolLedgerMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
         try:
             known = run.ledger.earlier(call)
         except OutcomeUnknown:
-            return ToolMessage(UNKNOWN.format(tool=name), tool_call_id=call_id, name=name, status="error")
-        if isinstance(known, ToolMessage | Command):
-            return known
-        await run.ledger.begin(call)
+            if not goes_on_by_itself(request.tool):
+                return ToolMessage(UNKNOWN.format(tool=name), tool_call_id=call_id, name=name, status="error")
+        else:
+            if isinstance(known, ToolMessage | Command):
+                return known
+            await run.ledger.begin(call)
         result = await handler(request)
         await run.ledger.end(call, result)
         return result
@@ -62,3 +64,8 @@ def asked_in(messages: Sequence[BaseMessage], call_id: str) -> str | None:
 def changes_nothing(tool: BaseTool | None) -> bool:
     """Whether a tool may be used again without harm; one that does not exist cannot do any."""
     return tool is None or tool.name in HARMLESS or bool((tool.metadata or {}).get(READ_ONLY))
+
+
+def goes_on_by_itself(tool: BaseTool | None) -> bool:
+    """Whether a tool knows what is left to do of a call that was begun before."""
+    return tool is not None and bool((tool.metadata or {}).get(RESUMABLE))

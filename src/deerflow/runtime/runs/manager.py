@@ -346,7 +346,7 @@ class RunManager:
             logger.info("run %s of thread %s: %s", run.run_id, run.thread_id, status.value)
             self._count(run, status)
             if status is RunStatus.SUCCESS:
-                self._beside.begin(self._namer.name(run), f"title of {run.thread_id}")
+                self._beside.begin(self._namer.name(run, job.records.budget), f"title of {run.thread_id}")
             self._begin_next(finish)
         except (asyncio.CancelledError, RunLost):
             logger.info("run %s of thread %s is left to another process", run.run_id, run.thread_id)

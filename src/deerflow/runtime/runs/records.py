@@ -10,6 +10,7 @@ import orjson
 from deerflow.domain.events import StreamEvent
 from deerflow.domain.usage import LEAD_AGENT, TokenCounts, UsageEntry
 from deerflow.runtime.journal import RunLog
+from deerflow.runtime.runs.budget import Purse, RunBudget
 from deerflow.runtime.said import Said
 from deerflow.runtime.serialization import to_json
 
@@ -45,11 +46,14 @@ class Records:
 
     tally: Tally = field(default_factory=Tally)
     said: Said = field(default_factory=Said)
+    purse: Purse = field(default_factory=Purse)
+    budget: RunBudget | None = None
+    """That of a run which has one and is under way, or has just ended."""
 
     @classmethod
     def read(cls, events: Sequence[StreamEvent]) -> "Records":
         """What earlier attempts at a run have left, as its log tells."""
-        records, now = cls(read_tally(events)), datetime.now(UTC)
+        records, now = cls(read_tally(events), purse=Purse.read(events)), datetime.now(UTC)
         for event in events:
             if event.event == "changes":
                 changes = orjson.loads(event.data)

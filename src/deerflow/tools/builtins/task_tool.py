@@ -12,7 +12,8 @@ from pydantic import Field, create_model
 
 from deerflow.domain.context import RunContext
 from deerflow.domain.errors import InvalidRequest
-from deerflow.domain.subagents import Inherited, TaskOrder, TaskOutcome
+from deerflow.domain.ledger import resumable
+from deerflow.domain.subagents import Inherited, Subagents, TaskOrder, TaskOutcome
 from deerflow.tools.functions import as_tool
 from deerflow.tools.run import current_run
 
@@ -24,20 +25,26 @@ ENDINGS = MappingProxyType(
         "capped": "Task stopped: {error}. What it had by then: {result}",
         "failed": "Task failed. Error: {error}",
         "timed_out": "Task timed out. Error: {error}",
+        "interrupted": "Task interrupted. Error: {error}",
     }
 )
 
 
 def task_tool(kinds: Sequence[str]) -> BaseTool:
     """The tool that gives work to subagents of these kinds."""
-    tool = as_tool(task)
+    return for_kinds(as_tool(task), kinds)
+
+
+def for_kinds(tool: BaseTool, kinds: Sequence[str]) -> BaseTool:
+    """`tool` with exactly these kinds of subagents in its schema."""
     described: Any = tool.args_schema
     known: Any = Literal[tuple(kinds)]
     field = Field(description="What kind of subagent is to do it.")
-    schema = create_model("task", __base__=described, __doc__=described.__doc__, subagent_type=(known, field))
+    schema = create_model(tool.name, __base__=described, __doc__=described.__doc__, subagent_type=(known, field))
     return tool.model_copy(update={"args_schema": schema})
 
 
+@resumable
 async def task(
     description: str,
     prompt: str,
@@ -53,17 +60,27 @@ async def task(
         subagent_type: What kind of subagent is to do it.
         max_turns: At most so many turns; leave it out for the usual number.
     """
+    subagents, inherited = subagents_of(runtime)
+    order = TaskOrder(runtime.tool_call_id or "", description, prompt, subagent_type, max_turns)
+    return to_message(order, await subagents.carry_out(order, inherited))
+
+
+def subagents_of(runtime: ToolRuntime[RunContext]) -> tuple[Subagents, Inherited]:
+    """Those to whom work can be given, and what they find when they begin.
+
+    Raises:
+        InvalidRequest: There is nobody.
+    """
     subagents = current_run(runtime).subagents
     if subagents is None:
         raise InvalidRequest("work cannot be given to others here; do it yourself")
-    order = TaskOrder(runtime.tool_call_id or "", description, prompt, subagent_type, max_turns)
     state: Mapping[str, object] = runtime.state
-    inherited = Inherited({key: state[key] for key in INHERITED if state.get(key)})
-    return to_message(order, await subagents.carry_out(order, inherited))
+    return subagents, Inherited({key: state[key] for key in INHERITED if state.get(key)})
 
 
 def to_message(order: TaskOrder, outcome: TaskOutcome) -> ToolMessage:
     """What the lead agent is told of a task, and what programs can read of it."""
+    cost = outcome.cost
     text = ENDINGS[outcome.status].format(result=outcome.result or "(nothing)", error=outcome.error)
     known = {
         "subagent_status": outcome.status,
@@ -77,6 +94,7 @@ def to_message(order: TaskOrder, outcome: TaskOutcome) -> ToolMessage:
             "output_tokens": outcome.usage.output_tokens,
             "total_tokens": outcome.usage.total_tokens,
         },
+        "subagent_cost": {"amount": str(cost.amount), "currency": cost.currency} if cost else None,
         "subagent_duration_s": round(outcome.duration_s, 3),
     }
     return ToolMessage(

@@ -44,7 +44,11 @@ export function useLaneNote(callId: string): string | false {
   const language = useLanguage();
   const lane = usePage(({ conversation }) => conversation.lanes.get(callId));
   if (lane === undefined) return false;
-  return [stateNote(lane, words.laneStates), tokensNote(lane, language, words.tokens)]
+  return [
+    stateNote(lane, words.laneStates),
+    progressNote(lane, language),
+    tokensNote(lane, language, words.tokens),
+  ]
     .filter(Boolean)
     .join(" · ");
 }
@@ -53,6 +57,12 @@ function stateNote({ state, agent, steps }: Lane, states: Readonly<Record<Lane["
   const last = steps.at(-1);
   if (state === "running" && last?.kind === "used") return last.text;
   return state === "running" || state === "done" ? agent : states[state];
+}
+
+function progressNote({ progress }: Lane, language: string): string {
+  if (progress === null) return "";
+  const count = new Intl.NumberFormat(language);
+  return `${count.format(progress.done)} / ${count.format(progress.total)}`;
 }
 
 function tokensNote({ tokens }: Lane, language: string, words: (count: string) => string): string {

@@ -24,6 +24,7 @@ const KINDS: Readonly<Record<string, ToolKind>> = {
   present_files: "present",
   ask_clarification: "ask",
   task: "delegate",
+  task_batch: "delegate",
 };
 
 // The argument that says most about a call, the most telling first.

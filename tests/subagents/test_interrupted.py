@@ -1,0 +1,100 @@
+"""Tasks and batches whose process ends in the middle: nothing is lost, and nothing harmful is done twice."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from langchain_core.messages import BaseMessage
+
+from deerflow.domain.runs import RunRecord, RunStatus
+from deerflow.harness import Harness, open_harness
+from deerflow.testing import Answer, ScriptedModel, Stall, calling, in_parallel
+from tests.subagents.test_subagents import (
+    ROLE,
+    Part,
+    asking,
+    config,
+    finish,
+    messages_of,
+    order_in,
+    playing,
+    start,
+    steps,
+    task,
+)
+
+WRITE = calling("write_file", description="note", path="/mnt/user-data/workspace/note.txt", content="deer")
+LOOK = calling("ls", description="look", path="/mnt/user-data/workspace")
+
+
+async def go_on_after(
+    tmp_path: Path, order: Answer, before: Part, after: Part, once: bytes = b""
+) -> tuple[list[str], ScriptedModel]:
+    """What the tools of a run said whose process ended while a subagent was at work, and who was asked then."""
+    first = playing([order], before)
+    async with asyncio.timeout(30):
+        async with open_harness(config(tmp_path), first) as harness:
+            run = await start(harness, asking("go"))
+            await first.waiting.wait()
+            await heard(harness, run, once)
+        second = playing(["In the end."], after)
+        async with open_harness(config(tmp_path), second) as harness:
+            done, _ = await finish(harness, run)
+            texts = [message["content"] for message in await messages_of(harness) if message["type"] == "tool"]
+    assert done.status is RunStatus.SUCCESS
+    return texts, second
+
+
+async def heard(harness: Harness, run: RunRecord, words: bytes) -> None:
+    """Wait until the log of a run has these words."""
+    async for group in harness.runs.listen(run):
+        if any(words in event.data for event in group):
+            return
+
+
+def asked(model: ScriptedModel) -> list[str]:
+    """What subagents were given to do."""
+    return [order_in(request.messages) for request in model.requests if ROLE in request.messages[0].text]
+
+
+async def test_a_task_that_had_changed_nothing_is_begun_again(tmp_path: Path) -> None:
+    def work(messages: Sequence[BaseMessage]) -> Any:
+        return Stall() if steps(messages) else LOOK
+
+    texts, model = await go_on_after(tmp_path, task("Look."), work, lambda _: "Nothing there.")
+    assert texts == ["Task Succeeded. Result: Nothing there."]
+    assert asked(model) == ["Look."]
+
+
+async def test_a_task_that_may_have_changed_something_is_said_to_be_interrupted(tmp_path: Path) -> None:
+    def work(messages: Sequence[BaseMessage]) -> Any:
+        return Stall() if steps(messages) else WRITE
+
+    texts, model = await go_on_after(tmp_path, task("Write."), work, lambda _: "never asked")
+    assert texts[0].startswith("Task interrupted.") and "write_file" in texts[0]
+    assert asked(model) == []
+
+
+async def test_a_task_that_was_done_is_not_done_again(tmp_path: Path) -> None:
+    def work(messages: Sequence[BaseMessage]) -> Any:
+        return Stall() if order_in(messages) == "slow" else "Was quick."
+
+    both = in_parallel(task("quick"), task("slow"))
+    texts, model = await go_on_after(tmp_path, both, work, lambda _: "Was slow.", once=b'"outcome":"')
+    assert texts == ["Task Succeeded. Result: Was quick.", "Task Succeeded. Result: Was slow."]
+    assert asked(model) == ["slow"]
+
+
+async def test_items_of_a_batch_are_gone_on_with_in_the_same_way(tmp_path: Path) -> None:
+    def work(messages: Sequence[BaseMessage]) -> Any:
+        order = order_in(messages)
+        if order == "Do harm.":
+            return WRITE if not steps(messages) else "Harm done, twice as slow."
+        return "Did it." if order == "Do one." else Stall()
+
+    about = {"description": "parts", "prompt": "Do {item}.", "subagent_type": "general-purpose"}
+    order = calling("task_batch", **about, items=["one", "harm", "more", "last"], concurrency=1)
+    texts, model = await go_on_after(tmp_path, order, work, lambda _: "Did it now.")
+    assert texts[0].startswith("Batch of 4 items: 4 completed.")
+    assert asked(model) == ["Do more.", "Do last."]
