@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -17,10 +18,13 @@ from deerflow.config.models import ModelConfig, PricingConfig
 from deerflow.domain.runs import AgentSpec
 from deerflow.models.demo.scripts import Starter, starters
 from deerflow.models.factory import ModelCatalog
+from deerflow.models.keys import KeyStatus, key_status
 from deerflow.subagents.executor import Worker
 from deerflow.tools.tools import default_names
 
 logger = logging.getLogger(__name__)
+
+NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,7 @@ class ModelCard:
     supports_reasoning_effort: bool
     supports_vision: bool
     scripted: bool
+    key: KeyStatus
 
 
 class AgentPool:
@@ -46,13 +51,18 @@ class AgentPool:
         checkpointer: BaseCheckpointSaver[str],
         custom_agents: CustomAgents,
         plan: AgentPlan,
+        environment: Mapping[str, str] = NO_VARIABLES,
     ) -> None:
-        """`settings` is asked before every use, so that an edit of the configuration counts for the next run."""
+        """`settings` is asked before every use, so that an edit of the configuration counts for the next run.
+
+        `environment` is where classes of others may find their keys.
+        """
         self._ask = settings
         self._settings = settings()
         self._checkpointer = checkpointer
         self._custom_agents = custom_agents
         self._plan = plan
+        self._environment = environment
         self._catalog = ModelCatalog(self._settings.models)
         self._graphs: dict[tuple[AgentSpec, CustomAgent | None], AgentGraph] = {}
         self._workers: dict[tuple[AgentSpec, CustomAgent | None, str], Worker | None] = {}
@@ -125,11 +135,11 @@ class AgentPool:
 
     def model_cards(self) -> list[ModelCard]:
         """The models there are, the default first."""
-        return [to_card(model) for model in self.catalog.models]
+        return [to_card(model, self._environment) for model in self.catalog.models]
 
     def model_card(self, name: str) -> ModelCard:
         """One model, or `NotFound`."""
-        return to_card(self.catalog.find(name))
+        return to_card(self.catalog.find(name), self._environment)
 
     def _look_at_settings(self) -> None:
         settings = self._ask()
@@ -152,7 +162,7 @@ class AgentPool:
         await self._catalog.aclose()
 
 
-def to_card(model: ModelConfig) -> ModelCard:
+def to_card(model: ModelConfig, environment: Mapping[str, str]) -> ModelCard:
     """What anybody may know of `model`."""
     return ModelCard(
         name=model.name,
@@ -163,6 +173,7 @@ def to_card(model: ModelConfig) -> ModelCard:
         supports_reasoning_effort=model.supports_reasoning_effort,
         supports_vision=model.supports_vision,
         scripted=is_scripted(model),
+        key=key_status(model, environment),
     )
 
 
