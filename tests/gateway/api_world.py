@@ -18,7 +18,7 @@ from deerflow.config.source import open_source
 from deerflow.domain.principal import LOCAL_USER, Principal
 from deerflow.gateway.app import create_app
 from deerflow.gateway.dependencies import who_asks
-from deerflow.gateway.examples import AGENT, CHECKPOINT, FEEDBACK, RUN, THREAD
+from deerflow.gateway.examples import AGENT, CHECKPOINT, FEEDBACK, RUN, SHARE, THREAD, TOKEN
 from deerflow.harness import Harness, open_harness
 from deerflow.testing import Answer, ScriptedModel, Stall
 from tests.support import browse
@@ -111,6 +111,7 @@ class World:
         self._settings = {
             "sandbox": {"toolbox": {"enabled": False}},
             "uploads": {"conversion": {"enabled": False}},
+            "sharing": {"enabled": True},
             **settings,
         }
         self._loop = asyncio.new_event_loop()
@@ -166,6 +167,9 @@ class World:
         thread = self.run(self.harness.threads.get(THREAD, Principal(http.headers[ASKING])))
         for name in ("report.md", "page.html"):
             self.run(self.harness.files_of(thread).write(f"/mnt/user-data/outputs/{name}", f"A {SECRET}.".encode()))
+        presented = [f"/mnt/user-data/outputs/{name}" for name in ("report.md", "page.html")]
+        told = http.post(f"/api/threads/{THREAD}/state", json={"values": {"artifacts": presented}})
+        assert told.status_code == 200, told.text
         uploaded = http.post(f"/api/threads/{THREAD}/uploads", files={"files": ("report.pdf", SECRET.encode())})
         assert uploaded.status_code == 200, uploaded.text
         http.post("/api/agents", json={"name": AGENT, "description": f"Knows {SECRET}s.", "soul": SECRET})
@@ -177,7 +181,9 @@ class World:
         state = http.get(f"/api/threads/{THREAD}/state").json()
         opinion = http.put(f"/api/threads/{THREAD}/runs/{run_id}/feedback", json={"rating": 1, "comment": SECRET})
         assert opinion.status_code == 200, opinion.text
-        return {RUN: run_id, CHECKPOINT: state["checkpoint_id"], FEEDBACK: opinion.json()["feedback_id"]}
+        link = http.post(f"/api/threads/{THREAD}/shares", json={}).json()
+        ids = {RUN: run_id, CHECKPOINT: state["checkpoint_id"], FEEDBACK: opinion.json()["feedback_id"]}
+        return {**ids, SHARE: link["share_id"], TOKEN: link["token"]}
 
     def unseed(self, http: httpx.Client) -> None:
         http.delete(f"/api/threads/{THREAD}", params={"stop_runs": True})

@@ -35,6 +35,15 @@ async def get_thread(session: Session, thread_id: str) -> dict[str, Any]:
     return {**thread, "checkpoints": [show_checkpoint(state) for state in history]}
 
 
+async def rename_thread(session: Session, thread_id: str, title: str | None) -> dict[str, Any]:
+    """Call a thread what you like, whatever the agent calls it; None leaves that to the agent again.
+
+    Raises:
+        NotFound: there is no such thread.
+    """
+    return show_thread(await session.harness.threads.update(thread_id, LOCAL_USER, {"title": title}))
+
+
 async def delete_thread(session: Session, thread_id: str, *, stop_runs: bool = False) -> None:
     """Remove a thread with all that belongs to it: what was said, states, files and processes.
 

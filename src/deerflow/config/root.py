@@ -20,6 +20,7 @@ from deerflow.config.runs import RunsConfig
 from deerflow.config.sandbox import SandboxConfig
 from deerflow.config.section import Section, objection, refusal
 from deerflow.config.server import ServerConfig
+from deerflow.config.sharing import SharingConfig
 from deerflow.config.stream_bridge import StreamBridgeConfig
 from deerflow.config.subagents import SubagentsConfig
 from deerflow.config.suggestions import SuggestionsConfig
@@ -55,6 +56,7 @@ class Config(Section):
         default=GatewayConfig(), description="What requests may look like, and who may send them."
     )
     retention: RetentionConfig = Field(default=RetentionConfig(), description="How long threads are kept.")
+    sharing: SharingConfig = Field(default=SharingConfig(), description="Whether threads can be read by others.")
     runs: RunsConfig = Field(default=RunsConfig(), description="How far one run may go.")
     sandbox: SandboxConfig = Field(default=SandboxConfig(), description="The computer of an agent.")
     uploads: UploadsConfig = Field(default=UploadsConfig(), description="Which files people may give to a thread.")

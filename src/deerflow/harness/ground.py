@@ -25,6 +25,7 @@ from deerflow.runtime.profiles import Profiles
 from deerflow.runtime.resources import Resources
 from deerflow.runtime.runs.file_changes import FileChanges
 from deerflow.runtime.search import Search
+from deerflow.runtime.sharing import Sharing
 from deerflow.runtime.side_calls import SideCalls
 from deerflow.runtime.suggestions import Suggestions
 from deerflow.runtime.usage import Usage
@@ -76,7 +77,7 @@ async def open_ground(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Gr
         computer = describe_computer(loaded.config.sandbox, report)
         custom_agents = CustomAgents(loaded.home)
         settings = partial(current_settings, source, fallback, computer)
-        agents = AgentPool(settings, checkpointer, custom_agents, plan)
+        agents = AgentPool(settings, checkpointer, custom_agents, plan, loaded.environment)
         stack.push_async_callback(agents.aclose)
         yield Ground(
             source=source,
@@ -113,4 +114,5 @@ def make_resources(database: Database, source: ConfigSource, agents: AgentPool) 
         suggestions=Suggestions(side_calls, agents.state_graph, lambda: source.refresh().config.suggestions),
         input_polish=InputPolish(side_calls, lambda: source.refresh().config.input_polish),
         profiles=Profiles(database),
+        sharing=Sharing(database, lambda: source.refresh().config.sharing, source.hide),
     )

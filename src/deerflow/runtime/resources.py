@@ -7,6 +7,7 @@ from deerflow.runtime.feedback import Feedbacks
 from deerflow.runtime.input_polish import InputPolish
 from deerflow.runtime.profiles import Profiles
 from deerflow.runtime.search import Search
+from deerflow.runtime.sharing import Sharing
 from deerflow.runtime.suggestions import Suggestions
 from deerflow.runtime.usage import Usage
 
@@ -22,3 +23,4 @@ class Resources:
     suggestions: Suggestions
     input_polish: InputPolish
     profiles: Profiles
+    sharing: Sharing
