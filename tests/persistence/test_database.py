@@ -140,6 +140,7 @@ async def test_titles_that_only_metadata_knew_become_titles_of_their_threads(tmp
     with sqlite3.connect(file) as connection:
         connection.execute("DROP TABLE shares")
         connection.execute("ALTER TABLE threads DROP COLUMN agent_title")
+        connection.execute("ALTER TABLE runs DROP COLUMN waits_for")
         connection.execute("UPDATE threads SET title = 'The agent''s'")
         connection.execute("""UPDATE threads SET metadata = '{"title": "Mine"}' WHERE thread_id = 'given'""")
         connection.execute("UPDATE alembic_version SET version_num = '0007'")

@@ -107,6 +107,7 @@ def show_thread(thread: ThreadRecord) -> dict[str, Any]:
         "values": {} if thread.title is None else {"title": thread.title},
         "interrupts": {},
         "error": None,
+        "waits_for": thread.waits_for,
         "created_at": to_jsonable_python(thread.created_at),
         "updated_at": to_jsonable_python(thread.updated_at),
         "state_updated_at": to_jsonable_python(thread.updated_at),

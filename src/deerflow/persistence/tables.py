@@ -100,6 +100,7 @@ runs = Table(
     Column("metadata", JSON, nullable=False),
     Column("error", PlainText),
     Column("cancel_action", String(16)),
+    Column("waits_for", String(16)),  # what it has left for a person to say
     Column("input_tokens", BigInteger, nullable=False, server_default="0"),
     Column("output_tokens", BigInteger, nullable=False, server_default="0"),
     Column("created_at", UtcTime, nullable=False),

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, func, insert, select, update
+from sqlalchemy import Column, ColumnElement, Connection, Row, ScalarSelect, Select, func, insert, select, update
 
 from deerflow.domain.errors import Conflict, NotFound
 from deerflow.domain.ids import NOBODY
@@ -13,14 +14,17 @@ from deerflow.persistence.matching import holds
 from deerflow.persistence.search import index_title
 from deerflow.persistence.tables import runs, threads
 
-LATEST_RUN = (
-    select(runs.c.status)
-    .where(runs.c.thread_id == threads.c.thread_id)
-    .order_by(runs.c.created_at.desc())
-    .limit(1)
-    .scalar_subquery()
-)
+
+def of_latest_run(column: Column[Any]) -> ScalarSelect[Any]:
+    """Something of a thread's latest run."""
+    mine = runs.c.thread_id == threads.c.thread_id
+    return select(column).where(mine).order_by(runs.c.created_at.desc()).limit(1).scalar_subquery()
+
+
+LATEST_RUN = of_latest_run(runs.c.status)
 """The status of a thread's latest run."""
+WAITS_FOR = of_latest_run(runs.c.waits_for)
+"""What a thread's latest run has left for a person to say."""
 
 
 def insert_thread(connection: Connection, thread_id: str, owner: str, metadata: Mapping[str, object]) -> None:
@@ -179,8 +183,10 @@ def begin_thread(
 
 
 def with_status(owner: str) -> Select[tuple[object, ...]]:
-    """The owner's threads, each with the status of its latest run."""
-    return select(*threads.c, LATEST_RUN.label("run_status")).where(threads.c.owner == owner)
+    """The owner's threads, each with the status of its latest run and what that waits for."""
+    return select(*threads.c, LATEST_RUN.label("run_status"), WAITS_FOR.label("waits_for")).where(
+        threads.c.owner == owner
+    )
 
 
 def to_record(row: Row[tuple[object, ...]]) -> ThreadRecord:

@@ -1,4 +1,4 @@
-"""Links to threads, and titles that people gave apart from those of the agent."""
+"""Links to threads, titles that people gave apart from those of the agent, and what runs left for people to say."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -31,6 +31,7 @@ def upgrade() -> None:
     op.create_index("ix_shares_token_hash", "shares", ["token_hash"], unique=True)
     op.create_index("ix_shares_thread_id", "shares", ["thread_id"])
     op.add_column("threads", sa.Column("agent_title", sa.Text))
+    op.add_column("runs", sa.Column("waits_for", sa.String(16)))
     move_given_titles()
 
 
@@ -47,5 +48,6 @@ def move_given_titles() -> None:
 
 def downgrade() -> None:
     """Undo."""
+    op.drop_column("runs", "waits_for")
     op.drop_column("threads", "agent_title")
     op.drop_table("shares")
