@@ -91,6 +91,8 @@ async def test_a_stranger_reads_what_was_said_and_presented_and_nothing_else(tmp
             messages = await reader.get(f"/api/shared/{made['token']}/messages")
             report = await reader.get(f"/api/shared/{made['token']}/artifacts{REPORT}")
             page = await reader.get(f"/api/shared/{made['token']}/previews{PAGE}")
+            alone = {"Sec-Fetch-Dest": "document"}
+            window = await reader.get(f"/api/shared/{made['token']}/previews{PAGE}", headers=alone)
             notes = await reader.get(f"/api/shared/{made['token']}/artifacts{NOTES}")
             beside = await reader.get(f"/api/shared/{made['token']}/artifacts{REPORT}/../notes.md")
             thread = await reader.get("/api/threads/t")
@@ -105,7 +107,7 @@ async def test_a_stranger_reads_what_was_said_and_presented_and_nothing_else(tmp
     assert report.text == "# Report" and report.headers["content-security-policy"].startswith("sandbox")
     assert report.headers["x-content-type-options"] == "nosniff"
     assert page.text == "<b>page</b>" and page.headers["content-security-policy"].startswith("sandbox allow-scripts;")
-    assert {each.status_code for each in (notes, beside, thread, listed)} == {404}
+    assert {each.status_code for each in (window, notes, beside, thread, listed)} == {404}
 
 
 async def test_what_was_asked_again_is_not_shown(tmp_path: Path) -> None:

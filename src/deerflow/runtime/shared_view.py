@@ -55,7 +55,7 @@ def files_in(files: object) -> Iterator[Message]:
     for file in files if isinstance(files, list) else ():
         if isinstance(file, Mapping) and isinstance(file.get("filename"), str):
             size = file.get("size")
-            yield {"filename": file["filename"], "size": size if isinstance(size, int) else 0}
+            yield {"filename": file["filename"], "path": "", "size": size if isinstance(size, int) else 0}
 
 
 def without_secrets(value: Any, hide: Hide) -> Any:

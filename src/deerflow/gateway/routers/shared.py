@@ -7,10 +7,11 @@ were presented. So no route here takes `Who`, and none does more than read.
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Header, Path, Query
 from pydantic import BaseModel, ConfigDict, JsonValue
 from starlette.responses import Response
 
+from deerflow.domain.errors import FileProblem
 from deerflow.domain.principal import Principal
 from deerflow.gateway.dependencies import TheHarness
 from deerflow.gateway.examples import TOKEN
@@ -98,8 +99,16 @@ async def get_shared_artifact(
 
 
 @router.get("/previews/{path:file}", response_class=Response, responses=PAGE, summary="Show a web page under a link")
-async def preview_shared(token: Token, path: Where, harness: TheHarness) -> Response:
+async def preview_shared(
+    token: Token,
+    path: Where,
+    harness: TheHarness,
+    sec_fetch_dest: Annotated[str | None, Header(include_in_schema=False)] = None,
+) -> Response:
     """A page or drawing the agent has presented, for a frame: it has no origin and can reach nothing."""
+    # In a window of its own its scripts could read the link in the address, and leave with it for another site.
+    if sec_fetch_dest == "document":
+        raise FileProblem("web pages under a link are shown in a frame of the page of that link, and nowhere else")
     share = await harness.resources.sharing.artifact(token, f"/{path}")
     thread = await harness.threads.get(share.thread_id, Principal(share.owner))
     return await preview_response(harness, thread, path)
