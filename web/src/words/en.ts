@@ -278,6 +278,8 @@ export const en = {
   fileUnshown: "This file cannot be shown here. Download it to open it.",
   fileConflict: "The file has changed since you opened it. Nothing was overwritten; your text is still here.",
   fileNotSaved: "Not saved: the server did not take it. Your text is still here.",
+  fileKeepBoth: "Keep mine as a copy",
+  fileKept: (name: string) => `Your text is kept in ${name}; this is the newer one.`,
   fileReload: "Load the new one",
   folderMissing: "The folder could not be loaded.",
   folderEmpty: "Empty",

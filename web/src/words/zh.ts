@@ -254,6 +254,8 @@ export const zh: Words = {
   fileUnshown: "此文件无法在这里显示，请下载后打开。",
   fileConflict: "文件在你打开之后已被更改。没有覆盖任何内容，你的文字仍在这里。",
   fileNotSaved: "未保存：服务器没有接受。你的文字仍在这里。",
+  fileKeepBoth: "把我的另存为副本",
+  fileKept: (name: string) => `你的文本保存在 ${name}；这里是较新的版本。`,
   fileReload: "加载新版本",
   folderMissing: "无法加载文件夹。",
   folderEmpty: "空文件夹",
