@@ -65,7 +65,7 @@ export const en = {
   shareTakeBack: (when: string) => `Take back the link made ${when}`,
   sharedThread: "Shared thread",
   readOnly: "Read-only",
-  sharedNote: "Somebody shared this thread with you. What was said after that is not shown.",
+  sharedNote: (day: string) => `Shared on ${day}. What was said later is not shown.`,
   linkMissing: "This link leads nowhere",
   linkMissingHint: "It may have been taken back or have ended. Ask whoever gave it to you for a new one.",
   closeIt: "Close",

@@ -65,7 +65,7 @@ export const zh: Words = {
   shareTakeBack: (when: string) => `收回生成于 ${when} 的链接`,
   sharedThread: "分享的对话",
   readOnly: "只读",
-  sharedNote: "有人与你分享了这个对话。此后的内容不会显示。",
+  sharedNote: (day: string) => `分享于 ${day}。此后的内容不会显示。`,
   linkMissing: "此链接无效",
   linkMissingHint: "它可能已被收回或过期。请向给你链接的人索取新的链接。",
   closeIt: "关闭",

@@ -1,13 +1,15 @@
 /** A thread that somebody reads under a link: what was said, and nothing to do with it. */
 
+import { useQuery } from "@tanstack/react-query";
 import { Link2Off, Unplug } from "lucide-react";
 import { useEffect } from "react";
+import type { SharedThread } from "@/api/shared";
 import { useActions, useLanguage, usePage, useWords } from "@/app/context";
 import { useTitle } from "@/app/useTitle";
 import { Conversation } from "@/features/chat/Conversation";
 import { Button } from "@/ui/Button";
 
-export function SharedPage() {
+export function SharedPage({ about }: { about: () => Promise<SharedThread> }) {
   const words = useWords();
   const opening = usePage((page) => page.opening);
   const title = usePage(({ conversation }) => conversation.title);
@@ -29,12 +31,24 @@ export function SharedPage() {
         </p>
       )}
       {opening.phase === "failed" && <CannotOpen missing={opening.problem === "missing"} />}
-      {opening.phase === "ready" && (
-        <footer className="shrink-0 border-t border-line px-4 py-2 text-center text-small text-faint">
-          {words.sharedNote}
-        </footer>
-      )}
+      {opening.phase === "ready" && <Note about={about} />}
     </main>
+  );
+}
+
+/** Up to when the thread is shown. */
+function Note({ about }: { about: () => Promise<SharedThread> }) {
+  const words = useWords();
+  const language = useLanguage();
+  const thread = useQuery({ queryKey: ["shared"], queryFn: about, staleTime: Number.POSITIVE_INFINITY });
+  const shared = thread.data && new Date(thread.data.shared_at);
+  return (
+    <footer
+      title={shared?.toLocaleString(language)}
+      className="min-h-9 shrink-0 border-t border-line px-4 py-2 text-center text-small text-faint"
+    >
+      {shared && words.sharedNote(shared.toLocaleDateString(language, { dateStyle: "medium" }))}
+    </footer>
   );
 }
 

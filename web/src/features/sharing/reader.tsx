@@ -35,7 +35,7 @@ export function readerPage(ask: Fetch, token: string, preferences: Preferences):
   return (
     <AppProvider app={{ store, actions, shared }}>
       <ServerProvider server={server} queries={queries}>
-        <SharedPage />
+        <SharedPage about={shared.about} />
       </ServerProvider>
     </AppProvider>
   );

@@ -122,6 +122,7 @@ test("a reader sees what was said and can do nothing, and nothing of the owner's
   render(readerPage(ask, "secret", { ...DEFAULT_PREFERENCES, language: "en" }));
   expect(await screen.findByRole("heading", { name: "Rome", level: 1 })).toBeTruthy();
   expect(await screen.findByText("Look")).toBeTruthy();
+  expect(await screen.findByText("Shared on Jan 31, 2026. What was said later is not shown.")).toBeTruthy();
   expect(screen.getByText("in.csv").closest("a")?.hasAttribute("href")).toBe(false);
   expect(screen.getByRole("button", { name: "Me" }).hasAttribute("disabled")).toBe(true);
   expect(screen.queryByRole("textbox")).toBeNull();
