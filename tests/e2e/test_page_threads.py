@@ -91,6 +91,8 @@ async def test_the_palette_leads_to_threads_and_views_by_keyboard(demo_server: R
     await expect(page.get_by_role("heading", name="Keyboard")).to_be_visible()
     assert page.url.endswith("/settings")
     await expect(page.get_by_text("Run isolated from this machine")).to_be_visible()
+    await expect(page.get_by_text("Default", exact=True)).to_be_visible()
+    assert await serious_violations(page) == []
     await page.keyboard.press("Control+k")
     await page.keyboard.type("for the pal")
     await page.keyboard.press("Enter")
