@@ -30,7 +30,8 @@ SAYS_WHOSE = {
     "mark": "a deletion, with the owner of the thread it takes away",
     "which": "the condition of a caller in this package, who is looked at in turn",
     "joined": "runs that were found in the thread of a run under way",
-    "given": "an opinion, with the owner of the run it is about",
+    "given": "an opinion or a link, with the owner of what it is about",
+    "thread": "a thread that was found by its owner",
     "origin": "whose model calls they were",
     "events": "of runs this process carries out",
 }
@@ -58,6 +59,7 @@ BY_ID = {
     "order_stop": "a run that was found by its owner",
     "is_unfinished": "a run whose reader found it by its owner",
     "read_orders": "runs this process carries out",
+    "find_shared": "whoever has the secret of a link may read its thread; the owner comes with the link",
     "end_deletions": "deletions this process has carried out",
 }
 FOR_ALL = {

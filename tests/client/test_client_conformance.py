@@ -13,6 +13,8 @@ from deerflow.gateway.routers.features import Features
 from deerflow.gateway.routers.feedback import Feedback, FeedbackStats
 from deerflow.gateway.routers.models import Model, Models
 from deerflow.gateway.routers.search import Hits
+from deerflow.gateway.routers.shared import SharedMessage, SharedThread
+from deerflow.gateway.routers.sharing import NewShare, Share
 from deerflow.gateway.routers.suggestions import Polished, Suggestions
 from deerflow.gateway.routers.threads import Thread
 from deerflow.gateway.routers.usage import ConsoleRuns, ConsoleStats, ConsoleUsage, ThreadTokens, Tokens
@@ -35,7 +37,8 @@ AGENT: dict[str, Any] = {
 
 @pytest.fixture
 def client() -> Any:
-    with DeerFlowClient(model=ScriptedModel.saying("One.", "Two.", '["Three?"]', "Better.")) as client:
+    model = ScriptedModel.saying("One.", "Two.", '["Three?"]', "Better.")
+    with DeerFlowClient({"sharing": {"enabled": True}}, model=model) as client:
         client.chat("1", thread_id="t1")
         client.chat("2", thread_id="t2")
         client.create_agent("ada", **AGENT)
@@ -59,7 +62,7 @@ def test_everything_parses_with_the_models_of_the_gateway_and_nothing_is_lost(cl
 
 
 async def test_the_wire_says_the_same(client: DeerFlowClient, tmp_path: Path) -> None:
-    source = open_source(directory=tmp_path, environment={})
+    source = open_source(directory=tmp_path, environment={}, overrides={"sharing": {"enabled": True}})
     async with open_harness(source, ScriptedModel.saying()) as harness, browse(harness) as http:
         assert (await http.get("/api/models")).json() == await client.alist_models()
         assert (await http.get("/api/models/demo")).json() == await client.aget_model("demo")
@@ -90,12 +93,24 @@ def test_what_was_spent_found_and_said_parses_as_well(client: DeerFlowClient) ->
     assert parses(UserProfile, client.update_user_profile("Me")) and parses(Features, client.get_features())
 
 
+def test_links_and_what_they_lead_to_parse_as_well(client: DeerFlowClient) -> None:
+    made = client.share_thread("t1", expires_in_days=2)
+    assert parses(NewShare, made) and all(parses(Share, share) for share in client.list_shares("t1"))
+    assert parses(Thread, client.rename_thread("t1", "Counting"))
+    shared = client.read_shared(made["token"])
+    messages = shared.pop("messages")
+    assert [each["message"]["content"] for each in messages] == ["1", "One."] and shared["title"] == "Counting"
+    assert parses(SharedThread, shared) and all(parses(SharedMessage, each) for each in messages)
+
+
 async def test_the_wire_says_the_same_of_it(client: DeerFlowClient, tmp_path: Path) -> None:
     run = (await client.alist_all_runs(limit=1))["runs"][0]
     place = (run["thread_id"], run["run_id"])
     await client.agive_feedback(*place, -1)
     await client.aupdate_user_profile("Me")
-    source = open_source(directory=tmp_path, environment={})
+    token = (await client.ashare_thread("t1"))["token"]
+    shared = await client.aread_shared(token)
+    source = open_source(directory=tmp_path, environment={}, overrides={"sharing": {"enabled": True}})
     async with open_harness(source, ScriptedModel.saying()) as harness, browse(harness) as http:
         for path, shown in {
             "console/runs": await client.alist_all_runs(),
@@ -107,6 +122,9 @@ async def test_the_wire_says_the_same_of_it(client: DeerFlowClient, tmp_path: Pa
             f"threads/{place[0]}/runs/{place[1]}/feedback/stats": await client.aget_feedback_stats(*place),
             "search?q=one": await client.asearch("one"),
             "user-profile": await client.aget_user_profile(),
+            "threads/t1/shares": await client.alist_shares("t1"),
+            f"shared/{token}/messages": {"data": shared.pop("messages"), "before": None},
+            f"shared/{token}": shared,
             "features": await client.aget_features(),
         }.items():
             assert (await http.get(f"/api/{path}")).json() == shown, path

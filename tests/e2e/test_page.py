@@ -1,7 +1,7 @@
 """The web page, in a real browser against a real server."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,11 +19,13 @@ LONG_WAIT_MS = 30_000
 
 
 @contextmanager
-def serving_model(home: Path, model: ScriptedServer, *, port: int = 0, **sections: object) -> Iterator[RunningServer]:
+def serving_model(
+    home: Path, model: ScriptedServer, *, port: int = 0, about: Mapping[str, object] = {}, **sections: object
+) -> Iterator[RunningServer]:
     """A server whose only model is the scripted one, and is asked for nothing but answers unless `sections` say so."""
     entry = model.model_config().model_dump(mode="json", exclude_unset=True)
     config = home / "config.yaml"
-    settings = {"suggestions": {"enabled": False}, **sections, "models": [entry | {"api_key": "scripted-key"}]}
+    settings = {"suggestions": {"enabled": False}, **sections, "models": [entry | {"api_key": "scripted-key", **about}]}
     config.write_text(yaml.safe_dump(settings))
     with serving(home, port=port, config=config) as server:
         yield server

@@ -1,8 +1,10 @@
 """The side panel in a real browser: files looked at, pages that reach nothing, and the course of a run."""
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from playwright.async_api import Page, expect
@@ -40,6 +42,7 @@ FILES = {
     "paper.pdf": PDF,
     "code.py": b"def f():\n    return 1\n",
 }
+ABOUT = {"context_window": 100_000, "pricing": {"currency": "USD", "input": 1000, "output": 1000}}
 
 
 @asynccontextmanager
@@ -49,7 +52,7 @@ async def presented(home: Path, visitor: Visitor, **options: object) -> AsyncIte
     write = calling("write_file", description="notes", path=f"{OUTPUTS}/notes.md", content="# Notes\n\nAll **good**.")
     present = calling("present_files", filepaths=[f"{OUTPUTS}/{name}" for name in names])
     async with ScriptedServer([write, "Begun.", present, "There you are."]) as model:
-        with serving_model(home, model) as server:
+        with serving_model(home, model, about=ABOUT) as server:
             page = await visitor.open(server.url, **{"reduced_motion": "reduce", **options})
             await say(page, "make files")
             await expect(page.get_by_text("Begun.")).to_be_visible(timeout=30_000)
@@ -117,6 +120,12 @@ async def test_files_are_a_tree_and_a_run_tells_its_steps(tmp_path: Path, visito
         steps = panel.get_by_role("list", name="Steps").get_by_role("listitem")
         await expect(steps).to_have_count(3)
         await expect(steps.nth(1)).to_contain_text("Presented notes.md")
+        await expect(steps.nth(1)).to_contain_text(re.compile(r"\d ?m?s"))
+        await expect(steps.first).to_contain_text(re.compile(r"\d tokens"))
+        for fact in ("Duration", "Tokens in", "Tokens out", "Cost"):
+            await expect(panel.get_by_role("term").filter(has_text=fact)).to_be_visible()
+        await expect(panel.get_by_role("definition").last).to_contain_text("$")
+        await expect(page.get_by_role("meter", name=re.compile(r"Context \d+ % full"))).to_be_visible()
         assert await serious_violations(page) == []
         await panel.get_by_role("combobox").select_option(index=1)
         await expect(steps.nth(1)).to_contain_text("Wrote notes.md")
@@ -129,6 +138,40 @@ async def test_files_are_a_tree_and_a_run_tells_its_steps(tmp_path: Path, visito
         assert (await panel.bounding_box() or {"width": 0.0})["width"] > before
         await page.keyboard.press("Control+.")
         await expect(panel).to_have_count(0)
+
+
+async def test_files_are_had_as_one_and_an_edit_that_comes_too_late_loses_neither_text(
+    tmp_path: Path, visitor: Visitor
+) -> None:
+    visitor.tolerated = "409"  # the browser reports every refusal
+    async with presented(tmp_path, visitor) as page:
+        thread_id = page.url.rsplit("/", 1)[1].split("?")[0]
+        notes = user_data_folder(tmp_path, LOCAL_USER.user_id, thread_id) / "outputs/notes.md"
+        await page.get_by_role("button", name="Open notes.md").click()
+        panel = page.get_by_role("complementary", name="Panel")
+        await panel.get_by_role("button", name="Back").click()
+        async with page.expect_download() as waiting:
+            await panel.get_by_role("link", name="Download all").click()
+        with ZipFile(await (await waiting.value).path()) as bundle:
+            assert {name.rsplit("/", 1)[-1] for name in bundle.namelist()} == {"notes.md", *FILES}
+
+        await panel.get_by_role("button", name="notes.md", exact=True).click()
+        await panel.get_by_text("Text", exact=True).click()
+        await panel.get_by_role("button", name="Edit").click()
+        editor = panel.get_by_role("textbox", name="notes.md")
+        await editor.click()
+        await page.keyboard.press("Control+End")
+        await page.keyboard.type(" Mine.")
+        notes.write_text("Theirs.")
+        await panel.get_by_role("button", name="Save").click()
+        await expect(panel.get_by_role("alert")).to_contain_text("Nothing was overwritten; your text is still here.")
+        await expect(editor).to_contain_text("All **good**. Mine.")
+        assert notes.read_text() == "Theirs." and await serious_violations(page) == []
+        await panel.get_by_role("button", name="Keep mine as a copy").click()
+        await expect(panel.get_by_text("Your text is kept in notes-mine.md")).to_be_visible()
+        await expect(editor).to_contain_text("Theirs.")
+        assert notes.with_name("notes-mine.md").read_text().endswith("All **good**. Mine.")
+        assert await serious_violations(page) == []
 
 
 async def test_in_a_small_window_the_panel_is_a_sheet(tmp_path: Path, visitor: Visitor) -> None:

@@ -91,6 +91,8 @@ async def test_the_palette_leads_to_threads_and_views_by_keyboard(demo_server: R
     await expect(page.get_by_role("heading", name="Keyboard")).to_be_visible()
     assert page.url.endswith("/settings")
     await expect(page.get_by_text("Run isolated from this machine")).to_be_visible()
+    await expect(page.get_by_text("Default", exact=True)).to_be_visible()
+    assert await serious_violations(page) == []
     await page.keyboard.press("Control+k")
     await page.keyboard.type("for the pal")
     await page.keyboard.press("Enter")
@@ -98,6 +100,29 @@ async def test_the_palette_leads_to_threads_and_views_by_keyboard(demo_server: R
     assert page.url == address
     await page.go_back()
     await expect(page.get_by_role("heading", name="Keyboard")).to_be_visible()
+
+
+async def test_a_word_said_long_ago_is_found_from_the_list_and_from_the_palette(
+    demo_server: RunningServer, visitor: Visitor
+) -> None:
+    async with httpx.AsyncClient(base_url=demo_server.url, timeout=30) as http:
+        said = {"input": {"messages": [{"type": "human", "content": "About the quokka\n\nof Rottnest"}]}}
+        assert (await http.post("/api/threads/old-quokka/runs/wait", json=said)).status_code == 200
+        for number in range(3):  # so much was said since
+            await http.post("/api/threads", json={"metadata": {"title": f"Later {number}"}})
+    page = await visitor.open(demo_server.url, reduced_motion="reduce")
+    await page.get_by_role("searchbox", name="Search threads").fill("rottnest")
+    await page.get_by_role("navigation").get_by_role("link", name="Rottnest").click()
+    await expect(page.locator("[data-role=user]")).to_contain_text("of Rottnest")
+    assert page.url.endswith("/threads/old-quokka") and await serious_violations(page) == []
+
+    await page.get_by_role("link", name="New thread").click()
+    await page.keyboard.press("Control+k")
+    await page.keyboard.type("rottnest")
+    await expect(page.get_by_role("option", name="Rottnest")).to_be_visible()
+    assert await serious_violations(page) == []
+    await page.keyboard.press("Enter")
+    await expect(page.locator("[data-role=user]")).to_contain_text("of Rottnest")
 
 
 async def test_an_agent_is_made_talked_to_changed_and_deleted(tmp_path: Path, visitor: Visitor) -> None:

@@ -26,9 +26,11 @@ from deerflow.gateway.examples import (
     NEW_SKILL,
     PACK,
     RUN,
+    SHARE,
     SKILL,
     SKILL_TEXT,
     THREAD,
+    TOKEN,
 )
 from deerflow.harness import Harness, open_harness
 from deerflow.skills.history import Verdict
@@ -133,6 +135,7 @@ class World:
             "sandbox": {"toolbox": {"enabled": False}},
             "uploads": {"conversion": {"enabled": False}},
             "skill_evolution": {"security_fail_closed": False},
+            "sharing": {"enabled": True},
             **settings,
         }
         self._loop = asyncio.new_event_loop()
@@ -189,6 +192,9 @@ class World:
         for name in ("report.md", "page.html"):
             self.run(self.harness.files_of(thread).write(f"{OUTPUTS}/{name}", f"A {SECRET}.".encode()))
         self.run(self.harness.files_of(thread).write(f"{OUTPUTS}/chart.png", png(40, 30)))
+        presented = [f"{OUTPUTS}/{name}" for name in ("report.md", "page.html")]
+        told = http.post(f"/api/threads/{THREAD}/state", json={"values": {"artifacts": presented}})
+        assert told.status_code == 200, told.text
         uploaded = http.post(f"/api/threads/{THREAD}/uploads", files={"files": ("report.pdf", SECRET.encode())})
         assert uploaded.status_code == 200, uploaded.text
         http.post("/api/agents", json={"name": AGENT, "description": f"Knows {SECRET}s.", "soul": SECRET})
@@ -206,7 +212,9 @@ class World:
         state = http.get(f"/api/threads/{THREAD}/state").json()
         opinion = http.put(f"/api/threads/{THREAD}/runs/{run_id}/feedback", json={"rating": 1, "comment": SECRET})
         assert opinion.status_code == 200, opinion.text
-        return {RUN: run_id, CHECKPOINT: state["checkpoint_id"], FEEDBACK: opinion.json()["feedback_id"]}
+        link = http.post(f"/api/threads/{THREAD}/shares", json={}).json()
+        ids = {RUN: run_id, CHECKPOINT: state["checkpoint_id"], FEEDBACK: opinion.json()["feedback_id"]}
+        return {**ids, SHARE: link["share_id"], TOKEN: link["token"]}
 
     def unseed(self, http: httpx.Client) -> None:
         http.delete(f"/api/threads/{THREAD}", params={"stop_runs": True})

@@ -22,6 +22,7 @@ FROM_NOW_ON = (
     "following a thread begins with the run under way and tells what that run was asked to tell; "
     "earlier runs are read at their own addresses"
 )
+WAITS_FOR = "a list of threads tells which of them wait for a person, and for what"
 SAYS_MORE = "the answer tells how the run stands, where theirs is empty"
 
 DIFFERENCES: tuple[Difference, ...] = (
@@ -32,6 +33,8 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference("*", "added", "[[]].error", ONE_SHAPE),
     Difference("threads.*", "added", ".interrupts", ONE_SHAPE),
     Difference("threads.search", "added", "[[]].interrupts", ONE_SHAPE),
+    Difference("threads.*", "added", ".waits_for", WAITS_FOR),
+    Difference("threads.search", "added", "[[]].waits_for", WAITS_FOR),
     Difference("threads.copy", "added", ".values", ONE_SHAPE),
     Difference("threads.get_state, empty", "added", ".values.messages", "a thread without messages has an empty list"),
     Difference("threads.get_state, checkpoint id", "added", ".checkpoint.checkpoint_ns", ONE_SHAPE),

@@ -17,7 +17,7 @@ from deerflow.persistence.database import open_database
 from deerflow.persistence.events import LoggedEvent, read_events
 from deerflow.persistence.partial_indexes import whole_schema
 from deerflow.persistence.schema import SCHEMA_VERSION, stored_version
-from deerflow.persistence.threads import insert_thread, search_threads
+from deerflow.persistence.threads import find_thread, insert_thread, merge_metadata, search_threads
 
 RUN = """
 INSERT INTO runs (run_id, thread_id, owner, assistant_id, status, on_disconnect, multitask_strategy, process, attempt,
@@ -130,3 +130,24 @@ async def test_new_databases_that_are_opened_at_once_are_each_whole(tmp_path: Pa
     files = [tmp_path / name for name in ("a.db", "b.db", "c.db", "c.db")]
     async with asyncio.timeout(60):
         assert await asyncio.gather(*map(version_of, files)) == [SCHEMA_VERSION] * 4
+
+
+async def test_titles_that_only_metadata_knew_become_titles_of_their_threads(tmp_path: Path) -> None:
+    file = tmp_path / "d.db"
+    async with open_database(file) as database:
+        for name in ("given", "plain"):
+            await database.write(add(name))
+    with sqlite3.connect(file) as connection:
+        connection.execute("DROP TABLE shares")
+        connection.execute("ALTER TABLE threads DROP COLUMN agent_title")
+        connection.execute("ALTER TABLE runs DROP COLUMN waits_for")
+        connection.execute("UPDATE threads SET title = 'The agent''s'")
+        connection.execute("""UPDATE threads SET metadata = '{"title": "Mine"}' WHERE thread_id = 'given'""")
+        connection.execute("UPDATE alembic_version SET version_num = '0007'")
+    connection.close()
+    async with open_database(file) as database:
+        found = await database.read(lambda connection: search_threads(connection, "me", 100, 0))
+        await database.write(partial(merge_metadata, thread_id="given", owner="me", metadata={"title": None}))
+        back = await database.read(lambda connection: find_thread(connection, "given", "me"))
+    assert {thread.thread_id: thread.title for thread in found} == {"given": "Mine", "plain": "The agent's"}
+    assert back.title == "The agent's"

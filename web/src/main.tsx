@@ -2,14 +2,14 @@
 
 import { QueryClient } from "@tanstack/react-query";
 import { createBrowserHistory, RouterProvider } from "@tanstack/react-router";
-import { StrictMode } from "react";
+import { type ReactNode, StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { createFilesGateway, sendFormInBrowser } from "@/api/files";
 import { createGateway } from "@/api/gateway";
 import type { Fetch } from "@/api/http";
 import { createServer } from "@/api/server";
 import { createActions } from "@/app/actions";
-import { threadInPath } from "@/app/address";
+import { sharedInPath, threadInPath } from "@/app/address";
 import { AppProvider } from "@/app/context";
 import { followAddress } from "@/app/followAddress";
 import { initialPage, reducePage } from "@/app/page";
@@ -23,50 +23,63 @@ import { newId } from "@/ui/newId";
 import "@/style/page.css";
 
 const DELETING = "deerflow.deleting";
-
-const store = createStore(
-  reducePage,
-  initialPage(threadInPath(location.pathname) ?? null, readPreferences(localStorage), navigator.onLine),
-  // A hidden page draws no frames, yet its title and list should stay true.
-  (callback) => (document.hidden ? setTimeout(callback, 500) : requestAnimationFrame(callback)),
-);
-
 const ask: Fetch = (path, init) => fetch(path, init);
-const addresses = createBrowserHistory();
-const files = createFilesGateway(ask, sendFormInBrowser);
-const actions = createActions({
-  gateway: createGateway(ask, {
-    current: () => store.get().answering,
-    heard: (threadId, answering) => {
-      if (threadId === store.get().threadId) store.dispatch({ type: "agent known", answering });
-    },
-  }),
-  store,
-  patience: browserPatience,
-  newId,
-  now: Date.now,
-  pushPath: (path) => addresses.push(path),
-  savePreferences: (preferences) => writePreferences(localStorage, preferences),
-  deleting: {
-    get: () => sessionStorage.getItem(DELETING),
-    set: (threadId) =>
-      threadId === null ? sessionStorage.removeItem(DELETING) : sessionStorage.setItem(DELETING, threadId),
-  },
-});
-
-followAddress(addresses, store, actions);
-const router = createAppRouter(addresses);
-const queries = new QueryClient({ defaultOptions: { queries: { retry: retryWhenAway, staleTime: 5_000 } } });
 
 const root = document.getElementById("root");
 if (root === null) throw new Error("the page has no element #root");
-createRoot(root).render(
-  <StrictMode>
-    <AppProvider app={{ store, actions, files }}>
-      <ServerProvider server={createServer(ask)} queries={queries}>
-        <RouterProvider router={router} />
-      </ServerProvider>
-    </AppProvider>
-  </StrictMode>,
-);
-void actions.start();
+const page = createRoot(root);
+const token = sharedInPath(location.pathname);
+if (token === null) page.render(workspace());
+else {
+  // Whoever reads under a link has no rights here: nothing of the workspace is begun.
+  void import("@/features/sharing/reader").then(({ readerPage }) =>
+    page.render(<StrictMode>{readerPage(ask, token, readPreferences(localStorage))}</StrictMode>),
+  );
+}
+
+function workspace(): ReactNode {
+  const store = createStore(
+    reducePage,
+    initialPage(threadInPath(location.pathname) ?? null, readPreferences(localStorage), navigator.onLine),
+    // A hidden page draws no frames, yet its title and list should stay true.
+    (callback) => (document.hidden ? setTimeout(callback, 500) : requestAnimationFrame(callback)),
+  );
+
+  const addresses = createBrowserHistory();
+  const files = createFilesGateway(ask, sendFormInBrowser);
+  const actions = createActions({
+    gateway: createGateway(ask, {
+      current: () => store.get().answering,
+      heard: (threadId, answering) => {
+        if (threadId === store.get().threadId) store.dispatch({ type: "agent known", answering });
+      },
+    }),
+    store,
+    patience: browserPatience,
+    newId,
+    now: Date.now,
+    pushPath: (path) => addresses.push(path),
+    savePreferences: (preferences) => writePreferences(localStorage, preferences),
+    deleting: {
+      get: () => sessionStorage.getItem(DELETING),
+      set: (threadId) =>
+        threadId === null ? sessionStorage.removeItem(DELETING) : sessionStorage.setItem(DELETING, threadId),
+    },
+  });
+
+  followAddress(addresses, store, actions);
+  const router = createAppRouter(addresses);
+  const queries = new QueryClient({
+    defaultOptions: { queries: { retry: retryWhenAway, staleTime: 5_000 } },
+  });
+  void actions.start();
+  return (
+    <StrictMode>
+      <AppProvider app={{ store, actions, files }}>
+        <ServerProvider server={createServer(ask)} queries={queries}>
+          <RouterProvider router={router} />
+        </ServerProvider>
+      </AppProvider>
+    </StrictMode>
+  );
+}

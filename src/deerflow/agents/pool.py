@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from langchain_core.language_models import BaseChatModel
@@ -20,6 +21,7 @@ from deerflow.domain.runs import AgentSpec
 from deerflow.domain.skills import SkillCard
 from deerflow.models.demo.scripts import Starter, starters
 from deerflow.models.factory import ModelCatalog
+from deerflow.models.keys import KeyStatus, key_status
 from deerflow.skills.chosen import choose
 from deerflow.skills.index import SkillIndex
 from deerflow.skills.skill import Skill, SkillSet
@@ -29,6 +31,7 @@ from deerflow.tools.tools import default_names
 logger = logging.getLogger(__name__)
 
 NOBODYS = LOCAL_USER.user_id
+NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 MAX_KEPT = 100
 """Graphs that are kept at most; one that is needed again is built anew."""
 
@@ -57,6 +60,7 @@ class ModelCard:
     supports_reasoning_effort: bool
     supports_vision: bool
     scripted: bool
+    key: KeyStatus
 
 
 class AgentPool:
@@ -69,14 +73,19 @@ class AgentPool:
         custom_agents: CustomAgents,
         plan: AgentPlan,
         skills: SkillIndex,
+        environment: Mapping[str, str] = NO_VARIABLES,
     ) -> None:
-        """`settings` is asked before every use, so that an edit of the configuration counts for the next run."""
+        """`settings` is asked before every use, so that an edit of the configuration counts for the next run.
+
+        `environment` is where classes of others may find their keys.
+        """
         self._ask = settings
         self._settings = settings()
         self._checkpointer = checkpointer
         self._custom_agents = custom_agents
         self._plan = plan
         self._skills = skills
+        self._environment = environment
         self._catalog = ModelCatalog(self._settings.models)
         self._graphs: dict[LeadAgentKey, AgentGraph] = {}
         self._workers: dict[tuple[LeadAgentKey, str], Worker | None] = {}
@@ -166,11 +175,11 @@ class AgentPool:
 
     def model_cards(self) -> list[ModelCard]:
         """The models there are, the default first."""
-        return [to_card(model) for model in self.catalog.models]
+        return [to_card(model, self._environment) for model in self.catalog.models]
 
     def model_card(self, name: str) -> ModelCard:
         """One model, or `NotFound`."""
-        return to_card(self.catalog.find(name))
+        return to_card(self.catalog.find(name), self._environment)
 
     def _look_at_settings(self) -> None:
         settings = self._ask()
@@ -207,7 +216,7 @@ def keep(kept: dict[Key, Built], key: Key, built: Built) -> None:
         kept.pop(next(iter(kept)))
 
 
-def to_card(model: ModelConfig) -> ModelCard:
+def to_card(model: ModelConfig, environment: Mapping[str, str]) -> ModelCard:
     """What anybody may know of `model`."""
     return ModelCard(
         name=model.name,
@@ -218,6 +227,7 @@ def to_card(model: ModelConfig) -> ModelCard:
         supports_reasoning_effort=model.supports_reasoning_effort,
         supports_vision=model.supports_vision,
         scripted=is_scripted(model),
+        key=key_status(model, environment),
     )
 
 

@@ -21,6 +21,7 @@ from deerflow.client import (
     helps,
     models,
     runs,
+    sharing,
     skills,
     threads,
     uploads,
@@ -106,8 +107,14 @@ class DeerFlowClient:
 
     list_threads, alist_threads = faces(threads.list_threads)
     get_thread, aget_thread = faces(threads.get_thread)
+    rename_thread, arename_thread = faces(threads.rename_thread)
     delete_thread, adelete_thread = faces(threads.delete_thread)
     delete_threads, adelete_threads = faces(threads.delete_threads)
+
+    share_thread, ashare_thread = faces(sharing.share_thread)
+    list_shares, alist_shares = faces(sharing.list_shares)
+    revoke_share, arevoke_share = faces(sharing.revoke_share)
+    read_shared, aread_shared = faces(sharing.read_shared)
 
     get_artifact, aget_artifact = faces(artifacts.get_artifact)
     get_thumbnail, aget_thumbnail = faces(artifacts.get_thumbnail)

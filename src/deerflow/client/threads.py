@@ -35,6 +35,15 @@ async def get_thread(session: Session, thread_id: str) -> dict[str, Any]:
     return {**thread, "checkpoints": [show_checkpoint(state) for state in history]}
 
 
+async def rename_thread(session: Session, thread_id: str, title: str | None) -> dict[str, Any]:
+    """Call a thread what you like, whatever the agent calls it; None leaves that to the agent again.
+
+    Raises:
+        NotFound: there is no such thread.
+    """
+    return show_thread(await session.harness.threads.update(thread_id, LOCAL_USER, {"title": title}))
+
+
 async def delete_thread(session: Session, thread_id: str, *, stop_runs: bool = False) -> None:
     """Remove a thread with all that belongs to it: what was said, states, files and processes.
 
@@ -98,6 +107,7 @@ def show_thread(thread: ThreadRecord) -> dict[str, Any]:
         "values": {} if thread.title is None else {"title": thread.title},
         "interrupts": {},
         "error": None,
+        "waits_for": thread.waits_for,
         "created_at": to_jsonable_python(thread.created_at),
         "updated_at": to_jsonable_python(thread.updated_at),
         "state_updated_at": to_jsonable_python(thread.updated_at),

@@ -21,6 +21,7 @@ from deerflow.config.runs import RunsConfig
 from deerflow.config.sandbox import SandboxConfig
 from deerflow.config.section import Section, objection, refusal
 from deerflow.config.server import ServerConfig
+from deerflow.config.sharing import SharingConfig
 from deerflow.config.skill_evolution import SkillEvolutionConfig
 from deerflow.config.skill_scan import SkillScanConfig
 from deerflow.config.skills import SkillsConfig
@@ -59,6 +60,7 @@ class Config(Section):
         default=GatewayConfig(), description="What requests may look like, and who may send them."
     )
     retention: RetentionConfig = Field(default=RetentionConfig(), description="How long threads are kept.")
+    sharing: SharingConfig = Field(default=SharingConfig(), description="Whether threads can be read by others.")
     runs: RunsConfig = Field(default=RunsConfig(), description="How far one run may go.")
     budget: BudgetConfig = Field(default=BudgetConfig(), description="What the models of one run may take.")
     sandbox: SandboxConfig = Field(default=SandboxConfig(), description="The computer of an agent.")

@@ -6,6 +6,8 @@ from datetime import datetime
 from typing import Literal
 
 ThreadStatus = Literal["idle", "busy", "interrupted", "error"]
+WaitsFor = Literal["answer", "approval"]
+"""What a thread waits for a person for: a question of the agent's, or a word before it acts."""
 ThreadOrder = Literal["thread_id", "status", "created_at", "updated_at"]
 
 
@@ -20,6 +22,7 @@ class ThreadRecord:
     status: ThreadStatus
     created_at: datetime
     updated_at: datetime
+    waits_for: WaitsFor | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,9 @@ SKILL_TEXT = "---\nname: {name}\ndescription: Puts things in order.\n---\n# How\
 RUN = "1f0a3c5e-7d42-4b1a-8000-0c0ffee0beef"
 CHECKPOINT = "1f0a3c5e-7d42-6b1a-8001-5ca1ab1e0000"
 FEEDBACK = "1f0a3c5e-7d42-4b1a-8002-0c0ffee0cafe"
-"""The server makes these three; whoever tries the examples puts in its own."""
+SHARE = "1f0a3c5e-7d42-4b1a-8003-0c0ffee0f00d"
+TOKEN = "Zk3mP0wq7uX2bVd9sYt5rLhC8nJf1aEg4iKoQvT6yBM"
+"""The server makes these; whoever tries the examples puts in its own."""
 
 PATH_EXAMPLES: Mapping[str, str] = MappingProxyType(
     {
@@ -19,9 +21,12 @@ PATH_EXAMPLES: Mapping[str, str] = MappingProxyType(
         "run_id": RUN,
         "checkpoint_id": CHECKPOINT,
         "feedback_id": FEEDBACK,
+        "share_id": SHARE,
+        "token": TOKEN,
         "path": "mnt/user-data/outputs/report.md",
         "PUT /api/threads/{thread_id}/artifacts/{path}": "mnt/user-data/outputs/plan.md",
         "/api/threads/{thread_id}/previews/{path}": "mnt/user-data/outputs/page.html",
+        "/api/shared/{token}/previews/{path}": "mnt/user-data/outputs/page.html",
         "/api/threads/{thread_id}/thumbnails/{path}": "mnt/user-data/outputs/chart.png",
         "assistant_id": AGENT,
         "/api/agents/{name}": AGENT,

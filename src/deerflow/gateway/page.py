@@ -37,6 +37,8 @@ DIAGRAM_POLICY = "; ".join(
         "sandbox allow-scripts",
     ]
 )
+SHARED = "share/"
+"""Where threads are for whoever has a link: nothing that a search engine should know."""
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -71,4 +73,5 @@ def add_page(app: FastAPI, static: Path = STATIC) -> None:
             return FileResponse(file, headers=HEADERS | policy)
         if not (static / "index.html").is_file():
             return PlainTextResponse(NOT_BUILT, status_code=503)
-        return FileResponse(static / "index.html", headers=HEADERS)
+        unlisted = {"X-Robots-Tag": "noindex, nofollow"} if path.startswith(SHARED) else {}
+        return FileResponse(static / "index.html", headers=HEADERS | unlisted)

@@ -32,6 +32,7 @@ from deerflow.runtime.profiles import Profiles
 from deerflow.runtime.resources import Resources
 from deerflow.runtime.runs.file_changes import FileChanges
 from deerflow.runtime.search import Search
+from deerflow.runtime.sharing import Sharing
 from deerflow.runtime.side_calls import SideCalls
 from deerflow.runtime.suggestions import Suggestions
 from deerflow.runtime.usage import Usage
@@ -90,7 +91,7 @@ async def open_ground(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Gr
         computer = describe_computer(loaded.config.sandbox, report)
         custom_agents = CustomAgents(loaded.home)
         settings = partial(current_settings, source, fallback, computer, kind_files(loaded))
-        agents = AgentPool(settings, checkpointer, custom_agents, plan, index)
+        agents = AgentPool(settings, checkpointer, custom_agents, plan, index, loaded.environment)
         stack.push_async_callback(agents.aclose)
         yield Ground(
             source=source,
@@ -131,4 +132,5 @@ def make_resources(database: Database, source: ConfigSource, agents: AgentPool, 
         input_polish=InputPolish(side_calls, lambda: source.refresh().config.input_polish),
         profiles=Profiles(database),
         workshop=make_workshop(source, side_calls, skills),
+        sharing=Sharing(database, lambda: source.refresh().config.sharing, source.hide),
     )

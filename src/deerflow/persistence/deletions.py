@@ -41,7 +41,7 @@ def begin_deletion(connection: Connection, thread_id: str, owner: str, process: 
     mark = Deletion(thread_id, owner, process)
     row = {"thread_id": thread_id, "owner": owner, "process": process, "created_at": datetime.now(UTC)}
     connection.execute(insert(deletions), row)
-    gone: dict[str, object] = {"owner": NOBODY, "title": None, "metadata": {}}
+    gone: dict[str, object] = {"owner": NOBODY, "title": None, "agent_title": None, "metadata": {}}
     connection.execute(update(threads).where(threads.c.thread_id == thread_id, threads.c.owner == owner), gone)
     nameless = {"owner": NOBODY, "idempotency_key": None}
     connection.execute(update(runs).where(runs.c.thread_id == thread_id, runs.c.owner == owner), nameless)

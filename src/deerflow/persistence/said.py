@@ -59,12 +59,14 @@ class Told:
     branches: bool
 
 
-def page_of(connection: Connection, thread_id: str, before: Place | None, limit: int) -> SaidPage:
-    """The last `limit` messages of the thread, or the last before a place."""
+def page_of(
+    connection: Connection, thread_id: str, before: Place | None, limit: int, until: datetime | None = None
+) -> SaidPage:
+    """The last `limit` messages of the thread, or the last before a place; as it was at a moment, if one is named."""
     newest_first: dict[str, Said] = {}
     newest: Place | None = None
-    left_behind = branches_since(connection, thread_id, before)
-    for told, earlier in with_next(told_backwards(connection, thread_id, before)):
+    left_behind = branches_since(connection, thread_id, before, until)
+    for told, earlier in with_next(told_backwards(connection, thread_id, before, until)):
         newest = newest or Place(told.run_id, told.seq, 0)
         data = orjson.loads(told.data)
         upto = before.index if before and (told.run_id, told.seq) == (before.run_id, before.seq) else None
@@ -82,15 +84,15 @@ def page_of(connection: Connection, thread_id: str, before: Place | None, limit:
     return SaidPage(list(reversed(newest_first.values())), None, newest)
 
 
-def values_told(connection: Connection, thread_id: str) -> dict[str, object]:
-    """What the thread holds besides messages."""
-    newest = next(told_backwards(connection, thread_id, None), None)
+def values_told(connection: Connection, thread_id: str, until: datetime | None = None) -> dict[str, object]:
+    """What the thread holds besides messages, or held at a moment."""
+    newest = next(told_backwards(connection, thread_id, None, until), None)
     if newest is None:
         return {}
     values: dict[str, object] = {}
     # Most events say nothing of the kind: they are told apart by their end, before they are read.
     end = func.substr(run_events.c.data, func.length(run_events.c.data) - len(NO_VALUES) + 1)
-    oldest_first = told_query(thread_id).where(end != NO_VALUES).order_by(runs.c.created_at, run_events.c.seq)
+    oldest_first = told_query(thread_id, until).where(end != NO_VALUES).order_by(runs.c.created_at, run_events.c.seq)
     for row in connection.execute(oldest_first):
         values |= orjson.loads(row.data)["values"]
         if (row.run_id, row.seq) != (newest.run_id, newest.seq):
@@ -98,13 +100,15 @@ def values_told(connection: Connection, thread_id: str) -> dict[str, object]:
     return values
 
 
-def branches_since(connection: Connection, thread_id: str, place: Place | None) -> dict[str, str]:
+def branches_since(
+    connection: Connection, thread_id: str, place: Place | None, until: datetime | None
+) -> dict[str, str]:
     """The messages that runs after a place have left behind and not said again, by the run that did."""
     if place is None:
         return {}
     left: dict[str, str] = {}
     start = select(runs.c.created_at).where(runs.c.run_id == place.run_id).scalar_subquery()
-    later = told_query(thread_id).where(
+    later = told_query(thread_id, until).where(
         runs.c.created_at >= start, runs.c.request["checkpoint_id"].as_string().is_not(None)
     )
     oldest_first = later.order_by(runs.c.created_at, run_events.c.seq)
@@ -119,9 +123,11 @@ def branches_since(connection: Connection, thread_id: str, place: Place | None) 
     return left
 
 
-def told_backwards(connection: Connection, thread_id: str, before: Place | None) -> Iterator[Told]:
+def told_backwards(
+    connection: Connection, thread_id: str, before: Place | None, until: datetime | None
+) -> Iterator[Told]:
     """The `changes` events of the thread, newest first, read as they are asked for; the one a place is in included."""
-    query = told_query(thread_id).order_by(runs.c.created_at.desc(), run_events.c.seq.desc())
+    query = told_query(thread_id, until).order_by(runs.c.created_at.desc(), run_events.c.seq.desc())
     if before is not None:
         start = select(runs.c.created_at).where(runs.c.run_id == before.run_id).scalar_subquery()
         same_run = (runs.c.run_id == before.run_id) & (run_events.c.seq <= before.seq)
@@ -131,15 +137,16 @@ def told_backwards(connection: Connection, thread_id: str, before: Place | None)
             yield Told(row.run_id, row.seq, row.data, row.created_at, row.checkpoint_id is not None)
 
 
-def told_query(thread_id: str) -> Any:
-    """The `changes` events of a thread."""
+def told_query(thread_id: str, until: datetime | None) -> Any:
+    """The `changes` events of a thread, or those up to a moment."""
     changes: EventName = "changes"
     began_at = runs.c.request["checkpoint_id"].as_string().label("checkpoint_id")
-    return (
+    told = (
         select(run_events.c.run_id, run_events.c.seq, run_events.c.data, run_events.c.created_at, began_at)
         .join(runs, runs.c.run_id == run_events.c.run_id)
         .where(runs.c.thread_id == thread_id, run_events.c.event == changes)
     )
+    return told if until is None else told.where(run_events.c.created_at <= until)
 
 
 def with_next(told: Iterator[Told]) -> Iterator[tuple[Told, Told | None]]:

@@ -74,6 +74,7 @@ threads = Table(
     Column("thread_id", String(64), primary_key=True),
     Column("owner", String(64), nullable=False),
     Column("title", PlainText),
+    Column("agent_title", PlainText),  # what the agent calls it, while a person calls it something else
     Column("metadata", JSON, nullable=False),
     Column("created_at", UtcTime, nullable=False),
     Column("updated_at", UtcTime, nullable=False),
@@ -98,6 +99,7 @@ runs = Table(
     Column("metadata", JSON, nullable=False),
     Column("error", PlainText),
     Column("cancel_action", String(16)),
+    Column("waits_for", String(16)),  # what it has left for a person to say
     Column("input_tokens", BigInteger, nullable=False, server_default="0"),
     Column("output_tokens", BigInteger, nullable=False, server_default="0"),
     Column("created_at", UtcTime, nullable=False),
@@ -229,4 +231,18 @@ user_profiles = Table(
     Column("owner", String(64), primary_key=True),
     Column("content", PlainText, nullable=False),
     Column("updated_at", UtcTime, nullable=False),
+)
+
+# Links under which anybody may read a thread. Their secrets are not kept, only what they hash to.
+shares = Table(
+    "shares",
+    metadata,
+    Column("share_id", String(64), primary_key=True),
+    Column("owner", String(64), nullable=False),
+    Column("thread_id", String(64), ForeignKey("threads.thread_id", ondelete="CASCADE"), nullable=False),
+    Column("token_hash", String(64), nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Column("expires_at", UtcTime),
+    Index("ix_shares_token_hash", "token_hash", unique=True),
+    Index("ix_shares_thread_id", "thread_id"),
 )

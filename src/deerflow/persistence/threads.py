@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, func, insert, select, update
+from sqlalchemy import Column, ColumnElement, Connection, Row, ScalarSelect, Select, func, insert, select, update
 
 from deerflow.domain.errors import Conflict, NotFound
 from deerflow.domain.ids import NOBODY
@@ -13,14 +14,17 @@ from deerflow.persistence.matching import holds
 from deerflow.persistence.search import index_title
 from deerflow.persistence.tables import runs, threads
 
-LATEST_RUN = (
-    select(runs.c.status)
-    .where(runs.c.thread_id == threads.c.thread_id)
-    .order_by(runs.c.created_at.desc())
-    .limit(1)
-    .scalar_subquery()
-)
+
+def of_latest_run(column: Column[Any]) -> ScalarSelect[Any]:
+    """Something of a thread's latest run."""
+    mine = runs.c.thread_id == threads.c.thread_id
+    return select(column).where(mine).order_by(runs.c.created_at.desc()).limit(1).scalar_subquery()
+
+
+LATEST_RUN = of_latest_run(runs.c.status)
 """The status of a thread's latest run."""
+WAITS_FOR = of_latest_run(runs.c.waits_for)
+"""What a thread's latest run has left for a person to say."""
 
 
 def insert_thread(connection: Connection, thread_id: str, owner: str, metadata: Mapping[str, object]) -> None:
@@ -28,6 +32,8 @@ def insert_thread(connection: Connection, thread_id: str, owner: str, metadata: 
     now = datetime.now(UTC)
     row = {"thread_id": thread_id, "owner": owner, "metadata": dict(metadata), "created_at": now, "updated_at": now}
     connection.execute(insert(threads), row)
+    if (given := given_title(metadata)) is not None:
+        name_thread(connection, (threads.c.thread_id == thread_id) & (threads.c.owner == owner), given)
 
 
 def thread_exists(connection: Connection, thread_id: str, owner: str) -> bool:
@@ -95,31 +101,69 @@ def conditions(wanted: ThreadFilter) -> list[ColumnElement[bool]]:
 
 
 def touch_thread(connection: Connection, thread_id: str, title: str | None) -> None:
-    """Note activity; the first title given stays."""
+    """Note activity; the first title the agent gives stays."""
     columns = {"updated_at": datetime.now(UTC)}
     connection.execute(update(threads).where(threads.c.thread_id == thread_id), columns)
     if title is not None:
-        name_thread(connection, (threads.c.thread_id == thread_id) & threads.c.title.is_(None), title)
+        name_by_agent(connection, threads.c.thread_id == thread_id, title, is_first=True)
 
 
 def rename_thread(connection: Connection, thread_id: str, owner: str, title: str) -> None:
-    """Give the thread another title, if it is still there."""
-    name_thread(connection, (threads.c.thread_id == thread_id) & (threads.c.owner == owner), title)
+    """Have the agent call the thread something else, if it is still there."""
+    hold_thread(connection, thread_id)
+    name_by_agent(connection, (threads.c.thread_id == thread_id) & (threads.c.owner == owner), title)
 
 
-def name_thread(connection: Connection, which: ColumnElement[bool], title: str) -> None:
+def name_by_agent(connection: Connection, which: ColumnElement[bool], title: str, *, is_first: bool = False) -> None:
+    """Note what the agent calls a thread. While a person calls it something else, that is its title."""
+    row = connection.execute(select(threads.c.title, threads.c.agent_title, threads.c.metadata).where(which)).first()
+    if row is None:
+        return
+    is_given = given_title(row.metadata) is not None
+    if is_first and (row.agent_title if is_given else row.title) is not None:
+        return
+    if is_given:
+        connection.execute(update(threads).where(which).values(agent_title=title))
+    else:
+        name_thread(connection, which, title)
+
+
+def name_by_person(connection: Connection, thread: ThreadRecord, metadata: Mapping[str, object]) -> None:
+    """Have a thread be called what its new metadata say; where they say nothing, what the agent calls it."""
+    which = (threads.c.thread_id == thread.thread_id) & (threads.c.owner == thread.owner)
+    was_given, given = given_title(thread.metadata) is not None, given_title(metadata)
+    if given is not None:
+        if not was_given:
+            connection.execute(update(threads).where(which).values(agent_title=threads.c.title))
+        name_thread(connection, which, given)
+    elif was_given:
+        back = connection.execute(select(threads.c.agent_title).where(which)).scalar()
+        connection.execute(update(threads).where(which).values(agent_title=None))
+        name_thread(connection, which, back)
+
+
+def name_thread(connection: Connection, which: ColumnElement[bool], title: str | None) -> None:
     """Give a thread its title, by which it can also be found."""
     naming = update(threads).where(which).values(title=title).returning(threads.c.thread_id, threads.c.owner)
     for named in connection.execute(naming).all():
-        index_title(connection, named.thread_id, named.owner, title, datetime.now(UTC))
+        index_title(connection, named.thread_id, named.owner, title or "", datetime.now(UTC))
+
+
+def given_title(metadata: Mapping[str, object]) -> str | None:
+    """What a person calls a thread with such metadata; None when that is left to the agent."""
+    title = metadata.get("title")
+    return title.strip() or None if isinstance(title, str) else None
 
 
 def merge_metadata(connection: Connection, thread_id: str, owner: str, metadata: Mapping[str, object]) -> ThreadRecord:
-    """Add `metadata` to what the thread has."""
+    """Add `metadata` to what the thread has; a `title` in it is the thread's title from then on."""
     hold_thread(connection, thread_id)
-    merged = {**find_thread(connection, thread_id, owner).metadata, **metadata}
+    known = find_thread(connection, thread_id, owner)
+    merged = {**known.metadata, **metadata}
     mine = (threads.c.thread_id == thread_id) & (threads.c.owner == owner)
     connection.execute(update(threads).where(mine), {"metadata": merged})
+    if "title" in metadata:
+        name_by_person(connection, known, merged)
     return find_thread(connection, thread_id, owner)
 
 
@@ -139,13 +183,16 @@ def begin_thread(
 
 
 def with_status(owner: str) -> Select[tuple[object, ...]]:
-    """The owner's threads, each with the status of its latest run."""
-    return select(*threads.c, LATEST_RUN.label("run_status")).where(threads.c.owner == owner)
+    """The owner's threads, each with the status of its latest run and what that waits for."""
+    return select(*threads.c, LATEST_RUN.label("run_status"), WAITS_FOR.label("waits_for")).where(
+        threads.c.owner == owner
+    )
 
 
 def to_record(row: Row[tuple[object, ...]]) -> ThreadRecord:
     """A row in the words of the domain."""
     fields = dict(row._mapping)
+    fields.pop("agent_title")
     return ThreadRecord(status=thread_status(fields.pop("run_status")), **fields)
 
 

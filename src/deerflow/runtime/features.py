@@ -20,6 +20,7 @@ PARTS = {
     "memory": "memory",
     "scheduled_tasks": "scheduler",
     "search": "search",
+    "sharing": "sharing",
     "skills": "skills",
     "suggestions": "suggestions",
     "token_usage": "usage",

@@ -7,6 +7,7 @@ from deerflow.runtime.feedback import Feedbacks
 from deerflow.runtime.input_polish import InputPolish
 from deerflow.runtime.profiles import Profiles
 from deerflow.runtime.search import Search
+from deerflow.runtime.sharing import Sharing
 from deerflow.runtime.suggestions import Suggestions
 from deerflow.runtime.usage import Usage
 from deerflow.skills.workshop import SkillWorkshop
@@ -24,3 +25,4 @@ class Resources:
     input_polish: InputPolish
     profiles: Profiles
     workshop: SkillWorkshop
+    sharing: Sharing

@@ -89,7 +89,8 @@ class Usage:
         origin = UsageOrigin(job.run.owner, datetime.now(UTC), job.run.thread_id, job.run.run_id)
         entries = self._priced(job.records.tally.entries())
         said = list(job.records.said.messages.values())
-        return partial(close_run, run=job.run, origin=origin, entries=entries, said=said, left=left)
+        kept = partial(close_run, run=job.run, origin=origin, entries=entries, said=said, left=left)
+        return partial(kept, waits_for=job.records.waits_for)
 
     async def note(self, origin: UsageOrigin, caller: str, model: str, counts: TokenCounts) -> None:
         """Keep what a call beside a run took."""

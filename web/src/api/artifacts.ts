@@ -1,3 +1,16 @@
+/** Where files are to be had, and web pages to be seen at work, reaching nothing. */
+export interface Addresses {
+  artifact(path: string, how?: { readonly download?: boolean }): string;
+  preview(path: string): string;
+}
+
+export function addressesOf(threadId: string): Addresses {
+  return {
+    artifact: (path, how) => artifactUrl(threadId, path, how),
+    preview: (path) => previewUrl(threadId, path),
+  };
+}
+
 /** Where a file the agent presented is to be had. */
 export function artifactUrl(threadId: string, path: string, { download = false } = {}): string {
   const segments = path.replace(/^\/+/, "").split("/").map(encodeURIComponent).join("/");

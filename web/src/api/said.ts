@@ -13,7 +13,7 @@ export interface Told {
 }
 
 export interface Said extends ThreadValues {
-  readonly told?: ReadonlyMap<string, Told>;
+  readonly told?: ReadonlyMap<string, Partial<Told>>;
   /** Where what was said before this ends; null or missing at the beginning. */
   readonly before?: string | null;
   /** The newest event this knows of. */

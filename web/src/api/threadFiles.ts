@@ -32,8 +32,8 @@ export interface FilesApi {
   folder(threadId: string, path: string): Promise<Folder>;
   /** The file's bytes. */
   bytes(threadId: string, path: string): Promise<ArrayBuffer>;
-  /** Replaces a text unless it is no longer what `expected` says. */
-  saveText(threadId: string, path: string, text: string, expected: string): Promise<SavedFile>;
+  /** Replaces a text unless it is no longer what `expected` says; null makes a file where there is none. */
+  saveText(threadId: string, path: string, text: string, expected: string | null): Promise<SavedFile>;
 }
 
 export function filesApi(fetch: Fetch): FilesApi {

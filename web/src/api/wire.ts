@@ -9,7 +9,11 @@ export interface ModelInfo {
   readonly supports_reasoning_effort: boolean;
   readonly supports_vision: boolean;
   readonly scripted: boolean;
+  /** Whether it has the key it needs; missing: a server that does not say. */
+  readonly key?: KeyStatus;
 }
+
+export type KeyStatus = "set" | "missing" | "not needed" | "unknown";
 
 export interface ModelsAnswer {
   readonly models: readonly ModelInfo[];
@@ -32,7 +36,11 @@ export interface WireThread {
   readonly status: ThreadStatus;
   readonly metadata: Readonly<Record<string, unknown>>;
   readonly values: ThreadValues | null;
+  readonly waits_for?: WaitsFor | null;
 }
+
+/** What a thread waits for the user for. */
+export type WaitsFor = "answer" | "approval";
 
 export interface ThreadValues {
   readonly title?: string | null;

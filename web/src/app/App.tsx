@@ -41,18 +41,22 @@ function useDocument(): void {
   }, [theme]);
 }
 
-const REFRESH_MS = 5000;
+// How often the list is looked at: while something is under way, and otherwise, for threads that begin elsewhere.
+const REFRESH_MS = 3000;
+const QUIET_MS = 20_000;
 const FRESH_MS = 30_000;
 
-/** Keeps the list true while threads are busy elsewhere, or may be about to get a better title. */
+/** Keeps the list true: threads are busy elsewhere, come to wait for the user, or get a better title. */
 function useFreshList(): void {
   const actions = useActions();
   const busy = usePage(({ threads }) => threads.phase === "ready" && threads.value.some(isUnsettled));
   useEffect(() => {
-    if (!busy) return;
-    const timer = setInterval(() => {
-      if (!document.hidden) void actions.refreshThreads();
-    }, REFRESH_MS);
+    const timer = setInterval(
+      () => {
+        if (!document.hidden) void actions.refreshThreads();
+      },
+      busy ? REFRESH_MS : QUIET_MS,
+    );
     return () => clearInterval(timer);
   }, [busy, actions]);
 }

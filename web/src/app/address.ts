@@ -7,6 +7,12 @@ export function threadInPath(path: string): string | null | undefined {
   return id === undefined ? undefined : decodeURIComponent(id);
 }
 
+/** The secret of a link, where the address is one under which somebody reads a thread. */
+export function sharedInPath(path: string): string | null {
+  const token = /^\/share\/([^/]+)\/?$/.exec(path)?.[1];
+  return token === undefined ? null : decodeURIComponent(token);
+}
+
 export function pathOf(threadId: string | null): string {
   return threadId === null ? "/" : `/threads/${encodeURIComponent(threadId)}`;
 }

@@ -1,6 +1,15 @@
 /** How components reach the store, the actions and the words. */
 
-import { createContext, type ReactNode, use, useEffect, useState, useSyncExternalStore } from "react";
+import {
+  createContext,
+  type ReactNode,
+  use,
+  useEffect,
+  useMemo,
+  useState,
+  useSyncExternalStore,
+} from "react";
+import { type Addresses, addressesOf } from "@/api/artifacts";
 import type { FilesGateway } from "@/api/files";
 import { Refused } from "@/api/http";
 import type { Actions } from "@/app/actions";
@@ -13,6 +22,8 @@ interface App {
   readonly actions: Actions;
   /** Missing: a server without files, suggestions and help with writing. */
   readonly files?: FilesGateway;
+  /** Where files are for somebody who reads under a link; missing: this is the owner's page. */
+  readonly shared?: Addresses;
 }
 
 const NO_FILES: FilesGateway = {
@@ -50,6 +61,18 @@ export function useActions(): Actions {
 
 export function useFiles(): FilesGateway {
   return useApp().files ?? NO_FILES;
+}
+
+/** Where the files of the open thread are. */
+export function useAddresses(): Addresses {
+  const { shared } = useApp();
+  const threadId = usePage((page) => page.threadId);
+  return useMemo(() => shared ?? addressesOf(threadId ?? ""), [shared, threadId]);
+}
+
+/** Whether somebody reads under a link, and can do nothing else. */
+export function useIsReader(): boolean {
+  return useApp().shared !== undefined;
 }
 
 /** Whether the server has a part that the page can do without. */

@@ -1,7 +1,7 @@
 /** The state of the whole page and everything that can happen to it. */
 
 import { type Answering, LEAD } from "@/api/assistants";
-import type { ModelInfo, ModelsAnswer, SandboxInfo, Starter, WireThread } from "@/api/wire";
+import type { ModelInfo, ModelsAnswer, SandboxInfo, Starter, WaitsFor, WireThread } from "@/api/wire";
 import type { Mode } from "@/app/modes";
 import type { Preferences } from "@/app/preferences";
 import { type Conversation, EMPTY_CONVERSATION, type RunEvent, reduce } from "@/run/reduce";
@@ -23,6 +23,7 @@ export interface Thread {
   readonly renamed: boolean;
   readonly pinned: boolean;
   readonly archived: boolean;
+  readonly waitsFor: WaitsFor | null;
 }
 
 /** What the user did to a thread, and how it was before. */

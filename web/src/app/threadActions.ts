@@ -98,7 +98,7 @@ export function threadActions(around: Surroundings): ThreadActions {
       const { renamed = false, pinned = false, archived = false } = known ?? {};
       const title = renamed && known ? known.title : knownTitle(get(), known);
       const updatedAt = new Date(now()).toISOString();
-      const thread = { id: threadId, title, updatedAt, status, renamed, pinned, archived };
+      const thread = { id: threadId, title, updatedAt, status, renamed, pinned, archived, waitsFor: null };
       dispatch({ type: "thread touched", thread });
     },
 
@@ -156,7 +156,8 @@ function listed({ threads }: Page): readonly Thread[] {
   return threads.phase === "ready" ? threads.value : [];
 }
 
-function threadOf({ thread_id: id, updated_at: updatedAt, status, metadata, values }: WireThread): Thread {
+function threadOf(wire: WireThread): Thread {
+  const { thread_id: id, updated_at: updatedAt, status, metadata, values, waits_for: waitsFor = null } = wire;
   const given = typeof metadata.title === "string" && metadata.title !== "" ? metadata.title : null;
   return {
     id,
@@ -166,6 +167,7 @@ function threadOf({ thread_id: id, updated_at: updatedAt, status, metadata, valu
     renamed: given !== null,
     pinned: metadata.pinned === true,
     archived: metadata.archived === true,
+    waitsFor,
   };
 }
 

@@ -2,8 +2,7 @@
 
 import { Image } from "lucide-react";
 import type { ReactNode } from "react";
-import { artifactUrl } from "@/api/artifacts";
-import { usePage, useWords } from "@/app/context";
+import { useAddresses, useWords } from "@/app/context";
 
 const OUTSIDE = /^(https?:|mailto:)/i;
 // A picture that lies in the thread's own folders.
@@ -21,10 +20,10 @@ export function Link({ href, children }: { href: string; children: ReactNode }) 
 
 export function ImageLink({ source, description }: { source: string; description: string }) {
   const words = useWords();
-  const threadId = usePage((page) => page.threadId);
+  const addresses = useAddresses();
   if (INLINE_IMAGE.test(source)) return <img src={source} alt={description} />;
-  if (threadId !== null && OWN_FILE.test(source)) {
-    const address = artifactUrl(threadId, source.replace(/^\/?/, "/"));
+  if (OWN_FILE.test(source)) {
+    const address = addresses.artifact(source.replace(/^\/?/, "/"));
     return (
       <a href={address} target="_blank" rel="noreferrer" className="own-image">
         <img src={address} alt={description} loading="lazy" />

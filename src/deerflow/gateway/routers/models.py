@@ -5,12 +5,13 @@ from pydantic import BaseModel
 
 from deerflow.agents.pool import ModelCard
 from deerflow.gateway.dependencies import TheHarness, Who
+from deerflow.models.keys import KeyStatus
 
 router = APIRouter(tags=["models"])
 
 
 class Model(BaseModel):
-    """A model, as the API shows it: nothing of its keys or address."""
+    """A model, as the API shows it: nothing of its address, and of its key only whether there is one."""
 
     name: str
     model: str
@@ -20,6 +21,7 @@ class Model(BaseModel):
     supports_reasoning_effort: bool
     supports_vision: bool
     scripted: bool
+    key: KeyStatus
 
     @classmethod
     def of(cls, card: ModelCard) -> "Model":

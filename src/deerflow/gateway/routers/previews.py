@@ -11,12 +11,15 @@ here is that document, and the file is the text of a frame within, which may sho
 from base64 import b64encode
 from html import escape
 from pathlib import PurePosixPath
+from typing import Any
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
 from deerflow.domain.errors import FileProblem
+from deerflow.domain.threads import ThreadRecord
 from deerflow.gateway.dependencies import TheHarness, Who
+from deerflow.harness import Harness
 
 router = APIRouter(tags=["files"])
 
@@ -58,18 +61,27 @@ IN_PLACE = '<base href="about:srcdoc">'
 """Makes links within a page lead there, and not to the document around it."""
 
 
+PAGE: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/html": {"schema": {"type": "string"}}}, "description": "The page."}
+}
+
+
 @router.get(
     "/threads/{thread_id}/previews/{path:file}",
     response_class=Response,
-    responses={200: {"content": {"text/html": {"schema": {"type": "string"}}}, "description": "The page."}},
+    responses=PAGE,
     summary="Show a web page an agent made",
 )
 async def preview(thread_id: str, path: str, harness: TheHarness, who: Who) -> Response:
     """A page or drawing for a frame: its scripts run, but without an origin, and nothing can be reached from it."""
+    return await preview_response(harness, await harness.threads.get(thread_id, who), path)
+
+
+async def preview_response(harness: Harness, thread: ThreadRecord, path: str) -> Response:
+    """A page or drawing of a thread, where it can do nothing."""
     kind = PurePosixPath(path).suffix.lower()
     if kind not in SHOWN:
         raise FileProblem(f"'/{path}' is not a web page; there are previews of {', '.join(sorted(SHOWN))}")
-    thread = await harness.threads.get(thread_id, who)
     content = await harness.files_of(thread).read(f"/{path}", MAX_BYTES)
     return Response(around(kind, content), media_type="text/html", headers=HEADERS)
 

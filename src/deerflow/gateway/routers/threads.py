@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from deerflow.domain.errors import InvalidRequest
 from deerflow.domain.principal import Principal
 from deerflow.domain.runs import RunRecord
-from deerflow.domain.threads import ThreadFilter, ThreadOrder, ThreadRecord, ThreadStatus
+from deerflow.domain.threads import ThreadFilter, ThreadOrder, ThreadRecord, ThreadStatus, WaitsFor
 from deerflow.gateway.dependencies import TheHarness, Who
 from deerflow.gateway.examples import CHECKPOINT, shown_as
 from deerflow.gateway.run_requests import Checkpoint
@@ -34,6 +34,8 @@ class Thread(BaseModel):
     values: dict[str, object]
     interrupts: dict[str, object] = {}
     error: None = None
+    waits_for: WaitsFor | None = None
+    """What a person has to say before it goes on: an answer to a question, or a word before the agent acts."""
     created_at: datetime
     updated_at: datetime
     state_updated_at: datetime
@@ -45,6 +47,7 @@ class Thread(BaseModel):
             status=thread.status,
             metadata=dict(thread.metadata),
             values={} if thread.title is None else {"title": thread.title},
+            waits_for=thread.waits_for,
             created_at=thread.created_at,
             updated_at=thread.updated_at,
             state_updated_at=thread.updated_at,

@@ -8,6 +8,7 @@ from langchain_core.messages import AIMessageChunk, BaseMessage
 from langchain_core.runnables import RunnableConfig
 
 from deerflow.domain.runs import RunRecord, RunStatus
+from deerflow.domain.threads import WaitsFor
 from deerflow.persistence.checkpoints import OWNER_KEY, Owner
 from deerflow.runtime.changes import Changes, StateDiff
 from deerflow.runtime.journal import RunLog
@@ -41,7 +42,7 @@ class Attempt:
             changes = self.state.against(part)
             self.tell(changes)
             # What the agent no longer has in view was said all the same.
-            self.job.records.said.hear(changes.messages)
+            self.job.records.hear(changes.messages)
             self.tools.add(changes.messages)
         else:
             self.log.append(mode, to_json(shown_part(mode, part)))
@@ -60,11 +61,18 @@ class Attempt:
             thought = self.answer.forget([message.id for message in changes.messages])
             self.log.append("changes", replace(changes, thought_ms=thought).to_json())
 
+    def waits_for(self, status: RunStatus) -> WaitsFor | None:
+        """What a person has to say when the attempt has ended so."""
+        if status is RunStatus.SUCCESS:
+            return "answer" if self.job.records.asks else None
+        is_paused = status is RunStatus.INTERRUPTED and self.state is not None and self.state.is_paused
+        return "approval" if is_paused else None
+
     def correct(self, changes: Changes) -> None:
         """Log how things are after all: what is gone was never said."""
         self.tell(changes)
         self.job.records.said.forget(changes.removed)
-        self.job.records.said.hear(changes.messages)
+        self.job.records.hear(changes.messages)
 
 
 @dataclass(frozen=True, slots=True)

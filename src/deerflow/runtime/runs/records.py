@@ -1,13 +1,15 @@
 """What a run leaves behind besides its log: what it took, and what can be searched."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 import orjson
+from langchain_core.messages import BaseMessage
 
 from deerflow.domain.events import StreamEvent
+from deerflow.domain.threads import WaitsFor
 from deerflow.domain.usage import LEAD_AGENT, TokenCounts, UsageEntry
 from deerflow.runtime.journal import RunLog
 from deerflow.runtime.runs.budget import Purse, RunBudget
@@ -49,6 +51,16 @@ class Records:
     purse: Purse = field(default_factory=Purse)
     budget: RunBudget | None = None
     """That of a run which has one and is under way, or has just ended."""
+    asks: bool = False
+    """Whether the last thing said is a question to the user."""
+    waits_for: WaitsFor | None = None
+    """What a person has to say once the run has ended."""
+
+    def hear(self, messages: Sequence[BaseMessage]) -> None:
+        """Take in messages in their order."""
+        self.said.hear(messages)
+        if messages:
+            self.asks = is_question(getattr(messages[-1], "artifact", None))
 
     @classmethod
     def read(cls, events: Sequence[StreamEvent]) -> "Records":
@@ -59,7 +71,14 @@ class Records:
                 changes = orjson.loads(event.data)
                 records.said.forget(changes["removed"])
                 records.said.hear_logged(changes, now)
+                if changes["messages"]:
+                    records.asks = is_question(changes["messages"][-1].get("artifact"))
         return records
+
+
+def is_question(artifact: object) -> bool:
+    """Whether what a tool returned beside its text is a question to the user."""
+    return isinstance(artifact, Mapping) and "human_input" in artifact
 
 
 def read_tally(events: Iterable[StreamEvent]) -> Tally:

@@ -116,6 +116,7 @@ class RunWorker:
             if outcome.error is not None and not is_told:
                 log.append("error", outcome.to_json())
         attempt.tools.count_in(self._metrics)
+        attempt.job.records.waits_for = attempt.waits_for(outcome.status)
         return await log.finish(outcome.status, outcome.error, self._closing(attempt.job, left))
 
     async def _mend(self, attempt: Attempt, outcome: Outcome, *, is_settled: bool) -> None:

@@ -16,11 +16,11 @@ import {
   type LucideIcon,
 } from "lucide-react";
 import { type ReactNode, useState } from "react";
-import { artifactUrl } from "@/api/artifacts";
-import { usePage, useWords } from "@/app/context";
+import { useAddresses, useIsReader, usePage, useWords } from "@/app/context";
 import { type FileKind, fileKind, isPicture, kindWords } from "@/features/chat/files";
 import { fileName } from "@/features/chat/tools";
 import { OpenInPanel } from "@/features/panel/OpenInPanel";
+import { OpenShared } from "@/features/sharing/OpenShared";
 
 const ICONS: Readonly<Record<FileKind, LucideIcon>> = {
   image: FileImage,
@@ -54,7 +54,7 @@ export function PresentedFiles({ paths, children }: Props) {
   return (
     <ul aria-label={words.presentedFiles} className="grid items-start gap-3 wide:grid-cols-2">
       {[...pictures, ...others].map((path) => (
-        <FileCard key={path} path={path} threadId={threadId} large={path === pictures[0] && !pictures[1]} />
+        <FileCard key={path} path={path} large={path === pictures[0] && !pictures[1]} />
       ))}
     </ul>
   );
@@ -62,13 +62,13 @@ export function PresentedFiles({ paths, children }: Props) {
 
 interface CardProps {
   readonly path: string;
-  readonly threadId: string;
   /** Whether a picture has the whole width, for it is the only one. */
   readonly large: boolean;
 }
 
-function FileCard({ path, threadId, large }: CardProps) {
+function FileCard({ path, large }: CardProps) {
   const words = useWords();
+  const addresses = useAddresses();
   const [lost, setLost] = useState(false);
   const name = fileName(path);
   const kind = fileKind(path);
@@ -80,13 +80,13 @@ function FileCard({ path, threadId, large }: CardProps) {
     >
       {picture && (
         <a
-          href={artifactUrl(threadId, path)}
+          href={addresses.artifact(path)}
           target="_blank"
           rel="noreferrer"
           className="block border-b border-line bg-rail focus-visible:-outline-offset-2"
         >
           <img
-            src={artifactUrl(threadId, path)}
+            src={addresses.artifact(path)}
             alt={name}
             loading="lazy"
             onError={() => setLost(true)}
@@ -97,11 +97,11 @@ function FileCard({ path, threadId, large }: CardProps) {
       <div className="flex items-center gap-3 py-2 pr-2 pl-3">
         <Icon aria-hidden className="size-5 shrink-0 text-accent" />
         <div className="min-w-0 flex-1">
-          <OpenInPanel path={path} />
+          <OpenFile path={path} />
           <div className="text-small text-faint">{kindWords(path, words)}</div>
         </div>
         <a
-          href={artifactUrl(threadId, path, { download: true })}
+          href={addresses.artifact(path, { download: true })}
           download={name}
           aria-label={words.download(name)}
           title={words.download(name)}
@@ -112,4 +112,9 @@ function FileCard({ path, threadId, large }: CardProps) {
       </div>
     </li>
   );
+}
+
+/** The file's name, which opens it: beside the conversation, or for somebody who reads under a link, in front of it. */
+function OpenFile({ path }: { path: string }) {
+  return useIsReader() ? <OpenShared path={path} /> : <OpenInPanel path={path} />;
 }

@@ -2,7 +2,7 @@
 
 import { Check, MessageCircleQuestionMark } from "lucide-react";
 import { useId } from "react";
-import { useActions, usePage, useWords } from "@/app/context";
+import { useActions, useIsReader, usePage, useWords } from "@/app/context";
 import { focusComposer } from "@/features/chat/composerFocus";
 import { Markdown } from "@/markdown/Markdown";
 import type { Option, Question } from "@/run/question";
@@ -18,7 +18,8 @@ export function QuestionBlock({ question, reply }: Props) {
   const words = useWords();
   const active = usePage(({ conversation }) => isActive(conversation.run));
   const label = useId();
-  const waits = reply === undefined;
+  const reading = useIsReader();
+  const waits = reply === undefined && !reading;
   const { text, context, options } = question;
   return (
     <fieldset

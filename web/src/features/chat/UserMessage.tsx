@@ -1,7 +1,7 @@
 /** What the user said: a quiet block on the right. */
 
 import { useState } from "react";
-import { useActions, usePage, useWords } from "@/app/context";
+import { useActions, useWords } from "@/app/context";
 import { focusComposer } from "@/features/chat/composerFocus";
 import { UserMessageActions } from "@/features/chat/MessageActions";
 import { MessageEditor } from "@/features/chat/MessageEditor";
@@ -19,7 +19,6 @@ export function UserMessage({ message, unsent, fork }: Props) {
   const words = useWords();
   const actions = useActions();
   const [editing, setEditing] = useState(false);
-  const threadId = usePage((page) => page.threadId);
   const close = () => {
     setEditing(false);
     focusComposer();
@@ -42,9 +41,7 @@ export function UserMessage({ message, unsent, fork }: Props) {
       data-role="user"
       className="group ml-auto flex max-w-[85%] flex-col items-end gap-1"
     >
-      {message.files.length > 0 && threadId !== null && (
-        <SentFiles files={message.files} threadId={threadId} />
-      )}
+      {message.files.length > 0 && <SentFiles files={message.files} />}
       {message.text !== "" && (
         <div
           data-said

@@ -2,8 +2,8 @@
 
 import { ArrowLeft, Download } from "lucide-react";
 import { lazy, Suspense, useState } from "react";
-import { artifactUrl, previewUrl } from "@/api/artifacts";
-import { useWords } from "@/app/context";
+import { artifactUrl } from "@/api/artifacts";
+import { useAddresses, useWords } from "@/app/context";
 import { fileName } from "@/features/chat/tools";
 import { mayBeText, type Preview, previewOf } from "@/features/panel/kinds";
 import { Loading, Unshown } from "@/features/panel/states";
@@ -68,13 +68,14 @@ export function FileView({ threadId, path, onBack }: Props) {
   );
 }
 
-function PreviewOf({ kind, threadId, path }: { kind: Preview; threadId: string; path: string }) {
+export function PreviewOf({ kind, threadId, path }: { kind: Preview; threadId: string; path: string }) {
+  const addresses = useAddresses();
   switch (kind) {
     case "picture":
       return (
         <div className="flex min-h-0 flex-1 items-center justify-center overflow-auto bg-rail p-4">
           <img
-            src={artifactUrl(threadId, path)}
+            src={addresses.artifact(path)}
             alt={fileName(path)}
             className="max-h-full max-w-full object-contain"
           />
@@ -85,7 +86,7 @@ function PreviewOf({ kind, threadId, path }: { kind: Preview; threadId: string; 
       return (
         <iframe
           key={path}
-          src={previewUrl(threadId, path)}
+          src={addresses.preview(path)}
           title={fileName(path)}
           sandbox="allow-scripts"
           className="min-h-0 w-full flex-1 bg-sheet [color-scheme:light]"

@@ -24,15 +24,29 @@ export function TextView({ threadId, path }: Props) {
   const file = useText(threadId, path);
   const editable = useOffers("artifact_editing");
   const [edited, setEdited] = useState<TextFile | null>(null);
+  const [copy, setCopy] = useState<string | null>(null);
   if (file.isPending) return <Loading />;
   if (file.isError) return <Unshown text={words.fileMissing} onRetry={() => void file.refetch()} />;
   if (file.data === null) return <Unshown text={words.fileUnshown} />;
   const { data } = file;
   if (edited !== null) {
-    return <EditedText threadId={threadId} path={path} file={edited} onDone={() => setEdited(null)} />;
+    return (
+      <EditedText
+        threadId={threadId}
+        path={path}
+        file={edited}
+        onDone={() => setEdited(null)}
+        onCopied={setCopy}
+      />
+    );
   }
   return (
     <>
+      {copy !== null && (
+        <p role="status" className="border-b border-line bg-done-tint px-3 py-2 text-small text-done">
+          {words.fileKept(copy)}
+        </p>
+      )}
       <CodeEditor text={data.text} ending={endingOf(path)} label={fileName(path)} readOnly />
       {editable && data.sha256 !== "" && (
         <div className={BAR}>
@@ -45,8 +59,17 @@ export function TextView({ threadId, path }: Props) {
 
 type Trouble = "conflict" | "failed" | null;
 
+const MOST_COPIES = 20;
+
+interface EditedProps extends Props {
+  readonly file: TextFile;
+  readonly onDone: () => void;
+  /** Told the name under which the user's text was kept beside another. */
+  readonly onCopied: (name: string) => void;
+}
+
 /** The text as the user changes it; nothing of it is lost when the server does not take it. */
-function EditedText({ threadId, path, file, onDone }: Props & { file: TextFile; onDone: () => void }) {
+function EditedText({ threadId, path, file, onDone, onCopied }: EditedProps) {
   const words = useWords();
   const server = useServer();
   const queries = useQueryClient();
@@ -71,6 +94,20 @@ function EditedText({ threadId, path, file, onDone }: Props & { file: TextFile; 
     void queries.invalidateQueries({ queryKey: textKey(threadId, path) });
     onDone();
   };
+  /** Keeps both texts: the user's beside the one that somebody else has written meanwhile. */
+  const keepBoth = async () => {
+    setSaving(true);
+    try {
+      const copy = await saveCopy((name) => server.saveText(threadId, name, text, null), path);
+      await queries.invalidateQueries({ queryKey: ["thread", threadId] });
+      onCopied(fileName(copy));
+      reload();
+    } catch {
+      setTrouble("failed");
+    } finally {
+      setSaving(false);
+    }
+  };
 
   return (
     <>
@@ -81,7 +118,14 @@ function EditedText({ threadId, path, file, onDone }: Props & { file: TextFile; 
         </p>
       )}
       <div className={BAR}>
-        {trouble === "conflict" && <Button onClick={reload}>{words.fileReload}</Button>}
+        {trouble === "conflict" && (
+          <>
+            <Button onClick={reload}>{words.fileReload}</Button>
+            <Button disabled={saving} onClick={() => void keepBoth()}>
+              {words.fileKeepBoth}
+            </Button>
+          </>
+        )}
         <Button onClick={onDone}>{words.cancel}</Button>
         <Button primary disabled={saving || text === file.text} onClick={() => void save()}>
           {words.save}
@@ -89,6 +133,21 @@ function EditedText({ threadId, path, file, onDone }: Props & { file: TextFile; 
       </div>
     </>
   );
+}
+
+/** Saves under the first free name beside `path`: `notes-mine.md`, `notes-mine-2.md`; resolves to that. */
+async function saveCopy(save: (path: string) => Promise<unknown>, path: string): Promise<string> {
+  const dot = path.lastIndexOf(".") > path.lastIndexOf("/") + 1 ? path.lastIndexOf(".") : path.length;
+  for (let number = 1; ; number++) {
+    const name = `${path.slice(0, dot)}-mine${number === 1 ? "" : `-${number}`}${path.slice(dot)}`;
+    try {
+      await save(name);
+      return name;
+    } catch (error) {
+      const taken = error instanceof Refused && error.status === 409;
+      if (!taken || number === MOST_COPIES) throw error;
+    }
+  }
 }
 
 const BAR = "flex shrink-0 justify-end gap-2 border-t border-line px-3 py-2";

@@ -1,10 +1,12 @@
 /** The models there are, which one answers, and how to have another. */
 
-import { Info } from "lucide-react";
+import { Check, Info, KeyRound } from "lucide-react";
+import type { ModelInfo } from "@/api/wire";
 import { useActions, usePage, useWords } from "@/app/context";
 import { currentModel, modelName } from "@/app/page";
 import { Fact, Section } from "@/features/settings/Section";
 import { Button } from "@/ui/Button";
+import { WithCode } from "@/ui/WithCode";
 
 export function ModelList() {
   const words = useWords();
@@ -20,6 +22,7 @@ export function ModelList() {
       </Section>
     );
   }
+  const fallback = models.phase === "ready" ? models.value.default : null;
   const known = models.phase === "ready" ? models.value.models : [];
   return (
     <Section title={words.models}>
@@ -28,10 +31,14 @@ export function ModelList() {
           key={model.name}
           name={
             <>
-              <div className="font-medium">{modelName(model)}</div>
+              <div className="flex flex-wrap items-center gap-2 font-medium">
+                {modelName(model)}
+                {model.name === fallback && <span className={CHIP}>{words.modelDefault}</span>}
+              </div>
               <div className="text-small text-faint">
                 {model.scripted ? words.modelScripted : model.model}
               </div>
+              <ModelFacts model={model} />
             </>
           }
         >
@@ -51,3 +58,37 @@ export function ModelList() {
     </Section>
   );
 }
+
+/** Whether its key is there, and what it can do. */
+function ModelFacts({ model }: { model: ModelInfo }) {
+  const words = useWords();
+  const { key = "unknown" } = model;
+  const Icon = key === "missing" ? KeyRound : Check;
+  const abilities = [
+    model.supports_vision && words.modelVision,
+    model.supports_thinking && words.modelThinking,
+  ];
+  return (
+    <div className="mt-1 flex flex-wrap items-center gap-x-3 gap-y-1 text-small text-soft">
+      {(key === "missing" || key === "set") && (
+        <span className={`flex items-center gap-1 ${key === "missing" ? "text-warning" : "text-done"}`}>
+          <Icon aria-hidden className="size-3.5" />
+          {words.modelKeys[key]}
+        </span>
+      )}
+      {key !== "missing" && key !== "set" && !model.scripted && <span>{words.modelKeys[key]}</span>}
+      {abilities
+        .filter((ability) => ability !== false)
+        .map((ability) => (
+          <span key={ability}>{ability}</span>
+        ))}
+      {key === "missing" && (
+        <span className="basis-full text-faint">
+          <WithCode text={words.modelKeyHint} />
+        </span>
+      )}
+    </div>
+  );
+}
+
+const CHIP = "rounded-full border border-line px-2 text-small font-normal text-soft";

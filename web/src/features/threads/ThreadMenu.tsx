@@ -9,15 +9,18 @@ import {
   Pencil,
   Pin,
   PinOff,
+  Share2,
   Trash2,
 } from "lucide-react";
-import { useRef } from "react";
+import { lazy, Suspense, useRef, useState } from "react";
 import { useActions, useWords } from "@/app/context";
 import type { Thread } from "@/app/page";
-import { useServer } from "@/app/server";
+import { useOffers, useServer } from "@/app/server";
 import { type ExportFormat, exportThread } from "@/features/threads/exporting";
 import { Menu, MenuItem, MenuLine } from "@/ui/Menu";
 import { saveFile } from "@/ui/saveFile";
+
+const ShareDialog = lazy(() => import("@/features/sharing/ShareDialog"));
 
 interface Props {
   readonly thread: Thread;
@@ -30,6 +33,8 @@ export function ThreadMenu({ thread, title, onRename }: Props) {
   const actions = useActions();
   const server = useServer();
   const renames = useRef(false);
+  const [sharing, setSharing] = useState(false);
+  const canShare = useOffers("sharing");
   const { pinned, archived } = thread;
   const save = async (format: ExportFormat) => {
     try {
@@ -39,46 +44,54 @@ export function ThreadMenu({ thread, title, onRename }: Props) {
     }
   };
   return (
-    <Menu
-      align="end"
-      keepsFocus={() => renames.current}
-      trigger={
-        <button
-          type="button"
-          aria-label={words.threadMenu(title)}
-          title={words.threadMenu(title)}
-          onPointerDown={() => {
-            renames.current = false;
+    <>
+      <Menu
+        align="end"
+        keepsFocus={() => renames.current}
+        trigger={
+          <button
+            type="button"
+            aria-label={words.threadMenu(title)}
+            title={words.threadMenu(title)}
+            onPointerDown={() => {
+              renames.current = false;
+            }}
+            className="absolute top-0.5 right-0.5 inline-flex size-8 items-center justify-center rounded-box text-faint opacity-0 group-hover:opacity-100 hover:bg-tint hover:text-ink focus-visible:opacity-100 data-[state=open]:opacity-100 [@media(hover:none)]:opacity-100"
+          >
+            <Ellipsis aria-hidden className="size-4" />
+          </button>
+        }
+      >
+        <MenuItem
+          icon={Pencil}
+          label={words.rename}
+          onChoose={() => {
+            renames.current = true;
+            onRename();
           }}
-          className="absolute top-0.5 right-0.5 inline-flex size-8 items-center justify-center rounded-box text-faint opacity-0 group-hover:opacity-100 hover:bg-tint hover:text-ink focus-visible:opacity-100 data-[state=open]:opacity-100 [@media(hover:none)]:opacity-100"
-        >
-          <Ellipsis aria-hidden className="size-4" />
-        </button>
-      }
-    >
-      <MenuItem
-        icon={Pencil}
-        label={words.rename}
-        onChoose={() => {
-          renames.current = true;
-          onRename();
-        }}
-      />
-      <MenuItem
-        icon={pinned ? PinOff : Pin}
-        label={pinned ? words.unpin : words.pin}
-        onChoose={() => void actions.pin(thread, !pinned)}
-      />
-      <MenuItem
-        icon={archived ? ArchiveRestore : Archive}
-        label={archived ? words.unarchive : words.archive}
-        onChoose={() => void actions.archive(thread, !archived)}
-      />
-      <MenuLine />
-      <MenuItem icon={FileText} label={words.exportMarkdown} onChoose={() => void save("md")} />
-      <MenuItem icon={Braces} label={words.exportJson} onChoose={() => void save("json")} />
-      <MenuLine />
-      <MenuItem icon={Trash2} label={words.deleteIt} onChoose={() => actions.remove(thread)} />
-    </Menu>
+        />
+        <MenuItem
+          icon={pinned ? PinOff : Pin}
+          label={pinned ? words.unpin : words.pin}
+          onChoose={() => void actions.pin(thread, !pinned)}
+        />
+        <MenuItem
+          icon={archived ? ArchiveRestore : Archive}
+          label={archived ? words.unarchive : words.archive}
+          onChoose={() => void actions.archive(thread, !archived)}
+        />
+        {canShare && <MenuItem icon={Share2} label={words.share} onChoose={() => setSharing(true)} />}
+        <MenuLine />
+        <MenuItem icon={FileText} label={words.exportMarkdown} onChoose={() => void save("md")} />
+        <MenuItem icon={Braces} label={words.exportJson} onChoose={() => void save("json")} />
+        <MenuLine />
+        <MenuItem icon={Trash2} label={words.deleteIt} onChoose={() => actions.remove(thread)} />
+      </Menu>
+      {sharing && (
+        <Suspense>
+          <ShareDialog threadId={thread.id} title={title} onClose={() => setSharing(false)} />
+        </Suspense>
+      )}
+    </>
   );
 }

@@ -1,7 +1,7 @@
 /** One thread of the list. */
 
 import { Link } from "@tanstack/react-router";
-import { Pin } from "lucide-react";
+import { Hand, MessageCircleQuestionMark, Pin } from "lucide-react";
 import { type KeyboardEvent, useState } from "react";
 import { useActions, useLanguage, usePage, useWords } from "@/app/context";
 import type { Thread } from "@/app/page";
@@ -45,14 +45,13 @@ function Mark({ thread }: { thread: Thread }) {
       />
     );
   }
-  if (thread.status === "interrupted") {
+  if (thread.waitsFor !== null) {
+    const Icon = thread.waitsFor === "answer" ? MessageCircleQuestionMark : Hand;
+    const label = words.waitsFor[thread.waitsFor];
     return (
-      <span
-        role="img"
-        aria-label={words.waitsForYou}
-        title={words.waitsForYou}
-        className="size-2 shrink-0 rounded-full bg-warning"
-      />
+      <span role="img" aria-label={label} title={label} className="ml-auto shrink-0 text-warning">
+        <Icon aria-hidden className="size-4" />
+      </span>
     );
   }
   return thread.pinned ? <Pin aria-hidden className="ml-auto size-3.5 shrink-0 text-faint" /> : null;

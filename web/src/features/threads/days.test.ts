@@ -11,6 +11,7 @@ function thread(id: string, at: Date, pinned = false): Thread {
     renamed: false,
     pinned,
     archived: false,
+    waitsFor: null,
   };
 }
 

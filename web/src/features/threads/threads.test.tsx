@@ -92,17 +92,22 @@ test("a change the server does not take is taken back and said", async () => {
   expect(screen.queryByRole("button", { name: "Undo" })).toBeNull();
 });
 
-test("a thread that waits for the user is marked, and so is one that answers", async () => {
+test("threads that wait for the user are marked, and so is one that answers; a stopped one is not", async () => {
   const { gateway } = serverWith(
-    thread("t1", "Asks", { status: "interrupted" }),
-    thread("t2", "Works", { status: "busy" }),
+    thread("t1", "Asks", { waits_for: "answer" }),
+    thread("t2", "Acts", { status: "interrupted", waits_for: "approval" }),
+    thread("t3", "Works", { status: "busy" }),
+    thread("t4", "Stopped", { status: "interrupted" }),
   );
   showPage(gateway);
-  const asks = await screen.findByRole("link", { name: /^Asks/ });
-  expect(within(asks).getByRole("img", { name: "Waits for you" })).toBeTruthy();
-  expect(
-    within(screen.getByRole("link", { name: /^Works/ })).getByRole("img", { name: "Answering" }),
-  ).toBeTruthy();
+  const mark = async (title: RegExp) =>
+    within(await screen.findByRole("link", { name: title }))
+      .queryByRole("img")
+      ?.getAttribute("aria-label");
+  expect(await mark(/^Asks/)).toBe("Has a question for you");
+  expect(await mark(/^Acts/)).toBe("Waits for your approval");
+  expect(await mark(/^Works/)).toBe("Answering");
+  expect(await mark(/^Stopped/)).toBeUndefined();
 });
 
 test("titles are searched at once, and messages where the server can", async () => {

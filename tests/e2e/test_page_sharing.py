@@ -1,0 +1,115 @@
+"""A thread shared under a link, in real browsers: its owner's, and one of somebody without any rights."""
+
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.async_api import Locator, Page, expect
+
+from deerflow.testing import ScriptedServer, calling
+from tests.e2e.stage import Visitor, serious_violations
+from tests.e2e.test_page import PHONE, say, serving_model
+
+pytestmark = pytest.mark.browser
+
+OUTPUTS = "/mnt/user-data/outputs"
+HTML = "<p id='p'>still</p><script>document.getElementById('p').textContent = 'moved in ' + self.origin</script>"
+SCRIPT = [
+    calling("write_file", description="d", path=f"{OUTPUTS}/report.md", content="# Herons\n\nThey **wade**."),
+    calling("write_file", description="d", path=f"{OUTPUTS}/page.html", content=HTML),
+    calling("present_files", filepaths=[f"{OUTPUTS}/report.md", f"{OUTPUTS}/page.html"]),
+    "Here is your report.",
+    "Nobody else hears this.",
+]
+
+
+async def test_a_reader_without_rights_sees_the_thread_until_its_owner_takes_the_link_back(
+    tmp_path: Path, visitor: Visitor
+) -> None:
+    async with ScriptedServer(SCRIPT) as model:
+        with serving_model(tmp_path, model, sharing={"enabled": True}) as server:
+            page = await visitor.open(server.url, reduced_motion="reduce")
+            await say(page, "write about herons")
+            await expect(page.get_by_text("Here is your report.")).to_be_visible(timeout=30_000)
+            link = await make_link(page)
+            await say(page, "and between us")
+            await expect(page.get_by_text("Nobody else hears this.")).to_be_visible(timeout=30_000)
+
+            asked: list[str] = []
+            reader = await visitor.open(f"{server.url}/icon.svg", reduced_motion="reduce", **PHONE)
+            reader.on("request", lambda request: asked.append(request.url.removeprefix(server.url)))
+            await reader.goto(link)
+            await read_everything(reader)
+            calls = [path for path in asked if path.startswith("/api/")]
+            assert calls and all(path.startswith("/api/shared/") for path in calls)
+
+            await open_sharing(page)
+            await page.get_by_role("button", name="Take back the link").click()
+            await expect(page.get_by_role("list", name="Links to this thread")).to_have_count(0)
+            visitor.tolerated = "Failed to load resource"
+            await reader.reload()
+            await expect(reader.get_by_role("heading", name="This link leads nowhere")).to_be_visible()
+            assert await serious_violations(reader) == []
+
+
+async def open_sharing(page: Page) -> Locator:
+    await page.get_by_role("link", name="write about herons").hover()
+    await page.get_by_role("button", name="Actions for “write about herons”").click()
+    await page.get_by_role("menuitem", name="Share").click()
+    return page.get_by_role("dialog", name="Share “write about herons”")
+
+
+async def make_link(page: Page) -> str:
+    dialog = await open_sharing(page)
+    await dialog.get_by_role("button", name="Make a link").click()
+    address = await dialog.get_by_role("textbox", name="Address of the link").input_value()
+    await expect(dialog.get_by_role("list", name="Links to this thread").get_by_role("listitem")).to_have_count(1)
+    assert await serious_violations(page) == []
+    await page.keyboard.press("Escape")
+    await expect(dialog).to_have_count(0)
+    return address
+
+
+async def read_everything(reader: Page) -> None:
+    await expect(reader.get_by_role("heading", name="write about herons", level=1)).to_be_visible()
+    await expect(reader.get_by_text("Here is your report.")).to_be_visible()
+    await expect(reader.get_by_text("Nobody else hears this.")).to_have_count(0)
+    await expect(reader.get_by_role("textbox")).to_have_count(0)
+    await expect(reader.get_by_role("navigation")).to_have_count(0)
+    assert await serious_violations(reader) == []
+    await reader.get_by_role("button", name="Open report.md").click()
+    await expect(reader.get_by_role("dialog", name="report.md").locator("strong")).to_have_text("wade")
+    assert await serious_violations(reader) == []
+    await reader.keyboard.press("Escape")
+    await reader.get_by_role("button", name="Open page.html").click()
+    frame = reader.get_by_role("dialog", name="page.html").frame_locator("iframe")
+    await expect(frame.locator("#p")).to_have_text("moved in null")
+    await reader.keyboard.press("Escape")
+
+
+async def test_threads_that_wait_for_the_user_are_marked_while_another_one_is_open(
+    tmp_path: Path, visitor: Visitor
+) -> None:
+    ask = calling("ask_clarification", question="For whom?", clarification_type="missing_info", options=["Me", "You"])
+    tools = [{"name": "abspath", "group": "files", "use": "os.path:abspath", "approval": "always"}]
+    async with ScriptedServer([ask, calling("abspath", path="."), "For you, then."]) as model:
+        with serving_model(tmp_path, model, tools=tools) as server:
+            async with httpx.AsyncClient(base_url=server.url) as http:
+                await run_to_its_end(http, "asks")
+                page = await visitor.open(server.url, reduced_motion="reduce")
+                nav = page.get_by_role("navigation")
+                question = nav.get_by_role("img", name="Has a question for you")
+                await expect(question).to_be_visible()
+                await run_to_its_end(http, "acts")
+            # Nobody has touched the page: it finds out by itself.
+            await expect(nav.get_by_role("img", name="Waits for your approval")).to_be_visible()
+            assert await serious_violations(page) == []
+            await nav.get_by_role("link", name="this asks").click()
+            await page.get_by_role("group", name="For whom?").get_by_role("button", name="You").click()
+            await expect(page.get_by_text("For you, then.")).to_be_visible(timeout=30_000)
+            await expect(question).to_have_count(0)
+
+
+async def run_to_its_end(http: httpx.AsyncClient, name: str) -> None:
+    body = {"input": {"messages": [{"type": "human", "content": f"this {name}"}]}}
+    assert (await http.post(f"/api/threads/{name}/runs/wait", json=body, timeout=30)).status_code == 200

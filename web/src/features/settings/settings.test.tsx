@@ -1,0 +1,28 @@
+import { screen } from "@testing-library/react";
+import { expect, test } from "vitest";
+import type { ModelInfo } from "@/api/wire";
+import { DEMO_MODEL, fakeGateway } from "@/testing/gateway";
+import { showPage } from "@/testing/page";
+
+test("each model tells whether its key is there, what it can do, and how a missing key is set", async () => {
+  const real = { ...DEMO_MODEL, scripted: false };
+  const models: readonly ModelInfo[] = [
+    { ...real, name: "gpt", display_name: "GPT", key: "set", supports_vision: true, supports_thinking: true },
+    { ...real, name: "bare", display_name: "Bare", key: "missing" },
+    { ...real, name: "near", display_name: "Near", key: "not needed" },
+    { ...real, name: "own", display_name: "Own", key: "unknown" },
+  ];
+  showPage(fakeGateway({ models: async () => ({ models, default: "gpt" }) }), { path: "/settings" });
+  expect(await screen.findByText("Key is set")).toBeTruthy();
+  for (const words of [
+    "Default",
+    "Reads images",
+    "Thinks first",
+    "Key is missing",
+    "Needs no key",
+    "Key not known",
+  ]) {
+    expect(screen.getAllByText(words)).toHaveLength(1);
+  }
+  expect(screen.getByText("api_key: $NAME")).toBeTruthy();
+});

@@ -1,0 +1,31 @@
+/** The name of a presented file, which opens it in front of the conversation of a shared thread. */
+
+import { lazy, Suspense, useState } from "react";
+import { useWords } from "@/app/context";
+import { fileName } from "@/features/chat/tools";
+
+const SharedFile = lazy(() => import("@/features/sharing/SharedFile"));
+
+export function OpenShared({ path }: { path: string }) {
+  const words = useWords();
+  const [open, setOpen] = useState(false);
+  const name = fileName(path);
+  return (
+    <>
+      <button
+        type="button"
+        title={path}
+        aria-label={words.openFile(name)}
+        onClick={() => setOpen(true)}
+        className="block max-w-full truncate text-left font-medium hover:underline"
+      >
+        {name}
+      </button>
+      {open && (
+        <Suspense>
+          <SharedFile path={path} onClose={() => setOpen(false)} />
+        </Suspense>
+      )}
+    </>
+  );
+}

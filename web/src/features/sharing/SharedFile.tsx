@@ -1,0 +1,61 @@
+/** A file of a shared thread, to look at. */
+
+import { Download, X } from "lucide-react";
+import { Suspense } from "react";
+import { useAddresses, useWords } from "@/app/context";
+import { fileName } from "@/features/chat/tools";
+import { PreviewOf } from "@/features/panel/FileView";
+import { mayBeText, previewOf } from "@/features/panel/kinds";
+import { Loading, Unshown } from "@/features/panel/states";
+import { useText } from "@/features/panel/useText";
+import { Dialog } from "@/ui/Dialog";
+import { IconButton } from "@/ui/IconButton";
+
+export default function SharedFile({ path, onClose }: { path: string; onClose: () => void }) {
+  const words = useWords();
+  const addresses = useAddresses();
+  const name = fileName(path);
+  const preview = previewOf(path);
+  return (
+    <Dialog label={name} onClose={onClose} className="h-[88dvh] w-[min(60rem,94vw)]">
+      <div className="flex h-12 shrink-0 items-center gap-1 border-b border-line pr-2 pl-4">
+        <h2 title={path} className="min-w-0 flex-1 truncate font-medium">
+          {name}
+        </h2>
+        <a
+          href={addresses.artifact(path, { download: true })}
+          download={name}
+          aria-label={words.download(name)}
+          title={words.download(name)}
+          className="inline-flex size-8 shrink-0 items-center justify-center rounded-box text-faint hover:bg-tint hover:text-ink"
+        >
+          <Download aria-hidden className="size-4" />
+        </a>
+        <IconButton icon={X} label={words.closeIt} onClick={onClose} />
+      </div>
+      <Suspense fallback={<Loading />}>
+        {preview !== null ? (
+          <PreviewOf kind={preview} threadId="" path={path} />
+        ) : mayBeText(path) ? (
+          <PlainText path={path} />
+        ) : (
+          <Unshown text={words.fileUnshown} />
+        )}
+      </Suspense>
+    </Dialog>
+  );
+}
+
+function PlainText({ path }: { path: string }) {
+  const words = useWords();
+  const file = useText("", path);
+  if (file.isPending) return <Loading />;
+  if (file.isError) return <Unshown text={words.fileMissing} onRetry={() => void file.refetch()} />;
+  if (file.data === null) return <Unshown text={words.fileUnshown} />;
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by the keyboard
+    <pre tabIndex={0} className="min-h-0 flex-1 overflow-auto p-4 font-mono text-small">
+      {file.data.text}
+    </pre>
+  );
+}

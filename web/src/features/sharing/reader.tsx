@@ -1,0 +1,42 @@
+/** Builds the page of somebody who reads a thread under a link. It asks for nothing but that thread. */
+
+import { QueryClient } from "@tanstack/react-query";
+import type { ReactNode } from "react";
+import type { Fetch } from "@/api/http";
+import { createServer } from "@/api/server";
+import { readingGateway, sharedApi } from "@/api/shared";
+import { createActions } from "@/app/actions";
+import { AppProvider } from "@/app/context";
+import { initialPage, reducePage } from "@/app/page";
+import type { Preferences } from "@/app/preferences";
+import { retryWhenAway } from "@/app/queries";
+import { ServerProvider } from "@/app/server";
+import { createStore } from "@/app/store";
+import { SharedPage } from "@/features/sharing/SharedPage";
+import { browserPatience } from "@/run/stream";
+import { newId } from "@/ui/newId";
+
+export function readerPage(ask: Fetch, token: string, preferences: Preferences): ReactNode {
+  const shared = sharedApi(ask, token);
+  const store = createStore(reducePage, initialPage(token, preferences, true), requestAnimationFrame);
+  const actions = createActions({
+    gateway: readingGateway(shared),
+    store,
+    patience: browserPatience,
+    newId,
+    now: Date.now,
+    pushPath: () => {},
+    savePreferences: () => {},
+    deleting: { get: () => null, set: () => {} },
+  });
+  const queries = new QueryClient({ defaultOptions: { queries: { retry: retryWhenAway } } });
+  const server = { ...createServer(ask), bytes: (_: string, path: string) => shared.bytes(path) };
+  void actions.reload();
+  return (
+    <AppProvider app={{ store, actions, shared }}>
+      <ServerProvider server={server} queries={queries}>
+        <SharedPage about={shared.about} />
+      </ServerProvider>
+    </AppProvider>
+  );
+}
