@@ -3,12 +3,13 @@
 import { type AgentsApi, agentsApi } from "@/api/agents";
 import { type Fetch, requestJson } from "@/api/http";
 import { type SearchApi, searchApi } from "@/api/search";
+import { type SkillsApi, skillsApi } from "@/api/skills";
 import { type FilesApi, filesApi } from "@/api/threadFiles";
 import { type UsageApi, usageApi } from "@/api/usage";
 import type { ThreadValues } from "@/api/wire";
 
 /** What a server may offer or not. */
-export type Offer = "search" | "token_usage" | "artifact_editing" | "artifact_bundles";
+export type Offer = "search" | "token_usage" | "artifact_editing" | "artifact_bundles" | "skills";
 
 interface Features {
   readonly enabled: Readonly<Record<string, boolean>>;
@@ -18,7 +19,7 @@ export interface ServerInfo {
   readonly version: string;
 }
 
-export interface Server extends AgentsApi, FilesApi, SearchApi, UsageApi {
+export interface Server extends AgentsApi, FilesApi, SearchApi, SkillsApi, UsageApi {
   info(): Promise<ServerInfo>;
   /** The whole thread, also what the agent no longer has in view. */
   everythingSaid(threadId: string): Promise<ThreadValues>;
@@ -30,6 +31,7 @@ export function createServer(fetch: Fetch): Server {
     ...agentsApi(fetch),
     ...filesApi(fetch),
     ...searchApi(fetch),
+    ...skillsApi(fetch),
     ...usageApi(fetch),
     info: () => requestJson(fetch, "/api/info"),
     everythingSaid: (threadId) => requestJson(fetch, `/api/threads/${encodeURIComponent(threadId)}/messages`),

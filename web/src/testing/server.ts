@@ -19,6 +19,7 @@ export function fakeServer(answers: Partial<Server> = {}): Server {
     bytes: nobody,
     saveText: nobody,
     search: nobody,
+    skills: async () => [],
     runs: async () => [],
     runEvents: async () => [],
     threadUsage: nobody,

@@ -141,6 +141,12 @@ export const en = {
   answerHint: "Answer in the message box below.",
   chooseHint: "Choose one, or answer in your own words below.",
   chosen: (label: string) => `Chosen: ${label}`,
+  questionsTitle: (count: number) => `The agent has ${count} questions`,
+  questionsHint: "What you leave open, the agent decides. You can also answer in the message box below.",
+  answered: (done: number, all: number) => `${done} of ${all} answered`,
+  yourAnswer: "Your answer",
+  otherAnswer: "Another answer",
+  sendAnswers: "Send answers",
   loadingThread: "Loading the thread",
 
   // Tools
@@ -344,6 +350,7 @@ export const en = {
   nowhere: "There is nothing here",
   nowhereHint: "The address leads nowhere. It may be incomplete.",
   agents: "Agents",
+  skills: "Skills",
   agentAnswers: (name: string) => `${name} answers here`,
   agentsHint: "An agent of your own: who it is, which model it answers with and what it may use.",
   noAgents: "There is no agent yet besides the lead agent.",

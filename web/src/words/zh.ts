@@ -138,6 +138,12 @@ export const zh: Words = {
   answerHint: "请在下方输入框中回答。",
   chooseHint: "选择一项，或在下方用自己的话回答。",
   chosen: (label) => `已选择：${label}`,
+  questionsTitle: (count) => `智能体有 ${count} 个问题`,
+  questionsHint: "未回答的由智能体决定。也可以在下方输入框中回答。",
+  answered: (done, all) => `已回答 ${done}/${all}`,
+  yourAnswer: "你的回答",
+  otherAnswer: "其他回答",
+  sendAnswers: "发送回答",
   loadingThread: "正在加载对话",
 
   toolVerbs: {
@@ -317,6 +323,7 @@ export const zh: Words = {
   nowhere: "这里什么都没有",
   nowhereHint: "此地址不存在，也许不完整。",
   agents: "智能体",
+  skills: "技能",
   agentAnswers: (name: string) => `由 ${name} 回答`,
   agentsHint: "你自己的智能体：它是谁、用哪个模型回答、可以使用什么。",
   noAgents: "除主智能体外还没有其他智能体。",
