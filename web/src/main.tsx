@@ -69,4 +69,7 @@ createRoot(root).render(
     </AppProvider>
   </StrictMode>,
 );
-void actions.start();
+void actions.start().then(() => {
+  // So that these views open at once, and also when the server is away by then.
+  for (const to of ["/agents", "/settings"] as const) void router.preloadRoute({ to });
+});

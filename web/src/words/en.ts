@@ -298,6 +298,7 @@ export const en = {
   // What went wrong
   reconnecting: "The connection was lost. Reconnecting; nothing that was written is lost.",
   offline: "You are offline. What is loaded stays readable.",
+  stale: "The server does not answer. This is what was loaded before.",
   notSent: "Not sent.",
   notSentUnreachable: "Not sent: the server did not answer. Your message is kept here.",
   notSentBusy: "Not sent: this thread is still answering another message.",

@@ -273,6 +273,7 @@ export const zh: Words = {
 
   reconnecting: "连接已断开，正在重新连接；已写出的内容不会丢失。",
   offline: "你已离线。已加载的内容仍可阅读。",
+  stale: "服务器没有响应。这里显示的是之前加载的内容。",
   notSent: "未发送。",
   notSentUnreachable: "未发送：服务器没有响应。你的消息保留在这里。",
   notSentBusy: "未发送：此对话仍在回答上一条消息。",
