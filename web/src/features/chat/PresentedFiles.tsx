@@ -1,40 +1,13 @@
 /** Files the agent hands to the user. */
 
-import {
-  Download,
-  File,
-  FileArchive,
-  FileBraces,
-  FileChartPie,
-  FileCode,
-  FileHeadphone,
-  FileImage,
-  FilePlay,
-  FileSpreadsheet,
-  FileText,
-  Globe,
-  type LucideIcon,
-} from "lucide-react";
+import { Download } from "lucide-react";
 import { type ReactNode, useState } from "react";
 import { artifactUrl } from "@/api/artifacts";
 import { usePage, useWords } from "@/app/context";
-import { type FileKind, fileKind, isPicture, kindWords } from "@/features/chat/files";
+import { fileKind, isPicture, kindWords } from "@/features/chat/files";
 import { fileName } from "@/features/chat/tools";
+import { kindIcon } from "@/features/panel/kinds";
 import { OpenInPanel } from "@/features/panel/OpenInPanel";
-
-const ICONS: Readonly<Record<FileKind, LucideIcon>> = {
-  image: FileImage,
-  table: FileSpreadsheet,
-  slides: FileChartPie,
-  document: FileText,
-  page: Globe,
-  data: FileBraces,
-  code: FileCode,
-  sound: FileHeadphone,
-  film: FilePlay,
-  archive: FileArchive,
-  file: File,
-};
 
 interface Props {
   /** As the call names them; those the server did not find are left out. */
@@ -71,8 +44,7 @@ function FileCard({ path, threadId, large }: CardProps) {
   const words = useWords();
   const [lost, setLost] = useState(false);
   const name = fileName(path);
-  const kind = fileKind(path);
-  const Icon = ICONS[kind];
+  const Icon = kindIcon(fileKind(path));
   const picture = isPicture(path) && !lost;
   return (
     <li
