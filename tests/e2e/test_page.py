@@ -1,7 +1,7 @@
 """The web page, in a real browser against a real server."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,11 +19,14 @@ LONG_WAIT_MS = 30_000
 
 
 @contextmanager
-def serving_model(home: Path, model: ScriptedServer, *, port: int = 0, **sections: object) -> Iterator[RunningServer]:
-    """A server whose only model is the scripted one, and is asked for nothing but answers unless `sections` say so."""
-    entry = model.model_config().model_dump(mode="json", exclude_unset=True)
+def serving_model(
+    home: Path, model: ScriptedServer, *, port: int = 0, others: Sequence[str] = (), **sections: object
+) -> Iterator[RunningServer]:
+    """A server whose model is the scripted one, also under `others`, asked only for answers unless `sections` say so."""
+    entry = model.model_config().model_dump(mode="json", exclude_unset=True) | {"api_key": "scripted-key"}
     config = home / "config.yaml"
-    settings = {"suggestions": {"enabled": False}, **sections, "models": [entry | {"api_key": "scripted-key"}]}
+    models = [entry, *(entry | {"name": name, "model": name} for name in others)]
+    settings = {"suggestions": {"enabled": False}, **sections, "models": models}
     config.write_text(yaml.safe_dump(settings))
     with serving(home, port=port, config=config) as server:
         yield server
@@ -285,6 +288,9 @@ async def test_nothing_keeps_people_with_disabilities_out(
         assert await serious_violations(page) == []
     await page.get_by_role("link", name="New agent").click()
     await expect(page.get_by_role("textbox", name="Soul")).to_be_visible()
+    assert await serious_violations(page) == []
+    await page.goto(f"{demo_server.url}/nowhere")
+    await expect(page.get_by_role("heading", name="There is nothing here")).to_be_visible()
     assert await serious_violations(page) == []
     await page.keyboard.press("Control+k")
     await expect(page.get_by_role("listbox")).to_be_visible()
