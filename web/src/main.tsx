@@ -71,5 +71,5 @@ createRoot(root).render(
 );
 void actions.start().then(() => {
   // So that these views open at once, and also when the server is away by then.
-  for (const to of ["/agents", "/settings"] as const) void router.preloadRoute({ to });
+  for (const to of ["/agents", "/skills", "/settings"] as const) void router.preloadRoute({ to });
 });

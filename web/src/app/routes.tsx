@@ -33,13 +33,30 @@ const agent = createRoute({
   path: "/agents/$name",
   component: lazyRouteComponent(() => import("@/features/agents/AgentPage"), "AgentPage"),
 });
+const skills = createRoute({
+  getParentRoute: () => root,
+  path: "/skills",
+  component: lazyRouteComponent(() => import("@/features/skills/SkillsPage"), "SkillsPage"),
+});
+const skill = createRoute({
+  getParentRoute: () => root,
+  path: "/skills/$name",
+  component: lazyRouteComponent(() => import("@/features/skills/SkillPage"), "SkillPage"),
+});
 const settings = createRoute({
   getParentRoute: () => root,
   path: "/settings",
   component: lazyRouteComponent(() => import("@/features/settings/SettingsPage"), "SettingsPage"),
 });
 
-const routeTree = root.addChildren([workbench.addChildren([start, thread]), agents, agent, settings]);
+const routeTree = root.addChildren([
+  workbench.addChildren([start, thread]),
+  agents,
+  agent,
+  skills,
+  skill,
+  settings,
+]);
 
 export function createAppRouter(history: RouterHistory) {
   return createRouter({ routeTree, history });

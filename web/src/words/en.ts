@@ -1,3 +1,5 @@
+import { skillWordsEn } from "@/words/skills";
+
 /** Every word of the page, in English. The other languages have exactly these keys. */
 export const en = {
   // Threads
@@ -352,6 +354,7 @@ export const en = {
   nowhereHint: "The address leads nowhere. It may be incomplete.",
   agents: "Agents",
   skills: "Skills",
+  skill: skillWordsEn,
   agentAnswers: (name: string) => `${name} answers here`,
   agentsHint: "An agent of your own: who it is, which model it answers with and what it may use.",
   noAgents: "There is no agent yet besides the lead agent.",

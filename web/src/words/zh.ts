@@ -1,3 +1,4 @@
+import { skillWordsZh } from "@/words/skills";
 import type { Words } from "@/words/words";
 
 /** 页面上的全部文字（中文）。 */
@@ -325,6 +326,7 @@ export const zh: Words = {
   nowhereHint: "此地址不存在，也许不完整。",
   agents: "智能体",
   skills: "技能",
+  skill: skillWordsZh,
   agentAnswers: (name: string) => `由 ${name} 回答`,
   agentsHint: "你自己的智能体：它是谁、用哪个模型回答、可以使用什么。",
   noAgents: "除主智能体外还没有其他智能体。",

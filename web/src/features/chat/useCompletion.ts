@@ -92,5 +92,5 @@ function useMentionedSkills(query: string | null): readonly Candidate[] {
     queryFn: server.skills,
     enabled: offered && query !== null,
   });
-  return query === null ? [] : skillCandidates(skills.data ?? [], query);
+  return query === null ? [] : skillCandidates(skills.data?.skills ?? [], query);
 }

@@ -1,0 +1,43 @@
+/** The words of the skills' pages, in each language. */
+
+export const skillWordsEn = {
+  hint: "Knowledge an agent reads when a task needs it. Write / in a message to use one by its name.",
+  search: "Search skills",
+  none: "There are no skills yet.",
+  noneFound: "No skill has these words.",
+  unavailable: "The skills could not be loaded.",
+  missing: "There is no skill of this name.",
+  builtIn: "Built-in",
+  custom: "Your own",
+  use: (name: string) => `Use ${name}`,
+  notSwitched: "It could not be switched.",
+  refused: "Not usable",
+  refusedHint: "These folders were meant to be skills. What is wrong with each:",
+  license: "License",
+  tools: "Tools it may use",
+  files: "Files",
+  on: "On",
+  off: "Off",
+  tryIt: "Use it in a new thread",
+};
+
+export const skillWordsZh: typeof skillWordsEn = {
+  hint: "智能体在任务需要时阅读的知识。在消息中输入 / 可按名称使用。",
+  search: "搜索技能",
+  none: "还没有技能。",
+  noneFound: "没有包含这些字词的技能。",
+  unavailable: "无法加载技能。",
+  missing: "没有这个名称的技能。",
+  builtIn: "内置",
+  custom: "自定义",
+  use: (name) => `使用 ${name}`,
+  notSwitched: "无法切换。",
+  refused: "不可用",
+  refusedHint: "这些文件夹本应是技能，问题如下：",
+  license: "许可证",
+  tools: "可用工具",
+  files: "文件",
+  on: "开",
+  off: "关",
+  tryIt: "在新对话中使用",
+};
