@@ -11,12 +11,12 @@ from deerflow.agents.custom_agents import CustomAgents
 from deerflow.agents.lead_agent.prompt import (
     Delegation,
     PromptParts,
-    SkillCard,
     SubagentKind,
     apply_prompt_template,
 )
 from deerflow.agents.settings import Computer
 from deerflow.config.root import Config
+from deerflow.domain.skills import SkillCard
 from deerflow.tools.builtins.agent_tools import setup_agent_tool, update_agent_tool
 from deerflow.tools.tools import builtin_tools, get_available_tools, sandbox_tools
 from tests.support import same_as_snapshot

@@ -90,7 +90,7 @@ def places_in(folder: Path) -> SandboxPlaces:
     skill = folder / "skills" / "greeting" / "SKILL.md"
     skill.parent.mkdir(parents=True, exist_ok=True)
     skill.write_text("Say hello.\n")
-    return SandboxPlaces(home=folder / "home", cache=folder / "cache", skills=folder / "skills")
+    return SandboxPlaces(home=folder / "home", cache=folder / "cache", skills=lambda _: folder / "skills")
 
 
 @contextmanager

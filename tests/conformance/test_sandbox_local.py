@@ -40,7 +40,7 @@ def places_in(home: Path) -> SandboxPlaces:
     skill = home / "skills" / "greeting" / "SKILL.md"
     skill.parent.mkdir(parents=True)
     skill.write_text("Say hello.\n")
-    return SandboxPlaces(home, home / "cache", home / "skills")
+    return SandboxPlaces(home, home / "cache", lambda _: home / "skills")
 
 
 class TestProvider(ProviderSuite):

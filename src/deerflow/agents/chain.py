@@ -24,6 +24,8 @@ from deerflow.agents.middlewares.memory_middleware import MemoryMiddleware
 from deerflow.agents.middlewares.metering_middleware import MeteringMiddleware
 from deerflow.agents.middlewares.model_recovery_middleware import ModelRecoveryMiddleware
 from deerflow.agents.middlewares.read_before_write_middleware import ReadBeforeWriteMiddleware
+from deerflow.agents.middlewares.skill_activation_middleware import SkillActivationMiddleware
+from deerflow.agents.middlewares.skill_tool_policy_middleware import SkillToolPolicyMiddleware
 from deerflow.agents.middlewares.steering_middleware import SteeringMiddleware
 from deerflow.agents.middlewares.subagent_limit_middleware import SubagentLimitMiddleware
 from deerflow.agents.middlewares.summarization_middleware import SummarizationMiddleware
@@ -53,6 +55,8 @@ class Ingredients:
     summary_model: BaseChatModel | None = None
     needs_approval: frozenset[str] = frozenset()
     max_concurrent_subagents: int = 3
+    skills: frozenset[str] | None = None
+    """The only skills the agent may use; None: all of its run."""
     caller: str = LEAD_AGENT
     """Who asks the model, as the bill says it."""
 
@@ -75,8 +79,10 @@ CHAIN = (
     Link(lambda _: UploadsMiddleware(), "uploads are part of the message for all below", "sandbox", False, False),
     Link(lambda _: SandboxMiddleware(), "tools need it, and it needs the files", "sandbox"),
     Link(lambda _: SteeringMiddleware(), "what people say meanwhile is part of the request for all below", None, False),
+    Link(lambda of: SkillActivationMiddleware(of.skills), "a skill that is asked for is part of the request too"),
     Link(lambda _: ToolLedgerMiddleware(), "what is written down is what the model will be told"),
     Link(lambda _: DanglingToolCallMiddleware(), "nothing below may see a call without a result"),
+    Link(lambda of: SkillToolPolicyMiddleware(of.skills), "what a skill has no use for is neither shown nor judged"),
     Link(lambda of: guardrail(of), "a call is judged before anything is done for it", "guardrail"),
     Link(lambda of: tool_output(of), "cuts what tools say, and what their errors say", "tool_output"),
     Link(lambda _: ToolErrorHandlingMiddleware(), "whatever a tool raises, the model is told"),

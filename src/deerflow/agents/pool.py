@@ -1,9 +1,9 @@
 """The agents of the moment: one graph per spec, kept until the settings change."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -11,16 +11,38 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from deerflow.agents.custom_agents import CustomAgents
 from deerflow.agents.factory import AgentGraph
 from deerflow.agents.lead_agent.agent import AgentPlan, LeadAgent, build_state_graph
+from deerflow.agents.lead_agent.prompt import BOOTSTRAP_SKILL
 from deerflow.agents.settings import AgentSettings
 from deerflow.config.agents import CustomAgent
 from deerflow.config.models import ModelConfig, PricingConfig
+from deerflow.domain.principal import LOCAL_USER
 from deerflow.domain.runs import AgentSpec
+from deerflow.domain.skills import SkillCard
 from deerflow.models.demo.scripts import Starter, starters
 from deerflow.models.factory import ModelCatalog
+from deerflow.skills.chosen import choose
+from deerflow.skills.index import SkillIndex
+from deerflow.skills.skill import Skill, SkillSet
 from deerflow.subagents.executor import Worker
 from deerflow.tools.tools import default_names
 
 logger = logging.getLogger(__name__)
+
+NOBODYS = LOCAL_USER.user_id
+MAX_KEPT = 100
+"""Graphs that are kept at most; one that is needed again is built anew."""
+
+Key = TypeVar("Key")
+Built = TypeVar("Built")
+
+
+@dataclass(frozen=True, slots=True)
+class LeadAgentKey:
+    """What tells one lead agent from another, besides the settings."""
+
+    spec: AgentSpec
+    custom: CustomAgent | None
+    skills: tuple[SkillCard, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +68,7 @@ class AgentPool:
         checkpointer: BaseCheckpointSaver[str],
         custom_agents: CustomAgents,
         plan: AgentPlan,
+        skills: SkillIndex,
     ) -> None:
         """`settings` is asked before every use, so that an edit of the configuration counts for the next run."""
         self._ask = settings
@@ -53,9 +76,10 @@ class AgentPool:
         self._checkpointer = checkpointer
         self._custom_agents = custom_agents
         self._plan = plan
+        self._skills = skills
         self._catalog = ModelCatalog(self._settings.models)
-        self._graphs: dict[tuple[AgentSpec, CustomAgent | None], AgentGraph] = {}
-        self._workers: dict[tuple[AgentSpec, CustomAgent | None, str], Worker | None] = {}
+        self._graphs: dict[LeadAgentKey, AgentGraph] = {}
+        self._workers: dict[tuple[LeadAgentKey, str], Worker | None] = {}
         self.state_graph = build_state_graph(checkpointer)
 
     @property
@@ -64,29 +88,40 @@ class AgentPool:
         self._look_at_settings()
         return self._catalog
 
-    def ready_graph(self, spec: AgentSpec) -> AgentGraph | None:
+    def ready_graph(self, spec: AgentSpec, user_id: str = NOBODYS) -> AgentGraph | None:
         """The graph for `spec` if it was built before. Costs a few looks at files, so it may be asked anywhere."""
         self._look_at_settings()
-        return self._graphs.get((spec, self._custom_agent(spec)))
+        found = self._skills.ready(user_id)
+        return None if found is None else self._graphs.get(self._key(spec, found))
 
-    def graph_for(self, spec: AgentSpec) -> AgentGraph:
-        """The graph for `spec`. The first time this loads a vendor's library and builds for long, so it blocks."""
+    def graph_for(self, spec: AgentSpec, user_id: str = NOBODYS) -> AgentGraph:
+        """The graph for `spec` with the skills of somebody. The first time this builds for long, so it blocks."""
         self._look_at_settings()
-        custom = self._custom_agent(spec)
-        if (spec, custom) not in self._graphs:
-            self._graphs[spec, custom] = self._agent(spec, custom).build(self._checkpointer)
-        return self._graphs[spec, custom]
+        key = self._key(spec, self._skills.current(user_id))
+        if key not in self._graphs:
+            keep(self._graphs, key, self._agent(key).build(self._checkpointer))
+        return self._graphs[key]
 
-    def worker_for(self, spec: AgentSpec, kind: str) -> Worker | None:
+    def worker_for(self, spec: AgentSpec, kind: str, user_id: str = NOBODYS) -> Worker | None:
         """The subagent of a kind that works for the agent of `spec`; None when there is no such kind. Blocks."""
         self._look_at_settings()
-        custom = self._custom_agent(spec)
-        if (spec, custom, kind) not in self._workers:
-            self._workers[spec, custom, kind] = self._agent(spec, custom).build_subagent(kind)
-        return self._workers[spec, custom, kind]
+        key = self._key(spec, self._skills.current(user_id))
+        if (key, kind) not in self._workers:
+            keep(self._workers, (key, kind), self._agent(key).build_subagent(kind))
+        return self._workers[key, kind]
 
-    def _agent(self, spec: AgentSpec, custom: CustomAgent | None) -> LeadAgent:
-        return LeadAgent(spec, self._settings, self._catalog, self._custom_agents, custom, self._plan)
+    async def skills_for(self, spec: AgentSpec, user_id: str) -> Sequence[Skill]:
+        """The skills that an agent may use when it works for somebody."""
+        return chosen_for(spec, self._custom_agent(spec), await self._skills.load(user_id))
+
+    def _key(self, spec: AgentSpec, found: SkillSet) -> "LeadAgentKey":
+        custom = self._custom_agent(spec)
+        return LeadAgentKey(spec, custom, tuple(skill.card for skill in chosen_for(spec, custom, found)))
+
+    def _agent(self, key: "LeadAgentKey") -> LeadAgent:
+        return LeadAgent(
+            key.spec, self._settings, self._catalog, self._custom_agents, key.custom, self._plan, key.skills
+        )
 
     def _custom_agent(self, spec: AgentSpec) -> CustomAgent | None:
         if not spec.agent_name or not spec.owner or spec.is_bootstrap:
@@ -150,6 +185,19 @@ class AgentPool:
     async def aclose(self) -> None:
         """Close the connections of the models."""
         await self._catalog.aclose()
+
+
+def chosen_for(spec: AgentSpec, custom: CustomAgent | None, found: SkillSet) -> tuple[Skill, ...]:
+    """The skills of somebody that an agent may use."""
+    limits = (spec.available_skills, custom.config.skills if custom else None)
+    return choose(found, *limits, (BOOTSTRAP_SKILL,) if spec.is_bootstrap else None)
+
+
+def keep(kept: dict[Key, Built], key: Key, built: Built) -> None:
+    """Keep what was built; the oldest goes when there is too much, for every change of a skill makes new ones."""
+    kept[key] = built
+    while len(kept) > MAX_KEPT:
+        kept.pop(next(iter(kept)))
 
 
 def to_card(model: ModelConfig) -> ModelCard:

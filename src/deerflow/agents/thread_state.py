@@ -19,6 +19,10 @@ SNAPSHOT_FREQUENCY = 50
 2,000 turns: 50 → 39 MB, 20 ms; 200 → 33 MB, 28 ms."""
 
 
+MAX_SKILLS = 8
+"""So many skills does a thread remember to have used."""
+
+
 class SandboxState(TypedDict):
     """The sandbox a thread works in."""
 
@@ -38,6 +42,19 @@ class ViewedImage(TypedDict):
 
     mime_type: str
     size: int
+
+
+class ActiveSkill(TypedDict):
+    """A skill that the agent was given, or has read."""
+
+    name: str
+    path: str
+    description: str
+    loaded_at: str
+    run_id: str
+    """The run in which it is active."""
+    message_id: NotRequired[str | None]
+    """The message that asked for it; None when the agent has read it by itself."""
 
 
 def merge_messages(state: Sequence[AnyMessage], writes: Sequence[Any]) -> list[AnyMessage]:
@@ -66,6 +83,15 @@ def merge_viewed_images(
     return {**(known or {}), **new} if new else {}
 
 
+def merge_skill_context(known: list[ActiveSkill] | None, new: list[ActiveSkill] | None) -> list[ActiveSkill]:
+    """Both together, each skill once and as it was last loaded; the latest of them."""
+    by_path: dict[str, ActiveSkill] = {}
+    for skill in (*(known or ()), *(new or ())):
+        by_path.pop(skill["path"], None)
+        by_path[skill["path"]] = skill
+    return list(by_path.values())[-MAX_SKILLS:]
+
+
 def keep_unless_given(known: Given | None, new: Given | None) -> Given | None:
     """The new value, or the old one when there is no new one."""
     return known if new is None else new
@@ -82,6 +108,7 @@ class ThreadState(AgentState[Any]):
     artifacts: NotRequired[Annotated[list[str], merge_artifacts]]
     todos: NotRequired[Annotated[list[Todo] | None, keep_unless_given]]
     uploaded_files: NotRequired[list[dict[str, Any]] | None]
+    skill_context: NotRequired[Annotated[list[ActiveSkill], merge_skill_context]]
     viewed_images: NotRequired[Annotated[dict[str, ViewedImage], merge_viewed_images]]
 
 

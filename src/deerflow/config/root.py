@@ -20,6 +20,7 @@ from deerflow.config.runs import RunsConfig
 from deerflow.config.sandbox import SandboxConfig
 from deerflow.config.section import Section, objection, refusal
 from deerflow.config.server import ServerConfig
+from deerflow.config.skills import SkillsConfig
 from deerflow.config.stream_bridge import StreamBridgeConfig
 from deerflow.config.subagents import SubagentsConfig
 from deerflow.config.suggestions import SuggestionsConfig
@@ -81,6 +82,7 @@ class Config(Section):
     subagents: SubagentsConfig = Field(
         default=SubagentsConfig(), description="To whom an agent can give work, and how much of it is done at once."
     )
+    skills: SkillsConfig = Field(default=SkillsConfig(), description="What agents can read up on.")
     tool_output: ToolOutputConfig = Field(
         default=ToolOutputConfig(), description="How much of a tool's result the model sees at once."
     )

@@ -15,6 +15,9 @@ class SubagentOverride(Section):
     model: str | None = Field(default=None, description='The model that answers, or "inherit".')
     max_turns: int | None = Field(default=None, ge=1, le=500, description="How often its model may be asked.")
     timeout_seconds: float | None = Field(default=None, gt=0, description="After how many seconds it is ended.")
+    skills: tuple[str, ...] | None = Field(
+        default=None, strict=False, description="The skills it knows; those of the lead agent by default."
+    )
 
 
 class CustomSubagent(Section):
@@ -31,6 +34,11 @@ class CustomSubagent(Section):
     model: str = Field(default="inherit", description='The model that answers; "inherit": that of the lead agent.')
     max_turns: int = Field(default=50, ge=1, le=500, description="How often its model may be asked.")
     timeout_seconds: float | None = Field(default=None, gt=0, description="After how many seconds it is ended.")
+    skills: tuple[str, ...] | None = Field(
+        default=None,
+        strict=False,
+        description="The skills it knows; those of the lead agent by default, none when empty.",
+    )
 
 
 class SubagentsConfig(Section):

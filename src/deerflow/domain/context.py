@@ -8,6 +8,7 @@ from deerflow.domain.history import ThreadHistory
 from deerflow.domain.inbox import Inbox
 from deerflow.domain.ledger import ToolLedger
 from deerflow.domain.sandbox import SandboxLease
+from deerflow.domain.skills import RunSkills
 from deerflow.domain.subagents import Subagents
 from deerflow.domain.uploads import ThreadUploads
 from deerflow.domain.usage import UsageMeter
@@ -33,6 +34,8 @@ class RunContext:
     """None where an agent cannot give work to others, as is so for those to whom it is given."""
     meter: UsageMeter | None = None
     """None where nobody counts."""
+    skills: RunSkills | None = None
+    """None where there are no skills."""
     uploads: ThreadUploads | None = None
     """None where nobody keeps track of what people upload."""
     hide: Callable[[str], str] = str

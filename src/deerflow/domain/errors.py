@@ -83,3 +83,7 @@ class UnusableFile(FileProblem):
 
 class SandboxError(DeerFlowError):
     """A sandbox cannot do what was asked; the text tells the model, or whoever runs the server, what to try."""
+
+
+class SkillInvalid(DeerFlowError):
+    """A skill cannot be used as it is written; the text says to a person what is wrong with it, and where."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 
 class RunStatus(StrEnum):
@@ -80,6 +80,15 @@ class AgentSpec:
     is_bootstrap: bool = False
     owner: str | None = None
     """Whose custom agent it is; None when it is not a custom one."""
+    available_skills: tuple[str, ...] | None = None
+    """The only skills it may use; None: all it has."""
+
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> "AgentSpec":
+        """A spec from what JSON made of it."""
+        skills = fields.get("available_skills")
+        return cls(**{**fields, "available_skills": None if skills is None else tuple(skills)})
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from deerflow.domain.principal import LOCAL_USER
 from deerflow.models.detection import detect_models, find_local_servers
 from deerflow.models.factory import ModelCatalog
 from deerflow.sandbox.sandbox_provider import SandboxPlaces, SandboxProvider, SandboxReport
+from deerflow.skills.view import SkillViews
 
 DEMO_MODEL = ModelConfig(
     name="demo",
@@ -49,7 +50,7 @@ async def find_fallback_models(loaded: Loaded) -> Sequence[ModelConfig]:
     return await find_local_servers(loaded.environment) or [DEMO_MODEL]
 
 
-def create_sandboxes(loaded: Loaded) -> SandboxProvider:
+def create_sandboxes(loaded: Loaded, skills: SkillViews | None = None) -> SandboxProvider:
     """Whoever the configuration names as the provider of sandboxes.
 
     Raises:
@@ -60,7 +61,8 @@ def create_sandboxes(loaded: Loaded) -> SandboxProvider:
         make = load_class(config.use, SandboxProvider)  # type: ignore[type-abstract]
     except ConfigError as problem:
         raise ConfigError(f"sandbox.use: {problem}") from problem
-    return make(config, SandboxPlaces(loaded.home, loaded.cache, environment=loaded.environment))
+    shown = skills.folder_for if skills else None
+    return make(config, SandboxPlaces(loaded.home, loaded.cache, shown, loaded.environment))
 
 
 def describe_computer(config: SandboxConfig, report: SandboxReport) -> Computer:
@@ -89,4 +91,5 @@ def agent_settings(config: Config, fallback: Sequence[ModelConfig], computer: Co
         ),
         computer=computer,
         subagents=config.subagents,
+        skills=config.skills,
     )

@@ -16,6 +16,7 @@ from deerflow.config.models import ModelConfig
 from deerflow.config.source import ConfigSource
 from deerflow.harness.agents import agent_settings, create_sandboxes, describe_computer, find_fallback_models
 from deerflow.harness.files import all_files, open_uploads, snapshots_of
+from deerflow.harness.skills import open_skill_index, switch_skill
 from deerflow.persistence.checkpoints import open_checkpointer
 from deerflow.persistence.database import Database, open_database
 from deerflow.runtime.export import Exporter
@@ -32,6 +33,8 @@ from deerflow.runtime.vitals import MeasuredDatabase
 from deerflow.sandbox.chores import Chores
 from deerflow.sandbox.locks import FileLocks
 from deerflow.sandbox.sandbox_provider import SandboxProvider, SandboxReport
+from deerflow.skills.catalog import Skills
+from deerflow.skills.view import SkillViews
 from deerflow.tracing.metrics import Metrics
 from deerflow.uploads.uploads import Uploads
 
@@ -49,6 +52,7 @@ class Ground:
     chores: Chores
     uploads: Uploads
     custom_agents: CustomAgents
+    skills: Skills
     agents: AgentPool
     resources: Resources
     metrics: Metrics
@@ -68,7 +72,9 @@ async def open_ground(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Gr
         database: Database = MeasuredDatabase(await stack.enter_async_context(open_database(place)), metrics)
         checkpointer = await stack.enter_async_context(open_checkpointer(place))
         fallback = await find_fallback_models(loaded)
-        sandboxes = create_sandboxes(loaded)
+        index = open_skill_index(source)
+        stack.callback(index.close)
+        sandboxes = create_sandboxes(loaded, SkillViews(loaded.home, index))
         stack.push_async_callback(sandboxes.aclose)
         report = await sandboxes.open()
         chores = Chores(sandboxes, report)
@@ -76,7 +82,7 @@ async def open_ground(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Gr
         computer = describe_computer(loaded.config.sandbox, report)
         custom_agents = CustomAgents(loaded.home)
         settings = partial(current_settings, source, fallback, computer)
-        agents = AgentPool(settings, checkpointer, custom_agents, plan)
+        agents = AgentPool(settings, checkpointer, custom_agents, plan, index)
         stack.push_async_callback(agents.aclose)
         yield Ground(
             source=source,
@@ -88,6 +94,7 @@ async def open_ground(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Gr
             chores=chores,
             uploads=uploads,
             custom_agents=custom_agents,
+            skills=Skills(index, loaded.home, partial(switch_skill, source)),
             agents=agents,
             resources=make_resources(database, source, agents),
             metrics=metrics,

@@ -33,6 +33,7 @@ from deerflow.runtime.vitals import Vitals
 from deerflow.sandbox.files import LocalThreadFiles, thread_files
 from deerflow.sandbox.places import user_data_folder
 from deerflow.sandbox.sandbox_provider import SandboxProvider, SandboxReport
+from deerflow.skills.catalog import Skills
 from deerflow.subagents.kinds import SubagentConfig
 from deerflow.uploads.uploads import Uploads
 
@@ -44,6 +45,7 @@ class Harness:
     source: ConfigSource
     agents: AgentPool
     custom_agents: CustomAgents
+    skills: Skills
     threads: Threads
     deletions: Deletions
     retention: Retention
@@ -98,6 +100,7 @@ async def open_harness(
             source=source,
             agents=agents,
             custom_agents=ground.custom_agents,
+            skills=ground.skills,
             threads=threads,
             deletions=deletions,
             retention=retention,

@@ -42,6 +42,7 @@ from deerflow.runtime.titles import Namer
 from deerflow.sandbox.files import thread_files
 from deerflow.sandbox.lease import RememberedFiles, RunLease, RunSnapshot, bring_back
 from deerflow.sandbox.places import user_data_folder
+from deerflow.skills.chosen import ChosenSkills
 from deerflow.subagents.executor import SubagentExecutor
 from deerflow.subagents.turns import FairTurns, Places
 from deerflow.uploads.uploads import UploadsOfThread
@@ -125,6 +126,7 @@ async def open_context(
         hide=ground.source.hide,
         meter=RunMeter(log, job.records.tally, ground.metrics.count_model_call),
         profile=await ground.resources.profiles.for_run(run.owner),
+        skills=ChosenSkills(await ground.agents.skills_for(job.request.agent, run.owner)),
         uploads=UploadsOfThread(ground.uploads, run.owner, run.thread_id),
     )
     crew = subagents.for_run(shared, job.request.agent, lambda event: log.append("custom", to_json(event)))

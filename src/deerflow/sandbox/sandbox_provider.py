@@ -1,6 +1,6 @@
 """Who hands out sandboxes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
@@ -17,8 +17,8 @@ class SandboxPlaces:
     """The state directory; the files of threads are below it."""
     cache: Path
     """For what can be made again."""
-    skills: Path | None = None
-    """Shown to every sandbox at `/mnt/skills`, read-only."""
+    skills: Callable[[str], Path] | None = None
+    """The folder that is shown, read-only, at `/mnt/skills` to the sandboxes of a user, brought up to date; blocks."""
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The server's own variables, for programs that work for it; commands never see them."""
 

@@ -39,7 +39,7 @@ class Worker:
 class Staff(Protocol):
     """Finds the subagent for a task. Building one may load a vendor's library, so it blocks."""
 
-    def worker_for(self, spec: AgentSpec, kind: str) -> Worker | None: ...
+    def worker_for(self, spec: AgentSpec, kind: str, user_id: str) -> Worker | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,8 @@ class RunSubagents:
 
     async def carry_out(self, order: TaskOrder, inherited: Inherited) -> TaskOutcome:
         """Have a task done, when its turn comes."""
-        worker = await asyncio.to_thread(self.executor.staff.worker_for, self.spec, order.kind)
+        find = self.executor.staff.worker_for
+        worker = await asyncio.to_thread(find, self.spec, order.kind, self.context.user_id)
         if worker is None:
             raise InvalidRequest(f"there is no subagent of the kind {order.kind!r}")
         work = Work(order, worker, self.tell)

@@ -22,6 +22,7 @@ class SubagentConfig:
     disallowed_tools: tuple[str, ...] = (TASK,)
     model: str = INHERIT
     skills: tuple[str, ...] | None = None
+    """The only skills it knows; None: those of the lead agent."""
     max_turns: int = 50
     timeout_seconds: float = 900.0
 
@@ -82,6 +83,7 @@ def to_kind(name: str, entry: CustomSubagent, settings: SubagentsConfig) -> Suba
         tools=entry.tools,
         disallowed_tools=entry.disallowed_tools,
         model=entry.model,
+        skills=entry.skills,
         max_turns=entry.max_turns,
         timeout_seconds=entry.timeout_seconds or settings.timeout_seconds,
     )

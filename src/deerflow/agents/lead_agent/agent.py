@@ -28,17 +28,21 @@ from deerflow.config.agents import CustomAgent, CustomAgentConfig
 from deerflow.config.models import ModelConfig
 from deerflow.domain.context import RunContext
 from deerflow.domain.runs import AgentSpec
+from deerflow.domain.skills import SkillCard
 from deerflow.models.demo import DemoChatModel
 from deerflow.models.factory import ModelCatalog
+from deerflow.sandbox.tools import read_file
 from deerflow.subagents.executor import Worker, at_once
 from deerflow.subagents.kinds import INHERIT, TASK, SubagentConfig, kinds_of
 from deerflow.tools.builtins.agent_tools import AgentShelf, setup_agent_tool, update_agent_tool
+from deerflow.tools.builtins.describe_skill_tool import describe_skill
 from deerflow.tools.builtins.task_tool import task_tool
-from deerflow.tools.tools import ToolSet, get_available_tools, sandbox_tools
+from deerflow.tools.tools import ToolSet, as_tool, get_available_tools, sandbox_tools
 
 logger = logging.getLogger(__name__)
 
 GRAPH_NAME = "lead_agent"
+READ_FILE, DESCRIBE_SKILL = "read_file", "describe_skill"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,7 @@ class LeadAgent:
     shelf: AgentShelf
     custom: CustomAgent | None = None
     plan: AgentPlan = AgentPlan()
+    skills: tuple[SkillCard, ...] = ()
 
     def build(self, checkpointer: BaseCheckpointSaver[str] | None, *, is_bare: bool = False) -> AgentGraph:
         """The graph that answers for the spec and remembers in `checkpointer`; a bare one knows no run of ours."""
@@ -95,9 +100,20 @@ class LeadAgent:
         tools = ToolSet(
             tuple(tool for tool in lent.tools if kind.allows(tool.name) and tool.name not in lent.needs_approval)
         )
-        chain = build_chain(self._ingredients(features, tools, entry), for_subagent=True)
-        computer = self.settings.computer if "bash" in tools.names else None
-        prompt = subagent_prompt(kind.system_prompt, has_files="read_file" in tools.names, computer=computer)
+        known = [skill for skill in self.skills if kind.skills is None or skill.name in kind.skills]
+        ingredients = replace(
+            self._ingredients(features, tools, entry), skills=frozenset(skill.name for skill in known)
+        )
+        chain = build_chain(ingredients, for_subagent=True)
+        prompt = subagent_prompt(
+            kind.system_prompt,
+            PromptParts(
+                has_files=READ_FILE in tools.names,
+                computer=self.settings.computer if "bash" in tools.names else None,
+                skills=tuple(known) if READ_FILE in tools.names else (),
+                names_only=DESCRIBE_SKILL in tools.names,
+            ),
+        )
         graph = assemble(model, tools.tools, chain, prompt, None, None, f"{GRAPH_NAME}.{kind.name}")
         return Worker(kind, graph, entry.name)
 
@@ -140,13 +156,17 @@ class LeadAgent:
         )
 
     def _tools(self, features: RuntimeFeatures) -> ToolSet:
+        has_computer = self._has_computer(features)
         if self.spec.is_bootstrap:
-            return ToolSet((setup_agent_tool(self.shelf),))
+            reading = [as_tool(read_file)] if self.skills and has_computer else []
+            return ToolSet((setup_agent_tool(self.shelf), *reading))
         own: list[BaseTool] = [update_agent_tool(self.shelf)] if self.custom else []
+        if len(self.skills) > self.settings.skills.index_limit:
+            own.append(as_tool(describe_skill))
         if features.subagent and self._kinds:
             own.append(task_tool(tuple(self._kinds)))
         groups, allow_bash = self._own.tool_groups, self._runs_commands
-        computer = sandbox_tools(groups, allow_bash=allow_bash) if self._has_computer(features) else ()
+        computer = sandbox_tools(groups, allow_bash=allow_bash) if has_computer else ()
         return get_available_tools(
             self.settings.tools,
             groups=groups,
@@ -180,6 +200,8 @@ class LeadAgent:
             soul=self.custom.soul if self.custom else "",
             updates_itself=self.custom is not None,
             is_bootstrap=self.spec.is_bootstrap,
+            skills=self.skills if READ_FILE in tools else (),
+            names_only=DESCRIBE_SKILL in tools,
             delegation=self._delegation() if TASK in tools else None,
         )
 
@@ -210,4 +232,4 @@ def read_spec(config: RunnableConfig) -> AgentSpec:
     asked = {**config.get("configurable", {}), **context}
     named = {**asked, "model_name": asked.get("model_name") or asked.get("model"), "owner": asked.get("user_id")}
     known = {each.name: named[each.name] for each in fields(AgentSpec) if named.get(each.name) is not None}
-    return AgentSpec(**known)
+    return AgentSpec.of(known)

@@ -12,6 +12,7 @@ from string import Template
 from types import MappingProxyType
 
 from deerflow.agents.settings import Computer
+from deerflow.domain.skills import SkillCard
 
 SECTIONS: Mapping[str, Template] = MappingProxyType(
     {
@@ -31,16 +32,6 @@ TOOLBOX = (
     "`python3` has numpy, pandas, matplotlib, openpyxl, python-docx, python-pptx, duckdb, pypdf, pdfplumber, "
     "reportlab, Pillow, beautifulsoup4 and lxml."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class SkillCard:
-    """What the agent knows of a skill before it reads it."""
-
-    name: str
-    description: str
-    location: str
-    editable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +69,8 @@ class PromptParts:
     computer: Computer | None = None
     """What its commands can do; None: it runs none."""
     skills: tuple[SkillCard, ...] = ()
+    names_only: bool = False
+    """Whether there are too many skills to describe them all; then the tool `describe_skill` does."""
     skills_folder: str = "/mnt/skills"
     deferred_tools: tuple[str, ...] = ()
     delegation: Delegation | None = None
@@ -89,13 +82,13 @@ def apply_prompt_template(parts: PromptParts) -> str:
     return "\n\n".join(sections) + "\n"
 
 
-def subagent_prompt(instructions: str, *, has_files: bool, computer: Computer | None) -> str:
-    """The prompt of an agent that works for another one."""
-    sections = [render("subagent", instructions=instructions.strip())]
-    if has_files:
+def subagent_prompt(instructions: str, parts: PromptParts) -> str:
+    """The prompt of an agent that works for another one; of `parts`, files, computer and skills count."""
+    sections = [render("subagent", instructions=instructions.strip()), *skill_section(parts)]
+    if parts.has_files:
         sections.append(render("subagent_files"))
-    if computer:
-        sections.extend(show_computer(computer))
+    if parts.computer:
+        sections.extend(show_computer(parts.computer))
     return "\n\n".join(sections) + "\n"
 
 
@@ -133,7 +126,7 @@ def identity(parts: PromptParts) -> Iterator[str]:
 
 def capabilities(parts: PromptParts) -> Iterator[str]:
     """What the agent can draw on besides its tools."""
-    yield from skill_list(parts.skills, parts.skills_folder)
+    yield from skill_section(parts)
     if parts.deferred_tools:
         yield render("deferred_tools", names="\n".join(sorted(parts.deferred_tools)))
     if parts.delegation:
@@ -148,6 +141,16 @@ def show_computer(computer: Computer) -> Iterator[str]:
         return
     packages = f" {TOOLBOX}" if computer.has_toolbox else ""
     yield render("computer", network=NETWORKS[computer.network], packages=packages)
+
+
+def skill_section(parts: PromptParts) -> Iterator[str]:
+    """What the agent can read up on."""
+    if not parts.names_only:
+        yield from skill_list(parts.skills, parts.skills_folder)
+    elif parts.skills:
+        yield render(
+            "skill_index", folder=parts.skills_folder, names="\n".join(sorted(skill.name for skill in parts.skills))
+        )
 
 
 def skill_list(skills: Sequence[SkillCard], folder: str) -> Iterator[str]:

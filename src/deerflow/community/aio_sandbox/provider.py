@@ -85,9 +85,9 @@ class AioSandboxProvider:
         if self._report.problem is not None:
             raise SandboxError(f"{self._report.problem}; {self._report.remedy or 'call `open` first'}")
         sandbox_id = sandbox_id_of(thread_id, user_id)
-        places = await asyncio.to_thread(
-            make_places, thread_folder(self._places.home, user_id, thread_id), self.config, self._places.skills
-        )
+        skills = await asyncio.to_thread(self._places.skills, user_id) if self._places.skills else None
+        folder = thread_folder(self._places.home, user_id, thread_id)
+        places = await asyncio.to_thread(make_places, folder, self.config, skills)
         async with self._lock(sandbox_id):
             self._stay(sandbox_id)
             held = await self._ensure(Wanted(sandbox_id, thread_id, user_id, places))

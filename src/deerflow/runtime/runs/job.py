@@ -82,7 +82,7 @@ def read_request(stored: Mapping[str, Any]) -> RunRequest:
     """The request that `to_stored` wrote."""
     resume, command = stored["resume"], stored.get("command")
     words = {
-        "agent": AgentSpec(**stored["agent"]),
+        "agent": AgentSpec.of(stored["agent"]),
         "on_disconnect": DisconnectMode(stored["on_disconnect"]),
         "multitask_strategy": MultitaskStrategy(stored.get("multitask_strategy", MultitaskStrategy.REJECT)),
         "resume": Resume(resume["answer"]) if resume else None,

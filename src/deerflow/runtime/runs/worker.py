@@ -43,8 +43,8 @@ class AgentSource(Protocol):
 
     @property
     def state_graph(self) -> AgentGraph: ...
-    def ready_graph(self, spec: AgentSpec) -> AgentGraph | None: ...
-    def graph_for(self, spec: AgentSpec) -> AgentGraph: ...
+    def ready_graph(self, spec: AgentSpec, user_id: str) -> AgentGraph | None: ...
+    def graph_for(self, spec: AgentSpec, user_id: str) -> AgentGraph: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +172,9 @@ class RunWorker:
     async def _stream(self, attempt: Attempt, context: RunContext) -> bool:
         """Log what the graph says; whether it stopped midway, to ask somebody something or because it was to."""
         job = attempt.job
-        graph = self._agents.ready_graph(job.request.agent)
+        graph = self._agents.ready_graph(job.request.agent, job.run.owner)
         if graph is None:  # building one may load a vendor's library: other runs must not wait for that
-            graph = await asyncio.to_thread(self._agents.graph_for, job.request.agent)
+            graph = await asyncio.to_thread(self._agents.graph_for, job.request.agent, job.run.owner)
         config = self._config(job)
         entry = await find_entry(graph, config, job)
         state = attempt.state = entry.state

@@ -109,9 +109,10 @@ class LocalSandboxProvider:
     async def acquire(self, thread_id: str, user_id: str) -> str:
         """The id of the thread's sandbox."""
         sandbox_id = sandbox_id_of(thread_id, user_id)
+        skills = await asyncio.to_thread(self._places.skills, user_id) if self._places.skills else None
         if sandbox_id not in self._sandboxes:
             folder = thread_folder(self._places.home, user_id, thread_id)
-            places = await asyncio.to_thread(make_places, folder, self._config, self._places.skills)
+            places = await asyncio.to_thread(make_places, folder, self._config, skills)
             # Somebody else may have been faster meanwhile.
             self._sandboxes.setdefault(sandbox_id, self._make(sandbox_id, places))
         self._users[sandbox_id] = self._users.get(sandbox_id, 0) + 1

@@ -16,7 +16,7 @@ from deerflow.domain.subagents import Inherited, TaskOrder, TaskOutcome
 from deerflow.tools.functions import as_tool
 from deerflow.tools.run import current_run
 
-INHERITED = ("sandbox", "thread_data")
+INHERITED = ("sandbox", "thread_data", "skill_context")
 BRIEF_CHARS = 2_000
 ENDINGS = MappingProxyType(
     {

@@ -1,0 +1,115 @@
+"""Makes a skill active: when a message asks for it by `/name`, and when the agent reads its file."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from string import Template
+from typing import Any, TypeAlias
+
+from langchain.agents.middleware import AgentMiddleware, ExtendedModelResponse
+from langchain_core.messages import AnyMessage, ToolMessage
+from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.types import Command
+
+from deerflow.agents.middlewares.active_skills import READ_FILE, asked_for, noted_in
+from deerflow.agents.middlewares.replies import (
+    AskModel,
+    AskModelAsync,
+    Reply,
+    Request,
+    RunTool,
+    RunToolAsync,
+    hidden_message,
+    is_from_a_person,
+)
+from deerflow.agents.thread_state import ActiveSkill, ThreadState
+from deerflow.domain.context import RunContext, run_in
+from deerflow.domain.skills import SkillCard
+
+Result: TypeAlias = ToolMessage | Command[Any]
+
+MAX_DESCRIPTION = 500
+MAX_BODY = 40_000
+CLOSING = "</skill>"
+
+
+class SkillActivationMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
+    """Shows a skill that was asked for behind the message that asks, and notes which skills are active."""
+
+    state_schema = ThreadState
+
+    def __init__(self, only: Collection[str] | None = None) -> None:
+        super().__init__()
+        self._only = only
+        self._words = Template(Path(__file__).with_suffix(".md").read_text(encoding="utf-8").strip())
+
+    def wrap_model_call(self, request: Request, handler: AskModel) -> Reply:
+        # Skills are there only in a run of ours, which is async.
+        return handler(request)
+
+    async def awrap_model_call(self, request: Request, handler: AskModelAsync) -> Reply | ExtendedModelResponse[Any]:
+        run = run_in(request.runtime.context)
+        asked = self._asked(run, request.state, request.messages) if run is not None else {}
+        if run is None or not asked:
+            return await handler(request)
+        messages: list[AnyMessage] = []
+        for message in request.messages:
+            messages.append(message)
+            if card := asked.get(message.id or ""):
+                messages.append(hidden_message(await self._shown(run, card)))
+        reply = await handler(request.override(messages=messages))
+        known = {(entry["path"], entry["run_id"]) for entry in noted_in(request.state)}
+        new = [
+            entry_for(run, card, message_id)
+            for message_id, card in asked.items()
+            if (card.location, run.run_id) not in known
+        ]
+        return ExtendedModelResponse(reply, Command(update={"skill_context": new})) if new else reply
+
+    def wrap_tool_call(self, request: ToolCallRequest, handler: RunTool[Result]) -> Result:
+        return handler(request)
+
+    async def awrap_tool_call(self, request: ToolCallRequest, handler: RunToolAsync[Result]) -> Result:
+        result = await handler(request)
+        run = run_in(request.runtime.context)
+        card = self._read(run, request) if run is not None else None
+        if run is None or card is None or not isinstance(result, ToolMessage) or result.status == "error":
+            return result
+        return Command(update={"messages": [result], "skill_context": [entry_for(run, card, None)]})
+
+    def _asked(self, run: RunContext, state: Mapping[str, Any], messages: Sequence[AnyMessage]) -> dict[str, SkillCard]:
+        """The skills that were asked for in this run, by the messages that did."""
+        noted = {entry.get("message_id") for entry in noted_in(state) if entry["run_id"] == run.run_id}
+        latest = next(filter(is_from_a_person, reversed(messages)), None)
+        wanted = [message for message in messages if message.id and (message is latest or message.id in noted)]
+        found = {message.id: asked_for(run, message, self._only) for message in wanted}
+        return {message_id or "": card for message_id, card in found.items() if card is not None}
+
+    def _read(self, run: RunContext, request: ToolCallRequest) -> SkillCard | None:
+        """The skill whose file a call reads."""
+        if run.skills is None or request.tool_call["name"] != READ_FILE:
+            return None
+        card = run.skills.at(str(request.tool_call["args"].get("path", "")))
+        return card if card is not None and (self._only is None or card.name in self._only) else None
+
+    async def _shown(self, run: RunContext, card: SkillCard) -> str:
+        assert run.skills is not None
+        body = await run.skills.body(card.name)
+        if len(body) > MAX_BODY:
+            body = f"{body[:MAX_BODY]}\n[… cut here; read the rest in {card.location}]"
+        folder = card.location.rpartition("/")[0]
+        return self._words.substitute(
+            name=card.name, folder=folder, body=body.replace(CLOSING, CLOSING.replace("<", "&lt;"))
+        )
+
+
+def entry_for(run: RunContext, card: SkillCard, message_id: str | None) -> ActiveSkill:
+    """What the thread remembers of a skill that has become active."""
+    return {
+        "name": card.name,
+        "path": card.location,
+        "description": card.description[:MAX_DESCRIPTION],
+        "loaded_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "run_id": run.run_id,
+        "message_id": message_id,
+    }

@@ -1,0 +1,37 @@
+"""Skills, as an agent and its run know them."""
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+
+@dataclass(frozen=True, slots=True)
+class SkillCard:
+    """What the agent knows of a skill before it reads it."""
+
+    name: str
+    description: str
+    location: str
+    editable: bool = False
+    allowed_tools: tuple[str, ...] | None = None
+    """The tools it may use while it is active; None: it limits nothing."""
+
+
+@runtime_checkable  # LangChain validates the run context with isinstance
+class RunSkills(Protocol):
+    """The skills that the agent of one run may use, as they were when it began."""
+
+    def named(self, name: str) -> SkillCard | None:
+        """The skill of that name."""
+        ...
+
+    def at(self, path: str) -> SkillCard | None:
+        """The skill whose SKILL.md is at that path."""
+        ...
+
+    async def body(self, name: str) -> str:
+        """What a skill says below its header.
+
+        Raises:
+            SkillInvalid: It cannot be read any more.
+        """
+        ...

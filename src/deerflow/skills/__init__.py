@@ -1,0 +1,1 @@
+"""Skills: folders of knowledge that an agent reads when it needs them."""
