@@ -18,9 +18,11 @@ from deerflow.config.source import open_source
 from deerflow.domain.principal import LOCAL_USER, Principal
 from deerflow.gateway.app import create_app
 from deerflow.gateway.dependencies import who_asks
-from deerflow.gateway.examples import AGENT, CHECKPOINT, FEEDBACK, RUN, THREAD
+from deerflow.gateway.examples import AGENT, CHECKPOINT, FEEDBACK, RUN, SKILL, THREAD
 from deerflow.harness import Harness, open_harness
+from deerflow.skills.roots import custom_root
 from deerflow.testing import Answer, ScriptedModel, Stall
+from tests.skills.packs import write_skill
 from tests.support import browse
 
 ASKING = "x-test-user"
@@ -169,6 +171,8 @@ class World:
         uploaded = http.post(f"/api/threads/{THREAD}/uploads", files={"files": ("report.pdf", SECRET.encode())})
         assert uploaded.status_code == 200, uploaded.text
         http.post("/api/agents", json={"name": AGENT, "description": f"Knows {SECRET}s.", "soul": SECRET})
+        custom = custom_root(self.harness.source.current.home, http.headers[ASKING])
+        write_skill(custom, SKILL, f"Knows {SECRET}s.")
         http.put("/api/store/items", json={"namespace": ["notes"], "key": "first", "value": {"text": SECRET}})
         if busy:
             waiting = {"input": {"messages": [{"type": "human", "content": WAIT}]}}

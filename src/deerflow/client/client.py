@@ -1,7 +1,7 @@
 """DeerFlow inside a Python program."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from langchain.agents.middleware import AgentMiddleware
 from langchain_core.language_models import BaseChatModel
 
 from deerflow.agents.features import RuntimeFeatures
-from deerflow.client import agents, approvals, artifacts, feedback, helps, models, runs, threads, uploads, usage
+from deerflow.client import agents, approvals, artifacts, feedback, helps, models, runs, skills, threads, uploads, usage
 from deerflow.client.faces import Session, faces, streams
 from deerflow.client.loop import HarnessLoop
 from deerflow.config.source import open_source
@@ -44,6 +44,7 @@ class DeerFlowClient:
         subagent_enabled: bool = False,
         subagents: Sequence[SubagentConfig] = (),
         agent_name: str | None = None,
+        available_skills: Collection[str] | None = None,
     ) -> None:
         """Open everything the configuration asks for.
 
@@ -60,6 +61,7 @@ class DeerFlowClient:
             subagent_enabled: Whether the agent may hand work to others.
             subagents: Kinds of others, besides those of the configuration.
             agent_name: The custom agent that answers.
+            available_skills: The only skills it may use; None: all that are switched on.
         """
         source = open_source(Path(config_path) if config_path else None, overrides=config)
         agent = AgentSpec(
@@ -70,6 +72,7 @@ class DeerFlowClient:
             subagent_enabled=subagent_enabled,
             agent_name=agent_name,
             owner=LOCAL_USER.user_id if agent_name else None,
+            available_skills=None if available_skills is None else tuple(sorted(available_skills)),
         )
         harness = partial(
             open_harness, source, model, features=features, extra_middleware=extra_middleware, subagents=subagents
@@ -114,6 +117,11 @@ class DeerFlowClient:
     create_agent, acreate_agent = faces(agents.create_agent)
     update_agent, aupdate_agent = faces(agents.update_agent)
     delete_agent, adelete_agent = faces(agents.delete_agent)
+
+    list_skills, alist_skills = faces(skills.list_skills)
+    get_skill, aget_skill = faces(skills.get_skill)
+    update_skill, aupdate_skill = faces(skills.update_skill)
+    reload_skills, areload_skills = faces(skills.reload_skills)
 
     get_features, aget_features = faces(helps.get_features)
     search, asearch = faces(helps.search)

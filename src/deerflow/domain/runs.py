@@ -83,7 +83,6 @@ class AgentSpec:
     available_skills: tuple[str, ...] | None = None
     """The only skills it may use; None: all it has."""
 
-
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> "AgentSpec":
         """A spec from what JSON made of it."""

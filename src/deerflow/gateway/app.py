@@ -29,6 +29,7 @@ from deerflow.gateway.routers import (
     runs,
     sandbox,
     search,
+    skills,
     store,
     suggestions,
     thread_deletion,
@@ -67,6 +68,7 @@ def create_app(harness: Harness, *, hosts: Collection[str] | None = LOOPBACK) ->
     for own in (
         models,
         agents,
+        skills,
         artifacts,
         files,
         previews,

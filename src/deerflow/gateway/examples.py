@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from pydantic.types import JsonValue
 
-THREAD, AGENT, MODEL = "example", "helper", "demo"
+THREAD, AGENT, MODEL, SKILL = "example", "helper", "demo", "tidy-up"
 RUN = "1f0a3c5e-7d42-4b1a-8000-0c0ffee0beef"
 CHECKPOINT = "1f0a3c5e-7d42-6b1a-8001-5ca1ab1e0000"
 FEEDBACK = "1f0a3c5e-7d42-4b1a-8002-0c0ffee0cafe"
@@ -24,6 +24,7 @@ PATH_EXAMPLES: Mapping[str, str] = MappingProxyType(
         "assistant_id": AGENT,
         "/api/agents/{name}": AGENT,
         "/api/models/{name}": MODEL,
+        "/api/skills/{name}": SKILL,
     }
 )
 """A value for each part of a path, by its name, or by the whole path, or a method and it, where that does not tell."""

@@ -15,7 +15,7 @@ def open_skill_index(source: ConfigSource) -> SkillIndex:
     """What knows the skills; close it in the end."""
     loaded = source.current
     named = loaded.config.skills.path
-    around = loaded.config_file.parent if loaded.config_file else Path.cwd()
+    around = (loaded.config_file or loaded.extensions_file).parent
     shipped = starting_in(around, Path(named)) / "public" if named else shipped_root()
 
     def switches() -> dict[str, bool]:

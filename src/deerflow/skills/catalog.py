@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deerflow.domain.errors import NotFound
-from deerflow.skills.folders import entries_below, read_skill_file
+from deerflow.skills.folders import entries_below, read_skill_file, readable
 from deerflow.skills.index import SkillIndex
 from deerflow.skills.roots import custom_root
 from deerflow.skills.skill import Skill, SkillSet
@@ -90,7 +90,7 @@ class Skills:
 def read_package(skill: Skill) -> SkillPackage:
     """A skill with its text and the list of its files."""
     files = tuple(
-        SkillFile(Path(entry.path).relative_to(skill.folder).as_posix(), entry.stat(follow_symlinks=False).st_size)
+        SkillFile(readable(Path(entry.path).relative_to(skill.folder)), entry.stat(follow_symlinks=False).st_size)
         for entry in entries_below(skill.folder)
         if entry.is_file(follow_symlinks=False)
     )

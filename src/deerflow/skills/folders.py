@@ -91,6 +91,8 @@ class Search:
     def _take(self, folder: Path) -> None:
         """Read the skill in `folder`; what is below belongs to it, whatever it is called."""
         try:
+            if readable(folder) != str(folder):
+                raise SkillInvalid("the name of the folder is no text in UTF-8; rename it")
             fingerprint = take_fingerprint(folder, self.look, max_files=MAX_FILES)
             header = parse_skill(read_skill_file(folder))
         except SkillInvalid as error:
@@ -111,7 +113,7 @@ class Search:
         )
 
     def _refuse(self, folder: Path, why: str) -> None:
-        path = folder.relative_to(self.root).as_posix()
+        path = readable(folder.relative_to(self.root))
         self.findings.refused.append(RefusedSkill(self.category, path, why))
 
 
@@ -177,6 +179,11 @@ def entries_below(folder: Path, look: Callable[[Path], object] = str) -> Iterato
         entries = [entry for entry in entries if entry.name not in PASSED_OVER]
         yield from entries
         waiting.extend(entry.path for entry in reversed(entries) if entry.is_dir(follow_symlinks=False))
+
+
+def readable(path: Path) -> str:
+    """A path for people; bytes that are no text are shown as such."""
+    return os.fsencode(path.as_posix()).decode(errors="replace")
 
 
 def reason(error: OSError) -> str:
