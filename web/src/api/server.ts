@@ -9,7 +9,13 @@ import { type UsageApi, usageApi } from "@/api/usage";
 import type { ThreadValues } from "@/api/wire";
 
 /** What a server may offer or not. */
-export type Offer = "search" | "token_usage" | "artifact_editing" | "artifact_bundles" | "skills";
+export type Offer =
+  | "search"
+  | "token_usage"
+  | "artifact_editing"
+  | "artifact_bundles"
+  | "skills"
+  | "skill_editing";
 
 interface Features {
   readonly enabled: Readonly<Record<string, boolean>>;

@@ -1,6 +1,6 @@
 /** Skills: what an agent can learn when it needs it. */
 
-import { type Fetch, jsonBody, requestJson } from "@/api/http";
+import { type Fetch, jsonBody, request, requestJson } from "@/api/http";
 
 export interface Skill {
   readonly name: string;
@@ -31,17 +31,75 @@ export interface WholeSkill extends Skill {
   readonly allowed_tools?: readonly string[] | null;
 }
 
+/** A skill of one's own, to be changed. */
+export interface CustomSkill {
+  readonly name: string;
+  readonly content: string;
+  /** Of the SKILL.md; a change is taken only where it is still that one. */
+  readonly sha256: string;
+}
+
+export type SkillAction =
+  | "create"
+  | "edit"
+  | "patch"
+  | "delete"
+  | "write_file"
+  | "remove_file"
+  | "install"
+  | "rollback";
+
+export interface SkillChange {
+  readonly id: string;
+  readonly at: string;
+  readonly action: SkillAction;
+  readonly author: "person" | "agent";
+  readonly thread_id: string | null;
+  readonly file: string | null;
+  /** Unified; empty where there is nothing to compare. */
+  readonly diff: string;
+}
+
 export interface SkillsApi {
   skills(): Promise<AllSkills>;
   skill(name: string): Promise<WholeSkill>;
   switchSkill(name: string, enabled: boolean): Promise<Skill>;
+  /** Takes in a `.skill` archive. */
+  installSkill(file: File): Promise<{ readonly skill_name: string }>;
+  customSkill(name: string): Promise<CustomSkill>;
+  createSkill(content: string): Promise<CustomSkill>;
+  saveSkill(name: string, content: string, expected: string): Promise<CustomSkill>;
+  deleteSkill(name: string): Promise<void>;
+  /** What became of a skill, oldest first. */
+  skillHistory(name: string): Promise<readonly SkillChange[]>;
+  /** Undoes a change by its place in the history; -1 is the last. */
+  undoSkillChange(name: string, index: number): Promise<void>;
 }
 
 export function skillsApi(fetch: Fetch): SkillsApi {
   const place = (name: string) => `/api/skills/${encodeURIComponent(name)}`;
+  const own = (name: string) => `/api/skills/custom/${encodeURIComponent(name)}`;
   return {
     skills: () => requestJson(fetch, "/api/skills"),
     skill: (name) => requestJson(fetch, place(name)),
     switchSkill: (name, enabled) => requestJson(fetch, place(name), jsonBody({ enabled }, "PUT")),
+    installSkill(file) {
+      const body = new FormData();
+      body.append("file", file, file.name);
+      return requestJson(fetch, "/api/skills/install", { method: "POST", body });
+    },
+    customSkill: (name) => requestJson(fetch, own(name)),
+    createSkill: (content) => requestJson(fetch, "/api/skills/custom", jsonBody({ content })),
+    saveSkill: (name, content, expected) =>
+      requestJson(fetch, own(name), jsonBody({ content, expected_sha256: expected }, "PUT")),
+    async deleteSkill(name) {
+      await request(fetch, own(name), { method: "DELETE" });
+    },
+    async skillHistory(name) {
+      return (await requestJson<{ history: SkillChange[] }>(fetch, `${own(name)}/history`)).history;
+    },
+    async undoSkillChange(name, index) {
+      await request(fetch, `${own(name)}/rollback`, jsonBody({ history_index: index }));
+    },
   };
 }

@@ -8,6 +8,7 @@ import {
   type RouterHistory,
 } from "@tanstack/react-router";
 import { App } from "@/app/App";
+import { Broken } from "@/app/Broken";
 import { Nowhere } from "@/app/Nowhere";
 import { ThreadPage } from "@/app/ThreadPage";
 import { panelSearch } from "@/features/panel/search";
@@ -36,7 +37,14 @@ const agent = createRoute({
 const skills = createRoute({
   getParentRoute: () => root,
   path: "/skills",
+  // What was just deleted, and can be had back.
+  validateSearch: ({ deleted }): { deleted?: string } => (typeof deleted === "string" ? { deleted } : {}),
   component: lazyRouteComponent(() => import("@/features/skills/SkillsPage"), "SkillsPage"),
+});
+const newSkill = createRoute({
+  getParentRoute: () => root,
+  path: "/skills/_new",
+  component: lazyRouteComponent(() => import("@/features/skills/NewSkillPage"), "NewSkillPage"),
 });
 const skill = createRoute({
   getParentRoute: () => root,
@@ -54,12 +62,13 @@ const routeTree = root.addChildren([
   agents,
   agent,
   skills,
+  newSkill,
   skill,
   settings,
 ]);
 
 export function createAppRouter(history: RouterHistory) {
-  return createRouter({ routeTree, history });
+  return createRouter({ routeTree, history, defaultErrorComponent: Broken });
 }
 
 declare module "@tanstack/react-router" {

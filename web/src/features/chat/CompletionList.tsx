@@ -18,7 +18,9 @@ interface Props {
 export function CompletionList({ kind, candidates, current, onChoose }: Props) {
   const words = useWords();
   const list = useRef<HTMLDivElement>(null);
-  useEffect(() => list.current?.children[current]?.scrollIntoView({ block: "nearest" }), [current]);
+  useEffect(() => {
+    list.current?.children[current]?.scrollIntoView({ block: "nearest" });
+  }, [current]);
   const Icon = kind === "skill" ? GraduationCap : FileText;
   return (
     <div

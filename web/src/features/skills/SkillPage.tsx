@@ -1,18 +1,21 @@
 /** One skill: what it says, what is in it. */
 
-import { useQuery } from "@tanstack/react-query";
-import { useParams } from "@tanstack/react-router";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useNavigate, useParams } from "@tanstack/react-router";
+import { type ReactNode, useState } from "react";
 import type { WholeSkill } from "@/api/skills";
 import { useActions, useLanguage, useWords } from "@/app/context";
 import { PageFrame } from "@/app/PageFrame";
-import { useServer } from "@/app/server";
+import { useOffers, useServer } from "@/app/server";
 import { focusComposer } from "@/features/chat/composerFocus";
 import { Loading, Unshown } from "@/features/panel/states";
+import { SkillEditor } from "@/features/skills/SkillEditor";
+import { SkillHistory } from "@/features/skills/SkillHistory";
 import { useSkillSwitch } from "@/features/skills/useSkillSwitch";
 import { Markdown } from "@/markdown/Markdown";
 import { Button } from "@/ui/Button";
 import { Switch } from "@/ui/Switch";
-import { sizeWords } from "@/words/words";
+import { sentence, sizeWords } from "@/words/words";
 
 export function SkillPage() {
   const { skill: words } = useWords();
@@ -26,7 +29,7 @@ export function SkillPage() {
       ) : skill.isError ? (
         <Unshown text={words.missing} onRetry={() => void skill.refetch()} />
       ) : (
-        <Whole skill={skill.data} />
+        <Whole key={name} skill={skill.data} />
       )}
     </PageFrame>
   );
@@ -52,6 +55,81 @@ function UseIt({ skill: { name, enabled } }: { skill: WholeSkill }) {
 }
 
 function Whole({ skill }: { skill: WholeSkill }) {
+  const [editing, setEditing] = useState(false);
+  const own = useOffers("skill_editing") && skill.editable;
+  if (editing) return <Edited name={skill.name} onDone={() => setEditing(false)} />;
+  return (
+    <>
+      <Contents skill={skill}>
+        {own && <OwnerButtons name={skill.name} onEdit={() => setEditing(true)} />}
+      </Contents>
+      {own && <History name={skill.name} />}
+    </>
+  );
+}
+
+/** The newest text, for it may have been changed elsewhere. */
+function Edited({ name, onDone }: { name: string; onDone: () => void }) {
+  const words = useWords();
+  const server = useServer();
+  const queries = useQueryClient();
+  const custom = useQuery({
+    queryKey: ["skills", name, "custom"],
+    queryFn: () => server.customSkill(name),
+    // What is being written stays: a newer text is for the next time.
+    staleTime: Number.POSITIVE_INFINITY,
+    gcTime: 0,
+  });
+  if (custom.isPending) return <Loading />;
+  if (custom.isError) return <Unshown text={words.skill.missing} onRetry={() => void custom.refetch()} />;
+  const { content, sha256 } = custom.data;
+  const save = async (text: string) => {
+    await server.saveSkill(name, text, sha256);
+    onDone();
+    await queries.invalidateQueries({ queryKey: ["skills"] });
+  };
+  return <SkillEditor text={content} submitWord={words.save} onSave={save} onCancel={onDone} />;
+}
+
+function History({ name }: { name: string }) {
+  const { skill: words } = useWords();
+  return (
+    <section aria-label={words.history} className="mt-6 border-t border-line pt-6">
+      <h2 className="mb-2 text-title font-semibold">{words.history}</h2>
+      <SkillHistory name={name} />
+    </section>
+  );
+}
+
+function OwnerButtons({ name, onEdit }: { name: string; onEdit: () => void }) {
+  const words = useWords();
+  const server = useServer();
+  const queries = useQueryClient();
+  const navigate = useNavigate();
+  const removal = useMutation({
+    mutationFn: () => server.deleteSkill(name),
+    onSuccess: async () => {
+      await navigate({ to: "/skills", search: { deleted: name } });
+      queries.removeQueries({ queryKey: ["skills", name] });
+      await queries.invalidateQueries({ queryKey: ["skills"] });
+    },
+  });
+  return (
+    <div className="mt-4 flex items-center gap-2">
+      <Button onClick={onEdit}>{words.edit}</Button>
+      <Button disabled={removal.isPending} onClick={() => removal.mutate()} className="text-error">
+        {words.skill.delete}
+      </Button>
+      {removal.isError && (
+        <p role="alert" className="text-error">
+          {sentence(removal.error.message)}
+        </p>
+      )}
+    </div>
+  );
+}
+
+function Contents({ skill, children }: { skill: WholeSkill; children: ReactNode }) {
   const { skill: words } = useWords();
   const language = useLanguage();
   const facts = [
@@ -69,6 +147,7 @@ function Whole({ skill }: { skill: WholeSkill }) {
           </div>
         ))}
       </dl>
+      {children}
       <article aria-label="SKILL.md" className="mt-6 border-t border-line pt-6">
         <Markdown text={bodyOf(skill.content)} growing={false} />
       </article>

@@ -1,25 +1,75 @@
 /** The skills there are, and what keeps others from being some. */
 
-import { useQuery } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
-import { GraduationCap, Search, TriangleAlert } from "lucide-react";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { GraduationCap, Plus, Search, TriangleAlert } from "lucide-react";
 import { useState } from "react";
 import type { RefusedSkill, Skill } from "@/api/skills";
 import { useWords } from "@/app/context";
 import { PageFrame } from "@/app/PageFrame";
-import { useServer } from "@/app/server";
+import { useOffers, useServer } from "@/app/server";
 import { Loading, Unshown } from "@/features/panel/states";
+import { InstallButton, useInstallation } from "@/features/skills/InstallSkill";
 import { useSkillSwitch } from "@/features/skills/useSkillSwitch";
+import { Button } from "@/ui/Button";
 import { Switch } from "@/ui/Switch";
 import { sentence } from "@/words/words";
 
 export function SkillsPage() {
   const words = useWords();
+  const { deleted } = useSearch({ from: "/skills" });
+  const installing = useInstallation();
+  const makes = useOffers("skill_editing");
   return (
-    <PageFrame title={words.skills}>
+    <PageFrame
+      title={words.skills}
+      actions={
+        makes && (
+          <>
+            <InstallButton busy={installing.isPending} onChoose={installing.mutate} />
+            <Link
+              to="/skills/_new"
+              className="inline-flex h-8 items-center gap-1 rounded-box bg-accent px-3 font-medium text-on-accent hover:bg-accent-strong"
+            >
+              <Plus aria-hidden className="size-4" />
+              {words.skill.new}
+            </Link>
+          </>
+        )
+      }
+    >
+      {installing.isError && (
+        <p role="alert" className="mb-4 rounded-box bg-error-tint px-3 py-2 whitespace-pre-wrap text-error">
+          {words.skill.notInstalled} {sentence(installing.error.message)}
+        </p>
+      )}
+      {deleted !== undefined && <Deleted name={deleted} />}
       <p className="mb-4 text-soft">{words.skill.hint}</p>
       <AllSkills />
     </PageFrame>
+  );
+}
+
+/** Says what is gone, and brings it back. */
+function Deleted({ name }: { name: string }) {
+  const { skill: words } = useWords();
+  const server = useServer();
+  const queries = useQueryClient();
+  const navigate = useNavigate();
+  const back = useMutation({
+    mutationFn: () => server.undoSkillChange(name, -1),
+    onSuccess: async () => {
+      await queries.invalidateQueries({ queryKey: ["skills"] });
+      await navigate({ to: "/skills/$name", params: { name } });
+    },
+  });
+  return (
+    <div role="status" className="mb-4 flex items-center gap-3 rounded-box bg-tint px-3 py-2">
+      <p className="min-w-0 flex-1">{back.isError ? sentence(back.error.message) : words.deleted(name)}</p>
+      <Button disabled={back.isPending} onClick={() => back.mutate()}>
+        {words.undo}
+      </Button>
+    </div>
   );
 }
 

@@ -3,7 +3,7 @@ import userEvent from "@testing-library/user-event";
 import { expect, test } from "vitest";
 import { Refused } from "@/api/http";
 import type { Server } from "@/api/server";
-import type { Skill, WholeSkill } from "@/api/skills";
+import type { Skill, SkillChange, WholeSkill } from "@/api/skills";
 import { fakeGateway } from "@/testing/gateway";
 import { showPage } from "@/testing/page";
 
@@ -15,7 +15,13 @@ const RESEARCH: Skill = {
   enabled: true,
   editable: false,
 };
-const OWN: Skill = { ...RESEARCH, name: "house-style", description: "How we write", category: "custom" };
+const OWN: Skill = {
+  ...RESEARCH,
+  name: "house-style",
+  description: "How we write",
+  category: "custom",
+  editable: true,
+};
 const WHOLE: WholeSkill = {
   ...RESEARCH,
   content: "---\nname: deep-research\n---\n# How to look\n\nAsk **first**.\n",
@@ -28,7 +34,7 @@ const WHOLE: WholeSkill = {
 
 function show(path: string, server: Partial<Server> = {}) {
   const all = { skills: [RESEARCH, OWN], refused: [] };
-  const offers = async () => ({ skills: true });
+  const offers = async () => ({ skills: true, skill_editing: true });
   return showPage(fakeGateway(), { path, server: { offers, skills: async () => all, ...server } });
 }
 
@@ -83,6 +89,103 @@ test("a skill is read without its header, with its files, and used in a new thre
   expect((await screen.findByRole<HTMLTextAreaElement>("textbox", { name: "Message" })).value).toBe(
     "/deep-research ",
   );
+});
+
+const CHANGED: SkillChange = {
+  id: "2",
+  at: "2026-01-02T10:00:00Z",
+  action: "edit",
+  author: "agent",
+  thread_id: "t",
+  file: "SKILL.md",
+  diff: "@@ -1 +1 @@\n-old\n+new",
+};
+const MADE: SkillChange = { ...CHANGED, id: "1", action: "create", author: "person", thread_id: null };
+
+test("an own skill is changed, and what is not taken stays written", async () => {
+  const saved: string[] = [];
+  show("/skills/house-style", {
+    skill: async () => ({ ...WHOLE, ...OWN }),
+    customSkill: async () => ({ name: "house-style", content: "old text", sha256: "abc" }),
+    saveSkill: async (name, content, expected) => {
+      saved.push(`${name} ${expected} ${content}`);
+      throw new Refused("SkillRefused", 422, "line 3 hides a secret");
+    },
+  });
+  await userEvent.click(await screen.findByRole("button", { name: "Edit" }));
+  await waitFor(() => {
+    const editor = document.querySelector("form .overflow-hidden")?.shadowRoot;
+    expect(editor?.textContent).toContain("old text");
+  });
+  await userEvent.click(screen.getByRole("button", { name: "Save" }));
+  expect((await screen.findByRole("alert")).textContent).toContain("Line 3 hides a secret.");
+  expect(saved).toEqual(["house-style abc old text"]);
+  await userEvent.click(screen.getByRole("button", { name: "Cancel" }));
+  expect(await screen.findByRole("article", { name: "SKILL.md" })).toBeTruthy();
+});
+
+test("changes are seen, newest first, and undone by their place", async () => {
+  const undone: number[] = [];
+  show("/skills/house-style", {
+    skill: async () => ({ ...WHOLE, ...OWN }),
+    skillHistory: async () => [MADE, CHANGED],
+    undoSkillChange: async (_, index) => {
+      undone.push(index);
+    },
+  });
+  const history = await screen.findByRole("list", { name: "History" });
+  const [newest] = within(history).getAllByRole("listitem");
+  await userEvent.click(within(history).getByRole("button", { name: /^Changed/ }));
+  expect(newest?.textContent).toContain("+new");
+  expect(newest?.textContent).toContain("By an agent.");
+  expect(within(history).getAllByRole("button", { name: "Undo" })).toHaveLength(1);
+  await userEvent.click(within(history).getByRole("button", { name: "Undo" }));
+  await waitFor(() => expect(undone).toEqual([1]));
+});
+
+test("a deleted skill can be had back", async () => {
+  const done: string[] = [];
+  const { paths } = show("/skills/house-style", {
+    skill: async () => ({ ...WHOLE, ...OWN }),
+    deleteSkill: async (name) => {
+      done.push(`deleted ${name}`);
+    },
+    undoSkillChange: async (name, index) => {
+      done.push(`undone ${name} ${index}`);
+    },
+  });
+  await userEvent.click(await screen.findByRole("button", { name: "Delete" }));
+  const notice = await screen.findByText("“house-style” was deleted.");
+  expect(notice).toBeTruthy();
+  await userEvent.click(screen.getByRole("button", { name: "Undo" }));
+  await waitFor(() => expect(paths.at(-1)).toBe("/skills/house-style"));
+  expect(done).toEqual(["deleted house-style", "undone house-style -1"]);
+});
+
+test("a skill is made of a text, or of a file", async () => {
+  const made: string[] = [];
+  const { paths } = show("/skills/_new", {
+    skill: async () => WHOLE,
+    createSkill: async (content) => {
+      made.push(content);
+      return { name: "my-skill", content, sha256: "" };
+    },
+  });
+  await userEvent.click(await screen.findByRole("button", { name: "Create" }));
+  await waitFor(() => expect(paths).toEqual(["/skills/my-skill"]));
+  expect(made[0]).toContain("name: my-skill");
+});
+
+test("a file that is not installed says why", async () => {
+  show("/skills", {
+    installSkill: async () => {
+      throw new Refused("SkillRefused", 422, "it leads out of its folder");
+    },
+  });
+  await screen.findByRole("link", { name: "deep-research" });
+  const picker = document.querySelector<HTMLInputElement>("input[type=file]");
+  await userEvent.upload(picker as HTMLInputElement, new File(["x"], "bad.skill"));
+  expect((await screen.findByRole("alert")).textContent).toContain("It leads out of its folder.");
 });
 
 test("a skill is chosen by keyboard while its name is being written", async () => {
