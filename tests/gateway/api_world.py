@@ -1,6 +1,7 @@
 """A server with something of everything in it, and the requests that the description of its API shows as examples."""
 
 import asyncio
+import shutil
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -18,16 +19,30 @@ from deerflow.config.source import open_source
 from deerflow.domain.principal import LOCAL_USER, Principal
 from deerflow.gateway.app import create_app
 from deerflow.gateway.dependencies import who_asks
-from deerflow.gateway.examples import AGENT, CHECKPOINT, FEEDBACK, RUN, SKILL, THREAD
+from deerflow.gateway.examples import (
+    AGENT,
+    CHECKPOINT,
+    FEEDBACK,
+    NEW_SKILL,
+    PACK,
+    RUN,
+    SKILL,
+    SKILL_TEXT,
+    THREAD,
+)
 from deerflow.harness import Harness, open_harness
-from deerflow.skills.roots import custom_root
+from deerflow.skills.history import Verdict
+from deerflow.skills.roots import custom_root, owner_folder
+from deerflow.skills.store import Author, FileChange
 from deerflow.testing import Answer, ScriptedModel, Stall
+from tests.skills.hostile_archives import packed
 from tests.skills.packs import write_skill
 from tests.support import browse
 
 ASKING = "x-test-user"
 """The header by which a request says who asks, in place of a login."""
 HI = {"input": {"messages": [{"type": "human", "content": "Hello, kingfisher."}]}}
+PACKED = "packed"
 SECRET = "kingfisher"
 """A word in everything that the owner has."""
 
@@ -113,6 +128,7 @@ class World:
         self._settings = {
             "sandbox": {"toolbox": {"enabled": False}},
             "uploads": {"conversion": {"enabled": False}},
+            "skill_evolution": {"security_fail_closed": False},
             **settings,
         }
         self._loop = asyncio.new_event_loop()
@@ -172,7 +188,11 @@ class World:
         assert uploaded.status_code == 200, uploaded.text
         http.post("/api/agents", json={"name": AGENT, "description": f"Knows {SECRET}s.", "soul": SECRET})
         custom = custom_root(self.harness.source.current.home, http.headers[ASKING])
-        write_skill(custom, SKILL, f"Knows {SECRET}s.")
+        skill = write_skill(custom, SKILL, f"Knows {SECRET}s.")
+        guide = FileChange("write_file", "references/guide.md", None, SECRET.encode())
+        self.harness.resources.workshop.store.change(http.headers[ASKING], skill.name, guide, Author(), Verdict())
+        pack = packed(skill=SKILL_TEXT.format(name=PACKED))
+        self.run(self.harness.files_of(thread).write(PACK, pack))
         http.put("/api/store/items", json={"namespace": ["notes"], "key": "first", "value": {"text": SECRET}})
         if busy:
             waiting = {"input": {"messages": [{"type": "human", "content": WAIT}]}}
@@ -187,6 +207,10 @@ class World:
         http.delete(f"/api/threads/{THREAD}", params={"stop_runs": True})
         for name in (AGENT, "scribe", "counter"):
             http.delete(f"/api/agents/{name}")
+        skills = owner_folder(self.harness.source.current.home, http.headers[ASKING])
+        for name in (SKILL, NEW_SKILL, PACKED):
+            shutil.rmtree(skills / "custom" / name, ignore_errors=True)
+            shutil.rmtree(skills / "history" / name, ignore_errors=True)
 
 
 def principal_in(request: Request) -> Principal:

@@ -12,6 +12,7 @@ EVERYBODYS = {
 BRINGS_ITS_OWN = {
     "POST /api/agents": "makes an agent of the caller's own",
     "POST /api/assistants": "makes an assistant of the caller's own",
+    "POST /api/skills/custom": "makes a skill of the caller's own",
 }
 OTHER = "mallory"
 

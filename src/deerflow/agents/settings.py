@@ -7,6 +7,7 @@ from deerflow.config.llm_call import LlmCallConfig
 from deerflow.config.loop_detection import LoopDetectionConfig
 from deerflow.config.models import ModelConfig
 from deerflow.config.read_before_write import ReadBeforeWriteConfig
+from deerflow.config.skill_evolution import SkillEvolutionConfig
 from deerflow.config.skills import SkillsConfig
 from deerflow.config.subagents import SubagentsConfig
 from deerflow.config.summarization import SummarizationConfig
@@ -49,3 +50,4 @@ class AgentSettings:
     """None: agents have no sandbox, and no tools for one."""
     subagents: SubagentsConfig = SubagentsConfig()
     skills: SkillsConfig = SkillsConfig()
+    skill_evolution: SkillEvolutionConfig = SkillEvolutionConfig()

@@ -12,7 +12,20 @@ from langchain.agents.middleware import AgentMiddleware
 from langchain_core.language_models import BaseChatModel
 
 from deerflow.agents.features import RuntimeFeatures
-from deerflow.client import agents, approvals, artifacts, feedback, helps, models, runs, skills, threads, uploads, usage
+from deerflow.client import (
+    agents,
+    approvals,
+    artifacts,
+    custom_skills,
+    feedback,
+    helps,
+    models,
+    runs,
+    skills,
+    threads,
+    uploads,
+    usage,
+)
 from deerflow.client.faces import Session, faces, streams
 from deerflow.client.loop import HarnessLoop
 from deerflow.config.source import open_source
@@ -122,6 +135,16 @@ class DeerFlowClient:
     get_skill, aget_skill = faces(skills.get_skill)
     update_skill, aupdate_skill = faces(skills.update_skill)
     reload_skills, areload_skills = faces(skills.reload_skills)
+    install_skill, ainstall_skill = faces(custom_skills.install_skill)
+    list_custom_skills, alist_custom_skills = faces(custom_skills.list_custom_skills)
+    get_custom_skill, aget_custom_skill = faces(custom_skills.get_custom_skill)
+    get_custom_skill_file, aget_custom_skill_file = faces(custom_skills.get_custom_skill_file)
+    create_custom_skill, acreate_custom_skill = faces(custom_skills.create_custom_skill)
+    edit_custom_skill, aedit_custom_skill = faces(custom_skills.edit_custom_skill)
+    delete_custom_skill, adelete_custom_skill = faces(custom_skills.delete_custom_skill)
+    get_skill_history, aget_skill_history = faces(custom_skills.get_skill_history)
+    clear_skill_history, aclear_skill_history = faces(custom_skills.clear_skill_history)
+    rollback_skill, arollback_skill = faces(custom_skills.rollback_skill)
 
     get_features, aget_features = faces(helps.get_features)
     search, asearch = faces(helps.search)

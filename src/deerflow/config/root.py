@@ -20,6 +20,8 @@ from deerflow.config.runs import RunsConfig
 from deerflow.config.sandbox import SandboxConfig
 from deerflow.config.section import Section, objection, refusal
 from deerflow.config.server import ServerConfig
+from deerflow.config.skill_evolution import SkillEvolutionConfig
+from deerflow.config.skill_scan import SkillScanConfig
 from deerflow.config.skills import SkillsConfig
 from deerflow.config.stream_bridge import StreamBridgeConfig
 from deerflow.config.subagents import SubagentsConfig
@@ -83,6 +85,12 @@ class Config(Section):
         default=SubagentsConfig(), description="To whom an agent can give work, and how much of it is done at once."
     )
     skills: SkillsConfig = Field(default=SkillsConfig(), description="What agents can read up on.")
+    skill_scan: SkillScanConfig = Field(
+        default=SkillScanConfig(), description="Rules by which skills are looked at before they are taken in."
+    )
+    skill_evolution: SkillEvolutionConfig = Field(
+        default=SkillEvolutionConfig(), description="Whether agents may make and change skills, and who reviews that."
+    )
     tool_output: ToolOutputConfig = Field(
         default=ToolOutputConfig(), description="How much of a tool's result the model sees at once."
     )

@@ -8,7 +8,7 @@ from deerflow.domain.history import ThreadHistory
 from deerflow.domain.inbox import Inbox
 from deerflow.domain.ledger import ToolLedger
 from deerflow.domain.sandbox import SandboxLease
-from deerflow.domain.skills import RunSkills
+from deerflow.domain.skills import RunSkills, SkillEditor
 from deerflow.domain.subagents import Subagents
 from deerflow.domain.uploads import ThreadUploads
 from deerflow.domain.usage import UsageMeter
@@ -36,6 +36,8 @@ class RunContext:
     """None where nobody counts."""
     skills: RunSkills | None = None
     """None where there are no skills."""
+    skill_editor: SkillEditor | None = None
+    """None where an agent may not change skills."""
     uploads: ThreadUploads | None = None
     """None where nobody keeps track of what people upload."""
     hide: Callable[[str], str] = str

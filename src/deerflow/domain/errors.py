@@ -87,3 +87,7 @@ class SandboxError(DeerFlowError):
 
 class SkillInvalid(DeerFlowError):
     """A skill cannot be used as it is written; the text says to a person what is wrong with it, and where."""
+
+
+class SkillRefused(DeerFlowError):
+    """A skill, or a change of one, is not accepted; the text says to a person why, and nothing was kept of it."""

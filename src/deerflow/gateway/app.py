@@ -16,6 +16,7 @@ from deerflow.gateway.routers import (
     agents,
     artifacts,
     assistants,
+    custom_skills,
     export,
     features,
     feedback,
@@ -68,6 +69,7 @@ def create_app(harness: Harness, *, hosts: Collection[str] | None = LOOPBACK) ->
     for own in (
         models,
         agents,
+        custom_skills,  # before skills, which would take these paths for names
         skills,
         artifacts,
         files,

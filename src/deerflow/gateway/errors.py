@@ -48,6 +48,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "RangeNotSatisfiable": Code(416, "the file has no such part"),
         "InvalidRequest": Code(422, "it cannot be understood; the sentence says which part"),
         "SkillInvalid": Code(422, "the skill cannot be used as it is written; the sentence says why"),
+        "SkillRefused": Code(422, "the skill, or the change of it, is not accepted; the sentence says why"),
         "UnusableFile": Code(422, "the file is there, but cannot be used for this"),
         "ModelRateLimited": Code(429, "the model's provider asks us to slow down"),
         "HeadersTooLarge": Code(431, "the headers are larger than this server takes"),

@@ -6,6 +6,8 @@ from types import MappingProxyType
 from pydantic.types import JsonValue
 
 THREAD, AGENT, MODEL, SKILL = "example", "helper", "demo", "tidy-up"
+NEW_SKILL, PACK = "note-taking", "/mnt/user-data/outputs/packed.skill"
+SKILL_TEXT = "---\nname: {name}\ndescription: Puts things in order.\n---\n# How\n\nBegin with what is small.\n"
 RUN = "1f0a3c5e-7d42-4b1a-8000-0c0ffee0beef"
 CHECKPOINT = "1f0a3c5e-7d42-6b1a-8001-5ca1ab1e0000"
 FEEDBACK = "1f0a3c5e-7d42-4b1a-8002-0c0ffee0cafe"
@@ -25,6 +27,8 @@ PATH_EXAMPLES: Mapping[str, str] = MappingProxyType(
         "/api/agents/{name}": AGENT,
         "/api/models/{name}": MODEL,
         "/api/skills/{name}": SKILL,
+        "/api/skills/custom/{name}": SKILL,
+        "/api/skills/custom/{name}/files/{path}": "references/guide.md",
     }
 )
 """A value for each part of a path, by its name, or by the whole path, or a method and it, where that does not tell."""

@@ -92,4 +92,5 @@ def agent_settings(config: Config, fallback: Sequence[ModelConfig], computer: Co
         computer=computer,
         subagents=config.subagents,
         skills=config.skills,
+        skill_evolution=config.skill_evolution,
     )

@@ -16,7 +16,7 @@ from deerflow.config.models import ModelConfig
 from deerflow.config.source import ConfigSource
 from deerflow.harness.agents import agent_settings, create_sandboxes, describe_computer, find_fallback_models
 from deerflow.harness.files import all_files, open_uploads, snapshots_of
-from deerflow.harness.skills import open_skill_index, switch_skill
+from deerflow.harness.skills import make_workshop, open_skill_index, switch_skill
 from deerflow.persistence.checkpoints import open_checkpointer
 from deerflow.persistence.database import Database, open_database
 from deerflow.runtime.export import Exporter
@@ -34,6 +34,7 @@ from deerflow.sandbox.chores import Chores
 from deerflow.sandbox.locks import FileLocks
 from deerflow.sandbox.sandbox_provider import SandboxProvider, SandboxReport
 from deerflow.skills.catalog import Skills
+from deerflow.skills.index import SkillIndex
 from deerflow.skills.view import SkillViews
 from deerflow.tracing.metrics import Metrics
 from deerflow.uploads.uploads import Uploads
@@ -96,7 +97,7 @@ async def open_ground(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Gr
             custom_agents=custom_agents,
             skills=Skills(index, loaded.home, partial(switch_skill, source)),
             agents=agents,
-            resources=make_resources(database, source, agents),
+            resources=make_resources(database, source, agents, index),
             metrics=metrics,
             file_changes=FileChanges(database, partial(snapshots_of, loaded.home)),
             locks=FileLocks(),
@@ -108,7 +109,7 @@ def current_settings(source: ConfigSource, fallback: Sequence[ModelConfig], comp
     return agent_settings(source.refresh().config, fallback, computer)
 
 
-def make_resources(database: Database, source: ConfigSource, agents: AgentPool) -> Resources:
+def make_resources(database: Database, source: ConfigSource, agents: AgentPool, skills: SkillIndex) -> Resources:
     """What people and programs use beside threads and runs."""
     usage = Usage(database, agents.prices, agents.window)
     side_calls = SideCalls(database, agents.side_model, usage.note)
@@ -120,4 +121,5 @@ def make_resources(database: Database, source: ConfigSource, agents: AgentPool) 
         suggestions=Suggestions(side_calls, agents.state_graph, lambda: source.refresh().config.suggestions),
         input_polish=InputPolish(side_calls, lambda: source.refresh().config.input_polish),
         profiles=Profiles(database),
+        workshop=make_workshop(source, side_calls, skills),
     )

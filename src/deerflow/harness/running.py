@@ -43,6 +43,7 @@ from deerflow.sandbox.files import thread_files
 from deerflow.sandbox.lease import RememberedFiles, RunLease, RunSnapshot, bring_back
 from deerflow.sandbox.places import user_data_folder
 from deerflow.skills.chosen import ChosenSkills
+from deerflow.skills.editor import RunSkillEditor
 from deerflow.subagents.executor import SubagentExecutor
 from deerflow.subagents.turns import FairTurns, Places
 from deerflow.uploads.uploads import UploadsOfThread
@@ -127,6 +128,7 @@ async def open_context(
         meter=RunMeter(log, job.records.tally, ground.metrics.count_model_call),
         profile=await ground.resources.profiles.for_run(run.owner),
         skills=ChosenSkills(await ground.agents.skills_for(job.request.agent, run.owner)),
+        skill_editor=RunSkillEditor(ground.resources.workshop, run.owner, run.thread_id),
         uploads=UploadsOfThread(ground.uploads, run.owner, run.thread_id),
     )
     crew = subagents.for_run(shared, job.request.agent, lambda event: log.append("custom", to_json(event)))

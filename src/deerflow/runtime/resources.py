@@ -9,6 +9,7 @@ from deerflow.runtime.profiles import Profiles
 from deerflow.runtime.search import Search
 from deerflow.runtime.suggestions import Suggestions
 from deerflow.runtime.usage import Usage
+from deerflow.skills.workshop import SkillWorkshop
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,3 +23,4 @@ class Resources:
     suggestions: Suggestions
     input_polish: InputPolish
     profiles: Profiles
+    workshop: SkillWorkshop

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import IO
 
 from deerflow.domain.errors import FileProblem, UnusableFile
-from deerflow.sandbox.opened import Content, OpenedFile
+from deerflow.sandbox.opened import Content, OpenedFile, Readable
 
 ENDING = ".skill"
 MAX_MEMBER = 16 * 1024 * 1024
@@ -91,7 +91,7 @@ def read_bounded(inside: IO[bytes], info: zipfile.ZipInfo, where: str) -> bytes:
 class CarefulFile(io.RawIOBase):
     """An open file for the zip reader, which would read a list of members of any length."""
 
-    def __init__(self, file: OpenedFile) -> None:
+    def __init__(self, file: Readable) -> None:
         self._file = file
         self._place = 0
 

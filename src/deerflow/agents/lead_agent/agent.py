@@ -36,6 +36,7 @@ from deerflow.subagents.executor import Worker, at_once
 from deerflow.subagents.kinds import INHERIT, TASK, SubagentConfig, kinds_of
 from deerflow.tools.builtins.agent_tools import AgentShelf, setup_agent_tool, update_agent_tool
 from deerflow.tools.builtins.describe_skill_tool import describe_skill
+from deerflow.tools.builtins.skill_manage_tool import SKILL_MANAGE, skill_manage
 from deerflow.tools.builtins.task_tool import task_tool
 from deerflow.tools.tools import ToolSet, as_tool, get_available_tools, sandbox_tools
 
@@ -73,7 +74,7 @@ class LeadAgent:
         features = self.plan.features or self._features(entry)
         if is_bare:  # those to whom work is given need a run to do it in
             features = replace(features, subagent=False)
-        tools = self._tools(features)
+        tools = self._tools(features, evolves=self.settings.skill_evolution.enabled and not is_bare)
         chain = build_chain(self._ingredients(features, tools, entry))
         return assemble(
             self._model(entry),
@@ -155,7 +156,7 @@ class LeadAgent:
             read_before_write=chain.read_before_write.enabled,
         )
 
-    def _tools(self, features: RuntimeFeatures) -> ToolSet:
+    def _tools(self, features: RuntimeFeatures, *, evolves: bool = False) -> ToolSet:
         has_computer = self._has_computer(features)
         if self.spec.is_bootstrap:
             reading = [as_tool(read_file)] if self.skills and has_computer else []
@@ -163,6 +164,8 @@ class LeadAgent:
         own: list[BaseTool] = [update_agent_tool(self.shelf)] if self.custom else []
         if len(self.skills) > self.settings.skills.index_limit:
             own.append(as_tool(describe_skill))
+        if evolves:
+            own.append(as_tool(skill_manage))
         if features.subagent and self._kinds:
             own.append(task_tool(tuple(self._kinds)))
         groups, allow_bash = self._own.tool_groups, self._runs_commands
@@ -202,6 +205,7 @@ class LeadAgent:
             is_bootstrap=self.spec.is_bootstrap,
             skills=self.skills if READ_FILE in tools else (),
             names_only=DESCRIBE_SKILL in tools,
+            evolves_skills=SKILL_MANAGE in tools,
             delegation=self._delegation() if TASK in tools else None,
         )
 

@@ -72,6 +72,8 @@ class PromptParts:
     names_only: bool = False
     """Whether there are too many skills to describe them all; then the tool `describe_skill` does."""
     skills_folder: str = "/mnt/skills"
+    evolves_skills: bool = False
+    """Whether it has the tool `skill_manage`."""
     deferred_tools: tuple[str, ...] = ()
     delegation: Delegation | None = None
 
@@ -127,6 +129,8 @@ def identity(parts: PromptParts) -> Iterator[str]:
 def capabilities(parts: PromptParts) -> Iterator[str]:
     """What the agent can draw on besides its tools."""
     yield from skill_section(parts)
+    if parts.evolves_skills:
+        yield render("skill_evolution")
     if parts.deferred_tools:
         yield render("deferred_tools", names="\n".join(sorted(parts.deferred_tools)))
     if parts.delegation:
