@@ -20,6 +20,7 @@ PARTS = {
     "memory": "memory",
     "scheduled_tasks": "scheduler",
     "search": "search",
+    "skill_editing": "workshop",
     "skills": "skills",
     "suggestions": "suggestions",
     "token_usage": "usage",

@@ -1,6 +1,7 @@
 /** Skills: what an agent can learn when it needs it. */
 
 import { type Fetch, jsonBody, request, requestJson } from "@/api/http";
+import type { WireThread } from "@/api/wire";
 
 export interface Skill {
   readonly name: string;
@@ -50,7 +51,8 @@ export type SkillAction =
   | "rollback";
 
 export interface SkillChange {
-  readonly id: string;
+  /** What undoes it; the oldest has 0. */
+  readonly history_index: number;
   readonly at: string;
   readonly action: SkillAction;
   readonly author: "person" | "agent";
@@ -60,12 +62,19 @@ export interface SkillChange {
   readonly diff: string;
 }
 
+export interface Installed {
+  readonly skill_name: string;
+  readonly message: string;
+}
+
 export interface SkillsApi {
   skills(): Promise<AllSkills>;
   skill(name: string): Promise<WholeSkill>;
   switchSkill(name: string, enabled: boolean): Promise<Skill>;
   /** Takes in a `.skill` archive. */
-  installSkill(file: File): Promise<{ readonly skill_name: string }>;
+  installSkill(file: File): Promise<Installed>;
+  /** Takes in an archive that is among the files of a thread. */
+  installSkillFrom(threadId: string, path: string): Promise<Installed>;
   customSkill(name: string): Promise<CustomSkill>;
   createSkill(content: string): Promise<CustomSkill>;
   saveSkill(name: string, content: string, expected: string): Promise<CustomSkill>;
@@ -76,18 +85,33 @@ export interface SkillsApi {
   undoSkillChange(name: string, index: number): Promise<void>;
 }
 
+interface Uploaded {
+  readonly files: readonly { readonly virtual_path: string }[];
+}
+
 export function skillsApi(fetch: Fetch): SkillsApi {
   const place = (name: string) => `/api/skills/${encodeURIComponent(name)}`;
   const own = (name: string) => `/api/skills/custom/${encodeURIComponent(name)}`;
+  const install = (threadId: string, path: string): Promise<Installed> =>
+    requestJson(fetch, "/api/skills/install", jsonBody({ thread_id: threadId, path }));
   return {
     skills: () => requestJson(fetch, "/api/skills"),
     skill: (name) => requestJson(fetch, place(name)),
     switchSkill: (name, enabled) => requestJson(fetch, place(name), jsonBody({ enabled }, "PUT")),
-    installSkill(file) {
-      const body = new FormData();
-      body.append("file", file, file.name);
-      return requestJson(fetch, "/api/skills/install", { method: "POST", body });
+    async installSkill(file) {
+      // Archives are taken from threads: this one has a thread of its own, for as long as it takes.
+      const { thread_id: threadId } = await requestJson<WireThread>(fetch, "/api/threads", jsonBody({}));
+      const thread = `/api/threads/${encodeURIComponent(threadId)}`;
+      try {
+        const body = new FormData();
+        body.append("files", file, file.name);
+        const { files } = await requestJson<Uploaded>(fetch, `${thread}/uploads`, { method: "POST", body });
+        return await install(threadId, files[0]?.virtual_path ?? "");
+      } finally {
+        await request(fetch, thread, { method: "DELETE" }).catch(() => undefined);
+      }
     },
+    installSkillFrom: install,
     customSkill: (name) => requestJson(fetch, own(name)),
     createSkill: (content) => requestJson(fetch, "/api/skills/custom", jsonBody({ content })),
     saveSkill: (name, content, expected) =>

@@ -23,6 +23,7 @@ export function fakeServer(answers: Partial<Server> = {}): Server {
     skill: nobody,
     switchSkill: nobody,
     installSkill: nobody,
+    installSkillFrom: nobody,
     customSkill: nobody,
     createSkill: nobody,
     saveSkill: nobody,

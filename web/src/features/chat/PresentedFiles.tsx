@@ -8,6 +8,7 @@ import { fileKind, isPicture, kindWords } from "@/features/chat/files";
 import { fileName } from "@/features/chat/tools";
 import { kindIcon } from "@/features/panel/kinds";
 import { OpenInPanel } from "@/features/panel/OpenInPanel";
+import { InstallFromThread } from "@/features/skills/InstallFromThread";
 
 interface Props {
   /** As the call names them; those the server did not find are left out. */
@@ -72,6 +73,7 @@ function FileCard({ path, threadId, large }: CardProps) {
           <OpenInPanel path={path} />
           <div className="text-small text-faint">{kindWords(path, words)}</div>
         </div>
+        {path.endsWith(".skill") && <InstallFromThread threadId={threadId} path={path} />}
         <a
           href={artifactUrl(threadId, path, { download: true })}
           download={name}

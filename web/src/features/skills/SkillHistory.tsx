@@ -24,7 +24,7 @@ export function SkillHistory({ name }: { name: string }) {
   return (
     <ol aria-label={words.history} className="divide-y divide-line rounded-box border border-line">
       {history.data
-        .map((change, index) => <Change key={change.id} name={name} change={change} index={index} />)
+        .map((change) => <Change key={change.history_index} name={name} change={change} />)
         .reverse()}
     </ol>
   );
@@ -33,15 +33,13 @@ export function SkillHistory({ name }: { name: string }) {
 interface Props {
   readonly name: string;
   readonly change: SkillChange;
-  /** Its place, counted from the oldest. */
-  readonly index: number;
 }
 
-function Change({ name, change, index }: Props) {
+function Change({ name, change }: Props) {
   const { skill: words } = useWords();
   const language = useLanguage();
   const [open, setOpen] = useState(false);
-  const undone = useUndo(name, index);
+  const undone = useUndo(name, change.history_index);
   const undoable = change.action !== "create" && change.action !== "install";
   return (
     <li>

@@ -92,7 +92,7 @@ test("a skill is read without its header, with its files, and used in a new thre
 });
 
 const CHANGED: SkillChange = {
-  id: "2",
+  history_index: 1,
   at: "2026-01-02T10:00:00Z",
   action: "edit",
   author: "agent",
@@ -100,7 +100,13 @@ const CHANGED: SkillChange = {
   file: "SKILL.md",
   diff: "@@ -1 +1 @@\n-old\n+new",
 };
-const MADE: SkillChange = { ...CHANGED, id: "1", action: "create", author: "person", thread_id: null };
+const MADE: SkillChange = {
+  ...CHANGED,
+  history_index: 0,
+  action: "create",
+  author: "person",
+  thread_id: null,
+};
 
 test("an own skill is changed, and what is not taken stays written", async () => {
   const saved: string[] = [];
