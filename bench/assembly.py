@@ -18,9 +18,10 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from deerflow.agents import create_deerflow_agent
 from deerflow.agents.features import RuntimeFeatures
-from deerflow.agents.lead_agent.prompt import PromptParts, SkillCard, apply_prompt_template
+from deerflow.agents.lead_agent.prompt import PromptParts, apply_prompt_template
 from deerflow.config.source import open_source
 from deerflow.domain.runs import AgentSpec
+from deerflow.domain.skills import SkillCard
 from deerflow.harness import open_harness
 from deerflow.testing import ScriptedModel, calling
 

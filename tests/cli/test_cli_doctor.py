@@ -8,6 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from deerflow.cli.doctor import look_at_skills
+from deerflow.config.source import open_source
+from deerflow.skills.lock import lock_skill
+from tests.skills.packs import write_skill
+
 DEERFLOW = Path(sys.executable).parent / "deerflow"
 PROJECT = Path(__file__).parents[2]
 UNISOLATED = "tests.sandbox.test_sandbox_tiers:Unisolated"
@@ -72,3 +77,18 @@ def test_where_commands_are_isolated_each_limit_is_told_and_who_enforces_it(tmp_
     assert told == LIMITS
     assert re.search("^✓ python toolbox: off: ", result.stdout, re.M)
     assert re.search("^✓ ripgrep: /", result.stdout, re.M)
+
+
+def test_skills_that_other_hands_have_changed_are_named(tmp_path: Path) -> None:
+    loaded = open_source(directory=tmp_path, environment={}).current
+    custom = loaded.home / "users" / "local" / "skills" / "custom"
+    write_skill(custom, "kept")
+    write_skill(custom, "nested", folder="group/nested")
+    lock_skill(custom.parent, "kept", custom / "kept")
+    lock_skill(custom.parent, "nested", custom / "group" / "nested")
+    assert look_at_skills(loaded).text == "as DeerFlow left them"
+    (custom / "kept" / "SKILL.md").write_text("other\n")
+    lock_skill(custom.parent, "gone", custom / "kept")
+    told = look_at_skills(loaded)
+    assert told.text == "gone of local: removed outside: the whole skill; kept of local: changed outside: SKILL.md"
+    assert told.state == "note" and told.remedy and told.remedy.startswith("they stay in use")

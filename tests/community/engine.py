@@ -69,11 +69,11 @@ class ContainerEngine:
 
 @asynccontextmanager
 async def running_provider(
-    engine: ContainerEngine, folder: Path, **settings: object
+    engine: ContainerEngine, folder: Path, places: SandboxPlaces | None = None, **settings: object
 ) -> AsyncIterator[AioSandboxProvider]:
     """A provider that makes real containers; none is left in the end."""
     config = engine.config(**settings)
-    provider = AioSandboxProvider(config, places_in(folder))
+    provider = AioSandboxProvider(config, places or places_in(folder))
     try:
         await provider.open()
         yield provider

@@ -1,6 +1,7 @@
 """When containers are made, found, kept warm and ended."""
 
 import asyncio
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,9 +13,13 @@ from deerflow.community.aio_sandbox.local_backend import container_user, find_en
 from deerflow.config.sandbox import SandboxConfig
 from deerflow.domain.errors import SandboxError
 from deerflow.domain.files import WORKSPACE
+from deerflow.sandbox.sandbox_provider import SandboxPlaces
+from deerflow.skills.index import SkillIndex
+from deerflow.skills.view import SkillViews
 from tests.community.engine import ContainerEngine, places_in, running_provider
 from tests.conformance.command_suite import output_of, until
 from tests.conformance.sandbox_suite import acquire
+from tests.skills.packs import write_skill
 
 
 @pytest.mark.parametrize(
@@ -265,3 +270,30 @@ def broken_image(folder: Path, base: str) -> Path:
     context.mkdir()
     (context / "Dockerfile").write_text(f"FROM {base}\nCMD echo out of coffee; exit 3\n")
     return context
+
+
+async def test_a_container_that_lives_on_sees_skills_as_they_are_for_the_next_run(
+    engine: ContainerEngine, tmp_path: Path
+) -> None:
+    public, home = tmp_path / "public", tmp_path / "home"
+    for name in ("goes", "changes"):
+        write_skill(public, name)
+    views = SkillViews(home, SkillIndex(public, home))
+    look = "cd /mnt/skills && find . -type f | sort && grep -h ^description public/changes/SKILL.md"
+
+    async with running_provider(engine, tmp_path, SandboxPlaces(home, tmp_path, views.folder_for)) as provider:
+        seen, containers = [], set()
+        for description in ("Before.", "After."):
+            write_skill(public, "changes", description)
+            sandbox_id = await provider.acquire("t", "ann")
+            sandbox = await provider.get(sandbox_id)
+            assert sandbox is not None
+            seen.append((await sandbox.execute_command(look)).output.split("\n")[:3])
+            containers.add(engine.podman("ps", "--quiet", "--filter", f"name={sandbox_id}"))
+            await provider.release(sandbox_id)
+            shutil.rmtree(public / "goes", ignore_errors=True)
+        assert seen == [
+            ["./public/changes/SKILL.md", "./public/goes/SKILL.md", "description: Before."],
+            ["./public/changes/SKILL.md", "description: After.", ""],
+        ]
+        assert len(containers) == 1 and containers != {""}

@@ -10,10 +10,10 @@ from langchain_core.messages import BaseMessage
 
 from deerflow.domain.errors import NotFound
 from deerflow.domain.principal import LOCAL_USER
-from deerflow.domain.runs import AgentSpec, RunRecord, RunRequest, RunStatus
+from deerflow.domain.runs import AgentSpec, MultitaskStrategy, RunRecord, RunRequest, RunStatus
 from deerflow.harness import Harness
-from deerflow.testing import Answer, ScriptedModel, calling
-from tests.sandbox.desk import LIMIT_S, act, answers, desk, state_of
+from deerflow.testing import Answer, ScriptedModel, Stall, calling
+from tests.sandbox.desk import LIMIT_S, act, answers, desk, end, state_of
 from tests.skills.packs import write_skill
 
 ME = LOCAL_USER.user_id
@@ -116,6 +116,28 @@ async def test_a_message_that_begins_with_the_name_of_a_skill_brings_it_along(tm
     assert not any(hidden(request.messages) for request in rest)
     assert state["messages"][0]["content"] == "/tidy-up my desk"
     assert [entry["name"] for entry in state["skill_context"]] == ["tidy-up"]
+
+
+async def test_a_skill_is_asked_for_also_with_files_and_while_a_run_is_under_way(tmp_path: Path, public: Path) -> None:
+    write_skill(public, "one", body="First.", more="allowed-tools: []\n")
+    write_skill(public, "two", body="Second.", more="allowed-tools: [bash]\n")
+    model = ScriptedModel.saying(Stall(act("ls", path="/mnt/user-data")), "Both.")
+    async with world(tmp_path, model) as harness:
+        files = [{"filename": "a.txt", "size": 1, "path": "/mnt/user-data/uploads/a.txt", "status": "uploaded"}]
+        message = {"type": "human", "content": "/one do it", "additional_kwargs": {"files": files}}
+        run = await harness.runs.create_or_reject(RunRequest("t", [message]), LOCAL_USER)
+        async with asyncio.timeout(LIMIT_S):
+            await model.waiting.wait()
+        steering = RunRequest(
+            "t", [{"type": "human", "content": "/two as well"}], multitask_strategy=MultitaskStrategy.STEER
+        )
+        await harness.runs.create_or_reject(steering, LOCAL_USER)
+        model.release()
+        assert (await end(harness, run)).status is RunStatus.SUCCESS
+    first, second = model.requests
+    assert "a.txt" in first.messages[1].text and "First." in hidden(first.messages)[0]
+    assert "bash" not in first.tool_names and "bash" in second.tool_names
+    assert ["First." in text or "Second." in text for text in hidden(second.messages)] == [True, True]
 
 
 async def test_what_a_skill_does_not_allow_a_subagent_is_not_allowed_either(tmp_path: Path, public: Path) -> None:

@@ -21,9 +21,11 @@ from deerflow.domain.errors import ConfigError, DeerFlowError
 from deerflow.gateway.page import STATIC
 from deerflow.harness.agents import create_sandboxes, find_fallback_models
 from deerflow.models.factory import ModelCatalog
+from deerflow.skills.lock import find_changed_skills
 
 MODEL_LIMIT_S = 30.0
 NEEDED_BYTES = 500_000_000
+MAX_TOLD = 10
 MARKS = {"ok": "[green]✓[/]", "note": "[yellow]![/]", "failed": "[red]✗[/]"}
 
 
@@ -68,6 +70,7 @@ async def examine(config: Path | None) -> AsyncIterator[Finding]:
     yield await look_at_model(loaded)
     async for finding in look_at_sandbox(loaded):
         yield finding
+    yield await asyncio.to_thread(look_at_skills, loaded)
     yield look_at_disk(loaded.home)
     yield look_at_port(loaded.config.server.host, loaded.config.server.port)
 
@@ -122,6 +125,20 @@ async def look_at_sandbox(loaded: Loaded) -> AsyncIterator[Finding]:
             yield Finding(part.name, part.state, part.detail, part.remedy)
     finally:
         await provider.aclose()
+
+
+def look_at_skills(loaded: Loaded) -> Finding:
+    """Whether the custom skills of everybody are as DeerFlow left them."""
+    told = [
+        f"{skill} of {owner}: {what}"
+        for owner, skill, changes in find_changed_skills(loaded.home)
+        for what in changes[:MAX_TOLD]
+    ]
+    if not told:
+        return Finding("custom skills", "ok", "as DeerFlow left them")
+    more = f"; and {len(told) - MAX_TOLD} more" if len(told) > MAX_TOLD else ""
+    remedy = "they stay in use; look at the files, and delete or install the skill again if nobody you know did that"
+    return Finding("custom skills", "note", "; ".join(told[:MAX_TOLD]) + more, remedy)
 
 
 def look_at_disk(home: Path) -> Finding:

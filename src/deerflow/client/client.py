@@ -77,15 +77,12 @@ class DeerFlowClient:
             available_skills: The only skills it may use; None: all that are switched on.
         """
         source = open_source(Path(config_path) if config_path else None, overrides=config)
+        skills_given = None if available_skills is None else tuple(sorted(available_skills))
         agent = AgentSpec(
-            model_name=model_name,
-            thinking_enabled=thinking_enabled,
-            reasoning_effort=reasoning_effort,
-            is_plan_mode=plan_mode,
-            subagent_enabled=subagent_enabled,
+            *(model_name, thinking_enabled, reasoning_effort, plan_mode, subagent_enabled),
             agent_name=agent_name,
             owner=LOCAL_USER.user_id if agent_name else None,
-            available_skills=None if available_skills is None else tuple(sorted(available_skills)),
+            available_skills=skills_given,
         )
         harness = partial(
             open_harness, source, model, features=features, extra_middleware=extra_middleware, subagents=subagents

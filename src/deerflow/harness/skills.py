@@ -12,6 +12,7 @@ from deerflow.domain.principal import Principal
 from deerflow.domain.usage import SKILL_REVIEW
 from deerflow.runtime.side_calls import SideCalls, SideQuestion
 from deerflow.skills.index import SkillIndex
+from deerflow.skills.lock import LockWatch
 from deerflow.skills.notices import open_notices
 from deerflow.skills.review import Opinion, ReviewQuestion, SkillReviewer
 from deerflow.skills.roots import shipped_root
@@ -30,7 +31,7 @@ def open_skill_index(source: ConfigSource) -> SkillIndex:
     def switches() -> dict[str, bool]:
         return {name: switch.enabled for name, switch in source.refresh().extensions.skills.items()}
 
-    return SkillIndex(shipped, loaded.home, switches, open_notices())
+    return SkillIndex(shipped, loaded.home, switches, open_notices(), LockWatch().look)
 
 
 def make_workshop(source: ConfigSource, calls: SideCalls, index: SkillIndex) -> SkillWorkshop:

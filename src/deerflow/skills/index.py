@@ -49,17 +49,20 @@ class SkillIndex:
         home: Path,
         switches: Switches = lambda: MappingProxyType({}),
         notices: Notices | None = None,
+        watch: Callable[[Path], object] = str,
     ) -> None:
-        """Without `notices` the folders are looked at each time somebody asks."""
+        """Without `notices` the folders are looked at each time somebody asks; `watch` is told of custom ones read."""
         self._shipped = shipped
         self._home = home
         self._switches = switches
         self._notices = notices
+        self._watch = watch
         self._readings: dict[Path, Reading] = {}
         self._sets: dict[str, tuple[tuple[object, ...], SkillSet]] = {}
         self._changes: Counter[Path] = Counter()
         self._reloads = 0
-        self._lock = threading.Lock()
+        self._reading = threading.Lock()
+        self._hearing = threading.Lock()
 
     def ready(self, owner: str) -> SkillSet | None:
         """The skills of `owner`, if nothing has to be read for them. Costs some microseconds, so anybody may ask."""
@@ -72,7 +75,7 @@ class SkillIndex:
 
     def current(self, owner: str) -> SkillSet:
         """The skills of `owner` as they are now. Reads folders that have changed, so it blocks."""
-        with self._lock:
+        with self._reading:
             self._hear_of_changes()
             findings = [self._read(root, category) for root, category in self._roots(owner).items()]
         return self._combined(owner, findings)
@@ -96,7 +99,8 @@ class SkillIndex:
 
     def _hear_of_changes(self) -> None:
         if self._notices is not None:
-            self._changes.update(self._notices.changed())
+            with self._hearing:
+                self._changes.update(self._notices.changed())
 
     def _edition(self, root: Path) -> tuple[int, int]:
         return self._reloads, self._changes[root]
@@ -120,6 +124,8 @@ class SkillIndex:
         while len(self._readings) >= MAX_KEPT:
             self._readings.pop(next(iter(self._readings)))
         self._readings[root] = Reading(findings, edition, all(told), is_absent, seen)
+        if category == "custom":
+            self._watch(root)
         return findings
 
     def _look_after(self, folder: Path, root: Path) -> bool:

@@ -4,6 +4,8 @@ It is beside the folder of the skills, in none that a sandbox can write to. What
 use: people may edit their own files.
 """
 
+import fcntl
+import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -12,8 +14,14 @@ from pydantic import BaseModel, ValidationError
 
 from deerflow.config.files import replace_file
 from deerflow.skills.files import hash_files
+from deerflow.skills.folders import find_skills
+from deerflow.skills.format import SKILL_FILE
+
+logger = logging.getLogger(__name__)
 
 LOCK_FILE = "skills.lock"
+MUTEX = ".lock"
+"""Held by whoever changes skills."""
 VERSION = 1
 
 
@@ -64,6 +72,51 @@ def changed_outside(lock: Lock, name: str, skill: Path) -> tuple[str, ...]:
     if known is None:
         return ("put here by hand: no file of it came through DeerFlow",)
     return tuple(differences(known, hash_files(skill)))
+
+
+class LockWatch:
+    """Tells the log of custom skills that other hands have changed, of each change once."""
+
+    def __init__(self) -> None:
+        self._told: dict[Path, tuple[str, ...]] = {}
+
+    def look(self, root: Path) -> None:
+        """Compare the skills in `root` with the lock beside it, unless somebody is just changing them. Blocks."""
+        lock = read_lock(root.parent)
+        if not lock.skills or is_being_changed(root.parent):
+            return
+        for name in lock.skills:
+            folder = root / name
+            changes = changed_outside(lock, name, folder) if folder.is_dir() else ()
+            if changes and self._told.get(folder) != changes:
+                logger.warning("the skill %r is in use, but not as DeerFlow left it: %s", name, "; ".join(changes))
+            self._told[folder] = changes
+
+
+def is_being_changed(folder: Path) -> bool:
+    """Whether somebody holds the lock for changes; whoever changes skills makes them be looked at again."""
+    try:
+        with (folder / MUTEX).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def find_changed_skills(home: Path) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """The custom skills of everybody that other hands have changed: whose, which, and how. Blocks."""
+    for base in sorted((home / "users").glob("*/skills")):
+        lock = read_lock(base)
+        folders = {skill.name: skill.folder for skill in find_skills(base / "custom", "custom").skills}
+        # One whose SKILL.md cannot be read any more is still there.
+        folders |= {file.parent.name: file.parent for file in (base / "custom").glob(f"*/{SKILL_FILE}")}
+        for name in sorted(folders.keys() | lock.skills.keys()):
+            if name not in folders:
+                yield base.parent.name, name, ("removed outside: the whole skill",)
+            elif changes := changed_outside(lock, name, folders[name]):
+                yield base.parent.name, name, changes
 
 
 def differences(known: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:

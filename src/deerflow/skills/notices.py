@@ -42,11 +42,13 @@ class Notices:
     def changed(self) -> frozenset[Path]:
         """The roots below which something has changed since the last time; asking costs a microsecond."""
         with self._lock:
-            return frozenset(self._read())
+            return frozenset(self._read()) if self._descriptor >= 0 else frozenset()
 
     def close(self) -> None:
-        """Stop looking."""
-        os.close(self._descriptor)
+        """Stop looking. Whoever asks later hears of nothing."""
+        with self._lock:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
     def _read(self) -> Iterator[Path]:
         while events := self._next():

@@ -17,7 +17,7 @@ from deerflow.domain.errors import Conflict, InvalidRequest, NotFound
 from deerflow.skills.files import hash_file, walk
 from deerflow.skills.format import SKILL_FILE, SKILL_NAME
 from deerflow.skills.history import Action, AuthorKind, History, HistoryEntry, Verdict, discard
-from deerflow.skills.lock import changed_outside, lock_file, lock_skill, read_lock
+from deerflow.skills.lock import MUTEX, changed_outside, lock_file, lock_skill, read_lock
 from deerflow.skills.roots import custom_root, owner_folder
 from deerflow.skills.scanner.package import MAX_TEXT
 from deerflow.skills.skill import Skill
@@ -189,7 +189,7 @@ class SkillStore:
         """Have nobody else change the skills of `owner`, in this process or another."""
         folder = owner_folder(self._home, owner)
         folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-        with (folder / ".lock").open("wb") as file:
+        with (folder / MUTEX).open("wb") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 

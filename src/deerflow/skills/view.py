@@ -10,13 +10,13 @@ import json
 import os
 import shutil
 import stat
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
-from deerflow.skills.folders import entries_below
+from deerflow.domain.errors import SandboxError
+from deerflow.skills.folders import entries_below, reason
 from deerflow.skills.index import SkillIndex
 from deerflow.skills.roots import owner_folder
 from deerflow.skills.skill import Skill, SkillSet
@@ -32,19 +32,24 @@ class SkillViews:
         self._home = home
         self._index = index
         self._shown: dict[str, str] = {}
-        self._lock = threading.Lock()
 
     def folder_for(self, owner: str) -> Path:
-        """The folder for the sandboxes of `owner`, as their skills are now. Copies what has changed, so it blocks."""
+        """The folder for the sandboxes of `owner`, as their skills are now. Copies what has changed, so it blocks.
+
+        Raises:
+            SandboxError: They cannot be copied; the text says why.
+        """
         skills = self._index.current(owner)
         base = owner_folder(self._home, owner)
         view = base / "view"
-        with self._lock:
-            if self._shown.get(owner) != skills.version or not view.is_dir():
+        if self._shown.get(owner) != skills.version or not view.is_dir():
+            try:
                 base.mkdir(parents=True, exist_ok=True)
                 with alone_in(base):
                     bring_up_to_date(base, view, skills)
-                self._shown[owner] = skills.version
+            except OSError as problem:
+                raise SandboxError(f"skills cannot be shown to the sandbox: {reason(problem)}") from problem
+            self._shown[owner] = skills.version
         return view
 
 
@@ -145,7 +150,7 @@ def write_manifest(base: Path, manifest: Mapping[str, str]) -> None:
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Wait until no other process works in `folder`."""
+    """Wait until nobody else, in this process or another, works in `folder`."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -6,7 +6,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
-from deerflow.agents.middlewares.replies import is_from_a_person, messages_of_this_turn
+from deerflow.agents.middlewares.replies import Request, is_from_a_person, messages_of_this_turn
 from deerflow.agents.thread_state import ActiveSkill
 from deerflow.domain.context import RunContext
 from deerflow.domain.skills import SkillCard
@@ -36,6 +36,12 @@ def active_skills(
     names += [card.name for path in paths_read(messages) if (card := run.skills.at(path))]
     cards = [run.skills.named(name) for name in dict.fromkeys(names) if only is None or name in only]
     return [card for card in cards if card is not None]
+
+
+def as_written(request: Request) -> list[AnyMessage]:
+    """The messages of a request without what others have put before the words of people, such as lists of files."""
+    kept = {message.id: message for message in request.state["messages"]}
+    return [kept.get(message.id, message) if message.id else message for message in request.messages]
 
 
 def noted_in(state: Mapping[str, Any]) -> Sequence[ActiveSkill]:

@@ -11,7 +11,7 @@ from langchain_core.messages import AnyMessage, ToolMessage
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
-from deerflow.agents.middlewares.active_skills import READ_FILE, asked_for, noted_in
+from deerflow.agents.middlewares.active_skills import READ_FILE, as_written, asked_for, noted_in
 from deerflow.agents.middlewares.replies import (
     AskModel,
     AskModelAsync,
@@ -24,6 +24,7 @@ from deerflow.agents.middlewares.replies import (
 )
 from deerflow.agents.thread_state import ActiveSkill, ThreadState
 from deerflow.domain.context import RunContext, run_in
+from deerflow.domain.errors import SkillInvalid
 from deerflow.domain.skills import SkillCard
 
 Result: TypeAlias = ToolMessage | Command[Any]
@@ -49,7 +50,7 @@ class SkillActivationMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
 
     async def awrap_model_call(self, request: Request, handler: AskModelAsync) -> Reply | ExtendedModelResponse[Any]:
         run = run_in(request.runtime.context)
-        asked = self._asked(run, request.state, request.messages) if run is not None else {}
+        asked = self._asked(run, request.state, as_written(request)) if run is not None else {}
         if run is None or not asked:
             return await handler(request)
         messages: list[AnyMessage] = []
@@ -94,7 +95,10 @@ class SkillActivationMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
 
     async def _shown(self, run: RunContext, card: SkillCard) -> str:
         assert run.skills is not None
-        body = await run.skills.body(card.name)
+        try:
+            body = await run.skills.body(card.name)
+        except SkillInvalid as problem:
+            body = f"[it cannot be read any more: {problem}]"
         if len(body) > MAX_BODY:
             body = f"{body[:MAX_BODY]}\n[… cut here; read the rest in {card.location}]"
         folder = card.location.rpartition("/")[0]

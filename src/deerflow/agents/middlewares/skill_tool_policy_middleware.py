@@ -9,7 +9,7 @@ from langchain_core.tools import BaseTool
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
-from deerflow.agents.middlewares.active_skills import active_skills, allowed_by
+from deerflow.agents.middlewares.active_skills import active_skills, allowed_by, as_written
 from deerflow.agents.middlewares.replies import AskModel, AskModelAsync, Reply, Request, RunTool, RunToolAsync
 from deerflow.agents.thread_state import ThreadState
 from deerflow.domain.context import RunContext, run_in
@@ -41,7 +41,7 @@ class SkillToolPolicyMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
 
     def _narrowed(self, request: Request) -> Request:
         run = run_in(request.runtime.context)
-        active = active_skills(run, request.state, request.messages, self._only) if run is not None else []
+        active = active_skills(run, request.state, as_written(request), self._only) if run is not None else []
         allowed = allowed_by(active)
         if allowed is None:
             return request

@@ -1,0 +1,99 @@
+"""Custom skills over HTTP: installed, made, changed, undone; and what every refusal says."""
+
+from pathlib import Path
+
+import httpx
+
+from deerflow.config.source import open_source
+from deerflow.domain.principal import LOCAL_USER
+from deerflow.harness import open_harness
+from deerflow.skills.roots import owner_folder
+from deerflow.testing import ScriptedModel
+from tests.skills.hostile_archives import packed
+from tests.skills.workshops import ALLOW, skill
+from tests.support import browse
+
+BLOCK = '{"decision": "block", "reason": "It lies."}'
+ARCHIVE = "/mnt/user-data/uploads/sample.skill"
+
+
+async def upload(http: httpx.AsyncClient, content: bytes) -> None:
+    await http.post("/api/threads", json={"thread_id": "t", "if_exists": "do_nothing"})
+    sent = await http.post("/api/threads/t/uploads", files={"files": ("sample.skill", content)})
+    assert sent.json()["success"], sent.text
+
+
+async def test_an_uploaded_archive_is_installed_once_and_refused_ones_leave_nothing(tmp_path: Path) -> None:
+    source = open_source(directory=tmp_path, environment={})
+    model = ScriptedModel.saying(BLOCK, ALLOW)
+    folder = owner_folder(tmp_path / ".deer-flow", LOCAL_USER.user_id)
+    async with open_harness(source, model) as harness, browse(harness) as http:
+        await upload(http, packed(("scripts/run.py", b"print('hi')\n")))
+        request = {"thread_id": "t", "path": ARCHIVE}
+        refused = await http.post("/api/skills/install", json=request)
+        assert (refused.status_code, refused.json()["error"]) == (422, "SkillRefused")
+        assert refused.json()["detail"] == "refused by the review: It lies."
+        assert [path.name for path in folder.rglob("*") if path.is_file()] == []
+
+        installed = await http.post("/api/skills/install", json=request)
+        assert installed.json() == {
+            "success": True,
+            "skill_name": "sample",
+            "message": "Skill 'sample' installed",
+            "scanner": {"decision": "allow", "reason": "It does what it says.", "findings": []},
+        }
+        assert "sample" in [each["name"] for each in (await http.get("/api/skills")).json()["skills"]]
+        again = await http.post("/api/skills/install", json=request)
+        assert (again.status_code, again.json()["error"]) == (409, "Conflict")
+        for body, status in (
+            ({"thread_id": "absent", "path": ARCHIVE}, 404),
+            ({"thread_id": "t", "path": "/mnt/user-data/uploads/absent.skill"}, 404),
+            ({"thread_id": "t", "path": "/mnt/user-data/uploads/notes.md"}, 422),
+            ({"thread_id": "t", "path": "/mnt/user-data/../../../etc/x.skill"}, 404),
+        ):
+            assert (await http.post("/api/skills/install", json=body)).status_code == status, body
+
+
+async def test_a_skill_is_made_changed_and_brought_back_over_http(tmp_path: Path) -> None:
+    source = open_source(directory=tmp_path, environment={})
+    async with open_harness(source, ScriptedModel.saying()) as harness, browse(harness) as http:
+        custom = "/api/skills/custom"
+        made = await http.post(custom, json={"content": skill()})
+        assert made.status_code == 201
+        assert (await http.post(custom, json={"content": skill()})).status_code == 409
+        first = made.json()["sha256"]
+        edit = {"content": skill(body="# Two\n"), "expected_sha256": first}
+        assert (await http.put(f"{custom}/sample", json=edit)).status_code == 200
+        late = await http.put(f"{custom}/sample", json={**edit, "content": skill(body="# Three\n")})
+        assert (late.status_code, late.json()["error"]) == (409, "Conflict")
+        bad = await http.put(f"{custom}/sample/files/scripts/a.py", json={"content": "exec(input())\n"})
+        assert (bad.status_code, bad.json()["error"]) == (422, "SkillRefused")
+        assert "scripts/a.py, line 1" in bad.json()["detail"] and "python-dynamic-exec" in bad.json()["detail"]
+        written = await http.put(f"{custom}/sample/files/references/a.md", json={"content": "A\n"})
+        assert [file["path"] for file in written.json()["files"]] == ["SKILL.md", "references/a.md"]
+        assert (await http.get(f"{custom}/sample/files/references/a.md")).json()["content"] == "A\n"
+        assert (await http.get(f"{custom}/sample/files/../../other/SKILL.md")).status_code == 404
+
+        assert (await http.delete(f"{custom}/sample")).status_code == 204
+        assert (await http.get(f"{custom}/sample")).status_code == 404
+        history = (await http.get(f"{custom}/sample/history")).json()["history"]
+        assert [change["action"] for change in history] == ["create", "edit", "write_file", "delete"]
+        assert "-# How\n+# Two\n" in history[1]["diff"]
+        back = await http.post(f"{custom}/sample/rollback", json={})
+        assert back.json()["content"] == skill(body="# Two\n")
+        assert len(back.json()["files"]) == 2
+        undone = await http.post(f"{custom}/sample/rollback", json={"history_index": 1})
+        assert undone.json()["sha256"] == first
+        assert (await http.delete(f"{custom}/sample/history")).status_code == 204
+        assert (await http.get(f"{custom}/sample/history")).json() == {"history": []}
+
+
+async def test_what_other_hands_changed_is_shown(tmp_path: Path) -> None:
+    source = open_source(directory=tmp_path, environment={})
+    async with open_harness(source, ScriptedModel.saying()) as harness, browse(harness) as http:
+        await http.post("/api/skills/custom", json={"content": skill()})
+        file = owner_folder(tmp_path / ".deer-flow", LOCAL_USER.user_id) / "custom" / "sample" / "SKILL.md"
+        file.write_text(skill(body="# Other\n"))
+        [shown] = (await http.get("/api/skills/custom")).json()["skills"]
+        assert shown["changed_outside"] == ["changed outside: SKILL.md"]
+        assert (await http.get("/api/skills/sample")).json()["enabled"]
