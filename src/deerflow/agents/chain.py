@@ -25,6 +25,7 @@ from deerflow.agents.middlewares.metering_middleware import MeteringMiddleware
 from deerflow.agents.middlewares.model_recovery_middleware import ModelRecoveryMiddleware
 from deerflow.agents.middlewares.read_before_write_middleware import ReadBeforeWriteMiddleware
 from deerflow.agents.middlewares.skill_activation_middleware import SkillActivationMiddleware
+from deerflow.agents.middlewares.skill_contract_middleware import SkillContractMiddleware
 from deerflow.agents.middlewares.skill_tool_policy_middleware import SkillToolPolicyMiddleware
 from deerflow.agents.middlewares.steering_middleware import SteeringMiddleware
 from deerflow.agents.middlewares.subagent_limit_middleware import SubagentLimitMiddleware
@@ -84,6 +85,7 @@ CHAIN = (
     Link(lambda _: DanglingToolCallMiddleware(), "nothing below may see a call without a result"),
     Link(lambda of: SkillToolPolicyMiddleware(of.skills), "what a skill has no use for is neither shown nor judged"),
     Link(lambda of: guardrail(of), "a call is judged before anything is done for it", "guardrail"),
+    Link(lambda of: SkillContractMiddleware(of.skills), "all that is done for a call is done within the contract"),
     Link(lambda of: tool_output(of), "cuts what tools say, and what their errors say", "tool_output"),
     Link(lambda _: ToolErrorHandlingMiddleware(), "whatever a tool raises, the model is told"),
     Link(lambda _: ReadBeforeWriteMiddleware(), "refuses like a tool that failed", "read_before_write"),

@@ -31,6 +31,7 @@ async def get_skill(session: Session, name: str) -> dict[str, Any]:
         "fields": dict(package.skill.fields),
         "content": package.content,
         "files": files,
+        "contract": package.skill.contract.model_dump(mode="json") if package.skill.contract else None,
     }
 
 

@@ -22,3 +22,7 @@ class SkillsConfig(Section):
         ge=0,
         description="With more skills than this, the prompt tells their names only and `describe_skill` the rest.",
     )
+    require_contract: bool = Field(
+        default=False,
+        description="Whether a skill without a skill.toml has no host, no variable and no folder while it is active.",
+    )

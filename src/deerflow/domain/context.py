@@ -1,13 +1,14 @@
 """What one run carries to every middleware and tool."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from deerflow.domain.files import ThreadFiles
 from deerflow.domain.history import ThreadHistory
 from deerflow.domain.inbox import Inbox
 from deerflow.domain.ledger import ToolLedger
 from deerflow.domain.sandbox import SandboxLease
+from deerflow.domain.skill_terms import SkillMeter
 from deerflow.domain.skills import RunSkills, SkillEditor
 from deerflow.domain.subagents import Subagents
 from deerflow.domain.uploads import ThreadUploads
@@ -36,6 +37,8 @@ class RunContext:
     """None where nobody counts."""
     skills: RunSkills | None = None
     """None where there are no skills."""
+    skill_meter: SkillMeter = field(default_factory=SkillMeter)
+    """What the active skills have used of their budgets, subagents included."""
     skill_editor: SkillEditor | None = None
     """None where an agent may not change skills."""
     uploads: ThreadUploads | None = None

@@ -61,6 +61,24 @@ class BackgroundOutput:
 
 
 OutputListener = Callable[[str], None]
+EVERYWHERE = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """What somebody's work in a sandbox is narrowed to. It never gives more than the sandbox has anyway."""
+
+    writable: tuple[str, ...] | None = None
+    """The folders that can be written to, and `/tmp`; None: as always."""
+    hosts: tuple[str, ...] | None = None
+    """The hosts that can be reached, `*.example.org` for all below one; None, or `*` among them: as always."""
+    environment: frozenset[str] | None = None
+    """The variables of the configuration that commands see; None: all."""
+
+    @property
+    def only_hosts(self) -> tuple[str, ...] | None:
+        """The hosts that can be reached; None: as always."""
+        return None if self.hosts is None or EVERYWHERE in self.hosts else self.hosts
 
 
 @runtime_checkable  # LangChain validates the run context with isinstance
@@ -136,6 +154,15 @@ class Sandbox(Protocol):
 
     async def list_processes(self) -> Sequence[BackgroundProcess]:
         """The background processes of the thread, oldest first."""
+        ...
+
+
+@runtime_checkable
+class ConfinableSandbox(Protocol):
+    """A sandbox that can hold some of its work to less than the rest."""
+
+    def confined(self, to: Confinement) -> Sandbox:
+        """The same sandbox, for work that is confined."""
         ...
 
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from deerflow.domain.skill_terms import SkillTerms
+
 
 @dataclass(frozen=True, slots=True)
 class SkillCard:
@@ -14,6 +16,8 @@ class SkillCard:
     editable: bool = False
     allowed_tools: tuple[str, ...] | None = None
     """The tools it may use while it is active; None: it limits nothing."""
+    terms: SkillTerms | None = None
+    """What its contract holds the agent to while it is active; None: there is none."""
 
 
 @runtime_checkable  # LangChain validates the run context with isinstance

@@ -15,6 +15,7 @@ from deerflow.domain.events import StreamEvent
 from deerflow.domain.principal import Principal
 from deerflow.domain.runs import CancelAction, RunRecord
 from deerflow.domain.sandbox import OutputLimits
+from deerflow.domain.skill_terms import SkillTerms
 from deerflow.harness.files import forget_thread, snapshots_of
 from deerflow.harness.ground import Ground
 from deerflow.persistence.database import Database
@@ -43,6 +44,7 @@ from deerflow.sandbox.files import thread_files
 from deerflow.sandbox.lease import RememberedFiles, RunLease, RunSnapshot, bring_back
 from deerflow.sandbox.places import user_data_folder
 from deerflow.skills.chosen import ChosenSkills
+from deerflow.skills.contract import NOTHING
 from deerflow.skills.editor import RunSkillEditor
 from deerflow.subagents.executor import SubagentExecutor
 from deerflow.subagents.turns import FairTurns, Places
@@ -127,7 +129,7 @@ async def open_context(
         hide=ground.source.hide,
         meter=RunMeter(log, job.records.tally, ground.metrics.count_model_call),
         profile=await ground.resources.profiles.for_run(run.owner),
-        skills=ChosenSkills(await ground.agents.skills_for(job.request.agent, run.owner)),
+        skills=ChosenSkills(await ground.agents.skills_for(job.request.agent, run.owner), uncontracted(loaded.config)),
         skill_editor=RunSkillEditor(ground.resources.workshop, run.owner, run.thread_id),
         uploads=UploadsOfThread(ground.uploads, run.owner, run.thread_id),
     )
@@ -181,6 +183,11 @@ async def read_log(database: Database, run_id: str, after: int, limit: int) -> S
 async def may_grow(database: Database, run_id: str) -> bool:
     """Whether more may come of a run."""
     return await database.read(partial(is_unfinished, run_id=run_id))
+
+
+def uncontracted(config: Config) -> SkillTerms | None:
+    """What skills without a contract are held to."""
+    return NOTHING.terms if config.skills.require_contract else None
 
 
 def run_limits(config: Config) -> Limits:

@@ -10,6 +10,7 @@ from deerflow.config.files import starting_in
 from deerflow.config.source import ConfigSource
 from deerflow.domain.principal import Principal
 from deerflow.domain.usage import SKILL_REVIEW
+from deerflow.harness.skill_trial import TrialInChild
 from deerflow.runtime.side_calls import SideCalls, SideQuestion
 from deerflow.skills.index import SkillIndex
 from deerflow.skills.lock import LockWatch
@@ -38,7 +39,8 @@ def make_workshop(source: ConfigSource, calls: SideCalls, index: SkillIndex) -> 
     """Where custom skills are made and changed."""
     store = SkillStore(source.current.home, lambda owner: tuple(index.current(owner).skills.values()))
     reviewer = SkillReviewer(partial(ask_for_review, source, calls))
-    return SkillWorkshop(store, SkillScanner(), reviewer, partial(workshop_rules, source))
+    trial = TrialInChild(source.current)
+    return SkillWorkshop(store, SkillScanner(), reviewer, partial(workshop_rules, source), trial)
 
 
 def workshop_rules(source: ConfigSource) -> Rules:

@@ -129,8 +129,25 @@ class AllowedHosts:
         """Whether a host, in its canonical spelling, is one of them."""
         return host in self.names or any(host.endswith(f".{parent}") for parent in self.parents)
 
+    def narrowed_to(self, others: "AllowedHosts") -> "AllowedHosts":
+        """The hosts that are on both lists."""
+        mine, theirs = self.parents, others.parents
+        return AllowedHosts(
+            names=frozenset(filter(others.allow, self.names)) | frozenset(filter(self.allow, others.names)),
+            parents=frozenset(each for each in mine if is_below(each, theirs))
+            | frozenset(each for each in theirs if is_below(each, mine)),
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.names or self.parents)
+
     def __str__(self) -> str:
         return ", ".join([*sorted(self.names), *sorted(f"*.{parent}" for parent in self.parents)]) or "nothing"
+
+
+def is_below(parent: str, others: Iterable[str]) -> bool:
+    """Whether all hosts below `parent` are below one of the others too."""
+    return any(parent == other or parent.endswith(f".{other}") for other in others)
 
 
 def is_public(address: Address) -> bool:
@@ -190,6 +207,8 @@ class Egress:
     is_allowed: Callable[[Address], bool] = is_public
     dial: Dial = dial
     timeout_s: float = 15.0
+    hosts: AllowedHosts | None = None
+    """The only hosts that may be met; None: any."""
 
     async def connect(self, host: str, port: int) -> Streams:
         """A connection to `host`, made to an address that was checked.
@@ -201,6 +220,8 @@ class Egress:
         if not 0 < port < 65536:
             raise EgressRefused(f"there is no port {port}")
         name = canonical_host(host)
+        if self.hosts is not None and not self.hosts.allow(name):
+            raise EgressRefused(f"{name} is none of the hosts that may be reached here: {self.hosts}")
         try:
             async with asyncio.timeout(self.timeout_s):
                 return await self.dial(await self._addresses(name), port)

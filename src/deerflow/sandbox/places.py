@@ -4,12 +4,13 @@ import errno
 import os
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from deerflow.domain.errors import FileProblem, InvalidRequest
 from deerflow.domain.files import OUTPUTS, UPLOADS, WORKSPACE
 from deerflow.domain.ids import THREAD_ID, check_thread_id
+from deerflow.domain.sandbox import Confinement
 
 TEMPORARY = "/tmp"
 AREAS = {WORKSPACE: "workspace", UPLOADS: "uploads", OUTPUTS: "outputs"}
@@ -61,6 +62,14 @@ def find_spot(places: Sequence[Place], path: str) -> Spot:
     if not all(map(is_text, names)):
         raise FileProblem(f"{path!r} contains characters that no file name can have; choose another name")
     return Spot(place, names)
+
+
+def confined_places(places: Sequence[Place], to: Confinement | None) -> tuple[Place, ...]:
+    """The same places, of which fewer can be written to."""
+    if to is None or to.writable is None:
+        return tuple(places)
+    writable = (*to.writable, TEMPORARY)
+    return tuple(replace(place, read_only=place.read_only or place.path not in writable) for place in places)
 
 
 def is_text(name: str) -> bool:

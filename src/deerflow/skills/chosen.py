@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
+from deerflow.domain.skill_terms import SkillTerms
 from deerflow.domain.skills import SkillCard
 from deerflow.skills.folders import read_skill_file
 from deerflow.skills.format import split_skill
@@ -22,9 +24,11 @@ def choose(found: SkillSet, *limits: Collection[str] | None) -> tuple[Skill, ...
 class ChosenSkills:
     """The skills of one run. A body that was read once stays the same while it lasts."""
 
-    def __init__(self, skills: Sequence[Skill]) -> None:
+    def __init__(self, skills: Sequence[Skill], uncontracted: SkillTerms | None = None) -> None:
+        """`uncontracted`: what a skill without a contract is held to; None: to nothing."""
         self._skills = {skill.name: skill for skill in skills}
-        self._cards = {skill.name: skill.card for skill in skills}
+        cards = (skill.card for skill in skills)
+        self._cards = {card.name: replace(card, terms=card.terms or uncontracted) for card in cards}
         self._names = {skill.location: skill.name for skill in skills}
         self._bodies: dict[str, str] = {}
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from deerflow.domain.errors import SkillInvalid
+from deerflow.skills.contract import read_contract
 from deerflow.skills.format import MAX_SKILL_BYTES, SKILL_FILE, parse_skill
 from deerflow.skills.skill import Category, RefusedSkill, Skill
 from deerflow.skills.switches import read_switches
@@ -95,6 +96,7 @@ class Search:
                 raise SkillInvalid("the name of the folder is no text in UTF-8; rename it")
             fingerprint = take_fingerprint(folder, self.look, max_files=MAX_FILES)
             header = parse_skill(read_skill_file(folder))
+            contract = read_contract(folder)
         except SkillInvalid as error:
             self._refuse(folder, str(error))
             return
@@ -107,6 +109,7 @@ class Search:
                 relative=PurePosixPath(folder.relative_to(self.root).as_posix()),
                 license=header.license,
                 allowed_tools=header.allowed_tools,
+                contract=contract,
                 fields=header.fields,
                 fingerprint=fingerprint,
             )

@@ -6,6 +6,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from deerflow.domain.skills import SkillCard
+from deerflow.skills.contract import Contract
 from deerflow.skills.format import SKILL_FILE
 
 SKILLS_FOLDER = "/mnt/skills"
@@ -26,6 +27,8 @@ class Skill:
     allowed_tools: tuple[str, ...] | None = None
     """The tools it may use while it is active; None: it limits nothing."""
     enabled: bool = True
+    contract: Contract | None = None
+    """What its skill.toml says; None: it has none."""
     fields: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """The header as it is written, fields nobody knows included."""
     fingerprint: str = ""
@@ -44,7 +47,10 @@ class Skill:
     @property
     def card(self) -> SkillCard:
         """What an agent knows of it."""
-        return SkillCard(self.name, self.description, self.location, self.editable, self.allowed_tools)
+        contract = self.contract
+        tools = contract.narrowed(self.allowed_tools) if contract else self.allowed_tools
+        terms = contract.terms if contract else None
+        return SkillCard(self.name, self.description, self.location, self.editable, tools, terms)
 
     @property
     def editable(self) -> bool:

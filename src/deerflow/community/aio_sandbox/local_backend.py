@@ -19,7 +19,7 @@ from deerflow.community.aio_sandbox.tunnel import EgressTunnel
 from deerflow.config.sandbox import SandboxConfig
 from deerflow.domain.errors import SandboxError
 from deerflow.sandbox.egress import AllowedHosts, Egress
-from deerflow.sandbox.local.runners import network_variables
+from deerflow.sandbox.local.network import VARIABLES
 from deerflow.sandbox.places import SANDBOX_UID, TEMPORARY
 from deerflow.sandbox.sandbox_provider import Limit
 
@@ -215,7 +215,7 @@ class LocalContainerBackend:
         config = self._config
         filters = ",".join(each.hex() for each in container_filters())
         variables = {
-            **network_variables(config.network),
+            **VARIABLES[config.network],
             **config.environment,
             HOST: LOOPBACK,
             PORT: str(config.port),

@@ -1,17 +1,18 @@
 """Web tools: what the model sees is the same for all providers; settings come from the entry in config.yaml."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 from langchain_core.tools import StructuredTool
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr
 
 from deerflow.community.web.api import MAX_API_BYTES
 from deerflow.community.web.http import Http, host_of
 from deerflow.community.web.paging import RecentPages, shown
-from deerflow.community.web.problems import explain
+from deerflow.community.web.problems import NotAllowed, explain
 from deerflow.community.web.results import Hit, Page, Picture, as_json
 from deerflow.domain.ledger import READ_ONLY
+from deerflow.sandbox.egress import AllowedHosts, canonical_host
 
 MAX_QUERY_CHARS = 1_000
 MAX_URL_CHARS = 4_000
@@ -25,6 +26,18 @@ class WebSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     timeout: float = Field(default=20.0, gt=0, le=300, description="After so many seconds the tool gives up.")
+    _hosts: AllowedHosts | None = PrivateAttr(default=None)
+
+    @property
+    def hosts(self) -> AllowedHosts | None:
+        """The only hosts whose pages may be read; None: any. Set for one use, by whoever is held to it."""
+        return self._hosts
+
+    def bound_to(self, hosts: AllowedHosts) -> Self:
+        """The same settings, for fewer hosts."""
+        bound = self.model_copy()
+        bound._hosts = hosts
+        return bound
 
 
 class SearchSettings(WebSettings):
@@ -75,6 +88,7 @@ class WebTool(StructuredTool):
     """A tool that holds nothing; one with settings of its own is made by `configured`."""
 
     settings_type: type[WebSettings]
+    settings: WebSettings
     make: Callable[[Any], Act]
 
     @property
@@ -84,7 +98,13 @@ class WebTool(StructuredTool):
 
     def configured(self, settings: Mapping[str, object]) -> Self:
         """The same tool with settings."""
-        return self.model_copy(update={"coroutine": self.make(self.settings_type.model_validate(settings))})
+        chosen = self.settings_type.model_validate(settings)
+        return self.model_copy(update={"coroutine": self.make(chosen), "settings": chosen})
+
+    def bound_to(self, hosts: Iterable[str]) -> Self:
+        """The same tool, for pages of fewer hosts, wherever they redirect to."""
+        bound = self.settings.bound_to(AllowedHosts.of(hosts))
+        return self.model_copy(update={"coroutine": self.make(bound)})
 
 
 def search_tool(provider: str, settings: type[SearchingSettings], search: Search[SearchingSettings]) -> WebTool:
@@ -134,7 +154,7 @@ def fetching_tool(
         fetch, recent = make_fetch(chosen), RecentPages()
 
         async def web_fetch(url: str, offset: int = 0) -> str:
-            host_of(url)
+            check_host(host_of(url), chosen.hosts)
             page = recent.find(url) if offset else None
             if page is None:
                 page = await fetch(url)
@@ -146,6 +166,12 @@ def fetching_tool(
 
     description = "Open a web page and read it as Markdown. Long pages come in pieces; go on with offset."
     return web_tool("web_fetch", description, PageArguments, settings, make)
+
+
+def check_host(host: str, hosts: AllowedHosts | None) -> None:
+    """Refuse a page that may not be read here; for a page that somebody else fetches, this is all that can be done."""
+    if hosts is not None and not hosts.allow(canonical_host(host)):
+        raise NotAllowed(f"{host} is none of the hosts that may be reached here: {hosts}")
 
 
 def _with_http(chosen: ReadingSettings, fetch: Fetch[ReadingSettings]) -> Callable[[str], Awaitable[Page]]:
@@ -174,5 +200,6 @@ def web_tool(
         metadata={READ_ONLY: True},
         handle_tool_error=explain,
         settings_type=settings,
+        settings=settings(),
         make=make,
     )

@@ -27,7 +27,8 @@ class WebFetchSettings(PageSettings):
 
 def fetch_with(settings: WebFetchSettings) -> Callable[[str], Awaitable[Page]]:
     """What fetches pages as the settings say."""
-    egress = Egress(is_allowed=lambda _: True) if settings.allow_private_addresses else Egress()
+    hosts = settings.hosts
+    egress = Egress(is_allowed=lambda _: True, hosts=hosts) if settings.allow_private_addresses else Egress(hosts=hosts)
     trust = Trust()
     http = Http(settings.timeout, settings.max_bytes, EgressTransport(egress, trust), trust)
     return PageFetcher(http, settings.timeout, settings.respect_robots, settings.user_agent).fetch

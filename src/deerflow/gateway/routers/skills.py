@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict
 from deerflow.gateway.dependencies import TheHarness, Who
 from deerflow.gateway.examples import shown_as
 from deerflow.skills.catalog import SkillPackage
+from deerflow.skills.contract import Contract
 from deerflow.skills.skill import Category, Skill, SkillSet
 
 router = APIRouter(prefix="/skills", tags=["skills"])
@@ -68,12 +69,15 @@ class SkillDetails(SkillSummary):
     content: str
     """The whole SKILL.md."""
     files: list[SkillFile]
+    contract: Contract | None
+    """What its skill.toml holds it to while it is active; null: it has none."""
 
     @classmethod
     def showing(cls, package: SkillPackage) -> "SkillDetails":
         files = [SkillFile(path=file.path, size=file.size) for file in package.files]
         summary = SkillSummary.of(package.skill).model_dump()
-        return cls(**summary, fields=dict(package.skill.fields), content=package.content, files=files)
+        skill = package.skill
+        return cls(**summary, fields=dict(skill.fields), content=package.content, files=files, contract=skill.contract)
 
 
 class SkillSwitch(BaseModel):

@@ -4,9 +4,10 @@ import re
 import shutil
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from deerflow.domain.sandbox import Confinement
 from deerflow.sandbox.furnishing import HOME
 from deerflow.sandbox.local.launch import Bind
 from deerflow.sandbox.places import TEMPORARY, Place
@@ -35,6 +36,15 @@ class Layout:
     """Programs of ours and Python environments, by the path they are shown at, read-only."""
     path: Sequence[str]
     variables: Mapping[str, str]
+    configured: Mapping[str, str] = field(default_factory=dict)
+    """The variables of the configuration, which not all commands may see."""
+
+    def confined(self, to: Confinement | None) -> "Layout":
+        """The same, with fewer variables."""
+        if to is None or to.environment is None:
+            return self
+        seen = {name: value for name, value in self.configured.items() if name in to.environment}
+        return replace(self, configured=seen)
 
     def options(self, *, share_network: bool, env: Mapping[str, str]) -> list[str]:
         """What bubblewrap is told before the binds."""
@@ -70,6 +80,7 @@ class Layout:
             "TMPDIR": TEMPORARY,
             "PYTHONUNBUFFERED": "1",  # what a script prints is shown while it runs
             **self.variables,
+            **self.configured,
             **env,
         }
 

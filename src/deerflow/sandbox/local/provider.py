@@ -20,6 +20,7 @@ from deerflow.sandbox.local.cgroups import MB, ControlGroups, find_controllers
 from deerflow.sandbox.local.launch import LaunchPad
 from deerflow.sandbox.local.layout import NODE, TOOLS, Layout, find_programs, find_ripgrep, write_etc
 from deerflow.sandbox.local.leftovers import clear_leftovers, make_temporary
+from deerflow.sandbox.local.network import Reach
 from deerflow.sandbox.local.output import BoundedText, OutputReader
 from deerflow.sandbox.local.runners import HostRunner, IsolatedRunner, Isolation, Order, Runner, StoppableRunner
 from deerflow.sandbox.local.sandbox import LocalSandbox, WatchedRunner
@@ -177,8 +178,7 @@ class LocalSandboxProvider:
                 self._layout,
                 groups,
                 self._config.limits,
-                self._config.network,
-                AllowedHosts.of(self._config.allowed_hosts),
+                Reach(self._config.network, AllowedHosts.of(self._config.allowed_hosts)),
                 self._egress,
                 shares_network=await self._can_share_network(pad),
             )
@@ -205,7 +205,8 @@ class LocalSandboxProvider:
             self._etc,
             {**self._programs, **(toolbox.mounts if toolbox else {})},
             [*(toolbox.path if toolbox else [f"{HOME}/.local/bin"]), *self._program_folders],
-            {**(toolbox.variables if toolbox else {}), **self._config.environment},
+            toolbox.variables if toolbox else {},
+            self._config.environment,
         )
 
     async def _find_toolbox(self) -> None:

@@ -7,26 +7,22 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Protocol
 
 from deerflow.config.sandbox import LimitsConfig
 from deerflow.domain.errors import SandboxError
-from deerflow.sandbox.egress import AllowedHosts, Egress
+from deerflow.domain.sandbox import Confinement
+from deerflow.sandbox.egress import Egress
 from deerflow.sandbox.local.cgroups import MB, ControlGroups
 from deerflow.sandbox.local.launch import Ended, Launch, LaunchPad, read_pipe
 from deerflow.sandbox.local.layout import Layout
+from deerflow.sandbox.local.network import Network, Reach
 from deerflow.sandbox.local.output import OutputReader
-from deerflow.sandbox.local.proxy import Proxy, serve_proxy
 from deerflow.sandbox.local.usage import MemoryWatch, until_excess
-from deerflow.sandbox.places import Place, find_spot
+from deerflow.sandbox.places import Place, confined_places, find_spot
 
 OPEN_FILES = 4096
 END_S = 5.0
-PROXY = "http://127.0.0.1:3128"
-PROXY_VARIABLES = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), PROXY)
-DIRECT = {"NO_PROXY": "localhost,127.0.0.1,::1", "no_proxy": "localhost,127.0.0.1,::1"}
-OFFLINE = {"PIP_RETRIES": "1", "npm_config_fetch_retries": "0"}
-"""Programs that would try for long fail soon. Not at once: pip tells what went wrong only before it tries again."""
 # The system's Python asks to be left alone, which it is here: it is read-only, and pip writes to the agent's home.
 HARMLESS = {"PIP_BREAK_SYSTEM_PACKAGES": "1"}
 # Processes are counted inside the namespace, where those of other threads do not count. If memory runs out on the
@@ -34,8 +30,6 @@ HARMLESS = {"PIP_BREAK_SYSTEM_PACKAGES": "1"}
 PRELUDE = (
     'ulimit -u {processes} 2>/dev/null; echo 1000 2>/dev/null >/proc/self/oom_score_adj; exec -a "${{1##*/}}" "$@"'
 )
-
-NetworkPolicy = Literal["none", "allowlist", "full"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +39,7 @@ class Order:
     command: Sequence[str]
     folder: str
     env: Mapping[str, str] = field(default_factory=dict)
+    confinement: Confinement | None = None
 
 
 class Runner(Protocol):
@@ -62,8 +57,7 @@ class Isolation:
     layout: Callable[[], Layout]
     groups: ControlGroups
     limits: LimitsConfig
-    network: NetworkPolicy
-    allowed_hosts: AllowedHosts
+    reach: Reach
     egress: Egress
     shares_network: bool
     """Whether the commands of one thread can have a network in common."""
@@ -79,72 +73,51 @@ class Isolation:
 
 
 class IsolatedRunner:
-    """Runs each command in namespaces of its own, on a network that the thread's commands share."""
+    """Runs each command in namespaces of its own, on a network that commands with the same reach share."""
 
     def __init__(self, sandbox_id: str, isolation: Isolation, places: Sequence[Place]) -> None:
         self._id = sandbox_id
         self._of = isolation
         self._places = places
-        self._opening = asyncio.Lock()
-        self._space: int | None = None
-        self._proxy: Proxy | None = None
+        self._networks: dict[Reach, Network] = {}
 
     async def run(self, order: Order, reader: OutputReader, timeout_s: float) -> Ended:
         """Run a command to its end; cancelling ends everything it started."""
-        await self._open_network()
-        layout = self._of.layout()
-        env = {**HARMLESS, **network_variables(self._of.network), **order.env}
-        has_network = self._space is not None or self._of.network == "full"
+        reach = self._of.reach.narrowed(order.confinement)
+        space = await self._open_network(reach)
+        layout = self._of.layout().confined(order.confinement)
+        env = {**HARMLESS, **reach.variables, **order.env}
         prelude = PRELUDE.format(processes=self._of.limits.processes)
         launch = Launch(
             ["/bin/bash", "-c", prelude, "bash", *order.command],
-            layout.options(share_network=has_network, env=env),
-            layout.binds(self._places),
+            layout.options(share_network=space is not None or reach.policy == "full", env=env),
+            layout.binds(confined_places(self._places, order.confinement)),
             layout.last_options(order.folder),
             self._of.groups.join_files(self._id),
-            self._of.resource_limits(counts_processes=self._space is not None),
-            self._space,
+            self._of.resource_limits(counts_processes=space is not None),
+            space,
         )
         running = self._of.pad.run(launch, reader, timeout_s)
-        if self._space is None or self._of.groups.controllers.memory:
+        if space is None or self._of.groups.controllers.memory:
             return await running
-        watch = MemoryWatch(self._of.pad.network_of(self._space), self._of.limits.memory_mb * MB)
+        watch = MemoryWatch(self._of.pad.network_of(space), self._of.limits.memory_mb * MB)
         ended, complaint = await until_excess(running, watch.await_excess)
         return ended or Ended(-signal.SIGKILL, complaint=complaint)
 
     async def aclose(self) -> None:
-        """Let go of the network and the limits."""
-        await self._close_network()
+        """Let go of the networks and the limits."""
+        for network in self._networks.values():
+            await network.aclose()
+        self._networks.clear()
         self._of.groups.close(self._id)
 
-    @property
-    def _is_online(self) -> bool:
-        return self._space is not None and self._of.pad.has_space(self._space)
-
-    async def _close_network(self) -> None:
-        if self._proxy is not None:
-            await self._proxy.aclose()
-            self._proxy = None
-        if self._space is not None:
-            self._of.pad.close_space(self._space)
-            self._space = None
-
-    async def _open_network(self) -> None:
-        if self._is_online or self._of.network == "full" or not self._of.shares_network:
-            return
-        async with self._opening:
-            if self._is_online:
-                return
-            await self._close_network()
-            wants_proxy = self._of.network == "allowlist"
-            self._space, listener = await self._of.pad.open_space(listen=wants_proxy)
-            if listener is not None:
-                self._proxy = await serve_proxy(listener, self._of.allowed_hosts, self._of.egress)
-
-
-def network_variables(policy: NetworkPolicy) -> Mapping[str, str]:
-    """What tells programs how to reach others, or that they need not try."""
-    return {"none": OFFLINE, "allowlist": PROXY_VARIABLES | DIRECT, "full": {}}[policy]
+    async def _open_network(self, reach: Reach) -> int | None:
+        """The space of the network; None where a command has that of the machine, or none that it could share."""
+        if reach.policy == "full" or not self._of.shares_network:
+            return None
+        if reach not in self._networks:
+            self._networks[reach] = Network(reach, self._of.pad, self._of.egress)
+        return await self._networks[reach].open()
 
 
 class HostRunner:
@@ -156,6 +129,8 @@ class HostRunner:
 
     async def run(self, order: Order, reader: OutputReader, timeout_s: float) -> Ended:
         """Run a command to its end; cancelling ends its process group, though not what has left it."""
+        if order.confinement is not None:
+            raise SandboxError("the active skill has a contract, and nothing on this machine can hold commands to it")
         spot = find_spot(self._places, order.folder)
         output, output_end = os.pipe()
         try:

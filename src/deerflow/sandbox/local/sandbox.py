@@ -1,7 +1,7 @@
 """A thread's computer on this machine."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from deerflow.config.sandbox import VARIABLE, SandboxConfig
 from deerflow.domain.errors import FileProblem, SandboxError
@@ -10,6 +10,7 @@ from deerflow.domain.sandbox import (
     BackgroundOutput,
     BackgroundProcess,
     CommandResult,
+    Confinement,
     Found,
     Matches,
     OutputListener,
@@ -30,7 +31,7 @@ from deerflow.sandbox.local.search import (
     read_lines,
 )
 from deerflow.sandbox.local.usage import DiskWatch, until_excess
-from deerflow.sandbox.places import is_text
+from deerflow.sandbox.places import confined_places, is_text
 
 MAX_COMMAND = 100_000
 MAX_OUTPUT_BYTES = 256 * 1024 * 1024
@@ -52,6 +53,12 @@ class LocalSandbox:
     search_program: str | None
     refusal: str | None = None
     """Why no command is run here; files can be worked with all the same."""
+    confinement: Confinement | None = None
+
+    def confined(self, to: Confinement) -> "LocalSandbox":
+        """The same sandbox, for work that is confined."""
+        files = replace(self.files, places=confined_places(self.files.places, to))
+        return replace(self, files=files, confinement=to)
 
     async def execute_command(
         self,
@@ -66,7 +73,7 @@ class LocalSandbox:
         limit = min(timeout_s or self.config.bash_command_timeout, self.config.bash_command_timeout)
         text = BoundedText()
         reader = OutputReader(text, on_output, MAX_OUTPUT_BYTES)
-        running = self.runner.run(bash(command, env), reader, limit)
+        running = self.runner.run(self._bash(command, env), reader, limit)
         ended, complaint = await until_excess(running, self.disk.await_excess)
         output, truncated = text.take()
         if ended is not None and not ended.has_run:
@@ -142,7 +149,7 @@ class LocalSandbox:
     async def start_process(self, name: str, command: str, *, env: Mapping[str, str] | None = None) -> None:
         """Run a command in the background."""
         self._refuse_commands()
-        self.background.start(name, command, bash(command, env))
+        self.background.start(name, command, self._bash(command, env))
 
     async def process_output(self, name: str) -> BackgroundOutput:
         """What a background process has printed since this was last asked."""
@@ -160,6 +167,9 @@ class LocalSandbox:
         """End everything that runs here."""
         await self.background.aclose()
         await self.runner.aclose()
+
+    def _bash(self, command: str, env: Mapping[str, str] | None) -> Order:
+        return replace(bash(command, env), confinement=self.confinement)
 
     def _refuse_commands(self) -> None:
         if self.refusal is not None:

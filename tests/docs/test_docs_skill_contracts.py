@@ -1,0 +1,30 @@
+"""The skill in the guide on contracts passes its own test."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from deerflow.cli.skill_tests import test_skill as run_tests
+from deerflow.cli.skill_trials import TrialGround
+from deerflow.config.load import load
+
+GUIDE = Path(__file__).parents[2] / "docs/guides/skill-contracts.md"
+
+
+async def test_the_skill_in_the_guide_passes_its_test_under_its_contract(
+    tmp_path: Path, toolbox_environment: Mapping[str, str]
+) -> None:
+    files = re.findall(r"\*\*`([^`]+)`\*\*\n```\w+\n(.*?)```", GUIDE.read_text(), re.S)
+    assert [name for name, _ in files] == ["SKILL.md", "scripts/count.py", "skill.toml", "tests/counts.yaml"]
+    for name, text in files:
+        file = tmp_path / "count-words" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    told: list[str] = []
+
+    tested = await run_tests(
+        TrialGround(load(directory=tmp_path, environment=toolbox_environment)), tmp_path / "count-words", told.append
+    )
+
+    assert tested.passed, told
+    assert told[0].startswith("✓ count-words/counts")
