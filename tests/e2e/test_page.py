@@ -22,7 +22,7 @@ LONG_WAIT_MS = 30_000
 def serving_model(
     home: Path, model: ScriptedServer, *, port: int = 0, others: Sequence[str] = (), **sections: object
 ) -> Iterator[RunningServer]:
-    """A server whose model is the scripted one, also under `others`, asked only for answers unless `sections` say so."""
+    """A server whose model is the scripted one, also under `others`; asked for answers alone, or as `sections` say."""
     entry = model.model_config().model_dump(mode="json", exclude_unset=True) | {"api_key": "scripted-key"}
     config = home / "config.yaml"
     models = [entry, *(entry | {"name": name, "model": name} for name in others)]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from playwright.async_api import expect
+from pptx import Presentation
 
 from deerflow.config.sandbox import ToolboxConfig
 from deerflow.sandbox.local.toolbox import ToolboxBuilder
@@ -44,3 +45,15 @@ async def test_the_chart_starter_writes_runs_and_presents_files(server: RunningS
         await files.get_by_role("link", name="Download report.md").click()
     assert "Coffee" in (await (await started.value).path()).read_text()
     assert await serious_violations(page) == []
+
+
+async def test_the_slides_starter_uses_a_skill(server: RunningServer, visitor: Visitor) -> None:
+    page = await visitor.open(server.url, reduced_motion="reduce")
+    await page.get_by_role("button", name="Make slides with a skill").click()
+    await expect(page.get_by_text("Answer complete")).to_be_attached(timeout=LONG_WAIT_MS)
+    await page.get_by_role("button", name="make_deck.py").click()
+    await expect(page.get_by_text("3 slides, no problems")).to_be_visible()
+    async with page.expect_download() as started:
+        await page.get_by_role("link", name="Download drinks.pptx").click()
+    deck = Presentation(str(await (await started.value).path()))
+    assert deck.slides[1].shapes.title.text == "Coffee earns more than half"

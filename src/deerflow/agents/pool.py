@@ -1,7 +1,7 @@
 """The agents of the moment: one graph per spec, kept until the settings change."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -174,13 +174,13 @@ class AgentPool:
             self._catalog = ModelCatalog(settings.models)
             logger.info("agents are built anew; models: %s", ", ".join(model.name for model in settings.models))
 
-    def starters(self) -> list[Starter]:
-        """Requests that show what the agent can do."""
+    def starters(self, skills: Collection[str]) -> list[Starter]:
+        """Requests that show what an agent with `skills` can do."""
         computer = self._settings.computer
         names = default_names(
             has_computer=computer is not None, allow_bash=computer is not None and computer.runs_commands
         )
-        return starters(["write_todos", *names])
+        return starters(["write_todos", *names], skills)
 
     async def aclose(self) -> None:
         """Close the connections of the models."""

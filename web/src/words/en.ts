@@ -103,6 +103,7 @@ export const en = {
     formatting: "Show me what an answer can look like",
     plan: "Plan something with a to-do list",
     chart: "Analyse data and draw a chart",
+    slides: "Make slides with a skill",
     "ask-first": "Ask me something first",
     "real-model": "How do I connect a real model?",
   },

@@ -100,6 +100,7 @@ export const zh: Words = {
     formatting: "看看回答能有哪些样式",
     plan: "用待办清单做个计划",
     chart: "分析数据并画一张图表",
+    slides: "用技能制作幻灯片",
     "ask-first": "先问我一个问题",
     "real-model": "如何接入真实模型？",
   },

@@ -12,6 +12,12 @@ from deerflow.domain.files import OUTPUTS, WORKSPACE
 Language = Literal["en", "zh"]
 TEXTS = Path(__file__).parent / "texts"
 PRESENTED = (f"{OUTPUTS}/chart.png", f"{OUTPUTS}/report.md")
+SLIDES = "slide-creation"
+DECK = f"{OUTPUTS}/drinks.pptx"
+MAKE_DECK = (
+    f"S=/mnt/skills/public/{SLIDES}/scripts && python $S/make_deck.py outline.yaml --out {DECK} && "
+    f"python $S/check_deck.py {DECK}"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,8 @@ class Script:
     words: re.Pattern[str]
     steps: tuple[Say | Call, ...]
     needs_plan_mode: bool = False
+    skill: str | None = None
+    """What it cannot be played without, besides tools."""
 
     @property
     def tools(self) -> frozenset[str]:
@@ -153,6 +161,31 @@ SCRIPTS = (
         ),
     ),
     Script(
+        id="slides",
+        title="Make slides with a skill",
+        prompt=f"/{SLIDES} Make three slides about hot drinks.",
+        words=re.compile(rf"^/{SLIDES}\b|make .*slides|幻灯片|演示文稿", re.IGNORECASE),
+        steps=(
+            write(f"{WORKSPACE}/outline.yaml", "slides.{language}.yaml", "Say what each slide shows", "写下每张的内容"),
+            Call(
+                "bash",
+                {
+                    "en": {"description": "Make the deck and check it", "command": MAKE_DECK},
+                    "zh": {"description": "生成并检查演示文稿", "command": MAKE_DECK},
+                },
+            ),
+            Call("present_files", {"en": {"filepaths": [DECK]}, "zh": {"filepaths": [DECK]}}),
+            Say(
+                "slides",
+                {
+                    "en": "The check found nothing wrong with the deck. I will say which skill made it, and how.",
+                    "zh": "检查没有发现问题。我来说明用了哪个技能、怎样做的。",
+                },
+            ),
+        ),
+        skill=SLIDES,
+    ),
+    Script(
         id="plan",
         title="Plan something with a to-do list",
         prompt="Plan a small team offsite and keep a to-do list.",
@@ -240,9 +273,9 @@ FALLBACK = Say(
 )
 
 
-def starters(tools: Collection[str]) -> list[Starter]:
-    """The requests that can be served with `tools`."""
-    playable = [script for script in SCRIPTS if script.tools <= set(tools)]
+def starters(tools: Collection[str], skills: Collection[str]) -> list[Starter]:
+    """The requests that can be served with `tools` and `skills`."""
+    playable = [script for script in SCRIPTS if script.tools <= set(tools) and script.skill in (None, *skills)]
     return [Starter(script.id, script.title, script.prompt, script.needs_plan_mode) for script in playable]
 
 
