@@ -2,7 +2,7 @@
 
 import { useActions, usePage, useWords } from "@/app/context";
 import { ThreadList } from "@/features/threads/ThreadList";
-import { Dialog } from "@/ui/Dialog";
+import { Modal } from "@/ui/Modal";
 import { useIsNarrow } from "@/ui/useIsNarrow";
 
 export function ThreadRail() {
@@ -22,13 +22,13 @@ function Drawer() {
   const actions = useActions();
   const open = usePage((page) => page.drawerOpen);
   return (
-    <Dialog
+    <Modal
       open={open}
       label={words.threads}
       onClose={() => actions.drawer(false)}
       className="fixed inset-y-0 left-0 m-0 h-dvh max-h-none w-[min(300px,85vw)] max-w-none border-r border-line bg-rail"
     >
       <ThreadList />
-    </Dialog>
+    </Modal>
   );
 }

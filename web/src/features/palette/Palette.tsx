@@ -3,21 +3,21 @@
 import { type KeyboardEvent, useEffect, useId, useRef, useState } from "react";
 import { useActions, usePage, useWords } from "@/app/context";
 import { type Choice, useChoices } from "@/features/palette/choices";
-import { Dialog } from "@/ui/Dialog";
+import { Modal } from "@/ui/Modal";
 
 export function Palette() {
   const words = useWords();
   const actions = useActions();
   const open = usePage((page) => page.paletteOpen);
   return (
-    <Dialog
+    <Modal
       open={open}
       label={words.palette}
       onClose={() => actions.palette(false)}
       className="mx-auto mt-[12vh] mb-auto w-[min(36rem,92vw)] rounded-box border border-line bg-raised p-0 shadow-float"
     >
       <Chooser onDone={() => actions.palette(false)} />
-    </Dialog>
+    </Modal>
   );
 }
 

@@ -11,7 +11,7 @@ interface Props {
   readonly children: ReactNode;
 }
 
-export function Dialog({ open, label, onClose, className, children }: Props) {
+export function Modal({ open, label, onClose, className, children }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
 
   // A native modal keeps focus inside, hides the rest from screen readers and gives focus back by itself.
