@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.request import Request, urlopen
 
+from PIL import Image
 from playwright.sync_api import Browser, expect, sync_playwright
 
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
@@ -41,6 +43,7 @@ def main() -> None:
     IMAGES.mkdir(parents=True, exist_ok=True)
     with server() as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=OPTIONS)
+        take(browser, address, "start-light", DESK, "light")
         chart = converse(browser, address, [CHART])
         thread = converse(browser, address, [*EARLIER, SHOWN])
         take(browser, thread, "chat-light", DESK, "light")
@@ -52,6 +55,7 @@ def main() -> None:
         take(browser, f"{chart}?panel=files", "phone-panel", PHONE, "dark")
         make_agent(address)
         take(browser, f"{address}/agents/analyst", "agent-light", DESK, "light")
+        take(browser, f"{address}/skills", "skills-light", DESK, "light")
         take(browser, f"{address}/settings", "settings-dark", DESK, "dark")
         browser.close()
 
@@ -64,7 +68,9 @@ def server() -> Iterator[str]:
         return
     with tempfile.TemporaryDirectory() as home:
         # No key of this machine: the pictures show what a newcomer sees.
-        environment = {"PATH": os.environ["PATH"], "HOME": home, "DEER_FLOW_HOME": home}
+        # The Python packages of commands may be there already; building them takes minutes.
+        cache = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
+        environment = {"PATH": os.environ["PATH"], "HOME": home, "DEER_FLOW_HOME": home, "XDG_CACHE_HOME": cache}
         command = [DEERFLOW, "serve", "--port", "0"]
         with subprocess.Popen(command, cwd=home, env=environment, text=True, stdout=subprocess.PIPE) as process:
             try:
@@ -110,9 +116,15 @@ def take(browser: Browser, url: str, name: str, size: dict[str, int], scheme: st
     expect(page.get_by_role("status", name="Loading")).to_have_count(0)
     page.evaluate("document.activeElement.blur()")
     page.wait_for_function("document.fonts.status === 'loaded'")
-    page.screenshot(path=IMAGES / f"{name}.png")
+    shrunk(page.screenshot()).save(IMAGES / f"{name}.png", optimize=True)
     page.close()
     print(f"docs/images/{name}.png")
+
+
+def shrunk(picture: bytes) -> Image.Image:
+    """The picture with as many colours as a page has, which is a third of the bytes."""
+    whole = Image.open(io.BytesIO(picture)).convert("RGB")
+    return whole.quantize(256, method=Image.Quantize.MAXCOVERAGE, kmeans=3, dither=Image.Dither.NONE)
 
 
 if __name__ == "__main__":

@@ -89,6 +89,20 @@ async def test_other_calls_beside_a_question_are_not_made_before_it_is_answered(
     assert (await ask(agent, HumanMessage("dark")))[-1].text == "Thank you."
 
 
+async def test_several_questions_are_all_asked_each_once() -> None:
+    when = calling("ask_clarification", question="By when?", clarification_type="missing_info")
+    nothing = calling("ask_clarification", clarification_type="suggestion", question=" ")
+    model = ScriptedModel.saying(in_parallel(ASKING, nothing, when, ASKING), "Thank you.")
+    agent = agent_with(model)
+
+    messages = await ask(agent)
+
+    asked = [message.artifact["human_input"]["question"] for message in messages if message.type == "tool"]
+    assert asked == ["Which colour?", "By when?"]
+    assert len(model.requests) == 1 and are_settled(messages)
+    assert (await ask(agent, HumanMessage("dark, tomorrow")))[-1].text == "Thank you."
+
+
 async def test_a_call_without_a_question_is_sent_back() -> None:
     empty = calling("ask_clarification", clarification_type="suggestion", question=" ")
     model = ScriptedModel.saying(empty, ASKING)

@@ -1,7 +1,7 @@
 """The web page, in a real browser against a real server."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,12 +20,20 @@ LONG_WAIT_MS = 30_000
 
 @contextmanager
 def serving_model(
-    home: Path, model: ScriptedServer, *, port: int = 0, about: Mapping[str, object] = {}, **sections: object
+    home: Path,
+    model: ScriptedServer,
+    *,
+    port: int = 0,
+    about: Mapping[str, object] = {},
+    others: Sequence[str] = (),
+    **sections: object,
 ) -> Iterator[RunningServer]:
-    """A server whose only model is the scripted one, and is asked for nothing but answers unless `sections` say so."""
-    entry = model.model_config().model_dump(mode="json", exclude_unset=True)
+    """A server whose model is the scripted one, also under `others`; asked for answers alone, or as `sections` say."""
+    known = model.model_config().model_dump(mode="json", exclude_unset=True)
+    entry = known | {"api_key": "scripted-key", **about}
     config = home / "config.yaml"
-    settings = {"suggestions": {"enabled": False}, **sections, "models": [entry | {"api_key": "scripted-key", **about}]}
+    models = [entry, *(entry | {"name": name, "model": name} for name in others)]
+    settings = {"suggestions": {"enabled": False}, **sections, "models": models}
     config.write_text(yaml.safe_dump(settings))
     with serving(home, port=port, config=config) as server:
         yield server
@@ -287,6 +295,9 @@ async def test_nothing_keeps_people_with_disabilities_out(
         assert await serious_violations(page) == []
     await page.get_by_role("link", name="New agent").click()
     await expect(page.get_by_role("textbox", name="Soul")).to_be_visible()
+    assert await serious_violations(page) == []
+    await page.goto(f"{demo_server.url}/nowhere")
+    await expect(page.get_by_role("heading", name="There is nothing here")).to_be_visible()
     assert await serious_violations(page) == []
     await page.keyboard.press("Control+k")
     await expect(page.get_by_role("listbox")).to_be_visible()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from playwright.async_api import expect
+from pptx import Presentation
 
 from deerflow.config.sandbox import ToolboxConfig
 from deerflow.sandbox.local.toolbox import ToolboxBuilder
@@ -46,14 +47,13 @@ async def test_the_chart_starter_writes_runs_and_presents_files(server: RunningS
     assert await serious_violations(page) == []
 
 
-async def test_the_starter_with_a_skill_reads_it_and_presents_what_its_script_made(
-    server: RunningServer, visitor: Visitor
-) -> None:
+async def test_the_slides_starter_uses_a_skill(server: RunningServer, visitor: Visitor) -> None:
     page = await visitor.open(server.url, reduced_motion="reduce")
-    await page.get_by_role("button", name="Make a newsletter with a skill").click()
+    await page.get_by_role("button", name="Make slides with a skill").click()
     await expect(page.get_by_text("Answer complete")).to_be_attached(timeout=LONG_WAIT_MS)
-
-    await expect(page.get_by_role("button", name="Read SKILL.md")).to_be_visible()
+    await page.get_by_role("button", name="make_deck.py").click()
+    await expect(page.get_by_text("3 slides, no problems")).to_be_visible()
     async with page.expect_download() as started:
-        await page.get_by_role("list", name="Files").get_by_role("link", name="Download issue.html").click()
-    assert "Seventy degrees is enough" in (await (await started.value).path()).read_text()
+        await page.get_by_role("link", name="Download drinks.pptx").click()
+    deck = Presentation(str(await (await started.value).path()))
+    assert deck.slides[1].shapes.title.text == "Coffee earns more than half"

@@ -88,6 +88,24 @@ async def test_suggestions_are_asked_and_a_text_is_polished_and_had_back(tmp_pat
             await expect(page.get_by_text("Two.")).to_be_visible()
 
 
+async def test_another_model_is_chosen_and_answers_also_after_a_reload(tmp_path: Path, visitor: Visitor) -> None:
+    async with ScriptedServer(["One.", "Two."]) as model:
+        with serving_model(tmp_path, model, others=["second"]) as server:
+            page = await visitor.open(server.url, reduced_motion="reduce")
+            picker = page.get_by_role("button", name="Choose the model that answers")
+            await picker.focus()
+            await page.keyboard.press("Enter")
+            assert await serious_violations(page) == []
+            await page.keyboard.press("ArrowDown")
+            await page.keyboard.press("Enter")
+            await expect(picker).to_have_text("second")
+            for text in ("hello", "again"):
+                await say(page, text)
+                await until_answered(page)
+                assert model.requests[-1].model == "second"
+                await page.reload()
+
+
 async def test_what_was_written_before_is_found_again_with_the_arrows(
     demo_server: RunningServer, visitor: Visitor
 ) -> None:

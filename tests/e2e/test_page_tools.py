@@ -174,3 +174,19 @@ async def test_a_command_is_watched_while_it_runs(tmp_path: Path, visitor: Visit
         await expect(ran).to_have_attribute("aria-expanded", "false")
         await ran.click()
         await expect(page.locator("pre").last).to_have_text("42\n43")
+
+
+async def test_a_plan_goes_on_after_an_approval_on_a_page_that_came_back(tmp_path: Path, visitor: Visitor) -> None:
+    async with asking(tmp_path, [ASKS, "Two kilobytes."]) as (url, model):
+        page = await visitor.open(url, reduced_motion="reduce")
+        await page.get_by_role("button", name="Choose how much the agent does").click()
+        await page.get_by_role("menuitemradio", name="Ultra").click()
+        await say(page, "how much is it?")
+        await expect(question(page)).to_be_enabled()
+        # Another browser: nothing but the server knows how the run was begun.
+        other = await visitor.open(page.url, reduced_motion="reduce")
+        await question(other).get_by_role("button", name="Approve").click()
+        await expect(other.get_by_text("Two kilobytes.")).to_be_visible()
+        first, then = [{tool["function"]["name"] for tool in asked.body["tools"]} for asked in model.requests]
+        assert {"write_todos", "task"} <= first
+        assert then == first

@@ -52,12 +52,13 @@ async def test_streamed_or_whole_the_answer_is_the_same() -> None:
 
 
 def test_only_what_the_tools_allow_is_offered() -> None:
-    def ids(tools: Sequence[str]) -> set[str]:
-        return {starter.id for starter in starters(tools, ["newsletter"])}
+    def ids(tools: Sequence[str], skills: Sequence[str] = ("slide-creation",)) -> set[str]:
+        return {starter.id for starter in starters(tools, skills)}
 
     needed = {tool for script in SCRIPTS for tool in script.tools}
     assert ids([]) == {script.id for script in SCRIPTS if not script.tools}
     assert ids(sorted(needed)) == {script.id for script in SCRIPTS}
+    assert ids(sorted(needed), []) == {script.id for script in SCRIPTS if script.skill is None}
 
 
 def test_a_script_goes_on_where_its_last_step_ended() -> None:

@@ -72,7 +72,10 @@ function workspace(): ReactNode {
   const queries = new QueryClient({
     defaultOptions: { queries: { retry: retryWhenAway, staleTime: 5_000 } },
   });
-  void actions.start();
+  void actions.start().then(() => {
+    // So that these views open at once, and also when the server is away by then.
+    for (const to of ["/agents", "/skills", "/settings"] as const) void router.preloadRoute({ to });
+  });
   return (
     <StrictMode>
       <AppProvider app={{ store, actions, files }}>

@@ -1,7 +1,7 @@
 """The agents of the moment: one graph per spec, kept until the settings change."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -189,9 +189,8 @@ class AgentPool:
             self._catalog = ModelCatalog(settings.models)
             logger.info("agents are built anew; models: %s", ", ".join(model.name for model in settings.models))
 
-    async def starters(self, user_id: str) -> list[Starter]:
-        """Requests that show somebody what the agent can do."""
-        skills = [skill.name for skill in (await self._skills.load(user_id)).enabled]
+    def starters(self, skills: Collection[str]) -> list[Starter]:
+        """Requests that show what an agent with `skills` can do."""
         computer = self._settings.computer
         names = default_names(
             has_computer=computer is not None, allow_bash=computer is not None and computer.runs_commands

@@ -21,6 +21,7 @@ PARTS = {
     "scheduled_tasks": "scheduler",
     "search": "search",
     "sharing": "sharing",
+    "skill_editing": "workshop",
     "skills": "skills",
     "suggestions": "suggestions",
     "token_usage": "usage",

@@ -4,12 +4,20 @@ import { type AgentsApi, agentsApi } from "@/api/agents";
 import { type Fetch, requestJson } from "@/api/http";
 import { type SearchApi, searchApi } from "@/api/search";
 import { type SharingApi, sharingApi } from "@/api/sharing";
+import { type SkillsApi, skillsApi } from "@/api/skills";
 import { type FilesApi, filesApi } from "@/api/threadFiles";
 import { type UsageApi, usageApi } from "@/api/usage";
 import type { ThreadValues } from "@/api/wire";
 
 /** What a server may offer or not. */
-export type Offer = "search" | "token_usage" | "artifact_editing" | "artifact_bundles" | "sharing";
+export type Offer =
+  | "search"
+  | "token_usage"
+  | "artifact_editing"
+  | "artifact_bundles"
+  | "sharing"
+  | "skills"
+  | "skill_editing";
 
 interface Features {
   readonly enabled: Readonly<Record<string, boolean>>;
@@ -19,7 +27,7 @@ export interface ServerInfo {
   readonly version: string;
 }
 
-export interface Server extends AgentsApi, FilesApi, SearchApi, SharingApi, UsageApi {
+export interface Server extends AgentsApi, FilesApi, SearchApi, SharingApi, SkillsApi, UsageApi {
   info(): Promise<ServerInfo>;
   /** The whole thread, also what the agent no longer has in view. */
   everythingSaid(threadId: string): Promise<ThreadValues>;
@@ -32,6 +40,7 @@ export function createServer(fetch: Fetch): Server {
     ...filesApi(fetch),
     ...searchApi(fetch),
     ...sharingApi(fetch),
+    ...skillsApi(fetch),
     ...usageApi(fetch),
     info: () => requestJson(fetch, "/api/info"),
     everythingSaid: (threadId) => requestJson(fetch, `/api/threads/${encodeURIComponent(threadId)}/messages`),

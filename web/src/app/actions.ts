@@ -62,6 +62,8 @@ export function createActions(around: Surroundings): Actions {
       dispatch({ type: "online", online });
       if (!online) return;
       void threads.refreshThreads();
+      const { opening, stale } = get();
+      if (stale || opening.phase === "failed") void conversation.reload();
       if (get().models.phase === "failed") void models.loadModels();
       if (get().sandbox === null) void lookAtSandbox();
     },

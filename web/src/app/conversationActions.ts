@@ -116,7 +116,8 @@ export function conversationActions(
     const { threadId } = get();
     if (threadId === null) return;
     const signal = reading.signal();
-    const waiting: Waiting = { messageId: run.messageId, text: run.text, manner, runId: null };
+    const { messageId, text, planMode, subagents = false } = run;
+    const waiting: Waiting = { messageId, text, manner, runId: null, planMode, subagents };
     if (run.text === currentDraft(get())) dispatch({ type: "drafted", text: "" });
     happen({ type: "waits", waiting });
     try {

@@ -4,6 +4,7 @@ import { type Answering, LEAD } from "@/api/assistants";
 import type { ModelInfo, ModelsAnswer, SandboxInfo, Starter, WaitsFor, WireThread } from "@/api/wire";
 import type { Mode } from "@/app/modes";
 import type { Preferences } from "@/app/preferences";
+import { NO_RUN } from "@/run/conversation";
 import { type Conversation, EMPTY_CONVERSATION, type RunEvent, reduce } from "@/run/reduce";
 
 export type Loading<T> =
@@ -37,6 +38,10 @@ export interface Page {
   readonly threadId: string | null;
   readonly opening: Loading<null>;
   readonly conversation: Conversation;
+  /** The conversations that were open last, to be read where the server cannot be reached. */
+  readonly kept: ReadonlyMap<string, Conversation>;
+  /** Whether what is shown was kept, and may be old. */
+  readonly stale: boolean;
   readonly answering: Answering;
   readonly threads: Loading<readonly Thread[]>;
   /** Whether the server has threads that are not listed yet. */
@@ -87,6 +92,8 @@ export function initialPage(threadId: string | null, preferences: Preferences, o
     threadId,
     opening: threadId === null ? { phase: "ready", value: null } : { phase: "loading" },
     conversation: EMPTY_CONVERSATION,
+    kept: new Map(),
+    stale: false,
     answering: LEAD,
     threads: { phase: "loading" },
     moreThreads: false,
@@ -108,9 +115,9 @@ export function reducePage(page: Page, action: PageAction): Page {
     case "visited":
       return visit(page, action.threadId);
     case "opened":
-      return { ...page, opening: { phase: "ready", value: null } };
+      return { ...page, opening: { phase: "ready", value: null }, stale: false };
     case "open failed":
-      return { ...page, opening: { phase: "failed", problem: action.problem } };
+      return failToOpen(page, action.problem);
     case "agent known":
       return { ...page, answering: action.answering };
     case "run":
@@ -207,9 +214,32 @@ function visit(page: Page, threadId: string | null): Page {
     threadId,
     opening: fresh.opening,
     conversation: EMPTY_CONVERSATION,
+    kept: keep(page),
+    stale: false,
     answering: begins(page, threadId) ? page.answering : LEAD,
     drawerOpen: false,
   };
+}
+
+// More would only make a day-long page grow.
+const MOST_KEPT = 20;
+
+/** What was loaded, with the conversation that is left now. */
+function keep({ kept, threadId, conversation }: Page): Page["kept"] {
+  if (threadId === null || conversation.order.length === 0) return kept;
+  const others = [...kept].filter(([id]) => id !== threadId);
+  return new Map([...others.slice(1 - MOST_KEPT), [threadId, conversation] as const]);
+}
+
+/** What was loaded before stays readable while the server is away. */
+function failToOpen(page: Page, problem: Problem): Page {
+  const kept = page.kept.get(page.threadId ?? "");
+  if (problem !== "unreachable" || kept === undefined)
+    return { ...page, opening: { phase: "failed", problem } };
+  // Whether its run goes on is not known; what had come of its answer is.
+  const settled = new Map([...kept.settled, ...kept.streaming]);
+  const conversation = { ...kept, settled, streaming: new Map(), run: { ...NO_RUN, id: kept.run.id } };
+  return { ...page, opening: { phase: "ready", value: null }, stale: true, conversation };
 }
 
 /** Whether a new thread goes on under an address of its own, which nobody has heard of yet. */

@@ -8,6 +8,7 @@ import {
   type RouterHistory,
 } from "@tanstack/react-router";
 import { App } from "@/app/App";
+import { Broken } from "@/app/Broken";
 import { Nowhere } from "@/app/Nowhere";
 import { ThreadPage } from "@/app/ThreadPage";
 import { panelSearch } from "@/features/panel/search";
@@ -33,16 +34,41 @@ const agent = createRoute({
   path: "/agents/$name",
   component: lazyRouteComponent(() => import("@/features/agents/AgentPage"), "AgentPage"),
 });
+const skills = createRoute({
+  getParentRoute: () => root,
+  path: "/skills",
+  // What was just deleted, and can be had back.
+  validateSearch: ({ deleted }): { deleted?: string } => (typeof deleted === "string" ? { deleted } : {}),
+  component: lazyRouteComponent(() => import("@/features/skills/SkillsPage"), "SkillsPage"),
+});
+const newSkill = createRoute({
+  getParentRoute: () => root,
+  path: "/skills/_new",
+  component: lazyRouteComponent(() => import("@/features/skills/NewSkillPage"), "NewSkillPage"),
+});
+const skill = createRoute({
+  getParentRoute: () => root,
+  path: "/skills/$name",
+  component: lazyRouteComponent(() => import("@/features/skills/SkillPage"), "SkillPage"),
+});
 const settings = createRoute({
   getParentRoute: () => root,
   path: "/settings",
   component: lazyRouteComponent(() => import("@/features/settings/SettingsPage"), "SettingsPage"),
 });
 
-const routeTree = root.addChildren([workbench.addChildren([start, thread]), agents, agent, settings]);
+const routeTree = root.addChildren([
+  workbench.addChildren([start, thread]),
+  agents,
+  agent,
+  skills,
+  newSkill,
+  skill,
+  settings,
+]);
 
 export function createAppRouter(history: RouterHistory) {
-  return createRouter({ routeTree, history });
+  return createRouter({ routeTree, history, defaultErrorComponent: Broken });
 }
 
 declare module "@tanstack/react-router" {

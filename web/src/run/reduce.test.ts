@@ -11,6 +11,7 @@ import {
   reduce,
 } from "@/run/reduce";
 
+import type { Waiting } from "@/run/waiting";
 import { asking, call, calling, result } from "@/testing/tools";
 
 const human: WireMessage = { type: "human", id: "h1", content: "hi" };
@@ -434,4 +435,33 @@ test("a run goes on as it was begun, also for a page that was not there", () => 
   };
   const state = fold([{ type: "opened", values: {}, run }, { type: "decided" }]);
   expect(state.run).toMatchObject({ phase: "starting", planMode: true, subagents: true });
+});
+
+test("a message that waited is answered as it was sent, whatever the run before it was like", () => {
+  const waiting: Waiting = {
+    messageId: "h2",
+    text: "next",
+    manner: "enqueue",
+    runId: "r2",
+    planMode: true,
+    subagents: true,
+  };
+  const state = fold([...started, { type: "waits", waiting }, { type: "following", runId: "r2" }]);
+  expect(state.run).toMatchObject({ id: "r2", planMode: true, subagents: true });
+});
+
+test("a message the server has not taken stays when the thread is read again", () => {
+  const sent: RunEvent = { type: "sent", messageId: "h9", text: "not taken", at: 0 };
+  const broken: RunEvent = { type: "broken", error: { name: "Unreachable", message: "away" } };
+  const opened: RunEvent = { type: "opened", values: { messages: [human] }, run: null };
+  const state = fold([opened, sent, broken, opened]);
+  expect(state.order).toEqual(["h1", "h9"]);
+  expect([...state.unsent]).toEqual(["h9"]);
+  expect(state.run.phase).toBe("failed");
+  const taken: RunEvent = {
+    type: "opened",
+    values: { messages: [human, { type: "human", id: "h9", content: "not taken" }] },
+    run: null,
+  };
+  expect(fold([taken], state).unsent.size).toBe(0);
 });

@@ -54,7 +54,7 @@ type Sent = Extract<RunEvent, { readonly type: "sent" }>;
 export function reduce(state: Conversation, event: RunEvent): Conversation {
   switch (event.type) {
     case "opened":
-      return { ...open(event.values, event.run), waiting: event.waiting ?? [] };
+      return withUnsent({ ...open(event.values, event.run), waiting: event.waiting ?? [] }, state);
     case "looking earlier":
       return { ...state, earlier: { ...state.earlier, phase: "loading" } };
     case "earlier":
@@ -102,8 +102,8 @@ export function reduce(state: Conversation, event: RunEvent): Conversation {
 
 const NOTHING_UNDONE: ReadonlySet<string> = new Set();
 
-/** The run that comes next, with the settings of the last. */
-function begun({ planMode, subagents }: Run, change: Partial<Run> = {}): Run {
+/** The run that comes next, with the settings of the last or of the message that waited for it. */
+function begun({ planMode = false, subagents = false }: Run | Waiting, change: Partial<Run> = {}): Run {
   return { ...NO_RUN, phase: "starting", planMode, subagents, ...change };
 }
 
@@ -122,6 +122,19 @@ function open(said: Said, wire: WireRun | null): Conversation {
     earlier: { before: said.before ?? null, phase: "idle" },
     run: { ...run, lastSeq: isActive(run) ? heard : 0, phase: asks ? "idle" : run.phase },
   };
+}
+
+/** The conversation as the server tells it, and what it has not taken. */
+function withUnsent(told: Conversation, before: Conversation): Conversation {
+  const unsent = [...before.unsent].filter((id) => !told.settled.has(id));
+  if (unsent.length === 0) return told;
+  const messages = unsent.map((id) => [id, before.settled.get(id)] as const);
+  const settled = new Map([
+    ...told.settled,
+    ...messages.filter((each): each is [string, Message] => each[1] !== undefined),
+  ]);
+  const run = isActive(told.run) ? told.run : before.run;
+  return { ...told, order: [...told.order, ...unsent], settled, unsent: new Set(unsent), run };
 }
 
 /** What was said before, in front of what is known; what is known already is known better. */
@@ -180,7 +193,7 @@ function follow(state: Conversation, runId: string): Conversation {
   const lastSeq = state.run.id === runId ? state.run.lastSeq : 0;
   const goesOn = state.run.id === null || state.run.id === runId;
   const run: Run = {
-    ...(goesOn ? state.run : begun(state.run)),
+    ...(goesOn ? state.run : begun(state.waiting.find((each) => each.runId === runId) ?? state.run)),
     id: runId,
     phase: "running",
     lastSeq,

@@ -11,6 +11,9 @@ export interface Waiting {
   readonly manner: Manner;
   /** The run that will answer it; null until the server has taken it. */
   readonly runId: string | null;
+  /** How it will be answered: with a to-do list, with subagents. */
+  readonly planMode?: boolean;
+  readonly subagents?: boolean;
 }
 
 const KEY = "deerflow_waiting";
@@ -24,8 +27,10 @@ export function waitingMetadata({ messageId, text, manner }: Waiting): object {
 /** The message a run that has not begun will answer, as far as a page has noted it. */
 export function waitingOf(runId: string, metadata: unknown): Waiting | null {
   const noted = isRecord(metadata) ? metadata[KEY] : null;
-  if (!isRecord(noted)) return null;
+  if (!isRecord(metadata) || !isRecord(noted)) return null;
   const { message_id: messageId, text, manner } = noted;
   if (typeof messageId !== "string" || typeof text !== "string" || !MANNERS.includes(manner)) return null;
-  return { messageId, text, manner: manner as Manner, runId };
+  const { deerflow_plan, deerflow_subagents } = metadata;
+  const settings = { planMode: deerflow_plan === true, subagents: deerflow_subagents === true };
+  return { messageId, text, manner: manner as Manner, runId, ...settings };
 }

@@ -1,3 +1,5 @@
+import { skillWordsEn } from "@/words/skills";
+
 /** Every word of the page, in English. The other languages have exactly these keys. */
 export const en = {
   // Threads
@@ -129,7 +131,7 @@ export const en = {
     formatting: "Show me what an answer can look like",
     plan: "Plan something with a to-do list",
     chart: "Analyse data and draw a chart",
-    newsletter: "Make a newsletter with a skill",
+    slides: "Make slides with a skill",
     "ask-first": "Ask me something first",
     "real-model": "How do I connect a real model?",
   },
@@ -170,6 +172,12 @@ export const en = {
   answerHint: "Answer in the message box below.",
   chooseHint: "Choose one, or answer in your own words below.",
   chosen: (label: string) => `Chosen: ${label}`,
+  questionsTitle: (count: number) => `The agent has ${count} questions`,
+  questionsHint: "What you leave open, the agent decides. You can also answer in the message box below.",
+  answered: (done: number, all: number) => `${done} of ${all} answered`,
+  yourAnswer: "Your answer",
+  otherAnswer: "Another answer",
+  sendAnswers: "Send answers",
   loadingThread: "Loading the thread",
 
   // Tools
@@ -323,6 +331,7 @@ export const en = {
   // What went wrong
   reconnecting: "The connection was lost. Reconnecting; nothing that was written is lost.",
   offline: "You are offline. What is loaded stays readable.",
+  stale: "The server does not answer. This is what was loaded before.",
   notSent: "Not sent.",
   notSentUnreachable: "Not sent: the server did not answer. Your message is kept here.",
   notSentBusy: "Not sent: this thread is still answering another message.",
@@ -382,9 +391,14 @@ export const en = {
   about: "About",
   version: "Version",
   unknown: "Not known",
+  broken: "This view broke",
+  brokenHint: "The fault is the page's. What was said is kept on the server; reloading shows it again.",
+  reloadPage: "Reload",
   nowhere: "There is nothing here",
   nowhereHint: "The address leads nowhere. It may be incomplete.",
   agents: "Agents",
+  skills: "Skills",
+  skill: skillWordsEn,
   agentAnswers: (name: string) => `${name} answers here`,
   agentsHint: "An agent of your own: who it is, which model it answers with and what it may use.",
   noAgents: "There is no agent yet besides the lead agent.",

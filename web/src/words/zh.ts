@@ -1,3 +1,4 @@
+import { skillWordsZh } from "@/words/skills";
 import type { Words } from "@/words/words";
 
 /** 页面上的全部文字（中文）。 */
@@ -126,7 +127,7 @@ export const zh: Words = {
     formatting: "看看回答能有哪些样式",
     plan: "用待办清单做个计划",
     chart: "分析数据并画一张图表",
-    newsletter: "用技能做一期电子报",
+    slides: "用技能制作幻灯片",
     "ask-first": "先问我一个问题",
     "real-model": "如何接入真实模型？",
   },
@@ -166,6 +167,12 @@ export const zh: Words = {
   answerHint: "请在下方输入框中回答。",
   chooseHint: "选择一项，或在下方用自己的话回答。",
   chosen: (label) => `已选择：${label}`,
+  questionsTitle: (count) => `智能体有 ${count} 个问题`,
+  questionsHint: "未回答的由智能体决定。也可以在下方输入框中回答。",
+  answered: (done, all) => `已回答 ${done}/${all}`,
+  yourAnswer: "你的回答",
+  otherAnswer: "其他回答",
+  sendAnswers: "发送回答",
   loadingThread: "正在加载对话",
 
   toolVerbs: {
@@ -297,6 +304,7 @@ export const zh: Words = {
 
   reconnecting: "连接已断开，正在重新连接；已写出的内容不会丢失。",
   offline: "你已离线。已加载的内容仍可阅读。",
+  stale: "服务器没有响应。这里显示的是之前加载的内容。",
   notSent: "未发送。",
   notSentUnreachable: "未发送：服务器没有响应。你的消息保留在这里。",
   notSentBusy: "未发送：此对话仍在回答上一条消息。",
@@ -354,9 +362,14 @@ export const zh: Words = {
   about: "关于",
   version: "版本",
   unknown: "未知",
+  broken: "此视图出错了",
+  brokenHint: "这是页面的错误。已说的内容保存在服务器上，重新加载即可再次显示。",
+  reloadPage: "重新加载",
   nowhere: "这里什么都没有",
   nowhereHint: "此地址不存在，也许不完整。",
   agents: "智能体",
+  skills: "技能",
+  skill: skillWordsZh,
   agentAnswers: (name: string) => `由 ${name} 回答`,
   agentsHint: "你自己的智能体：它是谁、用哪个模型回答、可以使用什么。",
   noAgents: "除主智能体外还没有其他智能体。",

@@ -1,7 +1,7 @@
-"""A question to the user ends the run; the answer starts the next one."""
+"""Questions to the user end the run; the answer starts the next one."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -37,7 +37,7 @@ NO_QUESTION = f"Error: {NAME} was not called: `question` is missing. Call it aga
 class ClarificationMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
     """Turns a call of `ask_clarification` into a question for the page, or has the model go on where nobody answers.
 
-    A question stands alone: LangChain ends a run after a tool only if the reply called nothing else.
+    Questions stand alone: LangChain ends a run after tools only if the reply called no other ones.
     """
 
     def __init__(self, is_disabled: bool = False) -> None:
@@ -63,16 +63,16 @@ class ClarificationMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
         return await handler(request) if question is None else question.to_message()
 
     def _settled(self, reply: Reply) -> Reply:
-        """`reply` that either asks one question and nothing else, or goes on without."""
+        """`reply` that either asks, and does nothing else, or goes on without."""
         reply = answer_malformed_calls(reply)
         message = said_by_the_model(reply)
         calls = [call for call in message.tool_calls if call["name"] == NAME] if message else []
         asking = [call for call in calls if not is_answered(reply, call["id"])]
         if message is None or not asking:
             return reply
-        answerable = None if self._is_disabled else next((call for call in asking if read_question(call)), None)
-        if answerable is not None:
-            return with_message(reply, with_calls(message, [answerable]))
+        answerable = [] if self._is_disabled else _each_once(asking)
+        if answerable:
+            return with_message(reply, with_calls(message, answerable))
         # Answered here, the call is never made, and the model is asked again.
         text = NOBODY_ANSWERS if self._is_disabled else NO_QUESTION
         status = "success" if self._is_disabled else "error"
@@ -124,6 +124,15 @@ def read_question(call: ToolCall) -> Question | None:
     type_ = next((known for known in TYPES if known == args.get("clarification_type")), TYPES[0])
     context = str(args.get("context") or "").strip() or None
     return Question(call["id"] or "", text, type_, context, read_options(args.get("options")))
+
+
+def _each_once(calls: Sequence[ToolCall]) -> list[ToolCall]:
+    """The calls that ask something, without those that ask it again."""
+    first: dict[str, ToolCall] = {}
+    for call in calls:
+        if question := read_question(call):
+            first.setdefault(question.text, call)
+    return list(first.values())
 
 
 def read_options(given: object) -> tuple[str, ...]:

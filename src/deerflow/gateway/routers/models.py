@@ -73,5 +73,6 @@ async def get_model(name: str, harness: TheHarness, who: Who) -> Model:
 @router.get("/starters")
 async def list_starters(harness: TheHarness, who: Who) -> Starters:
     """Requests that show what can be done."""
-    found = await harness.agents.starters(who.user_id)
+    skills = await harness.skills.list(who.user_id)
+    found = harness.agents.starters([skill.name for skill in skills.enabled])
     return Starters(starters=[Starter.model_validate(starter, from_attributes=True) for starter in found])

@@ -12,9 +12,12 @@ from deerflow.domain.files import OUTPUTS, WORKSPACE
 Language = Literal["en", "zh"]
 TEXTS = Path(__file__).parent / "texts"
 PRESENTED = (f"{OUTPUTS}/chart.png", f"{OUTPUTS}/report.md")
-NEWSLETTER = "/mnt/skills/public/newsletter"
-ISSUE = (f"{OUTPUTS}/issue.html", f"{OUTPUTS}/issue.txt")
-BUILD_ISSUE = f"python3 {NEWSLETTER}/scripts/build_newsletter.py issue.json --html {ISSUE[0]} --text {ISSUE[1]}"
+SLIDES = "slide-creation"
+DECK = f"{OUTPUTS}/drinks.pptx"
+MAKE_DECK = (
+    f"S=/mnt/skills/public/{SLIDES}/scripts && python $S/make_deck.py outline.yaml --out {DECK} && "
+    f"python $S/check_deck.py {DECK}"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,7 @@ class Script:
     steps: tuple[Say | Call, ...]
     needs_plan_mode: bool = False
     skill: str | None = None
-    """The skill it works by, without which it is not offered."""
+    """What it cannot be played without, besides tools."""
 
     @property
     def tools(self) -> frozenset[str]:
@@ -158,36 +161,29 @@ SCRIPTS = (
         ),
     ),
     Script(
-        id="newsletter",
-        title="Make a newsletter with a skill",
-        prompt="Make a short newsletter about tea, with the skill for it.",
-        words=re.compile(r"newsletter|电子报", re.IGNORECASE),
+        id="slides",
+        title="Make slides with a skill",
+        prompt=f"/{SLIDES} Make three slides about hot drinks.",
+        words=re.compile(rf"^/{SLIDES}\b|make .*slides|幻灯片|演示文稿", re.IGNORECASE),
         steps=(
-            Call(
-                "read_file",
-                {
-                    "en": {"description": "See how a good newsletter is made", "path": f"{NEWSLETTER}/SKILL.md"},
-                    "zh": {"description": "了解怎样做好一期电子报", "path": f"{NEWSLETTER}/SKILL.md"},
-                },
-            ),
-            write(f"{WORKSPACE}/issue.json", "newsletter-issue.{language}.json", "Write the issue", "写这一期的内容"),
+            write(f"{WORKSPACE}/outline.yaml", "slides.{language}.yaml", "Say what each slide shows", "写下每张的内容"),
             Call(
                 "bash",
                 {
-                    "en": {"description": "Build it with the skill's script", "command": BUILD_ISSUE},
-                    "zh": {"description": "用技能自带的脚本生成", "command": BUILD_ISSUE},
+                    "en": {"description": "Make the deck and check it", "command": MAKE_DECK},
+                    "zh": {"description": "生成并检查演示文稿", "command": MAKE_DECK},
                 },
             ),
-            Call("present_files", {"en": {"filepaths": ISSUE}, "zh": {"filepaths": ISSUE}}),
+            Call("present_files", {"en": {"filepaths": [DECK]}, "zh": {"filepaths": [DECK]}}),
             Say(
-                "newsletter",
+                "slides",
                 {
-                    "en": "The script has no objections. I will say what the skill asked for and what came of it.",
-                    "zh": "脚本没有发现问题。我来说明技能要求了什么，结果如何。",
+                    "en": "The check found nothing wrong with the deck. I will say which skill made it, and how.",
+                    "zh": "检查没有发现问题。我来说明用了哪个技能、怎样做的。",
                 },
             ),
         ),
-        skill="newsletter",
+        skill=SLIDES,
     ),
     Script(
         id="plan",
@@ -279,8 +275,7 @@ FALLBACK = Say(
 
 def starters(tools: Collection[str], skills: Collection[str]) -> list[Starter]:
     """The requests that can be served with `tools` and `skills`."""
-    fitting = (script for script in SCRIPTS if script.skill is None or script.skill in skills)
-    playable = [script for script in fitting if script.tools <= set(tools)]
+    playable = [script for script in SCRIPTS if script.tools <= set(tools) and script.skill in (None, *skills)]
     return [Starter(script.id, script.title, script.prompt, script.needs_plan_mode) for script in playable]
 
 

@@ -19,7 +19,8 @@ def ask_clarification_tool(
     """Ask the user one question before you go on. The run pauses; the answer is the next message.
 
     Ask when what you need is missing or ambiguous, when there are several ways the user should choose from, or before
-    something that cannot be undone. Do not ask what you can find out yourself. Call no other tool beside it.
+    something that cannot be undone. Do not ask what you can find out yourself. Call no other tool beside it; to ask
+    several things, call it once for each in the same reply.
 
     Args:
         question: One clear question.

@@ -48,9 +48,10 @@ export function Answer({ message, growing, turns, fork }: Props) {
   );
 }
 
-/** Whether a call only goes on with what has its place already: a to-do list, or a group of calls. */
+/** Whether a call has its place elsewhere: in a to-do list or group that is there already, or in the form at the end. */
 function isFolded(call: ToolCall, message: Message, growing: boolean, turns: Turns): boolean {
-  const { checklists, groups } = turns;
+  const { checklists, groups, open } = turns;
+  if (open.size > 1 && open.has(call.id)) return true;
   if (!writesTodos(call)) return groups.folded.has(call.id);
   if (!growing) return checklists.folded.has(call.id);
   return checklists.current !== null || message.toolCalls.find(writesTodos) !== call;

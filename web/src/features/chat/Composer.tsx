@@ -6,8 +6,8 @@ import { useActions, useOffer, usePage, useWords } from "@/app/context";
 import { currentDraft } from "@/app/page";
 import { AttachmentChips } from "@/features/chat/AttachmentChips";
 import { isSending, keptFiles } from "@/features/chat/attachments";
+import { COMPLETION_LIST_ID, CompletionList, completionOptionId } from "@/features/chat/CompletionList";
 import { COMPOSER_ID, focusComposer } from "@/features/chat/composerFocus";
-import { FILE_LIST_ID, FileList, fileOptionId } from "@/features/chat/FileList";
 import { ModelPicker } from "@/features/chat/ModelPicker";
 import { ModePicker } from "@/features/chat/ModePicker";
 import { PolishButton } from "@/features/chat/PolishButton";
@@ -15,8 +15,8 @@ import { ScriptedNotice } from "@/features/chat/ScriptedNotice";
 import { SendButtons } from "@/features/chat/SendButtons";
 import { Suggestions } from "@/features/chat/Suggestions";
 import type { UseAttachments } from "@/features/chat/useAttachments";
+import { useCompletion } from "@/features/chat/useCompletion";
 import { useDrop } from "@/features/chat/useDrop";
-import { useFileCompletion } from "@/features/chat/useFileCompletion";
 import { useInputHistory } from "@/features/chat/useInputHistory";
 import { WaitingMessages } from "@/features/chat/WaitingMessages";
 import { SandboxNotice } from "@/features/sandbox/SandboxNotice";
@@ -33,7 +33,7 @@ export function Composer({ attachments }: { attachments: UseAttachments }) {
   const dropping = useDrop(takesFiles ? attachments.add : null);
   const history = useInputHistory();
   const [area, write] = useWriting();
-  const completion = useFileCompletion(draft, write);
+  const completion = useCompletion(draft, write);
   const picker = useRef<HTMLInputElement>(null);
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: a newly opened thread is ready to be written in
@@ -74,12 +74,12 @@ export function Composer({ attachments }: { attachments: UseAttachments }) {
     attachments.add(event.clipboardData.files);
   };
 
-  const lists = completion.paths.length > 0;
+  const lists = completion.candidates.length > 0;
   return (
     <div className="mx-auto w-full max-w-[46rem] px-4 pb-[max(0.75rem,env(safe-area-inset-bottom))]">
       <Suggestions />
       <WaitingMessages />
-      {lists && <FileList {...completion} onChoose={completion.choose} />}
+      {lists && <CompletionList {...completion} onChoose={completion.choose} />}
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -100,8 +100,8 @@ export function Composer({ attachments }: { attachments: UseAttachments }) {
           onKeyDown={onKeyDown}
           onPaste={onPaste}
           aria-label={words.message}
-          aria-controls={lists ? FILE_LIST_ID : undefined}
-          aria-activedescendant={lists ? fileOptionId(completion.current) : undefined}
+          aria-controls={lists ? COMPLETION_LIST_ID : undefined}
+          aria-activedescendant={lists ? completionOptionId(completion.current) : undefined}
           aria-autocomplete="list"
           placeholder={dropping ? words.dropFiles : words.messagePlaceholder}
           className="block field-sizing-content max-h-[40dvh] min-h-12 w-full resize-none bg-transparent px-4 pt-3 pb-1 text-prose outline-none placeholder:text-faint"

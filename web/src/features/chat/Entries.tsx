@@ -6,6 +6,7 @@ import { useActions, usePage, useWords } from "@/app/context";
 import { Answer } from "@/features/chat/Answer";
 import { ApprovalBlock } from "@/features/chat/ApprovalBlock";
 import { EarlierVersionNotice } from "@/features/chat/EarlierVersionNotice";
+import { QuestionForm } from "@/features/chat/QuestionForm";
 import { RunNotice } from "@/features/chat/RunNotice";
 import { shownIds, type Turns, turnsOf } from "@/features/chat/turns";
 import { UserMessage } from "@/features/chat/UserMessage";
@@ -64,6 +65,9 @@ export function Entries({ area }: { area: HTMLDivElement }) {
       </div>
       <div className="flex flex-col gap-6 pt-6 empty:hidden">
         <EarlierVersionNotice />
+        {turns.open.size > 1 && (
+          <QuestionForm key={[...turns.open.keys()].join()} questions={[...turns.open.values()]} />
+        )}
         <ApprovalBlock />
         <RunNotice />
       </div>

@@ -1,40 +1,14 @@
 /** Files the agent hands to the user. */
 
-import {
-  Download,
-  File,
-  FileArchive,
-  FileBraces,
-  FileChartPie,
-  FileCode,
-  FileHeadphone,
-  FileImage,
-  FilePlay,
-  FileSpreadsheet,
-  FileText,
-  Globe,
-  type LucideIcon,
-} from "lucide-react";
+import { Download } from "lucide-react";
 import { type ReactNode, useState } from "react";
 import { useAddresses, useIsReader, usePage, useWords } from "@/app/context";
-import { type FileKind, fileKind, isPicture, kindWords } from "@/features/chat/files";
+import { fileKind, isPicture, kindWords } from "@/features/chat/files";
 import { fileName } from "@/features/chat/tools";
+import { kindIcon } from "@/features/panel/kinds";
 import { OpenInPanel } from "@/features/panel/OpenInPanel";
 import { OpenShared } from "@/features/sharing/OpenShared";
-
-const ICONS: Readonly<Record<FileKind, LucideIcon>> = {
-  image: FileImage,
-  table: FileSpreadsheet,
-  slides: FileChartPie,
-  document: FileText,
-  page: Globe,
-  data: FileBraces,
-  code: FileCode,
-  sound: FileHeadphone,
-  film: FilePlay,
-  archive: FileArchive,
-  file: File,
-};
+import { InstallFromThread } from "@/features/skills/InstallFromThread";
 
 interface Props {
   /** As the call names them; those the server did not find are left out. */
@@ -71,8 +45,7 @@ function FileCard({ path, large }: CardProps) {
   const addresses = useAddresses();
   const [lost, setLost] = useState(false);
   const name = fileName(path);
-  const kind = fileKind(path);
-  const Icon = ICONS[kind];
+  const Icon = kindIcon(fileKind(path));
   const picture = isPicture(path) && !lost;
   return (
     <li
@@ -100,6 +73,7 @@ function FileCard({ path, large }: CardProps) {
           <OpenFile path={path} />
           <div className="text-small text-faint">{kindWords(path, words)}</div>
         </div>
+        {path.endsWith(".skill") && <InstallSkill path={path} />}
         <a
           href={addresses.artifact(path, { download: true })}
           download={name}
@@ -117,4 +91,11 @@ function FileCard({ path, large }: CardProps) {
 /** The file's name, which opens it: beside the conversation, or for somebody who reads under a link, in front of it. */
 function OpenFile({ path }: { path: string }) {
   return useIsReader() ? <OpenShared path={path} /> : <OpenInPanel path={path} />;
+}
+
+/** Offered to whoever the thread belongs to. */
+function InstallSkill({ path }: { path: string }) {
+  const threadId = usePage((page) => page.threadId);
+  const isReader = useIsReader();
+  return isReader || threadId === null ? null : <InstallFromThread threadId={threadId} path={path} />;
 }

@@ -124,3 +124,48 @@ test("a question can be answered once the run that asks it has ended", async () 
   await waitFor(() => expect(choices(group)).toEqual(["My team", "A customer"]));
   expect(screen.getByText("There is a question for you")).toBeTruthy();
 });
+
+const second: WireMessage = {
+  type: "ai",
+  id: "a",
+  tool_calls: [
+    { id: "c", name: "ask_clarification", args: { question: "Who is it for?" } },
+    { id: "c2", name: "ask_clarification", args: { question: "By when?" } },
+  ],
+};
+
+function when(): WireMessage {
+  const asked = asks({ question: "By when?", context: null, input_mode: "free_text", options: [] });
+  return { ...asked, id: "t2", tool_call_id: "c2" };
+}
+
+test("several questions are one form, answered by choosing and writing, and one message", async () => {
+  const sent = showThread(second, asks(), when());
+  const form = await screen.findByRole("form", { name: "The agent has 2 questions" });
+  expect(within(form).getByText("0 of 2 answered")).toBeTruthy();
+  const send = within(form).getByRole<HTMLButtonElement>("button", { name: "Send answers" });
+  expect(send.disabled).toBe(true);
+  await userEvent.click(within(form).getByRole("button", { name: "A customer" }));
+  await userEvent.type(within(form).getByRole("textbox", { name: "Your answer" }), "Friday{Enter}");
+
+  expect(await screen.findByText("Good.")).toBeTruthy();
+  expect(sent).toEqual(["Who is it for?\n→ customer\n\nBy when?\n→ Friday"]);
+  expect(screen.queryByRole("form", { name: /questions/ })).toBeNull();
+  const group = await question();
+  expect(within(group).getByRole("button", { name: "Chosen: A customer" })).toBeTruthy();
+  expect(screen.getByRole("group", { name: "By when?" })).toBeTruthy();
+});
+
+test("own words instead of an option, and a choice taken back", async () => {
+  const sent = showThread(second, asks(), when());
+  const form = await screen.findByRole("form", { name: "The agent has 2 questions" });
+  const team = within(form).getByRole("button", { name: "My team" });
+  await userEvent.click(team);
+  expect(team.getAttribute("aria-pressed")).toBe("true");
+  await userEvent.click(team);
+  expect(team.getAttribute("aria-pressed")).toBe("false");
+  await userEvent.type(within(form).getByRole("textbox", { name: "Another answer" }), "the board");
+  await userEvent.click(within(form).getByRole("button", { name: "Send answers" }));
+  expect(await screen.findByText("Good.")).toBeTruthy();
+  expect(sent).toEqual(["Who is it for?\n→ the board"]);
+});

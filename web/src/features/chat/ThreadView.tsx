@@ -34,14 +34,17 @@ export function ThreadView() {
 
 function ConnectionBanner() {
   const words = useWords();
+  const actions = useActions();
   const online = usePage((page) => page.online);
   const connected = usePage(({ conversation }) => conversation.run.connected);
-  if (online && connected) return null;
+  const stale = usePage((page) => page.stale);
+  if (online && connected && !stale) return null;
   const Icon = online ? Unplug : CloudOff;
   return (
     <div className="flex animate-appear items-center justify-center gap-2 border-b border-line bg-warning-tint px-4 py-2 text-small text-warning">
       <Icon aria-hidden className="size-4 shrink-0" />
-      {online ? words.reconnecting : words.offline}
+      {!online ? words.offline : connected ? words.stale : words.reconnecting}
+      {online && stale && <Button onClick={() => void actions.reload()}>{words.tryAgain}</Button>}
     </div>
   );
 }

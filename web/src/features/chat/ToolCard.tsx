@@ -28,7 +28,8 @@ import type { Group, Turns } from "@/features/chat/turns";
 import type { Message, ToolCall } from "@/run/message";
 import { lastLines } from "@/run/progress";
 import { type Review, reviewOf } from "@/run/review";
-import { durationWords, type Words } from "@/words/words";
+import { shortDuration } from "@/words/numbers";
+import type { Words } from "@/words/words";
 
 export const TOOL_ICONS: Readonly<Record<ToolKind, LucideIcon>> = {
   run: Terminal,
@@ -71,7 +72,7 @@ export function ToolCard({ call: called, result, state, calledAt }: Props) {
   const running = result === undefined && state === "running";
   const live = result === undefined ? said : undefined;
   const duration = durationOf(result, calledAt);
-  const took = duration !== null && durationWords(duration, language);
+  const took = duration !== null && shortDuration(duration, language);
 
   return (
     <Foldable

@@ -1,7 +1,9 @@
 /** What of a conversation is shown as an entry of its own, and what belongs together within a turn. */
 
 import { type GroupKind, groupKind } from "@/features/chat/tools";
+import { answerIn } from "@/run/answers";
 import { isBlank, isOwn, type Message, type ToolCall } from "@/run/message";
+import type { Question } from "@/run/question";
 import type { Conversation } from "@/run/reduce";
 import { type Todo, todosOf, writesTodos } from "@/run/todos";
 
@@ -47,6 +49,8 @@ const SMALLEST_GROUP = 3;
 export interface Turns {
   readonly results: ToolResults;
   readonly replies: Replies;
+  /** Questions nobody has answered, by the id of the call; several of them are asked in one form. */
+  readonly open: ReadonlyMap<string, Question>;
   readonly checklists: Checklists;
   readonly groups: Groups;
 }
@@ -55,7 +59,7 @@ export function turnsOf(state: Settled): Turns {
   const results = toolResults(state.settled);
   return {
     results,
-    replies: repliesOf(state),
+    ...repliesOf(state),
     checklists: checklistsOf(state, results),
     groups: groupsOf(state, results),
   };
@@ -69,18 +73,21 @@ function toolResults(settled: Settled["settled"]): ToolResults {
   return results;
 }
 
-function repliesOf({ order, settled }: Settled): Replies {
+function repliesOf({ order, settled }: Settled): Pick<Turns, "replies" | "open"> {
   const replies = new Map<string, string | null>();
-  let open: string[] = [];
+  let open = new Map<string, Question>();
   for (const id of order) {
     const message = settled.get(id);
-    if (message?.question != null && message.toolCallId !== null) open.push(message.toolCallId);
+    if (message?.question != null && message.toolCallId !== null)
+      open.set(message.toolCallId, message.question);
     if (message !== undefined && !isShown(message)) continue;
     const reply = message?.role === "user" ? message.text : null;
-    for (const callId of open) replies.set(callId, reply);
-    open = [];
+    const asked = [...open.values()].map(({ text }) => text);
+    for (const [callId, { text }] of open)
+      replies.set(callId, reply === null || asked.length === 1 ? reply : answerIn(reply, text, asked));
+    open = new Map();
   }
-  return replies;
+  return { replies, open };
 }
 
 function checklistsOf({ order, settled }: Settled, results: ToolResults): Checklists {

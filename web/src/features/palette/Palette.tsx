@@ -3,30 +3,21 @@
 import { type KeyboardEvent, useEffect, useId, useRef, useState } from "react";
 import { useActions, usePage, useWords } from "@/app/context";
 import { type Choice, useChoices } from "@/features/palette/choices";
+import { Modal } from "@/ui/Modal";
 
 export function Palette() {
   const words = useWords();
   const actions = useActions();
   const open = usePage((page) => page.paletteOpen);
-  const dialog = useRef<HTMLDialogElement>(null);
-
-  // A native modal keeps focus inside and gives it back by itself.
-  useEffect(() => {
-    if (open) dialog.current?.showModal();
-    else dialog.current?.close();
-  }, [open]);
-
   return (
-    // biome-ignore lint/a11y/useKeyWithClickEvents: Escape closes a dialog already
-    <dialog
-      ref={dialog}
-      aria-label={words.palette}
+    <Modal
+      open={open}
+      label={words.palette}
       onClose={() => actions.palette(false)}
-      onClick={(event) => event.target === dialog.current && actions.palette(false)}
-      className="mx-auto mt-[12vh] mb-auto w-[min(36rem,92vw)] rounded-box border border-line bg-raised p-0 text-ink shadow-float open:animate-appear backdrop:bg-scrim"
+      className="mx-auto mt-[12vh] mb-auto w-[min(36rem,92vw)] rounded-box border border-line bg-raised p-0 shadow-float"
     >
-      {open && <Chooser onDone={() => actions.palette(false)} />}
-    </dialog>
+      <Chooser onDone={() => actions.palette(false)} />
+    </Modal>
   );
 }
 

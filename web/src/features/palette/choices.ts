@@ -3,6 +3,7 @@
 import { useNavigate } from "@tanstack/react-router";
 import {
   Bot,
+  GraduationCap,
   Languages,
   type LucideIcon,
   MessageSquare,
@@ -15,6 +16,7 @@ import {
 } from "lucide-react";
 import { useActions, usePage, useWords } from "@/app/context";
 import type { Theme } from "@/app/preferences";
+import { useOffers } from "@/app/server";
 import { useToggleList } from "@/app/useShortcuts";
 import { useTogglePanel } from "@/features/panel/usePanel";
 import { useTextSearch } from "@/features/threads/useTextSearch";
@@ -75,11 +77,18 @@ function useCommands(): readonly Choice[] {
   const actions = useActions();
   const toggleList = useToggleList();
   const togglePanel = useTogglePanel();
+  const hasSkills = useOffers("skills");
   const inThread = usePage((page) => page.threadId !== null);
   const themes: Readonly<Record<Theme, string>> = {
     system: words.themeSystem,
     light: words.themeLight,
     dark: words.themeDark,
+  };
+  const skills = {
+    id: "skills",
+    icon: GraduationCap,
+    label: words.skills,
+    run: () => void navigate({ to: "/skills" }),
   };
   const panel = { id: "panel", icon: PanelRight, label: words.togglePanel, run: togglePanel };
   return [
@@ -87,6 +96,7 @@ function useCommands(): readonly Choice[] {
     { id: "list", icon: PanelLeft, label: words.toggleList, run: toggleList },
     ...(inThread ? [panel] : []),
     { id: "agents", icon: Bot, label: words.agents, run: () => void navigate({ to: "/agents" }) },
+    ...(hasSkills ? [skills] : []),
     { id: "settings", icon: Settings, label: words.settings, run: () => void navigate({ to: "/settings" }) },
     ...(Object.keys(themes) as Theme[]).map((theme) => ({
       id: `theme ${theme}`,

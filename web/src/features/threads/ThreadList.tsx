@@ -1,9 +1,10 @@
 /** The user's threads, and the ways to everything else. */
 
 import { Link } from "@tanstack/react-router";
-import { Archive, Bot, Search, Settings, SquarePen } from "lucide-react";
+import { Archive, Bot, GraduationCap, Search, Settings, SquarePen } from "lucide-react";
 import { useState } from "react";
 import { useWords } from "@/app/context";
+import { useOffers } from "@/app/server";
 import { SearchHits } from "@/features/threads/SearchHits";
 import { Threads } from "@/features/threads/Threads";
 import { commandKey } from "@/ui/commandKey";
@@ -13,6 +14,7 @@ export function ThreadList() {
   const words = useWords();
   const [wanted, setWanted] = useState("");
   const [archived, setArchived] = useState(false);
+  const hasSkills = useOffers("skills");
   return (
     <nav aria-label={words.threads} className="flex h-full flex-col">
       <div className="flex h-12 shrink-0 items-center gap-2 px-5 font-semibold tracking-tight">
@@ -46,6 +48,12 @@ export function ThreadList() {
           <Bot aria-hidden className="size-4" />
           {words.agents}
         </Link>
+        {hasSkills && (
+          <Link to="/skills" className={PLACE}>
+            <GraduationCap aria-hidden className="size-4" />
+            {words.skills}
+          </Link>
+        )}
         <Link to="/settings" className={PLACE}>
           <Settings aria-hidden className="size-4" />
           {words.settings}

@@ -1,0 +1,54 @@
+/** What a mention may mean, to choose one. */
+
+import { FileText, GraduationCap } from "lucide-react";
+import { useEffect, useRef } from "react";
+import { useWords } from "@/app/context";
+import type { Candidate, Mention } from "@/features/chat/completion";
+
+export const COMPLETION_LIST_ID = "composer-completion";
+export const completionOptionId = (index: number) => `${COMPLETION_LIST_ID}-${index}`;
+
+interface Props {
+  readonly kind: Mention["kind"];
+  readonly candidates: readonly Candidate[];
+  readonly current: number;
+  readonly onChoose: (candidate: Candidate) => void;
+}
+
+export function CompletionList({ kind, candidates, current, onChoose }: Props) {
+  const words = useWords();
+  const list = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    list.current?.children[current]?.scrollIntoView({ block: "nearest" });
+  }, [current]);
+  const Icon = kind === "skill" ? GraduationCap : FileText;
+  return (
+    <div
+      ref={list}
+      id={COMPLETION_LIST_ID}
+      role="listbox"
+      aria-label={kind === "skill" ? words.skills : words.files}
+      className="mb-2 max-h-60 animate-appear overflow-y-auto rounded-box border border-line bg-raised p-1 shadow-float"
+    >
+      {candidates.map((candidate, index) => (
+        <div
+          key={candidate.id}
+          id={completionOptionId(index)}
+          role="option"
+          aria-selected={index === current}
+          tabIndex={-1}
+          // The keyboard stays where the text is.
+          onMouseDown={(event) => {
+            event.preventDefault();
+            onChoose(candidate);
+          }}
+          className={`flex min-h-8 cursor-pointer items-center gap-2 rounded-[6px] px-2 py-1 ${index === current ? "bg-tint" : ""}`}
+        >
+          <Icon aria-hidden className="size-4 shrink-0 text-faint" />
+          <span className="shrink-0">{candidate.label}</span>
+          <span className="min-w-0 truncate text-small text-faint">{candidate.note}</span>
+        </div>
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,96 @@
+/** Offers what may be meant while something is being mentioned. */
+
+import { useQuery } from "@tanstack/react-query";
+import { type KeyboardEvent, useEffect, useState } from "react";
+import { useFiles, usePage } from "@/app/context";
+import { useOffers, useServer } from "@/app/server";
+import {
+  type Candidate,
+  completed,
+  fileCandidates,
+  type Mention,
+  mentionAt,
+  skillCandidates,
+} from "@/features/chat/completion";
+
+interface Completion {
+  readonly kind: Mention["kind"];
+  readonly candidates: readonly Candidate[];
+  readonly current: number;
+  /** Looks at what was just written. */
+  readonly look: (text: string, caret: number) => void;
+  /** Whether a key was for the list. */
+  readonly takesKey: (event: KeyboardEvent<HTMLTextAreaElement>) => boolean;
+  readonly choose: (candidate: Candidate) => void;
+}
+
+export function useCompletion(text: string, write: (text: string, caret: number) => void): Completion {
+  const [mention, setMention] = useState<(Mention & { readonly caret: number }) | null>(null);
+  const [current, setCurrent] = useState(0);
+  const files = useMentionedFiles(mention?.kind === "file" ? mention.query : null);
+  const skills = useMentionedSkills(mention?.kind === "skill" ? mention.query : null);
+  const candidates = [...files, ...skills];
+  const choose = (candidate: Candidate) => {
+    if (mention !== null) write(...completed(text, mention.caret, mention, candidate.text));
+    setMention(null);
+  };
+
+  return {
+    kind: mention?.kind ?? "file",
+    candidates,
+    current: Math.min(current, Math.max(candidates.length - 1, 0)),
+    choose,
+
+    look(written, caret) {
+      const found = mentionAt(written, caret);
+      setMention(found === null ? null : { ...found, caret });
+      setCurrent(0);
+    },
+
+    takesKey(event) {
+      const at = Math.min(current, candidates.length - 1);
+      const chosen = candidates[at];
+      if (chosen === undefined) return false;
+      const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+      if (step !== undefined) setCurrent((at + step + candidates.length) % candidates.length);
+      // A skill that stands there whole is meant to be sent.
+      else if (event.key === "Enter" && chosen.text === text) return false;
+      else if (event.key === "Enter" || event.key === "Tab") choose(chosen);
+      else if (event.key === "Escape") setMention(null);
+      else return false;
+      event.preventDefault();
+      return true;
+    },
+  };
+}
+
+/** The files of the thread that a query may mean; null asks for none. */
+function useMentionedFiles(query: string | null): readonly Candidate[] {
+  const files = useFiles();
+  const threadId = usePage((page) => page.threadId);
+  const artifacts = usePage(({ conversation }) => conversation.artifacts);
+  const [uploads, setUploads] = useState<readonly string[]>([]);
+  const mentions = query !== null;
+
+  useEffect(() => {
+    if (!mentions || threadId === null) return;
+    // Without the list of uploads, what the agent has presented can still be mentioned.
+    files.uploads(threadId).then(
+      (found) => setUploads(found.map(({ path }) => path)),
+      () => undefined,
+    );
+  }, [files, threadId, mentions]);
+
+  return query === null ? [] : fileCandidates([...uploads, ...artifacts], query);
+}
+
+function useMentionedSkills(query: string | null): readonly Candidate[] {
+  const server = useServer();
+  const offered = useOffers("skills");
+  const skills = useQuery({
+    queryKey: ["skills"],
+    queryFn: server.skills,
+    enabled: offered && query !== null,
+  });
+  return query === null ? [] : skillCandidates(skills.data?.skills ?? [], query);
+}

@@ -1,0 +1,43 @@
+/** Makes a skill of an archive that an agent has presented. */
+
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useWords } from "@/app/context";
+import { useOffers, useServer } from "@/app/server";
+import { Button } from "@/ui/Button";
+import { sentence } from "@/words/words";
+
+export function InstallFromThread({ threadId, path }: { threadId: string; path: string }) {
+  const { skill: words } = useWords();
+  const server = useServer();
+  const queries = useQueryClient();
+  const offered = useOffers("skill_editing");
+  const installing = useMutation({
+    mutationFn: () => server.installSkillFrom(threadId, path),
+    onSuccess: () => queries.invalidateQueries({ queryKey: ["skills"] }),
+  });
+  if (!offered) return null;
+  if (installing.isSuccess) {
+    return (
+      <Link
+        to="/skills/$name"
+        params={{ name: installing.data.skill_name }}
+        className="text-accent underline"
+      >
+        {words.installed}
+      </Link>
+    );
+  }
+  return (
+    <>
+      {installing.isError && (
+        <p role="alert" className="text-small text-error">
+          {sentence(installing.error.message)}
+        </p>
+      )}
+      <Button disabled={installing.isPending} onClick={() => installing.mutate()}>
+        {installing.isPending ? words.installing : words.installThis}
+      </Button>
+    </>
+  );
+}

@@ -1,0 +1,46 @@
+/** Takes a skill in from a file. */
+
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { useRef } from "react";
+import { useWords } from "@/app/context";
+import { useServer } from "@/app/server";
+import { Button } from "@/ui/Button";
+
+/** The button, and what to say of it below the page's title. */
+export function useInstallation() {
+  const server = useServer();
+  const queries = useQueryClient();
+  const navigate = useNavigate();
+  return useMutation({
+    mutationFn: (file: File) => server.installSkill(file),
+    onSuccess: async ({ skill_name: name }) => {
+      await queries.invalidateQueries({ queryKey: ["skills"] });
+      await navigate({ to: "/skills/$name", params: { name } });
+    },
+  });
+}
+
+export function InstallButton({ busy, onChoose }: { busy: boolean; onChoose: (file: File) => void }) {
+  const { skill: words } = useWords();
+  const picker = useRef<HTMLInputElement>(null);
+  return (
+    <>
+      <Button disabled={busy} onClick={() => picker.current?.click()}>
+        {busy ? words.installing : words.install}
+      </Button>
+      <input
+        ref={picker}
+        type="file"
+        accept=".skill,.zip"
+        hidden
+        aria-label={words.install}
+        onChange={({ target }) => {
+          const [file] = target.files ?? [];
+          if (file !== undefined) onChoose(file);
+          target.value = "";
+        }}
+      />
+    </>
+  );
+}

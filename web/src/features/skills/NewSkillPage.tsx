@@ -1,0 +1,26 @@
+/** A skill that is being made. */
+
+import { useQueryClient } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { useWords } from "@/app/context";
+import { PageFrame } from "@/app/PageFrame";
+import { useServer } from "@/app/server";
+import { SkillEditor } from "@/features/skills/SkillEditor";
+
+export function NewSkillPage() {
+  const words = useWords();
+  const server = useServer();
+  const queries = useQueryClient();
+  const navigate = useNavigate();
+  const create = async (content: string) => {
+    const { name } = await server.createSkill(content);
+    await queries.invalidateQueries({ queryKey: ["skills"] });
+    await navigate({ to: "/skills/$name", params: { name } });
+  };
+  return (
+    <PageFrame title={words.skill.new}>
+      <p className="mb-4 text-soft">{words.skill.newHint}</p>
+      <SkillEditor text={words.skill.template} submitWord={words.create} onSave={create} />
+    </PageFrame>
+  );
+}

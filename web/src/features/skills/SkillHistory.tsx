@@ -1,0 +1,132 @@
+/** What became of a skill, newest first; each change can be seen and undone. */
+
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { ChevronRight } from "lucide-react";
+import { useState } from "react";
+import type { SkillChange } from "@/api/skills";
+import { useLanguage, useWords } from "@/app/context";
+import { useServer } from "@/app/server";
+import { Loading, Unshown } from "@/features/panel/states";
+import { Button } from "@/ui/Button";
+import { sentence } from "@/words/words";
+
+export function SkillHistory({ name }: { name: string }) {
+  const { skill: words } = useWords();
+  const server = useServer();
+  const history = useQuery({
+    queryKey: ["skills", name, "history"],
+    queryFn: () => server.skillHistory(name),
+  });
+  if (history.isPending) return <Loading />;
+  if (history.isError) return <Unshown text={words.noHistory} onRetry={() => void history.refetch()} />;
+  if (history.data.length === 0) return <p className="text-faint">{words.unchanged}</p>;
+  return (
+    <ol aria-label={words.history} className="divide-y divide-line rounded-box border border-line">
+      {history.data
+        .map((change) => <Change key={change.history_index} name={name} change={change} />)
+        .reverse()}
+    </ol>
+  );
+}
+
+interface Props {
+  readonly name: string;
+  readonly change: SkillChange;
+}
+
+function Change({ name, change }: Props) {
+  const { skill: words } = useWords();
+  const language = useLanguage();
+  const [open, setOpen] = useState(false);
+  const undone = useUndo(name, change.history_index);
+  const undoable = change.action !== "create" && change.action !== "install";
+  return (
+    <li>
+      <div className="flex items-center gap-2 px-3 py-2">
+        <button
+          type="button"
+          aria-expanded={open}
+          onClick={() => setOpen(!open)}
+          className="flex min-w-0 flex-1 items-center gap-2 rounded-box text-left"
+        >
+          <ChevronRight
+            aria-hidden
+            className={`size-4 shrink-0 text-faint transition-transform ${open ? "rotate-90" : ""}`}
+          />
+          <span className="shrink-0">{words.actions[change.action]}</span>
+          <code className="min-w-0 truncate font-mono text-small text-soft">{change.file}</code>
+          <time dateTime={change.at} className="ml-auto shrink-0 text-small text-faint">
+            {new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" }).format(
+              new Date(change.at),
+            )}
+          </time>
+        </button>
+        {undoable && (
+          <Button disabled={undone.isPending} onClick={() => undone.mutate()}>
+            {words.undo}
+          </Button>
+        )}
+      </div>
+      {undone.isError && (
+        <p role="alert" className="px-3 pb-2 text-small text-error">
+          {sentence(undone.error.message)}
+        </p>
+      )}
+      {open && (
+        <div className="border-t border-line bg-rail p-3">
+          <Author change={change} />
+          <Diff text={change.diff} />
+        </div>
+      )}
+    </li>
+  );
+}
+
+function useUndo(name: string, index: number) {
+  const server = useServer();
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: () => server.undoSkillChange(name, index),
+    onSuccess: () => queries.invalidateQueries({ queryKey: ["skills"] }),
+  });
+}
+
+function Author({ change: { author, thread_id: threadId } }: { change: SkillChange }) {
+  const { skill: words } = useWords();
+  return (
+    <p className="mb-2 text-small text-soft">
+      {author === "agent" ? words.byAgent : words.byYou}{" "}
+      {threadId !== null && (
+        <Link to="/threads/$threadId" params={{ threadId }} className="text-accent underline">
+          {words.inThread}
+        </Link>
+      )}
+    </p>
+  );
+}
+
+const LOOKS: Readonly<Record<string, string>> = {
+  "+": "bg-done-tint text-done",
+  "-": "bg-error-tint text-error",
+  "@": "text-faint",
+};
+
+function Diff({ text }: { text: string }) {
+  const { skill: words } = useWords();
+  if (text === "") return <p className="text-small text-faint">{words.noDiff}</p>;
+  return (
+    <pre
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: a long change must be scrollable by keyboard
+      tabIndex={0}
+      className="max-h-[24lh] overflow-auto font-mono text-small whitespace-pre-wrap [overflow-wrap:anywhere]"
+    >
+      {text.split("\n").map((line, index) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: a change never changes
+        <div key={index} className={LOOKS[line.charAt(0)] ?? ""}>
+          {line || " "}
+        </div>
+      ))}
+    </pre>
+  );
+}

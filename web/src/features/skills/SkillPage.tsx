@@ -1,0 +1,174 @@
+/** One skill: what it says, what is in it. */
+
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useNavigate, useParams } from "@tanstack/react-router";
+import { type ReactNode, useState } from "react";
+import type { WholeSkill } from "@/api/skills";
+import { useActions, useLanguage, useWords } from "@/app/context";
+import { PageFrame } from "@/app/PageFrame";
+import { useOffers, useServer } from "@/app/server";
+import { focusComposer } from "@/features/chat/composerFocus";
+import { Loading, Unshown } from "@/features/panel/states";
+import { SkillEditor } from "@/features/skills/SkillEditor";
+import { SkillHistory } from "@/features/skills/SkillHistory";
+import { useSkillSwitch } from "@/features/skills/useSkillSwitch";
+import { Markdown } from "@/markdown/Markdown";
+import { Button } from "@/ui/Button";
+import { Switch } from "@/ui/Switch";
+import { sentence, sizeWords } from "@/words/words";
+
+export function SkillPage() {
+  const { skill: words } = useWords();
+  const { name } = useParams({ from: "/skills/$name" });
+  const server = useServer();
+  const skill = useQuery({ queryKey: ["skills", name], queryFn: () => server.skill(name) });
+  return (
+    <PageFrame title={name} actions={skill.isSuccess && <UseIt skill={skill.data} />}>
+      {skill.isPending ? (
+        <Loading />
+      ) : skill.isError ? (
+        <Unshown text={words.missing} onRetry={() => void skill.refetch()} />
+      ) : (
+        <Whole key={name} skill={skill.data} />
+      )}
+    </PageFrame>
+  );
+}
+
+function UseIt({ skill: { name, enabled } }: { skill: WholeSkill }) {
+  const { skill: words } = useWords();
+  const actions = useActions();
+  const change = useSkillSwitch(name);
+  const start = async () => {
+    await actions.open(null);
+    actions.draft(`/${name} `);
+    focusComposer();
+  };
+  return (
+    <>
+      <Switch on={enabled} label={words.use(name)} onSwitch={(on) => change.mutate(on)} />
+      <Button disabled={!enabled} onClick={() => void start()}>
+        {words.tryIt}
+      </Button>
+    </>
+  );
+}
+
+function Whole({ skill }: { skill: WholeSkill }) {
+  const [editing, setEditing] = useState(false);
+  const own = useOffers("skill_editing") && skill.editable;
+  if (editing) return <Edited name={skill.name} onDone={() => setEditing(false)} />;
+  return (
+    <>
+      <Contents skill={skill}>
+        {own && <OwnerButtons name={skill.name} onEdit={() => setEditing(true)} />}
+      </Contents>
+      {own && <History name={skill.name} />}
+    </>
+  );
+}
+
+/** The newest text, for it may have been changed elsewhere. */
+function Edited({ name, onDone }: { name: string; onDone: () => void }) {
+  const words = useWords();
+  const server = useServer();
+  const queries = useQueryClient();
+  const custom = useQuery({
+    queryKey: ["skills", name, "custom"],
+    queryFn: () => server.customSkill(name),
+    // What is being written stays: a newer text is for the next time.
+    staleTime: Number.POSITIVE_INFINITY,
+    gcTime: 0,
+  });
+  if (custom.isPending) return <Loading />;
+  if (custom.isError) return <Unshown text={words.skill.missing} onRetry={() => void custom.refetch()} />;
+  const { content, sha256 } = custom.data;
+  const save = async (text: string) => {
+    await server.saveSkill(name, text, sha256);
+    onDone();
+    await queries.invalidateQueries({ queryKey: ["skills"] });
+  };
+  return <SkillEditor text={content} submitWord={words.save} onSave={save} onCancel={onDone} />;
+}
+
+function History({ name }: { name: string }) {
+  const { skill: words } = useWords();
+  return (
+    <section aria-label={words.history} className="mt-6 border-t border-line pt-6">
+      <h2 className="mb-2 text-title font-semibold">{words.history}</h2>
+      <SkillHistory name={name} />
+    </section>
+  );
+}
+
+function OwnerButtons({ name, onEdit }: { name: string; onEdit: () => void }) {
+  const words = useWords();
+  const server = useServer();
+  const queries = useQueryClient();
+  const navigate = useNavigate();
+  const removal = useMutation({
+    mutationFn: () => server.deleteSkill(name),
+    onSuccess: async () => {
+      await navigate({ to: "/skills", search: { deleted: name } });
+      queries.removeQueries({ queryKey: ["skills", name] });
+      await queries.invalidateQueries({ queryKey: ["skills"] });
+    },
+  });
+  return (
+    <div className="mt-4 flex items-center gap-2">
+      <Button onClick={onEdit}>{words.edit}</Button>
+      <Button disabled={removal.isPending} onClick={() => removal.mutate()} className="text-error">
+        {words.skill.delete}
+      </Button>
+      {removal.isError && (
+        <p role="alert" className="text-error">
+          {sentence(removal.error.message)}
+        </p>
+      )}
+    </div>
+  );
+}
+
+function Contents({ skill, children }: { skill: WholeSkill; children: ReactNode }) {
+  const { skill: words } = useWords();
+  const language = useLanguage();
+  const facts = [
+    [words.license, skill.license],
+    [words.tools, skill.allowed_tools?.join(", ")],
+  ].filter(([, value]) => value);
+  return (
+    <>
+      <p className="text-prose text-soft [overflow-wrap:anywhere]">{skill.description}</p>
+      <dl className="mt-4 grid grid-cols-[auto_1fr] gap-x-4 gap-y-1 text-small">
+        {facts.map(([name, value]) => (
+          <div key={name} className="contents">
+            <dt className="text-faint">{name}</dt>
+            <dd className="[overflow-wrap:anywhere]">{value}</dd>
+          </div>
+        ))}
+      </dl>
+      {children}
+      <article aria-label="SKILL.md" className="mt-6 border-t border-line pt-6">
+        <Markdown text={bodyOf(skill.content)} growing={false} />
+      </article>
+      {skill.files.length > 1 && (
+        <section aria-label={words.files} className="mt-6 border-t border-line pt-6">
+          <h2 className="mb-2 text-title font-semibold">{words.files}</h2>
+          <ul className="divide-y divide-line rounded-box border border-line">
+            {skill.files.map(({ path, size }) => (
+              <li key={path} className="flex items-center gap-3 px-4 py-2">
+                <code className="min-w-0 flex-1 truncate font-mono text-small">{path}</code>
+                <span className="text-small text-faint">{sizeWords(size, language)}</span>
+              </li>
+            ))}
+          </ul>
+        </section>
+      )}
+    </>
+  );
+}
+
+/** What a skill says, without its header. */
+function bodyOf(content: string): string {
+  return content.replace(/^\uFEFF?---\r?\n[\s\S]*?\n---[ \t]*(?:\r?\n|$)/, "");
+}

@@ -1,0 +1,178 @@
+/** The skills there are, and what keeps others from being some. */
+
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { GraduationCap, Plus, Search, TriangleAlert } from "lucide-react";
+import { useState } from "react";
+import type { RefusedSkill, Skill } from "@/api/skills";
+import { useWords } from "@/app/context";
+import { PageFrame } from "@/app/PageFrame";
+import { useOffers, useServer } from "@/app/server";
+import { Loading, Unshown } from "@/features/panel/states";
+import { InstallButton, useInstallation } from "@/features/skills/InstallSkill";
+import { useSkillSwitch } from "@/features/skills/useSkillSwitch";
+import { Button } from "@/ui/Button";
+import { Switch } from "@/ui/Switch";
+import { sentence } from "@/words/words";
+
+export function SkillsPage() {
+  const words = useWords();
+  const { deleted } = useSearch({ from: "/skills" });
+  const installing = useInstallation();
+  const makes = useOffers("skill_editing");
+  return (
+    <PageFrame
+      title={words.skills}
+      actions={
+        makes && (
+          <>
+            <InstallButton busy={installing.isPending} onChoose={installing.mutate} />
+            <Link
+              to="/skills/_new"
+              className="inline-flex h-8 items-center gap-1 rounded-box bg-accent px-3 font-medium text-on-accent hover:bg-accent-strong"
+            >
+              <Plus aria-hidden className="size-4" />
+              {words.skill.new}
+            </Link>
+          </>
+        )
+      }
+    >
+      {installing.isError && (
+        <p role="alert" className="mb-4 rounded-box bg-error-tint px-3 py-2 whitespace-pre-wrap text-error">
+          {words.skill.notInstalled} {sentence(installing.error.message)}
+        </p>
+      )}
+      {deleted !== undefined && <Deleted name={deleted} />}
+      <p className="mb-4 text-soft">{words.skill.hint}</p>
+      <AllSkills />
+    </PageFrame>
+  );
+}
+
+/** Says what is gone, and brings it back. */
+function Deleted({ name }: { name: string }) {
+  const { skill: words } = useWords();
+  const server = useServer();
+  const queries = useQueryClient();
+  const navigate = useNavigate();
+  const back = useMutation({
+    mutationFn: () => server.undoSkillChange(name, -1),
+    onSuccess: async () => {
+      await queries.invalidateQueries({ queryKey: ["skills"] });
+      await navigate({ to: "/skills/$name", params: { name } });
+    },
+  });
+  return (
+    <div role="status" className="mb-4 flex items-center gap-3 rounded-box bg-tint px-3 py-2">
+      <p className="min-w-0 flex-1">{back.isError ? sentence(back.error.message) : words.deleted(name)}</p>
+      <Button disabled={back.isPending} onClick={() => back.mutate()}>
+        {words.undo}
+      </Button>
+    </div>
+  );
+}
+
+function AllSkills() {
+  const { skill: words } = useWords();
+  const server = useServer();
+  const [wanted, setWanted] = useState("");
+  const all = useQuery({ queryKey: ["skills"], queryFn: server.skills });
+  if (all.isPending) return <Loading />;
+  if (all.isError) return <Unshown text={words.unavailable} onRetry={() => void all.refetch()} />;
+  const { skills, refused = [] } = all.data;
+  const found = skills.filter((skill) => has(skill, wanted));
+  return (
+    <div className="flex flex-col gap-6">
+      <SearchField value={wanted} onChange={setWanted} />
+      {found.length === 0 && (
+        <p className="text-faint">{skills.length === 0 ? words.none : words.noneFound}</p>
+      )}
+      <Section title={words.custom} skills={found.filter(({ category }) => category === "custom")} />
+      <Section title={words.builtIn} skills={found.filter(({ category }) => category !== "custom")} />
+      {refused.length > 0 && wanted === "" && <Refused refused={refused} />}
+    </div>
+  );
+}
+
+function has({ name, description }: Skill, wanted: string): boolean {
+  const text = `${name} ${description}`.toLocaleLowerCase();
+  return wanted
+    .toLocaleLowerCase()
+    .split(/\s+/)
+    .every((word) => text.includes(word));
+}
+
+function SearchField({ value, onChange }: { value: string; onChange: (value: string) => void }) {
+  const { skill: words } = useWords();
+  return (
+    <label className="flex h-9 items-center gap-2 rounded-box border border-line-strong bg-raised px-3 focus-within:border-accent/60">
+      <Search aria-hidden className="size-4 shrink-0 text-faint" />
+      <input
+        type="search"
+        value={value}
+        onChange={(event) => onChange(event.target.value)}
+        aria-label={words.search}
+        placeholder={words.search}
+        className="min-w-0 flex-1 bg-transparent outline-none placeholder:text-faint"
+      />
+    </label>
+  );
+}
+
+function Section({ title, skills }: { title: string; skills: readonly Skill[] }) {
+  if (skills.length === 0) return null;
+  return (
+    <section aria-label={title}>
+      <h2 className="mb-2 text-title font-semibold">{title}</h2>
+      <ul className="divide-y divide-line rounded-box border border-line">
+        {skills.map((skill) => (
+          <Row key={skill.name} skill={skill} />
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Row({ skill: { name, description, enabled } }: { skill: Skill }) {
+  const { skill: words } = useWords();
+  const change = useSkillSwitch(name);
+  return (
+    <li className="flex items-center gap-3 px-4 py-3">
+      <GraduationCap aria-hidden className={`size-5 shrink-0 ${enabled ? "text-accent" : "text-faint"}`} />
+      <div className="min-w-0 flex-1">
+        <Link to="/skills/$name" params={{ name }} className="font-medium hover:underline">
+          {name}
+        </Link>
+        <p className="line-clamp-2 text-small text-faint [overflow-wrap:anywhere]">{description}</p>
+        {change.isError && (
+          <p role="alert" className="text-small text-error">
+            {words.notSwitched} {sentence(change.error.message)}
+          </p>
+        )}
+      </div>
+      <Switch on={enabled} label={words.use(name)} onSwitch={(on) => change.mutate(on)} />
+    </li>
+  );
+}
+
+function Refused({ refused }: { refused: readonly RefusedSkill[] }) {
+  const { skill: words } = useWords();
+  return (
+    <section aria-label={words.refused}>
+      <h2 className="mb-1 text-title font-semibold">{words.refused}</h2>
+      <p className="mb-2 text-soft">{words.refusedHint}</p>
+      <ul className="divide-y divide-line rounded-box border border-line">
+        {refused.map(({ category, path, reason }) => (
+          <li key={`${category}/${path}`} className="flex gap-3 px-4 py-3">
+            <TriangleAlert aria-hidden className="mt-0.5 size-5 shrink-0 text-warning" />
+            <div className="min-w-0">
+              <code className="font-mono text-small [overflow-wrap:anywhere]">{`${category}/${path}`}</code>
+              <p className="text-small text-soft [overflow-wrap:anywhere]">{sentence(reason)}</p>
+            </div>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}

@@ -1,0 +1,212 @@
+import { screen, waitFor, within } from "@testing-library/react";
+import userEvent from "@testing-library/user-event";
+import { expect, test } from "vitest";
+import { Refused } from "@/api/http";
+import type { Server } from "@/api/server";
+import type { Skill, SkillChange, WholeSkill } from "@/api/skills";
+import { fakeGateway } from "@/testing/gateway";
+import { showPage } from "@/testing/page";
+
+const RESEARCH: Skill = {
+  name: "deep-research",
+  description: "Finds out what is known",
+  license: "MIT",
+  category: "public",
+  enabled: true,
+  editable: false,
+};
+const OWN: Skill = {
+  ...RESEARCH,
+  name: "house-style",
+  description: "How we write",
+  category: "custom",
+  editable: true,
+};
+const WHOLE: WholeSkill = {
+  ...RESEARCH,
+  content: "---\nname: deep-research\n---\n# How to look\n\nAsk **first**.\n",
+  files: [
+    { path: "SKILL.md", size: 60 },
+    { path: "scripts/look.py", size: 1200 },
+  ],
+  allowed_tools: ["bash", "read_file"],
+};
+
+function show(path: string, server: Partial<Server> = {}) {
+  const all = { skills: [RESEARCH, OWN], refused: [] };
+  const offers = async () => ({ skills: true, skill_editing: true });
+  return showPage(fakeGateway(), { path, server: { offers, skills: async () => all, ...server } });
+}
+
+test("skills are listed by where they come from, and found by their words", async () => {
+  show("/skills");
+  const own = await screen.findByRole("region", { name: "Your own" });
+  expect(within(own).getByRole("link", { name: "house-style" }).getAttribute("href")).toBe(
+    "/skills/house-style",
+  );
+  await userEvent.type(screen.getByRole("searchbox", { name: "Search skills" }), "what Known");
+  expect(screen.queryByRole("link", { name: "house-style" })).toBeNull();
+  expect(screen.getByRole("link", { name: "deep-research" })).toBeTruthy();
+  await userEvent.type(screen.getByRole("searchbox", { name: "Search skills" }), " nowhere");
+  expect(screen.getByText("No skill has these words.")).toBeTruthy();
+});
+
+test("a skill is switched off at once, and on again where the server says no", async () => {
+  let enabled = true;
+  show("/skills", {
+    skills: async () => ({ skills: [{ ...RESEARCH, enabled }] }),
+    switchSkill: async (_, on) => {
+      if (on) throw new Refused("Forbidden", 403, "only an administrator may do this");
+      enabled = on;
+      return { ...RESEARCH, enabled };
+    },
+  });
+  const toggle = await screen.findByRole("switch", { name: "Use deep-research" });
+  await userEvent.click(toggle);
+  await waitFor(() => expect(toggle.getAttribute("aria-checked")).toBe("false"));
+  await userEvent.click(toggle);
+  expect((await screen.findByRole("alert")).textContent).toContain("Only an administrator may do this.");
+  expect(toggle.getAttribute("aria-checked")).toBe("false");
+});
+
+test("what is not usable says why", async () => {
+  const refused = [{ category: "custom", path: "broken", reason: "the header has no description" }];
+  show("/skills", { skills: async () => ({ skills: [], refused }) });
+  const section = await screen.findByRole("region", { name: "Not usable" });
+  expect(section.textContent).toContain("custom/broken");
+  expect(section.textContent).toContain("The header has no description.");
+});
+
+test("a skill is read without its header, with its files, and used in a new thread", async () => {
+  const { paths } = show("/skills/deep-research", { skill: async () => WHOLE });
+  const text = await screen.findByRole("article", { name: "SKILL.md" });
+  expect(within(text).getByRole("heading", { name: "How to look" })).toBeTruthy();
+  expect(text.textContent).not.toContain("name: deep-research");
+  expect(screen.getByText("bash, read_file")).toBeTruthy();
+  expect(screen.getByText("scripts/look.py")).toBeTruthy();
+  await userEvent.click(screen.getByRole("button", { name: "Use it in a new thread" }));
+  expect(paths).toEqual(["/"]);
+  expect((await screen.findByRole<HTMLTextAreaElement>("textbox", { name: "Message" })).value).toBe(
+    "/deep-research ",
+  );
+});
+
+const CHANGED: SkillChange = {
+  history_index: 1,
+  at: "2026-01-02T10:00:00Z",
+  action: "edit",
+  author: "agent",
+  thread_id: "t",
+  file: "SKILL.md",
+  diff: "@@ -1 +1 @@\n-old\n+new",
+};
+const MADE: SkillChange = {
+  ...CHANGED,
+  history_index: 0,
+  action: "create",
+  author: "person",
+  thread_id: null,
+};
+
+test("an own skill is changed, and what is not taken stays written", async () => {
+  const saved: string[] = [];
+  show("/skills/house-style", {
+    skill: async () => ({ ...WHOLE, ...OWN }),
+    customSkill: async () => ({ name: "house-style", content: "old text", sha256: "abc" }),
+    saveSkill: async (name, content, expected) => {
+      saved.push(`${name} ${expected} ${content}`);
+      throw new Refused("SkillRefused", 422, "line 3 hides a secret");
+    },
+  });
+  await userEvent.click(await screen.findByRole("button", { name: "Edit" }));
+  await waitFor(() => {
+    const editor = document.querySelector("form .overflow-hidden")?.shadowRoot;
+    expect(editor?.textContent).toContain("old text");
+  });
+  await userEvent.click(screen.getByRole("button", { name: "Save" }));
+  expect((await screen.findByRole("alert")).textContent).toContain("Line 3 hides a secret.");
+  expect(saved).toEqual(["house-style abc old text"]);
+  await userEvent.click(screen.getByRole("button", { name: "Cancel" }));
+  expect(await screen.findByRole("article", { name: "SKILL.md" })).toBeTruthy();
+});
+
+test("changes are seen, newest first, and undone by their place", async () => {
+  const undone: number[] = [];
+  show("/skills/house-style", {
+    skill: async () => ({ ...WHOLE, ...OWN }),
+    skillHistory: async () => [MADE, CHANGED],
+    undoSkillChange: async (_, index) => {
+      undone.push(index);
+    },
+  });
+  const history = await screen.findByRole("list", { name: "History" });
+  const [newest] = within(history).getAllByRole("listitem");
+  await userEvent.click(within(history).getByRole("button", { name: /^Changed/ }));
+  expect(newest?.textContent).toContain("+new");
+  expect(newest?.textContent).toContain("By an agent.");
+  expect(within(history).getAllByRole("button", { name: "Undo" })).toHaveLength(1);
+  await userEvent.click(within(history).getByRole("button", { name: "Undo" }));
+  await waitFor(() => expect(undone).toEqual([1]));
+});
+
+test("a deleted skill can be had back", async () => {
+  const done: string[] = [];
+  const { paths } = show("/skills/house-style", {
+    skill: async () => ({ ...WHOLE, ...OWN }),
+    deleteSkill: async (name) => {
+      done.push(`deleted ${name}`);
+    },
+    undoSkillChange: async (name, index) => {
+      done.push(`undone ${name} ${index}`);
+    },
+  });
+  await userEvent.click(await screen.findByRole("button", { name: "Delete" }));
+  const notice = await screen.findByText("“house-style” was deleted.");
+  expect(notice).toBeTruthy();
+  await userEvent.click(screen.getByRole("button", { name: "Undo" }));
+  await waitFor(() => expect(paths.at(-1)).toBe("/skills/house-style"));
+  expect(done).toEqual(["deleted house-style", "undone house-style -1"]);
+});
+
+test("a skill is made of a text, or of a file", async () => {
+  const made: string[] = [];
+  const { paths } = show("/skills/_new", {
+    skill: async () => WHOLE,
+    createSkill: async (content) => {
+      made.push(content);
+      return { name: "my-skill", content, sha256: "" };
+    },
+  });
+  await userEvent.click(await screen.findByRole("button", { name: "Create" }));
+  await waitFor(() => expect(paths).toEqual(["/skills/my-skill"]));
+  expect(made[0]).toContain("name: my-skill");
+});
+
+test("a file that is not installed says why", async () => {
+  show("/skills", {
+    installSkill: async () => {
+      throw new Refused("SkillRefused", 422, "it leads out of its folder");
+    },
+  });
+  await screen.findByRole("link", { name: "deep-research" });
+  const picker = document.querySelector<HTMLInputElement>("input[type=file]");
+  await userEvent.upload(picker as HTMLInputElement, new File(["x"], "bad.skill"));
+  expect((await screen.findByRole("alert")).textContent).toContain("It leads out of its folder.");
+});
+
+test("a skill is chosen by keyboard while its name is being written", async () => {
+  show("/");
+  const box = await screen.findByRole<HTMLTextAreaElement>("textbox", { name: "Message" });
+  await userEvent.type(box, "/res");
+  expect(await screen.findByRole("option", { name: /deep-research/ })).toBeTruthy();
+  expect(screen.queryByRole("option", { name: /house-style/ })).toBeNull();
+  await userEvent.keyboard("{Enter}");
+  expect(box.value).toBe("/deep-research ");
+  expect(screen.queryByRole("listbox")).toBeNull();
+});
+
+test("a server without skills has no page of them", async () => {
+  showPage(fakeGateway(), {});
+  await screen.findByRole("link", { name: "Agents" });
+  expect(screen.queryByRole("link", { name: "Skills" })).toBeNull();
+});
