@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,24 @@ async def test_a_file_is_not_written_through_a_link(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest, match="goes through a link"):
         await workshop.write_file(OWNER, "sample", "scripts/a.py", "print(1)\n", PERSON)
     assert not (tmp_path / "a.py").exists()
+
+
+async def test_what_is_no_file_is_neither_read_nor_written(tmp_path: Path) -> None:
+    workshop = open_workshop(tmp_path)
+    await workshop.create(OWNER, skill(), PERSON)
+    custom(tmp_path, "sample/references/folder").mkdir(parents=True)
+    os.mkfifo(custom(tmp_path, "sample/references/pipe"))
+    for path in ("references/folder", "references/pipe"):
+        with pytest.raises(InvalidRequest, match="is not a file|is a folder"):
+            await workshop.write_file(OWNER, "sample", path, "x", PERSON)
+        with pytest.raises(InvalidRequest, match="is not a file|is a folder"):
+            await workshop.read_file(OWNER, "sample", path)
+    assert "added outside: references/pipe" in (await workshop.get(OWNER, "sample")).changed_outside
+    for path in ("../sample/SKILL.md", "references/absent.md", "SKILL.md/x"):
+        with pytest.raises(NotFound):
+            await workshop.read_file(OWNER, "sample", path)
+    with pytest.raises(InvalidRequest, match="no skill can be called 'install'"):
+        await workshop.create(OWNER, skill("install"), PERSON)
 
 
 async def test_a_piece_is_replaced_as_often_as_expected_or_not_at_all(tmp_path: Path) -> None:
