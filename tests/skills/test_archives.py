@@ -1,14 +1,18 @@
 """Skills that come in archives: those that are taken, and those that leave nothing behind."""
 
+import random
 from pathlib import Path
 
 import pytest
 
 from deerflow.domain.errors import Conflict, SkillInvalid, SkillRefused
 from deerflow.skills.review import Opinion
+from deerflow.skills.workshop import Rules
 from tests.skills.hostile_archives import HOSTILE, SKILL, as_archive, entry, packed
 from tests.skills.packs import write_skill
 from tests.skills.workshops import OWNER, PERSON, Reviews, left_on_disk, open_workshop
+
+LARGE = b"\0" + random.Random(1).randbytes(3_000_000)
 
 
 def test_there_are_enough_hostile_archives() -> None:
@@ -18,7 +22,7 @@ def test_there_are_enough_hostile_archives() -> None:
 @pytest.mark.parametrize("about", HOSTILE)
 async def test_a_hostile_archive_is_refused_for_its_reason_and_leaves_nothing(about: str, tmp_path: Path) -> None:
     reviews = Reviews()
-    workshop = open_workshop(tmp_path, reviews)
+    workshop = open_workshop(tmp_path, reviews, rules=Rules)
     with pytest.raises((SkillRefused, SkillInvalid), match=HOSTILE[about].why):
         await workshop.install(OWNER, as_archive(HOSTILE[about].make()), PERSON)
     assert left_on_disk(tmp_path) == [] and reviews.asked == []
@@ -31,22 +35,28 @@ async def test_an_archive_becomes_a_skill(root: str, tmp_path: Path) -> None:
         (f"{root}SKILL.md", SKILL.encode()),
         (f"{root}references/a.md", b"# A\n"),
         (entry(f"{root}scripts/run.sh", 0o100755), b"#!/bin/sh\necho hi\n"),
+        (f"{root}assets/large.bin", LARGE),
         ("__MACOSX/._SKILL.md", b"junk"),
         (f"{root}.DS_Store", b"junk"),
     ]
-    workshop = open_workshop(tmp_path)
+    workshop = open_workshop(tmp_path, rules=Rules)
     stored, verdict = await workshop.install(OWNER, as_archive(packed(*files, skill=None)), PERSON)
-    assert [file.path for file in stored.files] == ["SKILL.md", "references/a.md", "scripts/run.sh"]
+    assert [file.path for file in stored.files] == [
+        "SKILL.md",
+        "assets/large.bin",
+        "references/a.md",
+        "scripts/run.sh",
+    ]
     assert verdict.decision == "allow" and stored.changed_outside == ()
     folder = tmp_path / "users" / OWNER / "skills" / "custom" / "sample"
     assert (folder / "scripts" / "run.sh").stat().st_mode & 0o777 == 0o755
-    assert (folder / "SKILL.md").read_text() == SKILL
+    assert (folder / "SKILL.md").read_text() == SKILL and (folder / "assets" / "large.bin").read_bytes() == LARGE
     [noted] = await workshop.history(OWNER, "sample")
     assert (noted.action, noted.author, noted.after) == ("install", "person", SKILL)
 
 
 async def test_a_name_that_is_taken_is_a_conflict_also_by_a_built_in_skill(tmp_path: Path) -> None:
-    workshop = open_workshop(tmp_path)
+    workshop = open_workshop(tmp_path, rules=Rules)
     await workshop.install(OWNER, as_archive(packed()), PERSON)
     before = left_on_disk(tmp_path)
     with pytest.raises(Conflict, match="already a skill 'sample'"):
@@ -59,7 +69,7 @@ async def test_a_name_that_is_taken_is_a_conflict_also_by_a_built_in_skill(tmp_p
 
 async def test_a_model_reads_what_is_installed_and_may_refuse_it(tmp_path: Path) -> None:
     reviews = Reviews([Opinion('{"decision": "block", "reason": "It hides something."}')])
-    workshop = open_workshop(tmp_path, reviews)
+    workshop = open_workshop(tmp_path, reviews, rules=Rules)
     script = ("scripts/run.py", b"print('a script')\n")
     with pytest.raises(SkillRefused, match="refused by the review: It hides something."):
         await workshop.install(OWNER, as_archive(packed(script)), PERSON)

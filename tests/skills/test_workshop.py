@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,7 @@ BAD_PATHS = (
     "tests/a.yaml",
     "scripts",
     "scripts/.env",
+    "skill.toml",
 )
 
 
@@ -104,7 +106,21 @@ async def test_files_beside_skill_md_have_their_places(path: str, tmp_path: Path
     workshop = open_workshop(tmp_path)
     await workshop.create(OWNER, skill(), PERSON)
     with pytest.raises(InvalidRequest, match="references/, templates/, scripts/, assets/"):
-        await workshop.write_file(OWNER, "sample", path, "x", PERSON)
+        await workshop.write_file(OWNER, "sample", path, "x", AGENT)
+
+
+async def test_contract_and_tests_are_a_persons_to_write(tmp_path: Path) -> None:
+    workshop = open_workshop(tmp_path)
+    await workshop.create(OWNER, skill(), PERSON)
+    for path in ("skill.toml", "tests/first.yaml"):
+        await workshop.write_file(OWNER, "sample", path, "x\n", PERSON)
+        for change in (
+            workshop.remove_file(OWNER, "sample", path, AGENT),
+            workshop.patch(OWNER, "sample", "x", "y", AGENT, path=path, expected_count=1),
+        ):
+            with pytest.raises(InvalidRequest):
+                await change
+    assert custom(tmp_path, "sample/tests/first.yaml").read_text() == "x\n"
 
 
 async def test_a_file_is_not_written_through_a_link(tmp_path: Path) -> None:
@@ -114,6 +130,24 @@ async def test_a_file_is_not_written_through_a_link(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest, match="goes through a link"):
         await workshop.write_file(OWNER, "sample", "scripts/a.py", "print(1)\n", PERSON)
     assert not (tmp_path / "a.py").exists()
+
+
+async def test_what_is_no_file_is_neither_read_nor_written(tmp_path: Path) -> None:
+    workshop = open_workshop(tmp_path)
+    await workshop.create(OWNER, skill(), PERSON)
+    custom(tmp_path, "sample/references/folder").mkdir(parents=True)
+    os.mkfifo(custom(tmp_path, "sample/references/pipe"))
+    for path in ("references/folder", "references/pipe"):
+        with pytest.raises(InvalidRequest, match="is not a file|is a folder"):
+            await workshop.write_file(OWNER, "sample", path, "x", PERSON)
+        with pytest.raises(InvalidRequest, match="is not a file|is a folder"):
+            await workshop.read_file(OWNER, "sample", path)
+    assert "added outside: references/pipe" in (await workshop.get(OWNER, "sample")).changed_outside
+    for path in ("../sample/SKILL.md", "references/absent.md", "SKILL.md/x"):
+        with pytest.raises(NotFound):
+            await workshop.read_file(OWNER, "sample", path)
+    with pytest.raises(InvalidRequest, match="no skill can be called 'install'"):
+        await workshop.create(OWNER, skill("install"), PERSON)
 
 
 async def test_a_piece_is_replaced_as_often_as_expected_or_not_at_all(tmp_path: Path) -> None:
@@ -127,7 +161,7 @@ async def test_a_piece_is_replaced_as_often_as_expected_or_not_at_all(tmp_path: 
 
 
 async def test_what_cannot_be_a_skill_is_refused_and_changes_nothing(tmp_path: Path) -> None:
-    workshop = open_workshop(tmp_path)
+    workshop = open_workshop(tmp_path, rules=Rules)
     with pytest.raises(SkillInvalid, match="header is missing"):
         await workshop.create(OWNER, "# Hello\n", PERSON)
     with pytest.raises(InvalidRequest, match="calls the skill 'sample', not 'other'"):
@@ -186,7 +220,7 @@ async def test_what_other_hands_change_is_seen_file_by_file_and_stays_in_use(tmp
 
 async def test_an_agents_change_is_reviewed_with_what_the_rules_say(tmp_path: Path) -> None:
     reviews = Reviews()
-    workshop = open_workshop(tmp_path, reviews)
+    workshop = open_workshop(tmp_path, reviews, rules=Rules)
     await workshop.create(OWNER, skill(), AGENT)
     await workshop.write_file(OWNER, "sample", "scripts/a.py", "import subprocess\nsubprocess.run(['ls'])\n", AGENT)
     assert len(reviews.asked) == 2 and "python-subprocess" in reviews.asked[1].skill

@@ -27,11 +27,16 @@ class Reviews:
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
 
+def unscanned() -> Rules:
+    """For what is not about the scanner, which starts a process each time."""
+    return Rules(scans=False)
+
+
 def open_workshop(
     home: Path,
     reviews: Reviews | None = None,
     *,
-    rules: Callable[[], Rules] = Rules,
+    rules: Callable[[], Rules] = unscanned,
     trial: SkillTrial | None = None,
 ) -> SkillWorkshop:
     """A workshop for the skills below `home`."""

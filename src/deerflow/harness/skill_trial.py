@@ -13,13 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from deerflow.config.load import Loaded
+from deerflow.config.sandbox import ToolboxConfig
 from deerflow.domain.errors import SkillRefused
 from deerflow.skills.trials import find_trials
 
 logger = logging.getLogger(__name__)
 
 COMMAND = (sys.executable, "-c", "from deerflow.cli.start import main; main()", "skills", "test", "--json", "--custom")
-PASSED_ON = ("PATH", "HOME", "XDG_CACHE_HOME", "TMPDIR", "LANG")
+PASSED_ON = ("PATH", "HOME", "XDG_CACHE_HOME", "LANG")
+PREFIX = "deerflow-skill-trial-"
 MAX_S = 600.0
 END_S = 5.0
 SHOWN_CHARS = 3000
@@ -47,24 +49,22 @@ class TrialInChild:
             logger.warning("the skill %r of %r was changed by an agent, and has no tests that could fail", name, owner)
             return
         async with self._turn:
-            with tempfile.TemporaryDirectory(prefix="deerflow-skill-trial-") as place:
+            with tempfile.TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True) as place:
                 said, complaint = await self._run(folder, Path(place))
         if complaints := [complaint] if complaint else read_complaints(said):
             told = "\n".join(complaints)[:SHOWN_CHARS]
             raise SkillRefused(f"the change of {name!r} was not accepted, for the tests of the skill fail:\n{told}")
 
     async def _run(self, folder: Path, place: Path) -> tuple[bytes, str | None]:
-        """What the process said, and why it did not come to an end."""
-        config = place / "config.yaml"
-        toolbox = self._machine.config.sandbox.toolbox.model_dump(mode="json")
-        await asyncio.to_thread(config.write_text, json.dumps({"sandbox": {"toolbox": toolbox}}))
+        """What the process said, and why it did not come to an end. Whatever it leaves behind is in `place`."""
+        config = await asyncio.to_thread(furnish, place, self._machine.config.sandbox.toolbox)
         process = await asyncio.create_subprocess_exec(
             *COMMAND,
             f"--config={config}",
             "--",
             str(folder),
             cwd=place,
-            env=environment_of(self._machine.environment),
+            env={**environment_of(self._machine.environment), "TMPDIR": str(place)},
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -80,6 +80,14 @@ class TrialInChild:
         if process.returncode not in (0, 1) or not said.strip():
             return said, f"they could not be run: {trouble.decode(errors='replace').strip()[-500:]}"
         return said, None
+
+
+def furnish(place: Path, toolbox: ToolboxConfig) -> Path:
+    """Make a folder ready for the process; the configuration in it, which has only the toolbox in common with ours."""
+    place.chmod(0o711)  # whoever runs the commands of a sandbox has to pass through
+    config = place / "config.yaml"
+    config.write_text(json.dumps({"sandbox": {"toolbox": toolbox.model_dump(mode="json")}}), encoding="utf-8")
+    return config
 
 
 def environment_of(machine: Mapping[str, str]) -> dict[str, str]:

@@ -6,22 +6,29 @@ from collections.abc import Sequence
 
 from deerflow.domain.errors import Conflict, InvalidRequest, NotFound, SkillInvalid, TooLarge
 from deerflow.skills.format import SKILL_FILE, parse_skill
+from deerflow.skills.history import AuthorKind
 from deerflow.skills.scanner.package import MAX_TEXT, SCRIPT_ENDINGS, SkillFile
 from deerflow.skills.store import text_of
 
 SUPPORT_FOLDERS = ("references", "templates", "scripts", "assets")
+TESTS, CONTRACT = "tests", "skill.toml"
 SUPPORT_PATH = re.compile(r"[A-Za-z0-9_][\w.-]{0,99}(?:/[A-Za-z0-9_][\w.-]{0,99}){1,6}")
 
 
-def check_support_path(path: str) -> str:
+def check_support_path(path: str, author: AuthorKind) -> str:
     """Return `path`, if a file beside SKILL.md can be there.
+
+    An agent writes neither the contract nor the tests of a skill: they are what its changes are measured by.
 
     Raises:
         InvalidRequest: It cannot.
     """
-    if not SUPPORT_PATH.fullmatch(path) or path.split("/")[0] not in SUPPORT_FOLDERS:
-        folders = ", ".join(f"{folder}/" for folder in SUPPORT_FOLDERS)
-        raise InvalidRequest(f"{path[:200]!r}: files of a skill are in one of {folders} and have plain names")
+    folders = SUPPORT_FOLDERS if author == "agent" else (*SUPPORT_FOLDERS, TESTS)
+    if author != "agent" and path == CONTRACT:
+        return path
+    if not SUPPORT_PATH.fullmatch(path) or path.split("/")[0] not in folders:
+        places = ", ".join(f"{folder}/" for folder in folders)
+        raise InvalidRequest(f"{path[:200]!r}: files of a skill are in one of {places} and have plain names")
     return path
 
 

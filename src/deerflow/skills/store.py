@@ -4,6 +4,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from uuid import uuid4
 
 from deerflow.config.files import replace_file
 from deerflow.domain.errors import Conflict, InvalidRequest, NotFound
-from deerflow.skills.files import hash_file, walk
+from deerflow.skills.files import READ, hash_file, walk
 from deerflow.skills.format import SKILL_FILE, SKILL_NAME
 from deerflow.skills.history import Action, AuthorKind, History, HistoryEntry, Verdict, discard
 from deerflow.skills.lock import MUTEX, changed_outside, lock_file, lock_skill, read_lock
@@ -22,6 +23,8 @@ from deerflow.skills.roots import custom_root, owner_folder
 from deerflow.skills.scanner.package import MAX_TEXT
 from deerflow.skills.skill import Skill
 
+RESERVED = ("custom", "install", "reload")
+"""What stands in the place of a name in paths of the API."""
 STALE_S = 3600.0
 """What was being made so long ago was left by a process that died."""
 
@@ -94,7 +97,10 @@ class SkillStore:
 
         Raises:
             Conflict: There is a skill of that name, built in or custom.
+            InvalidRequest: The name means something else where skills are asked for.
         """
+        if name in RESERVED:
+            raise InvalidRequest(f"no skill can be called {name!r}: the API means something else by it")
         own = custom_root(self._home, owner) / check_name(name)
         if os.path.lexists(own) or any(skill.name == name for skill in self._skills_of(owner)):
             raise Conflict(f"there is already a skill {name!r}; choose another name, or delete that one first")
@@ -230,10 +236,13 @@ def read_bytes(folder: Path, path: str) -> bytes | None:
         target = target / part
         if target.is_symlink():
             raise InvalidRequest(f"{path!r} goes through a link, which is not followed")
-    if target.is_dir():
-        raise InvalidRequest(f"{path!r} is a folder")
     try:
-        return target.read_bytes()
+        with os.fdopen(os.open(target, READ), "rb") as file:  # a pipe must not hold the reader up
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise InvalidRequest(f"{path!r} is not a file")
+            return file.read()
+    except IsADirectoryError:
+        raise InvalidRequest(f"{path!r} is a folder") from None
     except (FileNotFoundError, NotADirectoryError):
         return None
 

@@ -171,7 +171,7 @@ class SkillWorkshop:
         Raises:
             InvalidRequest: It is there more or less often; the text says how often.
         """
-        path = SKILL_FILE if path in (None, SKILL_FILE) else check_support_path(str(path))
+        path = SKILL_FILE if path in (None, SKILL_FILE) else check_support_path(str(path), author.kind)
         before = await self._read(owner, name, path)
         text = text_of(before)
         if text is None:
@@ -186,14 +186,14 @@ class SkillWorkshop:
     async def write_file(
         self, owner: str, name: str, path: str, content: str, author: Author, expected_sha256: str | None = None
     ) -> StoredSkill:
-        """Write a file beside SKILL.md, in references/, templates/, scripts/ or assets/."""
-        before = await self._read(owner, name, check_support_path(path))
+        """Write a file beside SKILL.md, in one of its folders; a person also the contract and the tests."""
+        before = await self._read(owner, name, check_support_path(path, author.kind))
         check_hash(name, before, expected_sha256)
         return await self._change(owner, name, FileChange("write_file", path, before, encode(content)), author)
 
     async def remove_file(self, owner: str, name: str, path: str, author: Author) -> StoredSkill:
         """Remove a file beside SKILL.md."""
-        before = await self._read(owner, name, check_support_path(path))
+        before = await self._read(owner, name, check_support_path(path, author.kind))
         if before is None:
             raise NotFound(f"the skill {name!r} has no file {path!r}")
         return await self._change(owner, name, FileChange("remove_file", path, before, None), author)

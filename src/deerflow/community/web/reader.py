@@ -2,9 +2,7 @@
 
 import asyncio
 import json
-import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -12,6 +10,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from deerflow.community.web.problems import Unreadable
+from deerflow.sandbox.children import run_child
 from deerflow.sandbox.places import file_owner
 
 CHILD = Path(__file__).with_name("reader_child.py")
@@ -76,34 +75,5 @@ class Reader:
         """What a child makes of its input; nothing if it has failed."""
         limits = self.limits
         given = {"cpu_s": limits.cpu_s, "memory_bytes": limits.memory_bytes, "recursion": limits.recursion}
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", str(CHILD), json.dumps({**given, "uid": file_owner()})),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            env={"LANG": "C.UTF-8"},
-            start_new_session=True,
-        )
-        assert process.stdin is not None and process.stdout is not None
-        try:
-            async with asyncio.timeout(limits.wall_s):
-                process.stdin.write(sent)
-                process.stdin.write_eof()
-                output = await read_at_most(process.stdout, MAX_RESULT_BYTES)
-                return output if await process.wait() == 0 else b""
-        except TimeoutError:
-            return b""
-        finally:
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
-
-
-async def read_at_most(stream: asyncio.StreamReader, limit: int) -> bytes:
-    """All of a stream; nothing if it is longer than `limit`."""
-    read = bytearray()
-    while chunk := await stream.read(1 << 16):
-        read += chunk
-        if len(read) > limit:
-            return b""
-    return bytes(read)
+        arguments = (str(CHILD), json.dumps({**given, "uid": file_owner()}))
+        return await run_child(arguments, sent, limits.wall_s, MAX_RESULT_BYTES)

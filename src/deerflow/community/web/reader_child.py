@@ -6,16 +6,15 @@ Before it looks at the page it gives up what it does not need: memory, time, fil
 
 import codecs
 import json
-import os
 import re
-import resource
 import sys
 from collections.abc import Iterator, Mapping, Set
-from contextlib import nullcontext, suppress
 from typing import Any
 
 from html_to_markdown import ConversionOptions, convert
 from lxml import etree, html  # type: ignore[import-untyped]
+
+from deerflow.sandbox.relinquishing import give_up
 
 MAIN = "//main | //article | //*[@role='main']"
 PARAGRAPHS = "//p | //pre | //blockquote | //td | //li | //dd"
@@ -40,31 +39,11 @@ def main() -> None:
     limits = json.loads(sys.argv[1])
     sys.setrecursionlimit(limits["recursion"])
     known = {codecs.lookup(name).name for name in ENCODINGS}  # whoever we are soon may be unable to read their code
-    give_up(limits)
+    give_up(limits["cpu_s"], limits["memory_bytes"], limits["uid"])
     order = json.loads(sys.stdin.buffer.readline())
     text = decoded(sys.stdin.buffer.read(), order["charset"], known)
     work = {"text": as_text, "page": as_page, "rows": as_rows}
     json.dump(work[order["task"]](text, order), sys.stdout)
-
-
-def give_up(limits: Mapping[str, Any]) -> None:
-    """Keep only what reading a page takes."""
-    wanted = {
-        resource.RLIMIT_CPU: limits["cpu_s"],
-        resource.RLIMIT_AS: limits["memory_bytes"],
-        resource.RLIMIT_FSIZE: 0,
-        resource.RLIMIT_NPROC: 0,
-        resource.RLIMIT_CORE: 0,
-    }
-    for kind, limit in wanted.items():
-        highest = resource.getrlimit(kind)[1]
-        lower = limit if highest == resource.RLIM_INFINITY else min(limit, highest)
-        with nullcontext() if sys.platform == "linux" else suppress(ValueError):  # others do not know all of them
-            resource.setrlimit(kind, (lower, lower))
-    if (uid := limits["uid"]) is not None:
-        os.setgroups([])
-        os.setresgid(uid, uid, uid)
-        os.setresuid(uid, uid, uid)
 
 
 def decoded(body: bytes, charset: str | None, known: Set[str]) -> str:

@@ -2,14 +2,13 @@
 
 import asyncio
 import json
-import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from pydantic import TypeAdapter, ValidationError
 
 from deerflow.domain.errors import SkillRefused
+from deerflow.sandbox.children import run_child
 from deerflow.sandbox.places import file_owner
 from deerflow.skills.scanner.package import MAX_ALL_TEXT, SkillFile, check_package
 from deerflow.skills.scanner.rules import Finding, blocking
@@ -89,21 +88,4 @@ class SkillScanner:
         """What a child says; nothing if it has failed."""
         limits = self.limits
         given = {"cpu_s": limits.cpu_s, "memory_bytes": limits.memory_bytes, "uid": file_owner()}
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-m", CHILD, json.dumps(given)),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            env={"LANG": "C.UTF-8"},
-            start_new_session=True,
-        )
-        try:
-            async with asyncio.timeout(limits.wall_s):
-                output, _ = await process.communicate(sent)
-            return output if process.returncode == 0 and len(output) <= MAX_RESULT_BYTES else b""
-        except TimeoutError:
-            return b""
-        finally:
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+        return await run_child(("-m", CHILD, json.dumps(given)), sent, limits.wall_s, MAX_RESULT_BYTES)
