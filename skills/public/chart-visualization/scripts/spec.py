@@ -11,6 +11,8 @@ import pandas as pd
 import yaml
 
 AGGREGATES = ("sum", "mean", "median", "count", "min", "max")
+ONLY_EMPTY_IS_MISSING: dict[str, Any] = {"keep_default_na": False, "na_values": [""]}
+"""Otherwise "NA" would be, which is Namibia as often as nothing."""
 SORTS = ("none", "asc", "desc", "x")
 
 
@@ -114,11 +116,11 @@ def read(path: Path, sheet: str) -> pd.DataFrame:
     try:
         match path.suffix.lower():
             case ".csv" | ".txt":
-                return pd.read_csv(path, sep=None, engine="python")
+                return pd.read_csv(path, sep=None, engine="python", **ONLY_EMPTY_IS_MISSING)
             case ".tsv":
-                return pd.read_csv(path, sep="\t")
+                return pd.read_csv(path, sep="\t", **ONLY_EMPTY_IS_MISSING)
             case ".xlsx" | ".xlsm":
-                return pd.read_excel(path, sheet_name=sheet or 0)
+                return pd.read_excel(path, sheet_name=sheet or 0, **ONLY_EMPTY_IS_MISSING)
             case ".json":
                 return pd.DataFrame(json.loads(path.read_text(encoding="utf-8")))
     except Exception as problem:  # noqa: BLE001 - readers raise whatever their format does

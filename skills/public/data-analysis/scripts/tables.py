@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import duckdb
-import openpyxl
 import pandas as pd
 
 TEXT = {".csv", ".tsv", ".txt"}
@@ -16,6 +15,8 @@ READABLE = ("csv", "tsv", "txt", "xlsx", "xlsm", "parquet", "json", "jsonl")
 WRITABLE = ("csv", "tsv", "xlsx", "parquet", "json", "md")
 ENCODINGS = ("utf-8-sig", "cp1252")
 HEADER_ROWS_SEARCHED = 20
+ONLY_EMPTY_IS_MISSING: dict[str, Any] = {"keep_default_na": False, "na_values": [""]}
+"""Otherwise "NA" would be, which is Namibia as often as nothing."""
 
 
 def fail(message: str) -> NoReturn:
@@ -85,20 +86,22 @@ def read_text(connection: duckdb.DuckDBPyConnection, path: Path) -> Any:
         return connection.read_csv(str(path), sample_size=-1)
     print(f"note: {path.name} is not UTF-8, read as {encoding}", file=sys.stderr)
     dialect = csv.Sniffer().sniff(text[:20_000], delimiters=",;\t|")
-    return pd.read_csv(path, encoding=encoding, sep=dialect.delimiter)
+    return pd.read_csv(path, encoding=encoding, sep=dialect.delimiter, **ONLY_EMPTY_IS_MISSING)
 
 
 def read_book(path: Path, sheet: str | None) -> list[tuple[str | None, str, Any]]:
     """The sheets of a workbook that hold something, each from its header row on."""
     try:
-        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-    except Exception as problem:  # noqa: BLE001 - openpyxl lets zip, XML and key errors through
-        fail(f"{path.name} is no readable workbook: {first_line(problem)}")
-    if sheet is not None and sheet not in book.sheetnames:
-        fail(f"{path.name} has no sheet {sheet!r}; it has {', '.join(map(repr, book.sheetnames))}")
+        # pandas loads the reader of workbooks only now: most tables are text, and start faster without it.
+        sheets = pd.read_excel(path, sheet_name=None, header=None, dtype=object, **ONLY_EMPTY_IS_MISSING)
+    except Exception:  # noqa: BLE001 - the reader lets zip, XML and key errors through
+        fail(f"{path.name} is no readable workbook: it is damaged, protected by a password, or of another kind")
+    if sheet is not None and sheet not in sheets:
+        fail(f"{path.name} has no sheet {sheet!r}; it has {', '.join(map(repr, sheets))}")
     found: list[tuple[str | None, str, Any]] = []
-    for name in [sheet] if sheet else book.sheetnames:
-        rows = [row for row in book[name].iter_rows(values_only=True) if any(cell is not None for cell in row)]
+    for name in [sheet] if sheet else sheets:
+        cells = sheets[name].astype(object).where(sheets[name].notna(), None)
+        rows = [row for row in cells.itertuples(index=False, name=None) if filled(row)]
         if len(rows) > 1:
             found.append((f"{path.stem}_{name}", f"{path} [{name}]", frame_of(rows)))
     if not found:
