@@ -81,10 +81,14 @@ async def test_a_built_in_skill_is_in_order(name: str) -> None:
     assert report.blocking == (), "our own scanner would refuse it"
 
 
-def test_the_reviewer_finds_all_of_them_ready() -> None:
-    printed = script("skill-reviewer", "audit_skill.py", "--strict", "--json", *(PUBLIC / name for name in NAMES))
+def test_the_reviewer_has_no_objection_to_any_skill_that_is_shipped() -> None:
+    shipped = sorted(file.parent for file in PUBLIC.glob("*/SKILL.md"))
 
-    assert {each["skill"]: each["verdict"] for each in json.loads(printed)} == dict.fromkeys(NAMES, "ready")
+    printed = script("skill-reviewer", "audit_skill.py", "--json", *shipped)
+
+    verdicts = {each["skill"]: each["verdict"] for each in json.loads(printed)}
+    assert "not ready" not in verdicts.values()
+    assert {verdicts[name] for name in NAMES} == {"ready"}
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import unicodedata
 from collections import Counter
 from html import escape
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 from records import Unusable, read_search
@@ -223,29 +224,34 @@ def as_markdown(counts: dict[str, Any]) -> str:
 
 def as_svg(counts: dict[str, Any]) -> str:
     """The flow from what was found to what was included."""
-    reasons = ", ".join(f"{name}: {count}" for name, count in counts["reasons"].items())
+    reasons = [f"{name}: {count}" for name, count in counts["reasons"].items()]
     steps = [
-        ("Identified", counts["identified"], f"Duplicates removed: {counts['duplicates_removed']}"),
-        ("Screened", counts["screened"], f"Excluded by title and abstract: {counts['excluded_by_title']}"),
+        ("Identified", counts["identified"], [f"Duplicates removed: {counts['duplicates_removed']}"]),
+        ("Screened", counts["screened"], [f"Excluded by title and abstract: {counts['excluded_by_title']}"]),
         ("Full text assessed", counts["full_text_assessed"],
-         f"Excluded by full text: {counts['excluded_by_text']}" + (f" ({reasons})" if reasons else "")),
-        ("Included", counts["included"], ""),
+         [f"Excluded by full text: {counts['excluded_by_text']}", *wrap("; ".join(reasons), 48)]),
+        ("Included", counts["included"], []),
     ]  # fmt: skip
-    parts = []
-    for place, (name, count, aside) in enumerate(steps):
-        y = 20 + place * 90
-        parts.append(
-            f'<rect x="20" y="{y}" width="220" height="50" rx="4"/><text x="130" y="{y + 30}">{name}: {count}</text>'
-        )
+    parts, y = [], 20
+    for name, count, aside in steps:
+        height = max(50, 30 + 20 * len(aside))
+        parts.append(f'<rect x="20" y="{y}" width="220" height="50" rx="4"/>')
+        parts.append(f'<text x="130" y="{y + 30}">{name}: {count}</text>')
         if aside:
-            parts.append(
-                f'<path d="M130 {y + 50}v40M240 {y + 25}h40"/><rect x="280" y="{y}" width="340" height="50" rx="4"/>'
-            )
-            parts.append(f'<text x="450" y="{y + 30}">{escape(aside)}</text>')
-    style = "rect{fill:#fff;stroke:#334}path{stroke:#334}text{font:14px sans-serif;text-anchor:middle;fill:#223}"
+            parts.append(f'<path marker-end="url(#a)" d="M130 {y + 50}V{y + height + 34}"/>')
+            parts.append(f'<path marker-end="url(#a)" d="M240 {y + 25}H274"/>')
+            parts.append(f'<rect x="280" y="{y}" width="360" height="{height}" rx="4"/>')
+            lines = enumerate(aside)
+            parts += [f'<text x="460" y="{y + 30 + 20 * at}">{escape(line)}</text>' for at, line in lines]
+        y += height + 40
+    style = (
+        "rect{fill:#fff;stroke:#334}path{stroke:#334;fill:none}text{font:14px sans-serif;text-anchor:middle;fill:#223}"
+    )
+    size = 'markerWidth="8" markerHeight="8" refX="1" refY="4"'
+    arrow = f'<marker id="a" {size} orient="auto"><path d="M0 0L6 4L0 8"/></marker>'
     return (
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 360" role="img">'
-        f"<title>PRISMA flow</title><style>{style}</style>{''.join(parts)}</svg>\n"
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 660 {y - 20}" role="img">'
+        f"<title>PRISMA flow</title><style>{style}</style><defs>{arrow}</defs>{''.join(parts)}</svg>\n"
     )
 
 
