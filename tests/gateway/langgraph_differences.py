@@ -52,6 +52,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference("*", "missing", "metadata: .attempt", "the first event is written when a run is accepted, not begun"),
     Difference("*", "missing", "messages: [[]].*", LEAN_PIECES),
     Difference("*", "missing", "values: .artifacts", "what is empty and always was is not told"),
+    Difference("*", "missing", "values: .skill_context", "what is empty and always was is not told"),
     Difference("*", "missing", "values: .viewed_images", "what is empty and always was is not told"),
     Difference("*", "missing", "*.response_schema", "a question is shown as its value and its id"),
     Difference("runs.stream*", "events", "* end for *", "readers are told that the log is complete: `end` comes last"),

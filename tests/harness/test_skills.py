@@ -152,20 +152,24 @@ async def test_what_a_skill_does_not_allow_a_subagent_is_not_allowed_either(tmp_
     theirs = model.requests[2]
     assert theirs.tool_names == ["ls", "read_file"]
     assert "<name>other</name>" in prompt_of(theirs.messages)
-    assert "bash was not called" in model.requests[3].messages[-1].text
+    assert "bash was not called" in model.requests[3].messages[-2].text
 
 
 async def test_a_subagent_knows_only_the_skills_of_its_kind(tmp_path: Path, public: Path) -> None:
     write_skill(public, "one", more="allowed-tools: []\n")
     write_skill(public, "two", more="allowed-tools: []\n")
     kind = {"description": "d", "system_prompt": "You know one.", "skills": ["one"]}
+    write_skill(public, "binding", more="allowed-tools: [task]\n")
     hand_over = calling("task", description="d", prompt="/two p", subagent_type="knows-one")
-    model = ScriptedModel.saying(hand_over, read("two"), read("one"), "Done.", "Done.")
+    model = ScriptedModel.saying(hand_over, read("two"), read("one"), "Done.", "Done.", hand_over, "Bound.", "Done.")
     async with world(tmp_path, model, subagents={"custom_agents": {"knows-one": kind}}) as harness:
         await ask(harness, agent=AgentSpec(subagent_enabled=True))
+        await ask(harness, "/binding x", AgentSpec(subagent_enabled=True))
     begun, still, limited = model.requests[1:4]
     assert "<name>one</name>" in prompt_of(begun.messages) and "<name>two</name>" not in prompt_of(begun.messages)
     assert "bash" in begun.tool_names and "bash" in still.tool_names and "bash" not in limited.tool_names
+    bound = model.requests[6]  # what binds who gave it the work binds it too, though it does not know the skill
+    assert bound.tool_names == ["ls", "read_file"] and "binding" not in str(bound.messages)
 
 
 async def test_commands_see_the_skills_that_are_on_and_cannot_change_them(
@@ -274,3 +278,22 @@ async def test_a_skill_nobody_has_can_be_neither_read_nor_switched(tmp_path: Pat
         with pytest.raises(NotFound, match="there is no skill 'x'"):
             await harness.skills.switch(ME, "x", enabled=False)
         assert not (tmp_path / "extensions_config.json").exists()
+
+
+async def test_a_skill_that_was_compacted_away_still_binds_and_the_model_is_told_to_read_it_again(
+    tmp_path: Path, public: Path
+) -> None:
+    write_skill(public, "tidy-up", more="allowed-tools: []\n")
+    look = [act("ls", path=f"/mnt/user-data/{area}") for area in ("workspace", "uploads", "outputs", "workspace")]
+    model = ScriptedModel.saying(read("tidy-up"), *look, look[0], act("bash", command="echo escaped"), "Done.")
+    small = {"enabled": True, "model_name": "demo", "trigger": {"type": "messages", "value": 9}}
+    async with world(tmp_path, model, summarization={**small, "keep": {"type": "messages", "value": 2}}) as harness:
+        await ask(harness)
+        assert "bash was not called" in (await answers(harness))[-1]["content"]
+    told = [
+        any("skills whose text you do not see" in message.text for message in request.messages)
+        for request in model.requests
+    ]
+    assert told[:3] == [False] * 3 and told[-1]
+    assert "/mnt/skills/public/tidy-up/SKILL.md" in model.requests[-1].messages[-2].text
+    assert all("bash" not in request.tool_names for request in model.requests[1:])

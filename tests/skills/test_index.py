@@ -1,5 +1,6 @@
 """The skills of somebody, as their folders are now."""
 
+import ctypes
 import os
 from collections.abc import Iterator
 from itertools import pairwise
@@ -9,7 +10,7 @@ import pytest
 
 from deerflow.domain.errors import InvalidRequest
 from deerflow.skills.index import SkillIndex
-from deerflow.skills.notices import open_notices
+from deerflow.skills.notices import Notices, open_notices
 from deerflow.skills.roots import custom_root
 from tests.skills.packs import write_skill
 
@@ -138,3 +139,39 @@ async def test_folders_are_read_in_a_thread(index: SkillIndex, public: Path) -> 
     write_skill(public, "tidy")
     assert list((await index.load("ann")).skills) == ["tidy"]
     assert index.ready("ann") is await index.load("ann")
+
+
+def test_what_changes_while_it_is_being_read_is_read_again(tmp_path: Path, public: Path) -> None:
+    meanwhile = ["changed meanwhile"]
+
+    def switches() -> dict[str, bool]:
+        if meanwhile:
+            write_skill(public, "tidy", meanwhile.pop())
+        return {}
+
+    write_skill(public, "tidy", "before")
+    index = SkillIndex(public, tmp_path, switches, open_notices())
+    assert index.current("ann").skills["tidy"].description == "before"
+    assert index.ready("ann") is None
+    assert index.current("ann").skills["tidy"].description == "changed meanwhile"
+    index.close()
+    assert index.ready("ann") is not None  # whoever still asks while everything closes
+
+
+class NoWatchLeft(Notices):
+    """The kernel of a machine whose users watch too much."""
+
+    def __init__(self) -> None:
+        super().__init__(-1, ctypes.CDLL(None))
+
+    def look_after(self, folder: Path, root: Path) -> bool:
+        return False
+
+
+def test_where_no_watch_is_left_the_folders_are_looked_at_each_time(tmp_path: Path, public: Path) -> None:
+    index = SkillIndex(public, tmp_path, notices=NoWatchLeft())
+    write_skill(public, "tidy")
+    before = index.current("ann")
+    assert index.ready("ann") is None and index.current("ann") is before
+    write_skill(public, "tidy", "changed by somebody")
+    assert index.current("ann").skills["tidy"].description == "changed by somebody"

@@ -118,6 +118,11 @@ PACKS = [
         ("good",),
         {".": "a skill needs a folder of its own"},
     ),
+    Pack(
+        "a file in small letters, and a folder in the place of the file",
+        {"low/skill.md": "---\nname: low\ndescription: x\n---\n", "folder/SKILL.md/README.md": "x"},
+        refused={"low": "skill.md: must be called SKILL.md", "folder": "SKILL.md: is not a file"},
+    ),
     Pack("too deep", {"/".join("abcdefghij") + "/SKILL.md": "x"}, refused={"/".join("abcdefghi"): "folders deep"}),
 ]
 

@@ -78,6 +78,8 @@ class Search:
         for entry in entries:
             if entry.name == SKILL_FILE:
                 self._refuse(folder, f"{SKILL_FILE}: a skill needs a folder of its own; move the file into one")
+            elif entry.name.upper() == SKILL_FILE.upper():
+                self._refuse(folder, f"{entry.name}: must be called {SKILL_FILE}; rename it")
             inner = folder / entry.name
             if entry.name.startswith(".") or entry.name in PASSED_OVER:
                 continue
@@ -92,7 +94,8 @@ class Search:
     def _take(self, folder: Path) -> None:
         """Read the skill in `folder`; what is below belongs to it, whatever it is called."""
         try:
-            if readable(folder) != str(folder):
+            relative = folder.relative_to(self.root)
+            if readable(relative) != relative.as_posix():
                 raise SkillInvalid("the name of the folder is no text in UTF-8; rename it")
             fingerprint = take_fingerprint(folder, self.look, max_files=MAX_FILES)
             header = parse_skill(read_skill_file(folder))
@@ -106,7 +109,7 @@ class Search:
                 description=header.description,
                 category=self.category,
                 folder=folder,
-                relative=PurePosixPath(folder.relative_to(self.root).as_posix()),
+                relative=PurePosixPath(relative.as_posix()),
                 license=header.license,
                 allowed_tools=header.allowed_tools,
                 contract=contract,
@@ -129,10 +132,13 @@ def read_skill_file(folder: Path) -> str:
     try:
         # Neither a link nor a pipe that somebody put there may lead elsewhere, or hold the reader up.
         descriptor = os.open(folder / SKILL_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
+        try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise SkillInvalid(f"{SKILL_FILE}: is not a file; links are not followed")
-            content = file.read(MAX_SKILL_BYTES + 1)
+                raise SkillInvalid(f"{SKILL_FILE}: is not a file")
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                content = file.read(MAX_SKILL_BYTES + 1)
+        finally:
+            os.close(descriptor)
     except OSError as error:
         is_link = (folder / SKILL_FILE).is_symlink()
         why = "is a link, and links are not followed" if is_link else f"cannot be read: {reason(error)}"

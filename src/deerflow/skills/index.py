@@ -67,11 +67,13 @@ class SkillIndex:
     def ready(self, owner: str) -> SkillSet | None:
         """The skills of `owner`, if nothing has to be read for them. Costs some microseconds, so anybody may ask."""
         self._hear_of_changes()
-        roots = self._roots(owner)
-        known = [self._readings[root] for root in roots if root in self._readings and self._readings[root].is_told]
-        if len(known) < len(roots) or not all(map(self._is_current, roots)):
-            return None
-        return self._combined(owner, [reading.findings for reading in known])
+        findings = []
+        for root in self._roots(owner):
+            known = self._readings.get(root)
+            if known is None or not known.is_told or not self._is_current(root, known):
+                return None
+            findings.append(known.findings)
+        return self._combined(owner, findings)
 
     def current(self, owner: str) -> SkillSet:
         """The skills of `owner` as they are now. Reads folders that have changed, so it blocks."""
@@ -105,15 +107,15 @@ class SkillIndex:
     def _edition(self, root: Path) -> tuple[int, int]:
         return self._reloads, self._changes[root]
 
-    def _is_current(self, root: Path) -> bool:
-        known = self._readings.get(root)
-        if known is None or known.edition != self._edition(root):
+    def _is_current(self, root: Path, known: Reading) -> bool:
+        if known.edition != self._edition(root):
             return False
         return not root.exists() if known.is_absent else known.is_told or known.seen == take_fingerprint(root)
 
     def _read(self, root: Path, category: Category) -> Findings:
-        if self._is_current(root):
-            return self._readings[root].findings
+        known = self._readings.get(root)
+        if known is not None and self._is_current(root, known):
+            return known.findings
         # All that is noted here is older than the search: what changes meanwhile makes the reading an old one.
         edition, is_absent = self._edition(root), not root.exists()
         told = [self._notices is not None or is_absent]

@@ -92,11 +92,15 @@ def copy_skill(skill: Skill, copy: Path) -> None:
 def copy_file(source: str, target: Path) -> None:
     """Copy one file, whatever somebody puts in its place meanwhile."""
     descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file, target.open("xb") as copied:
+    try:
         mode = os.fstat(descriptor).st_mode
-        if stat.S_ISREG(mode):
+        if not stat.S_ISREG(mode):
+            return
+        with os.fdopen(descriptor, "rb", closefd=False) as file, target.open("xb") as copied:
             shutil.copyfileobj(file, copied)
         target.chmod(0o755 if mode & 0o111 else 0o644)
+    finally:
+        os.close(descriptor)
 
 
 def put(copy: Path, place: Path) -> None:

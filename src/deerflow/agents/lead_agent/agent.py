@@ -99,7 +99,7 @@ class LeadAgent:
         lent = self._tools(features)
         # Nobody is there to approve what it does, so it has no tool that needs it.
         tools = ToolSet(
-            tuple(tool for tool in lent.tools if kind.allows(tool.name) and tool.name not in lent.needs_approval)
+            tuple(tool for tool in lent.tools if lends(kind, tool.name) and tool.name not in lent.needs_approval)
         )
         known = [skill for skill in self.skills if kind.skills is None or skill.name in kind.skills]
         ingredients = replace(
@@ -162,7 +162,7 @@ class LeadAgent:
             reading = [as_tool(read_file)] if self.skills and has_computer else []
             return ToolSet((setup_agent_tool(self.shelf), *reading))
         own: list[BaseTool] = [update_agent_tool(self.shelf)] if self.custom else []
-        if len(self.skills) > self.settings.skills.index_limit:
+        if has_computer and len(self.skills) > self.settings.skills.index_limit:
             own.append(as_tool(describe_skill))
         if evolves:
             own.append(as_tool(skill_manage))
@@ -223,6 +223,11 @@ class LeadAgent:
             "is_plan_mode": self.spec.is_plan_mode,
             "subagent_enabled": self.spec.subagent_enabled,
         }
+
+
+def lends(kind: SubagentConfig, tool: str) -> bool:
+    """Whether a subagent has a tool of the lead agent; who can read skills can ask what they are for."""
+    return kind.allows(READ_FILE if tool == DESCRIBE_SKILL else tool)
 
 
 def build_state_graph(checkpointer: BaseCheckpointSaver[str]) -> AgentGraph:

@@ -1,7 +1,7 @@
 """Which skills are active in a run, and which tools that leaves."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
@@ -23,7 +23,7 @@ GOES_WITH: Mapping[str, Collection[str]] = {"bash": ("bash_output", "bash_kill")
 def active_skills(
     run: RunContext, state: Mapping[str, Any], messages: Sequence[AnyMessage], only: Collection[str] | None
 ) -> list[SkillCard]:
-    """The skills that were asked for or read in this run, as far as the agent may use them.
+    """The skills that were asked for or read in this run, as far as the agent may use them, or who gave it work does.
 
     The state knows them also when the messages have been compacted away; the messages, also when the turn goes on in
     another run because somebody was asked something.
@@ -33,9 +33,9 @@ def active_skills(
     names = [entry["name"] for entry in noted_in(state) if entry["run_id"] == run.run_id]
     latest = next(filter(is_from_a_person, reversed(messages)), None)
     names += [asked.name for asked in [asked_for(run, latest, only)] if asked]
-    names += [card.name for path in paths_read(messages) if (card := run.skills.at(path))]
-    cards = [run.skills.named(name) for name in dict.fromkeys(names) if only is None or name in only]
-    return [card for card in cards if card is not None]
+    read = [card.name for path in paths_read(messages_of_this_turn(messages)) if (card := run.skills.at(path))]
+    names += [name for name in read if only is None or name in only]
+    return [card for name in dict.fromkeys(names) if (card := run.skills.named(name))]
 
 
 def as_written(request: Request) -> list[AnyMessage]:
@@ -57,10 +57,10 @@ def asked_for(run: RunContext, message: AnyMessage | None, only: Collection[str]
     return run.skills.named(match["name"]) if only is None or match["name"] in only else None
 
 
-def paths_read(messages: Sequence[AnyMessage]) -> Iterator[str]:
-    """The files that were read in this turn."""
+def paths_read(newest_first: Iterable[AnyMessage]) -> Iterator[str]:
+    """The files that were read."""
     done = set()
-    for message in messages_of_this_turn(messages):
+    for message in newest_first:  # results come before their calls
         if isinstance(message, ToolMessage) and message.status != "error":
             done.add(message.tool_call_id)
         elif isinstance(message, AIMessage):

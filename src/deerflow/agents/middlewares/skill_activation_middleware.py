@@ -11,7 +11,8 @@ from langchain_core.messages import AnyMessage, ToolMessage
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
-from deerflow.agents.middlewares.active_skills import READ_FILE, as_written, asked_for, noted_in
+from deerflow.agents.middlewares.active_skills import READ_FILE, as_written, asked_for, noted_in, paths_read
+from deerflow.agents.middlewares.compaction import PINNED
 from deerflow.agents.middlewares.replies import (
     AskModel,
     AskModelAsync,
@@ -42,7 +43,7 @@ class SkillActivationMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
     def __init__(self, only: Collection[str] | None = None) -> None:
         super().__init__()
         self._only = only
-        self._words = Template(Path(__file__).with_suffix(".md").read_text(encoding="utf-8").strip())
+        self._words, self._reminder = words("middleware"), words("reminder")
 
     def wrap_model_call(self, request: Request, handler: AskModel) -> Reply:
         # Skills are there only in a run of ours, which is async.
@@ -50,15 +51,10 @@ class SkillActivationMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
 
     async def awrap_model_call(self, request: Request, handler: AskModelAsync) -> Reply | ExtendedModelResponse[Any]:
         run = run_in(request.runtime.context)
-        asked = self._asked(run, request.state, as_written(request)) if run is not None else {}
-        if run is None or not asked:
+        if run is None or run.skills is None:
             return await handler(request)
-        messages: list[AnyMessage] = []
-        for message in request.messages:
-            messages.append(message)
-            if card := asked.get(message.id or ""):
-                messages.append(hidden_message(await self._shown(run, card)))
-        reply = await handler(request.override(messages=messages))
+        asked = self._asked(run, request.state, as_written(request))
+        reply = await handler(await self._showing(request, run, asked))
         known = {(entry["path"], entry["run_id"]) for entry in noted_in(request.state)}
         new = [
             entry_for(run, card, message_id)
@@ -66,6 +62,20 @@ class SkillActivationMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
             if (card.location, run.run_id) not in known
         ]
         return ExtendedModelResponse(reply, Command(update={"skill_context": new})) if new else reply
+
+    async def _showing(self, request: Request, run: RunContext, asked: Mapping[str, SkillCard]) -> Request:
+        """`request` with the skills that were asked for, and a word about active ones the model cannot see any more."""
+        lost = out_of_view(request, run, self._only)
+        if not asked and not lost:
+            return request
+        messages: list[AnyMessage] = []
+        for message in request.messages:
+            messages.append(message)
+            if card := asked.get(message.id or ""):
+                messages.append(pinned(hidden_message(await self._shown(run, card))))
+        if lost:
+            messages.append(hidden_message(self._reminder.substitute(places="\n".join(lost))))
+        return request.override(messages=messages)
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: RunTool[Result]) -> Result:
         return handler(request)
@@ -105,6 +115,26 @@ class SkillActivationMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
         return self._words.substitute(
             name=card.name, folder=folder, body=body.replace(CLOSING, CLOSING.replace("<", "&lt;"))
         )
+
+
+def out_of_view(request: Request, run: RunContext, only: Collection[str] | None) -> list[str]:
+    """Where the active skills are whose text the model does not see: compacted away, or read by somebody else."""
+    noted = [entry for entry in noted_in(request.state) if entry["run_id"] == run.run_id]
+    active = [entry for entry in noted if only is None or entry["name"] in only]
+    if not active:
+        return []
+    seen = {message.id for message in request.messages} | set(paths_read(reversed(request.messages)))
+    return [entry["path"] for entry in active if not seen & {entry.get("message_id") or "", entry["path"]}]
+
+
+def pinned(message: AnyMessage) -> AnyMessage:
+    """`message` marked as one that stays when a request is made to fit."""
+    return message.model_copy(update={"additional_kwargs": {**message.additional_kwargs, PINNED: True}})
+
+
+def words(name: str) -> Template:
+    """What the model is told."""
+    return Template((Path(__file__).parent / f"skill_activation_{name}.md").read_text(encoding="utf-8").strip())
 
 
 def entry_for(run: RunContext, card: SkillCard, message_id: str | None) -> ActiveSkill:
