@@ -1,7 +1,7 @@
 /** The open thread in whatever state it is. */
 
 import { CloudOff, type LucideIcon, MessageCircleOff, Unplug } from "lucide-react";
-import type { ReactNode } from "react";
+import { type ReactNode, useEffect } from "react";
 import { useActions, usePage, useWords } from "@/app/context";
 import type { Problem } from "@/app/page";
 import { Composer } from "@/features/chat/Composer";
@@ -13,7 +13,9 @@ import { Button } from "@/ui/Button";
 export function ThreadView() {
   const threadId = usePage((page) => page.threadId);
   const opening = usePage((page) => page.opening);
+  const stale = usePage((page) => page.stale);
   const attachments = useAttachments();
+  useLookAgain(stale || (opening.phase === "failed" && opening.problem === "unreachable"));
   if (threadId === null) {
     return (
       <>
@@ -30,6 +32,18 @@ export function ThreadView() {
       <Composer attachments={attachments} />
     </>
   );
+}
+
+const LOOK_AGAIN_MS = 5000;
+
+/** Looks for a server that is away until it answers. */
+function useLookAgain(away: boolean): void {
+  const actions = useActions();
+  useEffect(() => {
+    if (!away) return;
+    const timer = setInterval(() => void actions.reload(), LOOK_AGAIN_MS);
+    return () => clearInterval(timer);
+  }, [actions, away]);
 }
 
 function ConnectionBanner() {
