@@ -11,7 +11,7 @@ from deerflow.config.source import open_source
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.domain.runs import AgentSpec, RunRequest, RunStatus
 from deerflow.harness import Harness, open_harness
-from deerflow.models.demo.scripts import ISSUE, PRESENTED, SCRIPTS
+from deerflow.models.demo.scripts import PRESENTED, SCRIPTS
 from tests.support import needs
 
 DEMO = {"name": "demo", "use": "deerflow.models.demo:DemoChatModel", "model": "demo", "delay_ms": 0}
