@@ -27,6 +27,7 @@ SAYS_WHOSE = {
     "owner": "the owner itself",
     "run": "a run that was found by its owner, or is being made by one",
     "record": "the same",
+    "scope": "a memory: that of an owner, or of an owner and one of their agents",
     "mark": "a deletion, with the owner of the thread it takes away",
     "which": "the condition of a caller in this package, who is looked at in turn",
     "joined": "runs that were found in the thread of a run under way",
@@ -72,6 +73,7 @@ FOR_ALL = {
     "nothing_else": "does nothing",
     "next_in_backlog": "a server indexes everybody's threads",
     "merge_step": "puts the index as a whole in order",
+    "merge_table": "the same",
     "sparing": "a part of a transaction, whatever is in it",
 }
 

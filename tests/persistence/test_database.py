@@ -17,6 +17,7 @@ from deerflow.persistence.database import open_database
 from deerflow.persistence.events import LoggedEvent, read_events
 from deerflow.persistence.partial_indexes import whole_schema
 from deerflow.persistence.schema import SCHEMA_VERSION, stored_version
+from deerflow.persistence.search import WORD_TABLES
 from deerflow.persistence.threads import find_thread, insert_thread, merge_metadata, search_threads
 
 RUN = """
@@ -80,7 +81,7 @@ async def test_whoever_stops_waiting_for_a_write_does_not_disturb_the_others(tmp
 async def test_migrations_lead_to_the_tables_the_code_knows(tmp_path: Path) -> None:
     def compare(connection: Connection) -> list[object]:
         # What FTS5 keeps behind a virtual table is its own business.
-        ours = {"compare_type": False, "include_name": lambda name, kind, _: not str(name).startswith("search_terms")}
+        ours = {"compare_type": False, "include_name": lambda name, kind, _: not str(name).startswith(WORD_TABLES)}
         return list(compare_metadata(MigrationContext.configure(connection, opts=ours), whole_schema))
 
     async with open_database(tmp_path / "d.db") as database:
@@ -138,7 +139,8 @@ async def test_titles_that_only_metadata_knew_become_titles_of_their_threads(tmp
         for name in ("given", "plain"):
             await database.write(add(name))
     with sqlite3.connect(file) as connection:
-        connection.execute("DROP TABLE shares")
+        for table in ("memory_terms", *(name for name in whole_schema.tables if name.startswith("memory_")), "shares"):
+            connection.execute(f"DROP TABLE {table}")
         connection.execute("ALTER TABLE threads DROP COLUMN agent_title")
         connection.execute("ALTER TABLE runs DROP COLUMN waits_for")
         connection.execute("UPDATE threads SET title = 'The agent''s'")

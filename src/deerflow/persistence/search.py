@@ -20,6 +20,8 @@ SNIPPET_CHARS = 240
 LAST_PLACE = 16383
 """PostgreSQL remembers no place of a word beyond this."""
 TITLE: SaidBy = "title"
+WORD_TABLES = ("search_terms", "memory_terms")
+"""Where the words of messages and those of what is remembered are kept."""
 
 CANDIDATES = 2000
 """Of words that are in more messages than this, only the newest are compared with each other."""
@@ -175,10 +177,15 @@ def merge_step(connection: Connection, pages: int = 500) -> bool:
     """
     if connection.dialect.name != "sqlite":
         return False
-    option = "SELECT v FROM search_terms_config WHERE k = 'secure-delete'"
+    return any(merge_table(connection, table, pages) for table in WORD_TABLES)
+
+
+def merge_table(connection: Connection, which: str, pages: int) -> bool:
+    """The same for one table of words."""
+    option = f"SELECT v FROM {which}_config WHERE k = 'secure-delete'"
     if connection.exec_driver_sql(option).scalar():
         return False
     count = "SELECT total_changes()"
     before = connection.exec_driver_sql(count).scalar() or 0
-    connection.exec_driver_sql("INSERT INTO search_terms (search_terms, rank) VALUES ('merge', ?)", (-pages,))
+    connection.exec_driver_sql(f"INSERT INTO {which} ({which}, rank) VALUES ('merge', ?)", (-pages,))
     return (connection.exec_driver_sql(count).scalar() or 0) - before >= 2

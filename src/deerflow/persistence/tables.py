@@ -5,8 +5,10 @@ from hashlib import sha256
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     Dialect,
+    Float,
     ForeignKey,
     Index,
     Integer,
@@ -245,4 +247,84 @@ shares = Table(
     Column("expires_at", UtcTime),
     Index("ix_shares_token_hash", "token_hash", unique=True),
     Index("ix_shares_thread_id", "thread_id"),
+)
+
+# Memories: one for each person and custom agent (empty: none of them). What is known is what the last change of each
+# target left; `memory_facts` is the same again, to be searched.
+memory_scopes = Table(
+    "memory_scopes",
+    metadata,
+    Column("owner", String(64), primary_key=True),
+    Column("agent", String(255), primary_key=True),
+    Column("seq", BigInteger, nullable=False),
+    Column("is_off", Boolean, nullable=False),
+    Column("updated_at", UtcTime),
+)
+
+memory_changes = Table(
+    "memory_changes",
+    metadata,
+    Column("owner", String(64), primary_key=True),
+    Column("agent", String(255), primary_key=True),
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("change_id", String(64), nullable=False),
+    Column("group_id", String(64), nullable=False),
+    Column("at", UtcTime, nullable=False),
+    Column("actor", String(16), nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("target", String(64), nullable=False),
+    Column("before", JSON(none_as_null=True)),
+    Column("after", JSON(none_as_null=True)),
+    Column("source", JSON(none_as_null=True)),
+    Column("source_thread", String(255)),  # also where only what is known names it, so that it can be looked for
+    Column("undoes", String(64)),
+    Index("ix_memory_changes_change_id", "change_id", unique=True),
+    Index("ix_memory_changes_owner_agent_target_seq", "owner", "agent", "target", "seq"),
+    Index("ix_memory_changes_owner_source_thread", "owner", "source_thread"),
+)
+
+memory_facts = Table(
+    "memory_facts",
+    metadata,
+    Column("row_id", ROW_NUMBER, primary_key=True),
+    Column("owner", String(64), nullable=False),
+    Column("agent", String(255), nullable=False),
+    Column("fact_id", String(64), nullable=False),
+    Column("category", String(16), nullable=False),
+    Column("confidence", Float, nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Column("data", JSON, nullable=False),
+    Index("ix_memory_facts_owner_agent_fact_id", "owner", "agent", "fact_id", unique=True),
+    Index("ix_memory_facts_owner_agent_confidence_created_at", "owner", "agent", "confidence", "created_at"),
+    Index("ix_memory_facts_owner_agent_category", "owner", "agent", "category"),
+)
+
+# Conversations that memory is yet to read, and up to which message it has read them.
+memory_pending = Table(
+    "memory_pending",
+    metadata,
+    Column("owner", String(64), primary_key=True),
+    Column("agent", String(255), primary_key=True),
+    Column("thread_id", String(64), ForeignKey("threads.thread_id", ondelete="CASCADE"), primary_key=True),
+    Column("last_message_id", String(255), nullable=False),
+    Column("is_correction", Boolean, nullable=False),
+    Column("is_reinforcement", Boolean, nullable=False),
+    Column("data", JSON, nullable=False),
+    Column("due_at", UtcTime, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("process", String(64)),
+    Column("lease_expires_at", UtcTime),
+    Index("ix_memory_pending_due_at", "due_at"),
+    Index("ix_memory_pending_thread_id", "thread_id"),
+)
+
+memory_watermarks = Table(
+    "memory_watermarks",
+    metadata,
+    Column("owner", String(64), primary_key=True),
+    Column("agent", String(255), primary_key=True),
+    Column("thread_id", String(64), ForeignKey("threads.thread_id", ondelete="CASCADE"), primary_key=True),
+    Column("message_id", String(255), nullable=False),
+    Column("updated_at", UtcTime, nullable=False),
+    Index("ix_memory_watermarks_thread_id", "thread_id"),
 )

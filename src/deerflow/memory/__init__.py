@@ -1,0 +1,1 @@
+"""What agents know about people, from one conversation to the next."""
