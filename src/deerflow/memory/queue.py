@@ -14,6 +14,7 @@ from deerflow.domain.learning import Lesson
 from deerflow.domain.memory import Edit, MemoryScope, MemoryState
 from deerflow.domain.search import SaidMessage
 from deerflow.memory.filtering import worth_learning
+from deerflow.memory.ledger import check_made
 from deerflow.memory.revision import Revision, Rules, Update
 from deerflow.memory.signals import signs_in
 from deerflow.memory.updater import MemoryUpdater, ModelSilent
@@ -64,6 +65,15 @@ class LessonQueue:
         """Have it be seen that there is more to learn."""
         self._look.set()
 
+    async def learn_now(self, scope: MemoryScope) -> int:
+        """Learn what waits for a memory without waiting for quiet; from how many threads."""
+        done: list[str] = []
+        claim = partial(rows.claim_waiting, scope=scope, lease=LEASE)
+        while lesson := await self._database.write(partial(claim, now=self._clock(), claim=uuid4().hex, done=done)):
+            await self._learn(lesson)
+            done.append(lesson.thread_id)
+        return len(done)
+
     async def work(self) -> None:
         """Learn whatever is due, then wait until something is."""
         while True:
@@ -81,14 +91,14 @@ class LessonQueue:
         """Learn what has waited longest; how many seconds there is nothing to do then."""
         if not self._is_on():
             return LOOK_S
-        lesson = await self._database.write(
-            partial(rows.claim_lesson, now=self._clock(), claim=uuid4().hex, lease=LEASE)
-        )
+        due = await self._database.read(rows.next_lesson_at)
+        if due is None or (wait_s := (due - self._clock()).total_seconds()) > 0:
+            return LOOK_S if due is None else min(LOOK_S, wait_s)
+        claim = partial(rows.claim_lesson, now=self._clock(), claim=uuid4().hex, lease=LEASE)
+        lesson = await self._database.write(claim)
         if lesson is not None:
             await self._learn(lesson)
-            return 0.0
-        due = await self._database.read(rows.next_lesson_at)
-        return LOOK_S if due is None else min(LOOK_S, max(0.0, (due - self._clock()).total_seconds()))
+        return 0.0
 
     async def _learn(self, lesson: Lesson) -> None:
         keeping = asyncio.create_task(self._keep(lesson), name="lease of a lesson")
@@ -135,6 +145,8 @@ class LessonQueue:
             revision = Revision(state, lesson.thread_id, lesson.messages, rules, now)
             return revision.edits(update) if update is not None else []
 
-        changes = await self._database.write(partial(rows.finish_lesson, lesson=lesson, edits=edits, now=now))
+        changes = await self._database.write(
+            partial(rows.finish_lesson, lesson=lesson, edits=partial(check_made, edits), now=now)
+        )
         if changes:
             logger.info("learned from thread %s: %d changes", lesson.thread_id, len(changes))

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -177,7 +177,7 @@ class Revision:
             content=told,
             category=new.category,
             confidence=new.confidence,
-            created_at=self.now,
+            created_at=self.now + timedelta(microseconds=len(edits)),  # in the order in which they were told
             source=self._source(new.message, new.quote),
             source_error=self._error(new, replaced),
         )
