@@ -13,6 +13,7 @@ from deerflow.config.input_polish import InputPolishConfig
 from deerflow.config.llm_call import LlmCallConfig
 from deerflow.config.logging import LoggingConfig
 from deerflow.config.loop_detection import LoopDetectionConfig
+from deerflow.config.memory import MemoryConfig
 from deerflow.config.models import ModelConfig
 from deerflow.config.read_before_write import ReadBeforeWriteConfig
 from deerflow.config.reading.problems import KeyPath
@@ -71,6 +72,9 @@ class Config(Section):
     )
     input_polish: InputPolishConfig = Field(
         default=InputPolishConfig(), description="Better words for what somebody is about to ask."
+    )
+    memory: MemoryConfig = Field(
+        default=MemoryConfig(), description="What agents remember of the people they work for."
     )
     tool_groups: tuple[ToolGroupConfig, ...] = Field(
         default=(), strict=False, description="Groups of tools that custom agents can be limited to."

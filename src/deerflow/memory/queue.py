@@ -1,0 +1,140 @@
+"""Learns from conversations after they have become quiet, beside everything else and from one process to the next."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from uuid import uuid4
+
+from deerflow.config.memory import MemoryConfig
+from deerflow.domain.errors import StorageUnavailable
+from deerflow.domain.learning import Lesson
+from deerflow.domain.memory import Edit, MemoryScope, MemoryState
+from deerflow.domain.search import SaidMessage
+from deerflow.memory.filtering import worth_learning
+from deerflow.memory.revision import Revision, Rules, Update
+from deerflow.memory.signals import signs_in
+from deerflow.memory.updater import MemoryUpdater, ModelSilent
+from deerflow.persistence import memory_pending as rows
+from deerflow.persistence.database import Database
+from deerflow.persistence.memory import read_state
+
+logger = logging.getLogger(__name__)
+
+LOOK_S = 300.0
+"""So often at least: another process may have died and left something."""
+AGAIN_S = 60.0
+LEASE = timedelta(seconds=60)
+RENEW_S = 20.0
+MOST_ATTEMPTS = 5
+
+
+class LessonQueue:
+    """What is yet to be learned, in the database; and who learns it."""
+
+    def __init__(
+        self,
+        database: Database,
+        updater: MemoryUpdater,
+        settings: Callable[[], MemoryConfig],
+        is_on: Callable[[], bool],
+        clock: Callable[[], datetime] = partial(datetime.now, UTC),
+    ) -> None:
+        """`is_on`: whether there is anybody to learn, as the configuration is now."""
+        self._database = database
+        self._updater = updater
+        self._settings = settings
+        self._is_on = is_on
+        self._clock = clock
+        self._look = asyncio.Event()
+
+    def lesson_of(
+        self, scope: MemoryScope, thread_id: str, said: Iterable[SaidMessage], steps: Collection[str]
+    ) -> tuple[Lesson, timedelta] | None:
+        """What may be learned from what a run said, and how long to wait for quiet; `steps` are no final answers."""
+        messages = worth_learning(said, steps) if self._is_on() else ()
+        if not any(message.role == "human" for message in messages):
+            return None
+        wait = timedelta(seconds=self._settings().debounce_seconds)
+        return Lesson(scope, thread_id, messages, signs_in(messages), self._clock() + wait), wait
+
+    def look(self) -> None:
+        """Have it be seen that there is more to learn."""
+        self._look.set()
+
+    async def work(self) -> None:
+        """Learn whatever is due, then wait until something is."""
+        while True:
+            try:
+                wait_s = await self._learn_next()
+            except StorageUnavailable as problem:
+                logger.error("%s", problem)
+                wait_s = AGAIN_S
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await self._look.wait()
+            self._look.clear()
+
+    async def _learn_next(self) -> float:
+        """Learn what has waited longest; how many seconds there is nothing to do then."""
+        if not self._is_on():
+            return LOOK_S
+        lesson = await self._database.write(
+            partial(rows.claim_lesson, now=self._clock(), claim=uuid4().hex, lease=LEASE)
+        )
+        if lesson is not None:
+            await self._learn(lesson)
+            return 0.0
+        due = await self._database.read(rows.next_lesson_at)
+        return LOOK_S if due is None else min(LOOK_S, max(0.0, (due - self._clock()).total_seconds()))
+
+    async def _learn(self, lesson: Lesson) -> None:
+        keeping = asyncio.create_task(self._keep(lesson), name="lease of a lesson")
+        try:
+            state = await self._database.read(partial(read_state, scope=lesson.scope))
+            update = await self._updater.understand(lesson, state, self._clock())
+        except ModelSilent as problem:
+            await self._try_later(lesson, str(problem))
+        except asyncio.CancelledError:
+            back = partial(rows.give_back_lesson, lesson=lesson, due_at=lesson.due_at, attempts=lesson.attempts - 1)
+            await self._database.write(back)
+            raise
+        else:
+            await self._finish(lesson, update)
+        finally:
+            keeping.cancel()
+            await asyncio.wait({keeping})
+
+    async def _keep(self, lesson: Lesson) -> None:
+        """Have others know that somebody is at it."""
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(RENEW_S):
+                    await asyncio.Event().wait()
+            with suppress(StorageUnavailable):
+                until = self._clock() + LEASE
+                await self._database.write(partial(rows.renew_lesson, lesson=lesson, until=until))
+
+    async def _try_later(self, lesson: Lesson, reason: str) -> None:
+        if lesson.attempts >= MOST_ATTEMPTS:
+            logger.warning("nothing is remembered of thread %s: %s", lesson.thread_id, reason)
+            await self._finish(lesson, None)
+            return
+        due = self._clock() + timedelta(seconds=AGAIN_S * 2 ** (lesson.attempts - 1))
+        again = partial(rows.give_back_lesson, lesson=lesson, due_at=due, attempts=lesson.attempts)
+        await self._database.write(again)
+
+    async def _finish(self, lesson: Lesson, update: Update | None) -> None:
+        settings, now = self._settings(), self._clock()
+        rules = Rules(settings.fact_confidence_threshold, settings.max_facts)
+
+        def edits(state: MemoryState) -> list[Edit]:
+            # By what is known now: a person may have changed it while the model was thinking.
+            revision = Revision(state, lesson.thread_id, lesson.messages, rules, now)
+            return revision.edits(update) if update is not None else []
+
+        changes = await self._database.write(partial(rows.finish_lesson, lesson=lesson, edits=edits, now=now))
+        if changes:
+            logger.info("learned from thread %s: %d changes", lesson.thread_id, len(changes))

@@ -1,0 +1,158 @@
+"""Conversations that memory is yet to read: one row for each thread, written with the end of the run that adds to it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, and_, delete, func, insert, or_, select, update
+
+from deerflow.domain.learning import Heard, Lesson, Signs
+from deerflow.domain.memory import Change, Edit, MemoryScope, MemoryState
+from deerflow.persistence.closing import sparing
+from deerflow.persistence.memory import hold, is_switched_off, mine, record
+from deerflow.persistence.memory_values import key_of
+from deerflow.persistence.tables import UtcTime, memory_pending, memory_watermarks, threads, to_key
+
+MOST_MESSAGES = 60
+"""With more of them a thread is learned from without waiting for quiet."""
+LONGEST_WAIT = 10
+"""So many times the wait for quiet, a thread that is never quiet is learned from all the same."""
+READ_CHARS = 40_000
+"""How much is read at once; the rest is read next."""
+MessageFields = dict[str, str]
+columns = memory_pending.c
+
+
+def keep_lesson(connection: Connection, keep: Callable[[Connection], None], lesson: Lesson, wait: timedelta) -> None:
+    """Do what a run's end does besides, then have its thread be learned from; a run ends, whatever it said."""
+    keep(connection)
+    with sparing(connection, f"what is to be learned from thread {lesson.thread_id}"):
+        add_lesson(connection, lesson, wait)
+
+
+def add_lesson(connection: Connection, lesson: Lesson, wait: timedelta) -> None:
+    """Have a thread be learned from when it has been quiet for `wait`; what was waiting is learned with it."""
+    if is_switched_off(connection, lesson.scope):
+        return
+    owned = and_(threads.c.thread_id == lesson.thread_id, threads.c.owner == lesson.scope.owner)
+    if connection.execute(select(threads.c.thread_id).where(owned)).first() is None:
+        return
+    row = connection.execute(select(memory_pending).where(of_thread(lesson))).first()
+    held: dict[str, Any] = row.data if row is not None else {"messages": [], "since": lesson.due_at.isoformat()}
+    waiting = {message["message_id"]: message for message in held["messages"]}
+    for message in unseen(connection, lesson):
+        waiting[message.message_id] = asdict(message)
+    if not waiting:
+        return
+    latest = datetime.fromisoformat(held["since"]) + (LONGEST_WAIT - 1) * wait
+    values = {
+        "data": {**held, "messages": list(waiting.values())},
+        "last_message_id": to_key(lesson.messages[-1].message_id),
+        "is_correction": lesson.signs.correction or bool(row and row.is_correction),
+        "is_reinforcement": lesson.signs.reinforcement or bool(row and row.is_reinforcement),
+        "due_at": lesson.due_at - wait if len(waiting) > MOST_MESSAGES else min(lesson.due_at, latest),
+    }
+    if row is None or not connection.execute(update(memory_pending).where(of_thread(lesson)), values).rowcount:
+        key = {**key_of(lesson.scope), "thread_id": lesson.thread_id}
+        connection.execute(insert(memory_pending), {**key, **values, "attempts": 0})
+
+
+def next_lesson_at(connection: Connection) -> datetime | None:
+    """When there is something to learn next; a thread that somebody is learning from counts when they may be dead."""
+    later_of = func.max if connection.dialect.name == "sqlite" else func.greatest
+    free_at = func.coalesce(columns.lease_expires_at, columns.due_at)
+    when = later_of(columns.due_at, free_at, type_=UtcTime())
+    return connection.execute(select(when).order_by(when).limit(1)).scalar()
+
+
+def claim_lesson(connection: Connection, now: datetime, claim: str, lease: timedelta) -> Lesson | None:
+    """Take the thread that has waited longest to be learned from; nobody else gets it before the lease is over."""
+    is_free = or_(columns.lease_expires_at.is_(None), columns.lease_expires_at <= now)
+    due = select(memory_pending).where(columns.due_at <= now, is_free).order_by(columns.due_at).limit(1)
+    row = connection.execute(due.with_for_update(skip_locked=True)).first()
+    if row is None:
+        return None
+    lesson = replace(to_lesson(row), claim=claim, attempts=row.attempts + 1)
+    taken = {"process": claim, "lease_expires_at": now + lease, "attempts": row.attempts + 1}
+    connection.execute(update(memory_pending).where(of_thread(lesson)), taken)
+    return lesson
+
+
+def renew_lesson(connection: Connection, lesson: Lesson, until: datetime) -> bool:
+    """Keep a thread for longer; False when it is ours no more."""
+    renewed = update(memory_pending).where(claimed(lesson))
+    return connection.execute(renewed, {"lease_expires_at": until}).rowcount > 0
+
+
+def give_back_lesson(connection: Connection, lesson: Lesson, due_at: datetime, attempts: int) -> None:
+    """Have somebody try again from `due_at` on."""
+    free = {"process": None, "lease_expires_at": None, "due_at": due_at, "attempts": attempts}
+    connection.execute(update(memory_pending).where(claimed(lesson)), free)
+
+
+def finish_lesson(
+    connection: Connection, lesson: Lesson, edits: Callable[[MemoryState], Sequence[Edit]], now: datetime
+) -> Sequence[Change] | None:
+    """Remember what was learned and that it was, both or neither; None when the thread is ours no more.
+
+    What was said meanwhile stays to be learned.
+    """
+    hold(connection, lesson.scope)  # first, as whoever erases a memory does
+    row = connection.execute(select(memory_pending).where(claimed(lesson)).with_for_update()).first()
+    if row is None or is_switched_off(connection, lesson.scope):
+        return None
+    changes = record(connection, lesson.scope, edits, "model")
+    read = {message.message_id for message in lesson.messages}
+    rest = [message for message in row.data["messages"] if message["message_id"] not in read]
+    if rest:
+        left = {"data": {**row.data, "messages": rest}, "process": None, "lease_expires_at": None, "attempts": 0}
+        connection.execute(update(memory_pending).where(claimed(lesson)), left)
+    else:
+        connection.execute(delete(memory_pending).where(claimed(lesson)))
+    note_seen(connection, lesson, now)
+    return changes
+
+
+def unseen(connection: Connection, lesson: Lesson) -> Sequence[Heard]:
+    """What is new of a thread: what comes after the last message that was learned from."""
+    query = select(memory_watermarks.c.message_id).where(
+        mine(memory_watermarks, lesson.scope), memory_watermarks.c.thread_id == lesson.thread_id
+    )
+    seen = connection.execute(query).scalar()
+    ids = [to_key(message.message_id) for message in lesson.messages]
+    return lesson.messages[ids.index(seen) + 1 :] if seen in ids else lesson.messages
+
+
+def note_seen(connection: Connection, lesson: Lesson, now: datetime) -> None:
+    """Note up to where a thread was learned from."""
+    which = and_(mine(memory_watermarks, lesson.scope), memory_watermarks.c.thread_id == lesson.thread_id)
+    seen = {"message_id": to_key(lesson.messages[-1].message_id), "updated_at": now}
+    if not connection.execute(update(memory_watermarks).where(which), seen).rowcount:
+        key = {**key_of(lesson.scope), "thread_id": lesson.thread_id}
+        connection.execute(insert(memory_watermarks), {**key, **seen})
+
+
+def of_thread(lesson: Lesson) -> ColumnElement[bool]:
+    """That a row is what is to be learned from a thread."""
+    return and_(mine(memory_pending, lesson.scope), columns.thread_id == lesson.thread_id)
+
+
+def claimed(lesson: Lesson) -> ColumnElement[bool]:
+    """That it is so, and ours."""
+    return and_(of_thread(lesson), columns.process == lesson.claim)
+
+
+def to_lesson(row: Row[Any]) -> Lesson:
+    """A row in the words of the domain; as much of it as is read at once."""
+    messages: list[Heard] = []
+    room = READ_CHARS
+    for fields in row.data["messages"]:
+        message = Heard(**fields)
+        if messages and len(message.text) > room:
+            break
+        messages.append(message)
+        room -= len(message.text)
+    scope = MemoryScope(row.owner, row.agent or None)
+    signs = Signs(row.is_correction, row.is_reinforcement)
+    return Lesson(scope, row.thread_id, messages, signs, row.due_at, row.attempts)
