@@ -66,7 +66,16 @@ class Harness:
     def features(self) -> Features:
         """What is on."""
         config = self.source.refresh().config
-        sections = ("suggestions", "input_polish", "title", "summarization", "guardrails", "loop_detection", "sharing")
+        sections = (
+            "suggestions",
+            "input_polish",
+            "title",
+            "summarization",
+            "guardrails",
+            "loop_detection",
+            "sharing",
+            "memory",
+        )
         parts = (*Harness.__slots__, *Resources.__slots__)
         enabled = enabled_features(parts, {name: getattr(config, name).enabled for name in sections})
         sandbox = config.sandbox

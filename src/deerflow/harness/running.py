@@ -26,7 +26,7 @@ from deerflow.persistence.runs import is_unfinished
 from deerflow.persistence.scrubbing import scrub
 from deerflow.persistence.search import merge_step
 from deerflow.persistence.state_version import check_state
-from deerflow.runtime.deletion import Belongings, Deletions
+from deerflow.runtime.deletion import Belongings, Deletions, Forget
 from deerflow.runtime.history import JournalHistory
 from deerflow.runtime.journal import Journal, RunLog
 from deerflow.runtime.runs.budget import RunBudget, run_limit
@@ -158,7 +158,8 @@ async def undo_run(checkpointer: BaseCheckpointSaver[str], home: Path, run: RunR
 def belongings_of_threads(ground: Ground) -> Belongings:
     """What a thread has besides its rows."""
     home = ground.loaded.home
-    forget = [
+    forget: list[Forget] = [
+        ground.resources.memory.let_go,  # before the index is put in order
         partial(forget_words, ground.database),
         partial(forget_states, ground.checkpointer),
         partial(forget_thread, ground.sandboxes, ground.uploads, home),

@@ -70,9 +70,7 @@ def choose(known: Candidates, room: Room, measure: Measure) -> Chosen:
     return Chosen(dict(summaries), [*corrections, *facts])
 
 
-def fill(
-    items: Iterable[Item], room: int, line: Callable[[Item], str], measure: Measure
-) -> tuple[list[Item], int]:
+def fill(items: Iterable[Item], room: int, line: Callable[[Item], str], measure: Measure) -> tuple[list[Item], int]:
     """The items whose lines there is room for, in their order, and what they take; one too long is passed over."""
     chosen: list[Item] = []
     spent = 0
