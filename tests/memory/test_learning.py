@@ -151,7 +151,7 @@ async def test_a_custom_agent_and_another_person_know_nothing_of_it(remembering:
         await harness.lessons.learn_now(MINE)
         harness.custom_agents.create(LOCAL_USER.user_id, CustomAgent("writer"))
         await tell(harness, "two", "Do I prefer tabs?", AgentSpec(agent_name="writer", owner=LOCAL_USER.user_id))
-        await tell(harness, "three", "Do I prefer tabs?", who=Principal("somebody else"))
+        await tell(harness, "three", "Do I prefer tabs?", who=Principal("somebody"))
         assert [told(model.requests[index].messages) for index in (2, 3)] == ["", ""]
         assert await harness.lessons.learn_now(MemoryScope("nobody")) == 0
 
@@ -258,7 +258,7 @@ async def test_what_waits_survives_the_end_of_the_process_and_is_learned_by_itse
         async with asyncio.timeout(10):
             await asked.wait()
             while await ledger.database.read(next_lesson_at) is not None:
-                await asyncio.sleep(0)
+                continue
         assert [fact.content for fact in (await ledger.state(MINE)).facts] == ["The user prefers tabs"]
 
 

@@ -22,6 +22,7 @@ from deerflow.harness.agents import (
     kind_files,
 )
 from deerflow.harness.files import all_files, open_uploads, snapshots_of
+from deerflow.harness.memory import make_memories
 from deerflow.harness.skills import make_workshop, open_skill_index, switch_skill
 from deerflow.persistence.checkpoints import open_checkpointer
 from deerflow.persistence.database import Database, open_database
@@ -133,4 +134,5 @@ def make_resources(database: Database, source: ConfigSource, agents: AgentPool, 
         profiles=Profiles(database),
         workshop=make_workshop(source, side_calls, skills),
         sharing=Sharing(database, lambda: source.refresh().config.sharing, source.hide),
+        memory=make_memories(database, source),
     )

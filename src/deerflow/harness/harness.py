@@ -17,7 +17,7 @@ from deerflow.config.source import ConfigSource
 from deerflow.domain.threads import ThreadRecord
 from deerflow.harness.files import copy_files, shelf_of
 from deerflow.harness.ground import open_ground
-from deerflow.harness.memory import learning, make_lessons
+from deerflow.harness.learning import learning, make_lessons
 from deerflow.harness.running import carrying_out_runs
 from deerflow.memory.queue import LessonQueue
 from deerflow.runtime.artifacts import Artifacts
@@ -69,7 +69,16 @@ class Harness:
     def features(self) -> Features:
         """What is on."""
         config = self.source.refresh().config
-        sections = ("suggestions", "input_polish", "title", "summarization", "guardrails", "loop_detection", "sharing")
+        sections = (
+            "suggestions",
+            "input_polish",
+            "title",
+            "summarization",
+            "guardrails",
+            "loop_detection",
+            "sharing",
+            "memory",
+        )
         parts = (*Harness.__slots__, *Resources.__slots__)
         enabled = enabled_features(parts, {name: getattr(config, name).enabled for name in sections})
         sandbox = config.sandbox

@@ -19,7 +19,7 @@ from deerflow.domain.sandbox import OutputLimits
 from deerflow.domain.skill_terms import SkillTerms
 from deerflow.harness.files import forget_thread, snapshots_of
 from deerflow.harness.ground import Ground
-from deerflow.harness.memory import closing_with_lesson, memory_for
+from deerflow.harness.learning import closing_with_lesson, memory_for
 from deerflow.memory.queue import LessonQueue
 from deerflow.persistence.database import Database
 from deerflow.persistence.events import read_events
@@ -28,7 +28,7 @@ from deerflow.persistence.runs import is_unfinished
 from deerflow.persistence.scrubbing import scrub
 from deerflow.persistence.search import merge_step
 from deerflow.persistence.state_version import check_state
-from deerflow.runtime.deletion import Belongings, Deletions
+from deerflow.runtime.deletion import Belongings, Deletions, Forget
 from deerflow.runtime.history import JournalHistory
 from deerflow.runtime.journal import Journal, RunLog
 from deerflow.runtime.runs.budget import RunBudget, run_limit
@@ -162,7 +162,8 @@ async def undo_run(checkpointer: BaseCheckpointSaver[str], home: Path, run: RunR
 def belongings_of_threads(ground: Ground) -> Belongings:
     """What a thread has besides its rows."""
     home = ground.loaded.home
-    forget = [
+    forget: list[Forget] = [
+        ground.resources.memory.let_go,  # before the index is put in order
         partial(forget_words, ground.database),
         partial(forget_states, ground.checkpointer),
         partial(forget_thread, ground.sandboxes, ground.uploads, home),

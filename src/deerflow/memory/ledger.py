@@ -29,6 +29,7 @@ from deerflow.domain.memory import (
 from deerflow.persistence import memory as rows
 from deerflow.persistence import memory_erasure as erasure
 from deerflow.persistence.database import Database
+from deerflow.persistence.deletions import end_deletions
 from deerflow.persistence.memory_search import search_facts
 from deerflow.persistence.search import merge_step
 
@@ -44,6 +45,8 @@ class Ledger:
     database: Database
     scrub: Callable[[], Awaitable[bool]]
     """Have no file remember what was erased; False: somebody is in the way, and it has to be done later."""
+    keep: Callable[[MemoryScope, MemoryState], Awaitable[None]] | None = None
+    """Is told what is known after every change, where it is to be kept elsewhere too."""
 
     async def state(self, scope: MemoryScope, as_of: datetime | None = None) -> MemoryState:
         """What is known, or was at a moment as far as it has not been erased since."""
@@ -89,7 +92,10 @@ class Ledger:
         """
         checked = partial(check_made, edits) if callable(edits) else [check(edit) for edit in edits]
         change = partial(rows.record, scope=scope, edits=checked, actor=actor, expected_seq=expected_seq)
-        return await self.database.write(change)
+        made = await self.database.write(change)
+        if made:
+            await self._tell(scope)
+        return made
 
     async def history(
         self, scope: MemoryScope, limit: int = 50, before: int | None = None, fact_id: str | None = None
@@ -105,7 +111,9 @@ class Ledger:
             NotFound: there is no such change.
             Conflict: what it changed has been changed again since.
         """
-        return await self.database.write(partial(rows.take_back, scope=scope, which=which, actor=actor))
+        made = await self.database.write(partial(rows.take_back, scope=scope, which=which, actor=actor))
+        await self._tell(scope)
+        return made
 
     async def why(self, scope: MemoryScope, fact_id: str) -> Why:
         """Where a fact comes from, or `NotFound`."""
@@ -126,18 +134,15 @@ class Ledger:
         Raises:
             NotFound: there never was one.
         """
-        await self.database.write(partial(erasure.erase_fact, scope=scope, fact_id=fact_id))
-        return await self._clean_up()
+        return await self._erase(scope, partial(erasure.erase_fact, fact_id=fact_id))
 
     async def erase_thread(self, scope: MemoryScope, thread_id: str) -> bool:
         """Erase what was learned in a thread, and all that was made of it; it is not learned again."""
-        await self.database.write(partial(erasure.erase_learned, scope=scope, thread_id=thread_id))
-        return await self._clean_up()
+        return await self._erase(scope, partial(erasure.erase_learned, thread_id=thread_id))
 
     async def erase_all(self, scope: MemoryScope) -> bool:
         """Erase everything; it is not learned again from what was said before."""
-        await self.database.write(partial(erasure.erase_all, scope=scope))
-        return await self._clean_up()
+        return await self._erase(scope, erasure.erase_all)
 
     async def let_go(self, thread_id: str, user_id: str, *, with_facts: bool) -> None:
         """Have memories keep nothing of the words of a thread that is deleted; or nothing learned in it either."""
@@ -145,12 +150,22 @@ class Ledger:
         leave = erasure.erase_learned if with_facts else erasure.forget_source
         for scope in await self.database.read(query):
             await self.database.write(partial(leave, scope=scope, thread_id=thread_id))
+            await self._tell(scope)
 
-    async def _clean_up(self) -> bool:
-        """Have neither the index nor a file keep what was erased."""
+    async def _erase(self, scope: MemoryScope, change: Callable[..., None]) -> bool:
+        """Erase something from the rows, then from the index and the files; the note of it is the last to go."""
+        note = await self.database.write(partial(erasure.noted, scope=scope, change=change))
+        await self._tell(scope)
         while await self.database.write(merge_step):
             pass
-        return await self.scrub()
+        if not await self.scrub():
+            return False
+        await self.database.write(partial(end_deletions, thread_ids=[note]))
+        return True
+
+    async def _tell(self, scope: MemoryScope) -> None:
+        if self.keep is not None:
+            await self.keep(scope, await self.state(scope))
 
 
 def check_made(make: Callable[[MemoryState], Sequence[Edit]], state: MemoryState) -> Sequence[Edit]:

@@ -8,18 +8,17 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from uuid import uuid4
 
-from deerflow.config.memory import MemoryConfig
 from deerflow.domain.errors import StorageUnavailable
 from deerflow.domain.learning import Lesson
 from deerflow.domain.memory import Edit, MemoryScope, MemoryState
 from deerflow.domain.search import SaidMessage
 from deerflow.memory.filtering import worth_learning
 from deerflow.memory.ledger import check_made
+from deerflow.memory.memories import Memories
 from deerflow.memory.revision import Revision, Rules, Update
 from deerflow.memory.signals import signs_in
 from deerflow.memory.updater import MemoryUpdater, ModelSilent
 from deerflow.persistence import memory_pending as rows
-from deerflow.persistence.database import Database
 from deerflow.persistence.memory import read_state
 
 logger = logging.getLogger(__name__)
@@ -37,16 +36,16 @@ class LessonQueue:
 
     def __init__(
         self,
-        database: Database,
+        memories: Memories,
         updater: MemoryUpdater,
-        settings: Callable[[], MemoryConfig],
         is_on: Callable[[], bool],
         clock: Callable[[], datetime] = partial(datetime.now, UTC),
     ) -> None:
         """`is_on`: whether there is anybody to learn, as the configuration is now."""
-        self._database = database
+        self._ledger = memories.ledger
+        self._database = memories.ledger.database
+        self._settings = memories.settings
         self._updater = updater
-        self._settings = settings
         self._is_on = is_on
         self._clock = clock
         self._look = asyncio.Event()
@@ -149,4 +148,10 @@ class LessonQueue:
             partial(rows.finish_lesson, lesson=lesson, edits=partial(check_made, edits), now=now)
         )
         if changes:
+            await self._tell(lesson.scope)
             logger.info("learned from thread %s: %d changes", lesson.thread_id, len(changes))
+
+    async def _tell(self, scope: MemoryScope) -> None:
+        """Have whoever keeps memories besides the ledger know."""
+        if self._ledger.keep is not None:
+            await self._ledger.keep(scope, await self._ledger.state(scope))

@@ -1,12 +1,10 @@
 """The memory of a run: what it is told, and what its tools do with it."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from deerflow.config.memory import MemoryConfig
 from deerflow.domain.memory import (
     SUMMARY_KEYS,
     Category,
@@ -15,12 +13,11 @@ from deerflow.domain.memory import (
     Source,
     Summary,
     forgetting,
-    knowing,
     new_fact_id,
 )
 from deerflow.domain.recall import Recalled, Receipt
 from deerflow.memory.injection import Chosen, Measure, Room, choose, in_words
-from deerflow.memory.ledger import Ledger
+from deerflow.memory.memories import FactChange, Memories, changed, unless_known
 from deerflow.persistence.memory_telling import read_tellable, read_told
 
 MOST_CANDIDATES = 100
@@ -33,14 +30,13 @@ Note = Mapping[str, Any]
 class MemoryOfRun:
     """What one run knows of the person it works for, as it was when its thread began."""
 
-    def __init__(
-        self, ledger: Ledger, scope: MemoryScope, thread_id: str, settings: Callable[[], MemoryConfig], measure: Measure
-    ) -> None:
+    def __init__(self, memories: Memories, scope: MemoryScope, thread_id: str, measure: Measure) -> None:
         """`measure` tells how many tokens a text takes."""
-        self._ledger = ledger
+        self._memories = memories
+        self._ledger = memories.ledger
+        self._settings = memories.settings
         self._scope = scope
         self._thread_id = thread_id
-        self._settings = settings
         self._measure = measure
         self._recalled: Recalled | None = None
         self._has_receipt = False
@@ -68,20 +64,14 @@ class MemoryOfRun:
 
     async def add(self, content: str, category: Category, confidence: float) -> Fact:
         fact = Fact(new_fact_id(), content, category, confidence, datetime.now(UTC), Source(self._thread_id))
-        await self._ledger.apply(self._scope, [knowing(fact)], "agent")
+        await self._ledger.apply(self._scope, partial(unless_known, fact), "agent")
         return await self._ledger.fact(self._scope, fact.id)
 
     async def update(
         self, fact_id: str, content: str | None, category: Category | None, confidence: float | None
     ) -> Fact:
-        known = await self._ledger.fact(self._scope, fact_id)
-        changed = replace(
-            known,
-            content=known.content if content is None else content,
-            category=category or known.category,
-            confidence=known.confidence if confidence is None else confidence,
-        )
-        await self._ledger.apply(self._scope, [knowing(changed)], "agent")
+        change = FactChange(content, category, confidence)
+        await self._ledger.apply(self._scope, partial(changed, fact_id, change), "agent")
         return await self._ledger.fact(self._scope, fact_id)
 
     async def delete(self, fact_id: str) -> None:
@@ -91,6 +81,8 @@ class MemoryOfRun:
         settings = self._settings()
         if not (settings.enabled and settings.injection_enabled):
             return Recalled()
+        if self._memories.elsewhere is not None:  # somebody may have changed it there
+            await self._memories.read(self._scope)
         query = partial(read_tellable, scope=self._scope, words=words[:READ_CHARS], most=MOST_CANDIDATES)
         known = await self._ledger.database.read(query)
         if known is None:

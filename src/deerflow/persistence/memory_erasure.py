@@ -4,7 +4,7 @@ What was made of something goes with it: every later version of a fact or a summ
 before. What it was before stays, and is what is known again.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -12,11 +12,13 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Text, cast, delete, insert, or_, select, update
 
 from deerflow.domain.errors import NotFound
+from deerflow.domain.ids import new_id
 from deerflow.domain.memory import GONE, SUMMARY_KEYS, Fact, Known, MemoryScope, Source
 from deerflow.persistence.memory import hold, latest, mine, moment_after
 from deerflow.persistence.memory_search import index_fact, unindex_facts
 from deerflow.persistence.memory_values import key_of, to_change, to_row
 from deerflow.persistence.tables import (
+    deletions,
     memory_changes,
     memory_facts,
     memory_pending,
@@ -35,6 +37,18 @@ class Doomed:
     since: int
 
 
+def noted(connection: Connection, scope: MemoryScope, change: Callable[..., None]) -> str:
+    """Erase something, and note that the bytes of it are yet to go; the note is that of a deleted thread without any.
+
+    So a process that finds it, when this one dies or somebody is in the way, finishes what is left to do.
+    """
+    change(connection, scope)
+    note = f"memory-{new_id()}"
+    row = {"thread_id": note, "owner": scope.owner, "process": "memory", "created_at": moment_after(None)}
+    connection.execute(insert(deletions), row)
+    return note
+
+
 def erase_fact(connection: Connection, scope: MemoryScope, fact_id: str) -> None:
     """Erase a fact with all that happened to it.
 
@@ -48,16 +62,15 @@ def erase_fact(connection: Connection, scope: MemoryScope, fact_id: str) -> None
     erase(connection, scope, [Doomed(fact_id, 0)])
 
 
-def erase_learned(connection: Connection, scope: MemoryScope, thread_id: str) -> bool:
-    """Erase what was learned in a thread, and what is yet to be; whether there was anything."""
+def erase_learned(connection: Connection, scope: MemoryScope, thread_id: str) -> None:
+    """Erase what was learned in a thread, and what is yet to be."""
     hold(connection, scope)
-    skipped = skip_pending(connection, scope, memory_pending.c.thread_id == thread_id)
+    skip_pending(connection, scope, memory_pending.c.thread_id == thread_id)
     query = select(rows.target, rows.seq).where(mine(memory_changes, scope), rows.source_thread == thread_id)
     first: dict[str, int] = {}
     for row in connection.execute(query.order_by(rows.seq)):
         first.setdefault(row.target, row.seq)
     erase(connection, scope, [Doomed(target, since) for target, since in first.items()])
-    return bool(first) or skipped
 
 
 def erase_all(connection: Connection, scope: MemoryScope) -> None:
@@ -139,16 +152,14 @@ def show_again(connection: Connection, scope: MemoryScope, targets: Collection[s
             index_fact(connection, scope, known)
 
 
-def skip_pending(connection: Connection, scope: MemoryScope, which: ColumnElement[bool]) -> bool:
-    """Have conversations that are yet to be read count as read; whether there were any."""
+def skip_pending(connection: Connection, scope: MemoryScope, which: ColumnElement[bool]) -> None:
+    """Have conversations that are yet to be read count as read."""
     columns = memory_pending.c
     query = select(columns.thread_id, columns.last_message_id).where(mine(memory_pending, scope), which)
-    waiting = connection.execute(query).all()
     now = moment_after(None)
-    for row in waiting:
+    for row in connection.execute(query).all():
         mark_read(connection, scope, row.thread_id, row.last_message_id, now)
     connection.execute(delete(memory_pending).where(mine(memory_pending, scope), which))
-    return bool(waiting)
 
 
 def mark_read(connection: Connection, scope: MemoryScope, thread_id: str, message_id: str, now: datetime) -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from deerflow.memory.memories import Memories
 from deerflow.runtime.export import Exporter
 from deerflow.runtime.feedback import Feedbacks
 from deerflow.runtime.input_polish import InputPolish
@@ -26,3 +27,4 @@ class Resources:
     profiles: Profiles
     workshop: SkillWorkshop
     sharing: Sharing
+    memory: Memories
