@@ -30,6 +30,7 @@ from deerflow.memory.filtering import UPLOAD_BLOCKS
 
 MOST_NEW_FACTS = 30
 """A model that finds more in one conversation is listing it."""
+LONGEST_ANSWER = 200_000
 UPLOADED = ("/mnt/user-data/uploads", *(f"<{name}>" for name in UPLOAD_BLOCKS))
 
 
@@ -111,6 +112,8 @@ def read_update(text: str) -> Update:
     Raises:
         NotUnderstood: it is not the JSON that was asked for.
     """
+    if len(text) > LONGEST_ANSWER:
+        raise NotUnderstood(f"it has more than {LONGEST_ANSWER} characters")
     begin, end = text.find("{"), text.rfind("}")
     if begin < 0 or end < begin:
         raise NotUnderstood("there is no JSON object in it")
