@@ -11,7 +11,7 @@ from deerflow.domain.learning import Heard, Lesson, Signs
 from deerflow.domain.memory import Change, Edit, MemoryScope, MemoryState
 from deerflow.persistence.closing import sparing
 from deerflow.persistence.memory import hold, is_switched_off, mine, record
-from deerflow.persistence.memory_erasure import mark_read
+from deerflow.persistence.memory_erasure import mark_read, skip_pending
 from deerflow.persistence.memory_values import key_of
 from deerflow.persistence.tables import UtcTime, memory_pending, memory_watermarks, threads, to_key
 
@@ -88,6 +88,9 @@ def claim_first(
     row = connection.execute(first.with_for_update(skip_locked=True)).first()
     if row is None:
         return None
+    if is_switched_off(connection, MemoryScope(row.owner, row.agent or None)):
+        forget_waiting(connection, row)
+        return claim_first(connection, which, now, claim, lease)
     lesson = replace(to_lesson(row), claim=claim, attempts=row.attempts + 1)
     taken = {"process": claim, "lease_expires_at": now + lease, "attempts": row.attempts + 1}
     connection.execute(update(memory_pending).where(of_thread(lesson)), taken)
@@ -115,7 +118,10 @@ def finish_lesson(
     """
     hold(connection, lesson.scope)  # first, as whoever erases a memory does
     row = connection.execute(select(memory_pending).where(claimed(lesson)).with_for_update()).first()
-    if row is None or is_switched_off(connection, lesson.scope):
+    if row is None:
+        return None
+    if is_switched_off(connection, lesson.scope):
+        forget_waiting(connection, row)
         return None
     changes = record(connection, lesson.scope, edits, "model")
     read = {message.message_id for message in lesson.messages}
@@ -127,6 +133,12 @@ def finish_lesson(
         connection.execute(delete(memory_pending).where(claimed(lesson)))
     mark_read(connection, lesson.scope, lesson.thread_id, to_key(lesson.messages[-1].message_id), now)
     return changes
+
+
+def forget_waiting(connection: Connection, row: Row[Any]) -> None:
+    """Have nothing be learned from what waits: its owner does not want it."""
+    scope = MemoryScope(row.owner, row.agent or None)
+    skip_pending(connection, scope, columns.thread_id == row.thread_id)
 
 
 def unseen(connection: Connection, lesson: Lesson) -> Sequence[Heard]:
