@@ -31,6 +31,7 @@ STAMP = re.compile(rb"\d{19}")
 CONFIG = """
 log_level: warning
 sandbox: {{toolbox: {{enabled: false}}}}
+memory: {{debounce_seconds: 3600}}
 models:
   - name: clock
     use: deerflow.models.openai_compatible:OpenAICompatibleChatModel

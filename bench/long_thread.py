@@ -19,6 +19,8 @@ from deerflow.domain.runs import RunRequest, RunStatus
 from deerflow.harness import Harness, open_harness
 from deerflow.testing import ScriptedModel
 
+QUIET = {"memory": {"debounce_seconds": 3600}}
+"""Nothing is learned meanwhile: that is no turn of the conversation."""
 TURNS = 2000
 SAMPLE = 50
 MOST_MEGABYTES = 50
@@ -48,7 +50,7 @@ def main() -> int:
 async def talk(directory: Path) -> tuple[list[float], float]:
     """How long each turn took, and how much is stored in the end."""
     model = ScriptedModel.saying(*[lambda messages: answer(messages[-1].text)] * 2 * TURNS)
-    source = open_source(directory=directory, environment={})
+    source = open_source(directory=directory, environment={}, overrides=QUIET)
     milliseconds = []
     async with open_harness(source, model) as harness:
         for number in range(TURNS):

@@ -23,6 +23,8 @@ from deerflow.testing import Answer, ModelCall, ScriptedModel, calling
 TURNS = 50
 SPARE = 10
 """Lines for what the harness asks on its own, such as notes on what is compacted."""
+QUIET = {"memory": {"debounce_seconds": 3600}}
+"""Nothing is learned meanwhile: that is no request of the session."""
 BAR = 0.95
 ANSWER = "Part {} looks good. " + "The figures agree with what was said before. " * 6
 
@@ -40,7 +42,7 @@ def main() -> int:
 async def hold_session(directory: Path) -> list[ModelCall]:
     """What the model is asked in turns of two tool calls and an answer each."""
     model = ScriptedModel.saying(*[reply] * (3 * TURNS + SPARE))
-    async with open_harness(open_source(directory=directory, environment={}), model) as harness:
+    async with open_harness(open_source(directory=directory, environment={}, overrides=QUIET), model) as harness:
         for number in range(TURNS):
             text = f"What about part {number}? Please look at the figures once more."
             request = RunRequest("session", [{"type": "human", "content": text}])

@@ -31,6 +31,7 @@ CONFIG = """
 log_level: warning
 sandbox: {{toolbox: {{enabled: false}}}}
 title: {{enabled: false}}
+memory: {{debounce_seconds: 3600}}
 models:
   - name: scripted
     use: deerflow.models.openai_compatible:OpenAICompatibleChatModel

@@ -28,6 +28,7 @@ CONFIG = """
 log_level: warning
 sandbox: {{toolbox: {{enabled: false}}}}
 tools: [{{name: ping, group: bench, use: "agent:ping"}}]
+memory: {{debounce_seconds: 3600}}
 models:
   - name: lean
     use: deerflow.models.openai_compatible:OpenAICompatibleChatModel

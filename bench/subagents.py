@@ -36,6 +36,7 @@ log_level: warning
 sandbox: {{toolbox: {{enabled: false}}}}
 title: {{enabled: false}}
 subagents: {{max_concurrent: 16, max_concurrent_per_user: 16}}
+memory: {{debounce_seconds: 3600}}
 models:
   - name: scripted
     use: deerflow.models.openai_compatible:OpenAICompatibleChatModel

@@ -23,7 +23,7 @@ WORD = "considerable "
 LEAST = 0.999
 MODES = ["messages-tuple", "changes"]
 # A summary would be an answer of its own.
-SETTINGS = {"log_level": "error", "summarization": {"enabled": False}}
+SETTINGS = {"log_level": "error", "summarization": {"enabled": False}, "memory": {"debounce_seconds": 3600}}
 
 
 def main() -> int:

@@ -22,8 +22,8 @@ pytest.register_assert_rewrite("tests.conformance.sandbox_suite", "tests.conform
 
 @pytest.fixture
 def source(tmp_path: Path) -> ConfigSource:
-    """The defaults, with no variable and no file of this machine."""
-    return open_source(directory=tmp_path, environment={})
+    """The defaults, with no variable and no file of this machine; a script has no line for what is learned later."""
+    return open_source(directory=tmp_path, environment={}, overrides={"memory": {"debounce_seconds": 3600}})
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from deerflow.testing import Answer, ScriptedServer, Stall
 from tests.e2e.stage import serving
 
 CONFIG = """
+memory: {{debounce_seconds: 3600}}
 models:
   - name: scripted
     use: deerflow.models.openai_compatible:OpenAICompatibleChatModel

@@ -15,6 +15,7 @@ from deerflow.testing import Answer, ScriptedServer, calling
 from tests.e2e.stage import nursery
 
 CONFIG = """
+memory: {{debounce_seconds: 3600}}
 models:
   - name: scripted
     use: deerflow.models.openai_compatible:OpenAICompatibleChatModel

@@ -14,6 +14,7 @@ from tests.e2e.stage import serving
 
 ITEMS, AT_ONCE, KILLED_AFTER = 1000, 16, 400
 CONFIG = """
+memory: {{debounce_seconds: 3600}}
 models:
   - name: scripted
     use: deerflow.models.openai_compatible:OpenAICompatibleChatModel

@@ -37,6 +37,7 @@ LIMIT_S = 280
 MARKS = "marks"
 READY_S, RESUMED_S = 3, 5
 CONFIG = """
+memory: {{debounce_seconds: 3600}}
 models:
   - name: scripted
     use: deerflow.models.openai_compatible:OpenAICompatibleChatModel

@@ -33,7 +33,8 @@ def serving_model(
     entry = known | {"api_key": "scripted-key", **about}
     config = home / "config.yaml"
     models = [entry, *(entry | {"name": name, "model": name} for name in others)]
-    settings = {"suggestions": {"enabled": False}, **sections, "models": models}
+    quiet = {"suggestions": {"enabled": False}, "memory": {"debounce_seconds": 3600}}
+    settings = {**quiet, **sections, "models": models}
     config.write_text(yaml.safe_dump(settings))
     with serving(home, port=port, config=config) as server:
         yield server

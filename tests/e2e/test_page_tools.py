@@ -25,7 +25,8 @@ async def asking(home: Path, turns: Iterable[str | Answer]) -> AsyncIterator[tup
     async with ScriptedServer(turns) as model:
         entry = model.model_config().model_dump(mode="json", exclude_unset=True)
         config = home / "config.yaml"
-        settings = {"models": [entry | {"api_key": "scripted-key"}], "tools": [TOOL], "suggestions": {"enabled": False}}
+        quiet = {"suggestions": {"enabled": False}, "memory": {"debounce_seconds": 3600}}
+        settings = {"models": [entry | {"api_key": "scripted-key"}], "tools": [TOOL], **quiet}
         config.write_text(yaml.safe_dump(settings))
         with serving(home, config=config) as server:
             yield server.url, model

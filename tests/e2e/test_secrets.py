@@ -12,6 +12,7 @@ from tests.e2e.stage import serving
 KEY, TOKEN = "sk-canary-a83kd02mfk4", "canary-token-77fj2ks01"
 CONFIG = """
 log_level: debug
+memory: {{debounce_seconds: 3600}}
 models:
   - name: scripted
     use: deerflow.models.openai_compatible:OpenAICompatibleChatModel

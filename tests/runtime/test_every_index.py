@@ -41,6 +41,7 @@ SETTINGS = {
     "sandbox": {"toolbox": {"enabled": False}},
     "loop_detection": {"enabled": False},
     "title": {"enabled": False},
+    "memory": {"debounce_seconds": 3600},
 }
 HALF = CALLS // 2
 WHOLE_EVERY = 50

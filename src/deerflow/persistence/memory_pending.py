@@ -88,10 +88,10 @@ def claim_first(
     row = connection.execute(first.with_for_update(skip_locked=True)).first()
     if row is None:
         return None
-    if is_switched_off(connection, MemoryScope(row.owner, row.agent or None)):
-        forget_waiting(connection, row)
-        return claim_first(connection, which, now, claim, lease)
     lesson = replace(to_lesson(row), claim=claim, attempts=row.attempts + 1)
+    if is_switched_off(connection, lesson.scope):
+        forget_waiting(connection, lesson)
+        return claim_first(connection, which, now, claim, lease)
     taken = {"process": claim, "lease_expires_at": now + lease, "attempts": row.attempts + 1}
     connection.execute(update(memory_pending).where(of_thread(lesson)), taken)
     return lesson
@@ -121,7 +121,7 @@ def finish_lesson(
     if row is None:
         return None
     if is_switched_off(connection, lesson.scope):
-        forget_waiting(connection, row)
+        forget_waiting(connection, lesson)
         return None
     changes = record(connection, lesson.scope, edits, "model")
     read = {message.message_id for message in lesson.messages}
@@ -135,10 +135,9 @@ def finish_lesson(
     return changes
 
 
-def forget_waiting(connection: Connection, row: Row[Any]) -> None:
+def forget_waiting(connection: Connection, lesson: Lesson) -> None:
     """Have nothing be learned from what waits: its owner does not want it."""
-    scope = MemoryScope(row.owner, row.agent or None)
-    skip_pending(connection, scope, columns.thread_id == row.thread_id)
+    skip_pending(connection, lesson.scope, columns.thread_id == lesson.thread_id)
 
 
 def unseen(connection: Connection, lesson: Lesson) -> Sequence[Heard]:

@@ -83,11 +83,13 @@ def _problem(model: type[BaseModel], document: Document, error: ErrorDetails) ->
 def _unknown_key(model: type[BaseModel], path: KeyPath) -> str:
     """Says which key was probably meant, or which there are."""
     parent, key = path[:-1], str(path[-1])
+    known = list(fields_at(model, parent))
+    if begun := [name for name in known if name.startswith(f"{key}_")]:
+        return f"unknown key; did you mean {begun[0]!r}?"
     for section in [(), *((name,) for name in fields_at(model, ()))]:
         if section != parent and key in fields_at(model, section):
             level = "" if section else " at the top level"
             return f"unknown key here; did you mean {show_path((*section, key))!r}{level}?"
-    known = list(fields_at(model, parent))
     if guess := nearest(key, known):
         return f"unknown key; did you mean {guess!r}?"
     return f"unknown key; known are {', '.join(known)}"
