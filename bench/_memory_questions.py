@@ -69,15 +69,15 @@ The user's preferred airline is Finnair because of the legroom | Which airline d
 用户计划明年春天去冰岛旅行 | 明年去哪里旅行，冰岛？
 """
 
-TOPICS = {
-    "The user's project {thing} is written in {other} and released monthly": "In which language is the {thing} project written?",
-    "The user met {thing} at a conference in {other} and wants to stay in touch": "Where did I meet {thing}, at which conference?",
-    "The password manager of the team {thing} is run by the {other} department": "Which department runs password management for {thing}?",
-    "The user's recipe for {thing} needs {other} instead of butter": "What replaces butter in the {thing} recipes?",
-    "The user visited {thing} with {other} and would go there again": "With whom did I visit {thing}?",
-    "The customer {thing} must always be invoiced through {other}": "Through whom is {thing} invoiced?",
-    "The printer {thing} in the {other} jams when it is used for labels": "Which printer jams with labels, {thing}?",
-}
+TOPICS = """
+The user's project {thing} is written in {other} and released monthly | In which language is project {thing} written?
+The user met {thing} at a conference in {other} and wants to stay in touch | At which conference did I meet {thing}?
+The password manager of the team {thing} is run by the {other} department | Who runs password management for {thing}?
+The user's recipe for {thing} needs {other} instead of butter | What replaces butter in the {thing} recipes?
+The user visited {thing} with {other} and would go there again | With whom did I visit {thing}?
+The customer {thing} must always be invoiced through {other} | Through whom is {thing} invoiced?
+The printer {thing} in the {other} jams when it is used for labels | Which printer jams with labels, {thing}?
+"""
 THINGS = """
 Aurora Basalt Cobalt Dahlia Ember Falcon Glacier Harbor Indigo Juniper
 Kestrel Lagoon Marble Nimbus Obsidian Pelican Quartz Raven Saffron Tundra
@@ -90,14 +90,19 @@ Fortran Tallinn Research margarine Pavel Klarna hallway
 
 def questions() -> list[tuple[str, str]]:
     """200 facts, each with a question for it."""
-    written = (line.partition("|") for line in SINGLE.strip().splitlines())
-    return [*((fact.strip(), question.strip()) for fact, _, question in written), *from_topics()]
+    return [*read(SINGLE), *from_topics()]
+
+
+def read(lines: str) -> list[tuple[str, str]]:
+    """Pairs from their lines."""
+    pairs = (line.partition("|") for line in lines.strip().splitlines())
+    return [(fact.strip(), question.strip()) for fact, _, question in pairs]
 
 
 def from_topics() -> Iterator[tuple[str, str]]:
     """Every topic with every thing."""
     others = OTHERS.split()
     for number, thing in enumerate(THINGS.split()):
-        for offset, (fact, question) in enumerate(TOPICS.items()):
+        for offset, (fact, question) in enumerate(read(TOPICS)):
             other = others[(number * 3 + offset) % len(others)]
             yield fact.format(thing=thing, other=other), question.format(thing=thing)

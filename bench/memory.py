@@ -1,7 +1,7 @@
 """What it costs to choose from 10,000 facts what a thread is told, and whether facts are found in other words.
 
-The floor is what SQLite itself takes to hand out as many facts by their numbers. Also printed: the milliseconds, which may be
-10 at most, and in how many of 200 questions the fact that answers them is among the first five.
+The floor is what SQLite itself takes to hand out as many facts by their numbers. Also printed: the milliseconds, which
+may be 10 at most, and in how many of 200 questions the fact that answers them is among the first five.
 """
 
 import asyncio
@@ -67,9 +67,8 @@ async def fill(ledger: Ledger) -> None:
     """The facts that are asked for among others that have many of the same words."""
     chance = random.Random(4711)
     asked = [fact for fact, _ in questions()]
-    others = [
-        " ".join(["The user", *chance.choices(WORDS.split(), k=9), str(number)]) for number in range(FACTS - len(asked))
-    ]
+    words = WORDS.split()
+    others = [" ".join(["The user", *chance.choices(words, k=9), str(number)]) for number in range(FACTS - len(asked))]
     everything = [*asked, *others]
     chance.shuffle(everything)
     began = datetime.now(UTC)

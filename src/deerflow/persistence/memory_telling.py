@@ -32,13 +32,14 @@ def read_tellable(connection: Connection, scope: MemoryScope, words: str, most: 
     if head is None or head.is_off:
         return None
     count = count_facts(connection, scope)
+    fitting = [hit.fact for hit in search_facts(connection, scope, words, most)] if count > most else []
     return Tellable(
         seq=head.seq,
         count=count,
         summaries=read_summaries(connection, scope),
-        corrections=read_leading(connection, scope, most, ["correction"]),
-        fitting=[hit.fact for hit in search_facts(connection, scope, words, most)] if count > most else (),
-        leading=read_leading(connection, scope, most),
+        corrections=read_leading(connection, scope, most // 2, ["correction"]),
+        fitting=fitting,
+        leading=read_leading(connection, scope, most - len(fitting)) if len(fitting) < most else (),
     )
 
 
