@@ -240,7 +240,8 @@ def state_of(
     """What is known, in order, without what is over."""
     facts = [fact for fact in values if isinstance(fact, Fact) and fact.valid_to is None]
     summaries = {key: summary for key in SUMMARY_KEYS if isinstance(summary := known.get(key), Summary)}
-    return MemoryState(sorted(facts, key=lambda fact: (fact.created_at, fact.id)), summaries, last_updated, seq)
+    ordered = tuple(sorted(facts, key=lambda fact: (fact.created_at, fact.id)))
+    return MemoryState(ordered, summaries, last_updated, seq)
 
 
 def write(connection: Connection, scope: MemoryScope, changes: Sequence[Change]) -> None:
