@@ -32,26 +32,24 @@ FOUND: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("document", "where"),
-    [
-        ({"facts": "none"}, "facts: "),
-        ({"facts": [{"content": ""}]}, r"facts\.0\.content: "),
-        ({"facts": [{"content": "x", "confidence": 7}]}, r"facts\.0\.confidence: "),
-        ({"facts": [{"content": "x", "createdAt": "yesterday"}]}, r"facts\.0\.createdAt: "),
-        ({"facts": [{"content": "x", "createdAt": 5}]}, r"facts\.0\.createdAt: "),
-        ({"user": {"topOfMind": {"summary": 5}}}, r"user\.topOfMind\.summary: "),
-        ({"history": []}, "history: "),
-    ],
-)
-async def test_what_is_not_a_memory_is_refused_and_what_is_known_stays(
-    ledger: Ledger, document: dict[str, Any], where: str
-) -> None:
+NO_MEMORIES: list[tuple[dict[str, Any], str]] = [
+    ({"facts": "none"}, "facts: "),
+    ({"facts": [{"content": ""}]}, r"facts\.0\.content: "),
+    ({"facts": [{"content": "x", "confidence": 7}]}, r"facts\.0\.confidence: "),
+    ({"facts": [{"content": "x", "createdAt": "yesterday"}]}, r"facts\.0\.createdAt: "),
+    ({"facts": [{"content": "x", "createdAt": 5}]}, r"facts\.0\.createdAt: "),
+    ({"user": {"topOfMind": {"summary": 5}}}, r"user\.topOfMind\.summary: "),
+    ({"history": []}, "history: "),
+]
+
+
+async def test_what_is_not_a_memory_is_refused_and_what_is_known_stays(ledger: Ledger) -> None:
     storage = LedgerStorage(ledger)
     await storage.save(MINE, FOUND)
     before = await storage.load(MINE)
-    with pytest.raises(InvalidRequest, match=f"this is not a memory: {where}"):
-        await storage.save(MINE, document)
+    for document, where in NO_MEMORIES:
+        with pytest.raises(InvalidRequest, match=f"this is not a memory: {where}"):
+            await storage.save(MINE, document)
     assert await storage.reload(MINE) == before
 
 
