@@ -94,7 +94,7 @@ CHAIN = (
     Link(lambda _: DynamicContextMiddleware(), "the date is told again when it was compacted away", "dynamic_context"),
     Link(lambda _: TodoMiddleware(), "the list is shown again when it was compacted away", "todo", False),
     Link(lambda of: TitleMiddleware(of.settings.title), "names the thread after its first answer", "auto_title", False),
-    Link(lambda _: MemoryMiddleware(), "learns from the whole turn", "memory", False),
+    Link(lambda _: MemoryMiddleware(), "what is remembered goes before what is asked", "memory", False),
     Link(lambda _: ViewImageMiddleware(), "images go behind a history that is settled", "vision"),
     Link(lambda of: subagent_limit(of), "cuts what was asked too much at once", "subagent", False),
     Link(lambda of: loop_detection(of), "sees replies as the model meant them", "loop_detection"),

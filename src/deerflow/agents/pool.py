@@ -83,7 +83,7 @@ class AgentPool:
         self._settings = settings()
         self._checkpointer = checkpointer
         self._custom_agents = custom_agents
-        self._plan = plan
+        self.plan = plan
         self._skills = skills
         self._environment = environment
         self._catalog = ModelCatalog(self._settings.models)
@@ -135,7 +135,7 @@ class AgentPool:
 
     def _agent(self, key: "LeadAgentKey") -> LeadAgent:
         return LeadAgent(
-            key.spec, self._settings, self._catalog, self._custom_agents, key.custom, self._plan, key.skills
+            key.spec, self._settings, self._catalog, self._custom_agents, key.custom, self.plan, key.skills
         )
 
     def _custom_agent(self, spec: AgentSpec) -> CustomAgent | None:
@@ -163,7 +163,7 @@ class AgentPool:
 
     def side_model(self, name: str | None) -> BaseChatModel:
         """Who answers small questions beside a run: the model of that name, the default, or who stands for all."""
-        return self._plan.model or self.catalog.create(name)
+        return self.plan.model or self.catalog.create(name)
 
     def prices(self) -> Mapping[str, PricingConfig]:
         """What tokens cost, by the names of the models."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from deerflow.config.guardrails import GuardrailsConfig
 from deerflow.config.llm_call import LlmCallConfig
 from deerflow.config.loop_detection import LoopDetectionConfig
+from deerflow.config.memory import MemoryConfig
 from deerflow.config.models import ModelConfig
 from deerflow.config.read_before_write import ReadBeforeWriteConfig
 from deerflow.config.skill_evolution import SkillEvolutionConfig
@@ -52,5 +53,6 @@ class AgentSettings:
     subagents: SubagentsConfig = SubagentsConfig()
     skills: SkillsConfig = SkillsConfig()
     skill_evolution: SkillEvolutionConfig = SkillEvolutionConfig()
+    memory: MemoryConfig = MemoryConfig(enabled=False)
     filed_kinds: tuple[SubagentConfig, ...] = ()
     """The kinds of subagents that files describe."""

@@ -8,6 +8,7 @@ from deerflow.domain.files import ThreadFiles
 from deerflow.domain.history import ThreadHistory
 from deerflow.domain.inbox import Inbox
 from deerflow.domain.ledger import ToolLedger
+from deerflow.domain.recall import RunMemory
 from deerflow.domain.sandbox import SandboxLease
 from deerflow.domain.skill_terms import SkillMeter
 from deerflow.domain.skills import RunSkills, SkillEditor
@@ -50,6 +51,8 @@ class RunContext:
     """Takes secrets of the server out of a text."""
     profile: str = ""
     """What the user says about themselves."""
+    memory: RunMemory | None = None
+    """None where nothing is remembered of anybody, as is so for those to whom work is given."""
 
 
 def run_in(context: object) -> RunContext | None:

@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 LEAD_AGENT, SUBAGENT, SUMMARIZATION = "lead_agent", "subagent", "summarization"
 TITLE, SUGGESTIONS, INPUT_POLISH = "title", "suggestions", "input_polish"
-SKILL_REVIEW = "skill_review"
+SKILL_REVIEW, MEMORY = "skill_review", "memory"
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,5 +105,6 @@ def agent_settings(
         subagents=config.subagents,
         skills=config.skills,
         skill_evolution=config.skill_evolution,
+        memory=config.memory,
         filed_kinds=tuple(kind.to_kind(config.subagents.timeout_seconds) for kind in filed),
     )

@@ -17,7 +17,9 @@ from deerflow.config.source import ConfigSource
 from deerflow.domain.threads import ThreadRecord
 from deerflow.harness.files import copy_files, shelf_of
 from deerflow.harness.ground import open_ground
+from deerflow.harness.learning import learning, make_lessons
 from deerflow.harness.running import carrying_out_runs
+from deerflow.memory.queue import LessonQueue
 from deerflow.runtime.artifacts import Artifacts
 from deerflow.runtime.deletion import Deletions
 from deerflow.runtime.features import Features, describe, enabled_features
@@ -57,6 +59,7 @@ class Harness:
     resources: Resources
     uploads: Uploads
     artifacts: Artifacts
+    lessons: LessonQueue
     vitals: Vitals
 
     def files_of(self, thread: ThreadRecord) -> LocalThreadFiles:
@@ -97,7 +100,9 @@ async def open_harness(
     async with AsyncExitStack() as stack:
         ground = await stack.enter_async_context(open_ground(source, plan))
         loaded, database, agents = ground.loaded, ground.database, ground.agents
-        runs, deletions = await stack.enter_async_context(carrying_out_runs(ground))
+        lessons = make_lessons(ground)
+        await stack.enter_async_context(learning(lessons))
+        runs, deletions = await stack.enter_async_context(carrying_out_runs(ground, lessons))
         retention = Retention(database, deletions, lambda: source.refresh().config.retention)
         await stack.enter_async_context(keeping_up(deletions, retention))
         await stack.enter_async_context(catching_up(database))
@@ -121,5 +126,6 @@ async def open_harness(
             resources=ground.resources,
             uploads=ground.uploads,
             artifacts=Artifacts(threads, shelves, ground.locks, ground.file_changes),
+            lessons=lessons,
             vitals=Vitals(database, ground.sandboxes, ground.report, loaded.home, ground.metrics, disk_mb),
         )

@@ -19,6 +19,8 @@ from deerflow.domain.sandbox import OutputLimits
 from deerflow.domain.skill_terms import SkillTerms
 from deerflow.harness.files import forget_thread, snapshots_of
 from deerflow.harness.ground import Ground
+from deerflow.harness.learning import closing_with_lesson, memory_for
+from deerflow.memory.queue import LessonQueue
 from deerflow.persistence.database import Database
 from deerflow.persistence.events import read_events
 from deerflow.persistence.liveness import Liveness, Locks, leased, sign_of_life
@@ -53,7 +55,7 @@ from deerflow.uploads.uploads import UploadsOfThread
 
 
 @asynccontextmanager
-async def carrying_out_runs(ground: Ground) -> AsyncIterator[tuple[RunManager, Deletions]]:
+async def carrying_out_runs(ground: Ground, lessons: LessonQueue) -> AsyncIterator[tuple[RunManager, Deletions]]:
     """Take runs and carry them out, also those a dead process left; and delete threads when they have ended."""
     source, loaded, database, agents = ground.source, ground.loaded, ground.database, ground.agents
     async with AsyncExitStack() as stack:
@@ -68,10 +70,11 @@ async def carrying_out_runs(ground: Ground) -> AsyncIterator[tuple[RunManager, D
             lambda: run_limits(source.refresh().config),
             partial(undo_run, ground.checkpointer, loaded.home),
             questions,
-            ground.resources.usage.closing,
+            partial(closing_with_lesson, ground.resources.usage.closing, lessons),
             ground.file_changes,
             ground.metrics,
             source.hide,
+            lessons.look,
         )
         namer = Namer(
             database,
@@ -140,7 +143,8 @@ async def open_context(
         shared = replace(shared, budget=job.records.budget)
     crew = subagents.for_run(shared, job.request.agent, RunTasks(log, job.past.calls if job.past else Earlier()))
     try:
-        yield replace(shared, inbox=RunInbox(database, bridge, job, log), subagents=crew)
+        inbox, memory = RunInbox(database, bridge, job, log), memory_for(ground, job)
+        yield replace(shared, inbox=inbox, subagents=crew, memory=memory)
     finally:
         if job.records.budget is not None:
             job.records.budget.close()

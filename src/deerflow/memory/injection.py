@@ -7,6 +7,7 @@ from string import Template
 from typing import TypeVar
 
 from deerflow.domain.memory import SUMMARY_KEYS, Fact, Summary, SummaryKey
+from deerflow.persistence.memory_telling import Tellable
 
 Item = TypeVar("Item")
 Measure = Callable[[str], int]
@@ -26,21 +27,6 @@ HEADINGS_TOKENS = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Candidates:
-    """What could be told: in each list, the best first."""
-
-    seq: int
-    count: int
-    """How many facts there are, also those in no list."""
-    summaries: Mapping[SummaryKey, Summary]
-    corrections: Sequence[Fact] = ()
-    fitting: Sequence[Fact] = ()
-    """Those that have words in common with what the thread begins with."""
-    leading: Sequence[Fact] = ()
-    """Those that are surest."""
-
-
-@dataclass(frozen=True, slots=True)
 class Chosen:
     """What is told."""
 
@@ -56,7 +42,7 @@ class Room:
     correction_tokens: int = 500
 
 
-def choose(known: Candidates, room: Room, measure: Measure) -> Chosen:
+def choose(known: Tellable, room: Room, measure: Measure) -> Chosen:
     """As much as there is room for: corrections, then summaries, then what fits and what is surest."""
     left = room.tokens - measure(BLOCK.template) - HEADINGS_TOKENS
     corrections, spent = fill(known.corrections, min(left, room.correction_tokens), fact_line, measure)

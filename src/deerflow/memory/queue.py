@@ -8,17 +8,17 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from uuid import uuid4
 
-from deerflow.config.memory import MemoryConfig
 from deerflow.domain.errors import StorageUnavailable
 from deerflow.domain.learning import Lesson
 from deerflow.domain.memory import Edit, MemoryScope, MemoryState
 from deerflow.domain.search import SaidMessage
 from deerflow.memory.filtering import worth_learning
+from deerflow.memory.ledger import check_made
+from deerflow.memory.memories import Memories
 from deerflow.memory.revision import Revision, Rules, Update
 from deerflow.memory.signals import signs_in
 from deerflow.memory.updater import MemoryUpdater, ModelSilent
 from deerflow.persistence import memory_pending as rows
-from deerflow.persistence.database import Database
 from deerflow.persistence.memory import read_state
 
 logger = logging.getLogger(__name__)
@@ -36,16 +36,16 @@ class LessonQueue:
 
     def __init__(
         self,
-        database: Database,
+        memories: Memories,
         updater: MemoryUpdater,
-        settings: Callable[[], MemoryConfig],
         is_on: Callable[[], bool],
         clock: Callable[[], datetime] = partial(datetime.now, UTC),
     ) -> None:
         """`is_on`: whether there is anybody to learn, as the configuration is now."""
-        self._database = database
+        self._ledger = memories.ledger
+        self._database = memories.ledger.database
+        self._settings = memories.settings
         self._updater = updater
-        self._settings = settings
         self._is_on = is_on
         self._clock = clock
         self._look = asyncio.Event()
@@ -64,6 +64,15 @@ class LessonQueue:
         """Have it be seen that there is more to learn."""
         self._look.set()
 
+    async def learn_now(self, scope: MemoryScope) -> int:
+        """Learn what waits for a memory without waiting for quiet; from how many threads."""
+        done: list[str] = []
+        claim = partial(rows.claim_waiting, scope=scope, lease=LEASE)
+        while lesson := await self._database.write(partial(claim, now=self._clock(), claim=uuid4().hex, done=done)):
+            await self._learn(lesson)
+            done.append(lesson.thread_id)
+        return len(done)
+
     async def work(self) -> None:
         """Learn whatever is due, then wait until something is."""
         while True:
@@ -81,14 +90,14 @@ class LessonQueue:
         """Learn what has waited longest; how many seconds there is nothing to do then."""
         if not self._is_on():
             return LOOK_S
-        lesson = await self._database.write(
-            partial(rows.claim_lesson, now=self._clock(), claim=uuid4().hex, lease=LEASE)
-        )
+        due = await self._database.read(rows.next_lesson_at)
+        if due is None or (wait_s := (due - self._clock()).total_seconds()) > 0:
+            return LOOK_S if due is None else min(LOOK_S, wait_s)
+        claim = partial(rows.claim_lesson, now=self._clock(), claim=uuid4().hex, lease=LEASE)
+        lesson = await self._database.write(claim)
         if lesson is not None:
             await self._learn(lesson)
-            return 0.0
-        due = await self._database.read(rows.next_lesson_at)
-        return LOOK_S if due is None else min(LOOK_S, max(0.0, (due - self._clock()).total_seconds()))
+        return 0.0
 
     async def _learn(self, lesson: Lesson) -> None:
         keeping = asyncio.create_task(self._keep(lesson), name="lease of a lesson")
@@ -135,6 +144,14 @@ class LessonQueue:
             revision = Revision(state, lesson.thread_id, lesson.messages, rules, now)
             return revision.edits(update) if update is not None else []
 
-        changes = await self._database.write(partial(rows.finish_lesson, lesson=lesson, edits=edits, now=now))
+        changes = await self._database.write(
+            partial(rows.finish_lesson, lesson=lesson, edits=partial(check_made, edits), now=now)
+        )
         if changes:
+            await self._tell(lesson.scope)
             logger.info("learned from thread %s: %d changes", lesson.thread_id, len(changes))
+
+    async def _tell(self, scope: MemoryScope) -> None:
+        """Have whoever keeps memories besides the ledger know."""
+        if self._ledger.keep is not None:
+            await self._ledger.keep(scope, await self._ledger.state(scope))

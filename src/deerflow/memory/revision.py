@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -30,6 +30,7 @@ from deerflow.memory.filtering import UPLOAD_BLOCKS
 
 MOST_NEW_FACTS = 30
 """A model that finds more in one conversation is listing it."""
+LONGEST_ANSWER = 200_000
 UPLOADED = ("/mnt/user-data/uploads", *(f"<{name}>" for name in UPLOAD_BLOCKS))
 
 
@@ -111,6 +112,8 @@ def read_update(text: str) -> Update:
     Raises:
         NotUnderstood: it is not the JSON that was asked for.
     """
+    if len(text) > LONGEST_ANSWER:
+        raise NotUnderstood(f"it has more than {LONGEST_ANSWER} characters")
     begin, end = text.find("{"), text.rfind("}")
     if begin < 0 or end < begin:
         raise NotUnderstood("there is no JSON object in it")
@@ -177,7 +180,7 @@ class Revision:
             content=told,
             category=new.category,
             confidence=new.confidence,
-            created_at=self.now,
+            created_at=self.now + timedelta(microseconds=len(edits)),  # in the order in which they were told
             source=self._source(new.message, new.quote),
             source_error=self._error(new, replaced),
         )

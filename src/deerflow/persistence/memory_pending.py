@@ -1,4 +1,4 @@
-"""Conversations that memory is yet to read: one row for each thread, written with the end of the run that adds to it."""
+"""Conversations that memory is yet to read: a row for each thread, written with the end of the run that adds to it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
@@ -11,6 +11,7 @@ from deerflow.domain.learning import Heard, Lesson, Signs
 from deerflow.domain.memory import Change, Edit, MemoryScope, MemoryState
 from deerflow.persistence.closing import sparing
 from deerflow.persistence.memory import hold, is_switched_off, mine, record
+from deerflow.persistence.memory_erasure import mark_read, skip_pending
 from deerflow.persistence.memory_values import key_of
 from deerflow.persistence.tables import UtcTime, memory_pending, memory_watermarks, threads, to_key
 
@@ -20,7 +21,6 @@ LONGEST_WAIT = 10
 """So many times the wait for quiet, a thread that is never quiet is learned from all the same."""
 READ_CHARS = 40_000
 """How much is read at once; the rest is read next."""
-MessageFields = dict[str, str]
 columns = memory_pending.c
 
 
@@ -68,11 +68,29 @@ def next_lesson_at(connection: Connection) -> datetime | None:
 
 def claim_lesson(connection: Connection, now: datetime, claim: str, lease: timedelta) -> Lesson | None:
     """Take the thread that has waited longest to be learned from; nobody else gets it before the lease is over."""
+    return claim_first(connection, columns.due_at <= now, now, claim, lease)
+
+
+def claim_waiting(
+    connection: Connection, scope: MemoryScope, done: Sequence[str], now: datetime, claim: str, lease: timedelta
+) -> Lesson | None:
+    """Take a thread that waits for a memory, whether it is due or not, but none of those that are `done`."""
+    which = and_(mine(memory_pending, scope), columns.thread_id.not_in(done))
+    return claim_first(connection, which, now, claim, lease)
+
+
+def claim_first(
+    connection: Connection, which: ColumnElement[bool], now: datetime, claim: str, lease: timedelta
+) -> Lesson | None:
+    """Take the first of some threads that nobody is learning from."""
     is_free = or_(columns.lease_expires_at.is_(None), columns.lease_expires_at <= now)
-    due = select(memory_pending).where(columns.due_at <= now, is_free).order_by(columns.due_at).limit(1)
-    row = connection.execute(due.with_for_update(skip_locked=True)).first()
+    first = select(memory_pending).where(which, is_free).order_by(columns.due_at).limit(1)
+    row = connection.execute(first.with_for_update(skip_locked=True)).first()
     if row is None:
         return None
+    if is_switched_off(connection, MemoryScope(row.owner, row.agent or None)):
+        forget_waiting(connection, row)
+        return claim_first(connection, which, now, claim, lease)
     lesson = replace(to_lesson(row), claim=claim, attempts=row.attempts + 1)
     taken = {"process": claim, "lease_expires_at": now + lease, "attempts": row.attempts + 1}
     connection.execute(update(memory_pending).where(of_thread(lesson)), taken)
@@ -100,7 +118,10 @@ def finish_lesson(
     """
     hold(connection, lesson.scope)  # first, as whoever erases a memory does
     row = connection.execute(select(memory_pending).where(claimed(lesson)).with_for_update()).first()
-    if row is None or is_switched_off(connection, lesson.scope):
+    if row is None:
+        return None
+    if is_switched_off(connection, lesson.scope):
+        forget_waiting(connection, row)
         return None
     changes = record(connection, lesson.scope, edits, "model")
     read = {message.message_id for message in lesson.messages}
@@ -110,8 +131,14 @@ def finish_lesson(
         connection.execute(update(memory_pending).where(claimed(lesson)), left)
     else:
         connection.execute(delete(memory_pending).where(claimed(lesson)))
-    note_seen(connection, lesson, now)
+    mark_read(connection, lesson.scope, lesson.thread_id, to_key(lesson.messages[-1].message_id), now)
     return changes
+
+
+def forget_waiting(connection: Connection, row: Row[Any]) -> None:
+    """Have nothing be learned from what waits: its owner does not want it."""
+    scope = MemoryScope(row.owner, row.agent or None)
+    skip_pending(connection, scope, columns.thread_id == row.thread_id)
 
 
 def unseen(connection: Connection, lesson: Lesson) -> Sequence[Heard]:
@@ -122,15 +149,6 @@ def unseen(connection: Connection, lesson: Lesson) -> Sequence[Heard]:
     seen = connection.execute(query).scalar()
     ids = [to_key(message.message_id) for message in lesson.messages]
     return lesson.messages[ids.index(seen) + 1 :] if seen in ids else lesson.messages
-
-
-def note_seen(connection: Connection, lesson: Lesson, now: datetime) -> None:
-    """Note up to where a thread was learned from."""
-    which = and_(mine(memory_watermarks, lesson.scope), memory_watermarks.c.thread_id == lesson.thread_id)
-    seen = {"message_id": to_key(lesson.messages[-1].message_id), "updated_at": now}
-    if not connection.execute(update(memory_watermarks).where(which), seen).rowcount:
-        key = {**key_of(lesson.scope), "thread_id": lesson.thread_id}
-        connection.execute(insert(memory_watermarks), {**key, **seen})
 
 
 def of_thread(lesson: Lesson) -> ColumnElement[bool]:

@@ -16,6 +16,8 @@ class Said:
     """What people and the agent have said in a run so far, as it can be searched."""
 
     messages: dict[str, SaidMessage] = field(default_factory=dict)
+    steps: set[str] = field(default_factory=set)
+    """Messages of the agent that call tools, on the way to an answer."""
 
     def hear(self, messages: Iterable[BaseMessage]) -> None:
         """Take in messages; what is not meant for people is left out."""
@@ -24,12 +26,16 @@ class Said:
                 continue
             role: SaidBy = "human" if isinstance(message, HumanMessage) else "ai"
             self._keep(message.id, role, message.text, datetime.now(UTC))
+            if isinstance(message, AIMessage) and message.tool_calls and message.id:
+                self.steps.add(message.id)
 
     def hear_logged(self, changes: Mapping[str, Any], at: datetime) -> None:
         """Take in what a `changes` event says."""
         for message in changes["messages"]:
             if message["type"] in ("human", "ai") and not message["additional_kwargs"].get(HIDDEN):
                 self._keep(message["id"], message["type"], text_in(message["content"]), at)
+                if message.get("tool_calls") and message["id"]:
+                    self.steps.add(message["id"])
 
     def forget(self, message_ids: Iterable[str]) -> None:
         """Drop what was never said after all."""

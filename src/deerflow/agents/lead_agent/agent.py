@@ -37,6 +37,7 @@ from deerflow.subagents.kinds import INHERIT, TASK, SubagentConfig, kinds_of
 from deerflow.subagents.work import Worker
 from deerflow.tools.builtins.agent_tools import AgentShelf, setup_agent_tool, update_agent_tool
 from deerflow.tools.builtins.describe_skill_tool import describe_skill
+from deerflow.tools.builtins.memory_tools import memory_tools
 from deerflow.tools.builtins.skill_manage_tool import SKILL_MANAGE, skill_manage
 from deerflow.tools.builtins.task_batch_tool import task_batch_tool
 from deerflow.tools.builtins.task_tool import task_tool
@@ -75,7 +76,7 @@ class LeadAgent:
         entry = self._model_entry()
         features = self.plan.features or self._features(entry)
         if is_bare:  # those to whom work is given need a run to do it in
-            features = replace(features, subagent=False)
+            features = replace(features, subagent=False, memory=False)
         tools = self._tools(features, evolves=self.settings.skill_evolution.enabled and not is_bare)
         chain = build_chain(self._ingredients(features, tools, entry))
         return assemble(
@@ -97,7 +98,7 @@ class LeadAgent:
         entry = self._model_entry() if kind.model == INHERIT else self.catalog.resolve(kind.model)
         # It thinks by working; what thinks for long is the one that gives it work.
         model = self.plan.model or self.catalog.create(entry.name, thinking_enabled=False)
-        features = replace(self.plan.features or self._features(entry), subagent=False)
+        features = replace(self.plan.features or self._features(entry), subagent=False, memory=False)
         lent = self._tools(features)
         # Nobody is there to approve what it does, so it has no tool that needs it.
         tools = ToolSet(
@@ -151,6 +152,7 @@ class LeadAgent:
     def _features(self, entry: ModelConfig) -> RuntimeFeatures:
         chain = self.settings.chain
         return RuntimeFeatures(
+            memory=self.settings.memory.enabled and not self.spec.is_bootstrap,
             summarization=chain.summarization.enabled,
             subagent=self.spec.subagent_enabled,
             vision=entry.supports_vision,
@@ -171,6 +173,8 @@ class LeadAgent:
             own.append(as_tool(describe_skill))
         if evolves:
             own.append(as_tool(skill_manage))
+        if features.memory is True:
+            own += memory_tools(can_write=self.settings.memory.mode == "tool")
         if features.subagent and self._kinds:
             own += [task_tool(tuple(self._kinds)), task_batch_tool(tuple(self._kinds))]
         groups, allow_bash = self._own.tool_groups, self._runs_commands

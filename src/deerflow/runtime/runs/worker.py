@@ -55,6 +55,10 @@ class Limits:
     recursion_limit: int
 
 
+def nobody() -> None:
+    """Nobody is told."""
+
+
 class RunWorker:
     """Knows how to carry out runs; keeps nothing of them."""
 
@@ -69,11 +73,12 @@ class RunWorker:
         files: FileChanges,
         metrics: Metrics,
         hide: Callable[[str], str],
+        closed: Callable[[], None] = nobody,
     ) -> None:
         """`limits` is asked anew for every run; `undo` takes back what a run has done to its thread.
 
         `questions` finds what a thread's paused run asks; `closing` keeps what a run leaves besides its log;
-        `hide` takes secrets out of a text.
+        `hide` takes secrets out of a text; `closed` is called when a run has ended and that is kept.
         """
         self._agents = agents
         self._open_context = open_context
@@ -84,6 +89,7 @@ class RunWorker:
         self._files = files
         self._metrics = metrics
         self._hide = hide
+        self._closed = closed
 
     async def execute(self, job: Job, log: RunLog) -> tuple[RunStatus, Finish]:
         """Carry out a run to its end, whatever happens. Cancelling the task that awaits this stops the run.
@@ -117,7 +123,9 @@ class RunWorker:
                 log.append("error", outcome.to_json())
         attempt.tools.count_in(self._metrics)
         attempt.job.records.waits_for = attempt.waits_for(outcome.status)
-        return await log.finish(outcome.status, outcome.error, self._closing(attempt.job, left))
+        finish = await log.finish(outcome.status, outcome.error, self._closing(attempt.job, left))
+        self._closed()
+        return finish
 
     async def _mend(self, attempt: Attempt, outcome: Outcome, *, is_settled: bool) -> None:
         """Have the state be sound, and readers know it."""

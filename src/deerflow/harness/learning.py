@@ -1,0 +1,90 @@
+"""What agents remember: who learns it, and what each run is told."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+
+from langchain_core.messages import HumanMessage, SystemMessage
+
+from deerflow.agents.middlewares.tokens import text_tokens
+from deerflow.agents.pool import AgentPool, is_scripted
+from deerflow.config.source import ConfigSource
+from deerflow.domain.memory import MemoryScope
+from deerflow.domain.principal import Principal
+from deerflow.domain.runs import AgentSpec
+from deerflow.domain.search import LeftBehind
+from deerflow.domain.usage import MEMORY
+from deerflow.harness.ground import Ground
+from deerflow.memory.queue import LessonQueue
+from deerflow.memory.recall import MemoryOfRun
+from deerflow.memory.updater import MemoryAnswer, MemoryQuestion, MemoryUpdater
+from deerflow.persistence.events import Change
+from deerflow.persistence.memory_pending import keep_lesson
+from deerflow.runtime.runs.job import Job
+from deerflow.runtime.side_calls import SideCalls, SideQuestion
+from deerflow.runtime.waiting import tell_of_failure
+
+Closing = Callable[[Job, LeftBehind | None], Change[None]]
+
+
+def make_lessons(ground: Ground) -> LessonQueue:
+    """What learns from conversations."""
+    source, agents, resources = ground.source, ground.agents, ground.resources
+    calls = SideCalls(ground.database, agents.side_model, resources.usage.note)
+    updater = MemoryUpdater(partial(ask_for_memory, source, calls))
+    return LessonQueue(resources.memory, updater, partial(is_learning, source, agents))
+
+
+def is_learning(source: ConfigSource, agents: AgentPool) -> bool:
+    """Whether our own memory is on, and there is a model that can make sense of a conversation."""
+    settings, plan = source.refresh().config.memory, agents.plan
+    if not settings.learns or (plan.features is not None and plan.features.memory is not True):
+        return False
+    return plan.model is not None or not is_scripted(agents.catalog.resolve(settings.model_name))
+
+
+async def ask_for_memory(source: ConfigSource, calls: SideCalls, question: MemoryQuestion) -> MemoryAnswer:
+    """Put a question to the model that learns."""
+    settings = source.refresh().config.memory
+    messages = [SystemMessage(question.instructions), HumanMessage(question.conversation)]
+    who = Principal(question.owner)
+    asked = SideQuestion(MEMORY, messages, settings.model_name, settings.timeout_seconds, who, question.thread_id)
+    answer = await calls.ask(asked)
+    return MemoryAnswer(answer.text, answer.reason)
+
+
+@asynccontextmanager
+async def learning(lessons: LessonQueue) -> AsyncIterator[None]:
+    """Learn in the background; what is not learned by the end waits in the database for the next process."""
+    task = asyncio.create_task(lessons.work(), name="memory")
+    task.add_done_callback(tell_of_failure)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+def closing_with_lesson(keep: Closing, lessons: LessonQueue, job: Job, left: LeftBehind | None) -> Change[None]:
+    """What is kept with the end of a run, and with it what is to be learned from the run."""
+    kept, spec, said = keep(job, left), job.request.agent, job.records.said
+    if spec.is_bootstrap:
+        return kept
+    found = lessons.lesson_of(
+        scope_of(spec, job.run.owner), job.run.thread_id, list(said.messages.values()), said.steps
+    )
+    return kept if found is None else partial(keep_lesson, keep=kept, lesson=found[0], wait=found[1])
+
+
+def memory_for(ground: Ground, job: Job) -> MemoryOfRun | None:
+    """What a run remembers; None where memory is off."""
+    source, spec, run = ground.source, job.request.agent, job.run
+    if not source.refresh().config.memory.enabled or spec.is_bootstrap:
+        return None
+    return MemoryOfRun(ground.resources.memory, scope_of(spec, run.owner), run.thread_id, text_tokens)
+
+
+def scope_of(spec: AgentSpec, owner: str) -> MemoryScope:
+    """Whose memory an agent has."""
+    return MemoryScope(owner, spec.agent_name or None)
