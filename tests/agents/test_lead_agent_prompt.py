@@ -18,6 +18,7 @@ from deerflow.agents.settings import Computer
 from deerflow.config.root import Config
 from deerflow.domain.skills import SkillCard
 from deerflow.tools.builtins.agent_tools import setup_agent_tool, update_agent_tool
+from deerflow.tools.builtins.memory_tools import memory_tools
 from deerflow.tools.builtins.skill_manage_tool import skill_manage
 from deerflow.tools.builtins.task_batch_tool import task_batch_tool
 from deerflow.tools.builtins.task_tool import task_tool
@@ -33,6 +34,7 @@ EVERYTHING = PromptParts(
         SkillCard("counting", "Counts\nall things.", "/mnt/skills/custom/counting/SKILL.md", editable=True),
     ),
     evolves_skills=True,
+    remembers=True,
     deferred_tools=("weather", "calendar"),
     delegation=Delegation((SubagentKind("general-purpose", "Any work."), SubagentKind("bash", "Commands.")), limit=3),
     computer=Computer(runs_commands=True),
@@ -46,6 +48,7 @@ ORDER = [
     "clarification_system",
     "skill_system",
     "skill_evolution",
+    "memory_tools",
     "available-deferred-tools",
     "subagent_system",
     "working_directory",
@@ -141,7 +144,7 @@ def test_the_prompt_says_what_was_reviewed(name: str, parts: PromptParts) -> Non
 
 def test_the_default_tools_take_little_of_the_models_attention() -> None:
     web = get_available_tools(Config().tools).tools
-    tools = [*sandbox_tools(), *builtin_tools(supports_vision=True), *web]
+    tools = [*sandbox_tools(), *builtin_tools(supports_vision=True), *memory_tools(can_write=False), *web]
     assert tokens(json.dumps([convert_to_openai_tool(tool) for tool in tools])) <= 2_500
 
 
@@ -149,7 +152,7 @@ def test_the_schemas_of_the_built_in_tools_are_those_that_were_reviewed(agents: 
     own = [setup_agent_tool(agents), update_agent_tool(agents), as_tool(skill_manage)]
     web = get_available_tools(Config().tools).tools
     kinds = ("general-purpose", "bash")
-    others = [task_tool(kinds), task_batch_tool(kinds)]
+    others = [task_tool(kinds), task_batch_tool(kinds), *memory_tools(can_write=True)]
     tools = [*sandbox_tools(), *builtin_tools(supports_vision=True), *own, *others, *web]
     schemas = json.dumps([convert_to_openai_tool(tool) for tool in tools], indent=1, ensure_ascii=False)
     same_as_snapshot("tools.json", f"{schemas}\n")

@@ -1,5 +1,6 @@
 """What the client returns is what the HTTP API shows, field by field."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ from pydantic import BaseModel
 
 from deerflow.client import DeerFlowClient
 from deerflow.config.source import open_source
+from deerflow.gateway.memory_bodies import MemoryDocument, MemorySettings, MemoryStatus
 from deerflow.gateway.routers.agents import Agent
 from deerflow.gateway.routers.features import Features
 from deerflow.gateway.routers.feedback import Feedback, FeedbackStats
@@ -51,6 +53,11 @@ def parses(model: type[BaseModel], shown: dict[str, Any]) -> bool:
     return model.model_validate(shown).model_dump(mode="json") == shown
 
 
+def is_document(shown: dict[str, Any]) -> bool:
+    """The same for a memory, whose facts have a `sourceError` only where there was one."""
+    return MemoryDocument.model_validate(shown).model_dump(by_alias=True, exclude_unset=True) == shown
+
+
 def test_everything_parses_with_the_models_of_the_gateway_and_nothing_is_lost(client: DeerFlowClient) -> None:
     assert parses(Models, client.list_models())
     assert parses(Model, client.get_model("demo"))
@@ -91,6 +98,41 @@ def test_what_was_spent_found_and_said_parses_as_well(client: DeerFlowClient) ->
     assert parses(FeedbackStats, client.get_feedback_stats(*place))
     assert parses(Suggestions, client.suggest("t1")) and parses(Polished, client.polish("better"))
     assert parses(UserProfile, client.update_user_profile("Me")) and parses(Features, client.get_features())
+
+
+async def test_memory_parses_and_the_wire_says_the_same(client: DeerFlowClient, tmp_path: Path) -> None:
+    made = client.create_memory_fact("Likes tea", "preference", 0.9)
+    fact_id = made["facts"][0]["id"]
+    for shown in (
+        made,
+        client.update_memory_fact(fact_id, content="Likes green tea"),
+        client.undo_memory_change(client.get_memory_history(limit=1)["changes"][0]["group"]),
+        client.reload_memory(),
+        client.import_memory({**client.export_memory(), "facts": []}),
+        client.undo_memory_change(client.get_memory_history(limit=1)["changes"][0]["change_id"]),
+        client.delete_memory_fact(fact_id, keep_history=True),
+        client.clear_memory(keep_history=True),
+        client.create_memory_fact("喝茶"),
+        client.erase_thread_memory("t1"),
+        client.get_memory(as_of=datetime.now(UTC)),
+    ):
+        assert is_document(shown)
+    assert parses(MemorySettings, client.switch_memory(False)) and not client.get_memory_config()["switched_on"]
+    source = open_source(directory=tmp_path, environment={})
+    async with open_harness(source, ScriptedModel.saying()) as harness, browse(harness) as http:
+        for path, told in {
+            "": await client.aget_memory(),
+            "/config": await client.aget_memory_config(),
+            "/status": await client.aget_memory_status(),
+            "/export": await client.aexport_memory(),
+            "/history": await client.aget_memory_history(),
+            "/search?q=茶": await client.asearch_memory("茶"),
+            f"/facts/{fact_id}/why": await client.aexplain_memory_fact(fact_id),
+        }.items():
+            assert (await http.get(f"/api/memory{path}")).json() == told, path
+    assert is_document(client.delete_memory_fact(fact_id))
+    assert client.clear_memory()["facts"] == []
+    assert MemoryStatus.model_validate(client.get_memory_status()).data.facts == []
 
 
 def test_links_and_what_they_lead_to_parse_as_well(client: DeerFlowClient) -> None:

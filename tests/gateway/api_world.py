@@ -21,6 +21,7 @@ from deerflow.gateway.app import create_app
 from deerflow.gateway.dependencies import who_asks
 from deerflow.gateway.examples import (
     AGENT,
+    CHANGE,
     CHECKPOINT,
     FEEDBACK,
     NEW_SKILL,
@@ -32,6 +33,7 @@ from deerflow.gateway.examples import (
     THREAD,
     TOKEN,
 )
+from deerflow.gateway.memory_bodies import DOCUMENT_EXAMPLE, FACT_EXAMPLE
 from deerflow.harness import Harness, open_harness
 from deerflow.skills.history import Verdict
 from deerflow.skills.roots import custom_root, owner_folder
@@ -213,7 +215,10 @@ class World:
         opinion = http.put(f"/api/threads/{THREAD}/runs/{run_id}/feedback", json={"rating": 1, "comment": SECRET})
         assert opinion.status_code == 200, opinion.text
         link = http.post(f"/api/threads/{THREAD}/shares", json={}).json()
-        ids = {RUN: run_id, CHECKPOINT: state["checkpoint_id"], FEEDBACK: opinion.json()["feedback_id"]}
+        known = {**DOCUMENT_EXAMPLE, "facts": [{**FACT_EXAMPLE, "sourceError": f"No {SECRET}."}]}
+        assert http.post("/api/memory/import", json=known).status_code == 200
+        change = http.get("/api/memory/history").json()["changes"][0]["change_id"]
+        ids = {CHANGE: change, RUN: run_id, CHECKPOINT: state["checkpoint_id"], FEEDBACK: opinion.json()["feedback_id"]}
         return {**ids, SHARE: link["share_id"], TOKEN: link["token"]}
 
     def unseed(self, http: httpx.Client) -> None:

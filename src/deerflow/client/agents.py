@@ -10,6 +10,7 @@ from deerflow.config.agents import CustomAgent, CustomAgentConfig
 from deerflow.config.reading.document import from_argument
 from deerflow.config.reading.validation import validate
 from deerflow.domain.errors import ConfigError, InvalidRequest
+from deerflow.domain.memory import MemoryScope
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.domain.runs import ReasoningEffort
 
@@ -82,13 +83,14 @@ async def update_agent(session: Session, name: str, **fields: Unpack[AgentFields
 
 
 async def delete_agent(session: Session, name: str) -> None:
-    """Remove a custom agent.
+    """Remove a custom agent, with what it knows about you.
 
     Raises:
         NotFound: there is no such agent.
         Conflict: it is one for everybody.
     """
     await asyncio.to_thread(session.harness.custom_agents.delete, USER, name)
+    await session.harness.resources.memory.clear(MemoryScope(USER, name))
 
 
 def described(agent: CustomAgent, fields: AgentFields) -> CustomAgent:

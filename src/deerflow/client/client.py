@@ -19,6 +19,7 @@ from deerflow.client import (
     custom_skills,
     feedback,
     helps,
+    memory,
     models,
     runs,
     sharing,
@@ -160,6 +161,23 @@ class DeerFlowClient:
     polish, apolish = faces(helps.polish)
     get_user_profile, aget_user_profile = faces(helps.get_user_profile)
     update_user_profile, aupdate_user_profile = faces(helps.update_user_profile)
+
+    get_memory, aget_memory = faces(memory.get_memory)
+    reload_memory, areload_memory = faces(memory.reload_memory)
+    export_memory, aexport_memory = faces(memory.export_memory)
+    import_memory, aimport_memory = faces(memory.import_memory)
+    clear_memory, aclear_memory = faces(memory.clear_memory)
+    create_memory_fact, acreate_memory_fact = faces(memory.create_memory_fact)
+    update_memory_fact, aupdate_memory_fact = faces(memory.update_memory_fact)
+    delete_memory_fact, adelete_memory_fact = faces(memory.delete_memory_fact)
+    erase_thread_memory, aerase_thread_memory = faces(memory.erase_thread_memory)
+    search_memory, asearch_memory = faces(memory.search_memory)
+    get_memory_history, aget_memory_history = faces(memory.get_memory_history)
+    undo_memory_change, aundo_memory_change = faces(memory.undo_memory_change)
+    explain_memory_fact, aexplain_memory_fact = faces(memory.explain_memory_fact)
+    get_memory_config, aget_memory_config = faces(memory.get_memory_config)
+    switch_memory, aswitch_memory = faces(memory.switch_memory)
+    get_memory_status, aget_memory_status = faces(memory.get_memory_status)
 
     give_feedback, agive_feedback = faces(feedback.give_feedback)
     list_feedback, alist_feedback = faces(feedback.list_feedback)

@@ -23,6 +23,7 @@ from deerflow.gateway.routers import (
     files,
     health,
     info,
+    memory,
     messages,
     models,
     previews,
@@ -87,6 +88,7 @@ def create_app(harness: Harness, *, hosts: Collection[str] | None = LOOPBACK) ->
         suggestions,
         features,
         user_profile,
+        memory,
     ):
         app.include_router(own.router, prefix="/api")
     add_page(app)

@@ -37,21 +37,31 @@ WRITTEN_DOWN, DELETED_THREAD = "manual", "deleted thread"
 FACT_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-def moment(value: object) -> object:
+def read_moment(value: object) -> object:
     """A moment as others write it: without a time zone it is UTC, and nothing is no moment."""
     if not value:
         return None
-    if isinstance(value, str):
-        value = datetime.fromisoformat(value)
-    return value.replace(tzinfo=UTC) if isinstance(value, datetime) and value.tzinfo is None else value
+    if not isinstance(value, str):
+        raise ValueError("a moment is a text such as 2026-05-01T09:30:00Z")
+    return in_utc(datetime.fromisoformat(value))
 
 
-def category(value: object) -> object:
+def in_utc(at: datetime) -> datetime:
+    """A moment in UTC, which it is when it does not say; at the ends of the calendar, as near as can be told."""
+    if at.tzinfo is None:
+        return at.replace(tzinfo=UTC)
+    try:
+        return at.astimezone(UTC)
+    except OverflowError:
+        return at.replace(tzinfo=UTC)
+
+
+def known_category(value: object) -> object:
     """A category; others have more of them than we do."""
     return value if value in CATEGORIES else "context"
 
 
-Moment = Annotated[datetime | None, BeforeValidator(moment)]
+Moment = Annotated[datetime | None, BeforeValidator(read_moment)]
 
 
 class Section(BaseModel):
@@ -88,7 +98,7 @@ class FactEntry(Section):
 
     id: str | None = None
     content: Annotated[str, Field(min_length=1, max_length=MAX_FACT_CHARS)]
-    category: Annotated[Category, BeforeValidator(category)] = "context"
+    category: Annotated[Category, BeforeValidator(known_category)] = "context"
     confidence: Annotated[float, Field(ge=0, le=1)] = 0.5
     created_at: Moment = None
     source: Annotated[str | None, Field(max_length=255)] = None
@@ -102,6 +112,17 @@ class Document(Section):
     user: UserSummaries = UserSummaries()
     history: HistorySummaries = HistorySummaries()
     facts: Annotated[list[FactEntry], Field(max_length=MAX_FACTS)] = []
+
+    def summaries(self) -> Mapping[SummaryKey, SummaryEntry]:
+        """The summaries by their keys."""
+        return {
+            "user.workContext": self.user.work_context,
+            "user.personalContext": self.user.personal_context,
+            "user.topOfMind": self.user.top_of_mind,
+            "history.recentMonths": self.history.recent_months,
+            "history.earlierContext": self.history.earlier_context,
+            "history.longTermBackground": self.history.long_term_background,
+        }
 
 
 def to_document(state: MemoryState) -> dict[str, Any]:
@@ -180,19 +201,11 @@ def merged(known: Fact | None, fact_id: str, entry: FactEntry, now: datetime) ->
 
 def summary_edits(document: Document, state: MemoryState, now: datetime) -> Iterator[Edit]:
     """The same, for summaries: one that says what it said is left alone."""
-    for key in SUMMARY_KEYS:
-        entry = summary_entry(document, key)
+    for key, entry in document.summaries().items():
         held = state.summaries.get(key, Summary("", now))
         text = entry.summary.strip()
         if text != held.summary:
             yield summarising(key, text, entry.updated_at or now)
-
-
-def summary_entry(document: Document, key: SummaryKey) -> SummaryEntry:
-    """What a document has under a key."""
-    fields = document.model_dump(by_alias=True)
-    section, _, name = key.partition(".")
-    return SummaryEntry.model_validate(fields[section][name])
 
 
 def fact_id_of(entry: FactEntry, taken: Mapping[str, Fact]) -> str:
@@ -220,4 +233,4 @@ def source_of(name: str | None) -> Source | None:
 
 def stamp(at: datetime) -> str:
     """A moment as the document writes it."""
-    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return in_utc(at).isoformat().replace("+00:00", "Z")

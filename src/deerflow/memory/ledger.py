@@ -34,6 +34,7 @@ from deerflow.persistence.memory_search import search_facts
 from deerflow.persistence.search import merge_step
 
 MOST_EXPLAINED = 200
+MAX_NAME_CHARS = 255
 Edits = Callable[[MemoryState], Sequence[Edit]] | Sequence[Edit]
 """What is to be changed, or how that follows from what is known when nobody else can change it."""
 
@@ -142,6 +143,8 @@ class Ledger:
 
     async def erase_all(self, scope: MemoryScope) -> bool:
         """Erase everything; it is not learned again from what was said before."""
+        if await self.database.read(partial(erasure.is_untouched, scope=scope)):
+            return True
         return await self._erase(scope, erasure.erase_all)
 
     async def let_go(self, thread_id: str, user_id: str, *, with_facts: bool) -> None:
@@ -200,9 +203,13 @@ def check_known(known: Known) -> Known:
 
 def check_source(source: Source | None) -> Source | None:
     """A source as it can be kept."""
-    if source is None or source.quote is None:
-        return source
-    return replace(source, quote=clean(source.quote)[:MAX_QUOTE_CHARS])
+    if source is None:
+        return None
+    return Source(
+        clean(source.thread_id)[:MAX_NAME_CHARS] if source.thread_id else None,
+        clean(source.message_id)[:MAX_NAME_CHARS] if source.message_id else None,
+        clean(source.quote)[:MAX_QUOTE_CHARS] if source.quote else None,
+    )
 
 
 def check_text(text: str, what: str, limit: int) -> str:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from uuid import uuid4
 
-from deerflow.domain.errors import StorageUnavailable
+from deerflow.domain.errors import InvalidRequest, StorageUnavailable
 from deerflow.domain.learning import Lesson
 from deerflow.domain.memory import Edit, MemoryScope, MemoryState
 from deerflow.domain.search import SaidMessage
@@ -108,7 +108,8 @@ class LessonQueue:
             await self._try_later(lesson, str(problem))
         except asyncio.CancelledError:
             back = partial(rows.give_back_lesson, lesson=lesson, due_at=lesson.due_at, attempts=lesson.attempts - 1)
-            await self._database.write(back)
+            with suppress(StorageUnavailable):  # then the lease ends by itself
+                await self._database.write(back)
             raise
         else:
             await self._finish(lesson, update)
@@ -144,9 +145,12 @@ class LessonQueue:
             revision = Revision(state, lesson.thread_id, lesson.messages, rules, now)
             return revision.edits(update) if update is not None else []
 
-        changes = await self._database.write(
-            partial(rows.finish_lesson, lesson=lesson, edits=partial(check_made, edits), now=now)
-        )
+        finish = partial(rows.finish_lesson, lesson=lesson, now=now)
+        try:
+            changes = await self._database.write(partial(finish, edits=partial(check_made, edits)))
+        except InvalidRequest as problem:
+            logger.warning("nothing is remembered of thread %s: %s", lesson.thread_id, problem)
+            changes = await self._database.write(partial(finish, edits=nothing_new))
         if changes:
             await self._tell(lesson.scope)
             logger.info("learned from thread %s: %d changes", lesson.thread_id, len(changes))
@@ -155,3 +159,8 @@ class LessonQueue:
         """Have whoever keeps memories besides the ledger know."""
         if self._ledger.keep is not None:
             await self._ledger.keep(scope, await self._ledger.state(scope))
+
+
+def nothing_new(state: MemoryState) -> list[Edit]:
+    """What is known stays as it is."""
+    return []

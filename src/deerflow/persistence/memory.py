@@ -24,7 +24,7 @@ from deerflow.domain.memory import (
 )
 from deerflow.persistence.memory_search import index_fact, unindex_facts
 from deerflow.persistence.memory_values import key_of, to_change, to_fact, to_known, to_row
-from deerflow.persistence.tables import memory_changes, memory_facts, memory_scopes
+from deerflow.persistence.tables import memory_changes, memory_facts, memory_scopes, to_key
 
 INSTANT = timedelta(microseconds=1)
 MAKE_HEAD = text(
@@ -83,7 +83,7 @@ def read_fact(connection: Connection, scope: MemoryScope, fact_id: str) -> Fact:
     Raises:
         NotFound: there is none.
     """
-    query = select(memory_facts.c.data).where(mine(memory_facts, scope), memory_facts.c.fact_id == fact_id)
+    query = select(memory_facts.c.data).where(mine(memory_facts, scope), memory_facts.c.fact_id == to_key(fact_id, 64))
     data = connection.execute(query).scalar()
     if data is None:
         raise NotFound(f"no fact {fact_id!r} in memory")
@@ -102,7 +102,7 @@ def read_history(
     if before is not None:
         query = query.where(rows.seq < before)
     if target is not None:
-        query = query.where(rows.target == target)
+        query = query.where(rows.target == to_key(target, 64))
     return [to_change(row) for row in connection.execute(query.order_by(rows.seq.desc()).limit(limit))]
 
 
@@ -171,7 +171,8 @@ def take_back(connection: Connection, scope: MemoryScope, which: str, actor: Act
         Conflict: what it changed has been changed again since.
     """
     head = hold(connection, scope)
-    named = (rows.change_id == which) | (rows.group_id == which)
+    name = to_key(which, 64)
+    named = (rows.change_id == name) | (rows.group_id == name)
     query = select(memory_changes).where(mine(memory_changes, scope), named).order_by(rows.seq.desc())
     found = [to_change(row) for row in connection.execute(query)]
     if not found:
@@ -239,7 +240,8 @@ def state_of(
     """What is known, in order, without what is over."""
     facts = [fact for fact in values if isinstance(fact, Fact) and fact.valid_to is None]
     summaries = {key: summary for key in SUMMARY_KEYS if isinstance(summary := known.get(key), Summary)}
-    return MemoryState(sorted(facts, key=lambda fact: (fact.created_at, fact.id)), summaries, last_updated, seq)
+    ordered = tuple(sorted(facts, key=lambda fact: (fact.created_at, fact.id)))
+    return MemoryState(ordered, summaries, last_updated, seq)
 
 
 def write(connection: Connection, scope: MemoryScope, changes: Sequence[Change]) -> None:

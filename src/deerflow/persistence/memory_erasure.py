@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Connection, Text, cast, delete, insert, or
 from deerflow.domain.errors import NotFound
 from deerflow.domain.ids import new_id
 from deerflow.domain.memory import GONE, SUMMARY_KEYS, Fact, Known, MemoryScope, Source
-from deerflow.persistence.memory import hold, latest, mine, moment_after
+from deerflow.persistence.memory import find_head, hold, latest, mine, moment_after
 from deerflow.persistence.memory_search import index_fact, unindex_facts
 from deerflow.persistence.memory_values import key_of, to_change, to_row
 from deerflow.persistence.tables import (
@@ -24,6 +24,7 @@ from deerflow.persistence.tables import (
     memory_pending,
     memory_scopes,
     memory_watermarks,
+    to_key,
 )
 
 rows = memory_changes.c
@@ -56,7 +57,7 @@ def erase_fact(connection: Connection, scope: MemoryScope, fact_id: str) -> None
         NotFound: there never was one.
     """
     hold(connection, scope)
-    query = select(rows.seq).where(mine(memory_changes, scope), rows.target == fact_id)
+    query = select(rows.seq).where(mine(memory_changes, scope), rows.target == to_key(fact_id, 64))
     if connection.execute(query.limit(1)).first() is None:
         raise NotFound(f"no fact {fact_id!r} in memory")
     erase(connection, scope, [Doomed(fact_id, 0)])
@@ -71,6 +72,12 @@ def erase_learned(connection: Connection, scope: MemoryScope, thread_id: str) ->
     for row in connection.execute(query.order_by(rows.seq)):
         first.setdefault(row.target, row.seq)
     erase(connection, scope, [Doomed(target, since) for target, since in first.items()])
+
+
+def is_untouched(connection: Connection, scope: MemoryScope) -> bool:
+    """Whether there is nothing that could be erased, and never was."""
+    waiting = select(memory_pending.c.thread_id).where(mine(memory_pending, scope)).limit(1)
+    return find_head(connection, scope) is None and connection.execute(waiting).first() is None
 
 
 def erase_all(connection: Connection, scope: MemoryScope) -> None:

@@ -37,7 +37,7 @@ from deerflow.subagents.kinds import INHERIT, TASK, SubagentConfig, kinds_of
 from deerflow.subagents.work import Worker
 from deerflow.tools.builtins.agent_tools import AgentShelf, setup_agent_tool, update_agent_tool
 from deerflow.tools.builtins.describe_skill_tool import describe_skill
-from deerflow.tools.builtins.memory_tools import memory_tools
+from deerflow.tools.builtins.memory_tools import MEMORY_ADD, memory_tools
 from deerflow.tools.builtins.skill_manage_tool import SKILL_MANAGE, skill_manage
 from deerflow.tools.builtins.task_batch_tool import task_batch_tool
 from deerflow.tools.builtins.task_tool import task_tool
@@ -215,6 +215,7 @@ class LeadAgent:
             skills=self.skills if READ_FILE in tools else (),
             names_only=DESCRIBE_SKILL in tools,
             evolves_skills=SKILL_MANAGE in tools,
+            remembers=MEMORY_ADD in tools,
             delegation=self._delegation() if TASK in tools else None,
         )
 

@@ -74,6 +74,8 @@ class PromptParts:
     skills_folder: str = "/mnt/skills"
     evolves_skills: bool = False
     """Whether it has the tool `skill_manage`."""
+    remembers: bool = False
+    """Whether it has the tools `memory_add`, `memory_update` and `memory_delete`."""
     deferred_tools: tuple[str, ...] = ()
     delegation: Delegation | None = None
 
@@ -131,6 +133,8 @@ def capabilities(parts: PromptParts) -> Iterator[str]:
     yield from skill_section(parts)
     if parts.evolves_skills:
         yield render("skill_evolution")
+    if parts.remembers:
+        yield render("memory_tools")
     if parts.deferred_tools:
         yield render("deferred_tools", names="\n".join(sorted(parts.deferred_tools)))
     if parts.delegation:

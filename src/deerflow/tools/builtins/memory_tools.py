@@ -14,6 +14,7 @@ from deerflow.tools.functions import as_tool
 from deerflow.tools.run import current_run
 
 MOST_RESULTS = 50
+MEMORY_ADD = "memory_add"
 
 
 class NoMemory(DeerFlowError):

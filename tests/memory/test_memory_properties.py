@@ -1,0 +1,159 @@
+"""Whatever happens to a memory: undoing brings back what was, any moment can be seen again, erasing leaves nothing."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import uuid4
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as some
+
+from deerflow.domain.memory import (
+    SUMMARY_KEYS,
+    Edit,
+    Fact,
+    MemoryScope,
+    MemoryState,
+    Source,
+    Summary,
+    forgetting,
+    knowing,
+    summarising,
+    superseding,
+)
+from deerflow.memory.ledger import Ledger, clean
+from deerflow.persistence.database import Place
+from tests.canary import files_with, tables_with
+from tests.memory.notes import fact
+
+TEXTS = some.text(max_size=30).map(lambda text: f"a{text}z")
+THREADS = some.sampled_from([None, "t1", "t2"])
+KNOWING = some.tuples(some.just("know"), some.integers(0, 4), TEXTS, THREADS)
+FORGETTING = some.tuples(some.just("forget"), some.integers(0, 4), some.just(""), THREADS)
+SUPERSEDING = some.tuples(some.just("supersede"), some.integers(0, 4), TEXTS, THREADS)
+SUMMARISING = some.tuples(some.just("summary"), some.integers(0, 5), some.just("") | TEXTS, THREADS)
+Step = tuple[str, int, str, str | None]
+UPDATES = some.lists(
+    some.lists(KNOWING | FORGETTING | SUPERSEDING | SUMMARISING, min_size=1, max_size=4), min_size=1, max_size=6
+)
+few = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was known after an update."""
+
+    at: datetime
+    facts: Sequence[Fact]
+    summaries: Mapping[str, Summary]
+
+
+@few
+@given(updates=UPDATES)
+async def test_undoing_what_was_done_brings_back_what_was_and_undoing_that_what_was_done(
+    ledger: Ledger, updates: list[list[Step]]
+) -> None:
+    scope, places = MemoryScope(uuid4().hex), new_places()
+    befores: list[Seen] = []
+    groups: list[str] = []
+    for update in updates:
+        before = await seen(ledger, scope)
+        changes = await ledger.apply(scope, edits(update, places, await ledger.state(scope)), "model")
+        if changes:
+            after = await seen(ledger, scope)
+            undone = await ledger.undo(scope, changes[0].group)
+            same(await seen(ledger, scope), before)
+            await ledger.undo(scope, undone[0].group)
+            same(await seen(ledger, scope), after)
+            befores.append(before)
+            groups.append((await ledger.history(scope, 1))[0].group)
+    for before, group in zip(reversed(befores), reversed(groups), strict=True):
+        await ledger.undo(scope, group)
+        same(await seen(ledger, scope), before)
+    assert (await ledger.state(scope)).facts == ()
+
+
+@few
+@given(updates=UPDATES, undo=some.booleans())
+async def test_any_moment_can_be_seen_as_it_was(ledger: Ledger, updates: list[list[Step]], undo: bool) -> None:
+    scope, places = MemoryScope(uuid4().hex, "agent"), new_places()
+    moments: list[Seen] = []
+    for update in updates:
+        changes = await ledger.apply(scope, edits(update, places, await ledger.state(scope)), "model")
+        moments.append(await seen(ledger, scope))
+        if undo and changes:
+            await ledger.undo(scope, changes[0].group)
+            moments.append(await seen(ledger, scope))
+    for moment in moments:
+        then = await ledger.state(scope, moment.at)
+        same(Seen(moment.at, then.facts, then.summaries), moment)
+    assert await ledger.state(scope, datetime(2020, 1, 1, tzinfo=UTC)) == MemoryState()
+
+
+@settings(few, max_examples=8)
+@given(updates=UPDATES, whole=some.sampled_from(["fact", "thread", "all"]))
+async def test_erasing_leaves_no_byte_and_everything_else(
+    ledger: Ledger, place: Place, updates: list[list[Step]], whole: str
+) -> None:
+    scope, places = MemoryScope(uuid4().hex), new_places()
+    word = f"canary{uuid4().hex}"
+    told = fact(f"Knows {word}", thread=f"thread-{word}")
+    for number, update in enumerate(updates):
+        state = await ledger.state(scope)
+        mine = [knowing(replace(told, content=f"{told.content} {number}"))]
+        if whole != "fact":
+            mine.append(summarising("user.topOfMind", f"About {word} {number}", told.created_at, told.source))
+        others = [edit for edit in edits(update, places, state) if edit.target != "user.topOfMind"]
+        await ledger.apply(scope, [*mine, *others], "model")
+    before = await ledger.state(scope)
+    if whole == "fact":
+        assert await ledger.erase_fact(scope, told.id)
+    elif whole == "thread":
+        assert await ledger.erase_thread(scope, f"thread-{word}")
+    else:
+        assert await ledger.erase_all(scope)
+    left = files_with(word, place.parent) if isinstance(place, Path) else tables_with(word, place)
+    assert left == []
+    kept = [] if whole == "all" else [each for each in before.facts if each.id != told.id]
+    assert list((await ledger.state(scope)).facts) == kept
+
+
+def new_places() -> list[Fact]:
+    """Facts that come and go."""
+    return [fact(f"Fact {number}") for number in range(5)]
+
+
+def edits(update: Sequence[Step], places: list[Fact], state: MemoryState) -> list[Edit]:
+    """Steps as edits that are possible; what is known is followed from one to the next."""
+    known = {each.id: each for each in state.facts}
+    made: list[Edit] = []
+    for kind, number, text, thread in update:
+        source = Source(thread, "m", text) if thread else None
+        if kind == "summary":
+            made.append(summarising(SUMMARY_KEYS[number], clean(text), datetime.now(UTC), source))
+            continue
+        place = places[number]
+        if kind == "know":
+            known[place.id] = replace(place, content=clean(text), source=source)
+            made.append(knowing(known[place.id]))
+        elif place.id in known and kind == "forget":
+            del known[place.id]
+            made.append(forgetting(place.id))
+        elif place.id in known:
+            new = fact(clean(text), source=source)
+            made += superseding(known.pop(place.id), new, datetime.now(UTC))
+            known[new.id] = new
+            places[number] = new
+    return made
+
+
+async def seen(ledger: Ledger, scope: MemoryScope) -> Seen:
+    state = await ledger.state(scope)
+    leading = await ledger.leading(scope, 50)
+    assert {each.id: each for each in leading} == {each.id: each for each in state.facts}
+    return Seen(state.last_updated or datetime(2020, 1, 1, tzinfo=UTC), state.facts, state.summaries)
+
+
+def same(found: Seen, expected: Seen) -> None:
+    assert (found.facts, found.summaries) == (expected.facts, expected.summaries)
