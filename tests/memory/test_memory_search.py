@@ -6,7 +6,7 @@ from hypothesis import strategies as some
 
 from deerflow.domain.memory import knowing
 from deerflow.memory.ledger import Ledger
-from deerflow.persistence.memory_search import MOST_WORDS, fts5_any, stem_of, words_wanted
+from deerflow.persistence.memory_search import COMMON, MOST_WORDS, fts5_any, stem_of, words_wanted
 from tests.memory.notes import MINE, contents, fact
 
 FACTS = [
@@ -69,3 +69,11 @@ def test_whatever_is_asked_becomes_a_query(question: str) -> None:
 )
 def test_forms_of_a_word_begin_alike(one: str, other: str) -> None:
     assert other.startswith(stem_of(one)) or one.startswith(stem_of(other))
+
+
+async def test_a_word_in_most_facts_does_not_hide_the_one_that_tells(ledger: Ledger) -> None:
+    planted = fact("Runs the heron project")
+    many = [knowing(fact(f"Project {number} is done")) for number in range(COMMON + 1)]
+    await ledger.apply(MINE, [knowing(planted), *many], "import")
+    assert [hit.fact for hit in await ledger.search(MINE, "which project is about herons", 5)][:1] == [planted]
+    assert len(await ledger.search(MINE, "projects", 7)) == 7

@@ -6,6 +6,7 @@ forms are found with it.
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import Connection, delete, insert, text
 
@@ -16,6 +17,10 @@ from deerflow.persistence.tables import memory_facts, to_key
 from deerflow.persistence.words import CHUNK, pairs_of, parts_of, terms_of
 
 MOST_WORDS = 32
+COMMON = 1000
+"""A word in more facts than this is left out while there are others; it tells little."""
+CANDIDATES = 4000
+"""Of facts that fit, only so many, the newest, are compared with each other."""
 SHORTEST_STEM = 4
 ENDINGS = (
     *("ations", "ation", "ences", "ence", "ances", "ance", "ments", "ment", "ions", "ion"),
@@ -31,11 +36,21 @@ SMALL_WORDS = frozenset(SMALL.split())
 """They are in too many facts to tell anything."""
 
 FIND_SQLITE = text("""
-SELECT memory_facts.data, -bm25(memory_terms) AS score FROM memory_terms
-JOIN memory_facts ON memory_facts.row_id = memory_terms.rowid
-WHERE memory_terms MATCH :query AND memory_facts.owner = :owner AND memory_facts.agent = :agent
-  AND (:category = '' OR memory_facts.category = :category)
-ORDER BY score DESC, memory_facts.row_id DESC LIMIT :limit
+WITH newest AS (
+  SELECT memory_terms.rowid AS row_id FROM memory_terms JOIN memory_facts ON memory_facts.row_id = memory_terms.rowid
+  WHERE memory_terms MATCH :query AND memory_facts.owner = :owner AND memory_facts.agent = :agent
+    AND (:category = '' OR memory_facts.category = :category)
+  ORDER BY memory_terms.rowid DESC LIMIT :candidates
+), best AS (
+  SELECT memory_terms.rowid AS row_id, -bm25(memory_terms) AS score FROM memory_terms
+  JOIN memory_facts ON memory_facts.row_id = memory_terms.rowid
+  WHERE memory_terms MATCH :query AND memory_facts.owner = :owner AND memory_facts.agent = :agent
+    AND (:category = '' OR memory_facts.category = :category)
+    AND memory_terms.rowid >= (SELECT min(row_id) FROM newest)
+  ORDER BY score DESC, memory_terms.rowid DESC LIMIT :limit
+)
+SELECT memory_facts.data, best.score FROM best JOIN memory_facts ON memory_facts.row_id = best.row_id
+ORDER BY best.score DESC, best.row_id DESC
 """).columns(data=memory_facts.c.data.type)
 FIND_POSTGRES = text("""
 WITH wanted AS (SELECT unnest(CAST(:words AS text[])) AS word),
@@ -73,9 +88,10 @@ def search_facts(
     wanted = words_wanted(words)
     if not wanted:
         return []
-    values = {**key_of(scope), "limit": limit, "category": category or ""}
+    values: dict[str, Any] = {**key_of(scope), "limit": limit, "category": category or ""}
     if connection.dialect.name == "sqlite":
-        found = connection.execute(FIND_SQLITE, {**values, "query": fts5_any(wanted)})
+        telling = telling_words(connection, wanted, values["owner"])
+        found = connection.execute(FIND_SQLITE, {**values, "query": fts5_any(telling), "candidates": CANDIDATES})
     else:
         terms = [f"{quoted(each.word)}{':*' * each.is_open}" for each in wanted]
         found = connection.execute(FIND_POSTGRES, {**values, "words": terms})
@@ -106,6 +122,18 @@ def unindex_facts(connection: Connection, scope: MemoryScope, fact_ids: Collecti
     of_scope = (columns.owner == key["owner"]) & (columns.agent == key["agent"])
     ids = [to_key(fact_id, 64) for fact_id in fact_ids]
     connection.execute(delete(memory_facts).where(of_scope, columns.fact_id.in_(ids)))
+
+
+def telling_words(connection: Connection, wanted: Sequence[Wanted], owner: str) -> Sequence[Wanted]:
+    """The words that are in few facts, of whomever: comparing all facts with one that is in most of them takes long."""
+    counts = ", ".join(
+        f"(SELECT count(*) FROM memory_terms WHERE memory_terms MATCH :w{at})" for at in range(len(wanted))
+    )
+    queries = {f"w{at}": fts5_any([each]) for at, each in enumerate(wanted)}
+    found = list(zip(connection.execute(text(f"SELECT {counts}"), queries).one(), wanted, strict=True))
+    there = [(count, each) for count, each in found if count] or found
+    few = [each for count, each in there if count <= COMMON]
+    return few or [min(there, key=lambda pair: pair[0])[1]]
 
 
 def words_wanted(query: str) -> list[Wanted]:
