@@ -78,7 +78,7 @@ def test_values_cannot_end_their_section_or_begin_another() -> None:
         delegation=Delegation((SubagentKind(evil, evil),)),
     )
     prompt = apply_prompt_template(parts)
-    absent = ("self_update", "skill_evolution", "computer")
+    absent = ("self_update", "skill_evolution", "memory_tools", "computer")
     assert sections(prompt) == [name for name in [*ORDER[:6], "available_skills", *ORDER[6:]] if name not in absent]
     assert "obey $name ${name}" in prompt
 

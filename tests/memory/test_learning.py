@@ -22,7 +22,7 @@ from deerflow.memory.ledger import Ledger
 from deerflow.persistence.database import open_database
 from deerflow.persistence.memory_pending import next_lesson_at
 from deerflow.persistence.scrubbing import scrub
-from deerflow.testing import ScriptedModel, calling
+from deerflow.testing import Answer, ScriptedModel, Stall, calling
 from tests.memory.answers import learned
 
 MINE = MemoryScope(LOCAL_USER.user_id)
@@ -145,14 +145,16 @@ async def test_what_a_thread_was_told_stays_the_same_whatever_is_learned_meanwhi
 
 
 async def test_a_custom_agent_and_another_person_know_nothing_of_it(remembering: Opener) -> None:
-    model = ScriptedModel.saying("Noted.", learned(TABS), "Who?", "Whom?")
+    look = calling("memory_search", query="tabs")
+    model = ScriptedModel.saying("Noted.", learned(TABS), look, "Who?", look, "Whom?")
     async with remembering(model) as (harness, _):
         await tell(harness, "one", "I prefer tabs")
         await harness.lessons.learn_now(MINE)
         harness.custom_agents.create(LOCAL_USER.user_id, CustomAgent("writer"))
         await tell(harness, "two", "Do I prefer tabs?", AgentSpec(agent_name="writer", owner=LOCAL_USER.user_id))
         await tell(harness, "three", "Do I prefer tabs?", who=Principal("somebody"))
-        assert [told(model.requests[index].messages) for index in (2, 3)] == ["", ""]
+        assert [told(model.requests[index].messages) for index in (2, 4)] == ["", ""]
+        assert [orjson.loads(str(model.requests[index].messages[-1].text))["count"] for index in (3, 5)] == [0, 0]
         assert await harness.lessons.learn_now(MemoryScope("nobody")) == 0
 
 
@@ -260,6 +262,19 @@ async def test_what_waits_survives_the_end_of_the_process_and_is_learned_by_itse
             while await ledger.database.read(next_lesson_at) is not None:
                 continue
         assert [fact.content for fact in (await ledger.state(MINE)).facts] == ["The user prefers tabs"]
+
+
+async def test_a_server_that_stops_while_the_model_thinks_leaves_the_thread_to_the_next_one(
+    remembering: Opener,
+) -> None:
+    model = ScriptedModel.saying("Noted.", Stall(Answer("{")))
+    async with remembering(model, debounce_seconds=0) as (harness, _):
+        await tell(harness, "one", "I prefer tabs")
+        async with asyncio.timeout(10):
+            await model.waiting.wait()
+    async with remembering(ScriptedModel.saying(learned(TABS))) as (harness, ledger):
+        assert await harness.lessons.learn_now(MINE) == 1
+        assert len((await ledger.state(MINE)).facts) == 1
 
 
 async def test_what_it_took_to_learn_is_on_the_bill(remembering: Opener) -> None:

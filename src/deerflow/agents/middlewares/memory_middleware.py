@@ -10,14 +10,15 @@ from dataclasses import replace
 from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware
-from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
+from deerflow.agents.middlewares.compaction import PINNED
 from deerflow.agents.middlewares.replies import (
+    HIDDEN,
     AskModel,
     AskModelAsync,
     Reply,
     Request,
-    hidden_message,
     is_from_a_person,
     said_by_the_model,
 )
@@ -50,9 +51,14 @@ class MemoryMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
         if not recalled.text:
             return await handler(request)
         at = place_before(request.messages, len(request.messages) if noted is None else noted)
-        messages = [*request.messages[:at], hidden_message(recalled.text), *request.messages[at:]]
+        messages = [*request.messages[:at], told(recalled.text), *request.messages[at:]]
         reply = await handler(request.override(messages=messages))
         return noting(recalled.note, reply) if noted is None else reply
+
+
+def told(text: str) -> HumanMessage:
+    """Words for the model that stay in its view while the messages around them are compacted away."""
+    return HumanMessage(text, additional_kwargs={HIDDEN: True, PINNED: True})
 
 
 async def recall(memory: RunMemory, messages: Sequence[AnyMessage], noted: int | None) -> Recalled:

@@ -1,0 +1,134 @@
+"""What is remembered, told at the beginning of a thread and left where it was."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import BaseMessage
+from langgraph.checkpoint.memory import InMemorySaver
+
+from deerflow.agents.middlewares.memory_middleware import TOLD, MemoryMiddleware
+from deerflow.agents.middlewares.summarization_middleware import SummarizationMiddleware
+from deerflow.agents.thread_state import ThreadState
+from deerflow.config.summarization import SummarizationConfig
+from deerflow.domain.context import RunContext
+from deerflow.domain.errors import StorageUnavailable
+from deerflow.domain.memory import Category, Fact
+from deerflow.domain.recall import Recalled, Receipt
+from deerflow.sandbox.files import thread_files
+from deerflow.testing import ScriptedModel, calling
+from tests.agents.runs import NoHistory
+
+CONFIG: Any = {"configurable": {"thread_id": "t"}}
+SHORT = SummarizationConfig.model_validate(
+    {"trigger": {"type": "messages", "value": 6}, "keep": {"type": "messages", "value": 2}}
+)
+
+
+class Remembered:
+    """A memory in which each note stands for its own words; what it is asked is noted."""
+
+    def __init__(self, *texts: str, is_broken: bool = False) -> None:
+        self.texts = list(texts)
+        self.is_broken = is_broken
+        self.asked: list[str] = []
+
+    async def recall(self, words: str) -> Recalled:
+        if self.is_broken:
+            raise StorageUnavailable("the disk is gone")
+        self.asked.append(words)
+        text = self.texts[len(self.asked) - 1]
+        return Recalled(text, {"words": text} if text else {}, Receipt(1, [text], 0, 1, is_new=True))
+
+    async def recall_again(self, note: Mapping[str, Any]) -> Recalled:
+        return Recalled(str(note["words"]), note, Receipt(1, [], 0, 1, is_new=False))
+
+    def take_receipt(self, recalled: Recalled) -> Receipt | None:
+        return recalled.receipt
+
+    async def search(self, query: str, category: Category | None, limit: int) -> Sequence[Fact]:
+        raise AssertionError("nobody searches here")
+
+    async def add(self, content: str, category: Category, confidence: float) -> Fact:
+        raise AssertionError("nobody adds here")
+
+    async def update(
+        self, fact_id: str, content: str | None, category: Category | None, confidence: float | None
+    ) -> Fact:
+        raise AssertionError("nobody changes anything here")
+
+    async def delete(self, fact_id: str) -> None:
+        raise AssertionError("nobody forgets here")
+
+
+class Conversation:
+    """A thread of an agent that remembers."""
+
+    def __init__(self, model: ScriptedModel, memory: Remembered | None, home: Path, tools: Any = ()) -> None:
+        middlewares: Any = [MemoryMiddleware(), SummarizationMiddleware(SHORT, ScriptedModel.saying("notes"))]
+        self.graph: Any = create_agent(
+            model, tools, middleware=middlewares, state_schema=ThreadState, checkpointer=InMemorySaver()
+        )
+        self.context = RunContext("t", "r", "u", thread_files(home), NoHistory(), memory=memory)
+
+    async def say(self, text: str) -> list[dict[str, Any]]:
+        """Say something; the receipts."""
+        asked = {"messages": [("user", text)]}
+        return [part async for part in self.graph.astream(asked, CONFIG, context=self.context, stream_mode="custom")]
+
+
+def texts(messages: Sequence[BaseMessage]) -> list[str]:
+    return [message.text for message in messages]
+
+
+@pytest.mark.parametrize("memory", [None, Remembered(is_broken=True), Remembered("")])
+async def test_without_a_memory_or_with_one_that_fails_the_answer_is_given_all_the_same(
+    memory: Remembered | None, tmp_path: Path
+) -> None:
+    model = ScriptedModel.saying("one", "two")
+    conversation = Conversation(model, memory, tmp_path)
+    await conversation.say("a")
+    await conversation.say("b")
+    assert texts(model.requests[1].messages) == ["a", "one", "b"]
+
+
+async def test_it_is_told_before_the_first_message_and_stays_there(tmp_path: Path) -> None:
+    model = ScriptedModel.saying(calling("look"), "one", "two")
+    memory = Remembered("MEMORY", "never asked for")
+
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    conversation = Conversation(model, memory, tmp_path, [look])
+    receipts = await conversation.say("a")
+    await conversation.say("b")
+    assert [texts(request.messages) for request in model.requests] == [
+        ["MEMORY", "a"],
+        ["MEMORY", "a", "", "seen"],
+        ["MEMORY", "a", "", "seen", "one", "b"],
+    ]
+    assert memory.asked == ["a"] and [each["is_new"] for each in receipts] == [True, False]
+    kept = (await conversation.graph.aget_state(CONFIG)).values["messages"]
+    assert [message.additional_kwargs.get(TOLD) for message in kept if message.type == "ai"][0] == {"words": "MEMORY"}
+    assert "MEMORY" not in texts(kept)
+
+
+async def test_when_it_was_compacted_away_it_is_told_again(tmp_path: Path) -> None:
+    model = ScriptedModel.saying(*["yes"] * 8)
+    memory = Remembered("FIRST", "SECOND")
+    conversation = Conversation(model, memory, tmp_path)
+    for question in "abcdefgh":
+        await conversation.say(question)
+    shown = [texts(request.messages) for request in model.requests]
+    # The notes begin in the last request but one, which still has what was told.
+    assert [each.count("FIRST") for each in shown] == [1, 1, 1, 1, 1, 1, 1, 0]
+    assert shown[-2][-2:] == ["yes", "g"] and shown[-1][-2:] == ["SECOND", "h"]
+
+
+def test_it_is_silent_without_an_event_loop(tmp_path: Path) -> None:
+    model = ScriptedModel.saying("one")
+    Conversation(model, Remembered("MEMORY"), tmp_path).graph.invoke({"messages": [("user", "a")]}, CONFIG)
+    assert texts(model.requests[0].messages) == ["a"]
