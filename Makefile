@@ -4,7 +4,8 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BOOTSTRAP = $(if $(PYTHON),$(PYTHON) scripts/bootstrap.py,$(error DeerFlow needs Python 3.11 or newer, and none was found. Install one, or: make PYTHON=/path/to/python))
 BIN := .venv/bin
-WORKERS ?= 2
+# One more than there are cores: tests often wait for a process, a browser or a database.
+WORKERS ?= $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 1 )))
 
 .DEFAULT_GOAL := help
 .PHONY: help start setup check test web bench doctor clean format lock screenshots snapshots dev system

@@ -82,7 +82,7 @@ async def read_everything(reader: Page) -> None:
     assert await serious_violations(reader) == []
     await reader.keyboard.press("Escape")
     await reader.get_by_role("button", name="Open page.html").click()
-    frame = reader.get_by_role("dialog", name="page.html").frame_locator("iframe")
+    frame = reader.get_by_role("dialog", name="page.html").frame_locator("iframe").frame_locator("iframe")
     await expect(frame.locator("#p")).to_have_text("moved in null")
     await reader.keyboard.press("Escape")
 
@@ -102,12 +102,12 @@ async def test_threads_that_wait_for_the_user_are_marked_while_another_one_is_op
                 await expect(question).to_be_visible()
                 await run_to_its_end(http, "acts")
             # Nobody has touched the page: it finds out by itself.
-            await expect(nav.get_by_role("img", name="Waits for your approval")).to_be_visible()
+            await expect(nav.get_by_role("img", name="Waits for your approval")).to_be_visible(timeout=30_000)
             assert await serious_violations(page) == []
             await nav.get_by_role("link", name="this asks").click()
             await page.get_by_role("group", name="For whom?").get_by_role("button", name="You").click()
             await expect(page.get_by_text("For you, then.")).to_be_visible(timeout=30_000)
-            await expect(question).to_have_count(0)
+            await expect(question).to_have_count(0, timeout=30_000)
 
 
 async def run_to_its_end(http: httpx.AsyncClient, name: str) -> None:

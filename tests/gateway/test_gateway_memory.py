@@ -146,6 +146,19 @@ async def test_erasing_a_thread_or_everything_leaves_no_byte_and_no_agent_leaves
         assert [files_with(word, tmp_path) for word in ("owls", "heron", "swifts")] == [[], [], []]
 
 
+async def test_what_was_erased_when_somebody_was_in_the_way_is_zeroed_with_the_next_deletions(tmp_path: Path) -> None:
+    async def in_the_way() -> bool:
+        return False
+
+    async with a_server(tmp_path) as (harness, http):
+        made = (await http.post("/api/memory/facts", json={"content": "Likes kingfishers"})).json()
+        hindered = replace(harness.resources.memory.ledger, scrub=in_the_way)
+        assert not await hindered.erase_fact(LOCAL, made["facts"][0]["id"])
+        assert files_with("kingfisher", tmp_path), "this is what the note is for"
+        assert await harness.deletions.finish()
+        assert files_with("kingfisher", tmp_path) == []
+
+
 async def test_nobody_reaches_the_memory_of_somebody_else(tmp_path: Path) -> None:
     async with a_server(tmp_path) as (_, http):
         made = (await http.post("/api/memory/facts", json={"content": "Likes tea"})).json()

@@ -37,7 +37,7 @@ Step = tuple[str, int, str, str | None]
 UPDATES = some.lists(
     some.lists(KNOWING | FORGETTING | SUPERSEDING | SUMMARISING, min_size=1, max_size=4), min_size=1, max_size=6
 )
-few = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ async def test_any_moment_can_be_seen_as_it_was(ledger: Ledger, updates: list[li
     assert await ledger.state(scope, datetime(2020, 1, 1, tzinfo=UTC)) == MemoryState()
 
 
-@settings(few, max_examples=8)
+@settings(few, max_examples=6)
 @given(updates=UPDATES, whole=some.sampled_from(["fact", "thread", "all"]))
 async def test_erasing_leaves_no_byte_and_everything_else(
     ledger: Ledger, place: Place, updates: list[list[Step]], whole: str

@@ -10,7 +10,6 @@ from deerflow.config.agents import CustomAgent, CustomAgentConfig
 from deerflow.config.reading.document import from_argument
 from deerflow.config.reading.validation import validate
 from deerflow.domain.errors import ConfigError, InvalidRequest
-from deerflow.domain.memory import MemoryScope
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.domain.runs import ReasoningEffort
 
@@ -89,8 +88,7 @@ async def delete_agent(session: Session, name: str) -> None:
         NotFound: there is no such agent.
         Conflict: it is one for everybody.
     """
-    await asyncio.to_thread(session.harness.custom_agents.delete, USER, name)
-    await session.harness.resources.memory.clear(MemoryScope(USER, name))
+    await session.harness.delete_agent(USER, name)
 
 
 def described(agent: CustomAgent, fields: AgentFields) -> CustomAgent:

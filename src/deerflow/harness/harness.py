@@ -1,5 +1,6 @@
 """Builds every part from the configuration, bottom up, and closes them top down."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from deerflow.agents.features import RuntimeFeatures
 from deerflow.agents.lead_agent.agent import AgentPlan
 from deerflow.agents.pool import AgentPool
 from deerflow.config.source import ConfigSource
+from deerflow.domain.memory import MemoryScope
 from deerflow.domain.threads import ThreadRecord
 from deerflow.harness.files import copy_files, shelf_of
 from deerflow.harness.ground import open_ground
@@ -65,6 +67,11 @@ class Harness:
     def files_of(self, thread: ThreadRecord) -> LocalThreadFiles:
         """The files of a thread."""
         return thread_files(user_data_folder(self.source.current.home, thread.owner, thread.thread_id))
+
+    async def delete_agent(self, user_id: str, name: str) -> None:
+        """Remove a custom agent, with what it knows about its user; raises what `CustomAgents.delete` does."""
+        await asyncio.to_thread(self.custom_agents.delete, user_id, name)
+        await self.resources.memory.clear(MemoryScope(user_id, name))
 
     def features(self) -> Features:
         """What is on."""

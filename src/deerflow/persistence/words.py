@@ -59,7 +59,9 @@ def terms_of(text: str) -> list[str]:
 
 def is_simple(chunk: str) -> bool:
     """Whether a chunk is a word as most are: one part, and nothing to fold but capitals."""
-    return chunk.isascii() and "_" not in chunk and (chunk.islower() or chunk.isupper() or chunk[1:].islower())
+    if not (chunk.isascii() and chunk.isalpha()):
+        return chunk.isascii() and chunk.isdigit()
+    return chunk.islower() or chunk.isupper() or chunk[1:].islower()
 
 
 def phrases_of(query: str) -> list[Phrase]:

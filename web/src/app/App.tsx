@@ -42,7 +42,7 @@ function useDocument(): void {
 }
 
 // How often the list is looked at: while something is under way, and otherwise, for threads that begin elsewhere.
-const REFRESH_MS = 3000;
+const REFRESH_MS = 5000;
 const QUIET_MS = 20_000;
 const FRESH_MS = 30_000;
 

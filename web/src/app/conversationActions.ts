@@ -58,26 +58,51 @@ export function conversationActions(
     await reload();
   }
 
-  async function reload(): Promise<void> {
-    const { threadId } = get();
-    const signal = reading.signal();
-    if (threadId === null) return;
+  /** Loads a thread; whether that could be done. */
+  async function load(threadId: string, signal: AbortSignal): Promise<boolean> {
     try {
       const [values, newest] = await Promise.all([gateway.said(threadId), gateway.newestRun(threadId)]);
       // Only behind a run that waits can there be others.
       const unfinished = newest?.status === "pending" ? await gateway.unfinishedRuns(threadId) : [];
-      if (signal.aborted) return;
+      if (signal.aborted) return false;
       const [run = newest, ...others] = unfinished;
       const waiting = others.flatMap((each) => waitingOf(each.run_id, each.metadata) ?? []);
       happen({ type: "opened", values, run, waiting });
       dispatch({ type: "opened" });
+      return true;
     } catch (error) {
       if (!signal.aborted) dispatch({ type: "open failed", problem: problemOf(error) });
-      return;
+      return false;
     }
+  }
+
+  /** The look at the open thread that is under way: whoever wants another meanwhile shares it. */
+  let look: { signal: AbortSignal; loaded: Promise<boolean>; all: Promise<void> } | null = null;
+
+  function reload(): Promise<void> {
+    const { threadId } = get();
+    const signal = reading.signal();
+    if (threadId === null) return Promise.resolve();
+    if (look?.signal === signal) return look.all;
+    const loaded = load(threadId, signal).finally(() => {
+      if (look?.loaded === loaded) look = null;
+    });
+    const all = loaded.then((done) => (done ? joinRun(threadId) : undefined));
+    look = { signal, loaded, all };
+    return all;
+  }
+
+  async function joinRun(threadId: string): Promise<void> {
     const { run } = get().conversation;
     if (run.id !== null && isActive(run))
       await reading.read(threadId, reading.joining(threadId, run.id, run.lastSeq || null));
+  }
+
+  /** What is shown may be old: what is said now must not be taken away by a look that was begun before it. */
+  async function catchUp(): Promise<void> {
+    if (!get().stale) return;
+    void reload();
+    await look?.loaded;
   }
 
   /** A thread's address exists before the server knows the thread, so that the page never changes it under the user. */
@@ -175,6 +200,7 @@ export function conversationActions(
     draft: (text) => dispatch({ type: "drafted", text }),
 
     async send(text, { planMode = false, files = [], manner } = {}) {
+      await catchUp();
       const { opening, conversation, preferences } = get();
       if ((text.trim() === "" && files.length === 0) || opening.phase !== "ready") return;
       const settings = settingsOf(get());
@@ -186,6 +212,7 @@ export function conversationActions(
     },
 
     async resend() {
+      await catchUp();
       const { unsent, settled, run } = get().conversation;
       const message = settled.get([...unsent].at(-1) ?? "");
       if (message === undefined) return;

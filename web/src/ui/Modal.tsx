@@ -16,8 +16,9 @@ export function Modal({ open, label, onClose, className, children }: Props) {
 
   // A native modal keeps focus inside, hides the rest from screen readers and gives focus back by itself.
   useEffect(() => {
-    if (open) dialog.current?.showModal();
-    else dialog.current?.close();
+    const shown = dialog.current;
+    if (open) shown?.showModal();
+    return () => shown?.close();
   }, [open]);
 
   return (

@@ -9,7 +9,6 @@ from pydantic import BaseModel, ConfigDict
 
 from deerflow.config.agents import CustomAgent, CustomAgentConfig, check_agent_name
 from deerflow.domain.errors import ConfigError, InvalidRequest, NotFound
-from deerflow.domain.memory import MemoryScope
 from deerflow.gateway.dependencies import TheHarness, Who
 from deerflow.gateway.examples import shown_as
 
@@ -105,5 +104,4 @@ async def update_agent(name: str, body: AgentChanges, harness: TheHarness, who: 
 @router.delete("/{name}", status_code=204)
 async def delete_agent(name: str, harness: TheHarness, who: Who) -> None:
     """Remove an agent, with what it knows about you."""
-    await asyncio.to_thread(harness.custom_agents.delete, who.user_id, name)
-    await harness.resources.memory.clear(MemoryScope(who.user_id, name))
+    await harness.delete_agent(who.user_id, name)

@@ -225,7 +225,7 @@ async def delete_assistant(assistant_id: str, harness: TheHarness, who: Who, del
     if delete_threads:
         raise InvalidRequest("threads do not belong to an assistant: delete them one by one")
     agent = await custom_agent(harness, who, assistant_id)
-    await asyncio.to_thread(harness.custom_agents.delete, who.user_id, agent.name)
+    await harness.delete_agent(who.user_id, agent.name)
 
 
 @router.get("/{assistant_id}/graph")
