@@ -271,6 +271,20 @@ async def test_many_skills_are_told_by_name_and_described_on_request(
     assert "describe_skill" in model.requests[-1].tool_names and "bash" not in model.requests[-1].tool_names
 
 
+async def test_a_model_that_can_read_little_is_told_names_only(tmp_path: Path, public: Path) -> None:
+    for name in ("one", "two", "three"):
+        write_skill(public, name, "What it does, and when to use it. " * 25)
+    prompts = []
+    for window in (6_000, 60_000):
+        model = ScriptedModel.saying("Done.")
+        model.profile = {"max_input_tokens": window}
+        async with world(tmp_path, model) as harness:
+            await ask(harness)
+        prompts.append(prompt_of(model.requests[0].messages))
+    assert "<skill_index>\none\nthree\ntwo\n</skill_index>" in prompts[0] and "What it does" not in prompts[0]
+    assert prompts[1].count("What it does") == 75
+
+
 async def test_a_skill_nobody_has_can_be_neither_read_nor_switched(tmp_path: Path, public: Path) -> None:
     async with world(tmp_path, ScriptedModel.saying()) as harness:
         with pytest.raises(NotFound, match="there is no skill 'x'"):

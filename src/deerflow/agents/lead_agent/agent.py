@@ -45,6 +45,9 @@ from deerflow.tools.tools import ToolSet, as_tool, get_available_tools, sandbox_
 
 logger = logging.getLogger(__name__)
 
+SKILLS_SHARE = 10
+"""Of what a model can read, so much is for the descriptions of skills: a tenth."""
+
 GRAPH_NAME = "lead_agent"
 READ_FILE, DESCRIBE_SKILL = "read_file", "describe_skill"
 
@@ -169,7 +172,7 @@ class LeadAgent:
             reading = [as_tool(read_file)] if self.skills and has_computer else []
             return ToolSet((setup_agent_tool(self.shelf), *reading))
         own: list[BaseTool] = [update_agent_tool(self.shelf)] if self.custom else []
-        if has_computer and len(self.skills) > self.settings.skills.index_limit:
+        if has_computer and self._skills_are_many:
             own.append(as_tool(describe_skill))
         if evolves:
             own.append(as_tool(skill_manage))
@@ -184,6 +187,16 @@ class LeadAgent:
             groups=groups,
             builtin=[*computer, *tools_for(features), *own],
             allow_bash=allow_bash,
+        )
+
+    @property
+    def _skills_are_many(self) -> bool:
+        """Whether describing all skills would take too much of what the model can read."""
+        given, entry = self.plan.model, self._model_entry()
+        window = (given.profile or {}).get("max_input_tokens") if given is not None else entry.context_window
+        room = window // SKILLS_SHARE if window else None
+        return len(self.skills) > self.settings.skills.index_limit or (
+            room is not None and sum(map(card_tokens, self.skills)) > room
         )
 
     @property
@@ -252,3 +265,8 @@ def read_spec(config: RunnableConfig) -> AgentSpec:
     named = {**asked, "model_name": asked.get("model_name") or asked.get("model"), "owner": asked.get("user_id")}
     known = {each.name: named[each.name] for each in fields(AgentSpec) if named.get(each.name) is not None}
     return AgentSpec.of(known)
+
+
+def card_tokens(skill: SkillCard) -> int:
+    """About how many tokens the prompt spends on telling of a skill."""
+    return (len(skill.name) + len(skill.description) + len(skill.location)) // 4 + 20
