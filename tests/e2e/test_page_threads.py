@@ -6,7 +6,9 @@ import httpx
 import pytest
 from playwright.async_api import Page, expect
 
+from deerflow.testing import ScriptedServer
 from tests.e2e.stage import RunningServer, Visitor, serious_violations, serving
+from tests.e2e.test_page import serving_model
 
 pytestmark = pytest.mark.browser
 
@@ -47,6 +49,16 @@ async def test_a_thread_is_renamed_pinned_archived_and_found_again_after_a_reloa
         await choose(page, "Keys", "Take out of the archive")
         await page.get_by_role("button", name="Undo").click()
         await expect(page.get_by_role("link", name="Keys")).to_be_visible()
+
+
+async def test_the_title_a_model_gives_arrives_without_a_reload(tmp_path: Path, visitor: Visitor) -> None:
+    async with ScriptedServer(["Green is steeped at seventy degrees.", "How to steep tea"]) as model:
+        with serving_model(tmp_path, model, title={"model_name": model.model_config().name}) as server:
+            page = await visitor.open(server.url, reduced_motion="reduce")
+            await begin(page, "tell me at length how tea is made")
+            nav = page.get_by_role("navigation", name="Threads")
+            await expect(nav.get_by_role("link", name="How to steep tea")).to_be_visible(timeout=30_000)
+            await expect(page.get_by_role("heading", level=1)).to_have_text("How to steep tea", timeout=30_000)
 
 
 async def test_a_thread_is_exported_in_both_forms(demo_server: RunningServer, visitor: Visitor) -> None:
