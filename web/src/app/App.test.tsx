@@ -3,8 +3,17 @@ import userEvent from "@testing-library/user-event";
 import { expect, test } from "vitest";
 import type { NewRun } from "@/api/gateway";
 import { Refused, Unreachable } from "@/api/http";
-import type { Starter, WireMessage, WireThread } from "@/api/wire";
-import { fakeGateway, openStream, streamOf, type Written, written } from "@/testing/gateway";
+import type { Said } from "@/api/said";
+import type { ModelsAnswer, Starter, WireMessage, WireThread } from "@/api/wire";
+import {
+  DEMO_MODEL,
+  fakeGateway,
+  later,
+  openStream,
+  streamOf,
+  type Written,
+  written,
+} from "@/testing/gateway";
 import { showPage } from "@/testing/page";
 
 const token = (content: string): Written => ["messages", [{ type: "AIMessageChunk", id: "a", content }, {}]];
@@ -166,6 +175,31 @@ test("a thread that is still answering is joined from the start", async () => {
   );
   expect(await screen.findByText("joined")).toBeTruthy();
   expect(joined).toEqual([null]);
+});
+
+test("what is sent while the thread and the models are still loading is sent once they are there, and once", async () => {
+  const runs: NewRun[] = [];
+  const said = later<Said>();
+  const models = later<ModelsAnswer>();
+  showPage(
+    fakeGateway({
+      said: () => said.comes,
+      models: () => models.comes,
+      startRun: async (_, run) => {
+        runs.push(run);
+        return streamOf([end]);
+      },
+    }),
+    { path: "/threads/t", preferences: { model: "second" } },
+  );
+  await say("again");
+  await userEvent.keyboard("{Enter}");
+  expect(runs).toEqual([]);
+  said.come({ messages: [{ type: "human", id: "h", content: "hi" }] });
+  models.come({ models: [DEMO_MODEL, { ...DEMO_MODEL, name: "second" }], default: "demo" });
+  await waitFor(() => expect(screen.getAllByRole("article", { name: "You" }).length).toBe(2));
+  expect(runs).toMatchObject([{ text: "again", model: "second" }]);
+  expect(screen.getByRole<HTMLTextAreaElement>("textbox").value).toBe("");
 });
 
 test("a thread that does not exist is said so, with a way on", async () => {

@@ -25,7 +25,7 @@ export function createActions(around: Surroundings): Actions {
   const threads = threadActions(around);
   const models = modelActions(around);
   const reading = createReading(around, threads);
-  const conversation = conversationActions(around, threads, reading);
+  const conversation = conversationActions(around, threads, models, reading);
   const turns = turnActions(around, threads, reading, conversation.open);
 
   async function lookAtSandbox(): Promise<void> {

@@ -3,6 +3,7 @@
 import type { NewRun, RunSettings } from "@/api/gateway";
 import type { Decision } from "@/api/wire";
 import { pathOf } from "@/app/address";
+import type { ModelActions } from "@/app/modelActions";
 import { remembered, settingsFor } from "@/app/modes";
 import { currentDraft, currentMode, currentModel, type Page } from "@/app/page";
 import type { Reading } from "@/app/reading";
@@ -44,6 +45,7 @@ export interface ConversationActions {
 export function conversationActions(
   around: Surroundings,
   threads: ThreadActions,
+  models: ModelActions,
   reading: Reading,
 ): ConversationActions {
   const { gateway, store, newId, now, pushPath, savePreferences } = around;
@@ -98,11 +100,25 @@ export function conversationActions(
       await reading.read(threadId, reading.joining(threadId, run.id, run.lastSeq || null));
   }
 
-  /** What is shown may be old: what is said now must not be taken away by a look that was begun before it. */
+  /** What is shown may be old or not there yet: a look that was begun before must not take away what is said now. */
   async function catchUp(): Promise<void> {
-    if (!get().stale) return;
+    const { stale, opening } = get();
+    if (!stale && opening.phase !== "loading") return;
     void reload();
     await look?.loaded;
+  }
+
+  /** Whether a message waits for what it needs to be sent; sending it again meanwhile means the same message. */
+  let holding = false;
+
+  /** Waits until the thread and the models are known; whether something can be said then. */
+  async function readyToSend(): Promise<boolean> {
+    if (holding) return false;
+    const signal = reading.signal();
+    holding = true;
+    await Promise.all([catchUp(), models.modelsLooked()]);
+    holding = false;
+    return !signal.aborted && get().opening.phase === "ready";
   }
 
   /** A thread's address exists before the server knows the thread, so that the page never changes it under the user. */
@@ -200,9 +216,8 @@ export function conversationActions(
     draft: (text) => dispatch({ type: "drafted", text }),
 
     async send(text, { planMode = false, files = [], manner } = {}) {
-      await catchUp();
-      const { opening, conversation, preferences } = get();
-      if ((text.trim() === "" && files.length === 0) || opening.phase !== "ready") return;
+      if ((text.trim() === "" && files.length === 0) || !(await readyToSend())) return;
+      const { conversation, preferences } = get();
       const settings = settingsOf(get());
       const run = { messageId: newId(), text, files, ...settings, planMode: planMode || settings.planMode };
       if (isActive(conversation.run)) return add(run, manner ?? preferences.manner);
@@ -212,7 +227,7 @@ export function conversationActions(
     },
 
     async resend() {
-      await catchUp();
+      if (!(await readyToSend())) return;
       const { unsent, settled, run } = get().conversation;
       const message = settled.get([...unsent].at(-1) ?? "");
       if (message === undefined) return;

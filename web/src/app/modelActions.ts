@@ -6,6 +6,8 @@ import { problemOf, type Surroundings } from "@/app/surroundings";
 
 export interface ModelActions {
   loadModels(): Promise<void>;
+  /** Ends when it is known which models there are, or that it cannot be known. */
+  modelsLooked(): Promise<void>;
   prefer(change: Partial<Preferences>): void;
 }
 
@@ -19,16 +21,24 @@ export function modelActions({ gateway, store, savePreferences }: Surroundings):
     dispatch({ type: "starters listed", starters });
   }
 
+  async function listModels(): Promise<void> {
+    try {
+      dispatch({ type: "models listed", models: await gateway.models() });
+    } catch (error) {
+      dispatch({ type: "models failed", problem: problemOf(error) });
+    }
+  }
+
+  let looking: Promise<void> = Promise.resolve();
+
   return {
     async loadModels() {
-      try {
-        dispatch({ type: "models listed", models: await gateway.models() });
-      } catch (error) {
-        dispatch({ type: "models failed", problem: problemOf(error) });
-        return;
-      }
-      await loadStarters();
+      looking = listModels();
+      await looking;
+      if (get().models.phase === "ready") await loadStarters();
     },
+
+    modelsLooked: () => looking,
 
     prefer(change) {
       dispatch({ type: "preferred", change });

@@ -44,6 +44,15 @@ export function fakeGateway(answers: Partial<Gateway> = {}): Gateway {
 /** Pauses that take no time, and a patience nothing exhausts. */
 export const noWaiting: Patience = { pause: async () => {}, silenceMs: 60_000 };
 
+/** An answer that comes when the test says so. */
+export function later<T>(): { readonly comes: Promise<T>; readonly come: (answer: T) => void } {
+  let come: (answer: T) => void = () => {};
+  const comes = new Promise<T>((resolve) => {
+    come = resolve;
+  });
+  return { comes, come };
+}
+
 export type Written = readonly [event: string, data: unknown];
 
 /** One event on the wire. */
