@@ -72,7 +72,8 @@ async def test_notes_and_searches_lead_into_no_other_memory(ledger: Ledger) -> N
 
 async def test_one_receipt_is_given_for_a_run(ledger: Ledger) -> None:
     memory = memory_of(ledger)
-    assert memory.take_receipt(await memory.recall("Hello")) is None
+    receipt = memory.take_receipt(await memory.recall("Hello"))
+    assert receipt is not None and (receipt.considered, receipt.injected) == (0, [])
     await ledger.apply(MINE, [knowing(fact("Drinks tea"))], "model")
     memory = memory_of(ledger)
     told = await memory.recall("Hello")

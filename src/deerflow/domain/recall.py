@@ -34,7 +34,7 @@ class Recalled:
     note: Mapping[str, Any] = field(default_factory=dict)
     """By which the same words are found again: no more than names, so that what is erased is gone."""
     receipt: Receipt | None = None
-    """None where nothing was ever remembered."""
+    """None where nothing was chosen: the memory is off, or the thread began before."""
 
 
 @runtime_checkable

@@ -27,9 +27,11 @@ class Tellable:
 
 
 def read_tellable(connection: Connection, scope: MemoryScope, words: str, most: int) -> Tellable | None:
-    """At most `most` of each kind; None when nothing was ever remembered, or it is not to be used."""
+    """At most `most` of each kind; None when it is not to be used."""
     head = find_head(connection, scope)
-    if head is None or head.is_off:
+    if head is None:
+        return Tellable(seq=0)
+    if head.is_off:
         return None
     count = count_facts(connection, scope)
     fitting = [hit.fact for hit in search_facts(connection, scope, words, most)] if count > most else []
