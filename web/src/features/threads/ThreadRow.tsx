@@ -3,7 +3,7 @@
 import { Link } from "@tanstack/react-router";
 import { Hand, MessageCircleQuestionMark, Pin } from "lucide-react";
 import { type KeyboardEvent, useState } from "react";
-import { useActions, useLanguage, usePage, useWords } from "@/app/context";
+import { useActions, useLanguage, useWords } from "@/app/context";
 import type { Thread } from "@/app/page";
 import { ThreadMenu } from "@/features/threads/ThreadMenu";
 
@@ -11,7 +11,6 @@ export function ThreadRow({ thread }: { thread: Thread }) {
   const words = useWords();
   const language = useLanguage();
   const [renaming, setRenaming] = useState(false);
-  const current = usePage((page) => page.threadId === thread.id);
   const title = thread.title ?? words.untitled;
   const exactTime = new Date(thread.updatedAt).toLocaleString(language);
   if (renaming) return <RenameField thread={thread} onDone={() => setRenaming(false)} />;
@@ -21,7 +20,7 @@ export function ThreadRow({ thread }: { thread: Thread }) {
         to="/threads/$threadId"
         params={{ threadId: thread.id }}
         title={`${title}\n${exactTime}`}
-        aria-current={current ? "page" : undefined}
+        activeOptions={{ includeSearch: false }}
         onDoubleClick={() => setRenaming(true)}
         className="flex h-9 items-center gap-2 rounded-box px-2 text-soft group-focus-within:pr-9 group-hover:pr-9 [@media(hover:none)]:pr-9 hover:bg-tint hover:text-ink aria-[current]:bg-tint-strong aria-[current]:text-ink"
       >

@@ -167,3 +167,12 @@ test("the palette finds threads and commands, with the keyboard alone", async ()
   await userEvent.type(screen.getByRole("combobox"), "no such thing");
   expect(screen.getByText("Nothing has these words.")).toBeTruthy();
 });
+
+test("the thread that is open is marked in the list, and none while another view is", async () => {
+  showPage(serverWith(thread("t", "Mine")).gateway, { path: "/threads/t?panel=files" });
+  const link = await screen.findByRole("link", { name: "Mine" });
+  expect(link.getAttribute("aria-current")).toBe("page");
+  await userEvent.click(screen.getByRole("link", { name: "Settings" }));
+  await screen.findByRole("heading", { name: "Settings", level: 1 });
+  expect(screen.getByRole("link", { name: "Mine" }).getAttribute("aria-current")).toBeNull();
+});
