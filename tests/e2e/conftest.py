@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Browser, async_playwright, expect
 
-from tests.e2e.stage import RunningServer, Visitor, serving
+from tests.e2e.stage import PATIENCE_MS, RunningServer, Visitor, serving
 from tests.support import needs
 
 BROWSER_OPTIONS = [
@@ -31,6 +31,7 @@ def demo_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSer
 async def browser() -> AsyncIterator[Browser]:
     """Chromium."""
     path = needs("chromium")
+    expect.set_options(timeout=PATIENCE_MS)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=path, args=BROWSER_OPTIONS)
         yield browser

@@ -22,7 +22,8 @@ from tests.support import user_cache
 SOURCES = str(Path(deerflow.__file__).parents[1])
 DEERFLOW = [sys.executable, "-c", "from deerflow.cli.main import main; main()"]
 AXE = Path(__file__).parents[2] / "web/node_modules/axe-core/axe.min.js"
-PATIENCE_MS = 15_000
+PATIENCE_MS = 30_000
+"""A busy machine may be slow; what never comes is told all the same."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ THREADS = 3
 CALLS = 3
 MOST_EVENTS = 30
 PATIENCE_S = 60
-LIMIT_S = 280
+LIMIT_S = 560
 MARKS = "marks"
 READY_S, RESUMED_S = 3, 5
 CONFIG = """
@@ -161,7 +161,7 @@ async def events(http: httpx.AsyncClient, thread: str, run: str, after: int) -> 
                 yield int(line.removeprefix("id: "))
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 async def test_fifty_servers_are_killed_and_no_run_is_lost_or_does_anything_twice(tmp_path: Path) -> None:
     async with ScriptedServer([reply], endless=True) as model, asyncio.timeout(LIMIT_S):
         config = tmp_path / "config.yaml"
