@@ -183,12 +183,17 @@ class McpCatalog:
         if is_new:
             await asyncio.to_thread(self._shelf.put, watched.address, listing)
 
+    async def forget_thread(self, thread_id: str, user_id: str) -> None:
+        """End what was started for a thread."""
+        await self._sessions.forget(thread_id, user_id)
+
     async def aclose(self) -> None:
-        """Stop asking."""
+        """Stop asking, and end all sessions."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
+        await self._sessions.aclose()
 
     @property
     def _keys(self) -> Mapping[str, str]:
