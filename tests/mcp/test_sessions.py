@@ -76,14 +76,17 @@ async def test_threads_have_processes_of_their_own_which_end_with_them(tmp_path:
 
 
 async def test_what_servers_offer_is_known_at_once_after_a_restart(tmp_path: Path) -> None:
-    servers = {"s": hostile()}
+    flags = tmp_path / "flags"
+    flags.mkdir()
+    servers = {"s": hostile(f"hang-if:{flags}/now", paths=[str(HOSTILE), str(flags)])}
     async with desk_with(tmp_path, servers) as desk:
         await desk.ready()
         offered = desk.offered()
-    # It would take long to say anything now, but the same entry is known.
+    (flags / "now").touch()
     async with desk_with(tmp_path, servers, "done") as desk:
-        await desk.harness.mcp.settle(LOCAL_USER.user_id)
-        assert desk.offered() == offered
+        await desk.run()
+        assert desk.offered() == offered and len(offered) > 10
+        assert desk.status("s").state == "connecting"
 
 
 async def count_is(wanted: int) -> bool:
