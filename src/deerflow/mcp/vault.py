@@ -110,7 +110,7 @@ def make_key(file: Path) -> bytes:
             opened.flush()
             os.fsync(opened.fileno())
         with suppress(FileExistsError):
-            draft.hardlink_to(file)
+            file.hardlink_to(draft)
         draft.unlink()
     except OSError as problem:
         raise ConfigError(f"{file}: cannot be written: {problem.strerror or problem}") from problem
