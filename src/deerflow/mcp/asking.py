@@ -1,12 +1,13 @@
 """What servers ask the user, in the form in which people are asked for their approval of a call."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from deerflow.mcp.calls import Question, Reply
 
 SIMPLE = (str, int, float, bool)
-BLANK: Mapping[str, object] = {"string": "", "number": 0, "integer": 0, "boolean": False, "array": []}
+BLANK = MappingProxyType({"string": "", "number": 0, "integer": 0, "boolean": False, "array": ()})
 
 
 def question_payload(tool: str, question: Question) -> dict[str, Any]:

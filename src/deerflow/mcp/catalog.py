@@ -133,8 +133,11 @@ class McpCatalog:
                 shown.append(watched.show() if watched else ServerStatus(name, "idle"))
         return tuple(shown)
 
-    async def settle(self, user_id: str) -> None:
-        """See to it that servers are asked, and wait a moment for those of which nothing is known."""
+    async def settle(self, user_id: str, wait_s: float | None = None) -> None:
+        """See to it that servers are asked, and wait a moment for those of which nothing is known.
+
+        Only whoever asks first waits; with `wait_s`, everybody does, and so long.
+        """
         servers = {name: server for name, server in self._current().items() if server.enabled}
         await self._sessions.keep_only(set(self._keys.values()))
         if not servers:
@@ -142,12 +145,12 @@ class McpCatalog:
         unknown = []
         for name in servers:
             watched = self._watch(name, user_id)
-            is_new = not watched.settled.is_set() and watched.state == "idle"
+            is_awaited = wait_s is not None or watched.state == "idle"
             self._look_if_due(watched)
-            if is_new:
+            if is_awaited and not watched.settled.is_set():
                 unknown.append(asyncio.create_task(watched.settled.wait()))
         if unknown:
-            _, late = await asyncio.wait(unknown, timeout=self._first_wait_s)
+            _, late = await asyncio.wait(unknown, timeout=self._first_wait_s if wait_s is None else wait_s)
             for task in late:
                 task.cancel()
 
@@ -183,12 +186,17 @@ class McpCatalog:
         if is_new:
             await asyncio.to_thread(self._shelf.put, watched.address, listing)
 
+    async def forget_thread(self, thread_id: str, user_id: str) -> None:
+        """End what was started for a thread."""
+        await self._sessions.forget(thread_id, user_id)
+
     async def aclose(self) -> None:
-        """Stop asking."""
+        """Stop asking, and end all sessions."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
+        await self._sessions.aclose()
 
     @property
     def _keys(self) -> Mapping[str, str]:
