@@ -82,7 +82,7 @@ class McpServerConfig(Section):
     headers: dict[str, str] = Field(default_factory=dict)
     oauth: OAuthConfig | None = None
     allow_private_addresses: bool = Field(
-        default=False, description="Whether a server of type http or sse, and where it logs in, may be in this network."
+        default=False, description="Whether where people log in for it may be in this network."
     )
     description: str = ""
     routing: RoutingConfig | None = None

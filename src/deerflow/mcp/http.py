@@ -66,8 +66,9 @@ class TokenAuth(httpx.Auth):
         if response.status_code != httpx.codes.UNAUTHORIZED:
             return
         challenge = response.headers.get("www-authenticate")
-        if await self._tokens.rejected(server, user_id, header, challenge):
-            await self._header(request)
+        is_worth_it = await self._tokens.rejected(server, user_id, header, challenge)
+        await self._header(request)  # tells where a person has to log in
+        if is_worth_it:
             yield request
 
     async def _header(self, request: httpx.Request) -> str | None:

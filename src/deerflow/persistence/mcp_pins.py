@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, and_, delete, func, select, update
 
@@ -13,6 +13,7 @@ from deerflow.persistence.tables import mcp_pins, to_key
 
 ITSELF = ""
 """In place of a tool: that the server has been seen."""
+PinState = Literal["accepted", "changed", "added"]
 MOST_OFFERED = 2000
 """More tools than so many are not kept for an admin to look at; they stay off all the same."""
 
@@ -36,6 +37,13 @@ class Pin:
     """None: on first sight."""
     offered: ToolVersion | None
     offered_at: datetime | None
+
+    @property
+    def state(self) -> PinState:
+        """What is to be done about it."""
+        if self.offered is None:
+            return "accepted"
+        return "changed" if self.accepted is not None else "added"
 
 
 def read_pins(connection: Connection, server: str) -> Mapping[str, Pin] | None:
