@@ -68,8 +68,9 @@ class TokenAuth(httpx.Auth):
         if response.status_code != httpx.codes.UNAUTHORIZED:
             return
         challenge = response.headers.get("www-authenticate")
-        if await self._told(self._tokens.rejected(server, user_id, header, challenge)):
-            self._put(request, await self._told(self._tokens.header(server, user_id)))
+        is_worth_it = await self._told(self._tokens.rejected(server, user_id, header, challenge))
+        self._put(request, await self._told(self._tokens.header(server, user_id)))  # tells where a person has to log in
+        if is_worth_it:
             yield request
 
     async def _told(self, asking: Awaitable[Told]) -> Told:
