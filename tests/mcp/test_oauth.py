@@ -1,6 +1,7 @@
 """Logins at MCP servers, against a real authorization server and a real protected MCP server."""
 
 import asyncio
+import shutil
 import stat
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -38,6 +39,24 @@ def server(running: LoginServer) -> LoginServer:
     running.forms.clear()
     running.lives_s, running.denies, running.next_person = 3600, False, "somebody"
     return running
+
+
+@pytest.fixture(scope="module")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("migrated") / "d.db"
+
+    async def make() -> None:
+        async with open_database(file):
+            pass
+
+    asyncio.run(make())
+    return file
+
+
+@pytest.fixture(autouse=True)
+def database_at_hand(migrated: Path, tmp_path: Path) -> None:
+    """Each test has a database of its own; only the first is made step by step."""
+    shutil.copy(migrated, tmp_path / "d.db")
 
 
 @dataclass
