@@ -169,6 +169,7 @@ class DeerFlowClient:
     clear_memory, aclear_memory = faces(memory.clear_memory)
     create_memory_fact, acreate_memory_fact = faces(memory.create_memory_fact)
     update_memory_fact, aupdate_memory_fact = faces(memory.update_memory_fact)
+    write_memory_summary, awrite_memory_summary = faces(memory.write_memory_summary)
     delete_memory_fact, adelete_memory_fact = faces(memory.delete_memory_fact)
     erase_thread_memory, aerase_thread_memory = faces(memory.erase_thread_memory)
     search_memory, asearch_memory = faces(memory.search_memory)
