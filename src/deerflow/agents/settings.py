@@ -14,6 +14,7 @@ from deerflow.config.subagents import SubagentsConfig
 from deerflow.config.summarization import SummarizationConfig
 from deerflow.config.title import TitleConfig
 from deerflow.config.tool_output import ToolOutputConfig
+from deerflow.config.tool_search import ToolSearchConfig
 from deerflow.config.tools import ToolConfig
 from deerflow.subagents.kinds import SubagentConfig
 
@@ -47,6 +48,7 @@ class AgentSettings:
 
     models: tuple[ModelConfig, ...]
     tools: tuple[ToolConfig, ...] = ()
+    tool_search: ToolSearchConfig = ToolSearchConfig()
     chain: ChainSettings = ChainSettings()
     computer: Computer | None = None
     """None: agents have no sandbox, and no tools for one."""

@@ -92,6 +92,7 @@ def agent_settings(
     return AgentSettings(
         models=tuple(config.models or fallback),
         tools=config.tools,
+        tool_search=config.tool_search,
         chain=ChainSettings(
             llm_call=config.llm_call,
             loop_detection=config.loop_detection,
