@@ -91,9 +91,7 @@ def test_sections_come_in_the_founding_order_and_absent_parts_leave_no_trace() -
 
 def test_the_same_parts_give_the_same_bytes_in_whatever_order_they_were_found() -> None:
     turned_tools = {server: names[::-1] for server, names in reversed(EVERYTHING.deferred_tools.items())}
-    turned = PromptParts(
-        skills=EVERYTHING.skills[::-1], deferred_tools=turned_tools, soul=EVERYTHING.soul
-    )
+    turned = PromptParts(skills=EVERYTHING.skills[::-1], deferred_tools=turned_tools, soul=EVERYTHING.soul)
     straight = PromptParts(skills=EVERYTHING.skills, deferred_tools=EVERYTHING.deferred_tools, soul=EVERYTHING.soul)
     assert apply_prompt_template(turned) == apply_prompt_template(straight)
 

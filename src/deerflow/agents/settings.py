@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 
+from deerflow.agents.middlewares.guardrail_facts import Reach
 from deerflow.config.guardrails import GuardrailsConfig
 from deerflow.config.llm_call import LlmCallConfig
 from deerflow.config.loop_detection import LoopDetectionConfig
 from deerflow.config.memory import MemoryConfig
 from deerflow.config.models import ModelConfig
+from deerflow.config.policy import PolicyConfig
 from deerflow.config.read_before_write import ReadBeforeWriteConfig
 from deerflow.config.skill_evolution import SkillEvolutionConfig
 from deerflow.config.skills import SkillsConfig
@@ -27,6 +29,8 @@ class ChainSettings:
     loop_detection: LoopDetectionConfig = LoopDetectionConfig()
     summarization: SummarizationConfig = SummarizationConfig()
     guardrails: GuardrailsConfig = GuardrailsConfig()
+    policy: PolicyConfig = PolicyConfig()
+    reach: Reach = Reach()
     tool_output: ToolOutputConfig = ToolOutputConfig()
     read_before_write: ReadBeforeWriteConfig = ReadBeforeWriteConfig()
     title: TitleConfig = TitleConfig()

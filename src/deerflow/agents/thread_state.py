@@ -117,6 +117,8 @@ class ThreadState(AgentState[Any]):
     viewed_images: NotRequired[Annotated[dict[str, ViewedImage], merge_viewed_images]]
     # Tools that had to be asked for, with digests of how they were described.
     promoted: NotRequired[Annotated[dict[str, str], merge_promoted]]
+    # Whose words were read in the thread, besides those of its people; nothing takes a name out again.
+    untrusted: NotRequired[Annotated[list[str], merge_artifacts]]
 
 
 def _apply(messages: dict[str | None, AnyMessage], write: Iterable[AnyMessage]) -> None:

@@ -23,6 +23,7 @@ from deerflow.harness.agents import (
 )
 from deerflow.harness.files import all_files, open_uploads, snapshots_of
 from deerflow.harness.memory import make_memories
+from deerflow.harness.policy import PolicyFile, reach_of
 from deerflow.harness.skills import make_workshop, open_skill_index, switch_skill
 from deerflow.persistence.checkpoints import open_checkpointer
 from deerflow.persistence.database import Database, open_database
@@ -78,6 +79,8 @@ async def open_ground(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Gr
     loaded.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     place = loaded.config.database.place(loaded.home)
     metrics = Metrics()
+    policy = PolicyFile()
+    policy.check(loaded)
     async with AsyncExitStack() as stack:
         database: Database = MeasuredDatabase(await stack.enter_async_context(open_database(place)), metrics)
         checkpointer = await stack.enter_async_context(open_checkpointer(place))
@@ -91,7 +94,7 @@ async def open_ground(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Gr
         uploads = await stack.enter_async_context(open_uploads(source, chores))
         computer = describe_computer(loaded.config.sandbox, report)
         custom_agents = CustomAgents(loaded.home)
-        settings = partial(current_settings, source, fallback, computer, kind_files(loaded))
+        settings = partial(current_settings, source, fallback, computer, kind_files(loaded), policy)
         agents = AgentPool(settings, checkpointer, custom_agents, plan, index, loaded.environment)
         stack.push_async_callback(agents.aclose)
         yield Ground(
@@ -114,10 +117,12 @@ async def open_ground(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Gr
 
 
 def current_settings(
-    source: ConfigSource, fallback: Sequence[ModelConfig], computer: Computer, files: KindFiles
+    source: ConfigSource, fallback: Sequence[ModelConfig], computer: Computer, files: KindFiles, policy: PolicyFile
 ) -> AgentSettings:
     """What agents are built from, as the configuration is now."""
-    return agent_settings(source.refresh().config, fallback, computer, files.kinds())
+    loaded = source.refresh()
+    reach = reach_of(computer, loaded.extensions.mcp_servers)
+    return agent_settings(loaded.config, fallback, computer, files.kinds(), policy.current(loaded), reach)
 
 
 def make_resources(database: Database, source: ConfigSource, agents: AgentPool, skills: SkillIndex) -> Resources:

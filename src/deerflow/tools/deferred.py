@@ -10,10 +10,10 @@ import orjson
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
+from deerflow.config.patterns import BadPattern, compile_linear
 from deerflow.config.tool_search import ToolSearchConfig
 from deerflow.domain.tool_marks import FROM_MCP, SERVER, SOURCE
 from deerflow.tools.builtins.tool_search_tool import tool_search_tool
-from deerflow.tools.patterns import BadPattern, compile_linear
 from deerflow.tools.tools import ToolSet
 
 UNNAMED = "other"

@@ -88,7 +88,7 @@ def apply_prompt_template(parts: PromptParts) -> str:
 
 
 def subagent_prompt(instructions: str, parts: PromptParts) -> str:
-    """The prompt of an agent that works for another one; of `parts`, files, computer, skills and deferred tools count."""
+    """The prompt of an agent that works for another one; of `parts`, what it has at hand counts."""
     sections = [render("subagent", instructions=instructions.strip()), *skill_section(parts), *deferred_section(parts)]
     if parts.has_files:
         sections.append(render("subagent_files"))

@@ -45,6 +45,8 @@ async def tool_search(query: str, find: Find, runtime: ToolRuntime[RunContext]) 
     """
     found = find(query)
     if not found:
-        return answer(runtime, f"No listed tool fits {query!r}. Try `select:` with a name from the list, or other words.")
+        return answer(
+            runtime, f"No listed tool fits {query!r}. Try `select:` with a name from the list, or other words."
+        )
     schemas = orjson.dumps([tool.schema for tool in found], default=str).decode()
     return answer(runtime, schemas, promoted={tool.name: tool.digest for tool in found})
