@@ -1,7 +1,7 @@
 """The lead agent: model, tools, chain and prompt for one spec."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, cast
 
@@ -29,6 +29,8 @@ from deerflow.config.models import ModelConfig
 from deerflow.domain.context import RunContext
 from deerflow.domain.runs import AgentSpec
 from deerflow.domain.skills import SkillCard
+from deerflow.mcp.status import MCP, SERVER
+from deerflow.mcp.tools import for_blind
 from deerflow.models.demo import DemoChatModel
 from deerflow.models.factory import ModelCatalog
 from deerflow.sandbox.tools import read_file
@@ -74,6 +76,8 @@ class LeadAgent:
     custom: CustomAgent | None = None
     plan: AgentPlan = AgentPlan()
     skills: tuple[SkillCard, ...] = ()
+    mcp: tuple[BaseTool, ...] = ()
+    """The tools of MCP servers."""
 
     def build(self, checkpointer: BaseCheckpointSaver[str] | None, *, is_bare: bool = False) -> AgentGraph:
         """The graph that answers for the spec and remembers in `checkpointer`; a bare one knows no run of ours."""
@@ -190,6 +194,7 @@ class LeadAgent:
             self.settings.tools,
             groups=groups,
             builtin=[*computer, *tools_for(features), *own],
+            mcp=[tool if features.vision else for_blind(tool) for tool in self.mcp if is_in_groups(tool, groups)],
             allow_bash=allow_bash,
         )
 
@@ -259,6 +264,12 @@ class LeadAgent:
 def names_of(deferred: DeferredTools | None) -> Mapping[str, Sequence[str]]:
     """What the prompt says of the tools that have to be asked for."""
     return deferred.by_server if deferred is not None else {}
+
+
+def is_in_groups(tool: BaseTool, groups: Collection[str] | None) -> bool:
+    """Whether an agent with these groups has a tool of an MCP server: all servers are `mcp`, one is `mcp:<name>`."""
+    server = (tool.metadata or {}).get(SERVER)
+    return groups is None or MCP in groups or f"{MCP}:{server}" in groups
 
 
 def lends(kind: SubagentConfig, tool: str) -> bool:
