@@ -60,12 +60,17 @@ def ask(message: str, field: str) -> object:
     return result.get("content", {}).get(field, "") if result["action"] == "accept" else result["action"]
 
 
+def tell(token: object, step: int, message: str) -> None:
+    params = {"progressToken": token, "progress": step, "total": 2, "message": message}
+    say({"method": "notifications/progress", "params": params})
+
+
 def call(number: object, name: str, value: str, token: object) -> None:
     if name == "crash":
         print("something inside is broken", file=sys.stderr, flush=True)
         os._exit(3)
     elif name == "hang":
-        return
+        tell(token, 1, "hanging")
     elif name == "flood":
         sys.stdout.write('{"jsonrpc": "2.0", "id": %s, "result": {"content": [{"type": "text", "text": "' % number)
         for _ in range(1600):
@@ -100,8 +105,7 @@ def call(number: object, name: str, value: str, token: object) -> None:
         answer(number, text(f"{who} likes {ask('Which colour?', 'colour')}"))
     elif name == "steps":
         for step in (1, 2):
-            params = {"progressToken": token, "progress": step, "total": 2, "message": f"step {step}"}
-            say({"method": "notifications/progress", "params": params})
+            tell(token, step, f"step {step}")
         answer(number, text("done"))
     elif name == "refuse":
         answer(number, text("no such city", isError=True))
