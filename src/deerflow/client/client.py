@@ -26,6 +26,7 @@ from deerflow.client import (
     sharing,
     skills,
     threads,
+    tools,
     uploads,
     usage,
 )
@@ -196,6 +197,9 @@ class DeerFlowClient:
     finish_mcp_login, afinish_mcp_login = faces(mcp.finish_mcp_login)
     get_mcp_login, aget_mcp_login = faces(mcp.get_mcp_login)
     forget_mcp_login, aforget_mcp_login = faces(mcp.forget_mcp_login)
+
+    list_tools, alist_tools = faces(tools.list_tools)
+    get_policy, aget_policy = faces(tools.get_policy)
 
     give_feedback, agive_feedback = faces(feedback.give_feedback)
     list_feedback, alist_feedback = faces(feedback.list_feedback)

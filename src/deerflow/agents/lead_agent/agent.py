@@ -99,6 +99,11 @@ class LeadAgent:
             context_schema=None if is_bare else RunContext,
         ).with_config(metadata=self._metadata(entry))
 
+    def tool_set(self) -> ToolSet:
+        """All tools that it may have for its work, whether they are put off or not."""
+        features = self.plan.features or self._features(self._model_entry())
+        return self._tools(features, evolves=self.settings.skill_evolution.enabled)
+
     def build_subagent(self, name: str) -> Worker | None:
         """A subagent of the kind `name` that works for this agent; it remembers nothing of its own."""
         kind = self._kinds.get(name)
