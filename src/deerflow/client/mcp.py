@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import datetime
 from typing import Any
+
+from pydantic_core import to_jsonable_python
 
 from deerflow.client.faces import Session
 from deerflow.domain.principal import LOCAL_USER
@@ -117,7 +118,7 @@ async def start_mcp_login(session: Session, name: str, redirect_uri: str) -> dic
         McpLoginFailed: it cannot be found out where to log in.
     """
     started = await servers_of(session).start_login(name, USER, redirect_uri, None)
-    return {"authorization_url": started.authorization_url, "expires_at": shown_time(started.expires_at)}
+    return {"authorization_url": started.authorization_url, "expires_at": to_jsonable_python(started.expires_at)}
 
 
 async def finish_mcp_login(session: Session, state: str, code: str) -> dict[str, Any]:
@@ -168,7 +169,7 @@ def show_server(view: ServerView) -> dict[str, Any]:
         "enabled": view.config.enabled,
         "state": status.state,
         "error": status.error,
-        "since": shown_time(status.since),
+        "since": to_jsonable_python(status.since),
         "tools": [
             {
                 "name": card.name,
@@ -190,8 +191,8 @@ def show_login(login: LoginStatus) -> dict[str, Any]:
     """A login in the shape of the HTTP API."""
     return {
         **asdict(login),
-        "expires_at": shown_time(login.expires_at),
-        "since": shown_time(login.since),
+        "expires_at": to_jsonable_python(login.expires_at),
+        "since": to_jsonable_python(login.since),
     }
 
 
@@ -203,9 +204,9 @@ def show_pins(server: str, pins: Sequence[Pin]) -> dict[str, Any]:
             "state": pin.state,
             "accepted": show_version(pin.accepted),
             "offered": show_version(pin.offered),
-            "accepted_at": shown_time(pin.accepted_at),
+            "accepted_at": to_jsonable_python(pin.accepted_at),
             "accepted_by": pin.accepted_by,
-            "offered_at": shown_time(pin.offered_at),
+            "offered_at": to_jsonable_python(pin.offered_at),
         }
         for pin in pins
     ]
@@ -215,8 +216,3 @@ def show_pins(server: str, pins: Sequence[Pin]) -> dict[str, Any]:
 def show_version(version: ToolVersion | None) -> dict[str, Any] | None:
     """A tool as it was at some time."""
     return {"hash": version.hash, **version.shown} if version is not None else None
-
-
-def shown_time(moment: datetime | None) -> str | None:
-    """A moment as the API writes it."""
-    return moment.isoformat() if moment is not None else None

@@ -181,10 +181,9 @@ class McpCatalog:
         if watched is None or watched.address.config_key != address.config_key:
             return
         watched.failures, watched.not_before = 0, 0.0
-        is_new = listing != watched.listing
-        await self._adopt(watched, listing)
-        if is_new:
+        if listing != watched.listing:
             await asyncio.to_thread(self._shelf.put, watched.address, listing)
+        await self._adopt(watched, listing)
 
     async def forget_thread(self, thread_id: str, user_id: str) -> None:
         """End what was started for a thread."""

@@ -15,6 +15,7 @@ NAMES_A_VARIABLE = re.compile(r"(?:(?:Bearer|Basic|Token) )?\$(?:[A-Za-z_][A-Za-
 """A value that says where a secret is, and not what it is."""
 SECRET_PARTS = frozenset({"env", "headers", "extra_token_params"})
 """Whatever is in these may be secret, whatever it is called."""
+DEEPEST = 10
 MASKED_ADDRESS = MASK.replace("*", "%2A")
 
 
@@ -82,16 +83,23 @@ def restored_entry(name: str, sent: Entry, stored: Entry | None) -> dict[str, An
 
 def restored(sent: Any, path: Path, shown: Any, stored: Any) -> Any:
     """A part of an entry with its secrets."""
+    if len(path) > DEEPEST:
+        raise InvalidRequest(f"{path[0]} is nested too deeply")
     if sent == shown and stored is not None:
         return stored
     if isinstance(sent, Mapping):
         known, kept = (each if isinstance(each, Mapping) else {} for each in (shown, stored))
         return {key: restored(item, (*path, key), known.get(key), kept.get(key)) for key, item in sent.items()}
     if isinstance(sent, list):
-        pairs = dict(zip(map(str, shown), stored, strict=True)) if isinstance(shown, list) else {}
-        # Arguments may have moved; what is shown of one tells which it was.
-        return [restored(each, path, str(each) if str(each) in pairs else None, pairs.get(str(each))) for each in sent]
+        return [restored(each, (*path, "*"), *counterpart(each, shown, stored)) for each in sent]
     if isinstance(sent, str) and MASK in sent:
         where = ".".join(map(str, path))
         raise InvalidRequest(f"{where} is masked, and there is no stored value for it: write the value itself")
     return sent
+
+
+def counterpart(sent: Any, shown: Any, stored: Any) -> tuple[Any, Any]:
+    """What is shown and stored of an argument; it may have moved, but what is shown of it tells which it was."""
+    if isinstance(shown, list) and isinstance(stored, list | tuple) and sent in shown:
+        return sent, stored[shown.index(sent)]
+    return None, None

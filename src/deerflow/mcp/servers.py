@@ -160,7 +160,8 @@ class McpServers:
         """Ask a server again, and wait a moment for what comes of it; raises what `get` does."""
         self._need(name)
         self.catalog.drop(name)
-        await self.catalog.settle(user_id, wait_s=RECONNECT_S)
+        for _ in range(2):  # the first time it may turn out that each person logs in there: then they are asked about
+            await self.catalog.settle(user_id, wait_s=RECONNECT_S)
         return await self.get(name, user_id)
 
     def reset(self) -> None:
