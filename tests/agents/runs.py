@@ -10,3 +10,6 @@ class NoHistory:
 
     async def search(self, query: str, limit: int) -> Sequence[Excerpt]:
         return []
+
+    async def mentions(self, address: str) -> bool:
+        return False

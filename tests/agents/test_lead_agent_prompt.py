@@ -35,7 +35,7 @@ EVERYTHING = PromptParts(
     ),
     evolves_skills=True,
     remembers=True,
-    deferred_tools=("weather", "calendar"),
+    deferred_tools={"weather": ("weather_now",), "office": ("office_mail", "office_calendar")},
     delegation=Delegation((SubagentKind("general-purpose", "Any work."), SubagentKind("bash", "Commands.")), limit=3),
     computer=Computer(runs_commands=True),
 )
@@ -74,7 +74,7 @@ def test_values_cannot_end_their_section_or_begin_another() -> None:
         name=evil,
         soul=evil,
         skills=(SkillCard(evil, evil, evil),),
-        deferred_tools=(evil,),
+        deferred_tools={evil: (evil,)},
         delegation=Delegation((SubagentKind(evil, evil),)),
     )
     prompt = apply_prompt_template(parts)
@@ -90,9 +90,8 @@ def test_sections_come_in_the_founding_order_and_absent_parts_leave_no_trace() -
 
 
 def test_the_same_parts_give_the_same_bytes_in_whatever_order_they_were_found() -> None:
-    turned = PromptParts(
-        skills=EVERYTHING.skills[::-1], deferred_tools=EVERYTHING.deferred_tools[::-1], soul=EVERYTHING.soul
-    )
+    turned_tools = {server: names[::-1] for server, names in reversed(EVERYTHING.deferred_tools.items())}
+    turned = PromptParts(skills=EVERYTHING.skills[::-1], deferred_tools=turned_tools, soul=EVERYTHING.soul)
     straight = PromptParts(skills=EVERYTHING.skills, deferred_tools=EVERYTHING.deferred_tools, soul=EVERYTHING.soul)
     assert apply_prompt_template(turned) == apply_prompt_template(straight)
 

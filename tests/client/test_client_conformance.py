@@ -20,6 +20,7 @@ from deerflow.gateway.routers.shared import SharedMessage, SharedThread
 from deerflow.gateway.routers.sharing import NewShare, Share
 from deerflow.gateway.routers.suggestions import Polished, Suggestions
 from deerflow.gateway.routers.threads import Thread
+from deerflow.gateway.routers.tools import PolicyInfo, ToolInfo
 from deerflow.gateway.routers.usage import ConsoleRuns, ConsoleStats, ConsoleUsage, ThreadTokens, Tokens
 from deerflow.gateway.routers.user_profile import UserProfile
 from deerflow.harness import open_harness
@@ -109,6 +110,7 @@ async def test_memory_parses_and_the_wire_says_the_same(client: DeerFlowClient, 
         made,
         client.update_memory_fact(fact_id, content="Likes green tea"),
         client.undo_memory_change(client.get_memory_history(limit=1)["changes"][0]["group"]),
+        client.write_memory_summary("user.workContext", "Teaches physics"),
         client.reload_memory(),
         client.import_memory({**client.export_memory(), "facts": []}),
         client.undo_memory_change(client.get_memory_history(limit=1)["changes"][0]["change_id"]),
@@ -135,6 +137,11 @@ async def test_memory_parses_and_the_wire_says_the_same(client: DeerFlowClient, 
     assert is_document(client.delete_memory_fact(fact_id))
     assert client.clear_memory()["facts"] == []
     assert MemoryStatus.model_validate(client.get_memory_status()).data.facts == []
+
+
+def test_tools_and_the_policy_parse_as_well(client: DeerFlowClient) -> None:
+    assert all(parses(ToolInfo, tool) for tool in client.list_tools())
+    assert parses(PolicyInfo, client.get_policy())
 
 
 def test_links_and_what_they_lead_to_parse_as_well(client: DeerFlowClient) -> None:

@@ -47,6 +47,9 @@ async def a_server(home: Path, **memory: object) -> AsyncIterator[tuple[Harness,
         ("DELETE", "facts/fact_x", None, 404, "no fact 'fact_x'"),
         ("DELETE", "facts/fact_x?keep_history=true", None, 404, "no fact 'fact_x'"),
         ("GET", "facts/%ff%ED%A0%80/why", None, 404, "no fact"),
+        ("PUT", "summaries/user.gossip", {"summary": "x"}, 422, "key"),
+        ("PUT", "summaries/user.workContext", {"summary": "x" * 20_001}, 422, "summary"),
+        ("PUT", "summaries/user.workContext?revision=7", {"summary": "x"}, 409, "it is at 0, not at 7"),
         ("POST", "undo", {}, 422, "say either"),
         ("POST", "undo", {"change_id": "x", "group": "y"}, 422, "say either"),
         ("POST", "undo", {"group": "x"}, 404, "no change 'x'"),
@@ -98,6 +101,27 @@ async def test_a_fact_is_written_corrected_explained_undone_and_erased(tmp_path:
         assert files_with("kingfisher", tmp_path) == []
         assert (await http.get(f"/api/memory/facts/{tea['id']}/why")).status_code == 404
         assert await harness.deletions.finish()
+
+
+async def test_a_summary_is_written_anew_emptied_and_brought_back(tmp_path: Path) -> None:
+    async with a_server(tmp_path) as (_, http):
+        for said in ("Teaches physics", ""):
+            written = await http.put("/api/memory/summaries/user.workContext", json={"summary": f" {said} "})
+            assert written.json()["user"]["workContext"]["summary"] == said
+        newest = (await http.get("/api/memory/history")).json()["changes"][0]
+        assert (newest["kind"], newest["actor"], newest["after"]) == ("summary_set", "user", None)
+        back = (await http.post("/api/memory/undo", json={"change_id": newest["change_id"]})).json()
+        assert back["user"]["workContext"]["summary"] == "Teaches physics"
+
+
+async def test_threads_that_wait_to_be_learned_from_are_told_to_their_owner(tmp_path: Path) -> None:
+    async with a_server(tmp_path) as (_, http):
+        said = {"input": {"messages": [{"type": "human", "content": "I like tea"}]}}
+        assert (await http.post("/api/threads/t1/runs/wait", json=said)).status_code == 200
+        (waiting,) = (await http.get("/api/memory/status")).json()["pending"]
+        assert waiting["thread_id"] == "t1" and not waiting["is_being_read"]
+        assert datetime.fromisoformat(waiting["due_at"]) > datetime.now(UTC)
+        assert (await http.get("/api/memory/status", headers=OTHER)).json()["pending"] == []
 
 
 async def test_why_tells_the_words_a_fact_was_learned_from_and_a_deleted_thread_takes_them_along(

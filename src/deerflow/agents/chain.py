@@ -19,7 +19,8 @@ from deerflow.agents.middlewares.deferred_tool_filter_middleware import Deferred
 from deerflow.agents.middlewares.dynamic_context_middleware import DynamicContextMiddleware
 from deerflow.agents.middlewares.empty_answer_middleware import EmptyAnswerMiddleware
 from deerflow.agents.middlewares.guardrail_middleware import GuardrailMiddleware
-from deerflow.agents.middlewares.guardrails import AllowlistProvider, create_provider
+from deerflow.agents.middlewares.guardrail_policy import PolicyProvider
+from deerflow.agents.middlewares.guardrails import AllOf, GuardrailProvider, create_provider
 from deerflow.agents.middlewares.loop_detection_middleware import LoopDetectionMiddleware
 from deerflow.agents.middlewares.memory_middleware import MemoryMiddleware
 from deerflow.agents.middlewares.metering_middleware import MeteringMiddleware
@@ -43,6 +44,7 @@ from deerflow.agents.middlewares.view_image_middleware import ViewImageMiddlewar
 from deerflow.agents.settings import ChainSettings
 from deerflow.domain.usage import LEAD_AGENT, SUBAGENT
 from deerflow.sandbox.middleware import SandboxMiddleware
+from deerflow.tools.deferred import DeferredTools
 
 AnyMiddleware = AgentMiddleware[Any, Any, Any]
 
@@ -57,6 +59,8 @@ class Ingredients:
     summary_model: BaseChatModel | None = None
     needs_approval: frozenset[str] = frozenset()
     max_concurrent_subagents: int = 3
+    deferred: DeferredTools | None = None
+    """The tools that have to be asked for."""
     skills: frozenset[str] | None = None
     """The only skills the agent may use; None: all of its run."""
     caller: str = LEAD_AGENT
@@ -82,10 +86,11 @@ CHAIN = (
     Link(lambda _: SandboxMiddleware(), "tools need it, and it needs the files", "sandbox"),
     Link(lambda _: SteeringMiddleware(), "what people say meanwhile is part of the request for all below", None, False),
     Link(lambda of: SkillActivationMiddleware(of.skills), "a skill that is asked for is part of the request too"),
-    Link(lambda _: ToolLedgerMiddleware(), "what is written down is what the model will be told"),
     Link(lambda _: DanglingToolCallMiddleware(), "nothing below may see a call without a result"),
     Link(lambda of: SkillToolPolicyMiddleware(of.skills), "what a skill has no use for is neither shown nor judged"),
+    Link(lambda of: deferred(of), "what the model has not asked for is neither shown nor judged"),
     Link(lambda of: guardrail(of), "a call is judged before anything is done for it", "guardrail"),
+    Link(lambda _: ToolLedgerMiddleware(), "a call that waits for a person was not begun"),
     Link(lambda of: SkillContractMiddleware(of.skills), "all that is done for a call is done within the contract"),
     Link(lambda of: tool_output(of), "cuts what tools say, and what their errors say", "tool_output"),
     Link(lambda _: ToolErrorHandlingMiddleware(), "whatever a tool raises, the model is told"),
@@ -99,7 +104,6 @@ CHAIN = (
     Link(lambda of: subagent_limit(of), "cuts what was asked too much at once", "subagent", False),
     Link(lambda of: loop_detection(of), "sees replies as the model meant them", "loop_detection"),
     Link(lambda _: TokenUsageMiddleware(), "counts each reply that is kept", "token_usage"),
-    Link(lambda _: DeferredToolFilterMiddleware(), "hides tools from the model, not from the rest"),
     Link(lambda _: EmptyAnswerMiddleware(), "asks again where there was nothing to read"),
     Link(lambda of: recovery(of), "repeats the call alone, and none of the work above"),
     Link(lambda of: summarization(of), "nothing is added after the request was made to fit", "summarization"),
@@ -127,10 +131,18 @@ def make_link(link: Link, ingredients: Ingredients) -> AnyMiddleware | None:
 
 
 def guardrail(of: Ingredients) -> AnyMiddleware:
-    """The configured provider; without one every call is allowed."""
+    """The policy, and the configured provider where there is one."""
     settings = of.settings.guardrails
-    provider = create_provider(settings.provider) if settings.provider else AllowlistProvider()
-    return GuardrailMiddleware(provider, settings.fail_closed)
+    provider: GuardrailProvider = PolicyProvider(of.settings.policy)
+    if settings.provider is not None:
+        provider = AllOf((provider, create_provider(settings.provider)))
+    is_subagent = of.caller != LEAD_AGENT
+    return GuardrailMiddleware(provider, settings.fail_closed, is_subagent, of.settings.reach, of.needs_approval)
+
+
+def deferred(of: Ingredients) -> AnyMiddleware | None:
+    """Hides the tools that have to be asked for, where there are some."""
+    return DeferredToolFilterMiddleware(of.deferred) if of.deferred is not None else None
 
 
 def tool_output(of: Ingredients) -> AnyMiddleware:

@@ -14,6 +14,7 @@ from deerflow.agents.factory import AgentGraph
 from deerflow.agents.lead_agent.agent import AgentPlan, LeadAgent, build_state_graph
 from deerflow.agents.lead_agent.prompt import BOOTSTRAP_SKILL
 from deerflow.agents.settings import AgentSettings
+from deerflow.agents.tool_cards import PolicyCard, ToolCard, policy_card, tool_cards
 from deerflow.config.agents import CustomAgent
 from deerflow.config.models import ModelConfig, PricingConfig
 from deerflow.domain.principal import LOCAL_USER
@@ -136,6 +137,17 @@ class AgentPool:
         if (key, kind) not in self._workers:
             keep(self._workers, (key, kind), self._agent(key).build_subagent(kind))
         return self._workers[key, kind]
+
+    def tool_cards(self, user_id: str) -> tuple[ToolCard, ...]:
+        """The tools of the lead agent when it works for somebody. Blocks."""
+        self._look_at_settings()
+        key = self._key(AgentSpec(subagent_enabled=True), self._skills.current(user_id), user_id)
+        return tool_cards(self._agent(key).tool_set(), self._settings.chain.reach)
+
+    def policy_card(self) -> PolicyCard:
+        """What is asked before tools are used. Blocks."""
+        self._look_at_settings()
+        return policy_card(self._settings.chain)
 
     async def skills_for(self, spec: AgentSpec, user_id: str) -> Sequence[Skill]:
         """The skills that an agent may use when it works for somebody."""

@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 
+from deerflow.agents.middlewares.guardrail_facts import Reach
 from deerflow.config.guardrails import GuardrailsConfig
 from deerflow.config.llm_call import LlmCallConfig
 from deerflow.config.loop_detection import LoopDetectionConfig
 from deerflow.config.memory import MemoryConfig
 from deerflow.config.models import ModelConfig
+from deerflow.config.policy import PolicyConfig
 from deerflow.config.read_before_write import ReadBeforeWriteConfig
 from deerflow.config.skill_evolution import SkillEvolutionConfig
 from deerflow.config.skills import SkillsConfig
@@ -14,6 +16,7 @@ from deerflow.config.subagents import SubagentsConfig
 from deerflow.config.summarization import SummarizationConfig
 from deerflow.config.title import TitleConfig
 from deerflow.config.tool_output import ToolOutputConfig
+from deerflow.config.tool_search import ToolSearchConfig
 from deerflow.config.tools import ToolConfig
 from deerflow.subagents.kinds import SubagentConfig
 
@@ -26,6 +29,8 @@ class ChainSettings:
     loop_detection: LoopDetectionConfig = LoopDetectionConfig()
     summarization: SummarizationConfig = SummarizationConfig()
     guardrails: GuardrailsConfig = GuardrailsConfig()
+    policy: PolicyConfig = PolicyConfig()
+    reach: Reach = Reach()
     tool_output: ToolOutputConfig = ToolOutputConfig()
     read_before_write: ReadBeforeWriteConfig = ReadBeforeWriteConfig()
     title: TitleConfig = TitleConfig()
@@ -47,6 +52,7 @@ class AgentSettings:
 
     models: tuple[ModelConfig, ...]
     tools: tuple[ToolConfig, ...] = ()
+    tool_search: ToolSearchConfig = ToolSearchConfig()
     chain: ChainSettings = ChainSettings()
     computer: Computer | None = None
     """None: agents have no sandbox, and no tools for one."""

@@ -92,6 +92,11 @@ def merge_skill_context(known: list[ActiveSkill] | None, new: list[ActiveSkill] 
     return list(by_path.values())[-MAX_SKILLS:]
 
 
+def merge_promoted(known: dict[str, str] | None, new: dict[str, str] | None) -> dict[str, str]:
+    """Both together; what was told last of a tool holds."""
+    return {**(known or {}), **(new or {})}
+
+
 def keep_unless_given(known: Given | None, new: Given | None) -> Given | None:
     """The new value, or the old one when there is no new one."""
     return known if new is None else new
@@ -110,6 +115,10 @@ class ThreadState(AgentState[Any]):
     uploaded_files: NotRequired[list[dict[str, Any]] | None]
     skill_context: NotRequired[Annotated[list[ActiveSkill], merge_skill_context]]
     viewed_images: NotRequired[Annotated[dict[str, ViewedImage], merge_viewed_images]]
+    # Tools that had to be asked for, with digests of how they were described.
+    promoted: NotRequired[Annotated[dict[str, str], merge_promoted]]
+    # Whose words were read in the thread, besides those of its people; nothing takes a name out again.
+    untrusted: NotRequired[Annotated[list[str], merge_artifacts]]
 
 
 def _apply(messages: dict[str | None, AnyMessage], write: Iterable[AnyMessage]) -> None:

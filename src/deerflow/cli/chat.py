@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from deerflow.cli.memory import carry_out, memory_order
 from deerflow.cli.tasks import line_of
 from deerflow.client import DeerFlowClient, text_of
 from deerflow.domain.errors import InvalidRequest
@@ -18,10 +19,13 @@ def chat(
     config: Annotated[Path | None, typer.Option(help="The configuration file.")] = None,
     subagents: Annotated[bool, typer.Option("--subagents", help="Let the agent give work to others.")] = False,
 ) -> None:
-    """Send a message and print the answer as it comes."""
+    """Send a message and print the answer as it comes; `/memory` shows what is known about you instead."""
     text = sys.stdin.read() if message == "-" else message
     if not text.strip():
         raise InvalidRequest("there is nothing to send: the message is empty")
+    if (order := memory_order(text)) is not None:
+        carry_out(order, None, config)
+        return
     with DeerFlowClient(config_path=config, model_name=model, subagent_enabled=subagents) as client:
         for event in client.stream(text, thread_id=thread):
             if event.type == "messages-tuple" and event.data["type"] == "ai":

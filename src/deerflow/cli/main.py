@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from deerflow import __version__
-from deerflow.cli import chat, config, doctor, runs, serve, skills, threads
+from deerflow.cli import chat, config, doctor, memory, policy, runs, serve, skills, threads
 from deerflow.domain.errors import DeerFlowError
 
 app = typer.Typer(
@@ -23,6 +23,8 @@ app.add_typer(runs.app, name="runs")
 app.add_typer(threads.app, name="threads")
 app.add_typer(config.app, name="config")
 app.add_typer(skills.app, name="skills")
+app.add_typer(memory.app, name="memory")
+app.add_typer(policy.app, name="policy")
 
 
 def main() -> None:

@@ -26,6 +26,7 @@ from deerflow.client import (
     sharing,
     skills,
     threads,
+    tools,
     uploads,
     usage,
 )
@@ -170,6 +171,7 @@ class DeerFlowClient:
     clear_memory, aclear_memory = faces(memory.clear_memory)
     create_memory_fact, acreate_memory_fact = faces(memory.create_memory_fact)
     update_memory_fact, aupdate_memory_fact = faces(memory.update_memory_fact)
+    write_memory_summary, awrite_memory_summary = faces(memory.write_memory_summary)
     delete_memory_fact, adelete_memory_fact = faces(memory.delete_memory_fact)
     erase_thread_memory, aerase_thread_memory = faces(memory.erase_thread_memory)
     search_memory, asearch_memory = faces(memory.search_memory)
@@ -195,6 +197,9 @@ class DeerFlowClient:
     finish_mcp_login, afinish_mcp_login = faces(mcp.finish_mcp_login)
     get_mcp_login, aget_mcp_login = faces(mcp.get_mcp_login)
     forget_mcp_login, aforget_mcp_login = faces(mcp.forget_mcp_login)
+
+    list_tools, alist_tools = faces(tools.list_tools)
+    get_policy, aget_policy = faces(tools.get_policy)
 
     give_feedback, agive_feedback = faces(feedback.give_feedback)
     list_feedback, alist_feedback = faces(feedback.list_feedback)

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from deerflow.client.faces import Session
-from deerflow.domain.memory import Category, Change, Fact, Known, MemoryScope, MemoryState, Summary
+from deerflow.domain.memory import Category, Change, Fact, Known, MemoryScope, MemoryState, Summary, SummaryKey
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.memory.document import fact_entry, in_utc, stamp, to_document
 from deerflow.memory.memories import FactChange
@@ -86,6 +86,19 @@ async def update_memory_fact(
     """
     scope = scope_of(session, agent)
     await session.harness.resources.memory.change_fact(scope, fact_id, FactChange(content, category, confidence))
+    return await now(session, scope)
+
+
+async def write_memory_summary(
+    session: Session, key: SummaryKey, summary: str, *, agent: str | None = None
+) -> Document:
+    """Have a summary say something else; nothing, and there is none. It can be undone.
+
+    Raises:
+        InvalidRequest: it is too long.
+    """
+    scope = scope_of(session, agent)
+    await session.harness.resources.memory.write_summary(scope, key, summary)
     return await now(session, scope)
 
 
@@ -177,8 +190,13 @@ async def switch_memory(session: Session, switched_on: bool, *, agent: str | Non
 
 
 async def get_memory_status(session: Session, *, agent: str | None = None) -> dict[str, Any]:
-    """How memory works, and what is known."""
-    return {"config": await get_memory_config(session, agent=agent), "data": await get_memory(session, agent=agent)}
+    """How memory works, what is known, and from which threads something is yet to be learned."""
+    waiting = await session.harness.resources.memory.waiting(scope_of(session, agent))
+    return {
+        "config": await get_memory_config(session, agent=agent),
+        "data": await get_memory(session, agent=agent),
+        "pending": to_jsonable_python(waiting),
+    }
 
 
 def scope_of(session: Session, agent: str | None) -> MemoryScope:

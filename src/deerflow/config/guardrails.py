@@ -1,11 +1,11 @@
 """`guardrails:` — who is asked before a tool is called."""
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from deerflow.config.section import Section, refusal
+from deerflow.config.section import Section
 
 
 class GuardrailProviderConfig(Section):
@@ -18,12 +18,13 @@ class GuardrailProviderConfig(Section):
 class GuardrailsConfig(Section):
     """Whether tool calls are checked, and what happens when they cannot be."""
 
-    enabled: bool = Field(default=False, description="Whether every tool call is checked before it is made.")
+    enabled: bool = Field(default=True, description="Whether every tool call is checked before it is made.")
     fail_closed: bool = Field(default=True, description="Whether a call is refused when the check itself fails.")
-    provider: GuardrailProviderConfig | None = Field(default=None, description="What checks the calls.")
-
-    @model_validator(mode="after")
-    def _somebody_decides(self) -> Self:
-        if self.enabled and self.provider is None:
-            raise refusal(type(self).__name__, {("provider",): "guardrails are enabled, so say what checks the calls"})
-        return self
+    policy: str | None = Field(
+        default=None,
+        min_length=1,
+        description="The file with the rules; policy.yaml beside config.yaml, if it is there.",
+    )
+    provider: GuardrailProviderConfig | None = Field(
+        default=None, description="What checks the calls besides the policy."
+    )

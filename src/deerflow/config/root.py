@@ -32,6 +32,7 @@ from deerflow.config.suggestions import SuggestionsConfig
 from deerflow.config.summarization import SummarizationConfig
 from deerflow.config.title import TitleConfig
 from deerflow.config.tool_output import ToolOutputConfig
+from deerflow.config.tool_search import ToolSearchConfig
 from deerflow.config.tools import WEB_TOOLS, ToolConfig, ToolGroupConfig
 from deerflow.config.uploads import UploadsConfig
 
@@ -81,6 +82,9 @@ class Config(Section):
     )
     tools: tuple[ToolConfig, ...] = Field(
         default=WEB_TOOLS, strict=False, description="What the agent can use besides its built-in tools."
+    )
+    tool_search: ToolSearchConfig = Field(
+        default=ToolSearchConfig(), description="When tools of MCP servers are known by their names alone."
     )
     llm_call: LlmCallConfig = Field(default=LlmCallConfig(), description="How patiently a model is asked again.")
     loop_detection: LoopDetectionConfig = Field(

@@ -8,6 +8,7 @@ from deerflow.domain.files import ThreadFiles
 from deerflow.domain.history import ThreadHistory
 from deerflow.domain.inbox import Inbox
 from deerflow.domain.ledger import ToolLedger
+from deerflow.domain.reading import Reading
 from deerflow.domain.recall import RunMemory
 from deerflow.domain.sandbox import SandboxLease
 from deerflow.domain.skill_terms import SkillMeter
@@ -47,6 +48,10 @@ class RunContext:
     """None where a run may take what it likes."""
     uploads: ThreadUploads | None = None
     """None where nobody keeps track of what people upload."""
+    channel: str | None = None
+    """Where the message came from, if not from the page or the API."""
+    reading: Reading = field(default_factory=Reading)
+    """What was read in the run, subagents included."""
     hide: Callable[[str], str] = str
     """Takes secrets of the server out of a text."""
     profile: str = ""

@@ -21,3 +21,8 @@ class ThreadHistory(Protocol):
 
     async def search(self, query: str, limit: int) -> Sequence[Excerpt]:
         """Messages that contain all words of `query`, newest first."""
+        ...
+
+    async def mentions(self, address: str) -> bool:
+        """Whether somebody wrote an address, or strangers did in what was read; as `reading.essence` has it."""
+        ...

@@ -31,6 +31,15 @@ class Signs:
 
 
 @dataclass(frozen=True, slots=True)
+class Waiting:
+    """A thread that is yet to be learned from, and when; `is_being_read`: somebody is at it."""
+
+    thread_id: str
+    due_at: datetime
+    is_being_read: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Lesson:
     """What a thread has said since it was last learned from."""
 

@@ -39,6 +39,7 @@ from deerflow.gateway.routers import (
     suggestions,
     thread_deletion,
     threads,
+    tools,
     uploads,
     usage,
     user_profile,
@@ -91,6 +92,7 @@ def create_app(harness: Harness, *, hosts: Collection[str] | None = LOOPBACK) ->
         user_profile,
         memory,
         mcp,
+        tools,
     ):
         app.include_router(own.router, prefix="/api")
     add_page(app)

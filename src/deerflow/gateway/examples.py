@@ -38,6 +38,7 @@ PATH_EXAMPLES: Mapping[str, str] = MappingProxyType(
         "feedback_id": FEEDBACK,
         "share_id": SHARE,
         "fact_id": FACT,
+        "/api/memory/summaries/{key}": "user.workContext",
         "token": TOKEN,
         "path": "mnt/user-data/outputs/report.md",
         "PUT /api/threads/{thread_id}/artifacts/{path}": "mnt/user-data/outputs/plan.md",

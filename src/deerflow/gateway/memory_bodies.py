@@ -9,8 +9,10 @@ from pydantic.alias_generators import to_camel
 
 from deerflow.config.memory import MemoryConfig
 from deerflow.domain.errors import InvalidRequest
+from deerflow.domain.learning import Waiting
 from deerflow.domain.memory import (
     MAX_FACT_CHARS,
+    MAX_SUMMARY_CHARS,
     Actor,
     Category,
     Change,
@@ -119,11 +121,24 @@ class MemorySettings(BaseModel):
         return cls(switched_on=is_on, **settings.model_dump(include=set(cls.model_fields) - {"switched_on"}))
 
 
+class PendingThread(BaseModel):
+    """A thread that is yet to be learned from, once it has been quiet until then."""
+
+    thread_id: str
+    due_at: datetime
+    is_being_read: bool
+
+    @classmethod
+    def of(cls, waiting: Waiting) -> "PendingThread":
+        return cls.model_validate(waiting, from_attributes=True)
+
+
 class MemoryStatus(BaseModel):
-    """How memory is set, and what is known."""
+    """How memory is set, what is known, and what is yet to be learned, the next first."""
 
     config: MemorySettings
     data: MemoryDocument
+    pending: list[PendingThread]
 
 
 class SwitchMemory(BaseModel):
@@ -157,6 +172,14 @@ class ChangeFact(BaseModel):
     content: Content | None = None
     category: Category | None = None
     confidence: Confidence | None = None
+
+
+class WriteSummary(BaseModel):
+    """What a summary is to say; nothing, and there is none."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra=shown_as({"summary": "Teaches physics in Oslo."}))
+
+    summary: Annotated[str, Field(max_length=MAX_SUMMARY_CHARS)]
 
 
 class TakeBack(BaseModel):

@@ -7,15 +7,18 @@ from langchain_core.runnables import RunnableConfig
 from deerflow.agents.custom_agents import CustomAgents
 from deerflow.agents.factory import AgentGraph
 from deerflow.agents.lead_agent.agent import LeadAgent, read_spec
+from deerflow.agents.middlewares.guardrail_facts import Reach
 from deerflow.agents.settings import AgentSettings, ChainSettings, Computer
 from deerflow.config.imports import load_class
 from deerflow.config.load import Loaded
 from deerflow.config.models import ModelConfig
+from deerflow.config.policy import PolicyConfig
 from deerflow.config.root import Config
 from deerflow.config.sandbox import LOCAL_PROVIDER, SandboxConfig
 from deerflow.config.source import open_source
 from deerflow.domain.errors import ConfigError
 from deerflow.domain.principal import LOCAL_USER
+from deerflow.harness.policy import PolicyFile
 from deerflow.models.detection import detect_models, find_local_servers
 from deerflow.models.factory import ModelCatalog
 from deerflow.sandbox.sandbox_provider import SandboxPlaces, SandboxProvider, SandboxReport
@@ -35,7 +38,8 @@ DEMO_MODEL = ModelConfig(
 def build_bare_lead_agent(config: RunnableConfig) -> AgentGraph:
     """The lead agent for a server of somebody else's, which remembers and carries out runs in its own way."""
     loaded = open_source().current
-    settings = agent_settings(loaded.config, detect_models(loaded.environment) or [DEMO_MODEL])
+    policy = PolicyFile().current(loaded)
+    settings = agent_settings(loaded.config, detect_models(loaded.environment) or [DEMO_MODEL], policy=policy)
     shelf, spec = CustomAgents(loaded.home), read_spec(config)
     custom = shelf.load(spec.owner or LOCAL_USER.user_id, spec.agent_name) if spec.agent_name else None
     return LeadAgent(spec, settings, ModelCatalog(settings.models), shelf, custom).build(
@@ -87,16 +91,21 @@ def agent_settings(
     fallback: Sequence[ModelConfig],
     computer: Computer | None = None,
     filed: Sequence[FiledKind] = (),
+    policy: PolicyConfig = PolicyConfig(),
+    reach: Reach = Reach(commands=True),
 ) -> AgentSettings:
     """What agents are built from."""
     return AgentSettings(
         models=tuple(config.models or fallback),
         tools=config.tools,
+        tool_search=config.tool_search,
         chain=ChainSettings(
             llm_call=config.llm_call,
             loop_detection=config.loop_detection,
             summarization=config.summarization,
             guardrails=config.guardrails,
+            policy=policy,
+            reach=reach,
             tool_output=config.tool_output,
             read_before_write=config.read_before_write,
             title=config.title,

@@ -24,6 +24,7 @@ from deerflow.harness.agents import (
 from deerflow.harness.files import all_files, open_uploads, snapshots_of
 from deerflow.harness.mcp import open_mcp_servers
 from deerflow.harness.memory import make_memories
+from deerflow.harness.policy import PolicyFile, reach_of
 from deerflow.harness.skills import make_workshop, open_skill_index, switch_skill
 from deerflow.mcp.catalog import McpCatalog
 from deerflow.mcp.servers import McpServers
@@ -82,6 +83,8 @@ async def open_ground(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Gr
     loaded.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     place = loaded.config.database.place(loaded.home)
     metrics = Metrics()
+    policy = PolicyFile()
+    policy.check(loaded)
     async with AsyncExitStack() as stack:
         database: Database = MeasuredDatabase(await stack.enter_async_context(open_database(place)), metrics)
         checkpointer = await stack.enter_async_context(open_checkpointer(place))
@@ -95,7 +98,7 @@ async def open_ground(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Gr
         uploads = await stack.enter_async_context(open_uploads(source, chores))
         computer = describe_computer(loaded.config.sandbox, report)
         custom_agents = CustomAgents(loaded.home)
-        settings = partial(current_settings, source, fallback, computer, kind_files(loaded))
+        settings = partial(current_settings, source, fallback, computer, kind_files(loaded), policy)
         servers = await stack.enter_async_context(open_mcp_servers(source, sandboxes, database))
         agents = AgentPool(settings, checkpointer, custom_agents, plan, index, loaded.environment, servers.catalog)
         stack.push_async_callback(agents.aclose)
@@ -120,10 +123,12 @@ async def open_ground(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Gr
 
 
 def current_settings(
-    source: ConfigSource, fallback: Sequence[ModelConfig], computer: Computer, files: KindFiles
+    source: ConfigSource, fallback: Sequence[ModelConfig], computer: Computer, files: KindFiles, policy: PolicyFile
 ) -> AgentSettings:
     """What agents are built from, as the configuration is now."""
-    return agent_settings(source.refresh().config, fallback, computer, files.kinds())
+    loaded = source.refresh()
+    reach = reach_of(computer, loaded.extensions.mcp_servers)
+    return agent_settings(loaded.config, fallback, computer, files.kinds(), policy.current(loaded), reach)
 
 
 def make_resources(

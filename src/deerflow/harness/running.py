@@ -1,6 +1,6 @@
 """Runs: who carries them out, what each of them carries along, and what is left of them."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -14,6 +14,7 @@ from deerflow.domain.budget import SpendingLimit
 from deerflow.domain.context import RunContext
 from deerflow.domain.events import StreamEvent
 from deerflow.domain.principal import Principal
+from deerflow.domain.reading import Reading
 from deerflow.domain.runs import CancelAction, RunRecord
 from deerflow.domain.sandbox import OutputLimits
 from deerflow.domain.skill_terms import SkillTerms
@@ -137,6 +138,8 @@ async def open_context(
         skills=ChosenSkills(await ground.agents.skills_for(job.request.agent, run.owner), uncontracted(loaded.config)),
         skill_editor=RunSkillEditor(ground.resources.workshop, run.owner, run.thread_id),
         uploads=UploadsOfThread(ground.uploads, run.owner, run.thread_id),
+        channel=channel_of(job.request.metadata),
+        reading=Reading(is_resumed=job.past is not None),
     )
     limit = run_limit(spending_limit(ground.source.refresh().config), job.request.budget)
     if limit is not None:
@@ -197,6 +200,12 @@ async def read_log(database: Database, run_id: str, after: int, limit: int) -> S
 async def may_grow(database: Database, run_id: str) -> bool:
     """Whether more may come of a run."""
     return await database.read(partial(is_unfinished, run_id=run_id))
+
+
+def channel_of(metadata: Mapping[str, object]) -> str | None:
+    """Where a request came from, as the way in that made it says."""
+    channel = metadata.get("channel")
+    return channel if isinstance(channel, str) else None
 
 
 def uncontracted(config: Config) -> SkillTerms | None:

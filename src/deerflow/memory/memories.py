@@ -9,6 +9,7 @@ from typing import Any
 
 from deerflow.config.memory import MemoryConfig
 from deerflow.domain.errors import Conflict, NotFound
+from deerflow.domain.learning import Waiting
 from deerflow.domain.memory import (
     Category,
     Change,
@@ -17,14 +18,20 @@ from deerflow.domain.memory import (
     FactHit,
     MemoryScope,
     MemoryState,
+    SummaryKey,
     Why,
     forgetting,
     knowing,
     new_fact_id,
+    summarising,
 )
 from deerflow.memory.document import edits_for, read_document
 from deerflow.memory.ledger import Ledger
 from deerflow.memory.storage import MemoryStorage
+from deerflow.persistence.memory_pending import read_waiting
+
+MOST_WAITING = 50
+"""So many threads that wait are told at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +106,17 @@ class Memories:
         edits = partial(changed, fact_id, change)
         await self.ledger.apply(scope, edits, "user", expected_seq=expected_seq)
 
+    async def write_summary(
+        self, scope: MemoryScope, key: SummaryKey, text: str, expected_seq: int | None = None
+    ) -> None:
+        """Have a summary say this; nothing, and there is none. It can be undone.
+
+        Raises:
+            InvalidRequest: it is too long.
+        """
+        edits = [summarising(key, text.strip(), datetime.now(UTC))]
+        await self.ledger.apply(scope, edits, "user", expected_seq=expected_seq)
+
     async def delete_fact(self, scope: MemoryScope, fact_id: str, *, keep_history: bool = False) -> None:
         """Erase a fact for good; or take it away so that it can be brought back.
 
@@ -153,6 +171,10 @@ class Memories:
     async def erase_thread(self, scope: MemoryScope, thread_id: str) -> None:
         """Erase what was learned in a thread, and all that was made of it."""
         await self.ledger.erase_thread(scope, thread_id)
+
+    async def waiting(self, scope: MemoryScope) -> Sequence[Waiting]:
+        """The threads that are yet to be learned from, the next first."""
+        return await self.ledger.database.read(partial(read_waiting, scope=scope, limit=MOST_WAITING))
 
     async def is_on(self, scope: MemoryScope) -> bool:
         """Whether this person wants to be remembered; the server may still not remember anybody."""

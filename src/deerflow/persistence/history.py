@@ -8,6 +8,7 @@ import orjson
 from sqlalchemy import Connection
 
 from deerflow.domain.history import Excerpt
+from deerflow.domain.reading import ADDRESSES_MARK, UNTRUSTED_MARK, mentions
 from deerflow.persistence.events import latest_changes
 
 EXCERPT_CHARS = 500
@@ -31,6 +32,27 @@ def find_messages(connection: Connection, thread_id: str, words: Sequence[str], 
             for id_, excerpt in _matches(data, said_at, words):
                 found.setdefault(id_, excerpt)
     return list(found.values())[:limit]
+
+
+def mentions_address(connection: Connection, thread_id: str, address: str) -> bool:
+    """Whether an address stands in what people wrote in the thread, or in what strangers are known to have said."""
+    host = address.partition("/")[0].partition("?")[0].partition("#")[0].encode()
+    read = 0
+    for data, _ in latest_changes(connection, thread_id):
+        read += len(data)
+        if read > MOST_BYTES:
+            break
+        if host in data.lower() and any(_may_be_named(message, address) for message in orjson.loads(data)["messages"]):
+            return True
+    return False
+
+
+def _may_be_named(message: Mapping[str, Any], address: str) -> bool:
+    extras = message["additional_kwargs"]
+    if address in extras.get(ADDRESSES_MARK, ()):
+        return True
+    is_persons = message["type"] == "human" and not extras.get("hide_from_ui")
+    return (is_persons or bool(extras.get(UNTRUSTED_MARK))) and mentions(_text(message), address)
 
 
 def _is_the_same_in_json(word: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, delete, func, insert, or_, select, update
 
-from deerflow.domain.learning import Heard, Lesson, Signs
+from deerflow.domain.learning import Heard, Lesson, Signs, Waiting
 from deerflow.domain.memory import Change, Edit, MemoryScope, MemoryState
 from deerflow.persistence.closing import sparing
 from deerflow.persistence.memory import hold, is_switched_off, mine, record
@@ -64,6 +64,12 @@ def next_lesson_at(connection: Connection) -> datetime | None:
     free_at = func.coalesce(columns.lease_expires_at, columns.due_at)
     when = later_of(columns.due_at, free_at, type_=UtcTime())
     return connection.execute(select(when).order_by(when).limit(1)).scalar()
+
+
+def read_waiting(connection: Connection, scope: MemoryScope, limit: int) -> Sequence[Waiting]:
+    """The threads a memory is yet to learn from, the next first."""
+    query = select(memory_pending).where(mine(memory_pending, scope)).order_by(columns.due_at).limit(limit)
+    return [Waiting(row.thread_id, row.due_at, row.process is not None) for row in connection.execute(query)]
 
 
 def claim_lesson(connection: Connection, now: datetime, claim: str, lease: timedelta) -> Lesson | None:

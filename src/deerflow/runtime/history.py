@@ -6,7 +6,7 @@ from functools import partial
 
 from deerflow.domain.history import Excerpt
 from deerflow.persistence.database import Database
-from deerflow.persistence.history import find_messages
+from deerflow.persistence.history import find_messages, mentions_address
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,3 +22,7 @@ class JournalHistory:
         if not words or limit < 1:
             return []
         return await self.database.read(partial(find_messages, thread_id=self.thread_id, words=words, limit=limit))
+
+    async def mentions(self, address: str) -> bool:
+        """Whether somebody wrote an address, or strangers did in what was read; as `reading.essence` has it."""
+        return await self.database.read(partial(mentions_address, thread_id=self.thread_id, address=address))

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from deerflow.config.imports import load_object
 from deerflow.config.tools import ToolConfig
 from deerflow.domain.errors import ConfigError
+from deerflow.domain.tool_marks import CONFIGURED, SOURCE
 from deerflow.sandbox import tools as sandbox
 from deerflow.tools.builtins.clarification_tool import ask_clarification_tool
 from deerflow.tools.builtins.list_uploaded_files_tool import list_uploaded_files
@@ -25,6 +26,7 @@ __all__ = ["ToolSet", "as_tool", "builtin_tools", "default_names", "get_availabl
 logger = logging.getLogger(__name__)
 
 HOST_BASH_GROUP = "bash"
+OURS = "deerflow."
 HOST_BASH_TOOL = "deerflow.sandbox.tools:bash_tool"
 # Functions, which become tools with the first agent: a server that starts need not wait for their schemas.
 BUILTIN_TOOLS = (present_files, ask_clarification_tool, list_uploaded_files, search_history)
@@ -135,7 +137,10 @@ def load_tool(entry: ToolConfig) -> BaseTool:
         raise ConfigError(f"tools: {entry.name!r} ({entry.use}): {error}") from error
     if tool.name != entry.name:
         logger.warning("tool %r calls itself %r, and so does the model", entry.name, tool.name)
-    return tool
+    if entry.use.startswith(OURS):
+        return tool
+    # A copy: the same tool may be used by others, and elsewhere.
+    return tool.model_copy(update={"metadata": {SOURCE: CONFIGURED, **(tool.metadata or {})}})
 
 
 def make_tool(found: object, settings: dict[str, Any]) -> BaseTool:

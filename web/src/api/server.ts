@@ -2,6 +2,7 @@
 
 import { type AgentsApi, agentsApi } from "@/api/agents";
 import { type Fetch, requestJson } from "@/api/http";
+import { type MemoryApi, memoryApi } from "@/api/memory";
 import { type SearchApi, searchApi } from "@/api/search";
 import { type SharingApi, sharingApi } from "@/api/sharing";
 import { type SkillsApi, skillsApi } from "@/api/skills";
@@ -11,6 +12,7 @@ import type { ThreadValues } from "@/api/wire";
 
 /** What a server may offer or not. */
 export type Offer =
+  | "memory"
   | "search"
   | "token_usage"
   | "artifact_editing"
@@ -27,7 +29,7 @@ export interface ServerInfo {
   readonly version: string;
 }
 
-export interface Server extends AgentsApi, FilesApi, SearchApi, SharingApi, SkillsApi, UsageApi {
+export interface Server extends AgentsApi, FilesApi, MemoryApi, SearchApi, SharingApi, SkillsApi, UsageApi {
   info(): Promise<ServerInfo>;
   /** The whole thread, also what the agent no longer has in view. */
   everythingSaid(threadId: string): Promise<ThreadValues>;
@@ -38,6 +40,7 @@ export function createServer(fetch: Fetch): Server {
   return {
     ...agentsApi(fetch),
     ...filesApi(fetch),
+    ...memoryApi(fetch),
     ...searchApi(fetch),
     ...sharingApi(fetch),
     ...skillsApi(fetch),

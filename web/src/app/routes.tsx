@@ -11,6 +11,7 @@ import { App } from "@/app/App";
 import { Broken } from "@/app/Broken";
 import { Nowhere } from "@/app/Nowhere";
 import { ThreadPage } from "@/app/ThreadPage";
+import { memorySearch } from "@/features/memory/search";
 import { panelSearch } from "@/features/panel/search";
 
 const root = createRootRoute({ component: App, notFoundComponent: Nowhere });
@@ -51,6 +52,12 @@ const skill = createRoute({
   path: "/skills/$name",
   component: lazyRouteComponent(() => import("@/features/skills/SkillPage"), "SkillPage"),
 });
+const memory = createRoute({
+  getParentRoute: () => root,
+  path: "/memory",
+  validateSearch: memorySearch,
+  component: lazyRouteComponent(() => import("@/features/memory/MemoryPage"), "MemoryPage"),
+});
 const settings = createRoute({
   getParentRoute: () => root,
   path: "/settings",
@@ -64,6 +71,7 @@ const routeTree = root.addChildren([
   skills,
   newSkill,
   skill,
+  memory,
   settings,
 ]);
 

@@ -399,6 +399,8 @@ export const en = {
   agents: "Agents",
   skills: "Skills",
   skill: skillWordsEn,
+  memory: "Memory",
+  memoryNote: "What agents know about you",
   agentAnswers: (name: string) => `${name} answers here`,
   agentsHint: "An agent of your own: who it is, which model it answers with and what it may use.",
   noAgents: "There is no agent yet besides the lead agent.",

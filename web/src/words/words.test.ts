@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { en } from "@/words/en";
+import { memoryWordsEn, memoryWordsZh } from "@/words/memory";
 import { DICTIONARIES, durationWords, preferredLanguage, sizeWords } from "@/words/words";
 
 /** Every key with the kind of its value, nested ones with their path. */
@@ -18,6 +19,13 @@ test.each(Object.entries(DICTIONARIES))("no word of %s is empty", (_, dictionary
 
 test("the two languages share no sentence", () => {
   const sentences = Object.values(DICTIONARIES.zh).filter((word) => typeof word === "string");
+  expect(sentences.filter((word) => !/[\u4e00-\u9fff]/.test(word))).toEqual([]);
+});
+
+test("the words that are loaded later are complete in both languages", () => {
+  expect(shape(memoryWordsZh).sort()).toEqual(shape(memoryWordsEn).sort());
+  expect(JSON.stringify([memoryWordsEn, memoryWordsZh])).not.toContain('""');
+  const sentences = Object.values(memoryWordsZh).filter((word) => typeof word === "string");
   expect(sentences.filter((word) => !/[\u4e00-\u9fff]/.test(word))).toEqual([]);
 });
 

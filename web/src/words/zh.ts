@@ -370,6 +370,8 @@ export const zh: Words = {
   agents: "智能体",
   skills: "技能",
   skill: skillWordsZh,
+  memory: "记忆",
+  memoryNote: "智能体对你的了解",
   agentAnswers: (name: string) => `由 ${name} 回答`,
   agentsHint: "你自己的智能体：它是谁、用哪个模型回答、可以使用什么。",
   noAgents: "除主智能体外还没有其他智能体。",

@@ -43,6 +43,7 @@ from deerflow.tools.builtins.memory_tools import MEMORY_ADD, memory_tools
 from deerflow.tools.builtins.skill_manage_tool import SKILL_MANAGE, skill_manage
 from deerflow.tools.builtins.task_batch_tool import task_batch_tool
 from deerflow.tools.builtins.task_tool import task_tool
+from deerflow.tools.deferred import DeferredTools, deferring
 from deerflow.tools.tools import ToolSet, as_tool, get_available_tools, sandbox_tools
 
 logger = logging.getLogger(__name__)
@@ -85,17 +86,23 @@ class LeadAgent:
         if is_bare:  # those to whom work is given need a run to do it in
             features = replace(features, subagent=False, memory=False)
         tools = self._tools(features, evolves=self.settings.skill_evolution.enabled and not is_bare)
-        chain = build_chain(self._ingredients(features, tools, entry))
+        tools, deferred = deferring(tools, self.settings.tool_search)
+        chain = build_chain(self._ingredients(features, tools, entry, deferred))
         return assemble(
             self._model(entry),
             tools.tools,
             place_extras(chain, self.plan.extra_middleware),
-            apply_prompt_template(self._prompt_parts(tools.names)),
+            apply_prompt_template(self._prompt_parts(tools.names, deferred)),
             None,
             checkpointer,
             GRAPH_NAME,
             context_schema=None if is_bare else RunContext,
         ).with_config(metadata=self._metadata(entry))
+
+    def tool_set(self) -> ToolSet:
+        """All tools that it may have for its work, whether they are put off or not."""
+        features = self.plan.features or self._features(self._model_entry())
+        return self._tools(features, evolves=self.settings.skill_evolution.enabled)
 
     def build_subagent(self, name: str) -> Worker | None:
         """A subagent of the kind `name` that works for this agent; it remembers nothing of its own."""
@@ -111,9 +118,10 @@ class LeadAgent:
         tools = ToolSet(
             tuple(tool for tool in lent.tools if lends(kind, tool.name) and tool.name not in lent.needs_approval)
         )
+        tools, deferred = deferring(tools, self.settings.tool_search)
         known = [skill for skill in self.skills if kind.skills is None or skill.name in kind.skills]
         ingredients = replace(
-            self._ingredients(features, tools, entry), skills=frozenset(skill.name for skill in known)
+            self._ingredients(features, tools, entry, deferred), skills=frozenset(skill.name for skill in known)
         )
         chain = build_chain(ingredients, for_subagent=True)
         prompt = subagent_prompt(
@@ -123,6 +131,7 @@ class LeadAgent:
                 computer=self.settings.computer if "bash" in tools.names else None,
                 skills=tuple(known) if READ_FILE in tools.names else (),
                 names_only=DESCRIBE_SKILL in tools.names,
+                deferred_tools=names_of(deferred),
             ),
         )
         graph = assemble(model, tools.tools, chain, prompt, None, None, f"{GRAPH_NAME}.{kind.name}")
@@ -211,7 +220,9 @@ class LeadAgent:
     def _has_computer(self, features: RuntimeFeatures) -> bool:
         return self.settings.computer is not None and bool(features.sandbox)
 
-    def _ingredients(self, features: RuntimeFeatures, tools: ToolSet, entry: ModelConfig) -> Ingredients:
+    def _ingredients(
+        self, features: RuntimeFeatures, tools: ToolSet, entry: ModelConfig, deferred: DeferredTools | None
+    ) -> Ingredients:
         writer = self.settings.chain.summarization.model_name
         return Ingredients(
             features,
@@ -220,9 +231,10 @@ class LeadAgent:
             summary_model=self.catalog.create(writer) if writer else None,
             needs_approval=tools.needs_approval,
             max_concurrent_subagents=self.spec.max_concurrent_subagents,
+            deferred=deferred,
         )
 
-    def _prompt_parts(self, tools: Sequence[str]) -> PromptParts:
+    def _prompt_parts(self, tools: Sequence[str], deferred: DeferredTools | None) -> PromptParts:
         return PromptParts(
             computer=self.settings.computer if "bash" in tools else None,
             name=self.custom.name if self.custom else PromptParts().name,
@@ -234,6 +246,7 @@ class LeadAgent:
             names_only=DESCRIBE_SKILL in tools,
             evolves_skills=SKILL_MANAGE in tools,
             remembers=MEMORY_ADD in tools,
+            deferred_tools=names_of(deferred),
             delegation=self._delegation() if TASK in tools else None,
         )
 
@@ -251,6 +264,11 @@ class LeadAgent:
             "is_plan_mode": self.spec.is_plan_mode,
             "subagent_enabled": self.spec.subagent_enabled,
         }
+
+
+def names_of(deferred: DeferredTools | None) -> Mapping[str, Sequence[str]]:
+    """What the prompt says of the tools that have to be asked for."""
+    return deferred.by_server if deferred is not None else {}
 
 
 def is_in_groups(tool: BaseTool, groups: Collection[str] | None) -> bool:

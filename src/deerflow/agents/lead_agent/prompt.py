@@ -5,7 +5,7 @@ memory and uploads come as messages. The words are in `prompt/*.md`, one file pe
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from string import Template
@@ -76,7 +76,8 @@ class PromptParts:
     """Whether it has the tool `skill_manage`."""
     remembers: bool = False
     """Whether it has the tools `memory_add`, `memory_update` and `memory_delete`."""
-    deferred_tools: tuple[str, ...] = ()
+    deferred_tools: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The tools that have to be asked for, by the servers that offer them."""
     delegation: Delegation | None = None
 
 
@@ -87,8 +88,8 @@ def apply_prompt_template(parts: PromptParts) -> str:
 
 
 def subagent_prompt(instructions: str, parts: PromptParts) -> str:
-    """The prompt of an agent that works for another one; of `parts`, files, computer and skills count."""
-    sections = [render("subagent", instructions=instructions.strip()), *skill_section(parts)]
+    """The prompt of an agent that works for another one; of `parts`, what it has at hand counts."""
+    sections = [render("subagent", instructions=instructions.strip()), *skill_section(parts), *deferred_section(parts)]
     if parts.has_files:
         sections.append(render("subagent_files"))
     if parts.computer:
@@ -135,11 +136,17 @@ def capabilities(parts: PromptParts) -> Iterator[str]:
         yield render("skill_evolution")
     if parts.remembers:
         yield render("memory_tools")
-    if parts.deferred_tools:
-        yield render("deferred_tools", names="\n".join(sorted(parts.deferred_tools)))
+    yield from deferred_section(parts)
     if parts.delegation:
         kinds = "\n".join(f"- {kind.name}: {one_paragraph(kind.description)}" for kind in parts.delegation.kinds)
         yield render("subagents", kinds=kinds, limit=str(parts.delegation.limit))
+
+
+def deferred_section(parts: PromptParts) -> Iterator[str]:
+    """The names of the tools that have to be asked for, one line for each server."""
+    if parts.deferred_tools:
+        lines = (f"{server}: {', '.join(sorted(names))}" for server, names in sorted(parts.deferred_tools.items()))
+        yield render("deferred_tools", names="\n".join(lines))
 
 
 def show_computer(computer: Computer) -> Iterator[str]:

@@ -15,7 +15,9 @@ ACTIVATION = re.compile(r"/(?P<name>[a-z0-9]+(?:-[a-z0-9]+)*)(?:\s|\Z)")
 RESERVED = frozenset({"bootstrap", "goal", "help", "memory", "models", "new", "status"})
 """Words after a slash that mean something else wherever people write to agents."""
 READ_FILE = "read_file"
-ALWAYS_ALLOWED = frozenset({READ_FILE, "ls", "present_files", "ask_clarification", "write_todos", "describe_skill"})
+ALWAYS_ALLOWED = frozenset(
+    {READ_FILE, "ls", "present_files", "ask_clarification", "write_todos", "describe_skill", "tool_search"}
+)
 """Whoever reads a skill must be able to read on, to ask, and to hand over what was made."""
 GOES_WITH: Mapping[str, Collection[str]] = {"bash": ("bash_output", "bash_kill")}
 

@@ -1,12 +1,64 @@
-"""The place of deferred tools in the chain of an agent."""
+"""Hides the tools that have to be asked for until somebody has."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
 from langchain.agents.middleware import AgentMiddleware
+from langchain_core.messages import ToolMessage
+from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.types import Command
 
+from deerflow.agents.middlewares.replies import AskModel, AskModelAsync, Reply, Request, RunTool, RunToolAsync
+from deerflow.agents.middlewares.skill_tool_policy_middleware import name_of
 from deerflow.agents.thread_state import ThreadState
 from deerflow.domain.context import RunContext
+from deerflow.tools.deferred import DeferredTools
+
+Result: TypeAlias = ToolMessage | Command[Any]
+NOTHING = DeferredTools({})
 
 
 class DeferredToolFilterMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
-    """Holds the place close to the model; without deferred tools there is nothing to do here."""
+    """Deferred tools are neither described to the model nor run before `tool_search` has found them in this thread.
+
+    What was found is remembered with a digest of how it was described: a tool that has become another one since then
+    has to be asked for again.
+    """
+
+    state_schema = ThreadState
+
+    def __init__(self, deferred: DeferredTools = NOTHING) -> None:
+        super().__init__()
+        self._deferred = deferred
+
+    def wrap_model_call(self, request: Request, handler: AskModel) -> Reply:
+        return handler(self._narrowed(request))
+
+    async def awrap_model_call(self, request: Request, handler: AskModelAsync) -> Reply:
+        return await handler(self._narrowed(request))
+
+    def wrap_tool_call(self, request: ToolCallRequest, handler: RunTool[Result]) -> Result:
+        return self._refusal(request) or handler(request)
+
+    async def awrap_tool_call(self, request: ToolCallRequest, handler: RunToolAsync[Result]) -> Result:
+        return self._refusal(request) or await handler(request)
+
+    def _narrowed(self, request: Request) -> Request:
+        if not self._deferred.by_name:
+            return request
+        offered = [tool for tool in request.tools if not self._is_hidden(name_of(tool), request.state)]
+        return request.override(tools=offered)
+
+    def _refusal(self, request: ToolCallRequest) -> ToolMessage | None:
+        name = request.tool_call["name"]
+        if not self._is_hidden(name, request.state):
+            return None
+        text = f"Error: {name} is not loaded. Load it with tool_search, query 'select:{name}', then call it."
+        return ToolMessage(text, name=name, tool_call_id=request.tool_call["id"], status="error")
+
+    def _is_hidden(self, name: str, state: Mapping[str, Any]) -> bool:
+        tool = self._deferred.by_name.get(name)
+        if tool is None:
+            return False
+        told = (state.get("promoted") or {}).get(name)
+        return told is None or told != tool.digest

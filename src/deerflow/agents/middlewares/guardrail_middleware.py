@@ -1,8 +1,11 @@
-"""Every tool call is put before a guardrail first."""
+"""Every tool call is put before a guardrail first, and whose words a tool brought is noted after."""
 
 import asyncio
 import logging
+from collections.abc import Collection
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, TypeAlias
 
 from langchain.agents.middleware import AgentMiddleware
@@ -11,6 +14,9 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
+from deerflow.agents.middlewares.guardrail_approval import has_said_no, with_note, word_of_a_person
+from deerflow.agents.middlewares.guardrail_facts import CallFacts, Reach, ToolFacts, undeclared_in
+from deerflow.agents.middlewares.guardrail_reading import changed, noting, showing
 from deerflow.agents.middlewares.guardrails import (
     GuardrailDecision,
     GuardrailProvider,
@@ -28,39 +34,85 @@ Result: TypeAlias = ToolMessage | Command[Any]
 
 MAX_DECISION_S = 30.0
 NOT_CHECKED = GuardrailReason("guardrail_failed", "the check of this call failed")
+NOT_HERE = "a person would have to agree, and a subagent cannot ask one; leave it to the agent that gave you the work"
+NO_REACH = Reach()
 
 
 class GuardrailMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
-    """Refuses the calls its provider does not allow; when the provider itself fails, `fail_closed` decides."""
+    """Refuses the calls its provider does not allow, and has a person decide where it says so.
 
-    def __init__(self, provider: GuardrailProvider, fail_closed: bool = True, is_subagent: bool = False) -> None:
+    When the provider itself fails, `fail_closed` decides. A question pauses the run as an approval does: it is kept
+    with the thread, and the call is judged anew when it is answered.
+    """
+
+    state_schema = ThreadState
+
+    def __init__(
+        self,
+        provider: GuardrailProvider,
+        fail_closed: bool = True,
+        is_subagent: bool = False,
+        reach: Reach = NO_REACH,
+        approved_anyway: Collection[str] = (),
+    ) -> None:
+        """`approved_anyway` are tools of which every call is put before a person by somebody else."""
         super().__init__()
         self._provider = provider
         self._fail_closed = fail_closed
         self._is_subagent = is_subagent
+        self._reach = reach
+        self._approved_anyway = frozenset(approved_anyway)
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: RunTool[Result]) -> Result:
-        decision = run(self._decide(request))
-        return handler(request) if decision.allow else refusal(request, decision)
+        kind = self._kind(request)
+        settled = self._settle(request, run(self._decide(request, kind)), kind)
+        if isinstance(settled, ToolMessage):
+            return settled
+        showing(settled)
+        return self._noted(request, settled, handler(settled), kind)
 
     async def awrap_tool_call(self, request: ToolCallRequest, handler: RunToolAsync[Result]) -> Result:
-        decision = await self._decide(request)
-        return await handler(request) if decision.allow else refusal(request, decision)
+        kind = self._kind(request)
+        settled = self._settle(request, await self._decide(request, kind), kind)
+        if isinstance(settled, ToolMessage):
+            return settled
+        showing(settled)
+        return self._noted(request, settled, await handler(settled), kind)
 
-    async def _decide(self, request: ToolCallRequest) -> GuardrailDecision:
+    def _kind(self, request: ToolCallRequest) -> ToolFacts:
+        return self._reach.facts_of(request.tool, request.tool_call["name"])
+
+    async def _decide(self, request: ToolCallRequest, kind: ToolFacts) -> GuardrailDecision:
         try:
             async with asyncio.timeout(MAX_DECISION_S):
-                return await self._provider.aevaluate(asked(request, self._is_subagent))
+                return await self._provider.aevaluate(asked(request, kind, self._is_subagent))
         except GraphBubbleUp:
             raise
         except Exception:
             logger.exception("guardrail %r failed on %r", self._provider.name, request.tool_call["name"])
             return GuardrailDecision(not self._fail_closed, (NOT_CHECKED,))
 
+    def _settle(
+        self, request: ToolCallRequest, decision: GuardrailDecision, kind: ToolFacts
+    ) -> ToolCallRequest | ToolMessage:
+        """The call to make, as a person may have changed it, or what the model is told instead."""
+        asks = decision.ask and request.tool_call["name"] not in self._approved_anyway
+        if decision.allow or (decision.ask and not asks):
+            # The policy may have become milder since somebody has said no; MCP servers ask people by themselves too.
+            return word_of_a_person(request, decision) if kind.source != "mcp" and has_said_no(request) else request
+        if asks and not self._is_subagent:
+            return word_of_a_person(request, decision)
+        return refusal(request, replace(decision, reasons=for_a_subagent(decision)) if asks else decision)
 
-def asked(request: ToolCallRequest, is_subagent: bool) -> GuardrailRequest:
+    def _noted(self, request: ToolCallRequest, made: ToolCallRequest, result: Result, kind: ToolFacts) -> Result:
+        if made is not request:
+            result = changed(made, result, partial(with_note, made))
+        return noting(made, result, kind, self._is_subagent)
+
+
+def asked(request: ToolCallRequest, kind: ToolFacts, is_subagent: bool) -> GuardrailRequest:
     """What a provider is told about a call."""
-    call = request.tool_call
+    call, state = request.tool_call, request.state
     context = run_in(request.runtime.context)
     return GuardrailRequest(
         tool_name=call["name"],
@@ -72,6 +124,10 @@ def asked(request: ToolCallRequest, is_subagent: bool) -> GuardrailRequest:
         run_id=context.run_id if context else None,
         user_id=context.user_id if context else None,
         is_subagent=is_subagent,
+        channel=context.channel if context else None,
+        undeclared=undeclared_in(call["args"], request.tool),
+        tool=kind,
+        facts=CallFacts(state.get("messages") or (), state.get("untrusted") or (), context, kind, is_subagent),
     )
 
 
@@ -82,3 +138,8 @@ def refusal(request: ToolCallRequest, decision: GuardrailDecision) -> ToolMessag
     refused = f"Error: {name} was not called, for it is not allowed: {reasons}."
     text = f"{refused} Do not try it again; find another way or say so."
     return ToolMessage(text, name=name, tool_call_id=request.tool_call["id"], status="error")
+
+
+def for_a_subagent(decision: GuardrailDecision) -> tuple[GuardrailReason, ...]:
+    """Why a call that a person would be asked about is refused where nobody can be asked."""
+    return (*decision.reasons, GuardrailReason("nobody_to_ask", NOT_HERE))

@@ -1,13 +1,16 @@
 """Who decides whether a tool may be called, and what they are told."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol, cast, runtime_checkable
 
+from deerflow.agents.middlewares.guardrail_facts import CallFacts, Facts, ToolFacts
 from deerflow.config.guardrails import GuardrailProviderConfig
 from deerflow.config.imports import load_class
 from deerflow.domain.errors import ConfigError
+
+NOTHING_READ = CallFacts((), (), None, ToolFacts())
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,13 @@ class GuardrailRequest:
     run_id: str | None = None
     user_id: str | None = None
     is_subagent: bool = False
+    channel: str | None = None
+    """Where the message came from; None: from the page or the API."""
+    undeclared: tuple[str, ...] = ()
+    """Names of arguments that the tool does not know, which may hold anything."""
+    tool: ToolFacts = ToolFacts()
+    facts: Facts = NOTHING_READ
+    """What can be found out about the thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +51,8 @@ class GuardrailDecision:
     reasons: tuple[GuardrailReason, ...] = ()
     policy_id: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    ask: bool = False
+    """Whether a person decides; goes with `allow=False`, which is what holds where nobody can be asked."""
 
 
 @runtime_checkable
@@ -71,6 +83,23 @@ class AllowlistProvider:
         else:
             return GuardrailDecision(allow=True)
         return GuardrailDecision(allow=False, reasons=(reason,), policy_id=self.name)
+
+
+class AllOf:
+    """Asks several; the most careful of them decides."""
+
+    def __init__(self, providers: Sequence[GuardrailProvider]) -> None:
+        self._providers = providers
+        self.name = " and ".join(provider.name for provider in providers)
+
+    async def aevaluate(self, request: GuardrailRequest) -> GuardrailDecision:
+        asks: GuardrailDecision | None = None
+        for provider in self._providers:
+            decision = await provider.aevaluate(request)
+            if not decision.allow and not decision.ask:
+                return decision
+            asks = asks or (decision if decision.ask else None)
+        return asks or GuardrailDecision(allow=True)
 
 
 def create_provider(settings: GuardrailProviderConfig) -> GuardrailProvider:

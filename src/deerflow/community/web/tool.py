@@ -12,6 +12,7 @@ from deerflow.community.web.paging import RecentPages, shown
 from deerflow.community.web.problems import NotAllowed, explain
 from deerflow.community.web.results import Hit, Page, Picture, as_json
 from deerflow.domain.ledger import READ_ONLY
+from deerflow.domain.tool_marks import UNTRUSTED
 from deerflow.sandbox.egress import AllowedHosts, canonical_host
 
 MAX_QUERY_CHARS = 1_000
@@ -197,7 +198,7 @@ def web_tool(
         description=description,
         args_schema=arguments,
         coroutine=unconfigured,
-        metadata={READ_ONLY: True},
+        metadata={READ_ONLY: True, UNTRUSTED: True},
         handle_tool_error=explain,
         settings_type=settings,
         settings=settings(),

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Body, Depends, Query
 from starlette.responses import Response
 
 from deerflow.config.agents import check_agent_name
-from deerflow.domain.memory import Category, MemoryScope, MemoryState
+from deerflow.domain.memory import Category, MemoryScope, MemoryState, SummaryKey
 from deerflow.gateway.dependencies import TheHarness, Who
 from deerflow.gateway.memory_bodies import (
     DOCUMENT_EXAMPLE,
@@ -21,9 +21,11 @@ from deerflow.gateway.memory_bodies import (
     MemorySettings,
     MemoryStatus,
     NewFact,
+    PendingThread,
     SwitchMemory,
     TakeBack,
     WhyKnown,
+    WriteSummary,
 )
 from deerflow.memory.document import in_utc, to_document
 from deerflow.memory.memories import FactChange
@@ -88,10 +90,12 @@ async def switch_memory(body: SwitchMemory, harness: TheHarness, scope: Scope) -
 
 @router.get("/status", response_model=MemoryStatus, summary="How memory is set, and what is known")
 async def get_memory_status(harness: TheHarness, scope: Scope) -> Response:
-    """Both at once."""
+    """Both at once, and from which threads something is yet to be learned."""
+    memory = harness.resources.memory
     settings = await get_memory_config(harness, scope)
-    data = document_of(await harness.resources.memory.read(scope))
-    return as_json({"config": settings.model_dump(), "data": data})
+    pending = [PendingThread.of(each).model_dump(mode="json") for each in await memory.waiting(scope)]
+    data = document_of(await memory.read(scope))
+    return await asyncio.to_thread(as_json, {"config": settings.model_dump(), "data": data, "pending": pending})
 
 
 @router.post("/facts", response_model=MemoryDocument, summary="Write a fact down")
@@ -122,6 +126,15 @@ async def delete_fact(fact_id: str, harness: TheHarness, scope: Scope, keep_hist
 async def why_known(fact_id: str, harness: TheHarness, scope: Scope) -> WhyKnown:
     """The thread, message and words it was learned from, what happened to it, and what it took the place of."""
     return WhyKnown.of(await harness.resources.memory.why(scope, fact_id))
+
+
+@router.put("/summaries/{key}", response_model=MemoryDocument, summary="Write a summary anew")
+async def write_summary(
+    key: SummaryKey, body: WriteSummary, harness: TheHarness, scope: Scope, revision: Revision = None
+) -> Response:
+    """Have a summary say something else, or nothing; that can be undone."""
+    await harness.resources.memory.write_summary(scope, key, body.summary, revision)
+    return await shown_now(harness, scope)
 
 
 @router.delete("/threads/{thread_id}", response_model=MemoryDocument, summary="Erase what was learned in a thread")

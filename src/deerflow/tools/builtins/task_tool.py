@@ -17,7 +17,7 @@ from deerflow.domain.subagents import Inherited, Subagents, TaskOrder, TaskOutco
 from deerflow.tools.functions import as_tool
 from deerflow.tools.run import current_run
 
-INHERITED = ("sandbox", "thread_data", "skill_context")
+INHERITED = ("sandbox", "thread_data", "skill_context", "promoted", "untrusted")
 BRIEF_CHARS = 2_000
 ENDINGS = MappingProxyType(
     {

@@ -1,6 +1,6 @@
 /** What a mention may mean, to choose one. */
 
-import { FileText, GraduationCap } from "lucide-react";
+import { FileText, GraduationCap, SquareSlash } from "lucide-react";
 import { useEffect, useRef } from "react";
 import { useWords } from "@/app/context";
 import type { Candidate, Mention } from "@/features/chat/completion";
@@ -21,7 +21,6 @@ export function CompletionList({ kind, candidates, current, onChoose }: Props) {
   useEffect(() => {
     list.current?.children[current]?.scrollIntoView({ block: "nearest" });
   }, [current]);
-  const Icon = kind === "skill" ? GraduationCap : FileText;
   return (
     <div
       ref={list}
@@ -44,11 +43,16 @@ export function CompletionList({ kind, candidates, current, onChoose }: Props) {
           }}
           className={`flex min-h-8 cursor-pointer items-center gap-2 rounded-[6px] px-2 py-1 ${index === current ? "bg-tint" : ""}`}
         >
-          <Icon aria-hidden className="size-4 shrink-0 text-faint" />
+          <Sign kind={kind} isCommand={candidate.isCommand} />
           <span className="shrink-0">{candidate.label}</span>
           <span className="min-w-0 truncate text-small text-faint">{candidate.note}</span>
         </div>
       ))}
     </div>
   );
+}
+
+function Sign({ kind, isCommand = false }: { kind: Mention["kind"]; isCommand?: boolean | undefined }) {
+  const Icon = isCommand ? SquareSlash : kind === "skill" ? GraduationCap : FileText;
+  return <Icon aria-hidden className="size-4 shrink-0 text-faint" />;
 }

@@ -1,9 +1,11 @@
 /** Where the user writes. */
 
+import { useNavigate } from "@tanstack/react-router";
 import { Paperclip } from "lucide-react";
 import { type ClipboardEvent, type KeyboardEvent, useEffect, useLayoutEffect, useRef, useState } from "react";
 import { useActions, useOffer, usePage, useWords } from "@/app/context";
 import { currentDraft } from "@/app/page";
+import { useOffers } from "@/app/server";
 import { AttachmentChips } from "@/features/chat/AttachmentChips";
 import { isSending, keptFiles } from "@/features/chat/attachments";
 import { COMPLETION_LIST_ID, CompletionList, completionOptionId } from "@/features/chat/CompletionList";
@@ -19,6 +21,7 @@ import { useCompletion } from "@/features/chat/useCompletion";
 import { useDrop } from "@/features/chat/useDrop";
 import { useInputHistory } from "@/features/chat/useInputHistory";
 import { WaitingMessages } from "@/features/chat/WaitingMessages";
+import { memoryCommand } from "@/features/memory/search";
 import { SandboxNotice } from "@/features/sandbox/SandboxNotice";
 import { isActive } from "@/run/reduce";
 import { IconButton } from "@/ui/IconButton";
@@ -34,6 +37,7 @@ export function Composer({ attachments }: { attachments: UseAttachments }) {
   const history = useInputHistory();
   const [area, write] = useWriting();
   const completion = useCompletion(draft, write);
+  const carriedOut = useCommand();
   const picker = useRef<HTMLInputElement>(null);
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: a newly opened thread is ready to be written in
@@ -45,7 +49,7 @@ export function Composer({ attachments }: { attachments: UseAttachments }) {
   const [waitsForFiles, setWaitsForFiles] = useState(false);
   const send = () => {
     setWaitsForFiles(sending);
-    if (!canSend) return;
+    if (!canSend || carriedOut(draft)) return;
     attachments.sent();
     void actions.send(draft, { files });
   };
@@ -134,6 +138,20 @@ export function Composer({ attachments }: { attachments: UseAttachments }) {
       <SandboxNotice />
     </div>
   );
+}
+
+/** Carries out what is meant for the page rather than for the agent; false: it was not. */
+function useCommand(): (text: string) => boolean {
+  const actions = useActions();
+  const navigate = useNavigate();
+  const remembers = useOffers("memory");
+  return (text) => {
+    const search = remembers ? memoryCommand(text) : null;
+    if (search === null) return false;
+    actions.draft("");
+    void navigate({ to: "/memory", search });
+    return true;
+  };
 }
 
 /** Puts a text into the composer, and the caret where it belongs. */

@@ -17,6 +17,8 @@ export interface Candidate {
   readonly note: string;
   /** What is written in the place of the mention. */
   readonly text: string;
+  /** The page itself carries it out. */
+  readonly isCommand?: boolean;
 }
 
 const FILE = /(?:^|\s)@([^\s@]*)$/;
@@ -61,7 +63,7 @@ export function completed(text: string, caret: number, { start }: Mention, whole
 }
 
 /** Those whose label has the query, those that begin with it first. */
-function matching(all: readonly Candidate[], query: string, most: number): readonly Candidate[] {
+export function matching(all: readonly Candidate[], query: string, most: number): readonly Candidate[] {
   const wanted = query.toLowerCase();
   const name = ({ label }: Candidate) => label.replace(/^\//, "").toLowerCase();
   const rank = (candidate: Candidate) => (name(candidate).startsWith(wanted) ? 0 : 1);

@@ -2,13 +2,14 @@
 
 import { useQuery } from "@tanstack/react-query";
 import { type KeyboardEvent, useEffect, useState } from "react";
-import { useFiles, usePage } from "@/app/context";
+import { useFiles, usePage, useWords } from "@/app/context";
 import { useOffers, useServer } from "@/app/server";
 import {
   type Candidate,
   completed,
   fileCandidates,
   type Mention,
+  matching,
   mentionAt,
   skillCandidates,
 } from "@/features/chat/completion";
@@ -28,8 +29,8 @@ export function useCompletion(text: string, write: (text: string, caret: number)
   const [mention, setMention] = useState<(Mention & { readonly caret: number }) | null>(null);
   const [current, setCurrent] = useState(0);
   const files = useMentionedFiles(mention?.kind === "file" ? mention.query : null);
-  const skills = useMentionedSkills(mention?.kind === "skill" ? mention.query : null);
-  const candidates = [...files, ...skills];
+  const named = mention?.kind === "skill" ? mention.query : null;
+  const candidates = [...files, ...useCommands(named), ...useMentionedSkills(named)];
   const choose = (candidate: Candidate) => {
     if (mention !== null) write(...completed(text, mention.caret, mention, candidate.text));
     setMention(null);
@@ -82,6 +83,14 @@ function useMentionedFiles(query: string | null): readonly Candidate[] {
   }, [files, threadId, mentions]);
 
   return query === null ? [] : fileCandidates([...uploads, ...artifacts], query);
+}
+
+/** What the page itself does when it is sent. */
+function useCommands(query: string | null): readonly Candidate[] {
+  const { memoryNote: note } = useWords();
+  const offered = useOffers("memory");
+  const memory = { id: "/memory", label: "/memory", note, text: "/memory", isCommand: true };
+  return query === null || !offered ? [] : matching([memory], query, 1);
 }
 
 function useMentionedSkills(query: string | null): readonly Candidate[] {

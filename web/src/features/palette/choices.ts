@@ -3,6 +3,7 @@
 import { useNavigate } from "@tanstack/react-router";
 import {
   Bot,
+  Brain,
   GraduationCap,
   Languages,
   type LucideIcon,
@@ -78,6 +79,7 @@ function useCommands(): readonly Choice[] {
   const toggleList = useToggleList();
   const togglePanel = useTogglePanel();
   const hasSkills = useOffers("skills");
+  const hasMemory = useOffers("memory");
   const inThread = usePage((page) => page.threadId !== null);
   const themes: Readonly<Record<Theme, string>> = {
     system: words.themeSystem,
@@ -90,6 +92,12 @@ function useCommands(): readonly Choice[] {
     label: words.skills,
     run: () => void navigate({ to: "/skills" }),
   };
+  const memory = {
+    id: "memory",
+    icon: Brain,
+    label: words.memory,
+    run: () => void navigate({ to: "/memory" }),
+  };
   const panel = { id: "panel", icon: PanelRight, label: words.togglePanel, run: togglePanel };
   return [
     { id: "new", icon: SquarePen, label: words.newThread, run: () => void navigate({ to: "/" }) },
@@ -97,6 +105,7 @@ function useCommands(): readonly Choice[] {
     ...(inThread ? [panel] : []),
     { id: "agents", icon: Bot, label: words.agents, run: () => void navigate({ to: "/agents" }) },
     ...(hasSkills ? [skills] : []),
+    ...(hasMemory ? [memory] : []),
     { id: "settings", icon: Settings, label: words.settings, run: () => void navigate({ to: "/settings" }) },
     ...(Object.keys(themes) as Theme[]).map((theme) => ({
       id: `theme ${theme}`,

@@ -7,6 +7,7 @@ import type { WireRun } from "@/api/wire";
 import { useLanguage, useWords } from "@/app/context";
 import { useOffers, useServer } from "@/app/server";
 import { toolKind, toolObject } from "@/features/chat/tools";
+import { Receipt } from "@/features/memory/Receipt";
 import { Loading, Unshown } from "@/features/panel/states";
 import { type Step, timelineOf } from "@/features/panel/timeline";
 import { costWords, countWords, shortDuration } from "@/words/numbers";
@@ -41,6 +42,7 @@ export function RunTimeline({ threadId }: { threadId: string }) {
         </label>
       )}
       <Totals threadId={threadId} run={run} />
+      <Receipt threadId={threadId} run={run} />
       <Steps threadId={threadId} run={run} />
     </div>
   );

@@ -1,7 +1,7 @@
 /** The user's threads, and the ways to everything else. */
 
 import { Link } from "@tanstack/react-router";
-import { Archive, Bot, GraduationCap, Search, Settings, SquarePen } from "lucide-react";
+import { Archive, Bot, Brain, GraduationCap, Search, Settings, SquarePen } from "lucide-react";
 import { useState } from "react";
 import { useWords } from "@/app/context";
 import { useOffers } from "@/app/server";
@@ -15,6 +15,7 @@ export function ThreadList() {
   const [wanted, setWanted] = useState("");
   const [archived, setArchived] = useState(false);
   const hasSkills = useOffers("skills");
+  const hasMemory = useOffers("memory");
   return (
     <nav aria-label={words.threads} className="flex h-full flex-col">
       <div className="flex h-12 shrink-0 items-center gap-2 px-5 font-semibold tracking-tight">
@@ -52,6 +53,12 @@ export function ThreadList() {
           <Link to="/skills" className={PLACE}>
             <GraduationCap aria-hidden className="size-4" />
             {words.skills}
+          </Link>
+        )}
+        {hasMemory && (
+          <Link to="/memory" className={PLACE}>
+            <Brain aria-hidden className="size-4" />
+            {words.memory}
           </Link>
         )}
         <Link to="/settings" className={PLACE}>

@@ -1,11 +1,10 @@
 /** Asks the server where words were said, once the reader has stopped typing. */
 
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
-import { useEffect, useState } from "react";
 import type { SearchHit } from "@/api/search";
 import { useOffers, useServer } from "@/app/server";
+import { useSettled } from "@/ui/useSettled";
 
-const PAUSE_MS = 200;
 const SHORTEST = 2;
 const MOST = 20;
 
@@ -30,13 +29,3 @@ export function useTextSearch(wanted: string): Found {
 }
 
 const NOTHING: Found = { hits: [], failed: false };
-
-/** The value, when it has not changed for a moment. */
-function useSettled(value: string): string {
-  const [settled, setSettled] = useState(value);
-  useEffect(() => {
-    const timer = setTimeout(() => setSettled(value), PAUSE_MS);
-    return () => clearTimeout(timer);
-  }, [value]);
-  return settled;
-}

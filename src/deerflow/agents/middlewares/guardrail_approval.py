@@ -1,0 +1,75 @@
+"""A person's word on a single call: asked by pausing the run, and kept with the thread until it is there."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from langchain.agents.middleware.human_in_the_loop import ActionRequest, HITLRequest, ReviewConfig
+from langchain_core.messages import ToolMessage
+from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.types import interrupt
+
+from deerflow.agents.middlewares.guardrails import GuardrailDecision
+
+SCRATCHPAD = "__pregel_scratchpad"
+"""Where the graph keeps the answers to what a step has asked."""
+
+
+def word_of_a_person(request: ToolCallRequest, decision: GuardrailDecision) -> ToolCallRequest | ToolMessage:
+    """Pause the run until a person has decided; then the call to make, or what the model is told instead."""
+    answer = interrupt(question(request, decision))
+    decisions = answer.get("decisions") if isinstance(answer, Mapping) else None
+    word: Mapping[str, Any] = decisions[0] if isinstance(decisions, list) and decisions else {"type": "reject"}
+    if word["type"] == "approve":
+        return request
+    if word["type"] == "edit":
+        return edited(request, word["edited_action"])
+    if word["type"] == "respond":
+        return told(request, word["message"], "success")
+    name, why = request.tool_call["name"], word.get("message")
+    text = f"The user has refused this call of {name}" + (f": {why}" if why else ".")
+    return told(request, f"{text}\nDo not try it again unless the user asks for it.", "error")
+
+
+def question(request: ToolCallRequest, decision: GuardrailDecision) -> HITLRequest:
+    """What a person is asked, in the shape that all ways in know from approvals."""
+    name, args = request.tool_call["name"], request.tool_call["args"]
+    why = "; ".join(reason.message for reason in decision.reasons) or "the policy wants a person to decide"
+    asks = ActionRequest(name=name, args=args, description=f"A person has to agree to {name}: {why}.")
+    return HITLRequest(
+        action_requests=[asks],
+        review_configs=[ReviewConfig(action_name=name, allowed_decisions=["approve", "edit", "reject"])],
+    )
+
+
+def edited(request: ToolCallRequest, action: Mapping[str, Any]) -> ToolCallRequest | ToolMessage:
+    """The call as a person has changed it; it stays a call of the same tool."""
+    name = request.tool_call["name"]
+    if action["name"] != name:
+        return told(request, f"Error: the user wants {action['name']} to be called instead of {name}.", "error")
+    return request.override(tool_call={**request.tool_call, "args": dict(action["args"])})
+
+
+def with_note(request: ToolCallRequest, message: ToolMessage) -> ToolMessage:
+    """A result that says with which arguments the call was really made."""
+    args = orjson.dumps(request.tool_call["args"], default=str).decode()
+    note = f"The user has changed this call; it was made with {args}."
+    content = message.content
+    changed = f"{note}\n{content}" if isinstance(content, str) else [{"type": "text", "text": note}, *content]
+    return message.model_copy(update={"content": changed})
+
+
+def has_said_no(request: ToolCallRequest) -> bool:
+    """Whether a person has refused this very call already."""
+    pad = (request.runtime.config.get("configurable") or {}).get(SCRATCHPAD)
+    answers = getattr(pad, "resume", None) or ()
+    first = answers[0] if answers else None
+    decisions = first.get("decisions") if isinstance(first, Mapping) else None
+    return isinstance(decisions, list) and any(
+        isinstance(word, Mapping) and word.get("type") == "reject" for word in decisions
+    )
+
+
+def told(request: ToolCallRequest, text: str, status: Any) -> ToolMessage:
+    """What the model reads in place of a result."""
+    return ToolMessage(text, name=request.tool_call["name"], tool_call_id=request.tool_call["id"], status=status)

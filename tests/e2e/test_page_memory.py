@@ -1,0 +1,141 @@
+"""What is remembered, in a real browser against a real server."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Locator, Page, expect
+
+from deerflow.testing import ScriptedServer, ServerRequest
+from tests.e2e.stage import Visitor, serious_violations
+from tests.e2e.test_page import PHONE, say, serving_model, until_answered
+from tests.memory.answers import learned
+
+pytestmark = pytest.mark.browser
+
+TOLD = "I drink kingfisher tea in the morning"
+FACT = {"content": "Drinks kingfisher tea in the morning", "message": 1, "quote": TOLD}
+
+
+def remembering(request: ServerRequest) -> str:
+    """Answers people, and learns from the one who speaks of tea."""
+    if "You keep the long-term memory" not in str(request.messages[0]):
+        return "Noted."
+    said = json.dumps(request.messages[1]["content"])
+    return learned(FACT, workContext="Teaches physics.") if TOLD in said else learned()
+
+
+async def erase(page: Page, row: Locator) -> None:
+    await row.get_by_role("button", name="Actions for").click()
+    await page.get_by_role("menuitem", name="Erase for good").click()
+    dialog = page.get_by_role("dialog", name="Erase this fact for good?")
+    await expect(dialog).to_contain_text("This cannot be undone.")
+    assert await serious_violations(page) == []
+    await dialog.get_by_role("button", name="Erase for good").click()
+    await expect(dialog).to_have_count(0)
+
+
+async def test_a_preference_is_learned_shown_with_its_source_told_edited_undone_and_erased(
+    tmp_path: Path, visitor: Visitor
+) -> None:
+    async with ScriptedServer([remembering], endless=True) as model:
+        with serving_model(tmp_path, model, memory={"debounce_seconds": 0.2}) as server:
+            page = await visitor.open(server.url, reduced_motion="reduce")
+            await say(page, TOLD)
+            await until_answered(page)
+            thread = page.url.removeprefix(server.url)
+
+            await page.get_by_role("link", name="Memory").click()
+            facts = page.get_by_role("list", name="Facts")
+            row = facts.get_by_role("listitem").filter(has_text="kingfisher")
+            await expect(row).to_contain_text("Preference·90% sure·from")
+            await expect(page.get_by_role("region", name="Summaries")).to_contain_text("Teaches physics.")
+            await row.get_by_role("button", name="Where from").click()
+            await expect(row.locator("blockquote")).to_have_text(TOLD)
+            await expect(row.get_by_role("link").first).to_have_attribute("href", thread)
+            assert await serious_violations(page) == []
+
+            # The next thread is told, and its run says so.
+            await page.get_by_role("link", name="New thread").click()
+            await say(page, "What do I drink?")
+            await until_answered(page)
+            assert any("kingfisher tea" in str(each.messages) for each in answers(model)[-1:])
+            await page.goto(f"{page.url}?panel=run")
+            receipt = page.get_by_role("region", name="Told from memory")
+            await receipt.get_by_text("1 of 1 facts").click()
+            await expect(receipt.get_by_role("listitem")).to_have_text("Drinks kingfisher tea in the morning")
+            assert await serious_violations(page) == []
+
+            # Written as a message, /memory is for the page; it finds by words.
+            await say(page, "/memory kingfisher")
+            await expect(page.get_by_role("searchbox", name="Search facts")).to_have_value("kingfisher")
+            await row.get_by_role("button", name="Edit").click()
+            await page.get_by_role("textbox", name="Fact").fill("Drinks heron tea at night")
+            await page.get_by_role("button", name="Save").click()
+            await page.get_by_role("searchbox", name="Search facts").fill("")
+            await expect(facts).to_contain_text("heron")
+            await page.get_by_role("button", name="Undo").click()
+            await expect(facts).to_contain_text("kingfisher")
+
+            await page.get_by_text("History", exact=True).click()
+            changes = page.get_by_role("list", name="History").get_by_role("listitem")
+            await expect(changes.first).to_contain_text("Before:Drinks heron tea")
+            await expect(changes.first).to_contain_text("After:Drinks kingfisher tea")
+            assert await serious_violations(page) == []
+            await page.get_by_role("link", name="Memory at that time").nth(1).click()
+            await expect(facts).to_contain_text("heron")
+            await page.get_by_role("button", name="Back to now").click()
+
+            await page.get_by_text("What is known", exact=True).click()
+            await erase(page, row)
+            await expect(page.get_by_text("Nothing is known yet.")).to_be_visible()
+            await page.get_by_role("link", name="New thread").click()
+            await say(page, "And now?")
+            await until_answered(page)
+            asked = str(answers(model)[-1].messages)
+            assert "And now?" in asked and "kingfisher" not in asked and "heron" not in asked
+
+
+def answers(model: ScriptedServer) -> list[ServerRequest]:
+    """The requests that people's messages led to."""
+    return [each for each in model.requests if "You keep the long-term memory" not in str(each.messages[0])]
+
+
+async def test_memory_is_switched_carried_out_and_in_and_fits_a_phone_in_the_dark(
+    tmp_path: Path, visitor: Visitor
+) -> None:
+    visitor.tolerated = "the server responded with a status of 4"
+    async with ScriptedServer([remembering], endless=True) as model:
+        with serving_model(tmp_path, model) as server:
+            page = await visitor.open(f"{server.url}/memory", **PHONE, reduced_motion="reduce", color_scheme="dark")
+            toggle = page.get_by_role("switch", name="Remember me")
+            await toggle.click()
+            await expect(page.get_by_text("Nothing is learned and nothing is told.")).to_be_visible()
+            await page.reload()
+            await expect(toggle).to_have_attribute("aria-checked", "false")
+            assert await serious_violations(page) == []
+
+            await page.get_by_role("button", name="Add a fact").click()
+            await page.get_by_role("textbox", name="Fact").fill("Lives in Oslo")
+            await page.locator("form").get_by_role("button", name="Add a fact").click()
+            facts = page.get_by_role("list", name="Facts")
+            await expect(facts).to_contain_text("Lives in Oslo")
+            async with page.expect_download() as saving:
+                await page.get_by_role("button", name="More to do with this memory").click()
+                await page.get_by_role("menuitem", name="Export as a file").click()
+            exported = json.loads(await asyncio.to_thread((await (await saving.value).path()).read_text))
+            assert exported["facts"][0]["content"] == "Lives in Oslo"
+
+            picker = page.locator("input[type=file]")
+            for content, complaint in ((b"{", "it is not JSON"), (b'{"facts": [{}]}', "facts.0.content")):
+                file = {"name": "memory.json", "mimeType": "application/json", "buffer": content}
+                await picker.set_input_files([file])
+                await expect(page.get_by_role("alert")).to_contain_text(complaint)
+            taken = json.dumps({**exported, "facts": [{"content": "Lives in Rome"}]}).encode()
+            await picker.set_input_files([{"name": "m.json", "mimeType": "application/json", "buffer": taken}])
+            await expect(facts).to_contain_text("Lives in Rome")
+            await page.get_by_role("button", name="Undo").click()
+            await expect(facts).to_contain_text("Lives in Oslo")
+            assert await page.evaluate("document.documentElement.scrollWidth") == 390
+            assert await serious_violations(page) == []

@@ -1,0 +1,42 @@
+"""What agents can use and what is asked before, over HTTP."""
+
+from pathlib import Path
+
+import httpx
+import yaml
+
+from deerflow.config.source import open_source
+from deerflow.harness import open_harness
+from deerflow.testing import ScriptedModel
+from tests.support import browse
+
+
+async def answers(home: Path, *paths: str, **config: object) -> list[httpx.Response]:
+    (home / "config.yaml").write_text(yaml.safe_dump(config))
+    source = open_source(home / "config.yaml", directory=home, environment={})
+    async with open_harness(source, ScriptedModel.saying()) as harness, browse(harness) as http:
+        return [await http.get(path) for path in paths]
+
+
+async def test_tools_say_where_they_come_from_and_which_each_use_is_approved_of(tmp_path: Path) -> None:
+    web = {"name": "web_fetch", "group": "web", "use": "deerflow.community.web_fetch.tools:web_fetch_tool"}
+    (told,) = await answers(tmp_path, "/api/tools", tools=[{**web, "approval": "always"}])
+    tools = {tool["name"]: tool for tool in told.json()["tools"]}
+    fetch, ours = tools["web_fetch"], tools["present_files"]
+    assert fetch["source"] == "web" and fetch["brings_untrusted"] and fetch["needs_approval"]
+    assert ours["source"] == "builtin" and not ours["needs_approval"] and ours["description"]
+    assert "task" in tools and not any(tool["server"] for tool in tools.values())
+
+
+async def test_the_rules_are_told_in_their_order(tmp_path: Path) -> None:
+    rule = {"name": "no-mail", "tool": "mail_*", "outcome": "deny", "reason": "nobody mails from here"}
+    (tmp_path / "policy.yaml").write_text(yaml.safe_dump({"rules": [rule]}))
+    (told,) = await answers(tmp_path, "/api/policy")
+    first, second, *_ = told.json()["rules"]
+    assert (first["name"], first["is_shipped"], first["conditions"]) == ("no-mail", False, {"tool": ["mail_*"]})
+    assert second["is_shipped"] and second["outcome"] == "ask" and told.json()["otherwise"] == "allow"
+
+
+async def test_without_guardrails_nothing_is_asked(tmp_path: Path) -> None:
+    (told,) = await answers(tmp_path, "/api/policy", guardrails={"enabled": False})
+    assert told.json()["enabled"] is False

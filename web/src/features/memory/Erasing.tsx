@@ -1,0 +1,67 @@
+/** Asks before something is erased, for nothing brings it back. */
+
+import { useState } from "react";
+import type { MemoryDocument } from "@/api/memory";
+import { useWords } from "@/app/context";
+import { useServer } from "@/app/server";
+import { useChange, useMemoryWords, useShown } from "@/features/memory/useMemory";
+import { Button } from "@/ui/Button";
+import { Dialog } from "@/ui/Dialog";
+import { sentence } from "@/words/words";
+
+/** What is to be erased. */
+export type Erasable =
+  | { readonly kind: "fact"; readonly id: string; readonly content: string }
+  | { readonly kind: "thread"; readonly id: string }
+  | { readonly kind: "all" };
+
+export function Erasing({ what, onClose }: { what: Erasable; onClose: () => void }) {
+  const { cancel } = useWords();
+  const words = useMemoryWords();
+  const erase = useErasure(what);
+  const erasing = useChange(erase, { text: words.erased, undoable: false });
+  const hints = { fact: words.eraseFactHint, thread: words.eraseThreadHint, all: words.eraseAllHint };
+  return (
+    <Dialog label={words.erasing[what.kind]} onClose={onClose} className="w-[min(28rem,94vw)]">
+      <div className="flex flex-col gap-3 p-5">
+        <h2 className="text-title font-semibold">{words.erasing[what.kind]}</h2>
+        {what.kind === "fact" && (
+          <p className="rounded-box bg-tint px-3 py-2 [overflow-wrap:anywhere]">{what.content}</p>
+        )}
+        <p className="text-soft">
+          {hints[what.kind]} <strong className="font-medium text-ink">{words.eraseWarning}</strong>
+        </p>
+        {erasing.isError && (
+          <p role="alert" className="text-error">
+            {words.notErased} {sentence(erasing.error.message)}
+          </p>
+        )}
+        <div className="flex flex-wrap justify-end gap-2">
+          <Button onClick={onClose}>{cancel}</Button>
+          <Button
+            className="border-error text-error"
+            disabled={erasing.isPending}
+            onClick={() => erasing.mutate(undefined, { onSuccess: onClose })}
+          >
+            {words.erase}
+          </Button>
+        </div>
+      </div>
+    </Dialog>
+  );
+}
+
+function useErasure(what: Erasable): () => Promise<MemoryDocument> {
+  const { of } = useShown();
+  const server = useServer();
+  return () => {
+    if (what.kind === "fact") return server.eraseFact(of, what.id);
+    return what.kind === "thread" ? server.eraseLearnedIn(of, what.id) : server.eraseMemory(of);
+  };
+}
+
+/** What is being asked about, and how to ask. */
+export function useErasing() {
+  const [what, setWhat] = useState<Erasable | null>(null);
+  return { ask: setWhat, dialog: what && <Erasing what={what} onClose={() => setWhat(null)} /> };
+}

@@ -1,0 +1,103 @@
+/** Why a fact is known: the words it was learned from, what it took the place of, what happened to it. */
+
+import { useQuery } from "@tanstack/react-query";
+import { Eraser } from "lucide-react";
+import type { Source, WhyKnown } from "@/api/memory";
+import { useServer } from "@/app/server";
+import { useErasing } from "@/features/memory/Erasing";
+import { ThreadLink } from "@/features/memory/ThreadLink";
+import { keyOf, useMemoryWords, useShown } from "@/features/memory/useMemory";
+import { Loading, Unshown } from "@/features/panel/states";
+import { Button } from "@/ui/Button";
+import { Moment } from "@/ui/Moment";
+
+export function FactOrigin({ factId }: { factId: string }) {
+  const words = useMemoryWords();
+  const { of } = useShown();
+  const server = useServer();
+  const why = useQuery({
+    queryKey: [...keyOf(of), "why", factId],
+    queryFn: () => server.whyKnown(of, factId),
+  });
+  return (
+    <div className="mt-3 rounded-box bg-tint p-3 text-small">
+      {why.isPending ? (
+        <Loading />
+      ) : why.isError ? (
+        <Unshown text={words.whyUnavailable} onRetry={() => void why.refetch()} />
+      ) : (
+        <Known why={why.data} />
+      )}
+    </div>
+  );
+}
+
+function Known({ why: { fact, changes, superseded } }: { why: WhyKnown }) {
+  const words = useMemoryWords();
+  return (
+    <dl className="flex flex-col gap-3 [&_dt]:mb-0.5 [&_dt]:text-faint [overflow-wrap:anywhere]">
+      {fact.learnedIn !== null && <Learned source={fact.learnedIn} />}
+      {fact.sourceError != null && (
+        <div>
+          <dt>{words.corrects}</dt>
+          <dd className="line-through">{fact.sourceError}</dd>
+        </div>
+      )}
+      {superseded.length > 0 && (
+        <div>
+          <dt>{words.replaced}</dt>
+          {superseded.map(({ id, content }) => (
+            <dd key={id} className="line-through">
+              {content}
+            </dd>
+          ))}
+        </div>
+      )}
+      <div>
+        <dt>{words.happened}</dt>
+        {changes.map((change) => (
+          <dd key={change.change_id}>
+            {words.actions[change.kind]} · {words.actors[change.actor]} · <Moment at={change.at} />
+          </dd>
+        ))}
+      </div>
+    </dl>
+  );
+}
+
+function Learned({ source: { thread_id: threadId, quote } }: { source: Source }) {
+  const words = useMemoryWords();
+  const erasing = useErasing();
+  return (
+    <div>
+      <dt>
+        {words.quoted}
+        {threadId !== null && (
+          <>
+            {" · "}
+            <ThreadLink threadId={threadId} />
+          </>
+        )}
+      </dt>
+      <dd>
+        {quote === null ? (
+          words.noQuote
+        ) : (
+          <blockquote className="border-l-2 border-line-strong pl-3 text-ui whitespace-pre-wrap">
+            {quote}
+          </blockquote>
+        )}
+        {threadId !== null && (
+          <Button
+            className="mt-2 inline-flex items-center gap-2"
+            onClick={() => erasing.ask({ kind: "thread", id: threadId })}
+          >
+            <Eraser aria-hidden className="size-4 text-faint" />
+            {words.eraseLearned}
+          </Button>
+        )}
+        {erasing.dialog}
+      </dd>
+    </div>
+  );
+}

@@ -1,0 +1,142 @@
+/** One fact: what is known, how surely, and where from. */
+
+import { Ellipsis, Eraser, Pencil, Undo2 } from "lucide-react";
+import { useId, useState } from "react";
+import type { FactText, KnownFact } from "@/api/memory";
+import { useLanguage, useWords } from "@/app/context";
+import { useServer } from "@/app/server";
+import { useErasing } from "@/features/memory/Erasing";
+import { FactForm, percentWords } from "@/features/memory/FactForm";
+import { FactOrigin } from "@/features/memory/FactOrigin";
+import { ThreadLink } from "@/features/memory/ThreadLink";
+import { useChange, useMemoryWords, useShown } from "@/features/memory/useMemory";
+import { IconButton } from "@/ui/IconButton";
+import { Menu, MenuItem } from "@/ui/Menu";
+import { Moment } from "@/ui/Moment";
+import { sentence } from "@/words/words";
+
+export function FactRow({ fact }: { fact: KnownFact }) {
+  const [editing, setEditing] = useState(false);
+  return (
+    <li className="px-4 py-3">
+      {editing ? (
+        <Edited fact={fact} onDone={() => setEditing(false)} />
+      ) : (
+        <Read fact={fact} onEdit={() => setEditing(true)} />
+      )}
+    </li>
+  );
+}
+
+function Edited({ fact, onDone }: { fact: KnownFact; onDone: () => void }) {
+  const { save } = useWords();
+  const words = useMemoryWords();
+  const { of, revision } = useShown();
+  const server = useServer();
+  const saving = useChange((text: FactText) => server.changeFact(of, fact.id, text, revision), {
+    text: words.changed,
+    undoable: true,
+  });
+  return (
+    <FactForm
+      fact={fact}
+      submitWord={save}
+      busy={saving.isPending}
+      problem={saving.error?.message ?? null}
+      onSave={(text) => saving.mutate(text, { onSuccess: onDone })}
+      onCancel={onDone}
+    />
+  );
+}
+
+function Read({ fact, onEdit }: { fact: KnownFact; onEdit: () => void }) {
+  const words = useMemoryWords();
+  const language = useLanguage();
+  const { isNow } = useShown();
+  const [open, setOpen] = useState(false);
+  const id = useId();
+  return (
+    <>
+      <div className="flex items-start gap-2">
+        <div className="min-w-0 flex-1">
+          <p className="whitespace-pre-wrap [overflow-wrap:anywhere]">{fact.content}</p>
+          <p className="mt-1 flex flex-wrap items-center gap-x-2 text-small text-faint">
+            <span className="text-soft">{words.kinds[fact.category]}</span>
+            <Dot />
+            <span>{words.sure(percentWords(fact.confidence, language))}</span>
+            <Dot />
+            <Origin source={fact.source} />
+            <Dot />
+            <Moment at={fact.createdAt} />
+            {isNow && (
+              <>
+                <Dot />
+                <button
+                  type="button"
+                  aria-expanded={open}
+                  aria-controls={id}
+                  onClick={() => setOpen(!open)}
+                  className="rounded-box text-soft underline underline-offset-2 hover:text-ink"
+                >
+                  {words.why}
+                </button>
+              </>
+            )}
+          </p>
+        </div>
+        {isNow && <Doing fact={fact} onEdit={onEdit} />}
+      </div>
+      <div id={id}>{open && <FactOrigin factId={fact.id} />}</div>
+    </>
+  );
+}
+
+function Dot() {
+  return <span aria-hidden>·</span>;
+}
+
+function Origin({ source }: { source: string }) {
+  const words = useMemoryWords();
+  if (source === "manual") return words.byHand;
+  if (source === "deleted thread") return words.fromGone;
+  return (
+    <span>
+      {words.fromThread} <ThreadLink threadId={source} />
+    </span>
+  );
+}
+
+function Doing({ fact, onEdit }: { fact: KnownFact; onEdit: () => void }) {
+  const words = useMemoryWords();
+  const { of } = useShown();
+  const server = useServer();
+  const erasing = useErasing();
+  const taking = useChange(() => server.takeFact(of, fact.id), { text: words.taken, undoable: true });
+  const name = short(fact.content);
+  return (
+    <div className="flex shrink-0 flex-wrap items-center justify-end">
+      <IconButton icon={Pencil} label={words.editIt(name)} onClick={onEdit} />
+      <Menu align="end" trigger={<IconButton icon={Ellipsis} label={words.menu(name)} />}>
+        <MenuItem icon={Undo2} label={words.take} onChoose={() => taking.mutate(undefined)} />
+        <MenuItem
+          icon={Eraser}
+          label={words.erase}
+          onChoose={() => erasing.ask({ kind: "fact", id: fact.id, content: fact.content })}
+        />
+      </Menu>
+      {erasing.dialog}
+      {taking.isError && (
+        <p role="alert" className="w-full text-right text-small text-error">
+          {sentence(taking.error.message)}
+        </p>
+      )}
+    </div>
+  );
+}
+
+const LONGEST = 60;
+
+/** Enough of a text to tell it from others. */
+export function short(text: string): string {
+  return text.length <= LONGEST ? text : `${text.slice(0, LONGEST)}…`;
+}

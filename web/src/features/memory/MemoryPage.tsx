@@ -1,0 +1,253 @@
+/** What agents know about the user, to be read, corrected, undone and erased. */
+
+import { useQuery } from "@tanstack/react-query";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { History, Plus } from "lucide-react";
+import { type ReactNode, useState } from "react";
+import type { FactText, MemoryStatus } from "@/api/memory";
+import { useLanguage, useWords } from "@/app/context";
+import { PageFrame } from "@/app/PageFrame";
+import { useServer } from "@/app/server";
+import { Changes } from "@/features/memory/Changes";
+import { FactForm } from "@/features/memory/FactForm";
+import { Facts } from "@/features/memory/Facts";
+import { MemoryMenu } from "@/features/memory/MemoryMenu";
+import { Remembering } from "@/features/memory/Remembering";
+import { Summaries } from "@/features/memory/Summaries";
+import {
+  keyOf,
+  MemoryContext,
+  type Notice,
+  useChange,
+  useMemory,
+  useMemoryWords,
+  useShown,
+  useUndo,
+} from "@/features/memory/useMemory";
+import { Loading, Unshown } from "@/features/panel/states";
+import { Button } from "@/ui/Button";
+import { exactTime } from "@/ui/Moment";
+import { Segments } from "@/ui/Segments";
+import { sentence } from "@/words/words";
+
+export function MemoryPage() {
+  const page = useWords();
+  const words = useMemoryWords();
+  const { agent, as_of: asOf } = useSearch({ from: "/memory" });
+  const of = agent ?? null;
+  const memory = useMemory(of);
+  const [notice, say] = useState<Notice | null>(null);
+  const [problem, setProblem] = useState<string | null>(null);
+  const [adding, setAdding] = useState(false);
+  const revision = memory.data?.data.revision ?? 0;
+  return (
+    <MemoryContext value={{ of, isNow: asOf === undefined, revision, say }}>
+      <PageFrame
+        title={page.memory}
+        actions={
+          memory.data !== undefined && (
+            <>
+              <MemoryMenu onProblem={setProblem} />
+              <Button primary onClick={() => setAdding(true)} className="inline-flex items-center gap-1">
+                <Plus aria-hidden className="size-4" />
+                {words.add}
+              </Button>
+            </>
+          )
+        }
+      >
+        <div className="mb-4 flex flex-wrap items-start gap-x-4 gap-y-2">
+          <p className="min-w-60 flex-1 text-soft">{words.hint}</p>
+          <WhosePicker />
+        </div>
+        {problem !== null && (
+          <p role="alert" className="mb-4 rounded-box bg-error-tint px-3 py-2 whitespace-pre-wrap text-error">
+            {problem}
+          </p>
+        )}
+        <NoticeBar notice={notice} />
+        {adding && <NewFact onDone={() => setAdding(false)} />}
+        {memory.data !== undefined ? (
+          <Shown status={memory.data} stale={memory.isError} />
+        ) : memory.isError ? (
+          <Unshown
+            text={`${words.unavailable} ${sentence(memory.error.message)}`}
+            onRetry={() => void memory.refetch()}
+          />
+        ) : memory.fetchStatus === "paused" ? (
+          <Unshown text={page.offline} />
+        ) : (
+          <Loading />
+        )}
+      </PageFrame>
+    </MemoryContext>
+  );
+}
+
+function Shown({ status, stale }: { status: MemoryStatus; stale: boolean }) {
+  const page = useWords();
+  const words = useMemoryWords();
+  const navigate = useNavigate({ from: "/memory" });
+  const { view = "known", as_of: asOf, q = "" } = useSearch({ from: "/memory" });
+  const seeAsOf = (moment: string) =>
+    void navigate({ search: ({ agent }) => ({ ...(agent && { agent }), as_of: moment }) });
+  if (asOf !== undefined) return <Then moment={asOf} />;
+  return (
+    <div className="flex flex-col gap-6">
+      {stale && (
+        <p role="status" className="rounded-box bg-warning-tint px-3 py-2 text-warning">
+          {page.stale}
+        </p>
+      )}
+      <Remembering status={status} />
+      <div className="flex">
+        <Segments<"known" | "history">
+          label={words.view}
+          value={view}
+          options={words.views}
+          onChoose={(chosen) =>
+            void navigate({
+              search: ({ agent }) => ({
+                ...(agent && { agent }),
+                ...(chosen === "history" && { view: chosen }),
+              }),
+            })
+          }
+        />
+      </div>
+      {view === "history" ? (
+        <Changes onAsOf={seeAsOf} />
+      ) : (
+        <>
+          <Summaries document={status.data} />
+          <Facts
+            facts={status.data.facts}
+            wanted={q}
+            onWant={(wanted) =>
+              void navigate({
+                search: ({ agent }) => ({ ...(agent && { agent }), ...(wanted && { q: wanted }) }),
+                replace: true,
+              })
+            }
+          />
+        </>
+      )}
+    </div>
+  );
+}
+
+/** What was known at a moment. */
+function Then({ moment }: { moment: string }) {
+  const words = useMemoryWords();
+  const language = useLanguage();
+  const navigate = useNavigate({ from: "/memory" });
+  const { of } = useShown();
+  const server = useServer();
+  const then = useQuery({
+    queryKey: [...keyOf(of), "as of", moment],
+    queryFn: () => server.memoryAsOf(of, moment),
+  });
+  const back = () => void navigate({ search: ({ agent }) => ({ ...(agent && { agent }), view: "history" }) });
+  return (
+    <div className="flex flex-col gap-6">
+      <div role="status" className="flex flex-wrap items-center gap-3 rounded-box bg-tint px-3 py-2">
+        <History aria-hidden className="size-4 shrink-0 text-faint" />
+        <p className="min-w-40 flex-1">{words.asItWas(exactTime(moment, language))}</p>
+        <Button onClick={back}>{words.backToNow}</Button>
+      </div>
+      {then.isPending ? (
+        <Loading />
+      ) : then.isError ? (
+        <Unshown
+          text={`${words.unavailable} ${sentence(then.error.message)}`}
+          onRetry={() => void then.refetch()}
+        />
+      ) : (
+        <>
+          <Summaries document={then.data} />
+          <Facts facts={then.data.facts} wanted="" onWant={() => undefined} />
+        </>
+      )}
+    </div>
+  );
+}
+
+const FIRST: FactText = { content: "", category: "preference", confidence: 1 };
+
+function NewFact({ onDone }: { onDone: () => void }) {
+  const words = useMemoryWords();
+  const { of } = useShown();
+  const server = useServer();
+  const adding = useChange((fact: FactText) => server.addFact(of, fact), {
+    text: words.added,
+    undoable: true,
+  });
+  return (
+    <div className="mb-6 rounded-box border border-line p-4">
+      <FactForm
+        fact={FIRST}
+        submitWord={words.add}
+        busy={adding.isPending}
+        problem={adding.error?.message ?? null}
+        onSave={(fact) => adding.mutate(fact, { onSuccess: onDone })}
+        onCancel={onDone}
+      />
+    </div>
+  );
+}
+
+/** Whose memory: each custom agent has one of its own. */
+function WhosePicker() {
+  const words = useMemoryWords();
+  const navigate = useNavigate({ from: "/memory" });
+  const { of } = useShown();
+  const server = useServer();
+  const agents = useQuery({ queryKey: ["agents"], queryFn: server.agents });
+  const names = agents.data?.map(({ name }) => name) ?? [];
+  if (names.length === 0 && of === null) return null;
+  return (
+    <select
+      value={of ?? ""}
+      aria-label={words.whose}
+      onChange={({ target: { value } }) => void navigate({ search: value === "" ? {} : { agent: value } })}
+      className="h-8 max-w-60 rounded-box border border-line-strong bg-raised px-2"
+    >
+      <option value="">{words.everybody}</option>
+      {[...new Set([...names, ...(of === null ? [] : [of])])].map((name) => (
+        <option key={name} value={name}>
+          {name}
+        </option>
+      ))}
+    </select>
+  );
+}
+
+/** Says what was done, and undoes it. */
+function NoticeBar({ notice }: { notice: Notice | null }): ReactNode {
+  const words = useMemoryWords();
+  const undoing = useUndo();
+  return (
+    <div role="status" className="sticky top-2 z-10">
+      {notice !== null && (
+        <div className="mb-4 flex h-11 animate-appear items-center gap-3 rounded-box bg-ink pr-2 pl-4 text-paper shadow-float">
+          <p className="min-w-0 flex-1 truncate">{notice.text}</p>
+          {notice.group !== null && (
+            <button
+              type="button"
+              disabled={undoing.isPending}
+              onClick={() => undoing.mutate({ group: notice.group ?? "" })}
+              className="h-8 rounded-box px-2 font-medium underline underline-offset-4 focus-visible:outline-paper"
+            >
+              {words.undo}
+            </button>
+          )}
+        </div>
+      )}
+      {undoing.isError && (
+        <p role="alert" className="mb-4 rounded-box bg-error-tint px-3 py-2 text-error">
+          {words.notUndone} {sentence(undoing.error.message)}
+        </p>
+      )}
+    </div>
+  );
+}

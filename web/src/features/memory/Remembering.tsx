@@ -1,0 +1,102 @@
+/** Whether anything is remembered, and what is about to be. */
+
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useEffect, useState } from "react";
+import type { MemoryStatus, PendingThread } from "@/api/memory";
+import { useLanguage } from "@/app/context";
+import { useServer } from "@/app/server";
+import { ThreadLink } from "@/features/memory/ThreadLink";
+import { keyOf, useMemoryWords, useShown } from "@/features/memory/useMemory";
+import { Switch } from "@/ui/Switch";
+import { durationWords, sentence } from "@/words/words";
+
+export function Remembering({ status: { config, pending } }: { status: MemoryStatus }) {
+  const words = useMemoryWords();
+  const change = useMemorySwitch();
+  const on = config.mode === "tool" ? words.toolsHint : words.onHint;
+  return (
+    <div className="rounded-box border border-line">
+      <div className="flex items-center gap-3 px-4 py-3">
+        <div className="min-w-0 flex-1">
+          <p className="font-medium">{words.remember}</p>
+          <p className="text-small text-faint">
+            {!config.enabled ? words.serverOff : config.switched_on ? on : words.offHint}
+          </p>
+          {change.isError && (
+            <p role="alert" className="text-small text-error">
+              {words.notSwitched} {sentence(change.error.message)}
+            </p>
+          )}
+        </div>
+        <Switch
+          on={config.switched_on && config.enabled}
+          label={words.remember}
+          disabled={!config.enabled}
+          onSwitch={(on) => change.mutate(on)}
+        />
+      </div>
+      <div role="status">{pending.length > 0 && <Waiting pending={pending} />}</div>
+    </div>
+  );
+}
+
+/** Shown at once, taken back where the server says no. */
+function useMemorySwitch() {
+  const { of } = useShown();
+  const server = useServer();
+  const queries = useQueryClient();
+  const show = (switched_on: boolean) =>
+    queries.setQueryData<MemoryStatus>(
+      keyOf(of),
+      (status) => status && { ...status, config: { ...status.config, switched_on } },
+    );
+  return useMutation({
+    networkMode: "always",
+    mutationFn: (on: boolean) => server.switchMemory(of, on),
+    onMutate: (on) => void show(on),
+    onError: (_, on) => void show(!on),
+    onSettled: () => queries.invalidateQueries({ queryKey: keyOf(of) }),
+  });
+}
+
+const MOST = 5;
+
+function Waiting({ pending }: { pending: readonly PendingThread[] }) {
+  const words = useMemoryWords();
+  return (
+    <div className="border-t border-line px-4 py-3 text-small">
+      <p className="flex items-center gap-2 text-soft">
+        <span aria-hidden className="size-2 animate-breathe rounded-full bg-running" />
+        {words.waiting(pending.length)}
+      </p>
+      <ul className="mt-1 ml-4">
+        {pending.slice(0, MOST).map((thread) => (
+          <li key={thread.thread_id} className="text-faint">
+            <ThreadLink threadId={thread.thread_id} /> · <When thread={thread} />
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+function When({ thread: { due_at, is_being_read } }: { thread: PendingThread }) {
+  const words = useMemoryWords();
+  const language = useLanguage();
+  const now = useNow();
+  if (is_being_read) return words.readingNow;
+  const left = Date.parse(due_at) - now;
+  // By the whole second, for what is read aloud must not change all the time.
+  return left <= 0 ? words.readSoon : words.readIn(durationWords(Math.ceil(left / 5000) * 5000, language));
+}
+
+const TICK_MS = 1000;
+
+function useNow(): number {
+  const [now, setNow] = useState(Date.now);
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), TICK_MS);
+    return () => clearInterval(timer);
+  }, []);
+  return now;
+}

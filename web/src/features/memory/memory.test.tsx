@@ -1,0 +1,335 @@
+import { screen, waitFor, within } from "@testing-library/react";
+import userEvent from "@testing-library/user-event";
+import { expect, test } from "vitest";
+import { Refused, Unreachable } from "@/api/http";
+import type { FactDetails, KnownFact, MemoryChange, MemoryDocument, MemoryStatus } from "@/api/memory";
+import type { Server } from "@/api/server";
+import { grouped } from "@/features/memory/Changes";
+import { memoryCommand, memorySearch } from "@/features/memory/search";
+import { fakeGateway } from "@/testing/gateway";
+import { showPage } from "@/testing/page";
+import { agoWords } from "@/ui/Moment";
+
+const AT = "2026-01-01T10:00:00Z";
+const TEA: KnownFact = {
+  id: "f1",
+  content: "Drinks tea",
+  category: "preference",
+  confidence: 0.9,
+  createdAt: AT,
+  source: "t1",
+};
+const OSLO: KnownFact = {
+  ...TEA,
+  id: "f2",
+  content: "Lives in Oslo",
+  category: "context",
+  source: "manual",
+};
+const DETAILS: FactDetails = {
+  ...TEA,
+  learnedIn: { thread_id: "t1", message_id: "m", quote: "I drink tea" },
+};
+const CHANGED: MemoryChange = {
+  change_id: "c2",
+  seq: 2,
+  at: AT,
+  actor: "user",
+  kind: "fact_changed",
+  target: "f1",
+  before: { ...DETAILS, content: "Drinks coffee" },
+  after: DETAILS,
+  source: null,
+  group: "g2",
+  undoes: null,
+};
+
+function knowing(...facts: KnownFact[]): MemoryDocument {
+  const work = { summary: "Teaches physics.", updatedAt: AT };
+  return { lastUpdated: AT, user: { workContext: work }, history: {}, facts, revision: 7 };
+}
+
+function status(data: MemoryDocument, more: Partial<MemoryStatus> = {}): MemoryStatus {
+  const config = { enabled: true, switched_on: true, mode: "automatic", debounce_seconds: 30 };
+  return { config, data, pending: [], ...more };
+}
+
+function show(server: Partial<Server> = {}, path = "/memory") {
+  const offers = async () => ({ memory: true });
+  const memory = async () => status(knowing(TEA, OSLO));
+  return showPage(fakeGateway(), { path, server: { offers, memory, ...server } });
+}
+
+test("what is known is shown with how surely and where from, the newest first", async () => {
+  show();
+  const rows = within(await screen.findByRole("list", { name: "Facts" })).getAllByRole("listitem");
+  expect(rows.map((row) => row.textContent?.slice(0, 10))).toEqual(["Lives in O", "Drinks tea"]);
+  expect(rows[0]?.textContent).toContain("written by hand");
+  expect(rows[1]?.textContent).toContain("90% sure");
+  expect(
+    within(rows[1] as HTMLElement)
+      .getByRole("link")
+      .getAttribute("href"),
+  ).toBe("/threads/t1");
+  expect(screen.getByText("Teaches physics.")).toBeTruthy();
+  await userEvent.selectOptions(screen.getByRole("combobox", { name: "Kind" }), "Goal");
+  expect(screen.getByText("There is no fact of this kind.")).toBeTruthy();
+});
+
+test("a fact says the words it was learned from, and what it took the place of", async () => {
+  show({
+    whyKnown: async () => ({
+      fact: { ...DETAILS, sourceError: "I said coffee" },
+      changes: [CHANGED],
+      superseded: [{ ...DETAILS, id: "f0", content: "Drinks milk" }],
+    }),
+  });
+  const why = await screen.findAllByRole("button", { name: "Where from" });
+  await userEvent.click(why[1] as HTMLElement);
+  expect((await screen.findByText("I drink tea")).tagName).toBe("BLOCKQUOTE");
+  expect(screen.getByText("I said coffee")).toBeTruthy();
+  expect(screen.getByText("Drinks milk")).toBeTruthy();
+});
+
+test("a memory that cannot be had says so, and can be asked for again", async () => {
+  let away = true;
+  show({
+    memory: async () => {
+      if (away) throw new Unreachable("the server did not answer");
+      return status({ ...knowing(), user: {} });
+    },
+  });
+  expect(await screen.findByText(/could not be loaded. The server did not answer/)).toBeTruthy();
+  away = false;
+  await userEvent.click(screen.getByRole("button", { name: "Try again" }));
+  expect(await screen.findByText(/Nothing is known yet/)).toBeTruthy();
+  expect(screen.getByText(/None yet/)).toBeTruthy();
+});
+
+test("a change that is not taken stays written, and one that is can be undone", async () => {
+  const sent: unknown[] = [];
+  show({
+    changeFact: async (...given) => {
+      sent.push(given);
+      if (sent.length === 1) throw new Refused("Conflict", 409, "it is at 8, not at 7");
+      return knowing({ ...TEA, content: "Drinks milk" }, OSLO);
+    },
+    memoryHistory: async () => ({ changes: [CHANGED], next_before: null }),
+    undoMemory: async (of, which) => {
+      sent.push([of, which]);
+      return knowing(TEA, OSLO);
+    },
+  });
+  await userEvent.click(await screen.findByRole("button", { name: "Edit “Drinks tea”" }));
+  const box = screen.getByRole<HTMLTextAreaElement>("textbox", { name: "Fact" });
+  await userEvent.clear(box);
+  await userEvent.type(box, "Drinks milk");
+  await userEvent.click(screen.getByRole("button", { name: "Save" }));
+  expect((await screen.findByRole("alert")).textContent).toContain("It is at 8, not at 7.");
+  expect(box.value).toBe("Drinks milk");
+  await userEvent.click(screen.getByRole("button", { name: "Save" }));
+  await userEvent.click(await screen.findByRole("button", { name: "Undo" }));
+  expect(await screen.findByText("Undone.")).toBeTruthy();
+  const change = { content: "Drinks milk", category: "preference", confidence: 0.9 };
+  expect(sent.slice(1)).toEqual([
+    [null, "f1", change, 7],
+    [null, { group: "g2" }],
+  ]);
+});
+
+test("nothing is erased before it is said that it cannot be undone", async () => {
+  const erased: unknown[] = [];
+  show(
+    {
+      agents: async () => [{ name: "ada", description: "", model: null, tool_groups: null, soul: "" }],
+      eraseMemory: async (of) => {
+        erased.push(of);
+        if (erased.length === 1) throw new Unreachable("the server did not answer");
+        return knowing();
+      },
+    },
+    "/memory?agent=ada",
+  );
+  await userEvent.click(await screen.findByRole("button", { name: "More to do with this memory" }));
+  await userEvent.click(screen.getByRole("menuitem", { name: "Erase everything" }));
+  const dialog = screen.getByRole("dialog", { name: "Erase everything that is known?" });
+  expect(dialog.textContent).toContain("This cannot be undone.");
+  expect(erased).toEqual([]);
+  await userEvent.click(within(dialog).getByRole("button", { name: "Erase for good" }));
+  expect((await within(dialog).findByRole("alert")).textContent).toContain("Not erased.");
+  await userEvent.click(within(dialog).getByRole("button", { name: "Erase for good" }));
+  expect(await screen.findByText("Erased for good.")).toBeTruthy();
+  expect(erased).toEqual(["ada", "ada"]);
+});
+
+test("memory is switched at once, and back where the server says no", async () => {
+  show({
+    switchMemory: async () => Promise.reject(new Refused("Forbidden", 403, "not you")),
+  });
+  const toggle = await screen.findByRole("switch", { name: "Remember me" });
+  await userEvent.click(toggle);
+  expect((await screen.findByRole("alert")).textContent).toContain("Not you.");
+  expect(toggle.getAttribute("aria-checked")).toBe("true");
+});
+
+test("a server that remembers nothing says so, and what waits is told", async () => {
+  const off = { enabled: false, switched_on: true, mode: "automatic", debounce_seconds: 30 };
+  const due_at = new Date(Date.now() + 8000).toISOString();
+  const pending = [
+    { thread_id: "t1", due_at, is_being_read: false },
+    { thread_id: "t2", due_at, is_being_read: true },
+  ];
+  show({ memory: async () => status(knowing(), { config: off, pending }) });
+  expect(await screen.findByText(/Memory is off on this server/)).toBeTruthy();
+  expect(screen.getByRole<HTMLButtonElement>("switch", { name: "Remember me" }).disabled).toBe(true);
+  expect(screen.getByText("2 threads are yet to be learned from")).toBeTruthy();
+  expect(screen.getByText(/in 10 s, if it stays quiet/)).toBeTruthy();
+  expect(screen.getByText(/being read now/)).toBeTruthy();
+});
+
+test("a summary is written anew, as of what was read", async () => {
+  const sent: unknown[] = [];
+  show({
+    writeSummary: async (...given) => {
+      sent.push(given);
+      return knowing(TEA);
+    },
+  });
+  await userEvent.click(await screen.findByRole("button", { name: "Edit “Your work”" }));
+  await userEvent.type(screen.getByRole("textbox", { name: "Summary: Your work" }), " In Oslo.");
+  await userEvent.click(screen.getByRole("button", { name: "Save" }));
+  expect(await screen.findByText("Changed.")).toBeTruthy();
+  expect(sent).toEqual([[null, "user.workContext", "Teaches physics. In Oslo.", 7]]);
+});
+
+test("facts are found by the server", async () => {
+  const asked: unknown[] = [];
+  show({
+    searchMemory: async (...given) => {
+      asked.push(given);
+      return [DETAILS];
+    },
+  });
+  await userEvent.type(await screen.findByRole("searchbox", { name: "Search facts" }), "tea");
+  await waitFor(() => expect(asked.at(-1)).toEqual([null, "tea", null]));
+  await waitFor(() => expect(screen.queryByText("Lives in Oslo")).toBeNull());
+  expect(await screen.findByText("Drinks tea")).toBeTruthy();
+});
+
+test("every change says what it changed, alone or as one of several, and a refusal is said", async () => {
+  const several = [
+    { ...CHANGED, change_id: "c4", seq: 4, group: "g3" },
+    { ...CHANGED, change_id: "c3", seq: 3, group: "g3" },
+  ];
+  const undone: unknown[] = [];
+  show(
+    {
+      memoryHistory: async (_, __, before) =>
+        before === null ? { changes: several, next_before: 3 } : { changes: [CHANGED], next_before: null },
+      undoMemory: async (_, which) => {
+        undone.push(which);
+        throw new Refused("Conflict", 409, "it has been changed again");
+      },
+    },
+    "/memory?view=history",
+  );
+  await userEvent.click(await screen.findByRole("button", { name: "Show earlier changes" }));
+  await userEvent.click(
+    await screen.findByRole("button", { name: "Undo: Changed “Drinks tea”", description: "" }),
+  );
+  expect((await screen.findByRole("alert")).textContent).toContain("It has been changed again.");
+  await userEvent.click(screen.getByRole("button", { name: "Undo all 2" }));
+  await waitFor(() => expect(undone).toEqual([{ group: "g2" }, { group: "g3" }]));
+  expect(screen.getAllByText("Drinks coffee (Preference, 90% sure)")).toHaveLength(3);
+});
+
+test("memory is shown as it was at a moment, and cannot be changed then", async () => {
+  const asked: unknown[] = [];
+  show(
+    {
+      memoryAsOf: async (...given) => {
+        asked.push(given);
+        return knowing(TEA);
+      },
+    },
+    `/memory?as_of=${AT}`,
+  );
+  expect(await screen.findByText("Drinks tea")).toBeTruthy();
+  expect(asked).toEqual([[null, AT]]);
+  expect(screen.queryByRole("button", { name: "Edit “Drinks tea”" })).toBeNull();
+  await userEvent.click(screen.getByRole("button", { name: "Back to now" }));
+  expect(await screen.findByText("Nothing has happened to this memory yet.")).toBeTruthy();
+});
+
+test("a run says what it was told, and what has gone since", async () => {
+  const run = {
+    run_id: "r",
+    assistant_id: "ada",
+    status: "success" as const,
+    created_at: AT,
+    updated_at: AT,
+  };
+  const asked: unknown[] = [];
+  showPage(fakeGateway({ said: async () => ({ messages: [{ type: "human", id: "m", content: "Hi" }] }) }), {
+    path: "/threads/t?panel=run",
+    server: {
+      runs: async () => [run],
+      memory: async (of) => {
+        asked.push(of);
+        return status(knowing(TEA));
+      },
+      memoryReceipt: async () => ({
+        injected: ["f1", "f9"],
+        considered: 5,
+        dropped: 3,
+        tokens: 1200,
+        is_new: false,
+      }),
+    },
+  });
+  const receipt = await screen.findByRole("region", { name: "Told from memory" });
+  expect(receipt.textContent).toContain("2 of 5 facts · 1.2K tokens · 3 left out");
+  await waitFor(() => expect(within(receipt).getAllByRole("listitem")).toHaveLength(2));
+  expect(receipt.textContent).toContain("Drinks tea");
+  expect(receipt.textContent).toContain("a fact that has gone since");
+  expect(asked).toEqual(["ada"]);
+});
+
+test("/memory in the composer is for the page", async () => {
+  const { paths } = show({}, "/");
+  const box = await screen.findByRole<HTMLTextAreaElement>("textbox", { name: "Message" });
+  await userEvent.type(box, "/mem");
+  expect(await screen.findByRole("option", { name: /\/memory/ })).toBeTruthy();
+  await userEvent.keyboard("{Tab}undo{Enter}");
+  await waitFor(() => expect(paths).toEqual(["/memory?view=history"]));
+});
+
+test.each([
+  ["/memory", {}],
+  [" /memory  undo ", { view: "history" }],
+  ["/memory green tea", { q: "green tea" }],
+  ["/memoryless", null],
+  ["what is /memory", null],
+])("%s leads where it says", (text, search) => {
+  expect(memoryCommand(text)).toEqual(search);
+});
+
+test("an address that makes no sense shows what is known", () => {
+  expect(memorySearch({ view: "x", as_of: "never", agent: 3, q: "" })).toEqual({});
+  expect(memorySearch({ q: 7 })).toEqual({ q: "7" });
+});
+
+test("changes that were made at once stand together", () => {
+  expect(grouped([CHANGED, CHANGED, { ...CHANGED, group: "g9" }]).map(({ length }) => length)).toEqual([
+    2, 1,
+  ]);
+});
+
+test.each([
+  [-3 * 86_400_000, "3 days ago"],
+  [-120_000, "2 minutes ago"],
+  [-5000, "now"],
+  [3_600_000, "in 1 hour"],
+])("%i ms is said as %s", (ms, said) => {
+  expect(agoWords(ms, "en")).toBe(said);
+});
