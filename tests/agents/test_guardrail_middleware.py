@@ -140,4 +140,3 @@ def test_a_provider_is_made_from_its_settings() -> None:
 def test_a_provider_that_cannot_be_made_is_named(settings: GuardrailProviderConfig, complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         create_provider(settings)
-

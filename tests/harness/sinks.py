@@ -30,9 +30,7 @@ class Sinks:
         return f"http://127.0.0.1:{self.web_port}{path}"
 
     def servers(self) -> Mapping[str, Mapping[str, object]]:
-        return {
-            name: {"type": "http", "url": f"http://127.0.0.1:{port}/mcp"} for name, port in self.mcp_ports.items()
-        }
+        return {name: {"type": "http", "url": f"http://127.0.0.1:{port}/mcp"} for name, port in self.mcp_ports.items()}
 
 
 class Datagrams(asyncio.DatagramProtocol):

@@ -84,9 +84,7 @@ async def test_calls_side_by_side_are_decided_one_by_one_and_the_others_are_made
     calls = in_parallel(LAUNCH, calling("page"), calling("launch", rocket="Ariane"))
     async with opened(tmp_path, ScriptedModel.saying(calls, "Done."), tools=TOOLS) as harness:
         await ask(harness, "Launch them")
-        asked = {
-            each["value"]["action_requests"][0]["args"]["rocket"]: each["id"] for each in await questions(harness)
-        }
+        asked = {each["value"]["action_requests"][0]["args"]["rocket"]: each["id"] for each in await questions(harness)}
         words = {asked["Saturn"]: {"type": "reject"}, asked["Ariane"]: {"type": "approve"}}
         answer = {id_: {"decisions": [word]} for id_, word in words.items()}
         assert (await finish(harness, RunRequest("t", resume=Resume(answer)))).status is RunStatus.SUCCESS
@@ -136,9 +134,7 @@ async def test_a_policy_that_becomes_unreadable_refuses_every_call_and_says_why(
         ("version: 2", "version"),
     ],
 )
-async def test_a_server_does_not_start_with_a_policy_that_is_wrong(
-    tmp_path: Path, policy: str, complaint: str
-) -> None:
+async def test_a_server_does_not_start_with_a_policy_that_is_wrong(tmp_path: Path, policy: str, complaint: str) -> None:
     rule(tmp_path, policy)
     with pytest.raises(ConfigError, match="policy.yaml") as problem:
         async with opened(tmp_path, ScriptedModel.saying("Hello."), tools=TOOLS):
