@@ -7,7 +7,6 @@ import orjson
 import pytest
 from langchain_core.tools import StructuredTool
 
-from deerflow.client import DeerFlowClient
 from deerflow.domain.errors import ConfigError
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.domain.runs import AgentSpec, Resume, RunRequest, RunStatus
@@ -213,21 +212,31 @@ async def test_a_subagent_knows_what_its_lead_agent_has_read_and_cannot_ask(tmp_
     assert "strangers have spoken; a person would have to agree, and a subagent cannot ask one" in refused
 
 
-def test_a_program_answers_what_a_policy_asks() -> None:
-    config = {"tools": TOOLS, "guardrails": {"provider": {"use": "tests.harness.test_policy:AsksAlways"}}}
-    with DeerFlowClient(config=config, model=ScriptedModel.saying(LAUNCH, "Up it went.")) as client:
-        client.chat("Launch it", thread_id="t")
-        (question,) = client.pending("t")
-        assert "always" in question["value"]["action_requests"][0]["description"]
-        assert client.approve("t") == "Up it went."
+def visit(url: str) -> str:
+    """Open an address.
+
+    Args:
+        url: The address.
+    """
+    return f"{url} is open"
 
 
-class AsksAlways:
-    """A provider of somebody's own that has a person decide about everything."""
-
-    name = "always"
-
-    async def aevaluate(self, request: Any) -> Any:
-        from deerflow.agents.middlewares.guardrails import GuardrailDecision, GuardrailReason
-
-        return GuardrailDecision(False, (GuardrailReason("always", "always asked"),), ask=True)
+async def test_an_address_that_was_compacted_away_is_still_known_and_a_subagents_too(tmp_path: Path) -> None:
+    rules = "{name: new, tool: visit, arguments: {url: {known: false}}, outcome: deny, reason: never heard of}"
+    rule(tmp_path, f"rules: [{rules}]\nshipped_rules: false")
+    tools = [PAGE, {"name": "visit", "group": "web", "use": "tests.harness.test_policy:visit"}]
+    keep, trigger = ({"type": "messages", "value": value} for value in (2, 9))
+    small = {"enabled": True, "model_name": "demo", "trigger": trigger, "keep": keep}
+    visits = in_parallel(
+        calling("visit", url="https://example.org/there"),
+        calling("visit", url="https://user.example/wanted"),
+        calling("visit", url="https://example.org/there?c=CANARY"),
+        calling("visit", url="https://model.example/made-up"),
+    )
+    model = ScriptedModel.saying(calling("page"), "See https://model.example/made-up", *["Yes."] * 4, visits, "Done.")
+    async with opened(tmp_path, model, tools=tools, summarization=small) as harness:
+        for text in ("read user.example/wanted", "one", "two", "three", "four", "visit them"):
+            await ask(harness, text)
+        told = await results(harness)
+        assert len([text for _, text in await said(harness) if "example.org/there." in text]) == 0
+    assert [status for status, _ in told[-4:]] == ["success", "success", "error", "error"]
