@@ -1,0 +1,84 @@
+"""One turn with the agent for whoever asks, told while it happens."""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import orjson
+
+from deerflow.domain.errors import NotFound
+from deerflow.domain.principal import Principal
+from deerflow.domain.runs import RunRecord, RunRequest, RunStatus
+from deerflow.harness import Harness
+from deerflow.serving.happenings import Happening, Listener, Waited
+
+Ending = Literal["answered", "asks", "needs_approval", "failed", "stopped"]
+HEARTBEAT_S = 10.0
+
+
+@dataclass(slots=True)
+class Turn:
+    """A run that somebody follows; `ending` says how it ended, once it has."""
+
+    harness: Harness
+    who: Principal
+    request: RunRequest
+    run: RunRecord | None = None
+    ending: Ending = "stopped"
+    questions: Sequence[Mapping[str, Any]] = ()
+    """What a paused run waits for, as the state of the thread tells it."""
+    listener: Listener = field(default_factory=Listener)
+
+    async def follow(self) -> AsyncGenerator[Happening]:
+        """What happens. Whoever stops listening stops the run.
+
+        Raises:
+            Conflict: The thread has a run under way.
+            NotFound: It does not exist and is not to be made, or is somebody else's.
+        """
+        runs = self.harness.runs
+        self.run = await runs.create_or_reject(self.request, self.who)
+        is_over = False
+        try:
+            async with aclosing(runs.listen(self.run, heartbeat_s=HEARTBEAT_S)) as groups:
+                async for group in groups:
+                    if not group:
+                        yield Waited()
+                    for event in group:
+                        for happening in self.listener.hear(event):
+                            yield happening
+            is_over = True
+        finally:
+            if not is_over:  # nothing can be awaited by somebody who was cancelled
+                runs.stop_soon(self.run)
+        await self._look_back()
+
+    def read_questions(self, interrupts: bytes) -> None:
+        """Take in what a paused thread waits for."""
+        self.questions = orjson.loads(interrupts)
+
+    async def _look_back(self) -> None:
+        assert self.run is not None
+        thread_id = self.run.thread_id
+        try:
+            run = self.run = await self.harness.runs.get(thread_id, self.run.run_id, self.who)
+            thread = await self.harness.threads.get(thread_id, self.who)
+        except NotFound:  # deleted by somebody who could not wait
+            return
+        if self.listener.failure is not None or run.status in (RunStatus.ERROR, RunStatus.TIMEOUT):
+            self.ending = "failed"
+        elif thread.waits_for == "approval":
+            state = await self.harness.threads.state(thread_id, self.who)
+            self.read_questions(state.interrupts)
+            self.ending = "needs_approval" if self.questions else "answered"
+        elif run.status is RunStatus.SUCCESS:
+            self.ending = "asks" if thread.waits_for == "answer" else "answered"
+        else:
+            self.ending = "stopped"
+
+
+async def stop_all(harness: Harness) -> None:
+    """Stop what is under way: whoever wanted it has gone, and no other process is to go on with it."""
+    for run in harness.runs.under_way():
+        await harness.runs.stop(run.run_id)
