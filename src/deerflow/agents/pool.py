@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -19,6 +19,7 @@ from deerflow.config.models import ModelConfig, PricingConfig
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.domain.runs import AgentSpec
 from deerflow.domain.skills import SkillCard
+from deerflow.mcp.catalog import Offer
 from deerflow.models.demo.scripts import Starter, starters
 from deerflow.models.factory import ModelCatalog
 from deerflow.models.keys import KeyStatus, key_status
@@ -46,6 +47,15 @@ class LeadAgentKey:
     spec: AgentSpec
     custom: CustomAgent | None
     skills: tuple[SkillCard, ...]
+    mcp: Offer = Offer()
+
+
+class McpOffers(Protocol):
+    """Knows what MCP servers offer."""
+
+    def offer(self, user_id: str) -> Offer:
+        """The tools for somebody, at once."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +84,7 @@ class AgentPool:
         plan: AgentPlan,
         skills: SkillIndex,
         environment: Mapping[str, str] = NO_VARIABLES,
+        mcp: McpOffers | None = None,
     ) -> None:
         """`settings` is asked before every use, so that an edit of the configuration counts for the next run.
 
@@ -86,6 +97,7 @@ class AgentPool:
         self.plan = plan
         self._skills = skills
         self._environment = environment
+        self._mcp = mcp
         self._catalog = ModelCatalog(self._settings.models)
         self._graphs: dict[LeadAgentKey, AgentGraph] = {}
         self._workers: dict[tuple[LeadAgentKey, str], Worker | None] = {}
@@ -101,12 +113,12 @@ class AgentPool:
         """The graph for `spec` if it was built before. Costs a few looks at files, so it may be asked anywhere."""
         self._look_at_settings()
         found = self._skills.ready(user_id)
-        return None if found is None else self._graphs.get(self._key(spec, found))
+        return None if found is None else self._graphs.get(self._key(spec, found, user_id))
 
     def graph_for(self, spec: AgentSpec, user_id: str = NOBODYS) -> AgentGraph:
         """The graph for `spec` with the skills of somebody. The first time this builds for long, so it blocks."""
         self._look_at_settings()
-        key = self._key(spec, self._skills.current(user_id))
+        key = self._key(spec, self._skills.current(user_id), user_id)
         if key not in self._graphs:
             keep(self._graphs, key, self._agent(key).build(self._checkpointer))
         return self._graphs[key]
@@ -115,12 +127,12 @@ class AgentPool:
         """The subagent of a kind if it was built before; as cheap as `ready_graph`."""
         self._look_at_settings()
         found = self._skills.ready(user_id)
-        return None if found is None else self._workers.get((self._key(spec, found), kind))
+        return None if found is None else self._workers.get((self._key(spec, found, user_id), kind))
 
     def worker_for(self, spec: AgentSpec, kind: str, user_id: str = NOBODYS) -> Worker | None:
         """The subagent of a kind that works for the agent of `spec`; None when there is no such kind. Blocks."""
         self._look_at_settings()
-        key = self._key(spec, self._skills.current(user_id))
+        key = self._key(spec, self._skills.current(user_id), user_id)
         if (key, kind) not in self._workers:
             keep(self._workers, (key, kind), self._agent(key).build_subagent(kind))
         return self._workers[key, kind]
@@ -129,13 +141,21 @@ class AgentPool:
         """The skills that an agent may use when it works for somebody."""
         return chosen_for(spec, self._custom_agent(spec), await self._skills.load(user_id))
 
-    def _key(self, spec: AgentSpec, found: SkillSet) -> "LeadAgentKey":
+    def _key(self, spec: AgentSpec, found: SkillSet, user_id: str) -> "LeadAgentKey":
         custom = self._custom_agent(spec)
-        return LeadAgentKey(spec, custom, tuple(skill.card for skill in chosen_for(spec, custom, found)))
+        cards = tuple(skill.card for skill in chosen_for(spec, custom, found))
+        return LeadAgentKey(spec, custom, cards, self._mcp.offer(user_id) if self._mcp else Offer())
 
     def _agent(self, key: "LeadAgentKey") -> LeadAgent:
         return LeadAgent(
-            key.spec, self._settings, self._catalog, self._custom_agents, key.custom, self.plan, key.skills
+            key.spec,
+            self._settings,
+            self._catalog,
+            self._custom_agents,
+            key.custom,
+            self.plan,
+            key.skills,
+            key.mcp.tools,
         )
 
     def _custom_agent(self, spec: AgentSpec) -> CustomAgent | None:

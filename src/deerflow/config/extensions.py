@@ -47,6 +47,7 @@ class McpToolConfig(Section):
     """Settings for one tool of a server."""
 
     routing: RoutingConfig | None = None
+    tool_call_timeout: float | None = Field(default=None, gt=0, description="Instead of the server's.")
 
 
 class TaskToolset(Section):
@@ -66,6 +67,10 @@ class McpServerConfig(Section):
     command: str | None = Field(default=None, min_length=1)
     args: tuple[str, ...] = Field(default=(), strict=False)
     env: dict[str, str] = Field(default_factory=dict)
+    network: bool = Field(default=False, description="Whether the command, which runs in a sandbox, has a network.")
+    paths: tuple[str, ...] = Field(
+        default=(), strict=False, description="Files and folders of this machine that the command can read."
+    )
     url: str | None = Field(default=None, min_length=1)
     headers: dict[str, str] = Field(default_factory=dict)
     oauth: OAuthConfig | None = None

@@ -22,8 +22,10 @@ from deerflow.harness.agents import (
     kind_files,
 )
 from deerflow.harness.files import all_files, open_uploads, snapshots_of
+from deerflow.harness.mcp import open_mcp
 from deerflow.harness.memory import make_memories
 from deerflow.harness.skills import make_workshop, open_skill_index, switch_skill
+from deerflow.mcp.catalog import McpCatalog
 from deerflow.persistence.checkpoints import open_checkpointer
 from deerflow.persistence.database import Database, open_database
 from deerflow.runtime.export import Exporter
@@ -63,6 +65,7 @@ class Ground:
     uploads: Uploads
     custom_agents: CustomAgents
     skills: Skills
+    mcp: McpCatalog
     agents: AgentPool
     resources: Resources
     metrics: Metrics
@@ -92,7 +95,8 @@ async def open_ground(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Gr
         computer = describe_computer(loaded.config.sandbox, report)
         custom_agents = CustomAgents(loaded.home)
         settings = partial(current_settings, source, fallback, computer, kind_files(loaded))
-        agents = AgentPool(settings, checkpointer, custom_agents, plan, index, loaded.environment)
+        mcp = await stack.enter_async_context(open_mcp(source, sandboxes))
+        agents = AgentPool(settings, checkpointer, custom_agents, plan, index, loaded.environment, mcp)
         stack.push_async_callback(agents.aclose)
         yield Ground(
             source=source,
@@ -105,6 +109,7 @@ async def open_ground(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Gr
             uploads=uploads,
             custom_agents=custom_agents,
             skills=Skills(index, loaded.home, partial(switch_skill, source)),
+            mcp=mcp,
             agents=agents,
             resources=make_resources(database, source, agents, index),
             metrics=metrics,

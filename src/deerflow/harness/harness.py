@@ -21,6 +21,7 @@ from deerflow.harness.files import copy_files, shelf_of
 from deerflow.harness.ground import open_ground
 from deerflow.harness.learning import learning, make_lessons
 from deerflow.harness.running import carrying_out_runs
+from deerflow.mcp.catalog import McpCatalog
 from deerflow.memory.queue import LessonQueue
 from deerflow.runtime.artifacts import Artifacts
 from deerflow.runtime.deletion import Deletions
@@ -56,6 +57,7 @@ class Harness:
     runs: RunManager
     timeline: Timeline
     store: Store
+    mcp: McpCatalog
     sandboxes: SandboxProvider
     sandbox_report: SandboxReport
     resources: Resources
@@ -128,6 +130,7 @@ async def open_harness(
             runs=runs,
             timeline=Timeline(database),
             store=Store(database),
+            mcp=ground.mcp,
             sandboxes=ground.sandboxes,
             sandbox_report=ground.report,
             resources=ground.resources,

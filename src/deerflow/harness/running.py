@@ -114,6 +114,7 @@ async def open_context(
 ) -> AsyncIterator[RunContext]:
     """What `run` carries to every middleware and tool; its sandbox is given back in the end."""
     run, loaded, database = job.run, ground.loaded, ground.database
+    await ground.mcp.settle(run.owner)
     settings = loaded.config.sandbox
     limits = OutputLimits(
         settings.bash_output_max_chars, settings.read_file_output_max_chars, settings.ls_output_max_chars
@@ -166,6 +167,7 @@ def belongings_of_threads(ground: Ground) -> Belongings:
         ground.resources.memory.let_go,  # before the index is put in order
         partial(forget_words, ground.database),
         partial(forget_states, ground.checkpointer),
+        ground.mcp.forget_thread,
         partial(forget_thread, ground.sandboxes, ground.uploads, home),
     ]
     return Belongings(forget, partial(scrub, ground.loaded.config.database.place(home)))

@@ -1,7 +1,7 @@
 """The lead agent: model, tools, chain and prompt for one spec."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, cast
 
@@ -29,6 +29,7 @@ from deerflow.config.models import ModelConfig
 from deerflow.domain.context import RunContext
 from deerflow.domain.runs import AgentSpec
 from deerflow.domain.skills import SkillCard
+from deerflow.mcp.status import MCP, SERVER
 from deerflow.models.demo import DemoChatModel
 from deerflow.models.factory import ModelCatalog
 from deerflow.sandbox.tools import read_file
@@ -73,6 +74,8 @@ class LeadAgent:
     custom: CustomAgent | None = None
     plan: AgentPlan = AgentPlan()
     skills: tuple[SkillCard, ...] = ()
+    mcp: tuple[BaseTool, ...] = ()
+    """The tools of MCP servers."""
 
     def build(self, checkpointer: BaseCheckpointSaver[str] | None, *, is_bare: bool = False) -> AgentGraph:
         """The graph that answers for the spec and remembers in `checkpointer`; a bare one knows no run of ours."""
@@ -186,6 +189,7 @@ class LeadAgent:
             self.settings.tools,
             groups=groups,
             builtin=[*computer, *tools_for(features), *own],
+            mcp=[tool for tool in self.mcp if is_in_groups(tool, groups)],
             allow_bash=allow_bash,
         )
 
@@ -246,6 +250,12 @@ class LeadAgent:
             "is_plan_mode": self.spec.is_plan_mode,
             "subagent_enabled": self.spec.subagent_enabled,
         }
+
+
+def is_in_groups(tool: BaseTool, groups: Collection[str] | None) -> bool:
+    """Whether an agent with these groups has a tool of an MCP server: all servers are `mcp`, one is `mcp:<name>`."""
+    server = (tool.metadata or {}).get(SERVER)
+    return groups is None or MCP in groups or f"{MCP}:{server}" in groups
 
 
 def lends(kind: SubagentConfig, tool: str) -> bool:

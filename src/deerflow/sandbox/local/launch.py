@@ -24,6 +24,7 @@ END_S = 5.0
 MAX_PACKET = 1 << 20
 SEND_BUFFER = 4 << 20
 TOO_LONG = "the command is too long; write it to a file and run that"
+CANNOT_END = "a command could not be ended; the server's log may say why"
 GONE = "the process that starts commands has ended; call the tool again"
 
 Bind = tuple[str, str, str]
@@ -65,6 +66,14 @@ class Answer:
 
     packet: Mapping[str, object]
     files: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A command that was started, and what is told when it has ended."""
+
+    number: int
+    ended: "asyncio.Future[Answer]"
 
 
 class LaunchPad:
@@ -118,6 +127,32 @@ class LaunchPad:
             ending.add_done_callback(self._endings.discard)
             await asyncio.shield(ending)
         return ending.result()
+
+    async def start(self, launch: Launch, files: Sequence[int]) -> "Running":
+        """Start a command with its three standard files; whoever has started it sees to its end.
+
+        Raises:
+            SandboxError: There is no launcher.
+        """
+        number = next(self._numbers)
+        try:
+            return Running(number, await self._ask(number, {"do": "start", **launch.to_request()}, files))
+        except BaseException:
+            self._expected.pop(number, None)
+            raise
+
+    async def stop(self, running: "Running") -> Ended:
+        """See to it that nothing is left of a command that was started."""
+        if not running.ended.done():
+            self._kill(running.number)
+        await asyncio.wait({running.ended}, timeout=END_S)
+        self._expected.pop(running.number, None)
+        if not running.ended.done():
+            raise SandboxError(CANNOT_END)
+        if running.ended.exception() is not None:  # it went with the launcher
+            return Ended(-1)
+        packet = running.ended.result().packet
+        return Ended(int(str(packet.get("code", -1))), bool(packet.get("has_run")))
 
     async def open_space(self, *, listen: bool) -> tuple[int, socket.socket | None]:
         """A network that the commands of one thread share, and a listener in it.
@@ -182,7 +217,7 @@ class LaunchPad:
         transport.close()
         self._expected.pop(number, None)
         if not ended.done():
-            raise SandboxError("a command could not be ended; the server's log may say why")
+            raise SandboxError(CANNOT_END)
         packet = ended.result().packet
         return Ended(int(str(packet.get("code", -1))), bool(packet.get("has_run")), timed_out)
 

@@ -30,6 +30,7 @@ SIOCSIFFLAGS, IFF_UP, IFF_LOOPBACK, IFF_RUNNING = 0x8914, 0x1, 0x8, 0x40
 PROXY = ("127.0.0.1", 3128)
 MAX_PACKET = 1 << 20
 MAX_FILES = 4
+STANDARD_FILES = 3
 MAX_STAGED = 64
 CANNOT_START = 125
 
@@ -112,13 +113,13 @@ class Launcher:
         status, status_end = os.pipe()
         pid = os.fork()
         if pid == 0:
-            in_child(lambda: self.become_bubblewrap(request, files[0], status_end), files[0])
+            in_child(lambda: self.become_bubblewrap(request, files, status_end), files[-1])
         os.close(status_end)
         self.commands[pid] = request["id"]
         self.watch(pid, lambda code: self.begin_ending(pid, code, status))
 
-    def become_bubblewrap(self, request: Request, output: int, status: int) -> None:
-        """Turn this child into the command."""
+    def become_bubblewrap(self, request: Request, files: Sequence[int], status: int) -> None:
+        """Turn this child into the command. It is given one file for all it prints, or its three standard ones."""
         for group in request["cgroups"]:
             Path(group).write_text("0")  # ourselves
         binds: Sequence[Bind] = request["binds"]
@@ -136,7 +137,7 @@ class Launcher:
         # By a file: everybody in the sandbox can read the command line of its first process.
         arguments = memory_file(b"".join(word.encode() + b"\0" for word in options))
         nothing = os.open(os.devnull, os.O_RDONLY)
-        for number, file in enumerate((nothing, output, output)):
+        for number, file in enumerate(files if len(files) == STANDARD_FILES else (nothing, files[0], files[0])):
             os.dup2(file, number)
         inherit_only({status, arguments, filter_program})
         # Also before bubblewrap sees to it itself.

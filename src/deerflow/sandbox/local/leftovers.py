@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-NAME = re.compile(r"deerflow-(?:stage|etc)-(\d+)-.*")
+NAME = re.compile(r"deerflow-(?:stage|etc|service)-(\d+)-.*")
 
 
 def make_temporary(kind: str) -> Path:

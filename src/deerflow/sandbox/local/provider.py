@@ -24,6 +24,7 @@ from deerflow.sandbox.local.network import Reach
 from deerflow.sandbox.local.output import BoundedText, OutputReader
 from deerflow.sandbox.local.runners import HostRunner, IsolatedRunner, Isolation, Order, Runner, StoppableRunner
 from deerflow.sandbox.local.sandbox import LocalSandbox, WatchedRunner
+from deerflow.sandbox.local.services import ServiceDesk
 from deerflow.sandbox.local.toolbox import Toolbox, ToolboxBuilder
 from deerflow.sandbox.local.usage import DiskWatch
 from deerflow.sandbox.places import (
@@ -34,6 +35,7 @@ from deerflow.sandbox.places import (
     thread_folder,
 )
 from deerflow.sandbox.sandbox_provider import Limit, Part, SandboxPlaces, SandboxReport
+from deerflow.sandbox.services import Service, ServiceOrder
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +44,7 @@ WORD = "isolated"
 ON_HOST = "commands run as the server itself, without isolation"
 LOOKS = "looking every second"
 REFUSED = "`bash` is off, because nothing isolates commands on this machine"
+NOT_STARTED = "programs are not started without isolation, and nothing isolates them on this machine"
 
 
 class LocalSandboxProvider:
@@ -70,6 +73,7 @@ class LocalSandboxProvider:
         ]
         self._isolation: Isolation | None = None
         self._report = SandboxReport("none", "not opened", "the sandbox has not been opened")
+        self._services = ServiceDesk(places.home, places.environment)
         self._sandboxes: dict[str, LocalSandbox] = {}
         self._users: dict[str, int] = {}
 
@@ -134,6 +138,12 @@ class LocalSandboxProvider:
         """End everything that runs for a thread."""
         await self._close(sandbox_id_of(thread_id, user_id))
 
+    async def start_service(self, order: ServiceOrder) -> Service:
+        """Start a program that speaks with the server; whoever asks for it ends it."""
+        if self._isolation is None and not self._report.runs_commands:
+            raise SandboxError(f"{NOT_STARTED}: {self._report.problem}; {self._report.remedy}")
+        return await self._services.start(order, self._isolation, self._layout())
+
     async def aclose(self) -> None:
         """End everything."""
         if self._finding is not None:
@@ -143,6 +153,7 @@ class LocalSandboxProvider:
             await self._close(sandbox_id)
         if self._isolation is not None:
             await self._isolation.pad.aclose()
+        await asyncio.to_thread(self._services.close)
         if self._etc is not None:
             await asyncio.to_thread(shutil.rmtree, self._etc, ignore_errors=True)
 

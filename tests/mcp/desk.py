@@ -1,0 +1,81 @@
+"""A harness with MCP servers, and what happens in its runs."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from langchain_core.messages import AnyMessage, ToolMessage
+
+from deerflow.config.source import ConfigSource, open_source
+from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.runs import RunRequest
+from deerflow.harness import Harness, open_harness
+from deerflow.mcp.status import ServerStatus
+from deerflow.testing import ScriptedModel
+from deerflow.testing.turns import Answer
+
+HOSTILE = Path(__file__).with_name("hostile_server.py")
+LONG_S = 30.0
+PYTHON = "/usr/bin/python3"
+
+
+def hostile(*modes: str, **settings: object) -> dict[str, object]:
+    """The entry of a server that misbehaves."""
+    return {"command": PYTHON, "args": [str(HOSTILE), *modes], "paths": [str(HOSTILE)], **settings}
+
+
+def write_servers(folder: Path, servers: Mapping[str, Mapping[str, object]]) -> None:
+    """Configure these servers and no others."""
+    (folder / "extensions_config.json").write_text(json.dumps({"mcpServers": servers}))
+
+
+def source_with(folder: Path, servers: Mapping[str, Mapping[str, object]], **config: object) -> ConfigSource:
+    """A configuration with these servers."""
+    write_servers(folder, servers)
+    overrides = {"memory": {"enabled": False}, "title": {"enabled": False}, **config}
+    return open_source(directory=folder, environment={}, overrides=overrides)
+
+
+class Desk:
+    """A harness and the model that answers in it."""
+
+    def __init__(self, harness: Harness, model: ScriptedModel) -> None:
+        self.harness = harness
+        self.model = model
+
+    async def run(self, thread_id: str = "t1", text: str = "go") -> list[AnyMessage]:
+        """Let a run go to its end; what is then in the thread."""
+        request = RunRequest(thread_id, ({"role": "user", "content": text},))
+        record = await self.harness.runs.create_or_reject(request, LOCAL_USER)
+        await self.harness.runs.join(record.thread_id, record.run_id, LOCAL_USER)
+        return await self.messages(thread_id)
+
+    async def ready(self) -> None:
+        """Wait until something is known of every server."""
+        await self.harness.mcp.settle(LOCAL_USER.user_id, wait_s=LONG_S)
+
+    async def messages(self, thread_id: str = "t1") -> list[AnyMessage]:
+        graph = self.harness.agents.state_graph
+        state = await graph.aget_state({"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}})
+        return list(state.values.get("messages", []))
+
+    async def results(self, thread_id: str = "t1") -> list[ToolMessage]:
+        return [message for message in await self.messages(thread_id) if isinstance(message, ToolMessage)]
+
+    def status(self, server: str) -> ServerStatus:
+        return {status.name: status for status in self.harness.mcp.statuses(LOCAL_USER.user_id)}[server]
+
+    def offered(self) -> list[str]:
+        return [tool.name for tool in self.harness.mcp.tools(LOCAL_USER.user_id)]
+
+
+@asynccontextmanager
+async def desk_with(
+    folder: Path, servers: Mapping[str, Mapping[str, object]], *turns: str | Answer, **config: Any
+) -> AsyncIterator[Desk]:
+    """A harness with these servers in which the model does what `turns` say."""
+    model = ScriptedModel.saying(*turns)
+    async with open_harness(source_with(folder, servers, **config), model) as harness:
+        yield Desk(harness, model)
