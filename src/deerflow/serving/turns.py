@@ -1,6 +1,6 @@
 """One turn with the agent for whoever asks, told while it happens."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -8,6 +8,7 @@ from typing import Any, Literal
 import orjson
 
 from deerflow.domain.errors import NotFound
+from deerflow.domain.events import StreamEvent
 from deerflow.domain.principal import Principal
 from deerflow.domain.runs import RunRecord, RunRequest, RunStatus
 from deerflow.harness import Harness
@@ -43,16 +44,20 @@ class Turn:
         try:
             async with aclosing(runs.listen(self.run, heartbeat_s=HEARTBEAT_S)) as groups:
                 async for group in groups:
-                    if not group:
-                        yield Waited()
-                    for event in group:
-                        for happening in self.listener.hear(event):
-                            yield happening
+                    for happening in self._heard(group):
+                        yield happening
             is_over = True
         finally:
             if not is_over:  # nothing can be awaited by somebody who was cancelled
                 runs.stop_soon(self.run)
         await self._look_back()
+
+    def _heard(self, group: Sequence[StreamEvent]) -> Iterator[Happening]:
+        """What a group of events means; an empty one is a sign of life."""
+        if not group:
+            yield Waited()
+        for event in group:
+            yield from self.listener.hear(event)
 
     def read_questions(self, interrupts: bytes) -> None:
         """Take in what a paused thread waits for."""
