@@ -1,7 +1,8 @@
 """A harness with MCP servers, and what happens in its runs."""
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 from langchain_core.messages import AnyMessage, ToolMessage
 
 from deerflow.config.source import ConfigSource, open_source
+from deerflow.domain.events import StreamEvent
 from deerflow.domain.principal import LOCAL_USER
-from deerflow.domain.runs import RunRequest
+from deerflow.domain.runs import RunRecord, RunRequest
 from deerflow.harness import Harness, open_harness
 from deerflow.mcp.status import ServerStatus
 from deerflow.testing import ScriptedModel
@@ -47,9 +49,7 @@ class Desk:
 
     async def run(self, thread_id: str = "t1", text: str = "go") -> list[AnyMessage]:
         """Let a run go to its end; what is then in the thread."""
-        request = RunRequest(thread_id, ({"role": "user", "content": text},))
-        record = await self.harness.runs.create_or_reject(request, LOCAL_USER)
-        await self.harness.runs.join(record.thread_id, record.run_id, LOCAL_USER)
+        await self.ended(await self.start(thread_id, text))
         return await self.messages(thread_id)
 
     async def ready(self) -> None:
@@ -64,11 +64,35 @@ class Desk:
     async def results(self, thread_id: str = "t1") -> list[ToolMessage]:
         return [message for message in await self.messages(thread_id) if isinstance(message, ToolMessage)]
 
+    async def start(self, thread_id: str = "t1", text: str = "go") -> RunRecord:
+        """Begin a run."""
+        request = RunRequest(thread_id, ({"role": "user", "content": text},))
+        return await self.harness.runs.create_or_reject(request, LOCAL_USER)
+
+    async def ended(self, run: RunRecord) -> RunRecord:
+        """Wait for the end of a run."""
+        async with asyncio.timeout(LONG_S):
+            return await self.harness.runs.join(run.thread_id, run.run_id, LOCAL_USER)
+
+    async def until_progress(self, run: RunRecord) -> list[str]:
+        """What tools told of their progress until the first word of it, or until the end."""
+        async with asyncio.timeout(LONG_S):
+            async for group in self.harness.runs.listen(run):
+                if told := progress_in(group):
+                    return told
+        return []
+
     def status(self, server: str) -> ServerStatus:
         return {status.name: status for status in self.harness.mcp.statuses(LOCAL_USER.user_id)}[server]
 
     def offered(self) -> list[str]:
         return [tool.name for tool in self.harness.mcp.tools(LOCAL_USER.user_id)]
+
+
+def progress_in(events: Sequence[StreamEvent]) -> list[str]:
+    """What tools tell of their progress."""
+    told = (json.loads(event.data) for event in events if event.event == "custom")
+    return [each["output"] for each in told if each.get("type") == "tool_progress"]
 
 
 @asynccontextmanager

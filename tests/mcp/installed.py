@@ -34,10 +34,10 @@ def pypi_server(name: str) -> Path:
     version = PYPI_VERSIONS[name]
     uv = str(Path(sysconfig.get_path("scripts"), "uv"))
     folder = installed(
-        f"{name}-{version}",
+        f"{name}-{version}-compiled",
         lambda place: [
             [uv, "venv", "-q", "--relocatable", str(place)],
-            [uv, "pip", "install", "-q", "--python", str(place / "bin" / "python"), f"{name}=={version}"],
+            [uv, "pip", "install", "-q", "--compile-bytecode", f"--python={place}/bin/python", f"{name}=={version}"],
         ],
     )
     return folder / "bin" / name

@@ -1,18 +1,133 @@
-"""Servers as people install them, used in real runs."""
+"""Servers as people install them from npm and PyPI, used in real runs."""
 
+import asyncio
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 from deerflow.testing import calling
 from tests.mcp.desk import desk_with
-from tests.mcp.installed import EVERYTHING, npm_server
+from tests.mcp.installed import EVERYTHING, FILESYSTEM, MEMORY, npm_server, pypi_server
+from tests.servers import read_until
+
+WORKSPACE = "/mnt/user-data/workspace"
 
 
-async def test_a_server_from_npm_is_used_in_a_run(tmp_path: Path) -> None:
-    servers = {"everything": {"command": str(npm_server(EVERYTHING))}}
-    async with desk_with(tmp_path, servers, calling("everything_echo", message="hello"), "done") as desk:
+async def test_servers_from_npm_are_used_in_a_run(tmp_path: Path) -> None:
+    servers = {
+        "everything": {"command": str(npm_server(EVERYTHING))},
+        "files": {"command": str(npm_server(FILESYSTEM)), "args": [WORKSPACE]},
+        "memory": {"command": str(npm_server(MEMORY)), "env": {"MEMORY_FILE_PATH": f"{WORKSPACE}/memory.json"}},
+    }
+    deer = {"name": "Deer", "entityType": "animal", "observations": ["runs"]}
+    turns = (
+        calling("everything_echo", message="hello"),
+        calling("everything_get-tiny-image"),
+        calling("everything_get-structured-content", location="New York"),
+        calling("files_write_file", path=f"{WORKSPACE}/note.txt", content="from a server"),
+        calling("bash", description="look", command="cat note.txt"),
+        calling("files_read_text_file", path="/etc/passwd"),
+        calling("memory_create_entities", entities=[deer]),
+        calling("memory_read_graph"),
+        "done",
+    )
+    async with desk_with(tmp_path, servers, *turns) as desk:
         await desk.ready()
         await desk.run()
-        print(desk.status("everything"))
-        print(desk.offered())
-        print(await desk.results())
-        assert 0
+        echo, image, structured, wrote, read, outside, created, graph = await desk.results()
+        assert echo.text == "Echo: hello"
+        assert "an image, image/png, which this model cannot see" in image.text
+        assert structured.artifact["structured_content"].keys() == {"temperature", "conditions", "humidity"}
+        assert "Successfully wrote" in wrote.text and "from a server" in read.text
+        assert outside.status == "error" and "outside allowed directories" in outside.text
+        assert created.status == "success" and "runs" in graph.text
+        status = desk.status("everything")
+        assert status.resources and "simple-prompt" in {prompt.name for prompt in status.prompts}
+
+
+async def test_servers_from_pypi_are_used_in_a_run(tmp_path: Path) -> None:
+    servers = {
+        "time": {"command": str(pypi_server("mcp-server-time")), "args": ["--local-timezone=UTC"]},
+        "git": {"command": str(pypi_server("mcp-server-git"))},
+        "fetch": {
+            "command": str(pypi_server("mcp-server-fetch")),
+            "args": ["--ignore-robots-txt", "--allow-private-ips"],
+            "network": True,
+        },
+    }
+    page = await asyncio.start_server(show_page, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{page.sockets[0].getsockname()[1]}/"
+    turns = (
+        calling("time_convert_time", source_timezone="UTC", time="12:00", target_timezone="Asia/Tokyo"),
+        calling("bash", description="make", command="git init -q r && touch r/deer.txt"),
+        calling("git_git_status", repo_path=f"{WORKSPACE}/r"),
+        calling("fetch_fetch", url=url),
+        "done",
+    )
+    async with page, desk_with(tmp_path, servers, *turns) as desk:
+        await desk.ready()
+        await desk.run()
+        converted, _, status, fetched = await desk.results()
+        assert "21:00" in converted.text
+        assert "deer.txt" in status.text
+        assert "deer in the woods" in fetched.text
+
+
+@pytest.mark.parametrize(("kind", "place"), [("http", "mcp"), ("sse", "sse")])
+async def test_remote_servers_are_used_in_a_run(tmp_path: Path, kind: str, place: str) -> None:
+    with serving("streamableHttp" if kind == "http" else kind) as port:
+        servers = {"far": {"type": kind, "url": f"http://127.0.0.1:{port}/{place}"}}
+        turns = (
+            calling("far_echo", message="hello"),
+            calling("far_trigger-long-running-operation", duration=0.2, steps=2),
+            "done",
+        )
+        async with desk_with(tmp_path, servers, *turns) as desk:
+            await desk.ready()
+            run = await desk.start()
+            told = await desk.until_progress(run)
+            await desk.ended(run)
+            echo, operation = await desk.results()
+            assert echo.text == "Echo: hello"
+            assert "Long running operation completed" in operation.text
+            assert told and told[0].startswith("1/2")
+
+
+async def test_a_remote_server_that_is_not_there_says_so(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"http://127.0.0.1:{taken.getsockname()[1] + 1}/mcp"
+        servers = {kind: {"type": kind, "url": url, "session_init_timeout": 5} for kind in ("http", "sse")}
+        async with desk_with(tmp_path, servers, "done") as desk:
+            await desk.ready()
+            assert {desk.status(kind).state for kind in servers} == {"failed"}
+            assert all("onnect" in str(desk.status(kind).error) for kind in servers)
+
+
+async def show_page(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answer one request."""
+    await reader.readuntil(b"\r\n\r\n")
+    body = b"deer in the woods"
+    writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\n" + body)
+    await writer.drain()
+    writer.close()
+
+
+@contextmanager
+def serving(way: str) -> Iterator[int]:
+    """The port of server-everything, spoken with over HTTP."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [str(npm_server(EVERYTHING)), way]
+    environment = {"PORT": str(port), "PATH": "/usr/local/bin:/usr/bin:/bin"}
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        try:
+            assert str(port) in read_until(process, str(port))
+            yield port
+        finally:
+            process.kill()

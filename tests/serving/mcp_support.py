@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from langgraph.types import interrupt
 from mcp import types
 
 
@@ -12,6 +13,15 @@ def launch(rocket: str) -> str:
         rocket: Its name.
     """
     return f"{rocket} is in the air"
+
+
+def ask(question: str) -> str:
+    """Ask in a way of one's own.
+
+    Args:
+        question: What is asked.
+    """
+    return f"the answer is {interrupt({'question': question})}"
 
 
 def data_of(result: types.CallToolResult) -> dict[str, Any]:

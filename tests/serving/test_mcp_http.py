@@ -26,7 +26,8 @@ from tests.support import browse
 
 ASKING = "x-test-user"
 LAUNCH = {"name": "launch", "group": "space", "use": "tests.serving.mcp_support:launch", "approval": "always"}
-QUIET = {"memory": {"debounce_seconds": 3600}, "title": {"enabled": False}, "tools": [LAUNCH]}
+ASK = {"name": "ask", "group": "space", "use": "tests.serving.mcp_support:ask"}
+QUIET = {"memory": {"debounce_seconds": 3600}, "title": {"enabled": False}, "tools": [LAUNCH, ASK]}
 
 
 @dataclass
@@ -176,11 +177,18 @@ async def test_tools_that_want_a_persons_word_get_it_by_a_second_call(tmp_path: 
 
 async def test_a_question_of_the_agent_is_answered_by_asking_again(tmp_path: Path) -> None:
     question = calling("ask_clarification", question="Which colour?", clarification_type="missing_info")
-    async with world(tmp_path, question, "Red it is.") as here, here.person("ann") as ann:
+    own = calling("ask", question="How red?")
+    async with world(tmp_path, question, "Red it is.", own, "Very.") as here, here.person("ann") as ann:
         asked = data_of(await ann.call_tool("ask", {"prompt": "Paint it."}))
         assert asked["status"] == "asks" and "Which colour?" in asked["answer"]
         then = data_of(await ann.call_tool("ask", {"prompt": "Red.", "thread_id": asked["thread_id"]}))
         assert then["answer"] == "Red it is."
+        thread = asked["thread_id"]
+        asked = data_of(await ann.call_tool("ask", {"prompt": "Go on.", "thread_id": thread}))
+        assert asked["status"] == "asks" and "How red?" in asked["answer"]
+        wrong = await ann.call_tool("decide", {"thread_id": thread, "decision": "approve"})
+        assert wrong.isError and "answer it with `ask`" in text_of(wrong)
+        assert data_of(await ann.call_tool("ask", {"prompt": "Very.", "thread_id": thread}))["answer"] == "Very."
 
 
 async def test_a_cancelled_call_stops_the_run(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from mcp import types
 from mcp.shared.exceptions import McpError
 
 from deerflow.domain.errors import DeerFlowError
+from deerflow.mcp.advice import advice_for
 from deerflow.mcp.calls import Address, CallOrder, CallResult, PendingCall, Question, Reply
 from deerflow.mcp.http import calling
 from deerflow.mcp.problems import McpProblem
@@ -60,7 +61,9 @@ class ServerSession:
             async with asyncio.timeout(limit):
                 return await asyncio.shield(self._opened)
         except TimeoutError:
-            raise McpProblem(f"the server did not answer within {limit:g} s{self._hint()}") from None
+            raise await self._advised(f"the server did not answer within {limit:g} s{self._hint()}") from None
+        except McpProblem as problem:
+            raise await self._advised(str(problem)) from None
 
     def begin(self, order: CallOrder) -> PendingCall:
         """Start a call."""
@@ -159,6 +162,9 @@ class ServerSession:
 
     def _ending(self) -> DeerFlowError:
         return self._problem or McpProblem("the session with the server has ended; try again")
+
+    async def _advised(self, said: str) -> McpProblem:
+        return McpProblem(said + await asyncio.to_thread(advice_for, self._address.config))
 
     def _hint(self) -> str:
         said = self._garbage.first or (self._service.complaints[-500:] if self._service else "")

@@ -1,7 +1,8 @@
 """Messages to and from a remote server, within bounds."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import TypeVar
 
 import httpx
 from mcp.client.sse import sse_client
@@ -21,6 +22,7 @@ BLANK_LINES = (b"\n\n", b"\r\n\r\n", b"\r\r")
 """What ends an event."""
 
 Fail = Callable[[DeerFlowError], None]
+Told = TypeVar("Told")
 
 
 @asynccontextmanager
@@ -61,21 +63,24 @@ class TokenAuth(httpx.Auth):
 
     async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
         server, user_id = self._address.server, self._address.user_id
-        header = await self._header(request)
+        header = self._put(request, await self._told(self._tokens.header(server, user_id)))
         response = yield request
         if response.status_code != httpx.codes.UNAUTHORIZED:
             return
         challenge = response.headers.get("www-authenticate")
-        if await self._tokens.rejected(server, user_id, header, challenge):
-            await self._header(request)
+        if await self._told(self._tokens.rejected(server, user_id, header, challenge)):
+            self._put(request, await self._told(self._tokens.header(server, user_id)))
             yield request
 
-    async def _header(self, request: httpx.Request) -> str | None:
+    async def _told(self, asking: Awaitable[Told]) -> Told:
+        """What the source of tokens says; if it refuses, the session ends with its reason."""
         try:
-            header = await self._tokens.header(self._address.server, self._address.user_id)
+            return await asking
         except DeerFlowError as problem:
             self._fail(problem)
             raise
+
+    def _put(self, request: httpx.Request, header: str | None) -> str | None:
         if header is not None:
             request.headers["Authorization"] = header
         return header

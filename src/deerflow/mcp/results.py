@@ -1,5 +1,6 @@
 """What servers say, in the words of agents: content blocks for results, cards for what there is."""
 
+import json
 from collections.abc import Iterable
 
 from mcp.types import (
@@ -25,25 +26,38 @@ MAX_IMAGES = 8
 MAX_IMAGE_CHARS = 7_000_000
 """Of base64: about 5 MB, which is as much as vendors take."""
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+MAX_TEXT_BESIDE_IMAGES = 20_000
 MAX_DESCRIPTION = 10_000
+NOTHING = "(the tool said nothing)"
+LEFT_OUT = "\n[… the rest was left out …]"
 
 
 def to_result(said: CallToolResult) -> CallResult:
     """The result of a call. Nothing in it makes anybody fetch something: links stay text."""
-    blocks: list[Block] = []
-    images = 0
-    for content in said.content:
-        block = to_block(content)
-        if block["type"] == "image":
-            images += 1
-            if images > MAX_IMAGES:
-                block = text(f"[one more image was left out: {MAX_IMAGES} are shown at most]")
-        blocks.append(block)
-    if not blocks and said.structuredContent is None:
-        blocks = [text("(the tool said nothing)")]
+    blocks = [to_block(content) for content in said.content]
+    if any(block["type"] == "image" for block in blocks):
+        blocks = within_limits(blocks)
     if not blocks:
-        blocks = [text(str(said.structuredContent))]
+        data = said.structuredContent
+        blocks = [text(NOTHING if data is None else json.dumps(data, ensure_ascii=False))]
     return CallResult(tuple(blocks), said.structuredContent, said.isError)
+
+
+def within_limits(blocks: Iterable[Block]) -> list[Block]:
+    """The first images, and as much text as goes with images: no file can take the rest of such a result."""
+    kept: list[Block] = []
+    images, room = MAX_IMAGES, MAX_TEXT_BESIDE_IMAGES
+    for block in blocks:
+        if block["type"] != "image":
+            cut = len(block["text"]) > room
+            kept.append(text(block["text"][:room] + (LEFT_OUT if cut else "")))
+            room -= len(kept[-1]["text"][:room])
+        elif images:
+            images -= 1
+            kept.append(block)
+        else:
+            kept.append(text(f"[one more image was left out: {MAX_IMAGES} are shown at most]"))
+    return kept
 
 
 def to_block(content: ContentBlock) -> Block:

@@ -1,7 +1,7 @@
 """The tools of servers, as agents use them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +24,8 @@ TAKEN = frozenset({"self", "config", "run_manager", "runtime"})
 ASIDE = "_"
 
 Artifact = dict[str, Any]
-Act = Callable[..., Awaitable[tuple[list[Block], Artifact | None]]]
+Said = str | list[Block]
+Act = Callable[..., Awaitable[tuple[Said, Artifact | None]]]
 
 
 def make_tools(address: Address, cards: Iterable[ToolCard], sessions: SessionPool) -> tuple[BaseTool, ...]:
@@ -44,7 +45,7 @@ def make_tool(name: str, address: Address, card: ToolCard, sessions: SessionPool
         args_schema=schema_of(card),
         coroutine=caller(name, address, card, sessions),
         response_format="content_and_artifact",
-        handle_tool_error=told,
+        handle_tool_error=True,
         metadata={
             SOURCE: MCP,
             SERVER: address.server,
@@ -55,26 +56,44 @@ def make_tool(name: str, address: Address, card: ToolCard, sessions: SessionPool
     )
 
 
+def for_blind(tool: BaseTool) -> BaseTool:
+    """The same tool for a model that cannot look at images, of which its vendor would refuse all."""
+    assert isinstance(tool, StructuredTool) and tool.coroutine is not None
+    act = tool.coroutine
+
+    async def call(runtime: ToolRuntime[RunContext], **arguments: Any) -> tuple[Said, Artifact | None]:
+        said, artifact = await act(runtime=runtime, **arguments)
+        return (said if isinstance(said, str) else to_content(without_images(said))), artifact
+
+    return tool.model_copy(update={"coroutine": call})
+
+
 class Refusal(ToolException):
     """The tool has done its work and says that it failed."""
 
-    def __init__(self, blocks: list[Block]) -> None:
-        super().__init__("the tool reports an error")
-        self.blocks = blocks
+
+def to_content(blocks: Sequence[Block]) -> Said:
+    """Text alone as a string, which everybody can read; with images, blocks."""
+    if any(block["type"] != "text" for block in blocks):
+        return list(blocks)
+    return "\n\n".join(str(block["text"]) for block in blocks)
 
 
-def told(refusal: ToolException) -> str:
-    """What the model reads of an error."""
-    blocks = refusal.blocks if isinstance(refusal, Refusal) else []
-    text = "\n".join(str(block.get("text", "")) for block in blocks).strip()
-    return f"Error: {text or 'the tool reports an error and does not say which'}"
+def without_images(blocks: Iterable[Block]) -> list[Block]:
+    """The same, with words where there are images."""
+    return [
+        {"type": "text", "text": f"[an image, {block['mime_type']}, which this model cannot see]"}
+        if block["type"] == "image"
+        else block
+        for block in blocks
+    ]
 
 
 def caller(name: str, address: Address, card: ToolCard, sessions: SessionPool) -> Act:
     """What is done when the model uses a tool."""
     timeout_s = timeout_of(address, card)
 
-    async def call(runtime: ToolRuntime[RunContext], **arguments: Any) -> tuple[list[Block], Artifact | None]:
+    async def call(runtime: ToolRuntime[RunContext], **arguments: Any) -> tuple[Said, Artifact | None]:
         run = run_in(runtime.context)
         if run is None:
             raise McpProblem(f"{name} can be used in a run of this server only")
@@ -88,10 +107,10 @@ def caller(name: str, address: Address, card: ToolCard, sessions: SessionPool) -
             result = await follow(pending, name, timeout_s)
         finally:
             progress.close()
-        blocks = list(result.blocks)
+        said = to_content(result.blocks)
         if result.is_error:
-            raise Refusal(blocks)
-        return blocks, {"structured_content": dict(result.structured)} if result.structured is not None else None
+            raise Refusal(f"Error: {said if isinstance(said, str) else to_content(without_images(said))}")
+        return said, {"structured_content": dict(result.structured)} if result.structured is not None else None
 
     return call
 

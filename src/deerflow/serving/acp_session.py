@@ -16,7 +16,6 @@ from acp.schema import (
     StopReason,
 )
 
-from deerflow.client.approvals import is_about_calls
 from deerflow.domain.errors import Conflict, InvalidRequest, NotFound, RunFailed
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.domain.runs import AgentSpec, Resume, RunRequest
@@ -24,7 +23,7 @@ from deerflow.serving.acp_projects import Project
 from deerflow.serving.acp_prompts import NOTE_END, message_of, replayed
 from deerflow.serving.acp_updates import Narrator
 from deerflow.serving.happenings import Listener, Said
-from deerflow.serving.turns import Turn
+from deerflow.serving.turns import Turn, answering
 
 MODEL, DEFAULT_MODE, PLAN_MODE = "model", "default", "plan"
 APPROVE, ALWAYS, REJECT = "approve", "always", "reject"
@@ -144,8 +143,8 @@ class EditorSession:
     async def _first_request(self, text: str) -> RunRequest:
         """What is asked for by a prompt: an answer, or to go on with the one that was given to a question."""
         if self.questions:
-            answers, self.questions = {each["id"]: text for each in self.questions}, ()
-            return self._request(Resume(answers))
+            answer, self.questions = answering(self.questions, text), ()
+            return self._request(answer)
         metadata = {"source": SOURCE, "cwd": str(self.project.folder)}
         await self.project.harness.threads.create(LOCAL_USER, self.session_id, metadata, may_exist=True)
         said = text if self.is_told else f"{self.project.note.removesuffix('</project>')}{NOTE_END}{text}"
@@ -170,13 +169,11 @@ class EditorSession:
 
     async def _after(self, turn: Turn) -> RunRequest | None:
         """How to go on after a turn; None when that is up to the user."""
-        if turn.ending != "needs_approval" or self.is_cancelled:
-            return None
-        if not all(map(is_about_calls, turn.questions)):
+        if turn.ending == "asks" and turn.questions:
             self.questions = turn.questions
-            asked = "\n\n".join(str(each["value"]) for each in turn.questions)
-            for update in self.narrator.tell(Said(asked)):
+            for update in self.narrator.tell(Said(turn.asked())):
                 await self._send(update)
+        if turn.ending != "needs_approval" or self.is_cancelled:
             return None
         answers = {}
         for question in turn.questions:

@@ -25,28 +25,26 @@ HOW_TO_GO_ON = {
 
 def told_of_turn(turn: Turn) -> types.CallToolResult:
     """How a turn ended."""
-    calls = [call for question in turn.questions for call in waiting_calls(question)]
+    waits = turn.ending == "needs_approval"
+    calls = [call for question in turn.questions for call in waiting_calls(question)] if waits else []
     told = {
         "thread_id": turn.request.thread_id,
         "run_id": turn.run.run_id if turn.run else None,
         "status": turn.ending,
-        "answer": turn.listener.answer,
+        "answer": turn.asked(),
         "error": turn.listener.failure if turn.ending == "failed" else None,
         "waiting_calls": calls,
         "how_to_go_on": HOW_TO_GO_ON[turn.ending],
     }
-    lines = [turn.listener.answer, told["error"], *(f"Waits for a word: {described(call)}" for call in calls)]
+    lines = [turn.asked(), told["error"], *(f"Waits for a word: {described(call)}" for call in calls)]
     lines += [told["how_to_go_on"], f"[thread_id: {turn.request.thread_id}, status: {turn.ending}]"]
     text = "\n\n".join(str(line) for line in lines if line)
     return with_data(told, text, is_error=turn.ending == "failed")
 
 
 def waiting_calls(question: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """The calls a paused run waits with; a question of another kind is shown as one."""
-    value = question.get("value")
-    if isinstance(value, Mapping) and "action_requests" in value:
-        return [{"name": each["name"], "args": each["args"]} for each in value["action_requests"]]
-    return [{"name": "question", "args": {"value": value}}]
+    """The calls a paused run waits with."""
+    return [{"name": each["name"], "args": each["args"]} for each in question["value"]["action_requests"]]
 
 
 def described(call: Mapping[str, Any]) -> str:

@@ -1,15 +1,17 @@
 """What the MCP tools do for one person."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote, unquote
 
+import orjson
 from mcp import types
 from pydantic import ValidationError
 
+from deerflow.client.approvals import is_about_calls
 from deerflow.client.events import text_of
 from deerflow.domain.errors import DeerFlowError, InvalidRequest, TooLarge
 from deerflow.domain.files import OUTPUTS
@@ -38,7 +40,7 @@ from deerflow.serving.mcp_tools import (
     ReadArtifact,
     ReadThread,
 )
-from deerflow.serving.turns import Turn
+from deerflow.serving.turns import Turn, answering
 
 SCHEME = "deerflow://threads/"
 RESOURCE = f"{SCHEME}{{thread_id}}/artifacts{{/path*}}"
@@ -87,23 +89,25 @@ class McpDesk:
         raise InvalidRequest(f"nothing is done for {type(wanted).__name__}")
 
     async def _ask(self, wanted: Ask, tell: Tell) -> types.CallToolResult:
+        asked = [each for each in await self._questions(wanted.thread_id) if not is_about_calls(each)]
         request = RunRequest(
             wanted.thread_id or new_id(),
-            [{"type": "human", "content": wanted.prompt}],
+            [] if asked else [{"type": "human", "content": wanted.prompt}],
             self._agent(wanted.agent, wanted.model, plan=wanted.plan),
+            resume=answering(asked, wanted.prompt) if asked else None,
             create_thread=wanted.thread_id is None,
             metadata={"source": "mcp"},
         )
         return await self._take_turn(request, tell)
 
     async def _decide(self, wanted: Decide, tell: Tell) -> types.CallToolResult:
-        state = await self.harness.threads.state(wanted.thread_id, self.who)
-        turn = Turn(self.harness, self.who, RunRequest(wanted.thread_id))
-        turn.read_questions(state.interrupts)
+        questions = await self._questions(wanted.thread_id)
+        if not all(map(is_about_calls, questions)):
+            raise InvalidRequest("what waits is a question, not a call: answer it with `ask`")
         decision: dict[str, str] = {"type": wanted.decision}
         if wanted.decision == "reject" and wanted.reason:
             decision["message"] = wanted.reason
-        answers = {each["id"]: {"decisions": [decision] * len(waiting_calls(each))} for each in turn.questions}
+        answers = {each["id"]: {"decisions": [decision] * len(waiting_calls(each))} for each in questions}
         request = RunRequest(
             wanted.thread_id,
             agent=self._agent(wanted.agent, wanted.model),
@@ -112,6 +116,15 @@ class McpDesk:
             metadata={"source": "mcp"},
         )
         return await self._take_turn(request, tell)
+
+    async def _questions(self, thread_id: str | None) -> Sequence[Mapping[str, Any]]:
+        """What a thread waits for."""
+        if thread_id is None or (await self.harness.threads.get(thread_id, self.who)).waits_for != "approval":
+            return ()
+        found: list[Mapping[str, Any]] = orjson.loads(
+            (await self.harness.threads.state(thread_id, self.who)).interrupts
+        )
+        return found
 
     async def _take_turn(self, request: RunRequest, tell: Tell) -> types.CallToolResult:
         turn = Turn(self.harness, self.who, request)

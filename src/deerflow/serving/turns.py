@@ -7,10 +7,11 @@ from typing import Any, Literal
 
 import orjson
 
+from deerflow.client.approvals import is_about_calls
 from deerflow.domain.errors import NotFound
 from deerflow.domain.events import StreamEvent
 from deerflow.domain.principal import Principal
-from deerflow.domain.runs import RunRecord, RunRequest, RunStatus
+from deerflow.domain.runs import Resume, RunRecord, RunRequest, RunStatus
 from deerflow.harness import Harness
 from deerflow.serving.happenings import Happening, Listener, Waited
 
@@ -28,7 +29,7 @@ class Turn:
     run: RunRecord | None = None
     ending: Ending = "stopped"
     questions: Sequence[Mapping[str, Any]] = ()
-    """What a paused run waits for, as the state of the thread tells it."""
+    """What a paused run waits for, as the state of the thread tells it; when it `asks`, a text is its answer."""
     listener: Listener = field(default_factory=Listener)
 
     async def follow(self) -> AsyncGenerator[Happening]:
@@ -63,6 +64,12 @@ class Turn:
         """Take in what a paused thread waits for."""
         self.questions = orjson.loads(interrupts)
 
+    def asked(self) -> str:
+        """What was asked in place of an answer, by a tool of the user's own or by the agent."""
+        if self.ending != "asks" or not self.questions:
+            return self.listener.answer
+        return "\n\n".join(str(question["value"]) for question in self.questions)
+
     async def _look_back(self) -> None:
         assert self.run is not None
         thread_id = self.run.thread_id
@@ -76,11 +83,16 @@ class Turn:
         elif thread.waits_for == "approval":
             state = await self.harness.threads.state(thread_id, self.who)
             self.read_questions(state.interrupts)
-            self.ending = "needs_approval" if self.questions else "answered"
+            self.ending = "needs_approval" if all(map(is_about_calls, self.questions)) else "asks"
         elif run.status is RunStatus.SUCCESS:
             self.ending = "asks" if thread.waits_for == "answer" else "answered"
         else:
             self.ending = "stopped"
+
+
+def answering(questions: Sequence[Mapping[str, Any]], text: str) -> Resume:
+    """A text as the answer to everything that was asked."""
+    return Resume({question["id"]: text for question in questions})
 
 
 async def stop_all(harness: Harness) -> None:

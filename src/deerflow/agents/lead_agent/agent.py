@@ -30,6 +30,7 @@ from deerflow.domain.context import RunContext
 from deerflow.domain.runs import AgentSpec
 from deerflow.domain.skills import SkillCard
 from deerflow.mcp.status import MCP, SERVER
+from deerflow.mcp.tools import for_blind
 from deerflow.models.demo import DemoChatModel
 from deerflow.models.factory import ModelCatalog
 from deerflow.sandbox.tools import read_file
@@ -190,7 +191,7 @@ class LeadAgent:
             self.settings.tools,
             groups=groups,
             builtin=[*computer, *tools_for(features), *own],
-            mcp=[tool for tool in self.mcp if is_in_groups(tool, groups)],
+            mcp=[tool if features.vision else for_blind(tool) for tool in self.mcp if is_in_groups(tool, groups)],
             acp=self._other_agents(groups),
             allow_bash=allow_bash,
         )
