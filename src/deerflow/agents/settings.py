@@ -1,8 +1,10 @@
 """The parts of the configuration that agents are built from."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from deerflow.agents.middlewares.guardrail_facts import Reach
+from deerflow.config.acp_agents import AcpAgentConfig
 from deerflow.config.guardrails import GuardrailsConfig
 from deerflow.config.llm_call import LlmCallConfig
 from deerflow.config.loop_detection import LoopDetectionConfig
@@ -57,6 +59,7 @@ class AgentSettings:
     computer: Computer | None = None
     """None: agents have no sandbox, and no tools for one."""
     subagents: SubagentsConfig = SubagentsConfig()
+    acp_agents: Mapping[str, AcpAgentConfig] = field(default_factory=dict)
     skills: SkillsConfig = SkillsConfig()
     skill_evolution: SkillEvolutionConfig = SkillEvolutionConfig()
     memory: MemoryConfig = MemoryConfig(enabled=False)

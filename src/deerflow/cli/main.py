@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from deerflow import __version__
-from deerflow.cli import chat, config, doctor, memory, policy, runs, serve, skills, threads
+from deerflow.cli import chat, config, doctor, memory, policy, runs, serve, skills, speak, threads
 from deerflow.domain.errors import DeerFlowError
 
 app = typer.Typer(
@@ -19,6 +19,8 @@ app = typer.Typer(
 app.command("serve")(serve.serve)
 app.command("chat")(chat.chat)
 app.command("doctor")(doctor.doctor)
+app.command("mcp")(speak.mcp)
+app.command("acp")(speak.acp)
 app.add_typer(runs.app, name="runs")
 app.add_typer(threads.app, name="threads")
 app.add_typer(config.app, name="config")

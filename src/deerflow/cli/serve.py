@@ -22,6 +22,7 @@ from deerflow.config.source import ConfigSource, open_source
 from deerflow.domain.errors import ConfigError
 from deerflow.gateway.app import create_app
 from deerflow.gateway.guard import LOOPBACK
+from deerflow.gateway.mcp_door import McpDoor
 from deerflow.gateway.protocol import PunctualProtocol
 from deerflow.harness import Harness, open_harness
 from deerflow.tracing.logs import start_logging
@@ -57,7 +58,7 @@ async def run_server(source: ConfigSource, listener: socket.socket, allow_remote
         options = uvicorn.Config(
             app, http=PunctualProtocol, ws="none", log_config=None, access_log=False, lifespan="off"
         )
-        server = AnnouncedServer(options, announcement(harness, listener), harness)
+        server = AnnouncedServer(options, announcement(harness, listener), harness, app.state.mcp_door)
         preparing = asyncio.create_task(harness.sandboxes.prepare())
         preparing.add_done_callback(tell_failure)
         try:
@@ -76,10 +77,11 @@ def tell_failure(task: "asyncio.Task[None]") -> None:
 class AnnouncedServer(uvicorn.Server):
     """Says where it can be reached once it can be, and lets runs end before it does."""
 
-    def __init__(self, config: uvicorn.Config, announcement: str, harness: Harness) -> None:
+    def __init__(self, config: uvicorn.Config, announcement: str, harness: Harness, mcp_door: McpDoor) -> None:
         super().__init__(config)
         self._announcement = announcement
         self._harness = harness
+        self._mcp_door = mcp_door
         self._draining: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -90,9 +92,16 @@ class AnnouncedServer(uvicorn.Server):
         """Take no more requests; readers stay until their runs have ended or are left to the next server."""
         drain_s = self._harness.source.refresh().config.runs.drain_seconds
         self.config.timeout_graceful_shutdown = ceil(drain_s + GRACE_S)
-        self._draining = asyncio.create_task(self._harness.runs.aclose(drain_s))
+        self._draining = asyncio.create_task(self._drain(drain_s))
         await super().shutdown(sockets)
         await asyncio.wait({self._draining})
+
+    async def _drain(self, drain_s: float) -> None:
+        """Let runs end, and then those who would go on listening although nothing more is said."""
+        try:
+            await self._harness.runs.aclose(drain_s)
+        finally:
+            await self._mcp_door.aclose()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

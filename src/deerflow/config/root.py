@@ -1,10 +1,11 @@
 """The whole of `config.yaml`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from pydantic import Field, field_validator
 
+from deerflow.config.acp_agents import AcpAgentConfig
 from deerflow.config.budget import BudgetConfig
 from deerflow.config.database import DatabaseConfig
 from deerflow.config.gateway import GatewayConfig
@@ -95,6 +96,9 @@ class Config(Section):
     )
     subagents: SubagentsConfig = Field(
         default=SubagentsConfig(), description="To whom an agent can give work, and how much of it is done at once."
+    )
+    acp_agents: Mapping[str, AcpAgentConfig] = Field(
+        default_factory=dict, description="Agents of others that an agent can give work to, by their names."
     )
     skills: SkillsConfig = Field(default=SkillsConfig(), description="What agents can read up on.")
     skill_scan: SkillScanConfig = Field(

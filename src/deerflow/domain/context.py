@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from deerflow.domain.acp import AcpAgents
 from deerflow.domain.budget import Budget
 from deerflow.domain.files import ThreadFiles
 from deerflow.domain.history import ThreadHistory
@@ -36,6 +37,8 @@ class RunContext:
     """None where an agent has no computer."""
     subagents: Subagents | None = None
     """None where an agent cannot give work to others, as is so for those to whom it is given."""
+    acp: AcpAgents | None = None
+    """None where there are no agents of others."""
     meter: UsageMeter | None = None
     """None where nobody counts."""
     skills: RunSkills | None = None

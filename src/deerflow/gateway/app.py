@@ -9,6 +9,7 @@ from deerflow import __version__
 from deerflow.gateway.bodies import BodyGuard, BodyLimits
 from deerflow.gateway.errors import REQUEST_ID, add_error_handlers, declared_errors
 from deerflow.gateway.guard import LOOPBACK, SameSiteGuard
+from deerflow.gateway.mcp_door import McpDoor
 from deerflow.gateway.openapi import describe
 from deerflow.gateway.page import add_page
 from deerflow.gateway.requests import RequestBracket
@@ -24,6 +25,7 @@ from deerflow.gateway.routers import (
     health,
     info,
     mcp,
+    mcp_door,
     memory,
     messages,
     models,
@@ -63,10 +65,12 @@ def create_app(harness: Harness, *, hosts: Collection[str] | None = LOOPBACK) ->
         responses=declared_errors(),
     )
     app.state.harness = harness
+    app.state.mcp_door = McpDoor(harness, int(harness.source.current.config.gateway.max_body_mb * 2**20))
     add_middlewares(app, harness, hosts)
     add_error_handlers(app)
     describe(app)
     app.include_router(health.router)
+    app.include_router(mcp_door.router)
     for prefix in PREFIXES:
         in_schema = prefix == "/api"
         for part in (threads, thread_deletion, messages, runs, run_events, workspace_changes, assistants, store, info):

@@ -9,7 +9,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from deerflow.gateway.errors import error_response
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-API, ELSEWHERE = "/api/", "cross-site"
+MCP = "/mcp"
+"""Where also what only reads is asked for by programs, and never by pages of others."""
+API, ELSEWHERE = ("/api/", MCP), "cross-site"
 CALLBACK = "/api/mcp/oauth/callback"
 """Where other sites may send people: what they bring is good for nothing without what was agreed before."""
 CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -50,7 +52,7 @@ class SameSiteGuard:
         is_elsewhere = headers.get("sec-fetch-site") == ELSEWHERE and origin not in self._origins
         if path.startswith(API) and is_elsewhere and not comes_back(method, path, headers):
             return "pages of others may not ask for anything here"
-        if method not in CHANGING or origin is None or origin in self._origins:
+        if (method not in CHANGING and path != MCP) or origin is None or origin in self._origins:
             return None
         page = read_host(origin.partition("://")[2])
         is_ours = page is not None and page.netloc == host.netloc

@@ -112,6 +112,7 @@ def agent_settings(
         ),
         computer=computer,
         subagents=config.subagents,
+        acp_agents=config.acp_agents,
         skills=config.skills,
         skill_evolution=config.skill_evolution,
         memory=config.memory,

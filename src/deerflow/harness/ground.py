@@ -7,6 +7,7 @@ from functools import partial
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
+from deerflow.acp.desk import AcpDesk
 from deerflow.agents.custom_agents import CustomAgents
 from deerflow.agents.lead_agent.agent import AgentPlan
 from deerflow.agents.pool import AgentPool
@@ -14,6 +15,7 @@ from deerflow.agents.settings import AgentSettings, Computer
 from deerflow.config.load import Loaded
 from deerflow.config.models import ModelConfig
 from deerflow.config.source import ConfigSource
+from deerflow.harness.acp import open_acp
 from deerflow.harness.agents import (
     agent_settings,
     create_sandboxes,
@@ -68,6 +70,7 @@ class Ground:
     custom_agents: CustomAgents
     skills: Skills
     mcp: McpCatalog
+    acp: AcpDesk
     agents: AgentPool
     resources: Resources
     metrics: Metrics
@@ -114,6 +117,7 @@ async def open_ground(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Gr
             custom_agents=custom_agents,
             skills=Skills(index, loaded.home, partial(switch_skill, source)),
             mcp=servers.catalog,
+            acp=await stack.enter_async_context(open_acp(source, sandboxes)),
             agents=agents,
             resources=make_resources(database, source, agents, index, servers),
             metrics=metrics,

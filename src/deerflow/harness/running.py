@@ -137,6 +137,7 @@ async def open_context(
         profile=await ground.resources.profiles.for_run(run.owner),
         skills=ChosenSkills(await ground.agents.skills_for(job.request.agent, run.owner), uncontracted(loaded.config)),
         skill_editor=RunSkillEditor(ground.resources.workshop, run.owner, run.thread_id),
+        acp=ground.acp.for_thread(run.owner, run.thread_id),
         uploads=UploadsOfThread(ground.uploads, run.owner, run.thread_id),
         channel=channel_of(job.request.metadata),
         reading=Reading(is_resumed=job.past is not None),
@@ -171,6 +172,7 @@ def belongings_of_threads(ground: Ground) -> Belongings:
         partial(forget_words, ground.database),
         partial(forget_states, ground.checkpointer),
         ground.mcp.forget_thread,
+        ground.acp.forget_thread,
         partial(forget_thread, ground.sandboxes, ground.uploads, home),
     ]
     return Belongings(forget, partial(scrub, ground.loaded.config.database.place(home)))

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from deerflow.domain.files import WORKSPACE
+
 
 @dataclass(frozen=True, slots=True)
 class ServiceOrder:
@@ -20,6 +22,10 @@ class ServiceOrder:
     network: bool = False
     paths: Sequence[Path] = ()
     """What of this machine it can read besides, at the same paths."""
+    folder: str = WORKSPACE
+    """Where it begins."""
+    writable: tuple[str, ...] | None = None
+    """The folders of the thread that it can write to; None: all."""
 
 
 class Service(Protocol):

@@ -37,6 +37,7 @@ from deerflow.sandbox.tools import read_file
 from deerflow.subagents.executor import at_once
 from deerflow.subagents.kinds import INHERIT, TASK, SubagentConfig, kinds_of
 from deerflow.subagents.work import Worker
+from deerflow.tools.builtins.acp_tool import ACP_GROUP, acp_tool
 from deerflow.tools.builtins.agent_tools import AgentShelf, setup_agent_tool, update_agent_tool
 from deerflow.tools.builtins.describe_skill_tool import describe_skill
 from deerflow.tools.builtins.memory_tools import MEMORY_ADD, memory_tools
@@ -200,8 +201,14 @@ class LeadAgent:
             groups=groups,
             builtin=[*computer, *tools_for(features), *own],
             mcp=[tool if features.vision else for_blind(tool) for tool in self.mcp if is_in_groups(tool, groups)],
+            acp=self._other_agents(groups),
             allow_bash=allow_bash,
         )
+
+    def _other_agents(self, groups: Collection[str] | None) -> Sequence[BaseTool]:
+        """The tool that gives work to agents of others, if there are any; for agents with groups it is in `acp`."""
+        agents = self.settings.acp_agents
+        return [acp_tool(agents)] if agents and (groups is None or ACP_GROUP in groups) else ()
 
     @property
     def _skills_are_many(self) -> bool:

@@ -13,7 +13,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from deerflow.domain.errors import SandboxError
-from deerflow.domain.files import WORKSPACE
+from deerflow.domain.sandbox import Confinement
+from deerflow.sandbox.furnishing import ACP_WORKSPACE
 from deerflow.sandbox.local.launch import END_S, Ended, Launch, read_pipe
 from deerflow.sandbox.local.layout import SYSTEM_PATH, Layout, write_etc
 from deerflow.sandbox.local.leftovers import make_temporary
@@ -23,6 +24,7 @@ from deerflow.sandbox.local.runners import HARMLESS, PRELUDE, Isolation
 from deerflow.sandbox.places import (
     TEMPORARY,
     Place,
+    confined_places,
     file_owner,
     find_spot,
     make_folder,
@@ -34,6 +36,7 @@ from deerflow.sandbox.services import ServiceOrder
 COMPLAINTS = 8_000
 HOME = f"{TEMPORARY}/home"
 """Not that of the agent: what a service keeps for itself is not for commands to read or change."""
+OWN_NAME = 'exec -a "${1##*/}" '
 BEGIN = f"mkdir -p {HOME}; "
 
 End = Callable[[], Awaitable[object]]
@@ -150,10 +153,11 @@ class ServiceDesk:
             temporary.chmod(0o711)
         folder = temporary or thread_folder(self._home, order.user_id, order.thread_id or "")
         own = folder / "services" / sha256(order.name.encode()).hexdigest()[:16]
-        places = (*user_data_places(folder / "user-data"), Place(TEMPORARY, own))
+        acp = [Place(ACP_WORKSPACE, folder / "acp-workspace")] if order.folder == ACP_WORKSPACE else []
+        places = (*user_data_places(folder / "user-data"), *acp, Place(TEMPORARY, own))
         for place in places:
             make_folder(place.folder, file_owner())
-        return places, temporary
+        return confined_places(places, Confinement(writable=order.writable)), temporary
 
     def _etc_with_network(self) -> Path:
         if self._etc is None:
@@ -182,15 +186,15 @@ async def start_isolated(
     """
     shown = layout.environment({})["PATH"].split(":")
     command, needed = await asyncio.to_thread(needed_paths, order.command, order.paths, shown, path)
-    # Under its own name in the table of processes, so that people can tell who it is.
-    prelude = BEGIN + PRELUDE.format(processes=isolation.limits.processes)
+    # By its whole path, unlike commands: a Python of an environment finds out by it which one that is.
+    prelude = BEGIN + PRELUDE.format(processes=isolation.limits.processes).replace(OWN_NAME, "exec ")
     env = {**HARMLESS, "HOME": HOME, **order.env}
     group = f"service-{sha256(os.urandom(16)).hexdigest()[:16]}"
     launch = Launch(
         ["/bin/bash", "-c", prelude, "bash", *command],
         layout.options(share_network=order.network, env=env),
         [*layout.binds(places), *((str(each), str(each), "--ro-bind") for each in needed)],
-        layout.last_options(WORKSPACE),
+        layout.last_options(order.folder),
         isolation.groups.join_files(group),
         isolation.resource_limits(counts_processes=False),
     )
@@ -223,7 +227,7 @@ async def start_on_host(
     Raises:
         SandboxError: It cannot be started.
     """
-    spot = find_spot(places, WORKSPACE)
+    spot = find_spot(places, order.folder)
     path = environment.get("PATH") or ":".join(SYSTEM_PATH)
     env = {"PATH": path, "HOME": str(spot.place.folder), "LANG": "C.UTF-8", **order.env}
     streams = await open_streams()

@@ -1,0 +1,1 @@
+"""Agents of others, spoken with by the Agent Client Protocol."""

@@ -1,0 +1,34 @@
+"""What the tests of MCP share."""
+
+from typing import Any
+
+from langgraph.types import interrupt
+from mcp import types
+
+
+def launch(rocket: str) -> str:
+    """Launch a rocket.
+
+    Args:
+        rocket: Its name.
+    """
+    return f"{rocket} is in the air"
+
+
+def ask(question: str) -> str:
+    """Ask in a way of one's own.
+
+    Args:
+        question: What is asked.
+    """
+    return f"the answer is {interrupt({'question': question})}"
+
+
+def data_of(result: types.CallToolResult) -> dict[str, Any]:
+    assert not result.isError, text_of(result)
+    assert result.structuredContent is not None
+    return result.structuredContent
+
+
+def text_of(result: types.CallToolResult) -> str:
+    return "\n".join(block.text for block in result.content if isinstance(block, types.TextContent))

@@ -1,0 +1,208 @@
+"""`deerflow acp`, driven as an editor drives it: by a client made with the protocol's own package."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from acp import PROTOCOL_VERSION, RequestError, spawn_agent_process, text_block
+from acp._transport import memory_transport_pair
+from acp.agent.connection import AgentSideConnection
+from acp.client.connection import ClientSideConnection
+from acp.helpers import embedded_text_resource, resource_block, resource_link_block
+from acp.schema import (
+    AgentMessageChunk,
+    AgentPlanUpdate,
+    AgentThoughtChunk,
+    AllowedOutcome,
+    FileEditToolCallContent,
+    PermissionOption,
+    RequestPermissionResponse,
+    ToolCallProgress,
+    ToolCallStart,
+    ToolCallUpdate,
+    UserMessageChunk,
+)
+
+from deerflow.config.source import open_source
+from deerflow.serving.acp_agent import EditorAgent
+from deerflow.serving.acp_projects import Projects
+from deerflow.testing import Answer, ScriptedServer, Stall, calling, thinking
+
+REPO = Path(__file__).parents[2]
+DEERFLOW = Path(sys.executable).parent / "deerflow"
+LAUNCH = {"name": "launch", "group": "space", "use": "tests.serving.mcp_support:launch", "approval": "always"}
+
+
+class Editor:
+    """A client that notes what it is told and answers permission requests in turn."""
+
+    def __init__(self, *answers: str) -> None:
+        self.answers = list(answers)
+        self.asked: list[ToolCallUpdate] = []
+        self.updates: list[Any] = []
+        self.heard = asyncio.Event()
+
+    def on_connect(self, conn: object) -> None:
+        """Nothing is asked of the agent from here."""
+
+    async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
+        self.updates.append(update)
+        if isinstance(update, AgentMessageChunk):
+            self.heard.set()
+
+    async def request_permission(
+        self, session_id: str, tool_call: ToolCallUpdate, options: list[PermissionOption], **_: Any
+    ) -> RequestPermissionResponse:
+        self.asked.append(tool_call)
+        chosen = AllowedOutcome(outcome="selected", option_id=self.answers.pop(0))
+        return RequestPermissionResponse(outcome=chosen)
+
+    def of(self, kind: type) -> list[Any]:
+        return [update for update in self.updates if isinstance(update, kind)]
+
+    def text(self, kind: type = AgentMessageChunk) -> str:
+        return "".join(update.content.text for update in self.of(kind))
+
+
+@asynccontextmanager
+async def workplace(folder: Path, script: Sequence[Any]) -> AsyncIterator[Path]:
+    """A configuration in `folder`/deerflow, a project in `folder`/project, and the model that answers."""
+    project, root = folder / "project", folder / "deerflow"
+    root.mkdir()
+    project.mkdir()
+    project.chmod(0o777)
+    (project / "hello.py").write_text("print('hi')\n")
+    async with ScriptedServer(list(script)) as model:
+        entry = model.model_config().model_dump(mode="json", exclude_none=True) | {"supports_thinking": True}
+        quiet = {"title": {"enabled": False}, "memory": {"enabled": False}, "tools": [LAUNCH]}
+        (root / "config.yaml").write_text(json.dumps({"models": [entry], **quiet}))
+        yield root
+
+
+@asynccontextmanager
+async def started(folder: Path, editor: Editor, script: Sequence[Any]) -> AsyncIterator[ClientSideConnection]:
+    """An editor that has started `deerflow acp`."""
+    async with workplace(folder, script) as root:
+        env = {"PATH": os.defpath, "HOME": str(folder), "DEER_FLOW_PROJECT_ROOT": str(root), "PYTHONPATH": str(REPO)}
+        with (folder / "log").open("w") as log:
+            options = {"stderr": log.fileno(), "shutdown_timeout": 30}
+            starting = spawn_agent_process(
+                editor, str(DEERFLOW), "acp", env=env, cwd=folder / "project", transport_kwargs=options
+            )  # type: ignore[arg-type]
+            async with starting as (agent, _), asyncio.timeout(60):
+                yield agent
+    assert "Traceback" not in (folder / "log").read_text()
+
+
+@asynccontextmanager
+async def connected(folder: Path, editor: Editor, script: Sequence[Any]) -> AsyncIterator[ClientSideConnection]:
+    """The same in this process."""
+    async with workplace(folder, script) as root:
+        read = partial(open_source, directory=root, environment={})
+        ours, theirs = memory_transport_pair()
+        async with (
+            Projects(read, read_only=False) as projects,
+            AgentSideConnection(EditorAgent(projects), theirs),  # type: ignore[arg-type]
+            ClientSideConnection(editor, ours) as agent,  # type: ignore[arg-type]
+            asyncio.timeout(60),
+        ):
+            yield agent
+
+
+async def test_an_editor_sees_thoughts_tool_calls_with_diffs_and_plans_and_can_go_on_later(tmp_path: Path) -> None:
+    change = calling(
+        "str_replace", description="Greet", path="/mnt/project/hello.py", old_str="hi", new_str="hello"
+    )  # fmt: skip
+    look = calling("read_file", description="Look", path="/mnt/project/hello.py")
+    plan = calling("write_todos", todos=[{"content": "Greet better", "status": "completed"}])
+    script = [thinking("Let me look.", look), plan, change, "It greets now.", "Gone on."]
+    editor = Editor()
+    async with started(tmp_path, editor, script) as agent:
+        hello = await agent.initialize(protocol_version=PROTOCOL_VERSION)
+        assert hello.agent_capabilities is not None and hello.agent_capabilities.load_session
+        project = str(tmp_path / "project")
+        session = await agent.new_session(cwd=project)
+        assert session.modes is not None and session.config_options is not None
+        await agent.set_session_mode(session_id=session.session_id, mode_id="plan")
+        given = [
+            text_block("Make it greet better: "),
+            resource_link_block("hello.py", f"file://{project}/hello.py"),
+            resource_block(embedded_text_resource(f"file://{project}/notes.md", "Be kind.")),
+        ]
+        answer = await agent.prompt(session_id=session.session_id, prompt=given)
+
+        assert answer.stop_reason == "end_turn"
+        assert (editor.text(), editor.text(AgentThoughtChunk)) == ("It greets now.", "Let me look.")
+        assert (tmp_path / "project" / "hello.py").read_text() == "print('hello')\n"
+        read, edit = editor.of(ToolCallStart)
+        assert (read.kind, edit.kind) == ("read", "edit")
+        assert edit.locations[0].path == f"{project}/hello.py"
+        (diff,) = [each for each in edit.content if isinstance(each, FileEditToolCallContent)]
+        assert (diff.path, diff.old_text, diff.new_text) == (f"{project}/hello.py", "hi", "hello")
+        done = {update.tool_call_id for update in editor.of(ToolCallProgress) if update.status == "completed"}
+        assert done == {read.tool_call_id, edit.tool_call_id}
+        assert [entry.content for entry in editor.of(AgentPlanUpdate)[0].entries] == ["Greet better"]
+
+        listed = await agent.list_sessions(cwd=project)
+        assert [each.session_id for each in listed.sessions] == [session.session_id]
+        editor.updates.clear()
+        await agent.load_session(cwd=project, session_id=session.session_id)
+        said = editor.text(UserMessageChunk)
+        assert said.startswith("Make it greet better: [hello.py](/mnt/project/hello.py)") and "Be kind." in said
+        assert editor.text() == "It greets now." and len(editor.of(ToolCallStart)) == 2
+        await agent.prompt(session_id=session.session_id, prompt=[text_block("Go on.")])
+        assert editor.text().endswith("Gone on.")
+
+
+async def test_a_person_at_the_editor_is_asked_and_can_cancel(tmp_path: Path) -> None:
+    script = [
+        calling("launch", rocket="Heron"), "It stays.",
+        calling("launch", rocket="Wren"), calling("launch", rocket="Finch"), "They fly.",
+        Stall(Answer("Let me think")), "Back again.",
+    ]  # fmt: skip
+    editor = Editor("reject", "always")
+    async with connected(tmp_path, editor, script) as agent:
+        await agent.initialize(protocol_version=PROTOCOL_VERSION)
+        for cwd, sentence in (("project", "absolute path"), ("/", "whole machine"), (str(tmp_path), "keeps its state")):
+            with pytest.raises(RequestError, match=sentence):
+                await agent.new_session(cwd=cwd)
+        session = (await agent.new_session(cwd=str(tmp_path / "project"))).session_id
+        for wrong in (
+            agent.prompt(session_id="none", prompt=[text_block("Hi")]),
+            agent.prompt(session_id=session, prompt=[text_block(" ")]),
+            agent.load_session(cwd=str(tmp_path / "project"), session_id="none"),
+            agent.set_session_mode(session_id=session, mode_id="none"),
+            agent.set_config_option(session_id=session, config_id="model", value="none"),
+        ):
+            with pytest.raises(RequestError):
+                await wrong
+
+        async def say(text: str) -> str:
+            editor.updates.clear()
+            return (await agent.prompt(session_id=session, prompt=[text_block(text)])).stop_reason
+
+        assert await say("Launch the heron.") == "end_turn" and editor.text() == "It stays."
+        assert editor.asked[0].raw_input == {"rocket": "Heron"}
+        assert editor.asked[0].tool_call_id == editor.of(ToolCallStart)[0].tool_call_id
+        assert editor.of(ToolCallProgress)[-1].status == "failed"
+
+        assert await say("Then the others.") == "end_turn" and editor.text() == "They fly."
+        assert len(editor.asked) == 2  # the second time it was for the whole session
+        results = [update.content[0].content.text for update in editor.of(ToolCallProgress)]
+        assert results == ["Wren is in the air", "Finch is in the air"]
+
+        editor.heard.clear()
+        waiting = asyncio.create_task(say("Think."))
+        await editor.heard.wait()
+        with pytest.raises(RequestError, match="has not been answered yet"):
+            await agent.prompt(session_id=session, prompt=[text_block("Hello?")])
+        await agent.cancel(session_id=session)
+        assert await waiting == "cancelled"
+        assert await say("And now?") == "end_turn" and editor.text() == "Back again."

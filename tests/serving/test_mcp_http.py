@@ -1,0 +1,216 @@
+"""`/mcp`: the agent for programs that speak MCP, over real HTTP, for several people."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import FastAPI, Request
+from mcp import ClientSession, McpError
+from mcp import types as mcp
+from mcp.client.streamable_http import streamable_http_client
+from pydantic import AnyUrl
+
+from deerflow.config.source import open_source
+from deerflow.domain.principal import Principal
+from deerflow.domain.runs import RunStatus
+from deerflow.gateway.app import create_app
+from deerflow.gateway.dependencies import who_asks
+from deerflow.harness import Harness, open_harness
+from deerflow.testing import Answer, ScriptedModel, Stall, calling
+from tests.serving.mcp_support import data_of, text_of
+from tests.support import browse
+
+ASKING = "x-test-user"
+LAUNCH = {"name": "launch", "group": "space", "use": "tests.serving.mcp_support:launch", "approval": "always"}
+ASK = {"name": "ask", "group": "space", "use": "tests.serving.mcp_support:ask"}
+QUIET = {"memory": {"debounce_seconds": 3600}, "title": {"enabled": False}, "tools": [LAUNCH, ASK]}
+
+
+@dataclass
+class World:
+    harness: Harness
+    app: FastAPI
+    address: str
+    told: list[str] = field(default_factory=list)
+
+    @asynccontextmanager
+    async def person(self, name: str) -> AsyncIterator[ClientSession]:
+        async with (
+            httpx.AsyncClient(headers={ASKING: name}, timeout=10) as http,
+            streamable_http_client(f"{self.address}/mcp", http_client=http) as (incoming, outgoing, _),
+            ClientSession(incoming, outgoing) as session,
+        ):
+            await session.initialize()
+            yield session
+
+    async def note(self, progress: float, total: float | None, message: str | None) -> None:
+        self.told.append(message or "")
+
+
+@asynccontextmanager
+async def world(folder: Path, *script: object) -> AsyncIterator[World]:
+    source = open_source(directory=folder, environment={}, overrides=QUIET)
+    async with open_harness(source, ScriptedModel.saying(*script)) as harness:  # type: ignore[arg-type]
+        app = create_app(harness)
+        app.dependency_overrides[who_asks] = by_header
+        async with browse(harness, app) as http:
+            yield World(harness, app, str(http.base_url))
+            await app.state.mcp_door.aclose()
+
+
+def by_header(request: Request) -> Principal:
+    return Principal(request.headers[ASKING])
+
+
+async def test_pages_of_others_are_refused_whatever_they_ask_for(tmp_path: Path) -> None:
+    async with world(tmp_path) as here, httpx.AsyncClient(base_url=here.address) as http:
+        for method in ("GET", "POST", "DELETE"):
+            answer = await http.request(method, "/mcp", headers={"origin": "https://evil.example", ASKING: "ann"})
+            assert answer.status_code == 403 and answer.json()["error"] == "Forbidden"
+        rebound = await http.post("/mcp", headers={"host": "evil.example", ASKING: "ann"})
+        assert rebound.status_code == 403
+
+
+async def test_calls_that_make_no_sense_are_answered_with_a_sentence(tmp_path: Path) -> None:
+    async with world(tmp_path) as here, here.person("ann") as ann:
+        for name, arguments, sentence in (
+            ("fly", {}, "there is no tool 'fly'; there are ask, decide, list_threads"),
+            ("ask", {}, "prompt: Field required"),
+            ("ask", {"prompt": "Hi", "colour": "red"}, "colour: Extra inputs are not permitted"),
+            ("ask", {"prompt": "Hi", "thread_id": "none"}, "NotFound: "),
+            ("decide", {"thread_id": "none", "decision": "approve"}, "NotFound: "),
+            ("read_thread", {"thread_id": "../x"}, "NotFound: "),
+            ("read_artifact", {"thread_id": "none", "path": "/etc/passwd"}, "NotFound: "),
+        ):
+            result = await ann.call_tool(name, arguments)
+            assert result.isError and sentence in text_of(result), (name, result)
+        with pytest.raises(McpError, match="resources are at deerflow://threads/"):
+            await ann.read_resource(AnyUrl("file:///etc/passwd"))
+
+
+async def test_a_task_is_done_with_progress_and_its_files_can_be_read(tmp_path: Path) -> None:
+    report = calling("write_file", description="w", path="/mnt/user-data/outputs/report.md", content="# Herons\n")
+    async with world(tmp_path, report, "The report is written.", "Again.") as here, here.person("ann") as ann:
+        tools = {tool.name: tool for tool in (await ann.list_tools()).tools}
+        assert list(tools) == ["ask", "decide", "list_threads", "read_thread", "list_artifacts", "read_artifact"]
+        assert tools["ask"].inputSchema["required"] == ["prompt"]
+
+        asked = await ann.call_tool("ask", {"prompt": "Write about herons."}, progress_callback=here.note)
+        told = data_of(asked)
+        assert told["status"] == "answered" and told["answer"] == "The report is written."
+        assert "uses write_file" in here.told and "writes" in here.told
+        thread = told["thread_id"]
+
+        listed = data_of(await ann.call_tool("list_artifacts", {"thread_id": thread}))
+        (file,) = listed["files"]
+        read = data_of(await ann.call_tool("read_artifact", {"thread_id": thread, "path": file["path"]}))
+        assert (read["content"], read["media_type"]) == ("# Herons\n", "text/markdown")
+        part = {"thread_id": thread, "path": file["path"], "offset": 2, "length": 3}
+        assert data_of(await ann.call_tool("read_artifact", part))["content"] == "Her"
+
+        (resource,) = (await ann.list_resources()).resources
+        (content,) = (await ann.read_resource(resource.uri)).contents
+        assert isinstance(content, mcp.TextResourceContents) and content.text == "# Herons\n"
+
+        again = data_of(await ann.call_tool("ask", {"prompt": "And again?", "thread_id": thread}))
+        assert (again["thread_id"], again["answer"]) == (thread, "Again.")
+        said = data_of(await ann.call_tool("read_thread", {"thread_id": thread}))["messages"]
+        assert [each["text"] for each in said if each["from"] == "human"] == ["Write about herons.", "And again?"]
+
+
+async def test_two_people_never_see_each_other(tmp_path: Path) -> None:
+    async with world(tmp_path, "Yours alone.") as here, here.person("ann") as ann, here.person("bob") as bob:
+        mine = data_of(await ann.call_tool("ask", {"prompt": "A secret."}))["thread_id"]
+        assert data_of(await ann.call_tool("list_threads", {}))["threads"][0]["thread_id"] == mine
+        assert data_of(await bob.call_tool("list_threads", {})) == {"threads": []}
+        assert (await bob.list_resources()).resources == []
+        for name, arguments in (
+            ("ask", {"prompt": "Go on.", "thread_id": mine}),
+            ("decide", {"thread_id": mine, "decision": "approve"}),
+            ("read_thread", {"thread_id": mine}),
+            ("list_artifacts", {"thread_id": mine}),
+            ("read_artifact", {"thread_id": mine, "path": "/mnt/user-data/outputs/x"}),
+        ):
+            result = await bob.call_tool(name, arguments)
+            assert result.isError and text_of(result).startswith("NotFound"), (name, text_of(result))
+
+
+async def test_nobody_can_use_the_session_of_somebody_else(tmp_path: Path) -> None:
+    hello = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+    }
+    headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+    async with world(tmp_path) as here, httpx.AsyncClient(base_url=here.address) as http:
+        opened = await http.post("/mcp", json=hello, headers={**headers, ASKING: "ann"})
+        session = opened.headers["mcp-session-id"]
+        listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+        for method in ("POST", "GET", "DELETE"):
+            named = {**headers, ASKING: "bob", "mcp-session-id": session}
+            foreign = await http.request(method, "/mcp", json=listing, headers=named)
+            assert foreign.status_code == 404
+
+
+async def test_tools_that_want_a_persons_word_get_it_by_a_second_call(tmp_path: Path) -> None:
+    script = (calling("launch", rocket="Heron"), "It flies.", calling("launch", rocket="Wren"), "Well, no.")
+    async with world(tmp_path, *script) as here, here.person("ann") as ann:
+        asked = data_of(await ann.call_tool("ask", {"prompt": "Launch it."}))
+        assert asked["status"] == "needs_approval"
+        assert asked["waiting_calls"] == [{"name": "launch", "args": {"rocket": "Heron"}}]
+        assert "call `decide`" in asked["how_to_go_on"]
+        thread = asked["thread_id"]
+        done = data_of(await ann.call_tool("decide", {"thread_id": thread, "decision": "approve"}))
+        assert (done["status"], done["answer"]) == ("answered", "It flies.")
+        nothing = await ann.call_tool("decide", {"thread_id": thread, "decision": "approve"})
+        assert nothing.isError and "nothing waits" in text_of(nothing)
+
+        await ann.call_tool("ask", {"prompt": "And the wren.", "thread_id": thread})
+        no = {"thread_id": thread, "decision": "reject", "reason": "too windy"}
+        assert data_of(await ann.call_tool("decide", no))["answer"] == "Well, no."
+
+
+async def test_a_question_of_the_agent_is_answered_by_asking_again(tmp_path: Path) -> None:
+    question = calling("ask_clarification", question="Which colour?", clarification_type="missing_info")
+    own = calling("ask", question="How red?")
+    async with world(tmp_path, question, "Red it is.", own, "Very.") as here, here.person("ann") as ann:
+        asked = data_of(await ann.call_tool("ask", {"prompt": "Paint it."}))
+        assert asked["status"] == "asks" and "Which colour?" in asked["answer"]
+        then = data_of(await ann.call_tool("ask", {"prompt": "Red.", "thread_id": asked["thread_id"]}))
+        assert then["answer"] == "Red it is."
+        thread = asked["thread_id"]
+        asked = data_of(await ann.call_tool("ask", {"prompt": "Go on.", "thread_id": thread}))
+        assert asked["status"] == "asks" and "How red?" in asked["answer"]
+        wrong = await ann.call_tool("decide", {"thread_id": thread, "decision": "approve"})
+        assert wrong.isError and "answer it with `ask`" in text_of(wrong)
+        assert data_of(await ann.call_tool("ask", {"prompt": "Very.", "thread_id": thread}))["answer"] == "Very."
+
+
+async def test_a_cancelled_call_stops_the_run(tmp_path: Path) -> None:
+    async with world(tmp_path, Stall(Answer("Let me see")), "Later.") as here, here.person("ann") as ann:
+        begun = asyncio.Event()
+
+        async def heard(progress: float, total: float | None, message: str | None) -> None:
+            begun.set()
+
+        request = mcp.CallToolRequest(params=mcp.CallToolRequestParams(name="ask", arguments={"prompt": "Wait."}))
+        asking = asyncio.create_task(
+            ann.send_request(mcp.ClientRequest(request), mcp.CallToolResult, progress_callback=heard)
+        )
+        async with asyncio.timeout(10):
+            await begun.wait()
+            cancel = mcp.CancelledNotification(params=mcp.CancelledNotificationParams(requestId=ann._request_id - 1))
+            await ann.send_notification(mcp.ClientNotification(cancel))
+            with pytest.raises(McpError, match="cancelled"):
+                await asking
+            (thread,) = await here.harness.threads.search(Principal("ann"), 10, 0)
+            (run,) = await here.harness.runs.list_by_thread(thread.thread_id, Principal("ann"))
+            ended = await here.harness.runs.join(thread.thread_id, run.run_id, Principal("ann"))
+        assert ended.status is RunStatus.INTERRUPTED
+        again = await ann.call_tool("ask", {"prompt": "And now?", "thread_id": thread.thread_id})
+        assert data_of(again)["answer"] == "Later."

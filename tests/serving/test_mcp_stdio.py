@@ -1,0 +1,38 @@
+"""`deerflow mcp`, started as another program starts it."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+from deerflow.testing import ScriptedServer, calling
+from tests.serving.mcp_support import data_of
+
+DEERFLOW = Path(sys.executable).parent / "deerflow"
+
+
+async def test_the_agent_can_be_asked_on_standard_input_and_nothing_else_is_printed(tmp_path: Path) -> None:
+    looks = calling("ls", description="Look", path="/mnt/user-data")
+    async with ScriptedServer([looks, "All seen."]) as model:
+        entry = model.model_config().model_dump(mode="json", exclude_none=True)
+        quiet = {"title": {"enabled": False}, "memory": {"enabled": False}, "log_level": "debug"}
+        (tmp_path / "config.yaml").write_text(json.dumps({"models": [entry], **quiet}))
+        variables = {"PATH": os.defpath, "HOME": str(tmp_path)}
+        command = StdioServerParameters(command=str(DEERFLOW), args=["mcp"], cwd=tmp_path, env=variables)
+        told: list[str | None] = []
+
+        async def note(progress: float, total: float | None, message: str | None) -> None:
+            told.append(message)
+
+        with (tmp_path / "log").open("w") as log:
+            async with stdio_client(command, log) as streams, ClientSession(*streams) as session:
+                hello = await session.initialize()
+                assert hello.serverInfo.name == "deerflow"
+                answer = data_of(await session.call_tool("ask", {"prompt": "Look."}, progress_callback=note))
+                assert answer["answer"] == "All seen." and "uses ls" in told
+                threads = data_of(await session.call_tool("list_threads", {}))["threads"]
+                assert [each["thread_id"] for each in threads] == [answer["thread_id"]]
+    assert "Traceback" not in (tmp_path / "log").read_text()
