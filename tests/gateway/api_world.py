@@ -16,6 +16,7 @@ from langchain_core.messages import BaseMessage
 from starlette.requests import Request
 
 from deerflow.config.source import open_source
+from deerflow.domain.pages import ReadPage
 from deerflow.domain.principal import LOCAL_USER, Principal
 from deerflow.gateway.app import create_app
 from deerflow.gateway.dependencies import who_asks
@@ -30,6 +31,7 @@ from deerflow.gateway.examples import (
     SHARE,
     SKILL,
     SKILL_TEXT,
+    SNAPSHOT,
     THREAD,
     TOKEN,
 )
@@ -219,7 +221,10 @@ class World:
         assert http.post("/api/memory/import", json=known).status_code == 200
         change = http.get("/api/memory/history").json()["changes"][0]["change_id"]
         ids = {CHANGE: change, RUN: run_id, CHECKPOINT: state["checkpoint_id"], FEEDBACK: opinion.json()["feedback_id"]}
-        return {**ids, SHARE: link["share_id"], TOKEN: link["token"]}
+        pages = self.harness.resources.web_pages.of_thread(THREAD, http.headers[ASKING])
+        address = "https://example.org/birds"
+        page = self.run(pages.keep(ReadPage(address, address, "Birds", "text/html", f"A {SECRET}.")))
+        return {**ids, SNAPSHOT: page.snapshot_id, SHARE: link["share_id"], TOKEN: link["token"]}
 
     def unseed(self, http: httpx.Client) -> None:
         http.delete(f"/api/threads/{THREAD}", params={"stop_runs": True})

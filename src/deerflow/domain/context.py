@@ -8,6 +8,7 @@ from deerflow.domain.files import ThreadFiles
 from deerflow.domain.history import ThreadHistory
 from deerflow.domain.inbox import Inbox
 from deerflow.domain.ledger import ToolLedger
+from deerflow.domain.pages import ThreadPages
 from deerflow.domain.recall import RunMemory
 from deerflow.domain.sandbox import SandboxLease
 from deerflow.domain.skill_terms import SkillMeter
@@ -47,6 +48,8 @@ class RunContext:
     """None where a run may take what it likes."""
     uploads: ThreadUploads | None = None
     """None where nobody keeps track of what people upload."""
+    pages: ThreadPages | None = None
+    """None where nobody keeps the pages that are read."""
     hide: Callable[[str], str] = str
     """Takes secrets of the server out of a text."""
     profile: str = ""

@@ -41,6 +41,7 @@ from deerflow.gateway.routers import (
     uploads,
     usage,
     user_profile,
+    web_pages,
     workspace_changes,
 )
 from deerflow.harness import Harness
@@ -89,6 +90,7 @@ def create_app(harness: Harness, *, hosts: Collection[str] | None = LOOPBACK) ->
         features,
         user_profile,
         memory,
+        web_pages,
     ):
         app.include_router(own.router, prefix="/api")
     add_page(app)

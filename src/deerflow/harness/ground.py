@@ -29,6 +29,7 @@ from deerflow.persistence.database import Database, open_database
 from deerflow.runtime.export import Exporter
 from deerflow.runtime.feedback import Feedbacks
 from deerflow.runtime.input_polish import InputPolish
+from deerflow.runtime.pages import WebPages
 from deerflow.runtime.profiles import Profiles
 from deerflow.runtime.resources import Resources
 from deerflow.runtime.runs.file_changes import FileChanges
@@ -135,4 +136,5 @@ def make_resources(database: Database, source: ConfigSource, agents: AgentPool, 
         workshop=make_workshop(source, side_calls, skills),
         sharing=Sharing(database, lambda: source.refresh().config.sharing, source.hide),
         memory=make_memories(database, source),
+        web_pages=WebPages(database),
     )

@@ -17,7 +17,7 @@ from deerflow.domain.principal import Principal
 from deerflow.domain.runs import CancelAction, RunRecord
 from deerflow.domain.sandbox import OutputLimits
 from deerflow.domain.skill_terms import SkillTerms
-from deerflow.harness.files import forget_thread, snapshots_of
+from deerflow.harness.files import copy_files, forget_thread, snapshots_of
 from deerflow.harness.ground import Ground
 from deerflow.harness.learning import closing_with_lesson, memory_for
 from deerflow.memory.queue import LessonQueue
@@ -136,6 +136,7 @@ async def open_context(
         skills=ChosenSkills(await ground.agents.skills_for(job.request.agent, run.owner), uncontracted(loaded.config)),
         skill_editor=RunSkillEditor(ground.resources.workshop, run.owner, run.thread_id),
         uploads=UploadsOfThread(ground.uploads, run.owner, run.thread_id),
+        pages=ground.resources.web_pages.of_thread(run.thread_id, run.owner),
     )
     limit = run_limit(spending_limit(ground.source.refresh().config), job.request.budget)
     if limit is not None:
@@ -169,6 +170,12 @@ def belongings_of_threads(ground: Ground) -> Belongings:
         partial(forget_thread, ground.sandboxes, ground.uploads, home),
     ]
     return Belongings(forget, partial(scrub, ground.loaded.config.database.place(home)))
+
+
+async def copy_belongings(ground: Ground, thread_id: str, copy_id: str, user_id: str) -> None:
+    """Give a thread what another has besides its state."""
+    await copy_files(ground.uploads, ground.loaded.home, thread_id, copy_id, user_id)
+    await ground.resources.web_pages.copy(thread_id, copy_id, user_id)
 
 
 async def stop_run(runs: RunManager, run: RunRecord, who: Principal) -> None:

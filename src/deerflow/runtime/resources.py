@@ -6,6 +6,7 @@ from deerflow.memory.memories import Memories
 from deerflow.runtime.export import Exporter
 from deerflow.runtime.feedback import Feedbacks
 from deerflow.runtime.input_polish import InputPolish
+from deerflow.runtime.pages import WebPages
 from deerflow.runtime.profiles import Profiles
 from deerflow.runtime.search import Search
 from deerflow.runtime.sharing import Sharing
@@ -28,3 +29,4 @@ class Resources:
     workshop: SkillWorkshop
     sharing: Sharing
     memory: Memories
+    web_pages: WebPages

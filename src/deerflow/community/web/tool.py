@@ -1,6 +1,7 @@
 """Web tools: what the model sees is the same for all providers; settings come from the entry in config.yaml."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self, TypeVar
 
 from langchain_core.tools import StructuredTool
@@ -8,10 +9,12 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr
 
 from deerflow.community.web.api import MAX_API_BYTES
 from deerflow.community.web.http import Http, host_of
+from deerflow.community.web.keeping import InRun, keep_failed, keep_read
 from deerflow.community.web.paging import RecentPages, shown
-from deerflow.community.web.problems import NotAllowed, explain
+from deerflow.community.web.problems import NotAllowed, WebProblem, explain
 from deerflow.community.web.results import Hit, Page, Picture, as_json
 from deerflow.domain.ledger import READ_ONLY
+from deerflow.domain.pages import UNTRUSTED
 from deerflow.sandbox.egress import AllowedHosts, canonical_host
 
 MAX_QUERY_CHARS = 1_000
@@ -153,19 +156,35 @@ def fetching_tool(
     def make(chosen: ReadingSettings) -> Act:
         fetch, recent = make_fetch(chosen), RecentPages()
 
-        async def web_fetch(url: str, offset: int = 0) -> str:
+        async def page_at(url: str, offset: int) -> Page:
             check_host(host_of(url), chosen.hosts)
             page = recent.find(url) if offset else None
             if page is None:
                 page = await fetch(url)
                 if len(page.text) > chosen.max_chars:
                     recent.keep(url, page)
-            return shown(page, offset, chosen.max_chars)
+            return page
+
+        async def web_fetch(url: str, offset: int = 0, runtime: InRun = None) -> str:
+            try:
+                page = await page_at(url, offset)
+            except WebProblem as problem:
+                await keep_failed(runtime, url, problem)
+                raise
+            # Also a piece of one that somebody else has begun: in this thread it may be new.
+            note = await keep_read(runtime, url, page)
+            return shown(replace(page, note=" ".join(filter(None, (page.note, note)))), offset, chosen.max_chars)
 
         return web_fetch
 
-    description = "Open a web page and read it as Markdown. Long pages come in pieces; go on with offset."
-    return web_tool("web_fetch", description, PageArguments, settings, make)
+    async def unconfigured(runtime: InRun = None, **said: Any) -> str:
+        return await make(settings())(**said, runtime=runtime)
+
+    description = (
+        "Open a web page or a PDF and read it as Markdown. Long ones come in pieces; go on with offset. What was read "
+        "is kept, so that citations of it can be verified."
+    )
+    return web_tool("web_fetch", description, PageArguments, settings, make, unconfigured)
 
 
 def check_host(host: str, hosts: AllowedHosts | None) -> None:
@@ -185,19 +204,24 @@ def api_http(settings: WebSettings) -> Http:
 
 
 def web_tool(
-    name: str, description: str, arguments: type[BaseModel], settings: type[Settings], make: Callable[[Settings], Act]
+    name: str,
+    description: str,
+    arguments: type[BaseModel],
+    settings: type[Settings],
+    make: Callable[[Settings], Act],
+    unconfigured: Act | None = None,
 ) -> WebTool:
-    """A tool that is read-only, and tells of problems in words."""
+    """A tool that is read-only, gives words of strangers, and tells of problems in words of ours."""
 
-    async def unconfigured(**said: Any) -> str:
+    async def with_defaults(**said: Any) -> str:
         return await make(settings())(**said)
 
     return WebTool(
         name=name,
         description=description,
         args_schema=arguments,
-        coroutine=unconfigured,
-        metadata={READ_ONLY: True},
+        coroutine=unconfigured or with_defaults,
+        metadata={READ_ONLY: True, UNTRUSTED: True},
         handle_tool_error=explain,
         settings_type=settings,
         settings=settings(),

@@ -108,7 +108,7 @@ class PageFetcher:
                 f"{reply.url} is no text but {kind} ({size} bytes), which web_fetch does not read; look for the same "
                 "content as a web page, or download it in the sandbox if its network allows"
             )
-        return Page(reply.url, found.title, found.text, note)
+        return Page(reply.url, found.title, found.text, kind, note)
 
 
 def joined(url: str, location: str) -> str:
