@@ -322,9 +322,9 @@ async def test_a_letter_that_is_damaged_does_not_spoil_the_others(site: Site) ->
     assert "鹿 Grüße" in await fetch(site, "/")
 
 
-@pytest.mark.parametrize("content_type", ["application/pdf", "image/png", "application/octet-stream", "video/mp4", ""])
+@pytest.mark.parametrize("content_type", ["image/png", "application/octet-stream", "video/mp4", ""])
 async def test_what_is_no_text_is_named(site: Site, content_type: str) -> None:
-    site.routes["/f"] = Answer(b"%PDF-1.7\0binary", headers={"Content-Type": content_type} if content_type else {})
+    site.routes["/f"] = Answer(b"anything\0binary", headers={"Content-Type": content_type} if content_type else {})
     text = await fetch(site, "/f")
     assert text.startswith("Error: Unreadable: ") and (content_type or "application/octet-stream") in text
     assert "15 bytes" in text
