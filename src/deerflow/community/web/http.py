@@ -52,11 +52,11 @@ class Trust:
 
 @dataclass(frozen=True, slots=True)
 class Http:
-    """Asks with a limit of time and size; without a transport of its own it goes the way of the environment."""
+    """Asks with a limit of time and size, by a transport that goes through `Egress`."""
 
     timeout_s: float
     max_bytes: int
-    transport: httpx.AsyncBaseTransport | None = None
+    transport: httpx.AsyncBaseTransport
     trust: Trust = field(default_factory=Trust)
     larger: Mapping[str, int] = field(default_factory=dict)
     """How many bytes, where it is not `max_bytes`, by kind of content."""
