@@ -9,6 +9,8 @@ from pydantic import BaseModel
 
 from deerflow.client import DeerFlowClient
 from deerflow.config.source import open_source
+from deerflow.domain.pages import ReadPage
+from deerflow.domain.principal import LOCAL_USER
 from deerflow.gateway.mcp_bodies import McpConfig, McpLogin, McpReset, McpServer, McpServers, Pins, StartedLogin
 from deerflow.gateway.memory_bodies import MemoryDocument, MemorySettings, MemoryStatus
 from deerflow.gateway.routers.agents import Agent
@@ -23,6 +25,7 @@ from deerflow.gateway.routers.threads import Thread
 from deerflow.gateway.routers.tools import PolicyInfo, ToolInfo
 from deerflow.gateway.routers.usage import ConsoleRuns, ConsoleStats, ConsoleUsage, ThreadTokens, Tokens
 from deerflow.gateway.routers.user_profile import UserProfile
+from deerflow.gateway.routers.web_pages import WebPages, WebPageText
 from deerflow.harness import open_harness
 from deerflow.mcp.status import ToolCard
 from deerflow.testing import ScriptedModel
@@ -69,6 +72,21 @@ def test_everything_parses_with_the_models_of_the_gateway_and_nothing_is_lost(cl
     assert thread.pop("checkpoints") and parses(Thread, thread)
     assert all(parses(Agent, agent) for agent in client.list_agents())
     assert parses(Agent, client.get_agent("ada"))
+
+
+async def test_pages_that_were_read_are_the_same_on_the_wire(client: DeerFlowClient, tmp_path: Path) -> None:
+    read = ReadPage("https://a.example/", "https://a.example/", "A", "text/html", "Deer.")
+    source = open_source(directory=tmp_path, environment={})
+    async with open_harness(source, ScriptedModel.saying()) as harness, browse(harness) as http:
+        await harness.resources.web_pages.of_thread("t1", LOCAL_USER.user_id).keep(read)
+        pages = await client.alist_web_pages("t1")
+        (name,) = [page["snapshot_id"] for page in pages["pages"]]
+        page = await client.aget_web_page("t1", name)
+        assert parses(WebPages, pages) and parses(WebPageText, page) and page["text"] == "Deer."
+        assert (await http.get("/api/threads/t1/web-pages")).json() == pages
+        assert (await http.get(f"/api/threads/t1/web-pages/{name}")).json() == page
+        text = await http.get(f"/api/threads/t1/web-pages/{name}/text")
+        assert text.text == "Deer." and text.headers["content-security-policy"].startswith("sandbox")
 
 
 async def test_the_wire_says_the_same(client: DeerFlowClient, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import orjson
 import pytest
 
 from deerflow.domain.ledger import READ_ONLY
+from deerflow.domain.tool_marks import UNTRUSTED
 from tests.community.web_site import Answer, Site, answer_of, html_answer, json_answer, open_site, tool_of
 
 PAGE = "https://example.org/deer?a=1&b=2"
@@ -453,7 +454,7 @@ async def test_a_searxng_needs_an_address() -> None:
 def test_a_web_tool_changes_nothing_and_asks_the_model_for_no_setting(provider: str) -> None:
     name = "web_search" if provider in RESULTS else "web_fetch"
     tool = tool_of(provider, name)
-    assert tool.metadata == {READ_ONLY: True}
+    assert tool.metadata == {READ_ONLY: True, UNTRUSTED: True}
     assert set(tool.args) == ({"query"} if name == "web_search" else {"url", "offset"})
 
 

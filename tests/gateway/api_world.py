@@ -16,6 +16,7 @@ from langchain_core.messages import BaseMessage
 from starlette.requests import Request
 
 from deerflow.config.source import open_source
+from deerflow.domain.pages import ReadPage
 from deerflow.domain.principal import LOCAL_USER, Principal
 from deerflow.gateway.app import create_app
 from deerflow.gateway.dependencies import who_asks
@@ -34,6 +35,7 @@ from deerflow.gateway.examples import (
     SHARE,
     SKILL,
     SKILL_TEXT,
+    SNAPSHOT,
     THREAD,
     TOKEN,
 )
@@ -224,7 +226,11 @@ class World:
         assert http.post("/api/memory/import", json=known).status_code == 200
         change = http.get("/api/memory/history").json()["changes"][0]["change_id"]
         ids = {CHANGE: change, RUN: run_id, CHECKPOINT: state["checkpoint_id"], FEEDBACK: opinion.json()["feedback_id"]}
-        return {**ids, SHARE: link["share_id"], TOKEN: link["token"], PIN_HASH: self.run(self._seed_mcp())}
+        pages = self.harness.resources.web_pages.of_thread(THREAD, http.headers[ASKING])
+        address = "https://example.org/birds"
+        page = self.run(pages.keep(ReadPage(address, address, "Birds", "text/html", f"A {SECRET}.")))
+        ids |= {SNAPSHOT: page.snapshot_id, PIN_HASH: self.run(self._seed_mcp())}
+        return {**ids, SHARE: link["share_id"], TOKEN: link["token"]}
 
     async def _seed_mcp(self) -> str:
         """Have an MCP server of which a tool has changed; what the tool is now."""

@@ -267,3 +267,10 @@ def test_rubbish_is_refused_in_a_sentence(rubbish: bytes, tmp_path: Path) -> Non
         )
         assert done.returncode in (1, 2), command
         assert "Traceback" not in done.stderr and (done.stdout or done.stderr.startswith("Error: ")), command
+
+
+def test_a_skill_that_reads_the_web_may_reach_it() -> None:
+    contracts = {file.parent.name: read_contract(file.parent) for file in sorted(PUBLIC.glob("*/skill.toml"))}
+    reading = {name: each for name, each in contracts.items() if each and "web_fetch" in (each.needs.tools or ())}
+    assert len(reading) >= 9
+    assert [name for name, each in reading.items() if each.terms.confinement.only_hosts is not None] == []

@@ -91,7 +91,7 @@ def test_every_entry_in_the_guide_leads_to_a_tool_with_these_settings() -> None:
 def test_the_guide_names_every_setting_of_every_web_tool() -> None:
     guide = (Path(__file__).parents[2] / "docs/guides/web.md").read_text()
     table = {line.split("`")[1]: line for line in guide.splitlines() if line.startswith("| `")}
-    shared = {"timeout", "max_results", "max_chars", "base_url", "api_key"}
+    shared = {"timeout", "max_results", "max_chars", "base_url", "api_key", "proxy"}
     for provider, names in WEB_TOOLS.items():
         for name in names:
             tool = load_object(f"deerflow.community.{provider}.tools:{name}_tool", WebTool)

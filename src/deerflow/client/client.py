@@ -29,6 +29,7 @@ from deerflow.client import (
     tools,
     uploads,
     usage,
+    web_pages,
 )
 from deerflow.client.faces import Session, faces, streams
 from deerflow.client.loop import HarnessLoop
@@ -126,6 +127,9 @@ class DeerFlowClient:
     download_artifacts, adownload_artifacts = faces(artifacts.download_artifacts)
     edit_artifact, aedit_artifact = faces(artifacts.edit_artifact)
     get_workspace_changes, aget_workspace_changes = faces(artifacts.get_workspace_changes)
+
+    list_web_pages, alist_web_pages = faces(web_pages.list_web_pages)
+    get_web_page, aget_web_page = faces(web_pages.get_web_page)
 
     upload_files, aupload_files = faces(uploads.upload_files)
     list_uploads, alist_uploads = faces(uploads.list_uploads)

@@ -9,6 +9,7 @@ from deerflow.domain.files import ThreadFiles
 from deerflow.domain.history import ThreadHistory
 from deerflow.domain.inbox import Inbox
 from deerflow.domain.ledger import ToolLedger
+from deerflow.domain.pages import ThreadPages
 from deerflow.domain.reading import Reading
 from deerflow.domain.recall import RunMemory
 from deerflow.domain.sandbox import SandboxLease
@@ -55,6 +56,8 @@ class RunContext:
     """Where the message came from, if not from the page or the API."""
     reading: Reading = field(default_factory=Reading)
     """What was read in the run, subagents included."""
+    pages: ThreadPages | None = None
+    """None where nobody keeps the pages that are read."""
     hide: Callable[[str], str] = str
     """Takes secrets of the server out of a text."""
     profile: str = ""

@@ -45,6 +45,7 @@ from deerflow.gateway.routers import (
     uploads,
     usage,
     user_profile,
+    web_pages,
     workspace_changes,
 )
 from deerflow.harness import Harness
@@ -97,6 +98,7 @@ def create_app(harness: Harness, *, hosts: Collection[str] | None = LOOPBACK) ->
         memory,
         mcp,
         tools,
+        web_pages,
     ):
         app.include_router(own.router, prefix="/api")
     add_page(app)

@@ -14,6 +14,7 @@ FEEDBACK = "1f0a3c5e-7d42-4b1a-8002-0c0ffee0cafe"
 SHARE = "1f0a3c5e-7d42-4b1a-8003-0c0ffee0f00d"
 FACT = "fact_1f0a3c5e7d424b1a80040c0ffee0feed"
 CHANGE = "1f0a3c5e-7d42-4b1a-8005-0c0ffee0dead"
+SNAPSHOT = "1f0a3c5e7d424b1a80060c0ffee0babe1f0a3c5e7d424b1a80060c0ffee0babe"
 TOKEN = "Zk3mP0wq7uX2bVd9sYt5rLhC8nJf1aEg4iKoQvT6yBM"
 PIN_HASH = "c0ffee" + "0" * 58
 """The server makes these; whoever tries the examples puts in its own."""
@@ -39,6 +40,7 @@ PATH_EXAMPLES: Mapping[str, str] = MappingProxyType(
         "share_id": SHARE,
         "fact_id": FACT,
         "/api/memory/summaries/{key}": "user.workContext",
+        "snapshot_id": SNAPSHOT,
         "token": TOKEN,
         "path": "mnt/user-data/outputs/report.md",
         "PUT /api/threads/{thread_id}/artifacts/{path}": "mnt/user-data/outputs/plan.md",

@@ -35,6 +35,7 @@ from deerflow.persistence.database import Database, open_database
 from deerflow.runtime.export import Exporter
 from deerflow.runtime.feedback import Feedbacks
 from deerflow.runtime.input_polish import InputPolish
+from deerflow.runtime.pages import WebPages
 from deerflow.runtime.profiles import Profiles
 from deerflow.runtime.resources import Resources
 from deerflow.runtime.runs.file_changes import FileChanges
@@ -153,4 +154,5 @@ def make_resources(
         sharing=Sharing(database, lambda: source.refresh().config.sharing, source.hide),
         memory=make_memories(database, source),
         mcp_servers=servers,
+        web_pages=WebPages(database),
     )

@@ -17,10 +17,10 @@ from deerflow.agents.pool import AgentPool
 from deerflow.config.source import ConfigSource
 from deerflow.domain.memory import MemoryScope
 from deerflow.domain.threads import ThreadRecord
-from deerflow.harness.files import copy_files, shelf_of
+from deerflow.harness.files import shelf_of
 from deerflow.harness.ground import open_ground
 from deerflow.harness.learning import learning, make_lessons
-from deerflow.harness.running import carrying_out_runs
+from deerflow.harness.running import carrying_out_runs, copy_belongings
 from deerflow.mcp.catalog import McpCatalog
 from deerflow.memory.queue import LessonQueue
 from deerflow.runtime.artifacts import Artifacts
@@ -115,7 +115,7 @@ async def open_harness(
         retention = Retention(database, deletions, lambda: source.refresh().config.retention)
         await stack.enter_async_context(keeping_up(deletions, retention))
         await stack.enter_async_context(catching_up(database))
-        copy = partial(copy_files, ground.uploads, loaded.home)
+        copy = partial(copy_belongings, ground)
         threads = Threads(database, ground.checkpointer, agents, copy, deletions)
         shelves = partial(shelf_of, loaded.home, ground.chores)
         disk_mb = loaded.config.gateway.min_free_disk_mb

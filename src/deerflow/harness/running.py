@@ -18,7 +18,7 @@ from deerflow.domain.reading import Reading
 from deerflow.domain.runs import CancelAction, RunRecord
 from deerflow.domain.sandbox import OutputLimits
 from deerflow.domain.skill_terms import SkillTerms
-from deerflow.harness.files import forget_thread, snapshots_of
+from deerflow.harness.files import copy_files, forget_thread, snapshots_of
 from deerflow.harness.ground import Ground
 from deerflow.harness.learning import closing_with_lesson, memory_for
 from deerflow.memory.queue import LessonQueue
@@ -141,6 +141,7 @@ async def open_context(
         uploads=UploadsOfThread(ground.uploads, run.owner, run.thread_id),
         channel=channel_of(job.request.metadata),
         reading=Reading(is_resumed=job.past is not None),
+        pages=ground.resources.web_pages.of_thread(run.thread_id, run.owner),
     )
     limit = run_limit(spending_limit(ground.source.refresh().config), job.request.budget)
     if limit is not None:
@@ -176,6 +177,12 @@ def belongings_of_threads(ground: Ground) -> Belongings:
         partial(forget_thread, ground.sandboxes, ground.uploads, home),
     ]
     return Belongings(forget, partial(scrub, ground.loaded.config.database.place(home)))
+
+
+async def copy_belongings(ground: Ground, thread_id: str, copy_id: str, user_id: str) -> None:
+    """Give a thread what another has besides its state."""
+    await copy_files(ground.uploads, ground.loaded.home, thread_id, copy_id, user_id)
+    await ground.resources.web_pages.copy(thread_id, copy_id, user_id)
 
 
 async def stop_run(runs: RunManager, run: RunRecord, who: Principal) -> None:

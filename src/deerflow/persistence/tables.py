@@ -249,6 +249,34 @@ shares = Table(
     Index("ix_shares_thread_id", "thread_id"),
 )
 
+# Pages that agents have read, or could not; rows are added and never changed. A text is kept once in a thread.
+web_pages = Table(
+    "web_pages",
+    metadata,
+    Column("thread_id", String(64), ForeignKey("threads.thread_id", ondelete="CASCADE"), primary_key=True),
+    Column("snapshot_id", String(64), primary_key=True),
+    Column("owner", String(64), nullable=False),
+    Column("asked_url", PlainText, nullable=False),
+    Column("url", PlainText, nullable=False),
+    Column("title", PlainText, nullable=False),
+    Column("content_type", PlainText, nullable=False),
+    Column("text_hash", String(64)),
+    Column("chars", Integer, nullable=False),
+    Column("problem", PlainText),
+    Column("fetched_at", UtcTime, nullable=False),
+    Index("ix_web_pages_thread_id_fetched_at", "thread_id", "fetched_at"),
+)
+
+web_texts = Table(
+    "web_texts",
+    metadata,
+    Column("thread_id", String(64), ForeignKey("threads.thread_id", ondelete="CASCADE"), primary_key=True),
+    Column("text_hash", String(64), primary_key=True),
+    Column("owner", String(64), nullable=False),
+    Column("chars", Integer, nullable=False),
+    Column("text", PlainText, nullable=False),
+)
+
 # Memories: one for each person and custom agent (empty: none of them). What is known is what the last change of each
 # target left; `memory_facts` is the same again, to be searched.
 memory_scopes = Table(

@@ -7,6 +7,7 @@ from deerflow.memory.memories import Memories
 from deerflow.runtime.export import Exporter
 from deerflow.runtime.feedback import Feedbacks
 from deerflow.runtime.input_polish import InputPolish
+from deerflow.runtime.pages import WebPages
 from deerflow.runtime.profiles import Profiles
 from deerflow.runtime.search import Search
 from deerflow.runtime.sharing import Sharing
@@ -30,3 +31,4 @@ class Resources:
     sharing: Sharing
     memory: Memories
     mcp_servers: McpServers
+    web_pages: WebPages

@@ -44,6 +44,7 @@ from deerflow.tools.builtins.memory_tools import MEMORY_ADD, memory_tools
 from deerflow.tools.builtins.skill_manage_tool import SKILL_MANAGE, skill_manage
 from deerflow.tools.builtins.task_batch_tool import task_batch_tool
 from deerflow.tools.builtins.task_tool import task_tool
+from deerflow.tools.builtins.verify_citations_tool import verify_citations
 from deerflow.tools.deferred import DeferredTools, deferring
 from deerflow.tools.tools import ToolSet, as_tool, get_available_tools, sandbox_tools
 
@@ -53,7 +54,7 @@ SKILLS_SHARE = 10
 """Of what a model can read, so much is for the descriptions of skills: a tenth."""
 
 GRAPH_NAME = "lead_agent"
-READ_FILE, DESCRIBE_SKILL = "read_file", "describe_skill"
+READ_FILE, DESCRIBE_SKILL, WEB_FETCH = "read_file", "describe_skill", "web_fetch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +193,8 @@ class LeadAgent:
             own.append(as_tool(skill_manage))
         if features.memory is True:
             own += memory_tools(can_write=self.settings.memory.mode == "tool")
+        if any(entry.name == WEB_FETCH for entry in self.settings.tools):
+            own.append(as_tool(verify_citations))
         if features.subagent and self._kinds:
             own += [task_tool(tuple(self._kinds)), task_batch_tool(tuple(self._kinds))]
         groups, allow_bash = self._own.tool_groups, self._runs_commands

@@ -52,12 +52,14 @@ class Trust:
 
 @dataclass(frozen=True, slots=True)
 class Http:
-    """Asks with a limit of time and size; without a transport of its own it goes the way of the environment."""
+    """Asks with a limit of time and size, by a transport that goes through `Egress`."""
 
     timeout_s: float
     max_bytes: int
-    transport: httpx.AsyncBaseTransport | None = None
+    transport: httpx.AsyncBaseTransport
     trust: Trust = field(default_factory=Trust)
+    larger: Mapping[str, int] = field(default_factory=dict)
+    """How many bytes, where it is not `max_bytes`, by kind of content."""
 
     async def send(self, ask: Ask) -> Reply:
         """The answer to a request.
@@ -90,7 +92,9 @@ class Http:
                 ask.method, ask.url, headers=headers, params=ask.params or None, json=ask.json, data=ask.form
             ) as response,
         ):
-            body = Unpacked(response.headers.get("content-encoding", ""), self.max_bytes)
+            kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+            limit = self.larger.get(kind, self.max_bytes)
+            body = Unpacked(response.headers.get("content-encoding", ""), limit)
             async for chunk in response.aiter_raw():
                 body.add(chunk)
                 if body.is_full:

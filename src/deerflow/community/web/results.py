@@ -39,6 +39,8 @@ class Page:
     url: str
     title: str
     text: str
+    content_type: str = "text/markdown"
+    """What it was before."""
     note: str = ""
     """What is to be known about the text, for instance that it is not all."""
 

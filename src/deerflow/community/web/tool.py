@@ -1,19 +1,23 @@
 """Web tools: what the model sees is the same for all providers; settings come from the entry in config.yaml."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self, TypeVar
 
+import httpx
 from langchain_core.tools import StructuredTool
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, field_validator
 
 from deerflow.community.web.api import MAX_API_BYTES
-from deerflow.community.web.http import Http, host_of
+from deerflow.community.web.egress_transport import EgressTransport
+from deerflow.community.web.http import Http, Trust, host_of
+from deerflow.community.web.keeping import InRun, keep_failed, keep_read
 from deerflow.community.web.paging import RecentPages, shown
-from deerflow.community.web.problems import NotAllowed, explain
+from deerflow.community.web.problems import NotAllowed, WebProblem, explain
 from deerflow.community.web.results import Hit, Page, Picture, as_json
 from deerflow.domain.ledger import READ_ONLY
 from deerflow.domain.tool_marks import UNTRUSTED
-from deerflow.sandbox.egress import AllowedHosts, canonical_host
+from deerflow.sandbox.egress import AllowedHosts, Egress, EgressRefused, canonical_host, is_public
 
 MAX_QUERY_CHARS = 1_000
 MAX_URL_CHARS = 4_000
@@ -41,7 +45,20 @@ class WebSettings(BaseModel):
         return bound
 
 
-class SearchSettings(WebSettings):
+class ApiSettings(WebSettings):
+    """Settings of every tool that asks a provider."""
+
+    proxy: str | None = Field(default=None, description="How the provider is reached, for instance $HTTPS_PROXY.")
+
+    @field_validator("proxy")
+    @classmethod
+    def _is_proxy(cls, proxy: str | None) -> str | None:
+        if proxy is not None and not proxy.startswith("http://"):
+            raise ValueError("a proxy is written like http://proxy.example.org:3128")
+        return proxy
+
+
+class SearchSettings(ApiSettings):
     """Settings of every search."""
 
     max_results: int = Field(default=5, ge=1, le=20, description="So many results are shown.")
@@ -53,7 +70,7 @@ class PageSettings(WebSettings):
     max_chars: int = Field(default=PAGE_CHARS, ge=500, le=200_000, description="So much of a page is shown at once.")
 
 
-class KeyedSettings(WebSettings):
+class KeyedSettings(ApiSettings):
     """Settings of a provider that knows its users by a key."""
 
     api_key: SecretStr | None = Field(default=None, description="For instance $TAVILY_API_KEY.")
@@ -154,19 +171,35 @@ def fetching_tool(
     def make(chosen: ReadingSettings) -> Act:
         fetch, recent = make_fetch(chosen), RecentPages()
 
-        async def web_fetch(url: str, offset: int = 0) -> str:
+        async def page_at(url: str, offset: int) -> Page:
             check_host(host_of(url), chosen.hosts)
             page = recent.find(url) if offset else None
             if page is None:
                 page = await fetch(url)
                 if len(page.text) > chosen.max_chars:
                     recent.keep(url, page)
-            return shown(page, offset, chosen.max_chars)
+            return page
+
+        async def web_fetch(url: str, offset: int = 0, runtime: InRun = None) -> str:
+            try:
+                page = await page_at(url, offset)
+            except WebProblem as problem:
+                await keep_failed(runtime, url, problem)
+                raise
+            # Also a piece of one that somebody else has begun: in this thread it may be new.
+            note = await keep_read(runtime, url, page)
+            return shown(replace(page, note=" ".join(filter(None, (page.note, note)))), offset, chosen.max_chars)
 
         return web_fetch
 
-    description = "Open a web page and read it as Markdown. Long pages come in pieces; go on with offset."
-    return web_tool("web_fetch", description, PageArguments, settings, make)
+    async def unconfigured(runtime: InRun = None, **said: Any) -> str:
+        return await make(settings())(**said, runtime=runtime)
+
+    description = (
+        "Open a web page or a PDF and read it as Markdown. Long ones come in pieces; go on with offset. What was read "
+        "is kept, so that citations of it can be verified."
+    )
+    return web_tool("web_fetch", description, PageArguments, settings, make, unconfigured)
 
 
 def check_host(host: str, hosts: AllowedHosts | None) -> None:
@@ -181,23 +214,45 @@ def _with_http(chosen: ReadingSettings, fetch: Fetch[ReadingSettings]) -> Callab
 
 
 def api_http(settings: WebSettings) -> Http:
-    """How the program of a provider is reached."""
-    return Http(settings.timeout, MAX_API_BYTES)
+    """How the program of a provider is reached: at its host and no other, which is at a private address only if
+    whoever wrote the entry says where it is.
+    """
+    proxy = settings.proxy if isinstance(settings, ApiSettings) else None
+    where = proxy or getattr(settings, "base_url", None)
+    is_own = proxy is not None or "base_url" in settings.model_fields_set
+    hosts = AllowedHosts.of([host_in(where)] if where else [])
+    egress = Egress(is_allowed=(lambda _: True) if is_own else is_public, hosts=hosts)
+    trust = Trust()
+    transport = EgressTransport(egress, trust, httpx.URL(proxy) if proxy else None)
+    return Http(settings.timeout, MAX_API_BYTES, transport, trust)
+
+
+def host_in(url: str) -> str:
+    """The host of an address in an entry; raises `ValueError`, which whoever reads the configuration explains."""
+    try:
+        return canonical_host(httpx.URL(url).host)
+    except (httpx.InvalidURL, EgressRefused) as problem:
+        raise ValueError(f"{url!r} is no address: {problem}") from problem
 
 
 def web_tool(
-    name: str, description: str, arguments: type[BaseModel], settings: type[Settings], make: Callable[[Settings], Act]
+    name: str,
+    description: str,
+    arguments: type[BaseModel],
+    settings: type[Settings],
+    make: Callable[[Settings], Act],
+    unconfigured: Act | None = None,
 ) -> WebTool:
-    """A tool that is read-only, and tells of problems in words."""
+    """A tool that is read-only, gives words of strangers, and tells of problems in words of ours."""
 
-    async def unconfigured(**said: Any) -> str:
+    async def with_defaults(**said: Any) -> str:
         return await make(settings())(**said)
 
     return WebTool(
         name=name,
         description=description,
         args_schema=arguments,
-        coroutine=unconfigured,
+        coroutine=unconfigured or with_defaults,
         metadata={READ_ONLY: True, UNTRUSTED: True},
         handle_tool_error=explain,
         settings_type=settings,

@@ -14,11 +14,16 @@ from deerflow.community.web_fetch.robots import AGENT, Robots
 
 MAX_REDIRECTS = 5
 REDIRECTS = (301, 302, 303, 307, 308)
+PDF = "application/pdf"
+PDF_MARK = b"%PDF-"
 HTML = frozenset({"text/html", "application/xhtml+xml"})
 TEXT = frozenset({"application/json", "application/xml", "application/javascript", "application/x-ndjson"})
 TEXT_SUFFIXES = ("+json", "+xml")
 SNIFFED_BYTES = 1024
-ACCEPT = "text/html,application/xhtml+xml,text/plain;q=0.9,text/markdown;q=0.9,application/json;q=0.8,*/*;q=0.5"
+ACCEPT = (
+    "text/html,application/xhtml+xml,text/plain;q=0.9,text/markdown;q=0.9,application/json;q=0.8,application/pdf;q=0.8,"
+    "*/*;q=0.5"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +103,55 @@ class PageFetcher:
     async def _read(self, reply: Reply) -> Page:
         kind, charset = content_type(reply)
         note = f"Only the first {len(reply.body)} bytes of the page were read; it is longer." if reply.is_cut else ""
+        if is_pdf(kind, reply.body):
+            return await self._read_pdf(reply)
         if kind in HTML:
             found = await self.reader.page(reply.body, charset, reply.url)
         elif kind.startswith("text/") or kind in TEXT or kind.endswith(TEXT_SUFFIXES):
             found = await self.reader.text(reply.body, charset)
         else:
-            size = reply.headers.get("content-length", f"at least {len(reply.body)}")
+            raise Unreadable(what_it_is(reply, kind))
+        return Page(reply.url, found.title, found.text, kind, note)
+
+    async def _read_pdf(self, reply: Reply) -> Page:
+        """The text of a PDF file; a part of one cannot be read."""
+        if reply.is_cut:
             raise Unreadable(
-                f"{reply.url} is no text but {kind} ({size} bytes), which web_fetch does not read; look for the same "
-                "content as a web page, or download it in the sandbox if its network allows"
+                f"{reply.url} is a PDF file of more than {len(reply.body)} bytes, which is too large to be read here "
+                "(max_pdf_bytes in config.yaml); look for the same content as a web page"
             )
-        return Page(reply.url, found.title, found.text, note)
+        found = await self.reader.pdf(reply.body)
+        if found.problem == "encrypted":
+            raise Unreadable(f"{reply.url} is a PDF file that needs a password; look for the same content elsewhere")
+        if found.problem == "damaged":
+            raise Unreadable(f"{reply.url} is a damaged PDF file; look for the same content elsewhere")
+        if not found.text:
+            raise Unreadable(
+                f"{reply.url} is a PDF file of {found.pages} pages without text, perhaps pictures of it; look for the "
+                "same content as a web page"
+            )
+        missing = f"Only the first {found.read} of {found.pages} pages were read." if found.read < found.pages else ""
+        return Page(reply.url, found.title, found.text, PDF, missing)
+
+
+def is_pdf(kind: str, body: bytes) -> bool:
+    """Whether a body is a PDF file, also one that nobody says anything of."""
+    is_text = kind in HTML or kind in TEXT or kind.startswith("text/")
+    return kind == PDF or (not is_text and PDF_MARK in body[:SNIFFED_BYTES])
+
+
+def what_it_is(reply: Reply, kind: str) -> str:
+    """What the model is told of something it cannot read here."""
+    size = reply.headers.get("content-length", f"at least {len(reply.body)}")
+    if kind.startswith("image/"):
+        return (
+            f"{reply.url} is an image ({kind}, {size} bytes), which web_fetch does not show; to look at it, download "
+            "it in the sandbox if its network allows and use view_image; images are found with image_search"
+        )
+    return (
+        f"{reply.url} is no text but {kind} ({size} bytes), which web_fetch does not read; look for the same "
+        "content as a web page, or download it in the sandbox if its network allows"
+    )
 
 
 def joined(url: str, location: str) -> str:

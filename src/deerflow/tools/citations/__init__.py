@@ -1,0 +1,1 @@
+"""Whether a report says of pages what they say."""

@@ -1,0 +1,70 @@
+"""Whatever is fetched on an agent's behalf goes through `Egress.connect`. Others who connect stand here, and why."""
+
+import ast
+from functools import cache
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[2] / "src/deerflow"
+FOR_AGENTS = ("agents", "community", "memory", "sandbox", "skills", "subagents", "tools", "uploads")
+"""The packages that work for agents. Models, MCP servers and other agents are reached where the configuration says."""
+OPENING = {
+    "AsyncClient", "Client", "AsyncHTTPTransport", "HTTPTransport", "ClientSession", "TCPConnector", "HTTPConnection",
+    "HTTPSConnection", "open_connection", "create_connection", "start_connection", "getaddrinfo", "urlopen",
+}  # fmt: skip
+"""What opens connections, or looks up names to do so, by the last part of its name."""
+OPENERS = {
+    "sandbox/egress.py": "the one function",
+    "community/web/http.py": "a client whose transport is always given: see the next test",
+    "sandbox/local/proxy.py": "speaks with sandboxes over sockets it has accepted; what they want, Egress opens",
+    "community/aio_sandbox/api.py": "speaks with containers that we have started ourselves",
+    "community/aio_sandbox/engine.py": "speaks with Docker or Podman",
+    "community/aio_sandbox/remote_backend.py": "speaks with the provisioner that the configuration names",
+}
+LIFTING = {
+    "community/web_fetch/tools.py": "allow_private_addresses, on the entry of the tool",
+    "community/web/tool.py": "base_url or proxy, on the entry of the tool, and no other host",
+}
+"""Who lets private addresses through, and on whose word."""
+
+
+@cache
+def calls() -> list[tuple[str, ast.Call, str]]:
+    """Every call in the packages: its file, itself, and the last part of what is called."""
+    found = []
+    for package in FOR_AGENTS:
+        for file in sorted((SOURCE / package).rglob("*.py")):
+            name = str(file.relative_to(SOURCE))
+            for node in ast.walk(ast.parse(file.read_text())):
+                if isinstance(node, ast.Call):
+                    called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+                    found.append((name, node, called))
+    return found
+
+
+def test_nobody_else_opens_connections_for_agents() -> None:
+    opening = {name for name, _, called in calls() if called in OPENING}
+    assert opening == OPENERS.keys(), "go through Egress, or say above why not; what is gone leaves the list"
+
+
+def test_the_web_tools_know_no_way_around() -> None:
+    clients = [(name, node) for name, node, called in calls() if called == "AsyncClient"]
+    assert [name for name, _ in clients] == ["community/web/http.py"]
+    assert all("transport" in {each.arg for each in node.keywords} for _, node in clients)
+    transports = [name for name, _, called in calls() if called == "EgressTransport"]
+    made = [name for name, _, called in calls() if called == "Http"]
+    assert sorted(transports) == sorted(made) == sorted(LIFTING)
+
+
+def test_private_addresses_are_let_through_by_the_entries_of_tools_alone() -> None:
+    lifting = {
+        name
+        for name, node, called in calls()
+        if called == "Egress" and "is_allowed" in {each.arg for each in node.keywords}
+    }
+    assert lifting == LIFTING.keys()
+    saying = {str(file.relative_to(SOURCE)) for file in SOURCE.rglob("*.py") if is_said_in(file)}
+    assert saying == {"community/web_fetch/tools.py"}
+
+
+def is_said_in(file: Path) -> bool:
+    return "allow_private_addresses" in file.read_text()

@@ -1,0 +1,98 @@
+"""How providers are reached: at their own host and no other, and by way of a proxy where the entry names one."""
+
+import asyncio
+from base64 import b64encode
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import orjson
+import pytest
+
+from deerflow.community.brave.tools import BraveSettings
+from deerflow.community.searxng.tools import SearxngSettings
+from deerflow.community.web.http import Ask
+from deerflow.community.web.problems import NotAllowed, Unreachable
+from deerflow.community.web.tool import api_http
+from deerflow.domain.errors import ConfigError
+from tests.community.web_site import Answer, Site, answer_of, json_answer, open_site, tool_of
+
+LIMIT_S = 20.0
+FOUND = json_answer({"results": [{"title": "Deer", "url": "https://deer.example/", "content": "Mammals"}]})
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    async with open_site() as opened:
+        yield opened
+
+
+async def test_a_provider_of_the_internet_is_never_at_a_private_address_and_nobody_else_is_asked(site: Site) -> None:
+    elsewhere = f"http://localhost:{site.port}/"
+    for settings in (BraveSettings(), SearxngSettings(base_url=site.url), SearxngSettings()):
+        with pytest.raises(NotAllowed, match="is none of the hosts that may be reached here"):
+            async with asyncio.timeout(LIMIT_S):
+                await api_http(settings).send(Ask(elsewhere))
+    assert site.asked == []
+    hidden = BraveSettings(base_url="https://api.search.brave.com")
+    assert "base_url" in hidden.model_fields_set, "who writes an address says that it is theirs"
+
+
+async def test_a_provider_of_ones_own_may_be_at_a_private_address(site: Site) -> None:
+    site.routes["/search"] = FOUND
+    found = orjson.loads(await answer_of(tool_of("searxng", "web_search", base_url=site.url), query="deer"))
+    assert found["results"] == [{"title": "Deer", "url": "https://deer.example/", "snippet": "Mammals"}]
+
+
+@asynccontextmanager
+async def open_proxy(status: str) -> AsyncIterator[tuple[str, list[str]]]:
+    """A proxy that answers in its own words, and what it was asked."""
+    asked: list[str] = []
+
+    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append((await reader.readuntil(b"\r\n\r\n")).decode())
+        writer.write(f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\n".encode())
+        writer.write(f"Content-Length: {len(FOUND.body)}\r\n\r\n".encode() + FOUND.body)
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(speak, "127.0.0.1", 0) as server:
+        yield f"http://me:word@127.0.0.1:{server.sockets[0].getsockname()[1]}", asked
+
+
+async def test_a_provider_is_reached_by_way_of_a_proxy() -> None:
+    async with open_proxy("200 OK") as (proxy, asked):
+        tool = tool_of("searxng", "web_search", base_url="http://search.example", proxy=proxy)
+        assert "https://deer.example/" in await answer_of(tool, query="deer")
+    (request,) = asked
+    assert request.startswith("GET http://search.example/search?q=deer&format=json HTTP/1.1\r\n")
+    assert f"Proxy-Authorization: Basic {b64encode(b'me:word').decode()}" in request
+
+
+async def test_a_proxy_that_leads_nowhere_is_told(site: Site) -> None:
+    async with open_proxy("403 Forbidden") as (proxy, asked):
+        http = api_http(SearxngSettings(base_url="https://search.example", proxy=proxy))
+        with pytest.raises(Unreachable, match="does not lead to search.example:443"):
+            async with asyncio.timeout(LIMIT_S):
+                await http.send(Ask("https://search.example/"))
+    assert asked[0].startswith("CONNECT search.example:443 HTTP/1.1\r\nHost: search.example:443\r\n")
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"base_url": "http://[", "api_key": "k"}, "is no address"),
+        ({"base_url": "nowhere", "api_key": "k"}, "is no address"),
+        ({"proxy": "socks5://127.0.0.1", "api_key": "k"}, "a proxy is written like"),
+    ],
+)
+def test_an_address_that_is_none_is_an_error_of_the_configuration(settings: dict[str, str], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        tool_of("brave", "web_search", **settings)
+
+
+async def test_what_is_sent_arrives_byte_for_byte(site: Site) -> None:
+    site.routes["/v2/search"] = Answer(b"{}", headers={"Content-Type": "application/json"})
+    tool = tool_of("firecrawl", "web_search", base_url=site.url)
+    query = "鹿 " * 300
+    await answer_of(tool, query=query)
+    assert site.asked[0].json == {"query": query, "limit": 5}
