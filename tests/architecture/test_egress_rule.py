@@ -16,6 +16,7 @@ OPENERS = {
     "sandbox/egress.py": "the one function",
     "community/web/http.py": "a client whose transport is always given: see the next test",
     "sandbox/local/proxy.py": "speaks with sandboxes over sockets it has accepted; what they want, Egress opens",
+    "sandbox/local/services.py": "speaks with programs it has started itself, over a pair of sockets",
     "community/aio_sandbox/api.py": "speaks with containers that we have started ourselves",
     "community/aio_sandbox/engine.py": "speaks with Docker or Podman",
     "community/aio_sandbox/remote_backend.py": "speaks with the provisioner that the configuration names",
