@@ -29,11 +29,15 @@ def test_every_example_works(world: World) -> None:
         for example in sorted(examples_in(world.document), key=lambda each: each.method != "GET"):
             if example.name == THUMBNAIL:
                 continue
-            if not ids or example.method != "GET":
+            response = None if example.name in BUSY or not ids else send(http, example, ids)
+            if response is None or not response.is_success:
+                # An earlier one has taken or made what this one speaks of: it has to work where all is as it was.
                 ids = world.seed(http, busy=example.name in BUSY)
-            response = send(http, example, ids)
-            if not 200 <= response.status_code < 300:
+                response = send(http, example, ids)
+            if not response.is_success:
                 failed[example.name] = f"{response.status_code} {response.text[:300]}"
+            if example.name in BUSY:
+                ids = {}  # what is left of the run would be in the way of the others
         world.unseed(http)
     assert failed == {}
 
