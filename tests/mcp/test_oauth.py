@@ -14,8 +14,9 @@ import pytest
 from deerflow.config.extensions import McpServerConfig
 from deerflow.domain.errors import ConfigError, InvalidRequest, McpLoginFailed, NotFound
 from deerflow.mcp.auth import LoginNeeded
+from deerflow.mcp.login_words import CameBack, Finished
 from deerflow.mcp.logins import LoginStore
-from deerflow.mcp.oauth_login import BrowserLogins, CameBack, Finished
+from deerflow.mcp.oauth_login import BrowserLogins
 from deerflow.mcp.status import ToolCard
 from deerflow.mcp.tokens import ServerTokens
 from deerflow.mcp.tool_pins import ToolPins
