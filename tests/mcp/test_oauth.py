@@ -264,6 +264,23 @@ async def test_a_token_that_is_refused_before_its_end_is_renewed(server: LoginSe
         assert server.asked["refresh_token"] == 1
 
 
+async def test_a_server_that_takes_no_token_at_all_is_not_asked_for_more_and_more(
+    server: LoginServer, tmp_path: Path
+) -> None:
+    async with opened(tmp_path, program(server)) as desk:
+        header = await desk.tokens.header("x", ANN)
+        assert not await desk.tokens.rejected("x", ANN, header, "Bearer")
+        assert server.asked["client_credentials"] == 1
+        desk.clock.pass_by(60)
+        assert await desk.tokens.rejected("x", ANN, header, "Bearer")
+        assert server.asked["client_credentials"] == 2
+        desk.entries["x"] = entry(server)
+        await desk.log_in(server, ANN)
+        header = await desk.tokens.header("x", ANN)
+        assert not await desk.tokens.rejected("x", ANN, header, "Bearer")
+        assert (await desk.tokens.status("x", ANN)).state == "needs_login"
+
+
 async def test_nothing_secret_can_be_read_in_the_files(server: LoginServer, tmp_path: Path) -> None:
     async with opened(tmp_path, entry(server)) as desk:
         await desk.log_in(server, ANN)

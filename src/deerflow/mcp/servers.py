@@ -216,7 +216,7 @@ class McpServers:
         """Forget a user's login at a server; raises what `login` does."""
         self._need(name)
         await self.logins.forget(user_id, name)
-        self.catalog.refresh(name)
+        self.catalog.drop(name)
 
     def _need(self, name: str) -> McpServerConfig:
         found = self.file.current().mcp_servers.get(name)

@@ -210,7 +210,10 @@ class ServerTokens:
             return await self._refresh(http, errand, login)
         oauth = errand.config.oauth
         assert oauth is not None
-        held = login.tokens.refresh_token if login is not None and login.tokens is not None else None
+        tokens = login.tokens if login is not None else None
+        if tokens is not None and errand.unwanted == tokens.header and self._is_new(tokens):
+            raise McpLoginFailed(f"{errand.server!r} does not take the tokens that its `oauth` leads to")
+        held = tokens.refresh_token if tokens is not None else None
         answer = await by_credentials(http, oauth, held or oauth.refresh_token, self._now())
         if isinstance(answer, Refused):
             raise McpLoginFailed(f"{answer.text}: check `oauth` of {errand.server!r} in extensions_config.json")
