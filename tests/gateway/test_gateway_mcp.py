@@ -217,5 +217,11 @@ async def test_somebody_logs_in_in_a_browser_and_their_agent_uses_the_server_as_
         other = (await http.get("/api/mcp/servers/x/oauth", headers={ASKING: "bob"})).json()
         assert other["state"] == "needs_login"
         assert (await http.delete("/api/mcp/servers/x/oauth")).status_code == 204
-        assert (await http.get("/api/mcp/servers/x/oauth")).json()["state"] == "needs_login"
+        assert (await http.post("/api/mcp/servers/x/reconnect")).json()["state"] == "needs_login"
     assert "canary" not in caplog.text
+    kept = b"".join(file.read_bytes() for file in files_in(tmp_path))
+    assert b"ann of the east" in kept and b"access-canary" not in kept and b"refresh-canary" not in kept
+
+
+def files_in(folder: Path) -> list[Path]:
+    return [file for file in folder.rglob("*") if file.is_file()]

@@ -14,8 +14,9 @@ import pytest
 from deerflow.config.extensions import McpServerConfig
 from deerflow.domain.errors import ConfigError, InvalidRequest, McpLoginFailed, NotFound
 from deerflow.mcp.auth import LoginNeeded
+from deerflow.mcp.login_words import CameBack, Finished
 from deerflow.mcp.logins import LoginStore
-from deerflow.mcp.oauth_login import BrowserLogins, CameBack, Finished
+from deerflow.mcp.oauth_login import BrowserLogins
 from deerflow.mcp.status import ToolCard
 from deerflow.mcp.tokens import ServerTokens
 from deerflow.mcp.tool_pins import ToolPins
@@ -261,6 +262,23 @@ async def test_a_token_that_is_refused_before_its_end_is_renewed(server: LoginSe
         assert await desk.tokens.rejected("x", ANN, header, "Bearer")  # somebody else has just seen to it
         assert await call_whoami(server.url, await desk.tokens.header("x", ANN) or "") == ANN
         assert server.asked["refresh_token"] == 1
+
+
+async def test_a_server_that_takes_no_token_at_all_is_not_asked_for_more_and_more(
+    server: LoginServer, tmp_path: Path
+) -> None:
+    async with opened(tmp_path, program(server)) as desk:
+        header = await desk.tokens.header("x", ANN)
+        assert not await desk.tokens.rejected("x", ANN, header, "Bearer")
+        assert server.asked["client_credentials"] == 1
+        desk.clock.pass_by(60)
+        assert await desk.tokens.rejected("x", ANN, header, "Bearer")
+        assert server.asked["client_credentials"] == 2
+        desk.entries["x"] = entry(server)
+        await desk.log_in(server, ANN)
+        header = await desk.tokens.header("x", ANN)
+        assert not await desk.tokens.rejected("x", ANN, header, "Bearer")
+        assert (await desk.tokens.status("x", ANN)).state == "needs_login"
 
 
 async def test_nothing_secret_can_be_read_in_the_files(server: LoginServer, tmp_path: Path) -> None:
