@@ -229,10 +229,14 @@ class World:
         pages = self.harness.resources.web_pages.of_thread(THREAD, http.headers[ASKING])
         address = "https://example.org/birds"
         page = self.run(pages.keep(ReadPage(address, address, "Birds", "text/html", f"A {SECRET}.")))
-        ids |= {SNAPSHOT: page.snapshot_id, PIN_HASH: self.run(self._seed_mcp())}
-        return {**ids, SHARE: link["share_id"], TOKEN: link["token"]}
+        ids |= {SNAPSHOT: page.snapshot_id, SHARE: link["share_id"], TOKEN: link["token"]}
+        return self.seed_mcp(ids)
 
-    async def _seed_mcp(self) -> str:
+    def seed_mcp(self, ids: Mapping[str, str]) -> dict[str, str]:
+        """Have what the examples of MCP servers speak of; the ids with those that the server has made for it."""
+        return {**ids, PIN_HASH: self.run(self._change_a_tool())}
+
+    async def _change_a_tool(self) -> str:
         """Have an MCP server of which a tool has changed; what the tool is now."""
         servers = self.harness.resources.mcp_servers
         await servers.replace({MCP_SERVER: MCP_ENTRY})
