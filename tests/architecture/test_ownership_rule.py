@@ -50,6 +50,7 @@ BY_ID = {
     "all_changes": "a thread that was found by its owner",
     "latest_changes": "the thread of a run under way",
     "find_messages": "the thread of a run under way",
+    "mentions_address": "the thread of a run under way",
     "read_timed_events": "a run that was found by its owner",
     "read_claimed": "a run that was found by its owner, or is under way",
     "page_of": "a thread that was found by its owner",

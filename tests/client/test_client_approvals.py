@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from langgraph.types import interrupt
 
+from deerflow.agents.middlewares.guardrails import GuardrailDecision, GuardrailReason, GuardrailRequest
 from deerflow.client import DeerFlowClient
 from deerflow.domain.errors import Conflict, InvalidRequest, NotFound
 from deerflow.testing import ScriptedModel, calling, in_parallel
@@ -178,3 +179,24 @@ def test_saying_something_else_drops_what_waits() -> None:
         assert client.pending("t") == []
         with pytest.raises(Conflict):
             client.approve("t")
+
+
+class AsksAlways:
+    """A provider of somebody's own that has a person decide about everything."""
+
+    name = "always"
+
+    async def aevaluate(self, request: GuardrailRequest) -> GuardrailDecision:
+        return GuardrailDecision(False, (GuardrailReason("always", "always asked"),), ask=True)
+
+
+def test_what_a_guardrail_asks_is_answered_like_an_approval() -> None:
+    provider = {"use": "tests.client.test_client_approvals:AsksAlways"}
+    config = {"tools": [{**LAUNCH, "approval": "never"}], "guardrails": {"provider": provider}}
+    model = ScriptedModel.saying(calling("launch", rocket="Saturn"), "Up it went.")
+    with DeerFlowClient(config, model=model) as client:
+        client.chat("Launch it", thread_id="t")
+        (question,) = client.pending("t")
+        assert "always asked" in question["value"]["action_requests"][0]["description"]
+        assert client.approve("t") == "Up it went."
+        assert results(client) == ["Saturn is in the air"]

@@ -36,7 +36,13 @@ def write_servers(folder: Path, servers: Mapping[str, Mapping[str, object]]) -> 
 def source_with(folder: Path, servers: Mapping[str, Mapping[str, object]], **config: object) -> ConfigSource:
     """A configuration with these servers."""
     write_servers(folder, servers)
-    overrides = {"memory": {"enabled": False}, "title": {"enabled": False}, **config}
+    # What servers do is looked at here, not what they may be told.
+    overrides = {
+        "memory": {"enabled": False},
+        "title": {"enabled": False},
+        "guardrails": {"enabled": False},
+        **config,
+    }
     return open_source(directory=folder, environment={}, overrides=overrides)
 
 

@@ -31,6 +31,15 @@ test("only what the server allows can be decided", () => {
   expect(approvalOf([{ value }], paused)?.requests[0]?.allowed).toEqual(["approve", "reject"]);
 });
 
+test("why somebody is asked is told, unless every call of the tool is asked about", () => {
+  const asked = (description?: string) =>
+    approvalOf([{ value: { action_requests: [{ name: "bash", args: {}, description }] } }], paused)
+      ?.requests[0]?.reason;
+  expect(asked("A person has to agree: rockets are dear.")).toBe("A person has to agree: rockets are dear.");
+  expect(asked("Tool execution requires approval\n\nTool: bash")).toBeNull();
+  expect(asked()).toBeNull();
+});
+
 test.each<[string, readonly WireInterrupt[] | null | undefined]>([
   ["nothing", undefined],
   ["null", null],

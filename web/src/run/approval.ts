@@ -17,6 +17,8 @@ export interface ApprovalRequest {
   readonly asked: string | null;
   readonly call: WholeCall;
   readonly allowed: readonly DecisionKind[];
+  /** Why the user is asked; null where it is so for every call of the tool. */
+  readonly reason: string | null;
 }
 
 export interface Approval {
@@ -25,6 +27,8 @@ export interface Approval {
   readonly requests: readonly ApprovalRequest[];
 }
 
+// How LangChain begins what it says of a tool of which every call is asked about.
+const PLAIN = "Tool execution requires approval";
 const DECISIONS: readonly DecisionKind[] = ["approve", "edit", "reject"];
 
 /** What `paused`, the newest message, waits for; null where nothing is asked that this page understands. */
@@ -72,9 +76,17 @@ function requestsOf(
       asked: id ?? null,
       call: { id: callId, index, name, args },
       allowed: allowedFor(configs, name),
+      reason: reasonOf(action.description),
     });
   }
   return requests;
+}
+
+/** What says no more than that somebody is asked is no reason. */
+function reasonOf(description: unknown): string | null {
+  return typeof description === "string" && !description.startsWith(PLAIN)
+    ? description.trim() || null
+    : null;
 }
 
 /** The call that is asked about, taken out of `open`: the same call may be made twice. */

@@ -25,7 +25,7 @@ interface Props {
 }
 
 export function ApprovalItem({ place, request, alone, decision, onDecide, onReconsider }: Props) {
-  const { call, allowed } = request;
+  const { call, allowed, reason } = request;
   // `left`: the form that was closed without a decision; the focus goes back to its button.
   const [form, setForm] = useState<{ open: DecisionKind | null; left: DecisionKind | null }>({
     open: null,
@@ -43,6 +43,7 @@ export function ApprovalItem({ place, request, alone, decision, onDecide, onReco
       className="flex flex-col gap-3 p-3"
     >
       <Headline call={call} />
+      {reason !== null && <p className="wrap-anywhere text-small text-soft">{reason}</p>}
       {form.open !== "edit" && <ToolInput call={decidedCall(call, decision)} />}
       {decision !== undefined ? (
         <Decided decision={decision} onReconsider={onReconsider} />
