@@ -12,6 +12,7 @@ from langgraph.types import interrupt
 from deerflow.agents.middlewares.guardrails import GuardrailDecision
 
 REPLACED = "Note: a human reviewer replaced this tool call before it ran, which is what the user wants."
+GUARDRAIL = "guardrail"
 SCRATCHPAD = "__pregel_scratchpad"
 """Where the graph keeps the answers to what a step has asked."""
 
@@ -39,15 +40,13 @@ def rejection(name: str, why: str | None) -> str:
     )
 
 
-def question(request: ToolCallRequest, decision: GuardrailDecision) -> HITLRequest:
+def question(request: ToolCallRequest, decision: GuardrailDecision) -> dict[str, Any]:
     """What a person is asked, in the shape that all ways in know from approvals."""
     name, args = request.tool_call["name"], request.tool_call["args"]
     why = "; ".join(reason.message for reason in decision.reasons) or "the policy wants a person to decide"
     asks = ActionRequest(name=name, args=args, description=f"A person has to agree to {name}: {why}.")
-    return HITLRequest(
-        action_requests=[asks],
-        review_configs=[ReviewConfig(action_name=name, allowed_decisions=["approve", "edit", "reject"])],
-    )
+    review = ReviewConfig(action_name=name, allowed_decisions=["approve", "edit", "reject"])
+    return {**HITLRequest(action_requests=[asks], review_configs=[review]), "asked_by": GUARDRAIL}
 
 
 def edited(request: ToolCallRequest, action: Mapping[str, Any]) -> ToolCallRequest | ToolMessage:
@@ -67,15 +66,12 @@ def with_note(request: ToolCallRequest, message: ToolMessage) -> ToolMessage:
     return message.model_copy(update={"content": changed})
 
 
-def has_said_no(request: ToolCallRequest) -> bool:
-    """Whether a person has refused this very call already."""
+def has_been_answered(request: ToolCallRequest) -> bool:
+    """Whether a person was asked about this very call before, and has decided."""
     pad = (request.runtime.config.get("configurable") or {}).get(SCRATCHPAD)
     answers = getattr(pad, "resume", None) or ()
-    first = answers[0] if answers else None
-    decisions = first.get("decisions") if isinstance(first, Mapping) else None
-    return isinstance(decisions, list) and any(
-        isinstance(word, Mapping) and word.get("type") == "reject" for word in decisions
-    )
+    # Tools ask people by themselves too.
+    return bool(answers) and isinstance(answers[0], Mapping) and answers[0].get("asked_by") == GUARDRAIL
 
 
 def told(request: ToolCallRequest, text: str, status: Any) -> ToolMessage:
