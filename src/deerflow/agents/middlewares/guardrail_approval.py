@@ -69,7 +69,7 @@ def with_note(request: ToolCallRequest, message: ToolMessage) -> ToolMessage:
 def has_been_answered(request: ToolCallRequest) -> bool:
     """Whether a person was asked about this very call before, and has decided."""
     pad = (request.runtime.config.get("configurable") or {}).get(SCRATCHPAD)
-    answers = getattr(pad, "resume", None) or ()
+    answers: list[Any] = getattr(pad, "resume", None) or []
     # Tools ask people by themselves too.
     return bool(answers) and isinstance(answers[0], Mapping) and answers[0].get("asked_by") == GUARDRAIL
 
