@@ -1,151 +1,167 @@
-"""An MCP server that misbehaves as its arguments say; a program of its own that needs nothing but Python."""
+"""An MCP server that misbehaves as its arguments and tools say; a program of its own that needs nothing but Python."""
 
 import json
 import os
 import socket
 import sys
-import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
-MODES = set(sys.argv[1:])
-TOOLS = {
-    "echo": "Say it again.",
-    "crash": "End at once.",
-    "hang": "Never answer.",
-    "flood": "Answer with 100 MB.",
-    "garbage": "Print what is no message.",
-    "grow": "Have one tool more from now on.",
-    "peek": "Read a file of this machine.",
-    "dial": "Connect to a host.",
-    "environment": "Tell the variables.",
-    "seen": "Tell what was cancelled.",
-    "ask": "Ask the user for a name, then for a colour.",
-    "steps": "Tell of progress.",
-    "refuse": "Report an error.",
-    "picture": "Show an image, a link and data.",
-}
-CANCELLED: list[object] = []
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+class Hostile:
+    """Answers one client."""
+
+    def __init__(self, modes: list[str]) -> None:
+        self.modes = modes
+        self.cancelled: list[object] = []
+        self.token: object = None
+        self.tools: dict[str, Callable[[str], object]] = {
+            name.removeprefix("do_"): getattr(self, name) for name in dir(self) if name.startswith("do_")
+        }
+
+    def serve(self) -> None:
+        if "crash-at-once" in self.modes:
+            sys.exit("cannot find my settings")
+        while "garbage-for-ever" in self.modes:
+            write("welcome to my shiny server!\n")
+        while True:
+            self.hear(receive())
+
+    def hear(self, message: dict[str, Any]) -> None:
+        method, number, params = message.get("method"), message.get("id"), message.get("params") or {}
+        if method == "initialize" and not self.is_hanging():
+            able = {"tools": {"listChanged": True}}
+            who = {"name": "hostile", "version": "1"}
+            answer(number, {"protocolVersion": params["protocolVersion"], "capabilities": able, "serverInfo": who})
+        elif method == "tools/list":
+            answer(number, {"tools": [described(name) for name in self.tools]})
+        elif method == "tools/call":
+            self.token = (params.get("_meta") or {}).get("progressToken")
+            self.number = number
+            result = self.tools[params["name"]](params.get("arguments", {}).get("value", ""))
+            if isinstance(result, dict):
+                answer(number, result)
+        elif method == "notifications/cancelled":
+            self.cancelled.append(params.get("requestId"))
+            answer(params.get("requestId"), text("too late"))
+
+    def is_hanging(self) -> bool:
+        flags = [Path(mode.partition(":")[2]) for mode in self.modes if mode.startswith("hang-if:")]
+        return "hang-at-init" in self.modes or any(flag.exists() for flag in flags)
+
+    def do_echo(self, value: str) -> object:
+        return text(f"echo: {value}")
+
+    def do_crash(self, value: str) -> object:
+        sys.stderr.write("something inside is broken\n")
+        sys.stderr.flush()
+        os._exit(3)
+
+    def do_hang(self, value: str) -> object:
+        self.progress(1, "hanging")
+        return None
+
+    def do_flood(self, value: str) -> object:
+        write(f'{{"jsonrpc": "2.0", "id": {self.number}, "result": {{"content": [{{"type": "text", "text": "')
+        for _ in range(1600):
+            write("x" * 65536)
+        write('"}]}}\n')
+        return None
+
+    def do_garbage(self, value: str) -> object:
+        write("this is no message\n")
+        return text("after garbage")
+
+    def do_nonsense(self, value: str) -> object:
+        say({"method": "notifications/progress", "params": {"progress": ["x" * 100_000]}})
+        say({"id": 999, "result": {}})
+        return text("after nonsense")
+
+    def do_grow(self, value: str) -> object:
+        self.tools["more"] = self.do_echo
+        say({"method": "notifications/tools/list_changed"})
+        return text("grown")
+
+    def do_peek(self, value: str) -> object:
+        try:
+            return text(Path(value).read_text()[:200])
+        except OSError as problem:
+            return text(f"refused: {problem}", isError=True)
+
+    def do_dial(self, value: str) -> object:
+        host, port = value.split(":")
+        try:
+            socket.create_connection((host, int(port)), timeout=3).close()
+        except OSError as problem:
+            return text(f"refused: {problem}", isError=True)
+        return text("connected")
+
+    def do_environment(self, value: str) -> object:
+        return text(json.dumps({"uid": os.getuid(), **os.environ}))  # noqa: TID251
+
+    def do_seen(self, value: str) -> object:
+        return text(json.dumps(self.cancelled))
+
+    def do_ask(self, value: str) -> object:
+        who = self.ask("What is your name?", "name")
+        return text(f"{who} likes {self.ask('Which colour?', 'colour')}")
+
+    def do_steps(self, value: str) -> object:
+        self.progress(1, "step 1")
+        self.progress(2, "step 2")
+        return text("done")
+
+    def do_refuse(self, value: str) -> object:
+        return text("no such city", isError=True)
+
+    def do_picture(self, value: str) -> object:
+        link = {"type": "resource_link", "uri": "https://example.org/secret.png", "name": "x", "mimeType": "image/png"}
+        content = [{"type": "image", "data": PIXEL, "mimeType": "image/png"}, link]
+        return {"content": content, "structuredContent": {"width": 1}}
+
+    def progress(self, step: int, message: str) -> None:
+        params = {"progressToken": self.token, "progress": step, "total": 2, "message": message}
+        say({"method": "notifications/progress", "params": params})
+
+    def ask(self, message: str, field: str) -> object:
+        schema = {"type": "object", "properties": {field: {"type": "string"}}, "required": [field]}
+        params = {"message": message, "requestedSchema": schema}
+        say({"id": field, "method": "elicitation/create", "params": params})
+        while (heard := receive()).get("id") != field:
+            pass
+        result = heard["result"]
+        return result["content"][field] if result["action"] == "accept" else result["action"]
+
+
+def described(name: str) -> dict[str, object]:
+    schema = {"type": "object", "properties": {"value": {"type": "string"}}}
+    return {"name": name, "description": f"Does {name}.", "inputSchema": schema}
+
+
+def receive() -> dict[str, Any]:
+    line = sys.stdin.readline()
+    return dict(json.loads(line)) if line else sys.exit(0)
+
+
+def answer(number: object, result: dict[str, Any]) -> None:
+    say({"id": number, "result": result})
 
 
 def say(message: dict[str, object]) -> None:
-    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+
+
+def write(said: str) -> None:
+    sys.stdout.write(said)
     sys.stdout.flush()
-
-
-def answer(number: object, result: dict[str, object]) -> None:
-    say({"id": number, "result": result})
 
 
 def text(said: str, **more: object) -> dict[str, object]:
     return {"content": [{"type": "text", "text": said}], **more}
 
 
-def tools() -> list[dict[str, object]]:
-    schema = {"type": "object", "properties": {"value": {"type": "string"}}}
-    return [{"name": name, "description": about, "inputSchema": schema} for name, about in TOOLS.items()]
-
-
-def receive() -> dict[str, object]:
-    line = sys.stdin.readline()
-    if not line:
-        sys.exit(0)
-    return json.loads(line)
-
-
-def ask(message: str, field: str) -> object:
-    schema = {"type": "object", "properties": {field: {"type": "string"}}, "required": [field]}
-    say({"id": f"q-{field}", "method": "elicitation/create", "params": {"message": message, "requestedSchema": schema}})
-    while (heard := receive()).get("id") != f"q-{field}":
-        pass
-    result = heard["result"]
-    return result.get("content", {}).get(field, "") if result["action"] == "accept" else result["action"]
-
-
-def tell(token: object, step: int, message: str) -> None:
-    params = {"progressToken": token, "progress": step, "total": 2, "message": message}
-    say({"method": "notifications/progress", "params": params})
-
-
-def call(number: object, name: str, value: str, token: object) -> None:
-    if name == "crash":
-        print("something inside is broken", file=sys.stderr, flush=True)
-        os._exit(3)
-    elif name == "hang":
-        tell(token, 1, "hanging")
-    elif name == "flood":
-        sys.stdout.write('{"jsonrpc": "2.0", "id": %s, "result": {"content": [{"type": "text", "text": "' % number)
-        for _ in range(1600):
-            sys.stdout.write("x" * 65536)
-        sys.stdout.write('"}]}}\n')
-        sys.stdout.flush()
-    elif name == "garbage":
-        print("this is no message")
-        answer(number, text("after garbage"))
-    elif name == "grow":
-        TOOLS["more"] = "It was not there before."
-        say({"method": "notifications/tools/list_changed"})
-        answer(number, text("grown"))
-    elif name == "peek":
-        try:
-            answer(number, text(open(value).read()[:200]))
-        except OSError as problem:
-            answer(number, text(f"refused: {problem}", isError=True))
-    elif name == "dial":
-        try:
-            host, port = value.split(":")
-            socket.create_connection((host, int(port)), timeout=3).close()
-            answer(number, text("connected"))
-        except OSError as problem:
-            answer(number, text(f"refused: {problem}", isError=True))
-    elif name == "environment":
-        answer(number, text(json.dumps({"uid": os.getuid(), **os.environ})))
-    elif name == "seen":
-        answer(number, text(json.dumps(CANCELLED)))
-    elif name == "ask":
-        who = ask("What is your name?", "name")
-        answer(number, text(f"{who} likes {ask('Which colour?', 'colour')}"))
-    elif name == "steps":
-        for step in (1, 2):
-            tell(token, step, f"step {step}")
-        answer(number, text("done"))
-    elif name == "refuse":
-        answer(number, text("no such city", isError=True))
-    elif name == "picture":
-        pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-        content = [
-            {"type": "image", "data": pixel, "mimeType": "image/png"},
-            {"type": "resource_link", "uri": "https://example.org/secret.png", "name": "x", "mimeType": "image/png"},
-        ]
-        answer(number, {"content": content, "structuredContent": {"width": 1}})
-    else:
-        answer(number, text(f"echo: {value}"))
-
-
-def main() -> None:
-    if "crash-at-once" in MODES:
-        sys.exit("cannot find my settings")
-    if "garbage-for-ever" in MODES:
-        while True:
-            print("welcome to my shiny server!", flush=True)
-            time.sleep(0.001)
-    while True:
-        heard = receive()
-        method, number, params = heard.get("method"), heard.get("id"), heard.get("params") or {}
-        if method == "initialize":
-            if "hang-at-init" in MODES:
-                continue
-            told = {"name": "hostile", "version": "1"}
-            can = {"tools": {"listChanged": True}}
-            version = params["protocolVersion"]
-            answer(number, {"protocolVersion": version, "capabilities": can, "serverInfo": told})
-        elif method == "tools/list":
-            answer(number, {"tools": tools()})
-        elif method == "tools/call":
-            token = (params.get("_meta") or {}).get("progressToken")
-            call(number, params["name"], (params.get("arguments") or {}).get("value", ""), token)
-        elif method == "notifications/cancelled":
-            CANCELLED.append(params.get("requestId"))
-        elif number is not None:
-            answer(number, {})
-
-
-main()
+if __name__ == "__main__":
+    Hostile(sys.argv[1:]).serve()

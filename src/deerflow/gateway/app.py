@@ -23,6 +23,7 @@ from deerflow.gateway.routers import (
     files,
     health,
     info,
+    mcp,
     memory,
     messages,
     models,
@@ -89,6 +90,7 @@ def create_app(harness: Harness, *, hosts: Collection[str] | None = LOOPBACK) ->
         features,
         user_profile,
         memory,
+        mcp,
     ):
         app.include_router(own.router, prefix="/api")
     add_page(app)

@@ -26,7 +26,11 @@ class TokenSource(Protocol):
         ...
 
     async def rejected(self, server: str, user_id: str, header: str | None, challenge: str | None) -> bool:
-        """Told of a 401: what was sent, and `WWW-Authenticate`. Whether it is worth asking `header` again."""
+        """Told of a 401: what was sent, and `WWW-Authenticate`. Whether it is worth asking `header` again.
+
+        Raises:
+            LoginNeeded: The user has to log in again.
+        """
         ...
 
 

@@ -155,11 +155,11 @@ class McpCatalog:
                 task.cancel()
 
     def refresh(self, server: str | None = None) -> None:
-        """Ask one server, or all, again as soon as it is next needed or at once where it is known already."""
+        """Ask one server, or all, again; those that were not asked yet are when they are needed."""
         for (name, _), watched in self._watched.items():
             if server in (None, name):
                 watched.failures, watched.not_before = 0, 0.0
-                self._look_if_due(watched)
+                self._look_if_due(watched, is_asked=True)
 
     def drop(self, server: str | None = None) -> None:
         """Forget what is known of one server, or of all, also on disk; the next run asks again."""
@@ -181,10 +181,9 @@ class McpCatalog:
         if watched is None or watched.address.config_key != address.config_key:
             return
         watched.failures, watched.not_before = 0, 0.0
-        is_new = listing != watched.listing
-        await self._adopt(watched, listing)
-        if is_new:
+        if listing != watched.listing:
             await asyncio.to_thread(self._shelf.put, watched.address, listing)
+        await self._adopt(watched, listing)
 
     async def forget_thread(self, thread_id: str, user_id: str) -> None:
         """End what was started for a thread."""
@@ -227,10 +226,11 @@ class McpCatalog:
         self._watched[key] = Watched(address)
         return self._watched[key]
 
-    def _look_if_due(self, watched: Watched) -> None:
+    def _look_if_due(self, watched: Watched, *, is_asked: bool = False) -> None:
         if watched.looking is not None and not watched.looking.done():
             return
-        if watched.state in ("idle", "failed", "needs_login") and time.monotonic() >= watched.not_before:
+        is_wanted = is_asked or watched.state in ("idle", "failed", "needs_login")
+        if is_wanted and time.monotonic() >= watched.not_before:
             watched.looking = self._begin(self._look(watched), f"asking the MCP server {watched.address.server!r}")
 
     async def _look(self, watched: Watched) -> None:

@@ -61,14 +61,17 @@ class Slot:
 class SessionPool:
     """Opens sessions when they are first needed and closes those that nobody uses."""
 
-    def __init__(self, kit: SessionKit, *, idle_s: float = IDLE_S, most: int = MOST) -> None:
+    def __init__(
+        self, kit: SessionKit, *, idle_s: float = IDLE_S, most: int = MOST, make: MakeSession | None = None
+    ) -> None:
+        """`make` is found by its name when it is first needed."""
         self._kit = kit
         self._idle_s = idle_s
         self._most = most
         self._slots: dict[Key, Slot] = {}
         self._endings: set[asyncio.Task[None]] = set()
         self._listener: Listener | None = None
-        self._make: MakeSession | None = None
+        self._make = make
 
     def listen(self, listener: Listener) -> None:
         """Have `listener` told whenever a server says what it offers."""

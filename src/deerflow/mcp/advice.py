@@ -1,0 +1,28 @@
+"""What to try when the program of a server does not start as people are used to: it runs in a sandbox."""
+
+from pathlib import Path
+
+from deerflow.config.extensions import McpServerConfig
+
+FETCHING = frozenset({"npx", "uvx", "bunx", "pnpx", "uv", "npm", "pnpm", "yarn", "pipx"})
+SHOWN = ("/usr", "/bin", "/lib", "/etc", "/tmp", "/mnt/user-data", "/proc", "/dev")
+
+
+def advice_for(config: McpServerConfig) -> str:
+    """What may help, in the words of the configuration; nothing where nothing stands out."""
+    if config.type != "stdio":
+        return ""
+    hints = []
+    if Path(config.command or "").name in FETCHING and not config.network:
+        hints.append(f'{config.command!r} fetches packages, which needs "network": true')
+    if hidden := [word for word in config.args if is_hidden(word, config)]:
+        hints.append(f"it cannot see {', '.join(map(repr, hidden))} unless 'paths' names it")
+    return "".join(f"; {hint}" for hint in hints)
+
+
+def is_hidden(word: str, config: McpServerConfig) -> bool:
+    """Whether an argument is a path of this machine that the sandbox does not show."""
+    path = Path(word)
+    if not path.is_absolute() or path == Path("/") or any(path.is_relative_to(place) for place in SHOWN):
+        return False
+    return not any(path.is_relative_to(Path(shown).expanduser()) for shown in config.paths) and path.exists()
