@@ -26,10 +26,7 @@ async def test_of_three_hundred_tools_of_a_server_only_names_are_told_until_one_
     offered = [[name for name in call.tool_names if name.startswith("depot_")] for call in desk.model.requests]
     assert offered[0] == offered[1] == [] and "depot_part_007" in offered[2]
     prompts = [
-        message.text
-        for call in desk.model.requests
-        for message in call.messages
-        if isinstance(message, SystemMessage)
+        message.text for call in desk.model.requests for message in call.messages if isinstance(message, SystemMessage)
     ]
     names = ", ".join(f"depot_part_{number:03}" for number in range(300))
     assert f"\ndepot: {names}\n" in prompts[0] and len(set(prompts)) == 1
