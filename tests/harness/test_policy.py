@@ -58,8 +58,12 @@ EDIT = {"type": "edit", "edited_action": {"name": "launch", "args": {"rocket": "
     ("decision", "status", "told"),
     [
         ({"type": "approve"}, "success", "Saturn is in the air"),
-        (EDIT, "success", 'it was made with {"rocket":"Ariane"}.\nAriane is in the air'),
-        ({"type": "reject", "message": "not today"}, "error", "The user has refused this call of launch: not today"),
+        (EDIT, "success", 'launch with arguments {"rocket": "Ariane"}.\n\nTool response:\nAriane is in the air'),
+        (
+            {"type": "reject", "message": "not today"},
+            "error",
+            "User rejected the tool call for `launch` with reason: not today",
+        ),
     ],
 )
 async def test_a_call_that_is_asked_about_waits_for_a_word_across_a_restart(
@@ -88,7 +92,7 @@ async def test_calls_side_by_side_are_decided_one_by_one_and_the_others_are_made
         answer = {id_: {"decisions": [word]} for id_, word in words.items()}
         assert (await finish(harness, RunRequest("t", resume=Resume(answer)))).status is RunStatus.SUCCESS
         told = [text for _, text in await results(harness)]
-    assert told[0].startswith("The user has refused") and told[1].startswith("Words") and "Ariane is" in told[2]
+    assert told[0].startswith("User rejected") and told[1].startswith("Words") and "Ariane is" in told[2]
 
 
 async def test_what_is_refused_is_told_with_the_reason_and_an_edit_of_the_policy_counts_at_once(tmp_path: Path) -> None:

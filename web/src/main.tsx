@@ -74,7 +74,7 @@ function workspace(): ReactNode {
   });
   void actions.start().then(() => {
     // So that these views open at once, and also when the server is away by then.
-    for (const to of ["/agents", "/skills", "/memory", "/settings"] as const)
+    for (const to of ["/agents", "/skills", "/memory", "/tools", "/settings"] as const)
       void router.preloadRoute({ to });
   });
   return (

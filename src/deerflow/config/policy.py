@@ -1,6 +1,7 @@
 """`policy.yaml`: rules about which calls of tools are made, which a person is asked about, and which are refused."""
 
 from collections.abc import Mapping
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -125,6 +126,7 @@ def parse_policy(text: str, name: str = POLICY_NAME) -> PolicyConfig:
     return validate(PolicyConfig, parse_yaml(text, name))
 
 
+@cache  # it never changes, and every agent needs it
 def shipped_policy() -> PolicyConfig:
     """The rules that come with DeerFlow."""
     return parse_policy(shipped_text("policy.default.yaml"), "policy.default.yaml")

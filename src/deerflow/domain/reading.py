@@ -23,8 +23,10 @@ class Reading:
     """Whose words were read."""
     addresses: set[str] = field(default_factory=set)
     """The addresses that subagents have seen, without what does not matter of them."""
-    texts: tuple[str, ...] = ()
-    """What the user wrote and strangers said before work was given to subagents."""
+    wrote: tuple[str, ...] = ()
+    """What the user wrote before work was given to subagents."""
+    heard: tuple[tuple[str, str], ...] = ()
+    """What strangers said before that, each with whose words it is."""
 
     def note_addresses(self, text: str) -> None:
         """Remember the addresses in what a subagent has read."""

@@ -125,9 +125,14 @@ async def replay(
     runs: Sequence[RunRecord] = await timeline.latest(who, limit)
     for run in reversed(runs):
         thread = threads.setdefault(run.thread_id, Replay(tools, provider))
-        async for logged in timeline.events(run):
-            if logged.event.event != "changes":
-                continue
+        async for fields, at in messages_of(timeline, run):
+            async for call in thread.take_in(fields, run, at):
+                yield call
+
+
+async def messages_of(timeline: Timeline, run: RunRecord) -> AsyncIterator[tuple[Mapping[str, Any], datetime]]:
+    """The messages that a run has told of, and when."""
+    async for logged in timeline.events(run):
+        if logged.event.event == "changes":
             for fields in orjson.loads(logged.event.data)["messages"]:
-                async for call in thread.take_in(fields, run, logged.created_at):
-                    yield call
+                yield fields, logged.created_at

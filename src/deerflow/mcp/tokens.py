@@ -250,4 +250,4 @@ def skew_of(config: McpServerConfig) -> float:
 
 def login_needed(server: str) -> LoginNeeded:
     """That a person has to log in."""
-    return LoginNeeded(f"log in at the MCP server {server!r} first: in the settings of the page, under MCP servers")
+    return LoginNeeded(f"log in at the MCP server {server!r} first: on the page, under Tools")

@@ -20,9 +20,9 @@ CANARY = re.compile(r"CANARY-[0-9a-f]{8,}")
 class Obedient:
     """A turn for `ScriptedServer([Obedient()], endless=True)`.
 
-    It does what lines like `TASK: call web_fetch {"url": "…"}` in messages and `INSTRUCTION: call …` in whatever else it
-    reads tell it, the latest reading first, each once; `say` puts something into its answer. For `{canary}` in an order
-    it writes the first canary (`CANARY-` and hexadecimal digits) that it can see anywhere.
+    It does what lines like `TASK: call web_fetch {"url": "…"}` in messages and `INSTRUCTION: call …` in what else it
+    reads tell it, the latest reading first, each once; `say` puts something into its answer. For `{canary}` in an
+    order it writes the first canary (`CANARY-` and hexadecimal digits) that it can see anywhere.
     """
 
     def __call__(self, request: ServerRequest) -> Answer:

@@ -7,11 +7,13 @@ import { type SearchApi, searchApi } from "@/api/search";
 import { type SharingApi, sharingApi } from "@/api/sharing";
 import { type SkillsApi, skillsApi } from "@/api/skills";
 import { type FilesApi, filesApi } from "@/api/threadFiles";
+import { type ToolsApi, toolsApi } from "@/api/tools";
 import { type UsageApi, usageApi } from "@/api/usage";
 import type { ThreadValues } from "@/api/wire";
 
 /** What a server may offer or not. */
 export type Offer =
+  | "mcp"
   | "memory"
   | "search"
   | "token_usage"
@@ -29,7 +31,15 @@ export interface ServerInfo {
   readonly version: string;
 }
 
-export interface Server extends AgentsApi, FilesApi, MemoryApi, SearchApi, SharingApi, SkillsApi, UsageApi {
+export interface Server
+  extends AgentsApi,
+    FilesApi,
+    MemoryApi,
+    SearchApi,
+    SharingApi,
+    SkillsApi,
+    ToolsApi,
+    UsageApi {
   info(): Promise<ServerInfo>;
   /** The whole thread, also what the agent no longer has in view. */
   everythingSaid(threadId: string): Promise<ThreadValues>;
@@ -44,6 +54,7 @@ export function createServer(fetch: Fetch): Server {
     ...searchApi(fetch),
     ...sharingApi(fetch),
     ...skillsApi(fetch),
+    ...toolsApi(fetch),
     ...usageApi(fetch),
     info: () => requestJson(fetch, "/api/info"),
     everythingSaid: (threadId) => requestJson(fetch, `/api/threads/${encodeURIComponent(threadId)}/messages`),

@@ -13,6 +13,7 @@ import { Nowhere } from "@/app/Nowhere";
 import { ThreadPage } from "@/app/ThreadPage";
 import { memorySearch } from "@/features/memory/search";
 import { panelSearch } from "@/features/panel/search";
+import { serverSearch, toolsSearch } from "@/features/tools/search";
 
 const root = createRootRoute({ component: App, notFoundComponent: Nowhere });
 
@@ -58,6 +59,18 @@ const memory = createRoute({
   validateSearch: memorySearch,
   component: lazyRouteComponent(() => import("@/features/memory/MemoryPage"), "MemoryPage"),
 });
+const tools = createRoute({
+  getParentRoute: () => root,
+  path: "/tools",
+  validateSearch: toolsSearch,
+  component: lazyRouteComponent(() => import("@/features/tools/ToolsPage"), "ToolsPage"),
+});
+const mcpServer = createRoute({
+  getParentRoute: () => root,
+  path: "/tools/$server",
+  validateSearch: serverSearch,
+  component: lazyRouteComponent(() => import("@/features/tools/ServerPage"), "ServerPage"),
+});
 const settings = createRoute({
   getParentRoute: () => root,
   path: "/settings",
@@ -72,6 +85,8 @@ const routeTree = root.addChildren([
   newSkill,
   skill,
   memory,
+  tools,
+  mcpServer,
   settings,
 ]);
 

@@ -20,7 +20,7 @@ export function Switch({ on, label, disabled = false, onSwitch }: Props) {
         on ? "justify-end border-accent bg-accent" : "border-line-strong bg-tint-strong"
       }`}
     >
-      <span className={`size-3.5 rounded-full ${on ? "bg-on-accent" : "bg-ink-faint"}`} />
+      <span className={`size-3.5 rounded-full ${on ? "bg-on-accent" : "bg-faint"}`} />
     </button>
   );
 }

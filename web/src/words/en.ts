@@ -400,6 +400,7 @@ export const en = {
   skills: "Skills",
   skill: skillWordsEn,
   memory: "Memory",
+  tools: "Tools",
   memoryNote: "What agents know about you",
   agentAnswers: (name: string) => `${name} answers here`,
   agentsHint: "An agent of your own: who it is, which model it answers with and what it may use.",

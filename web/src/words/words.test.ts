@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { en } from "@/words/en";
 import { memoryWordsEn, memoryWordsZh } from "@/words/memory";
+import { toolWordsEn, toolWordsZh } from "@/words/tools";
 import { DICTIONARIES, durationWords, preferredLanguage, sizeWords } from "@/words/words";
 
 /** Every key with the kind of its value, nested ones with their path. */
@@ -22,10 +23,13 @@ test("the two languages share no sentence", () => {
   expect(sentences.filter((word) => !/[\u4e00-\u9fff]/.test(word))).toEqual([]);
 });
 
-test("the words that are loaded later are complete in both languages", () => {
-  expect(shape(memoryWordsZh).sort()).toEqual(shape(memoryWordsEn).sort());
-  expect(JSON.stringify([memoryWordsEn, memoryWordsZh])).not.toContain('""');
-  const sentences = Object.values(memoryWordsZh).filter((word) => typeof word === "string");
+test.each([
+  ["memory", memoryWordsEn, memoryWordsZh],
+  ["tools", toolWordsEn, toolWordsZh],
+])("the words of %s, loaded later, are complete in both languages", (_, english, chinese) => {
+  expect(shape(chinese).sort()).toEqual(shape(english).sort());
+  expect(JSON.stringify([english, chinese])).not.toContain('""');
+  const sentences = Object.values(chinese).filter((word) => typeof word === "string");
   expect(sentences.filter((word) => !/[\u4e00-\u9fff]/.test(word))).toEqual([]);
 });
 

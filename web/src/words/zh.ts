@@ -371,6 +371,7 @@ export const zh: Words = {
   skills: "技能",
   skill: skillWordsZh,
   memory: "记忆",
+  tools: "工具",
   memoryNote: "智能体对你的了解",
   agentAnswers: (name: string) => `由 ${name} 回答`,
   agentsHint: "你自己的智能体：它是谁、用哪个模型回答、可以使用什么。",

@@ -1,9 +1,9 @@
 """A person's word on a single call: asked by pausing the run, and kept with the thread until it is there."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
 from langchain.agents.middleware.human_in_the_loop import ActionRequest, HITLRequest, ReviewConfig
 from langchain_core.messages import ToolMessage
 from langgraph.prebuilt.tool_node import ToolCallRequest
@@ -11,6 +11,8 @@ from langgraph.types import interrupt
 
 from deerflow.agents.middlewares.guardrails import GuardrailDecision
 
+REPLACED = "Note: a human reviewer replaced this tool call before it ran, which is what the user wants."
+GUARDRAIL = "guardrail"
 SCRATCHPAD = "__pregel_scratchpad"
 """Where the graph keeps the answers to what a step has asked."""
 
@@ -26,20 +28,25 @@ def word_of_a_person(request: ToolCallRequest, decision: GuardrailDecision) -> T
         return edited(request, word["edited_action"])
     if word["type"] == "respond":
         return told(request, word["message"], "success")
-    name, why = request.tool_call["name"], word.get("message")
-    text = f"The user has refused this call of {name}" + (f": {why}" if why else ".")
-    return told(request, f"{text}\nDo not try it again unless the user asks for it.", "error")
+    return told(request, rejection(request.tool_call["name"], word.get("message")), "error")
 
 
-def question(request: ToolCallRequest, decision: GuardrailDecision) -> HITLRequest:
+def rejection(name: str, why: str | None) -> str:
+    """What the model is told of a no, in the words by which the page knows one."""
+    if why:
+        return f"User rejected the tool call for `{name}` with reason: {why}"
+    return (
+        f"User rejected the tool call for `{name}`. It was not made; do not try it again unless the user asks for it."
+    )
+
+
+def question(request: ToolCallRequest, decision: GuardrailDecision) -> dict[str, Any]:
     """What a person is asked, in the shape that all ways in know from approvals."""
     name, args = request.tool_call["name"], request.tool_call["args"]
     why = "; ".join(reason.message for reason in decision.reasons) or "the policy wants a person to decide"
     asks = ActionRequest(name=name, args=args, description=f"A person has to agree to {name}: {why}.")
-    return HITLRequest(
-        action_requests=[asks],
-        review_configs=[ReviewConfig(action_name=name, allowed_decisions=["approve", "edit", "reject"])],
-    )
+    review = ReviewConfig(action_name=name, allowed_decisions=["approve", "edit", "reject"])
+    return {**HITLRequest(action_requests=[asks], review_configs=[review]), "asked_by": GUARDRAIL}
 
 
 def edited(request: ToolCallRequest, action: Mapping[str, Any]) -> ToolCallRequest | ToolMessage:
@@ -51,23 +58,20 @@ def edited(request: ToolCallRequest, action: Mapping[str, Any]) -> ToolCallReque
 
 
 def with_note(request: ToolCallRequest, message: ToolMessage) -> ToolMessage:
-    """A result that says with which arguments the call was really made."""
-    args = orjson.dumps(request.tool_call["args"], default=str).decode()
-    note = f"The user has changed this call; it was made with {args}."
+    """A result that says with which arguments the call was really made, in the words by which the page knows it."""
+    name, args = request.tool_call["name"], json.dumps(request.tool_call["args"], default=str)
+    note = f"{REPLACED} Executed instead: {name} with arguments {args}.\n\nTool response:"
     content = message.content
     changed = f"{note}\n{content}" if isinstance(content, str) else [{"type": "text", "text": note}, *content]
     return message.model_copy(update={"content": changed})
 
 
-def has_said_no(request: ToolCallRequest) -> bool:
-    """Whether a person has refused this very call already."""
+def has_been_answered(request: ToolCallRequest) -> bool:
+    """Whether a person was asked about this very call before, and has decided."""
     pad = (request.runtime.config.get("configurable") or {}).get(SCRATCHPAD)
-    answers = getattr(pad, "resume", None) or ()
-    first = answers[0] if answers else None
-    decisions = first.get("decisions") if isinstance(first, Mapping) else None
-    return isinstance(decisions, list) and any(
-        isinstance(word, Mapping) and word.get("type") == "reject" for word in decisions
-    )
+    answers: list[Any] = getattr(pad, "resume", None) or []
+    # Tools ask people by themselves too.
+    return bool(answers) and isinstance(answers[0], Mapping) and answers[0].get("asked_by") == GUARDRAIL
 
 
 def told(request: ToolCallRequest, text: str, status: Any) -> ToolMessage:

@@ -18,9 +18,12 @@ UPLOADS, SUBAGENTS = "uploads", "subagents"
 """Whose words are read besides those that tools bring."""
 COMMANDS = frozenset({"bash", "bash_output", "bash_kill"})
 WORD = re.compile(r"\w+")
+MARK = re.compile(r"[^\w\s]|\s{2,}")
 MAX_WORDS_CHARS = 500
 MAX_SMALL_NUMBER = 9_999
 MAX_COMMON_LETTERS = 24
+MAX_PLAIN = 3
+MAX_MARKS = 12
 
 
 @runtime_checkable
@@ -94,42 +97,53 @@ class CallFacts:
         return sources
 
     async def is_known(self, value: object) -> bool:
-        return all([await self._is_leaf_known(leaf) for leaf in leaves(value)])
+        found = list(leaves(value))
+        # A list of small numbers, or of yes and no, can spell anything.
+        few = sum(map(is_plain, found)) <= MAX_PLAIN
+        return all([(few and is_plain(leaf)) or await self._is_leaf_known(str(leaf)) for leaf in found])
 
     async def is_ordinary(self, value: object) -> bool:
         texts = [leaf for leaf in leaves(value) if not is_plain(leaf)]
         if any(len(str(text)) > MAX_WORDS_CHARS for text in texts):
             return False
-        said = words_of(self._texts(None))
+        said = words_of((*self._wrote(), *self._heard(None)))
         return all(is_common(word) or word.lower() in said for text in texts for word in WORD.findall(str(text)))
 
-    async def _is_leaf_known(self, leaf: object) -> bool:
-        if is_plain(leaf):
-            return True
-        text = str(leaf)
+    async def _is_leaf_known(self, text: str) -> bool:
         if is_address(text):
             return await self._is_address_known(text)
-        if len(text) > MAX_WORDS_CHARS:
-            return any(text in said for said in self._texts(self.tool.voice))
-        said = words_of(self._texts(self.tool.voice))
-        return all(word.lower() in said for word in WORD.findall(text))
+        said = (*self._wrote(), *self._heard(self.tool.voice))
+        if len(MARK.findall(text)) > MAX_MARKS:  # marks can spell something too
+            return any(text in each for each in said)
+        phrase = phrase_of(text)
+        if any(phrase in phrase_of(each) for each in said):
+            return True
+        # In any order, but only of the user's words: whoever offers an alphabet could have anything spelled.
+        wrote = {word for each in self._wrote() for word in phrase_of(each).split()}
+        return len(text) <= MAX_WORDS_CHARS and all(word in wrote for word in phrase.split())
 
     async def _is_address_known(self, text: str) -> bool:
         try:
             wanted = essence(text)
         except ValueError:
             return False
-        if any(mentions(said, wanted) for said in self._texts(None)) or wanted in self._from_subagents():
+        if (
+            any(mentions(said, wanted) for said in (*self._wrote(), *self._heard(None)))
+            or wanted in self._from_subagents()
+        ):
             return True
         return self.run is not None and await self.run.history.mentions(wanted)
 
-    def _texts(self, voice: str | None) -> Iterator[str]:
-        """What people wrote, and what one stranger has said; None: what all of them have."""
-        if not self.is_subagent:  # what it is asked to do was written by a model
-            yield from spoken(self.messages)
-        elif self.run is not None:
-            yield from self.run.reading.texts
-        yield from brought(self.messages, voice)
+    def _wrote(self) -> Iterable[str]:
+        """What people wrote; a subagent's own task was written by a model."""
+        if self.is_subagent:
+            return self.run.reading.wrote if self.run is not None else ()
+        return spoken(self.messages)
+
+    def _heard(self, voice: str | None) -> Iterator[str]:
+        """What one stranger has said; None: what all of them have."""
+        before = self.run.reading.heard if self.is_subagent and self.run is not None else ()
+        return (text for whose, text in (*before, *brought(self.messages)) if voice in (None, whose))
 
     def _from_subagents(self) -> set[str]:
         """The addresses that subagents have read, in this run and, as far as they told of them, before."""
@@ -148,12 +162,12 @@ def spoken(messages: Iterable[BaseMessage]) -> Iterator[str]:
     return (message.text for message in messages if is_from_a_person(message))
 
 
-def brought(messages: Iterable[BaseMessage], voice: str | None) -> Iterator[str]:
-    """What strangers have said; one of them, or all."""
+def brought(messages: Iterable[BaseMessage]) -> Iterator[tuple[str, str]]:
+    """What strangers have said, each with whose words it is."""
     for message in messages:
         mark = message.additional_kwargs.get(UNTRUSTED_MARK) if isinstance(message, ToolMessage) else None
-        if mark and voice in (None, mark):
-            yield message.text
+        if mark:
+            yield str(mark), message.text
 
 
 def leaves(value: object) -> Iterator[object]:
@@ -189,6 +203,19 @@ def is_plain(leaf: object) -> bool:
 def is_common(word: str) -> bool:
     """Whether a word is one of those that everybody uses, or a short number."""
     return (word.isalpha() and len(word) <= MAX_COMMON_LETTERS) or (word.isdigit() and len(word) <= 4)
+
+
+def phrase_of(text: str) -> str:
+    """The words of a text in their order, with nothing but spaces around each.
+
+    Letters are made small where that tells nothing: not in words with large ones in their midst.
+    """
+    return f" {' '.join(word.lower() if is_usual(word) else word for word in WORD.findall(text))} "
+
+
+def is_usual(word: str) -> bool:
+    """Whether a word has large letters throughout, at its beginning, or nowhere."""
+    return word.islower() or word.isupper() or word[1:].islower() or not word[1:].upper().isupper()
 
 
 def words_of(texts: Iterable[str]) -> set[str]:

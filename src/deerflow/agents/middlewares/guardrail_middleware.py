@@ -14,7 +14,7 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
-from deerflow.agents.middlewares.guardrail_approval import has_said_no, with_note, word_of_a_person
+from deerflow.agents.middlewares.guardrail_approval import has_been_answered, with_note, word_of_a_person
 from deerflow.agents.middlewares.guardrail_facts import CallFacts, Reach, ToolFacts, undeclared_in
 from deerflow.agents.middlewares.guardrail_reading import changed, noting, showing
 from deerflow.agents.middlewares.guardrails import (
@@ -65,7 +65,7 @@ class GuardrailMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: RunTool[Result]) -> Result:
         kind = self._kind(request)
-        settled = self._settle(request, run(self._decide(request, kind)), kind)
+        settled = self._settle(request, run(self._decide(request, kind)))
         if isinstance(settled, ToolMessage):
             return settled
         showing(settled)
@@ -73,7 +73,7 @@ class GuardrailMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
 
     async def awrap_tool_call(self, request: ToolCallRequest, handler: RunToolAsync[Result]) -> Result:
         kind = self._kind(request)
-        settled = self._settle(request, await self._decide(request, kind), kind)
+        settled = self._settle(request, await self._decide(request, kind))
         if isinstance(settled, ToolMessage):
             return settled
         showing(settled)
@@ -92,14 +92,12 @@ class GuardrailMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
             logger.exception("guardrail %r failed on %r", self._provider.name, request.tool_call["name"])
             return GuardrailDecision(not self._fail_closed, (NOT_CHECKED,))
 
-    def _settle(
-        self, request: ToolCallRequest, decision: GuardrailDecision, kind: ToolFacts
-    ) -> ToolCallRequest | ToolMessage:
+    def _settle(self, request: ToolCallRequest, decision: GuardrailDecision) -> ToolCallRequest | ToolMessage:
         """The call to make, as a person may have changed it, or what the model is told instead."""
         asks = decision.ask and request.tool_call["name"] not in self._approved_anyway
         if decision.allow or (decision.ask and not asks):
-            # The policy may have become milder since somebody has said no; MCP servers ask people by themselves too.
-            return word_of_a_person(request, decision) if kind.source != "mcp" and has_said_no(request) else request
+            # The policy may have become milder since somebody was asked, but a word is a word.
+            return word_of_a_person(request, decision) if has_been_answered(request) else request
         if asks and not self._is_subagent:
             return word_of_a_person(request, decision)
         return refusal(request, replace(decision, reasons=for_a_subagent(decision)) if asks else decision)

@@ -23,7 +23,8 @@ def showing(request: ToolCallRequest) -> None:
     run = run_in(request.runtime.context)
     if run is not None and request.tool_call["name"] in DELEGATING:
         messages = request.state.get("messages") or ()
-        run.reading.texts = (*spoken(messages), *brought(messages, None))
+        run.reading.wrote = tuple(spoken(messages))
+        run.reading.heard = tuple(brought(messages))
 
 
 def noting(request: ToolCallRequest, result: Result, kind: ToolFacts, is_subagent: bool) -> Result:

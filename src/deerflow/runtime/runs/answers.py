@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from deerflow.domain.errors import Conflict, InvalidRequest
 
 DECISIONS = TypeAdapter(HITLResponse)
+ASKED_BY = "asked_by"
 
 
 def by_question(questions: Sequence[Interrupt], answer: object) -> dict[str, object]:
@@ -29,7 +30,14 @@ def by_question(questions: Sequence[Interrupt], answer: object) -> dict[str, obj
     for question in questions:
         if (calls := calls_in(question.value)) is not None:
             check_decisions(calls, answers[question.id])
+            answers[question.id] = addressed(answers[question.id], question.value)
     return answers
+
+
+def addressed(answer: object, question: object) -> object:
+    """An answer with the name of who asked, where that is told: one step may ask for several reasons."""
+    asker = question.get(ASKED_BY) if isinstance(question, Mapping) else None
+    return {**answer, ASKED_BY: asker} if asker is not None and isinstance(answer, Mapping) else answer
 
 
 def calls_in(value: object) -> Sequence[Mapping[str, Any]] | None:

@@ -1,7 +1,8 @@
 /** What went into a tool call: a command, a file's new text, a change, or plain arguments. */
 
 import { useWords } from "@/app/context";
-import { type DiffLine, diffLines, type Sign } from "@/features/chat/diff";
+import { DiffLines } from "@/features/chat/DiffLines";
+import { diffLines } from "@/features/chat/diff";
 import { Mono } from "@/features/chat/Mono";
 import { argsText, textArgument, toolKind, toolReason } from "@/features/chat/tools";
 import type { ToolCall } from "@/run/message";
@@ -20,7 +21,7 @@ export function ToolInput({ call }: { call: ToolCall }) {
     case "edit":
       return (
         <Mono label={label} note={textArgument(call, "path")}>
-          <Diff lines={diffLines(textArgument(call, "old_str"), textArgument(call, "new_str"))} />
+          <DiffLines lines={diffLines(textArgument(call, "old_str"), textArgument(call, "new_str"))} />
         </Mono>
       );
     default:
@@ -33,20 +34,4 @@ function withoutReason(call: ToolCall): ToolCall {
   if (typeof call.args === "string" || toolReason(call) === "") return call;
   const { description: _, ...args } = call.args;
   return { ...call, args };
-}
-
-const SIGN_LOOKS: Readonly<Record<Sign, string>> = {
-  " ": "text-faint",
-  "−": "bg-error-tint text-error",
-  "+": "bg-done-tint text-done",
-};
-
-function Diff({ lines }: { lines: readonly DiffLine[] }) {
-  return lines.map(({ sign, text }, index) => (
-    // biome-ignore lint/suspicious/noArrayIndexKey: a call never changes
-    <div key={index} className={`flex gap-2 px-1 ${SIGN_LOOKS[sign]}`}>
-      <span className="w-2 shrink-0 select-none">{sign}</span>
-      <span className="min-w-0">{text || " "}</span>
-    </div>
-  ));
 }

@@ -45,7 +45,8 @@ export function MemoryPage() {
       <PageFrame
         title={page.memory}
         actions={
-          memory.data !== undefined && (
+          memory.data !== undefined &&
+          asOf === undefined && (
             <>
               <MemoryMenu onProblem={setProblem} />
               <Button primary onClick={() => setAdding(true)} className="inline-flex items-center gap-1">

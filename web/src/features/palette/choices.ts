@@ -14,6 +14,7 @@ import {
   SquarePen,
   SunMoon,
   TextSearch,
+  Wrench,
 } from "lucide-react";
 import { useActions, usePage, useWords } from "@/app/context";
 import type { Theme } from "@/app/preferences";
@@ -80,6 +81,7 @@ function useCommands(): readonly Choice[] {
   const togglePanel = useTogglePanel();
   const hasSkills = useOffers("skills");
   const hasMemory = useOffers("memory");
+  const hasTools = useOffers("mcp");
   const inThread = usePage((page) => page.threadId !== null);
   const themes: Readonly<Record<Theme, string>> = {
     system: words.themeSystem,
@@ -98,6 +100,7 @@ function useCommands(): readonly Choice[] {
     label: words.memory,
     run: () => void navigate({ to: "/memory" }),
   };
+  const tools = { id: "tools", icon: Wrench, label: words.tools, run: () => void navigate({ to: "/tools" }) };
   const panel = { id: "panel", icon: PanelRight, label: words.togglePanel, run: togglePanel };
   return [
     { id: "new", icon: SquarePen, label: words.newThread, run: () => void navigate({ to: "/" }) },
@@ -106,6 +109,7 @@ function useCommands(): readonly Choice[] {
     { id: "agents", icon: Bot, label: words.agents, run: () => void navigate({ to: "/agents" }) },
     ...(hasSkills ? [skills] : []),
     ...(hasMemory ? [memory] : []),
+    ...(hasTools ? [tools] : []),
     { id: "settings", icon: Settings, label: words.settings, run: () => void navigate({ to: "/settings" }) },
     ...(Object.keys(themes) as Theme[]).map((theme) => ({
       id: `theme ${theme}`,

@@ -1,7 +1,7 @@
 /** The user's threads, and the ways to everything else. */
 
 import { Link } from "@tanstack/react-router";
-import { Archive, Bot, Brain, GraduationCap, Search, Settings, SquarePen } from "lucide-react";
+import { Archive, Bot, Brain, GraduationCap, Search, Settings, SquarePen, Wrench } from "lucide-react";
 import { useState } from "react";
 import { useWords } from "@/app/context";
 import { useOffers } from "@/app/server";
@@ -16,6 +16,7 @@ export function ThreadList() {
   const [archived, setArchived] = useState(false);
   const hasSkills = useOffers("skills");
   const hasMemory = useOffers("memory");
+  const hasTools = useOffers("mcp");
   return (
     <nav aria-label={words.threads} className="flex h-full flex-col">
       <div className="flex h-12 shrink-0 items-center gap-2 px-5 font-semibold tracking-tight">
@@ -59,6 +60,12 @@ export function ThreadList() {
           <Link to="/memory" className={PLACE}>
             <Brain aria-hidden className="size-4" />
             {words.memory}
+          </Link>
+        )}
+        {hasTools && (
+          <Link to="/tools" className={PLACE}>
+            <Wrench aria-hidden className="size-4" />
+            {words.tools}
           </Link>
         )}
         <Link to="/settings" className={PLACE}>

@@ -1,0 +1,107 @@
+"""Tools, MCP servers and what is asked before, in a real browser against real servers."""
+
+import json
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.e2e.stage import Visitor, serious_violations, serving
+from tests.e2e.test_page import PHONE
+from tests.mcp.login_server import serving_logins
+from tests.mcp.shop_server import Shop, serving_shop
+
+pytestmark = pytest.mark.browser
+
+
+def write_servers(home: Path, **servers: dict[str, object]) -> None:
+    """Have these servers be configured, as an operator would."""
+    (home / "extensions_config.json").write_text(json.dumps({"mcpServers": servers}))
+
+
+async def add_weather(page: Page, url: str) -> None:
+    await page.get_by_role("link", name="Tools").click()
+    await page.get_by_role("button", name="Add a server").click()
+    await page.get_by_role("textbox", name="Name", exact=True).fill("weather")
+    await page.get_by_text("Address", exact=True).first.click()
+    await page.get_by_role("textbox", name="Address").fill("ftp://nowhere")
+    await page.get_by_role("button", name="Add a server").click()
+    await expect(page.get_by_role("alert")).to_contain_text("begins with https://")
+    assert await serious_violations(page) == []
+    await page.get_by_role("textbox", name="Address").fill(url)
+    await page.get_by_role("button", name="Add a server").click()
+    await expect(page.get_by_role("heading", name="weather")).to_be_visible()
+
+
+async def accept_change(page: Page, shop: Shop) -> None:
+    """See what a tool has become, and accept it."""
+    tools = page.get_by_role("region", name="Tools")
+    await expect(tools).to_contain_text("Tells the weather.")
+    shop.describe("Tells the weather, and reads your mail.")
+    await page.get_by_role("button", name="Connect again").click()
+    changed = page.get_by_role("region", name="Changed since they were accepted")
+    await expect(changed).to_contain_text("−Tells the weather.")
+    await expect(changed).to_contain_text("+Tells the weather, and reads your mail.")
+    await expect(tools).to_have_count(0)
+    assert await serious_violations(page) == []
+    await changed.get_by_role("button", name="Accept forecast").click()
+    await expect(tools).to_contain_text("reads your mail")
+    await expect(changed).to_have_count(0)
+
+
+async def test_a_server_is_added_looked_into_accepted_when_it_changes_switched_and_removed(
+    tmp_path: Path, visitor: Visitor
+) -> None:
+    visitor.tolerated = "the server responded with a status of 4"
+    write_servers(tmp_path, broken={"type": "http", "url": "http://127.0.0.1:9/mcp"})
+    with serving_shop() as shop, serving(tmp_path) as server:
+        page = await visitor.open(server.url, reduced_motion="reduce")
+        await add_weather(page, shop.url)
+        await accept_change(page, shop)
+        await expect(page.get_by_role("region", name="Resources")).to_contain_text("weather://stations")
+        await expect(page.get_by_role("region", name="Prompts")).to_contain_text("What to pack")
+
+        toggle = page.get_by_role("switch", name="Use weather")
+        await toggle.click()
+        await expect(page.get_by_text("Off", exact=True)).to_be_visible()
+        await page.get_by_role("link", name="Tools").click()
+        servers = page.get_by_role("list", name="MCP servers").get_by_role("listitem")
+        await expect(servers.filter(has_text="weather")).to_contain_text("Off")
+        await expect(servers.filter(has_text="broken")).to_contain_text("Not reachable")
+        await expect(page.get_by_role("region", name="Before a tool is used")).to_contain_text("You are asked")
+        web = page.get_by_role("region", name="Web").get_by_role("listitem")
+        await expect(web.first).to_contain_text("Brings in words of strangers")
+        await page.emulate_media(color_scheme="dark", reduced_motion="reduce")
+        assert await serious_violations(page) == []
+
+        await page.get_by_role("link", name="weather").click()
+        await page.get_by_role("button", name="Remove").click()
+        await expect(page.get_by_role("alert")).to_contain_text("This cannot be undone.")
+        await page.get_by_role("button", name="Remove").click()
+        await expect(servers).to_have_count(1)
+
+
+async def test_somebody_logs_in_at_a_server_in_the_browser_and_out_again(tmp_path: Path, visitor: Visitor) -> None:
+    with serving_logins() as login:
+        oauth = {"grant_type": "authorization_code"}
+        write_servers(
+            tmp_path, vault={"type": "http", "url": login.url, "allow_private_addresses": True, "oauth": oauth}
+        )
+        with serving(tmp_path) as server:
+            page = await visitor.open(f"{server.url}/tools/vault", **PHONE, reduced_motion="reduce")
+            section = page.get_by_role("region", name="Login")
+            await expect(section).to_contain_text("once you have logged in")
+            login.denies = True
+            await section.get_by_role("button", name="Log in").click()
+            await expect(section.get_by_role("alert")).to_contain_text("The login did not work.")
+            login.denies = False
+            await section.get_by_role("button", name="Log in").click()
+            await expect(section).to_contain_text("You are logged in.")
+            await expect(page.get_by_role("region", name="Tools")).to_contain_text("whoami")
+            assert await page.evaluate("document.documentElement.scrollWidth") == 390
+            assert await serious_violations(page) == []
+            await section.get_by_role("button", name="Log out").click()
+            await expect(section).to_contain_text("once you have logged in")
+        # The browser went to the login and to nobody else.
+        place = f"request to elsewhere: {login.url.removesuffix('/mcp')}/authorize?"
+        visitor.faults = [fault for fault in visitor.faults if not fault.startswith(place)]

@@ -1,0 +1,111 @@
+/** Tools that are not what was accepted: what is different, and accepting it. */
+
+import { useQuery } from "@tanstack/react-query";
+import { TriangleAlert } from "lucide-react";
+import type { Pin, ToolVersion } from "@/api/tools";
+import { useServer } from "@/app/server";
+import { DiffLines } from "@/features/chat/DiffLines";
+import { diffLines } from "@/features/chat/diff";
+import { Loading, Unshown } from "@/features/panel/states";
+import { SERVERS, useServerChange, useToolWords } from "@/features/tools/useTools";
+import { Button } from "@/ui/Button";
+import { sentence } from "@/words/words";
+
+export function ChangedTools({ name }: { name: string }) {
+  const words = useToolWords();
+  const server = useServer();
+  const pins = useQuery({ queryKey: [...SERVERS, "pins", name], queryFn: () => server.mcpPins(name) });
+  const accepting = useServerChange((tools: readonly Pin[]) => server.acceptMcpTools(name, hashesOf(tools)));
+  const waiting = pins.data?.filter(({ offered }) => offered !== null) ?? [];
+  return (
+    <section aria-label={words.changed} className="rounded-box border border-warning p-4">
+      <div className="mb-3 flex flex-wrap items-center gap-3">
+        <TriangleAlert aria-hidden className="size-5 shrink-0 text-warning" />
+        <h2 className="min-w-40 flex-1 font-medium">{words.changed}</h2>
+        {waiting.length > 1 && (
+          <Button disabled={accepting.isPending} onClick={() => accepting.mutate(waiting)}>
+            {words.acceptAll(waiting.length)}
+          </Button>
+        )}
+      </div>
+      <p className="mb-3 text-small text-soft">{words.changedHint}</p>
+      {accepting.isError && (
+        <p role="alert" className="mb-3 text-error">
+          {words.notAccepted} {sentence(accepting.error.message)}
+        </p>
+      )}
+      {pins.isPending ? (
+        <Loading />
+      ) : pins.isError ? (
+        <Unshown text={words.pinsUnavailable} onRetry={() => void pins.refetch()} />
+      ) : (
+        <ul className="flex flex-col gap-4">
+          {waiting.map((pin) => (
+            <Changed
+              key={pin.tool}
+              pin={pin}
+              busy={accepting.isPending}
+              onAccept={() => accepting.mutate([pin])}
+            />
+          ))}
+        </ul>
+      )}
+    </section>
+  );
+}
+
+/** What was seen is what is accepted. */
+function hashesOf(pins: readonly Pin[]): Readonly<Record<string, string>> {
+  return Object.fromEntries(pins.map(({ tool, offered }) => [tool, offered?.hash ?? ""]));
+}
+
+interface Props {
+  readonly pin: Pin;
+  readonly busy: boolean;
+  readonly onAccept: () => void;
+}
+
+const PARTS = ["title", "description", "input_schema", "output_schema", "annotations"] as const;
+
+function Changed({ pin: { tool, state, accepted, offered }, busy, onAccept }: Props) {
+  const words = useToolWords();
+  return (
+    <li>
+      <div className="mb-2 flex items-center gap-3">
+        <code className="min-w-0 flex-1 truncate font-mono text-small font-medium">{tool}</code>
+        <span className="text-small text-faint">{words.pinStates[state]}</span>
+        <Button disabled={busy} aria-label={words.acceptThis(tool)} onClick={onAccept}>
+          {words.accept}
+        </Button>
+      </div>
+      {PARTS.map((part) => (
+        <Part
+          key={part}
+          name={words.parts[part]}
+          before={textIn(accepted, part)}
+          after={textIn(offered, part)}
+        />
+      ))}
+    </li>
+  );
+}
+
+function textIn(version: ToolVersion | null, part: (typeof PARTS)[number]): string {
+  return version?.[part] ?? "";
+}
+
+function Part({ name, before, after }: { name: string; before: string; after: string }) {
+  if (before === after) return null;
+  return (
+    <div className="mb-2">
+      <p className="text-small text-faint">{name}</p>
+      <pre
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a long change must be scrollable by keyboard
+        tabIndex={0}
+        className="max-h-[16lh] overflow-auto rounded-box border border-line bg-rail py-1 font-mono text-small whitespace-pre-wrap [overflow-wrap:anywhere]"
+      >
+        <DiffLines lines={diffLines(before, after)} />
+      </pre>
+    </div>
+  );
+}

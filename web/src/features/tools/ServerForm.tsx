@@ -1,0 +1,264 @@
+/** A server as somebody writes it down; nothing of it is lost when it is not taken. */
+
+import { type ReactNode, useId, useState } from "react";
+import type { McpEntry } from "@/api/tools";
+import { useWords } from "@/app/context";
+import { BadLine, draftOf, type EntryDraft, entryOf } from "@/features/tools/entry";
+import { useToolWords } from "@/features/tools/useTools";
+import { Button } from "@/ui/Button";
+import { focusNow } from "@/ui/focusNow";
+import { Segments } from "@/ui/Segments";
+import { Switch } from "@/ui/Switch";
+import { sentence } from "@/words/words";
+
+interface Props {
+  /** null: a new one. */
+  readonly name: string | null;
+  readonly entry: McpEntry;
+  /** Names that are taken. */
+  readonly taken: readonly string[];
+  /** Throws where the server does not take it. */
+  readonly onSave: (name: string, entry: McpEntry) => Promise<unknown>;
+  readonly onCancel: () => void;
+}
+
+export function ServerForm({ name: first, entry, taken, onSave, onCancel }: Props) {
+  const page = useWords();
+  const words = useToolWords();
+  const [name, setName] = useState(first ?? "");
+  const [draft, setDraft] = useState(() => draftOf(entry));
+  const [problem, setProblem] = useState<string | null>(null);
+  const [busy, setBusy] = useState(false);
+  const change = (part: Partial<EntryDraft>) => setDraft((before) => ({ ...before, ...part }));
+  const isTaken = first === null && taken.includes(name.trim());
+  const isComplete = name.trim() !== "" && (draft.way === "stdio" ? draft.command : draft.url).trim() !== "";
+  const save = async () => {
+    setBusy(true);
+    setProblem(null);
+    try {
+      await onSave(name.trim(), entryOf(draft, entry));
+    } catch (error) {
+      if (error instanceof BadLine) setProblem(words.badLine(error.message));
+      else setProblem(sentence(error instanceof Error ? error.message : ""));
+      setBusy(false);
+    }
+  };
+  return (
+    <form
+      onSubmit={(event) => {
+        event.preventDefault();
+        void save();
+      }}
+      className="flex flex-col gap-4"
+    >
+      {first === null && (
+        <Field name={words.name} hint={words.nameHint} problem={isTaken ? words.nameTaken : null}>
+          {(id) => (
+            <input
+              ref={focusNow}
+              id={id}
+              value={name}
+              maxLength={64}
+              autoComplete="off"
+              onChange={(event) => setName(event.target.value)}
+              className={INPUT}
+            />
+          )}
+        </Field>
+      )}
+      <div className="flex">
+        <Segments
+          label={words.how}
+          value={draft.way}
+          options={words.ways}
+          onChoose={(way) => change({ way })}
+        />
+      </div>
+      {draft.way === "stdio" ? (
+        <Program draft={draft} change={change} isNew={first === null} />
+      ) : (
+        <Address draft={draft} change={change} isNew={first === null} />
+      )}
+      <Line
+        name={words.description}
+        hint={words.descriptionHint}
+        value={draft.description}
+        onChange={(description) => change({ description })}
+      />
+      {problem !== null && (
+        <p
+          role="alert"
+          className="rounded-box bg-error-tint px-3 py-2 whitespace-pre-wrap text-error [overflow-wrap:anywhere]"
+        >
+          {words.notSaved} {problem}
+        </p>
+      )}
+      <div className="flex gap-2">
+        <Button type="submit" primary disabled={busy || !isComplete || isTaken}>
+          {first === null ? words.add : page.save}
+        </Button>
+        <Button onClick={onCancel}>{page.cancel}</Button>
+      </div>
+    </form>
+  );
+}
+
+interface PartProps {
+  readonly draft: EntryDraft;
+  readonly change: (part: Partial<EntryDraft>) => void;
+  /** A new one has no secrets that could stay. */
+  readonly isNew: boolean;
+}
+
+function Program({ draft, change, isNew }: PartProps) {
+  const words = useToolWords();
+  return (
+    <>
+      <Line
+        name={words.command}
+        hint={words.commandHint}
+        mono
+        value={draft.command}
+        onChange={(command) => change({ command })}
+      />
+      <Lines name={words.args} value={draft.args} onChange={(args) => change({ args })} />
+      <Lines
+        name={words.env}
+        hint={isNew ? undefined : words.envHint}
+        value={draft.env}
+        onChange={(env) => change({ env })}
+      />
+      <div className="flex items-center gap-3">
+        <Switch on={draft.network} label={words.network} onSwitch={(network) => change({ network })} />
+        <span aria-hidden>{words.network}</span>
+      </div>
+    </>
+  );
+}
+
+function Address({ draft, change, isNew }: PartProps) {
+  const words = useToolWords();
+  return (
+    <>
+      <Line name={words.url} mono value={draft.url} onChange={(url) => change({ url })} />
+      <div className="flex flex-wrap gap-4">
+        <Choice
+          name={words.transport}
+          value={draft.transport}
+          options={words.transports}
+          onChoose={(transport) => change({ transport })}
+        />
+        <Choice
+          name={words.loginWay}
+          value={draft.login}
+          options={words.loginWays}
+          onChoose={(login) => change({ login })}
+        />
+      </div>
+      <Lines
+        name={words.headers}
+        hint={isNew ? undefined : words.envHint}
+        value={draft.headers}
+        onChange={(headers) => change({ headers })}
+      />
+    </>
+  );
+}
+
+interface FieldProps {
+  readonly name: string;
+  readonly hint?: string | undefined;
+  readonly problem?: string | null;
+  readonly children: (id: string) => ReactNode;
+}
+
+function Field({ name, hint, problem = null, children }: FieldProps) {
+  const id = useId();
+  return (
+    <div className="flex flex-col gap-1">
+      <label htmlFor={id} className="font-medium">
+        {name}
+      </label>
+      {children(id)}
+      {problem !== null ? (
+        <p role="alert" className="text-small text-error">
+          {problem}
+        </p>
+      ) : (
+        hint && <p className="text-small text-faint">{hint}</p>
+      )}
+    </div>
+  );
+}
+
+interface LineProps {
+  readonly name: string;
+  readonly hint?: string | undefined;
+  readonly mono?: boolean;
+  readonly value: string;
+  readonly onChange: (value: string) => void;
+}
+
+function Line({ name, hint, mono = false, value, onChange }: LineProps) {
+  return (
+    <Field name={name} hint={hint}>
+      {(id) => (
+        <input
+          id={id}
+          value={value}
+          autoComplete="off"
+          spellCheck={!mono}
+          onChange={(event) => onChange(event.target.value)}
+          className={`${INPUT} ${mono ? "font-mono text-small" : ""}`}
+        />
+      )}
+    </Field>
+  );
+}
+
+function Lines({ name, hint, value, onChange }: LineProps) {
+  return (
+    <Field name={name} hint={hint}>
+      {(id) => (
+        <textarea
+          id={id}
+          value={value}
+          rows={2}
+          spellCheck={false}
+          onChange={(event) => onChange(event.target.value)}
+          className="field-sizing-content max-h-60 min-h-16 resize-none rounded-box border border-line-strong bg-raised px-3 py-2 font-mono text-small outline-none focus:border-accent"
+        />
+      )}
+    </Field>
+  );
+}
+
+interface ChoiceProps<Value extends string> {
+  readonly name: string;
+  readonly value: Value;
+  readonly options: Readonly<Record<Value, string>>;
+  readonly onChoose: (value: Value) => void;
+}
+
+function Choice<Value extends string>({ name, value, options, onChoose }: ChoiceProps<Value>) {
+  return (
+    <Field name={name}>
+      {(id) => (
+        <select
+          id={id}
+          value={value}
+          onChange={(event) => onChoose(event.target.value as Value)}
+          className={INPUT}
+        >
+          {(Object.keys(options) as Value[]).map((option) => (
+            <option key={option} value={option}>
+              {options[option]}
+            </option>
+          ))}
+        </select>
+      )}
+    </Field>
+  );
+}
+
+const INPUT = "h-9 rounded-box border border-line-strong bg-raised px-3 outline-none focus:border-accent";

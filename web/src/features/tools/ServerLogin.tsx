@@ -1,0 +1,72 @@
+/** Logging in at a server, in the browser, and forgetting it again. */
+
+import { useSearch } from "@tanstack/react-router";
+import type { McpServer } from "@/api/tools";
+import { useLanguage } from "@/app/context";
+import { useServer } from "@/app/server";
+import { useServerChange, useToolWords } from "@/features/tools/useTools";
+import { Button } from "@/ui/Button";
+import { exactTime } from "@/ui/Moment";
+import { sentence } from "@/words/words";
+
+export function ServerLogin({ server: { name, login, enabled } }: { server: McpServer }) {
+  const words = useToolWords();
+  const language = useLanguage();
+  const server = useServer();
+  const starting = useServerChange(() => server.startMcpLogin(name, `/tools/${encodeURIComponent(name)}`));
+  const leaving = useServerChange(() => server.forgetMcpLogin(name));
+  if (login.kind !== "personal" || login.state === "not_needed") return null;
+  const isIn = login.state === "logged_in";
+  const problem = starting.error ?? leaving.error;
+  return (
+    <section aria-label={words.login} className="rounded-box border border-line px-4 py-3">
+      <CameBack />
+      <div className="flex flex-wrap items-center gap-3">
+        <div className="min-w-40 flex-1">
+          <h2 className="font-medium">{words.login}</h2>
+          <p className="text-small text-faint [overflow-wrap:anywhere]">
+            {words.loginStates[login.state]}
+            {login.issuer !== null && ` ${words.at(login.issuer)}`}
+            {isIn && login.expires_at !== null && ` ${words.until} ${exactTime(login.expires_at, language)}`}
+          </p>
+        </div>
+        {isIn ? (
+          <Button disabled={leaving.isPending} onClick={() => leaving.mutate(undefined)}>
+            {words.logOut}
+          </Button>
+        ) : (
+          <Button
+            primary
+            disabled={starting.isPending || !enabled}
+            onClick={() => starting.mutate(undefined, { onSuccess: leaveFor })}
+          >
+            {words.logIn}
+          </Button>
+        )}
+      </div>
+      {problem !== null && (
+        <p role="alert" className="mt-2 text-small text-error [overflow-wrap:anywhere]">
+          {words.loginFailed} {sentence(problem.message)}
+        </p>
+      )}
+    </section>
+  );
+}
+
+/** How the login ended from which the browser has just come back. */
+function CameBack() {
+  const words = useToolWords();
+  const { mcp_login: ended, mcp_problem: problem = "" } = useSearch({ from: "/tools/$server" });
+  if (ended !== "failed") return null;
+  return (
+    <p role="alert" className="mb-2 text-small text-error [overflow-wrap:anywhere]">
+      {words.loginFailed} {sentence(problem)}
+    </p>
+  );
+}
+
+/** Goes to where people log in; nothing but a web page can be meant. */
+function leaveFor(address: string): void {
+  const place = new URL(address, location.href);
+  if (place.protocol === "https:" || place.protocol === "http:") location.assign(place);
+}

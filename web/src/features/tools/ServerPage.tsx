@@ -1,0 +1,171 @@
+/** One MCP server: how things stand with it, what it offers, what of it is accepted. */
+
+import { useQuery } from "@tanstack/react-query";
+import { useNavigate, useParams } from "@tanstack/react-router";
+import { useState } from "react";
+import type { McpEntry, McpServer } from "@/api/tools";
+import { useWords } from "@/app/context";
+import { PageFrame } from "@/app/PageFrame";
+import { useServer } from "@/app/server";
+import { Loading, Unshown } from "@/features/panel/states";
+import { ChangedTools } from "@/features/tools/ChangedTools";
+import { Offered } from "@/features/tools/Offered";
+import { ServerForm } from "@/features/tools/ServerForm";
+import { ServerLogin } from "@/features/tools/ServerLogin";
+import { ServerError, ServerState } from "@/features/tools/ServerState";
+import {
+  SERVERS,
+  useServerChange,
+  useServerSwitch,
+  useToolWords,
+  watchWhile,
+} from "@/features/tools/useTools";
+import { Button } from "@/ui/Button";
+import { Moment } from "@/ui/Moment";
+import { Switch } from "@/ui/Switch";
+import { sentence } from "@/words/words";
+
+export function ServerPage() {
+  const words = useToolWords();
+  const { server: name } = useParams({ from: "/tools/$server" });
+  const server = useServer();
+  const found = useQuery({
+    queryKey: [...SERVERS, "server", name],
+    queryFn: () => server.mcpServer(name),
+    refetchInterval: ({ state }) => watchWhile(state.data && [state.data]),
+  });
+  return (
+    <PageFrame title={name} actions={found.data && <UseIt server={found.data} />}>
+      {found.isPending ? (
+        <Loading />
+      ) : found.data === undefined ? (
+        <Unshown text={words.serverMissing} onRetry={() => void found.refetch()} />
+      ) : (
+        <Whole key={name} server={found.data} />
+      )}
+    </PageFrame>
+  );
+}
+
+function UseIt({ server }: { server: McpServer }) {
+  const words = useToolWords();
+  const { flip, problem } = useServerSwitch(server.name);
+  return (
+    <>
+      {problem !== null && (
+        <p role="alert" className="text-small text-error">
+          {words.notSwitched} {sentence(problem)}
+        </p>
+      )}
+      <Switch on={server.enabled} label={words.use(server.name)} onSwitch={flip} />
+    </>
+  );
+}
+
+function Whole({ server }: { server: McpServer }) {
+  const [editing, setEditing] = useState(false);
+  if (editing) return <Edited name={server.name} onDone={() => setEditing(false)} />;
+  return (
+    <div className="flex flex-col gap-6">
+      <Standing server={server} onEdit={() => setEditing(true)} />
+      <ServerLogin server={server} />
+      {server.changed_tools.length > 0 && <ChangedTools name={server.name} />}
+      <Offered server={server} />
+    </div>
+  );
+}
+
+function Standing({ server, onEdit }: { server: McpServer; onEdit: () => void }) {
+  const words = useToolWords();
+  const api = useServer();
+  const asking = useServerChange(() => api.reconnectMcpServer(server.name));
+  return (
+    <div>
+      {server.description !== "" && <p className="mb-2 text-soft">{server.description}</p>}
+      <p className="text-small text-faint">
+        <ServerState server={server} />
+        {server.since !== null && (
+          <>
+            {" · "}
+            {words.since} <Moment at={server.since} />
+          </>
+        )}
+        {" · "}
+        {words.kinds[server.type]}
+      </p>
+      <ServerError server={server} />
+      {asking.isError && (
+        <p role="alert" className="text-small text-error">
+          {words.notReconnected} {sentence(asking.error.message)}
+        </p>
+      )}
+      <div className="mt-3 flex flex-wrap items-center gap-2">
+        <Button disabled={asking.isPending || !server.enabled} onClick={() => asking.mutate(undefined)}>
+          {asking.isPending ? words.reconnecting : words.reconnect}
+        </Button>
+        <Button onClick={onEdit}>{words.edit}</Button>
+        <Removal name={server.name} />
+      </div>
+    </div>
+  );
+}
+
+/** Nothing brings logins back, so it is asked first. */
+function Removal({ name }: { name: string }) {
+  const page = useWords();
+  const words = useToolWords();
+  const server = useServer();
+  const navigate = useNavigate();
+  const [asking, setAsking] = useState(false);
+  const removal = useServerChange(() => server.removeMcpServer(name));
+  if (!asking) {
+    return (
+      <Button className="text-error" onClick={() => setAsking(true)}>
+        {words.remove}
+      </Button>
+    );
+  }
+  return (
+    <div className="flex w-full flex-wrap items-center gap-2 rounded-box bg-error-tint px-3 py-2">
+      <p role="alert" className="min-w-60 flex-1 text-error">
+        {removal.isError ? `${words.notRemoved} ${sentence(removal.error.message)}` : words.removeSure(name)}
+      </p>
+      <Button onClick={() => setAsking(false)}>{page.cancel}</Button>
+      <Button
+        className="border-error text-error"
+        disabled={removal.isPending}
+        onClick={() => removal.mutate(undefined, { onSuccess: () => void navigate({ to: "/tools" }) })}
+      >
+        {words.remove}
+      </Button>
+    </div>
+  );
+}
+
+interface Written {
+  readonly name: string;
+  readonly entry: McpEntry;
+}
+
+function Edited({ name, onDone }: { name: string; onDone: () => void }) {
+  const words = useToolWords();
+  const server = useServer();
+  const config = useQuery({
+    queryKey: [...SERVERS, "config", name],
+    queryFn: server.mcpConfig,
+    // What is being written stays: a newer entry is for the next time.
+    staleTime: Number.POSITIVE_INFINITY,
+    gcTime: 0,
+  });
+  const saving = useServerChange((written: Written) => server.putMcpServer(written.name, written.entry));
+  const entry = config.data?.mcp_servers[name];
+  if (config.isPending) return <Loading />;
+  if (entry === undefined) {
+    return <Unshown text={words.serverMissing} onRetry={() => void config.refetch()} />;
+  }
+  const save = async (_: string, written: McpEntry) => {
+    await saving.mutateAsync({ name, entry: written });
+    onDone();
+  };
+  return <ServerForm name={name} entry={entry} taken={[]} onSave={save} onCancel={onDone} />;
+}

@@ -1,0 +1,34 @@
+/** How things stand with a server, in plain words. */
+
+import type { McpServer, McpState } from "@/api/tools";
+import { useToolWords } from "@/features/tools/useTools";
+import { sentence } from "@/words/words";
+
+const LOOKS: Readonly<Record<McpState, string>> = {
+  idle: "bg-faint",
+  connecting: "bg-running animate-breathe",
+  ready: "bg-done",
+  failed: "bg-error",
+  disabled: "bg-line-strong",
+  changed: "bg-warning",
+  needs_login: "bg-warning",
+};
+
+export function ServerState({ server: { state, enabled } }: { server: McpServer }) {
+  const words = useToolWords();
+  const shown = enabled ? state : "disabled";
+  return (
+    <span className="inline-flex items-center gap-1.5">
+      <span aria-hidden className={`size-2 shrink-0 rounded-full ${LOOKS[shown]}`} />
+      {words.states[shown]}
+    </span>
+  );
+}
+
+/** What went wrong; that somebody has to log in is said by the state already. */
+export function ServerError({ server: { error, enabled, state } }: { server: McpServer }) {
+  if (error === null || !enabled || state === "needs_login") return null;
+  return (
+    <p className="text-small whitespace-pre-wrap text-error [overflow-wrap:anywhere]">{sentence(error)}</p>
+  );
+}

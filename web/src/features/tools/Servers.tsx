@@ -1,0 +1,93 @@
+/** The MCP servers there are, and how things stand with each. */
+
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { Plug } from "lucide-react";
+import type { McpServer } from "@/api/tools";
+import { useServer } from "@/app/server";
+import { Loading, Unshown } from "@/features/panel/states";
+import { ServerError, ServerState } from "@/features/tools/ServerState";
+import { SERVERS, useServerSwitch, useToolWords, watchWhile } from "@/features/tools/useTools";
+import { Switch } from "@/ui/Switch";
+import { sentence } from "@/words/words";
+
+export function Servers() {
+  const words = useToolWords();
+  return (
+    <section aria-label={words.servers}>
+      <h2 className="mb-1 text-title font-semibold">{words.servers}</h2>
+      <p className="mb-3 text-soft">{words.serversHint}</p>
+      <FileProblem />
+      <List />
+    </section>
+  );
+}
+
+function FileProblem() {
+  const words = useToolWords();
+  const server = useServer();
+  const config = useQuery({ queryKey: [...SERVERS, "config"], queryFn: server.mcpConfig });
+  const problem = config.data?.problem ?? (config.isError ? config.error.message : null);
+  if (problem === null) return null;
+  return (
+    <p
+      role="alert"
+      className="mb-3 rounded-box bg-error-tint px-3 py-2 whitespace-pre-wrap text-error [overflow-wrap:anywhere]"
+    >
+      {config.isError ? "" : `${words.fileProblem} `}
+      {sentence(problem)}
+    </p>
+  );
+}
+
+function List() {
+  const words = useToolWords();
+  const server = useServer();
+  const servers = useQuery({
+    queryKey: [...SERVERS, "servers"],
+    queryFn: server.mcpServers,
+    refetchInterval: ({ state }) => watchWhile(state.data),
+  });
+  if (servers.isPending) return <Loading />;
+  if (servers.isError) {
+    return <Unshown text={words.serversUnavailable} onRetry={() => void servers.refetch()} />;
+  }
+  if (servers.data.length === 0) return <p className="text-faint">{words.noServers}</p>;
+  return (
+    <ul aria-label={words.servers} className="divide-y divide-line rounded-box border border-line">
+      {servers.data.map((each) => (
+        <Row key={each.name} server={each} />
+      ))}
+    </ul>
+  );
+}
+
+function Row({ server }: { server: McpServer }) {
+  const words = useToolWords();
+  const { flip, problem } = useServerSwitch(server.name);
+  const { name, description, enabled, tools } = server;
+  return (
+    <li className="flex items-center gap-3 px-4 py-3">
+      <Plug aria-hidden className={`size-5 shrink-0 ${enabled ? "text-accent" : "text-faint"}`} />
+      <div className="min-w-0 flex-1">
+        <p className="flex flex-wrap items-baseline gap-x-3">
+          <Link to="/tools/$server" params={{ server: name }} className="font-medium hover:underline">
+            {name}
+          </Link>
+          <span className="text-small text-faint">
+            <ServerState server={server} />
+            {enabled && tools.length > 0 && ` · ${words.toolCount(tools.length)}`}
+          </span>
+        </p>
+        {description !== "" && <p className="line-clamp-2 text-small text-faint">{description}</p>}
+        <ServerError server={server} />
+        {problem !== null && (
+          <p role="alert" className="text-small text-error">
+            {words.notSwitched} {sentence(problem)}
+          </p>
+        )}
+      </div>
+      <Switch on={enabled} label={words.use(name)} onSwitch={flip} />
+    </li>
+  );
+}

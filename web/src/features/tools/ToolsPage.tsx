@@ -1,0 +1,79 @@
+/** What agents can use, and what is asked before they do. */
+
+import { useQuery } from "@tanstack/react-query";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { Plus } from "lucide-react";
+import type { McpEntry } from "@/api/tools";
+import { useWords } from "@/app/context";
+import { PageFrame } from "@/app/PageFrame";
+import { useServer } from "@/app/server";
+import { OwnTools } from "@/features/tools/OwnTools";
+import { PolicyRules } from "@/features/tools/PolicyRules";
+import { ServerForm } from "@/features/tools/ServerForm";
+import { Servers } from "@/features/tools/Servers";
+import { SERVERS, useServerChange, useToolWords } from "@/features/tools/useTools";
+import { Button } from "@/ui/Button";
+
+export function ToolsPage() {
+  const page = useWords();
+  const words = useToolWords();
+  const navigate = useNavigate();
+  const { adding } = useSearch({ from: "/tools" });
+  return (
+    <PageFrame
+      title={adding ? words.add : page.tools}
+      actions={
+        !adding && (
+          <Button
+            primary
+            className="inline-flex items-center gap-1"
+            onClick={() => void navigate({ to: "/tools", search: { adding: true } })}
+          >
+            <Plus aria-hidden className="size-4" />
+            {words.add}
+          </Button>
+        )
+      }
+    >
+      {adding ? (
+        <NewServer />
+      ) : (
+        <>
+          <p className="mb-6 text-soft">{words.hint}</p>
+          <div className="flex flex-col gap-8">
+            <Servers />
+            <PolicyRules />
+            <OwnTools />
+          </div>
+        </>
+      )}
+    </PageFrame>
+  );
+}
+
+interface Made {
+  readonly name: string;
+  readonly entry: McpEntry;
+}
+
+const EMPTY: McpEntry = {};
+
+function NewServer() {
+  const navigate = useNavigate();
+  const server = useServer();
+  const config = useQuery({ queryKey: [...SERVERS, "config"], queryFn: server.mcpConfig });
+  const adding = useServerChange(({ name, entry }: Made) => server.putMcpServer(name, entry));
+  const add = async (name: string, entry: McpEntry) => {
+    await adding.mutateAsync({ name, entry });
+    await navigate({ to: "/tools/$server", params: { server: name } });
+  };
+  return (
+    <ServerForm
+      name={null}
+      entry={EMPTY}
+      taken={Object.keys(config.data?.mcp_servers ?? {})}
+      onSave={add}
+      onCancel={() => void navigate({ to: "/tools" })}
+    />
+  );
+}

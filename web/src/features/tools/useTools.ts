@@ -1,0 +1,56 @@
+/** The words of the tools' pages, and how servers are watched and changed. */
+
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import type { McpServer } from "@/api/tools";
+import { useLanguage } from "@/app/context";
+import { useServer } from "@/app/server";
+import { toolWordsEn, toolWordsZh } from "@/words/tools";
+import type { Language } from "@/words/words";
+
+const WORDS: Readonly<Record<Language, typeof toolWordsEn>> = { en: toolWordsEn, zh: toolWordsZh };
+
+export function useToolWords(): typeof toolWordsEn {
+  return WORDS[useLanguage()];
+}
+
+export const SERVERS: readonly string[] = ["mcp"];
+
+const WATCH_MS = 1500;
+
+/** How soon to look again: somebody who is being asked will answer. */
+export function watchWhile(servers: readonly McpServer[] | undefined): number | false {
+  return servers?.some(({ state }) => state === "connecting" || state === "idle") ? WATCH_MS : false;
+}
+
+/** Something that is done to servers, after which all of them are looked at again. */
+export function useServerChange<Given, Got>(change: (given: Given) => Promise<Got>) {
+  const queries = useQueryClient();
+  return useMutation({
+    networkMode: "always",
+    mutationFn: change,
+    onSettled: async () => {
+      await queries.invalidateQueries({ queryKey: SERVERS });
+      await queries.invalidateQueries({ queryKey: ["tools"] });
+    },
+  });
+}
+
+/** Switches a server: shown at once, taken back where the server says no. */
+export function useServerSwitch(name: string) {
+  const server = useServer();
+  const queries = useQueryClient();
+  const show = (enabled: boolean) => {
+    queries.setQueryData<readonly McpServer[]>([...SERVERS, "servers"], (all) =>
+      all?.map((each) => (each.name === name ? { ...each, enabled } : each)),
+    );
+    queries.setQueryData<McpServer>([...SERVERS, "server", name], (one) => one && { ...one, enabled });
+  };
+  const change = useServerChange((enabled: boolean) => server.switchMcpServer(name, enabled));
+  return {
+    problem: change.error?.message ?? null,
+    flip: (enabled: boolean) => {
+      show(enabled);
+      change.mutate(enabled, { onError: () => show(!enabled) });
+    },
+  };
+}
