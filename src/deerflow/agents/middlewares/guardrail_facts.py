@@ -92,8 +92,10 @@ class CallFacts:
 
     async def untrusted_from(self) -> Collection[str]:
         sources = {*self.noted, *(self.run.reading.sources if self.run else ())}
-        if await self._has_uploads():
+        if UPLOADS not in sources and await self._has_uploads():
             sources.add(UPLOADS)
+            if self.run is not None:  # so that nobody has to look again
+                self.run.reading.sources.add(UPLOADS)
         return sources
 
     async def is_known(self, value: object) -> bool:

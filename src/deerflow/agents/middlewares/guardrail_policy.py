@@ -74,6 +74,8 @@ class PreparedRule:
 
     async def _fits_thread(self, request: GuardrailRequest) -> bool:
         rule = self.rule
+        if ANY_ARGUMENT in rule.arguments and not (request.tool_input or request.undeclared):
+            return False
         if rule.untrusted is not None or rule.elsewhere is not None:
             sources = await request.facts.untrusted_from()
             if rule.untrusted not in (None, bool(sources)):
