@@ -11,6 +11,7 @@ WITHOUT_OWNER = {
     "processes": "which servers are alive; nothing of anybody's",
     "search_backlog": "names of threads, for the server alone",
     "run_events": "reached through its run alone, which has an owner",
+    "mcp_pins": "what MCP servers offer, accepted by an admin for everybody",
 }
 NOT_ABOUT_ROWS = {
     "schema",
@@ -78,6 +79,16 @@ FOR_ALL = {
     "merge_step": "puts the index as a whole in order",
     "merge_table": "the same",
     "sparing": "a part of a transaction, whatever is in it",
+    "delete_tokens_at": "an admin has removed a server, and with it everybody's logins there",
+    "places_of_logins": "names of servers; a server wants to know where people log in",
+    "read_pins": "what a server of everybody's offers",
+    "pin_server": "the same",
+    "note_offers": "the same",
+    "drop_offers": "the same",
+    "accept_offers": "an admin accepts it for everybody",
+    "delete_pins": "the same",
+    "add": "the same",
+    "count": "the same",
 }
 
 

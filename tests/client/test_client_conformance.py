@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from deerflow.client import DeerFlowClient
 from deerflow.config.source import open_source
+from deerflow.gateway.mcp_bodies import McpConfig, McpLogin, McpReset, McpServer, McpServers, Pins, StartedLogin
 from deerflow.gateway.memory_bodies import MemoryDocument, MemorySettings, MemoryStatus
 from deerflow.gateway.routers.agents import Agent
 from deerflow.gateway.routers.features import Features
@@ -22,6 +23,7 @@ from deerflow.gateway.routers.threads import Thread
 from deerflow.gateway.routers.usage import ConsoleRuns, ConsoleStats, ConsoleUsage, ThreadTokens, Tokens
 from deerflow.gateway.routers.user_profile import UserProfile
 from deerflow.harness import open_harness
+from deerflow.mcp.status import ToolCard
 from deerflow.testing import ScriptedModel
 from tests.support import browse
 
@@ -172,3 +174,25 @@ async def test_the_wire_says_the_same_of_it(client: DeerFlowClient, tmp_path: Pa
             assert (await http.get(f"/api/{path}")).json() == shown, path
         exported = (await http.get("/api/threads/t1/export")).content
         assert exported == await client.aexport_thread("t1")
+
+
+def test_what_is_said_of_mcp_servers_parses_as_well(client: DeerFlowClient) -> None:
+    login = {"authorization_url": "https://login.example/", "token_url": "https://login.example/t", "client_id": "me"}
+    oauth = {"grant_type": "authorization_code", **login}
+    entry = {"type": "http", "url": "https://mcp.example/", "oauth": oauth, "enabled": False}
+    assert parses(McpServer, client.put_mcp_server("notes", entry))
+    assert parses(McpServers, client.list_mcp_servers()) and parses(McpConfig, client.get_mcp_config())
+    assert parses(McpConfig, client.update_mcp_config(client.get_mcp_config()["mcp_servers"]))
+    assert parses(McpConfig, client.switch_mcp_server("notes", enabled=False))
+    for words in ("Adds.", "Adds, and tells."):
+        pins = client._session.harness.resources.mcp_servers.pins
+        client._session.loop.call(pins.check("notes", [ToolCard("add", words)]))
+    shown = client.get_mcp_pins("notes")
+    assert parses(Pins, shown) and shown["tools"][0]["state"] == "changed"
+    seen = {"add": shown["tools"][0]["offered"]["hash"]}
+    assert parses(Pins, client.accept_mcp_tools("notes", seen))
+    assert parses(StartedLogin, client.start_mcp_login("notes", "http://127.0.0.1:9/back"))
+    assert parses(McpLogin, client.get_mcp_login("notes")) and parses(McpReset, client.reset_mcp_cache())
+    client.forget_mcp_login("notes")
+    client.remove_mcp_server("notes")
+    assert client.list_mcp_servers() == {"servers": []}

@@ -24,8 +24,12 @@ from deerflow.gateway.examples import (
     CHANGE,
     CHECKPOINT,
     FEEDBACK,
+    MCP_ENTRY,
+    MCP_SERVER,
+    MCP_TOOL,
     NEW_SKILL,
     PACK,
+    PIN_HASH,
     RUN,
     SHARE,
     SKILL,
@@ -35,6 +39,7 @@ from deerflow.gateway.examples import (
 )
 from deerflow.gateway.memory_bodies import DOCUMENT_EXAMPLE, FACT_EXAMPLE
 from deerflow.harness import Harness, open_harness
+from deerflow.mcp.status import ToolCard
 from deerflow.skills.history import Verdict
 from deerflow.skills.roots import custom_root, owner_folder
 from deerflow.skills.store import Author, FileChange
@@ -219,7 +224,18 @@ class World:
         assert http.post("/api/memory/import", json=known).status_code == 200
         change = http.get("/api/memory/history").json()["changes"][0]["change_id"]
         ids = {CHANGE: change, RUN: run_id, CHECKPOINT: state["checkpoint_id"], FEEDBACK: opinion.json()["feedback_id"]}
-        return {**ids, SHARE: link["share_id"], TOKEN: link["token"]}
+        return {**ids, SHARE: link["share_id"], TOKEN: link["token"], PIN_HASH: self.run(self._seed_mcp())}
+
+    async def _seed_mcp(self) -> str:
+        """Have an MCP server of which a tool has changed; what the tool is now."""
+        servers = self.harness.resources.mcp_servers
+        await servers.replace({MCP_SERVER: MCP_ENTRY})
+        await servers.pins.forget(MCP_SERVER)
+        for words in ("Adds a note.", "Adds a note, and tells everybody."):
+            await servers.pins.check(MCP_SERVER, [ToolCard(MCP_TOOL, words)])
+        offered = (await servers.pinned(MCP_SERVER))[0].offered
+        assert offered is not None
+        return offered.hash
 
     def unseed(self, http: httpx.Client) -> None:
         http.delete(f"/api/threads/{THREAD}", params={"stop_runs": True})
@@ -232,7 +248,8 @@ class World:
 
 
 def principal_in(request: Request) -> Principal:
-    return Principal(request.headers.get(ASKING, LOCAL_USER.user_id))
+    name = request.headers.get(ASKING, LOCAL_USER.user_id)
+    return Principal(name, is_admin=name == LOCAL_USER.user_id)
 
 
 def send(http: httpx.Client, example: Example, ids: Mapping[str, str]) -> httpx.Response:

@@ -7,6 +7,30 @@ from tests.gateway.api_world import SECRET, Example, World, examples_in, send
 
 EVERYBODYS = {
     "GET /api/models/{name}": "models are the server's",
+    **dict.fromkeys(
+        (
+            "GET /api/mcp/servers/{server}",
+            "GET /api/mcp/servers/{server}/pins",
+            "POST /api/mcp/servers/{server}/reconnect",
+        ),
+        "MCP servers are the installation's",
+    ),
+    **dict.fromkeys(
+        (
+            "PUT /api/mcp/servers/{server}",
+            "DELETE /api/mcp/servers/{server}",
+            "POST /api/mcp/servers/{server}/pins/accept",
+        ),
+        "MCP servers are the installation's, and only an admin changes them: that it is refused is tried elsewhere",
+    ),
+    **dict.fromkeys(
+        (
+            "POST /api/mcp/servers/{server}/oauth/start",
+            "GET /api/mcp/servers/{server}/oauth",
+            "DELETE /api/mcp/servers/{server}/oauth",
+        ),
+        "the caller's own login at a server of the installation",
+    ),
 }
 """Routes with a name in their path that belongs to nobody, and why."""
 BRINGS_ITS_OWN = {

@@ -46,6 +46,7 @@ class Hostile:
                 answer(number, result)
         elif method == "notifications/cancelled":
             self.cancelled.append(params.get("requestId"))
+            answer(params.get("requestId"), text("too late"))
 
     def is_hanging(self) -> bool:
         flags = [Path(mode.partition(":")[2]) for mode in self.modes if mode.startswith("hang-if:")]
@@ -73,6 +74,11 @@ class Hostile:
     def do_garbage(self, value: str) -> object:
         write("this is no message\n")
         return text("after garbage")
+
+    def do_nonsense(self, value: str) -> object:
+        say({"method": "notifications/progress", "params": {"progress": ["x" * 100_000]}})
+        say({"id": 999, "result": {}})
+        return text("after nonsense")
 
     def do_grow(self, value: str) -> object:
         self.tools["more"] = self.do_echo

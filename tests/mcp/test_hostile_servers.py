@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import psutil
+import pytest
 
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.testing import calling
@@ -73,11 +74,12 @@ async def test_cancelling_a_run_tells_the_server_and_ends_at_once(tmp_path: Path
         assert len(json.loads((await desk.results())[-1].text)) == 1
 
 
-async def test_garbage_between_messages_is_passed_over(tmp_path: Path) -> None:
-    async with desk_with(tmp_path, {"s": hostile()}, calling("s_garbage"), "done") as desk:
+async def test_garbage_between_messages_is_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with desk_with(tmp_path, {"s": hostile()}, calling("s_garbage"), calling("s_nonsense"), "done") as desk:
         await desk.ready()
         await desk.run()
-        assert [message.text for message in await desk.results()] == ["after garbage"]
+        assert [message.text for message in await desk.results()] == ["after garbage", "after nonsense"]
+    assert len(caplog.text) < 10_000  # nobody fills the log of the server
 
 
 async def test_a_reply_of_100_mb_is_refused_without_taking_up_the_memory(tmp_path: Path) -> None:
@@ -92,17 +94,22 @@ async def test_a_reply_of_100_mb_is_refused_without_taking_up_the_memory(tmp_pat
         assert psutil.Process().memory_info().rss - before < 60 * MB
 
 
-async def test_a_list_that_changes_is_offered_to_the_next_run(tmp_path: Path) -> None:
+async def test_a_tool_that_appears_later_is_offered_once_an_admin_has_accepted_it(tmp_path: Path) -> None:
     turns = (calling("s_grow"), "done", calling("s_more", value="x"), "done")
     async with desk_with(tmp_path, {"s": hostile()}, *turns) as desk:
         await desk.ready()
-
-        async def is_offered() -> bool:
-            return "s_more" in await asyncio.to_thread(desk.offered)
-
-        assert not await is_offered()
         await desk.run()
-        await until(is_offered)
+
+        async def is_noticed() -> bool:
+            return (await asyncio.to_thread(desk.status, "s")).changed_tools == ("more",)
+
+        await until(is_noticed)
+        assert desk.status("s").state == "changed" and "s_more" not in desk.offered()
+        servers = desk.harness.resources.mcp_servers
+        (pin,) = [pin for pin in await servers.pinned("s") if pin.offered is not None]
+        assert pin.offered is not None
+        await servers.accept("s", {"more": pin.offered.hash}, LOCAL_USER.user_id)
+        assert desk.status("s").state == "ready"
         await desk.run()
         assert [message.text for message in await desk.results()] == ["grown", "echo: x"]
 

@@ -139,7 +139,8 @@ async def test_titles_that_only_metadata_knew_become_titles_of_their_threads(tmp
         for name in ("given", "plain"):
             await database.write(add(name))
     with sqlite3.connect(file) as connection:
-        for table in ("memory_terms", *(name for name in whole_schema.tables if name.startswith("memory_")), "shares"):
+        later = (name for name in whole_schema.tables if name.startswith(("memory_", "mcp_")))
+        for table in ("memory_terms", *later, "shares"):
             connection.execute(f"DROP TABLE {table}")
         connection.execute("ALTER TABLE threads DROP COLUMN agent_title")
         connection.execute("ALTER TABLE runs DROP COLUMN waits_for")

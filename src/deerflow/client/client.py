@@ -19,6 +19,7 @@ from deerflow.client import (
     custom_skills,
     feedback,
     helps,
+    mcp,
     memory,
     models,
     runs,
@@ -178,6 +179,22 @@ class DeerFlowClient:
     get_memory_config, aget_memory_config = faces(memory.get_memory_config)
     switch_memory, aswitch_memory = faces(memory.switch_memory)
     get_memory_status, aget_memory_status = faces(memory.get_memory_status)
+
+    get_mcp_config, aget_mcp_config = faces(mcp.get_mcp_config)
+    update_mcp_config, aupdate_mcp_config = faces(mcp.update_mcp_config)
+    switch_mcp_server, aswitch_mcp_server = faces(mcp.switch_mcp_server)
+    reset_mcp_cache, areset_mcp_cache = faces(mcp.reset_mcp_cache)
+    list_mcp_servers, alist_mcp_servers = faces(mcp.list_mcp_servers)
+    get_mcp_server, aget_mcp_server = faces(mcp.get_mcp_server)
+    put_mcp_server, aput_mcp_server = faces(mcp.put_mcp_server)
+    remove_mcp_server, aremove_mcp_server = faces(mcp.remove_mcp_server)
+    reconnect_mcp_server, areconnect_mcp_server = faces(mcp.reconnect_mcp_server)
+    get_mcp_pins, aget_mcp_pins = faces(mcp.get_mcp_pins)
+    accept_mcp_tools, aaccept_mcp_tools = faces(mcp.accept_mcp_tools)
+    start_mcp_login, astart_mcp_login = faces(mcp.start_mcp_login)
+    finish_mcp_login, afinish_mcp_login = faces(mcp.finish_mcp_login)
+    get_mcp_login, aget_mcp_login = faces(mcp.get_mcp_login)
+    forget_mcp_login, aforget_mcp_login = faces(mcp.forget_mcp_login)
 
     give_feedback, agive_feedback = faces(feedback.give_feedback)
     list_feedback, alist_feedback = faces(feedback.list_feedback)

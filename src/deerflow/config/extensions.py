@@ -12,8 +12,11 @@ class OAuthConfig(Section):
     """How a remote server's access token is got."""
 
     enabled: bool = True
-    token_url: str = Field(min_length=1, description="Where tokens are issued.")
-    grant_type: Literal["client_credentials", "refresh_token"] = "client_credentials"
+    token_url: str | None = Field(default=None, min_length=1, description="Where tokens are issued.")
+    authorization_url: str | None = Field(
+        default=None, min_length=1, description="Where people log in; found by itself where the server tells."
+    )
+    grant_type: Literal["client_credentials", "refresh_token", "authorization_code"] = "client_credentials"
     client_id: str | None = None
     client_secret: str | None = None
     refresh_token: str | None = None
@@ -32,6 +35,10 @@ class OAuthConfig(Section):
             raise objection("the grant 'refresh_token' needs 'refresh_token'")
         if self.grant_type == "client_credentials" and not (self.client_id and self.client_secret):
             raise objection("the grant 'client_credentials' needs 'client_id' and 'client_secret'")
+        if self.grant_type != "authorization_code" and not self.token_url:
+            raise objection(f"the grant '{self.grant_type}' needs 'token_url'")
+        if self.authorization_url and not (self.token_url and self.client_id):
+            raise objection("'authorization_url' needs 'token_url' and 'client_id' beside it")
         return self
 
 
@@ -74,6 +81,9 @@ class McpServerConfig(Section):
     url: str | None = Field(default=None, min_length=1)
     headers: dict[str, str] = Field(default_factory=dict)
     oauth: OAuthConfig | None = None
+    allow_private_addresses: bool = Field(
+        default=False, description="Whether where people log in for it may be in this network."
+    )
     description: str = ""
     routing: RoutingConfig | None = None
     tools: dict[str, McpToolConfig] = Field(default_factory=dict)

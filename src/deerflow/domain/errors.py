@@ -13,6 +13,10 @@ class NotFound(DeerFlowError):
     """The thing asked for does not exist, or belongs to somebody else."""
 
 
+class Forbidden(DeerFlowError):
+    """Whoever asks may not do this; the text says who may."""
+
+
 class Conflict(DeerFlowError):
     """The request does not fit the present state of the thing it names."""
 
@@ -91,3 +95,7 @@ class SkillInvalid(DeerFlowError):
 
 class SkillRefused(DeerFlowError):
     """A skill, or a change of one, is not accepted; the text says to a person why, and nothing was kept of it."""
+
+
+class McpLoginFailed(DeerFlowError):
+    """Nobody could be logged in at an MCP server; the text says why, and holds no secret."""

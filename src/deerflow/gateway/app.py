@@ -24,6 +24,7 @@ from deerflow.gateway.routers import (
     files,
     health,
     info,
+    mcp,
     mcp_door,
     memory,
     messages,
@@ -93,6 +94,7 @@ def create_app(harness: Harness, *, hosts: Collection[str] | None = LOOPBACK) ->
         features,
         user_profile,
         memory,
+        mcp,
     ):
         app.include_router(own.router, prefix="/api")
     add_page(app)

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from deerflow.domain.errors import Forbidden
 from deerflow.domain.principal import LOCAL_USER, Principal
 from deerflow.harness import Harness
 
@@ -21,3 +22,13 @@ def who_asks() -> Principal:
 
 TheHarness = Annotated[Harness, Depends(harness_of)]
 Who = Annotated[Principal, Depends(who_asks)]
+
+
+def admin_only(who: Who) -> Principal:
+    """Whoever asks, if they may change what concerns everybody."""
+    if not who.is_admin:
+        raise Forbidden("only an admin may do this, for it concerns everybody")
+    return who
+
+
+Admin = Annotated[Principal, Depends(admin_only)]

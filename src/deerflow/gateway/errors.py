@@ -1,7 +1,7 @@
 """Errors as HTTP answers: all of one shape, each with a name that stays the same."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -33,7 +33,9 @@ class Code:
 CODES: Mapping[str, Code] = MappingProxyType(
     {
         "BadRequest": Code(400, "the request is not HTTP, or not as HTTP wants it"),
-        "Forbidden": Code(403, "it came from another web site, or under a name that is not this server's"),
+        "Forbidden": Code(
+            403, "it came from another web site, or under a name that is not this server's; or only an admin may"
+        ),
         "NotFound": Code(404, "there is no such thing, or it is somebody else's"),
         "FileProblem": Code(404, "there is no such file, or it cannot be had"),
         "MethodNotAllowed": Code(405, "there is something at this path, but it does not take this method"),
@@ -54,6 +56,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "HeadersTooLarge": Code(431, "the headers are larger than this server takes"),
         "InternalError": Code(500, "a bug; the log has the details under the request's id"),
         "RunFailed": Code(500, "a run ended without an answer"),
+        "McpLoginFailed": Code(502, "nobody could be logged in at an MCP server; the sentence says why"),
         "ModelError": Code(502, "a model did not answer as asked"),
         "ModelRejected": Code(502, "the model's provider refused the request"),
         "ModelStreamCut": Code(502, "the model's answer ended before it was complete"),
@@ -97,8 +100,8 @@ class Problem(BaseModel):
     error: str
 
 
-def declared_errors() -> dict[int | str, dict[str, Any]]:
-    """What any route may answer instead of what it promises."""
+def declared_errors(statuses: Iterable[int] = DECLARED) -> dict[int | str, dict[str, Any]]:
+    """What any route may answer instead of what it promises; or, with other statuses, some routes."""
     return {
         status: {
             "model": Problem,
@@ -106,7 +109,7 @@ def declared_errors() -> dict[int | str, dict[str, Any]]:
                 f"`{name}`: {code.meaning}" for name, code in CODES.items() if code.status == status
             ),
         }
-        for status in DECLARED
+        for status in statuses
     }
 
 

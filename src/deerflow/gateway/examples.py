@@ -15,7 +15,20 @@ SHARE = "1f0a3c5e-7d42-4b1a-8003-0c0ffee0f00d"
 FACT = "fact_1f0a3c5e7d424b1a80040c0ffee0feed"
 CHANGE = "1f0a3c5e-7d42-4b1a-8005-0c0ffee0dead"
 TOKEN = "Zk3mP0wq7uX2bVd9sYt5rLhC8nJf1aEg4iKoQvT6yBM"
+PIN_HASH = "c0ffee" + "0" * 58
 """The server makes these; whoever tries the examples puts in its own."""
+MCP_SERVER, MCP_TOOL = "notes", "add_note"
+MCP_ENTRY: dict[str, JsonValue] = {
+    "type": "http",
+    "url": "http://127.0.0.1:9/mcp",
+    "description": "Keeps notes.",
+    "oauth": {
+        "grant_type": "authorization_code",
+        "client_id": "deerflow",
+        "authorization_url": "https://login.example.com/authorize",
+        "token_url": "https://login.example.com/token",
+    },
+}
 
 PATH_EXAMPLES: Mapping[str, str] = MappingProxyType(
     {
@@ -32,6 +45,7 @@ PATH_EXAMPLES: Mapping[str, str] = MappingProxyType(
         "/api/shared/{token}/previews/{path}": "mnt/user-data/outputs/page.html",
         "/api/threads/{thread_id}/thumbnails/{path}": "mnt/user-data/outputs/chart.png",
         "assistant_id": AGENT,
+        "server": MCP_SERVER,
         "/api/agents/{name}": AGENT,
         "/api/models/{name}": MODEL,
         "/api/skills/{name}": SKILL,

@@ -12,6 +12,8 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 MCP = "/mcp"
 """Where also what only reads is asked for by programs, and never by pages of others."""
 API, ELSEWHERE = ("/api/", MCP), "cross-site"
+CALLBACK = "/api/mcp/oauth/callback"
+"""Where other sites may send people: what they bring is good for nothing without what was agreed before."""
 CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
@@ -47,13 +49,20 @@ class SameSiteGuard:
             return f"this server does not go by the name {host.hostname!r}"
         origin = headers.get("origin")
         # Pages an agent made can send their frame anywhere, and have no origin: browsers tell where that came from.
-        if path.startswith(API) and headers.get("sec-fetch-site") == ELSEWHERE and origin not in self._origins:
+        is_elsewhere = headers.get("sec-fetch-site") == ELSEWHERE and origin not in self._origins
+        if path.startswith(API) and is_elsewhere and not comes_back(method, path, headers):
             return "pages of others may not ask for anything here"
         if (method not in CHANGING and path != MCP) or origin is None or origin in self._origins:
             return None
         page = read_host(origin.partition("://")[2])
         is_ours = page is not None and page.netloc == host.netloc
         return None if is_ours else f"pages of {origin!r} may not change anything here"
+
+
+def comes_back(method: str, path: str, headers: Headers) -> bool:
+    """Whether a person's browser returns from logging in elsewhere, in a window and not in a frame of some page."""
+    is_window = (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) == ("navigate", "document")
+    return method == "GET" and path == CALLBACK and is_window
 
 
 def read_host(value: str) -> SplitResult | None:

@@ -24,10 +24,11 @@ from deerflow.harness.agents import (
     kind_files,
 )
 from deerflow.harness.files import all_files, open_uploads, snapshots_of
-from deerflow.harness.mcp import open_mcp
+from deerflow.harness.mcp import open_mcp_servers
 from deerflow.harness.memory import make_memories
 from deerflow.harness.skills import make_workshop, open_skill_index, switch_skill
 from deerflow.mcp.catalog import McpCatalog
+from deerflow.mcp.servers import McpServers
 from deerflow.persistence.checkpoints import open_checkpointer
 from deerflow.persistence.database import Database, open_database
 from deerflow.runtime.export import Exporter
@@ -98,8 +99,8 @@ async def open_ground(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Gr
         computer = describe_computer(loaded.config.sandbox, report)
         custom_agents = CustomAgents(loaded.home)
         settings = partial(current_settings, source, fallback, computer, kind_files(loaded))
-        mcp = await stack.enter_async_context(open_mcp(source, sandboxes))
-        agents = AgentPool(settings, checkpointer, custom_agents, plan, index, loaded.environment, mcp)
+        servers = await stack.enter_async_context(open_mcp_servers(source, sandboxes, database))
+        agents = AgentPool(settings, checkpointer, custom_agents, plan, index, loaded.environment, servers.catalog)
         stack.push_async_callback(agents.aclose)
         yield Ground(
             source=source,
@@ -112,10 +113,10 @@ async def open_ground(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Gr
             uploads=uploads,
             custom_agents=custom_agents,
             skills=Skills(index, loaded.home, partial(switch_skill, source)),
-            mcp=mcp,
+            mcp=servers.catalog,
             acp=await stack.enter_async_context(open_acp(source, sandboxes)),
             agents=agents,
-            resources=make_resources(database, source, agents, index),
+            resources=make_resources(database, source, agents, index, servers),
             metrics=metrics,
             file_changes=FileChanges(database, partial(snapshots_of, loaded.home)),
             locks=FileLocks(),
@@ -129,7 +130,9 @@ def current_settings(
     return agent_settings(source.refresh().config, fallback, computer, files.kinds())
 
 
-def make_resources(database: Database, source: ConfigSource, agents: AgentPool, skills: SkillIndex) -> Resources:
+def make_resources(
+    database: Database, source: ConfigSource, agents: AgentPool, skills: SkillIndex, servers: McpServers
+) -> Resources:
     """What people and programs use beside threads and runs."""
     usage = Usage(database, agents.prices, agents.window)
     side_calls = SideCalls(database, agents.side_model, usage.note)
@@ -144,4 +147,5 @@ def make_resources(database: Database, source: ConfigSource, agents: AgentPool, 
         workshop=make_workshop(source, side_calls, skills),
         sharing=Sharing(database, lambda: source.refresh().config.sharing, source.hide),
         memory=make_memories(database, source),
+        mcp_servers=servers,
     )

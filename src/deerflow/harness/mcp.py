@@ -1,18 +1,28 @@
 """MCP servers: who starts them, and where what is known of them is kept."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 
+from deerflow.config.extensions import McpServerConfig
 from deerflow.config.source import ConfigSource
 from deerflow.domain.errors import SandboxError
 from deerflow.mcp.auth import NoTokens, TokenSource
 from deerflow.mcp.catalog import McpCatalog
+from deerflow.mcp.logins import LoginStore
+from deerflow.mcp.oauth_login import BrowserLogins
 from deerflow.mcp.pins import Pins
+from deerflow.mcp.servers import McpServers, ServersFile
 from deerflow.mcp.sessions import SessionKit, SessionPool
 from deerflow.mcp.shelf import ListingShelf
+from deerflow.mcp.tokens import ServerTokens
+from deerflow.mcp.tool_pins import ToolPins
+from deerflow.mcp.vault import KEY_VARIABLE, Vault
+from deerflow.persistence.database import Database
 from deerflow.sandbox.sandbox_provider import SandboxProvider
 from deerflow.sandbox.services import RunsServices, Service, ServiceOrder
+
+KEY_FILE = "mcp.key"
 
 
 @asynccontextmanager
@@ -33,6 +43,32 @@ async def open_mcp(
         yield catalog
     finally:
         await catalog.aclose()
+
+
+@asynccontextmanager
+async def open_mcp_servers(
+    source: ConfigSource, sandboxes: SandboxProvider, database: Database
+) -> AsyncIterator[McpServers]:
+    """The same with logins and pins, and what people do with servers."""
+    loaded = source.current
+
+    def entries() -> Mapping[str, McpServerConfig]:
+        return source.refresh().extensions.mcp_servers
+
+    store = LoginStore(database, Vault(loaded.home / KEY_FILE, loaded.environment.get(KEY_VARIABLE)))
+    tokens, pins = ServerTokens(entries, store), ToolPins(database)
+    await tokens.open()
+    file = ServersFile(
+        lambda: source.current.extensions_file,
+        loaded.environment,
+        lambda: source.refresh().extensions,
+        lambda: source.problem,
+    )
+    try:
+        async with open_mcp(source, sandboxes, tokens, pins) as catalog:
+            yield McpServers(file, catalog, tokens, BrowserLogins(entries, store), store, pins)
+    finally:
+        await tokens.aclose()
 
 
 async def start_service(sandboxes: SandboxProvider, order: ServiceOrder) -> Service:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import anyio
 from mcp import types
 from mcp.shared.exceptions import McpError
 
@@ -13,7 +14,7 @@ from deerflow.mcp.advice import advice_for
 from deerflow.mcp.calls import Address, CallOrder, CallResult, PendingCall, Question, Reply
 from deerflow.mcp.http import calling
 from deerflow.mcp.problems import McpProblem
-from deerflow.mcp.protocol import Client
+from deerflow.mcp.protocol import Client, is_about_nothing
 from deerflow.mcp.results import to_result
 from deerflow.mcp.sessions import SessionKit
 from deerflow.mcp.status import Listing
@@ -102,8 +103,8 @@ class ServerSession:
             if not using.done():
                 raise self._ending()
             return to_result(using.result())
-        except McpError as problem:
-            if self.is_over:
+        except (McpError, anyio.ClosedResourceError, anyio.BrokenResourceError) as problem:
+            if self.is_over or not isinstance(problem, McpError):
                 raise self._ending() from None
             raise McpProblem(f"the server refused the call: {problem.error.message}") from None
         finally:
@@ -117,7 +118,7 @@ class ServerSession:
 
     async def _own(self) -> None:
         """Hold the connection from its beginning to its end: the library wants both in one task."""
-        async with self._connected() as streams, Client(streams, self._ask, self._hear) as client:
+        async with self._connected() as streams, Client(streams, self._ask, self._hear, self._hear_end) as client:
             try:
                 await client.initialize()
                 self._client = client
@@ -160,6 +161,9 @@ class ServerSession:
         if self._owner is not None and self._client is None:
             self._owner.cancel()
 
+    def _hear_end(self) -> None:
+        self._fail(McpProblem("the server has closed the connection"))
+
     def _ending(self) -> DeerFlowError:
         return self._problem or McpProblem("the session with the server has ended; try again")
 
@@ -173,7 +177,8 @@ class ServerSession:
     async def _hear(self, message: object) -> None:
         """Whatever comes that is no answer."""
         if isinstance(message, Exception):
-            self._fail(explain(message))
+            if not is_about_nothing(message):
+                self._fail(explain(message))
         elif isinstance(message, types.ServerNotification) and isinstance(
             message.root,
             types.ToolListChangedNotification

@@ -20,6 +20,8 @@ SILENCE_S = 3600.0
 EVENTS = "text/event-stream"
 BLANK_LINES = (b"\n\n", b"\r\n\r\n", b"\r\r")
 """What ends an event."""
+LEFT_TO_OTHERS = (httpx.codes.UNAUTHORIZED,)
+"""Who is not let in may be with another token."""
 
 Fail = Callable[[DeerFlowError], None]
 Told = TypeVar("Told")
@@ -68,9 +70,12 @@ class TokenAuth(httpx.Auth):
         if response.status_code != httpx.codes.UNAUTHORIZED:
             return
         challenge = response.headers.get("www-authenticate")
-        if await self._told(self._tokens.rejected(server, user_id, header, challenge)):
-            self._put(request, await self._told(self._tokens.header(server, user_id)))
-            yield request
+        is_worth_it = await self._told(self._tokens.rejected(server, user_id, header, challenge))
+        self._put(request, await self._told(self._tokens.header(server, user_id)))  # tells where a person has to log in
+        if is_worth_it:
+            response = yield request
+        if response.status_code == httpx.codes.UNAUTHORIZED:
+            self._fail(McpProblem("the server wants to know who calls, and does not take what it is told (401)"))
 
     async def _told(self, asking: Awaitable[Told]) -> Told:
         """What the source of tokens says; if it refuses, the session ends with its reason."""
@@ -97,10 +102,19 @@ class Bounded(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         # Compressed answers could be small on the way and large here.
         request.headers["Accept-Encoding"] = "identity"
-        response = await self._carrier.handle_async_request(request)
-        is_stream = response.headers.get("content-type", "").lower().startswith(EVENTS)
+        try:
+            response = await self._carrier.handle_async_request(request)
+        except httpx.HTTPError as problem:
+            self._fail(McpProblem(f"the server cannot be reached: {problem or type(problem).__name__}"))
+            raise
+        is_post = request.method == "POST"
+        if is_post and response.status_code >= httpx.codes.BAD_REQUEST and response.status_code not in LEFT_TO_OTHERS:
+            self._fail(McpProblem(f"the server answered with {response.status_code} {response.reason_phrase}"))
+        kind = response.headers.get("content-type", "").lower()
         assert isinstance(response.stream, httpx.AsyncByteStream)
-        response.stream = BoundedStream(response.stream, self._limit, is_stream, self._fail)
+        response.stream = BoundedStream(
+            response.stream, self._limit, self._fail, is_events=kind.startswith(EVENTS), is_reply=is_post
+        )
         return response
 
     async def aclose(self) -> None:
@@ -110,29 +124,44 @@ class Bounded(httpx.AsyncBaseTransport):
 class BoundedStream(httpx.AsyncByteStream):
     """An answer, or a stream of events of which each is held to the limit."""
 
-    def __init__(self, stream: httpx.AsyncByteStream, limit: int, is_events: bool, fail: Fail) -> None:
+    def __init__(
+        self, stream: httpx.AsyncByteStream, limit: int, fail: Fail, *, is_events: bool, is_reply: bool = False
+    ) -> None:
+        """`is_reply` says that the stream is to hold an answer, after which nobody reads on."""
         self._stream = stream
         self._limit = limit
-        self._is_events = is_events
         self._fail = fail
+        self._is_events = is_events
+        self._is_reply = is_reply
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size, tail = 0, b""
-        async for chunk in self._stream:
-            size += len(chunk)
-            if self._is_events:
-                seen = tail + chunk
-                end = max(seen.rfind(blank) + len(blank) if blank in seen else 0 for blank in BLANK_LINES)
-                size = len(seen) - end if end else size
-                tail = seen[-3:]
-            if size > self._limit:
-                problem = McpProblem(
-                    f"the server sent a message of more than {self._limit // MB} MB, which was refused; "
-                    "ask it for less at once"
-                )
-                self._fail(problem)
-                raise httpx.ReadError(str(problem))
-            yield chunk
+        size, tail, can_be_resumed = 0, b"", False
+        try:
+            async for chunk in self._stream:
+                size += len(chunk)
+                if self._is_events:
+                    seen = tail + chunk
+                    end = max(seen.rfind(blank) + len(blank) if blank in seen else 0 for blank in BLANK_LINES)
+                    size = len(seen) - end if end else size
+                    tail = seen[-3:]
+                    can_be_resumed = can_be_resumed or b"id:" in seen
+                self._check(size)
+                yield chunk
+        except httpx.HTTPError as problem:
+            if not can_be_resumed:
+                self._fail(McpProblem(f"the connection to the server broke: {problem or type(problem).__name__}"))
+            raise
+        if self._is_events and self._is_reply and not can_be_resumed:
+            self._fail(McpProblem("the server closed the connection before it had answered"))
+
+    def _check(self, size: int) -> None:
+        if size > self._limit:
+            problem = McpProblem(
+                f"the server sent a message of more than {self._limit // MB} MB, which was refused; "
+                "ask it for less at once"
+            )
+            self._fail(problem)
+            raise httpx.ReadError(str(problem))
 
     async def aclose(self) -> None:
         await self._stream.aclose()

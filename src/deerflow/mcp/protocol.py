@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import anyio
 from mcp import ClientSession, types
@@ -12,7 +12,7 @@ from mcp.client.session import MessageHandlerFnT
 from mcp.shared.exceptions import McpError
 from mcp.shared.message import MessageMetadata
 from mcp.shared.session import ProgressFnT, RequestResponder
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from deerflow import __version__
 from deerflow.mcp.calls import Question, Reply
@@ -20,6 +20,8 @@ from deerflow.mcp.results import prompt_cards, resource_cards, tool_cards
 from deerflow.mcp.status import Listing, ResourceCard
 from deerflow.mcp.stdio import Streams
 
+UNKNOWN_ANSWER = "unknown request ID"
+"""How the library says it."""
 CANCEL_S = 2.0
 MAX_PAGES = 50
 MAX_TOOLS = 1000
@@ -35,14 +37,16 @@ class Client(ClientSession):
     It does not check results against the schemas of servers: a schema can hold a pattern that takes for ever.
     """
 
-    def __init__(self, streams: Streams, ask: Ask, hear: MessageHandlerFnT) -> None:
+    def __init__(self, streams: Streams, ask: Ask, hear: MessageHandlerFnT, on_end: Callable[[], None]) -> None:
         super().__init__(
             *streams,
             elicitation_callback=_say_that_we_can,
             message_handler=hear,
             client_info=types.Implementation(name="deerflow", version=__version__),
         )
+        self._receive_notification_type = Patient
         self._ask = ask
+        self._on_end = on_end
         self._beside: set[asyncio.Task[None]] = set()
 
     async def send_request(
@@ -93,6 +97,10 @@ class Client(ClientSession):
         for task in self._beside:
             task.cancel()
 
+    async def _receive_loop(self) -> None:
+        await super()._receive_loop()
+        self._on_end()
+
     async def _received_request(self, responder: Responder) -> None:
         """The library would hear nothing else while a person thinks about an answer."""
         if isinstance(responder.request.root, types.ElicitRequest):
@@ -125,6 +133,23 @@ class Client(ClientSession):
         self._beside.discard(task)
         if not task.cancelled():
             task.exception()  # the session is over; whoever waits for it is told why
+
+
+class Patient(types.ServerNotification):
+    """A notice of a server; one that makes no sense is passed over, which the library would log with all it holds."""
+
+    @classmethod
+    def model_validate(cls, obj: Any, **options: Any) -> Self:
+        try:
+            return super().model_validate(obj, **options)
+        except ValidationError:
+            nothing = types.LoggingMessageNotificationParams(level="debug", data=None)
+            return cls(types.LoggingMessageNotification(params=nothing))
+
+
+def is_about_nothing(problem: Exception) -> bool:
+    """Whether it is an answer to a question that nobody asks any more: servers may be late."""
+    return isinstance(problem, RuntimeError) and UNKNOWN_ANSWER in str(problem)
 
 
 async def pages(read: Callable[..., Awaitable[Page]]) -> list[Page]:

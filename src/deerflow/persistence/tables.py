@@ -328,3 +328,44 @@ memory_watermarks = Table(
     Column("updated_at", UtcTime, nullable=False),
     Index("ix_memory_watermarks_thread_id", "thread_id"),
 )
+
+# Logins at MCP servers, sealed; whoever fetches a new token holds the row meanwhile. The owner "*" is the operator.
+mcp_tokens = Table(
+    "mcp_tokens",
+    metadata,
+    Column("owner", String(64), primary_key=True),
+    Column("server", String(255), primary_key=True),
+    Column("sealed", LargeBinary),
+    Column("updated_at", UtcTime, nullable=False),
+    Column("claim", String(64)),
+    Column("claimed_until", UtcTime),
+    Index("ix_mcp_tokens_server", "server"),
+)
+
+# Logins that have begun: their secret is kept as what it hashes to, and ends with its first use.
+mcp_logins = Table(
+    "mcp_logins",
+    metadata,
+    Column("state_hash", String(64), primary_key=True),
+    Column("owner", String(64), nullable=False),
+    Column("server", String(255), nullable=False),
+    Column("sealed", LargeBinary, nullable=False),
+    Column("expires_at", UtcTime, nullable=False),
+    Index("ix_mcp_logins_owner", "owner"),
+    Index("ix_mcp_logins_server", "server"),
+)
+
+# Tools of MCP servers as they were accepted, and as they are offered where that differs. The tool "" is the server.
+mcp_pins = Table(
+    "mcp_pins",
+    metadata,
+    Column("server", String(255), primary_key=True),
+    Column("tool", String(255), primary_key=True),
+    Column("hash", String(64)),
+    Column("shown", JSON(none_as_null=True)),
+    Column("accepted_at", UtcTime),
+    Column("accepted_by", String(64)),
+    Column("offered_hash", String(64)),
+    Column("offered", JSON(none_as_null=True)),
+    Column("offered_at", UtcTime),
+)

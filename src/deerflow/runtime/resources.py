@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from deerflow.mcp.servers import McpServers
 from deerflow.memory.memories import Memories
 from deerflow.runtime.export import Exporter
 from deerflow.runtime.feedback import Feedbacks
@@ -28,3 +29,4 @@ class Resources:
     workshop: SkillWorkshop
     sharing: Sharing
     memory: Memories
+    mcp_servers: McpServers

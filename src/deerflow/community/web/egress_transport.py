@@ -36,7 +36,7 @@ class EgressTransport(httpx.AsyncBaseTransport):
 
 
 class Exchange(httpx.AsyncByteStream):
-    """A request without a body, and its answer."""
+    """A request and its answer."""
 
     def __init__(self, streams: Streams) -> None:
         self._reader, self._writer = streams
@@ -48,8 +48,12 @@ class Exchange(httpx.AsyncByteStream):
         head = h11.Request(
             method=request.method, target=request.url.raw_path, headers=[*headers, (b"Connection", b"close")]
         )
-        sent = (self._state.send(head) or b"") + (self._state.send(h11.EndOfMessage()) or b"")
-        self._writer.write(sent)
+        self._writer.write(self._state.send(head) or b"")
+        assert isinstance(request.stream, httpx.AsyncByteStream)
+        async for piece in request.stream:
+            self._writer.write(self._state.send(h11.Data(data=piece)) or b"")
+            await self._writer.drain()
+        self._writer.write(self._state.send(h11.EndOfMessage()) or b"")
         await self._writer.drain()
         while not isinstance(event := await self._next(), h11.Response):
             if not isinstance(event, h11.InformationalResponse):

@@ -34,6 +34,8 @@ from deerflow.sandbox.places import (
 from deerflow.sandbox.services import ServiceOrder
 
 COMPLAINTS = 8_000
+GRACE_S = 0.5
+"""So long a program may take to end by itself, once nobody speaks with it any more."""
 HOME = f"{TEMPORARY}/home"
 """Not that of the agent: what a service keeps for itself is not for commands to read or change."""
 OWN_NAME = 'exec -a "${1##*/}" '
@@ -210,6 +212,7 @@ async def start_isolated(
 
     async def end() -> Ended:
         try:
+            await asyncio.wait({running.ended}, timeout=GRACE_S)
             return await isolation.pad.stop(running)
         finally:
             streams.close()
@@ -250,6 +253,9 @@ async def start_on_host(
         streams.close_theirs()
 
     async def end() -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GRACE_S):
+                await process.wait()
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         async with asyncio.timeout(END_S):

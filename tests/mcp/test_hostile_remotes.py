@@ -1,0 +1,112 @@
+"""Remote servers that flood, fail or vanish in the middle of a call."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from deerflow.testing import calling
+from tests.mcp.desk import desk_with
+
+MB = 1024 * 1024
+JSON, EVENTS = "application/json", "text/event-stream"
+
+
+async def test_floods_failures_and_broken_connections_end_a_call_and_not_the_server(tmp_path: Path) -> None:
+    trouble = ("flood", "flood_events", "fail", "vanish", "lose")
+    turns = (*(calling(f"far_{name}") for name in trouble), calling("far_echo"), "done")
+    async with serving() as port:
+        servers = {"far": {"type": "http", "url": f"http://127.0.0.1:{port}/mcp", "tool_call_timeout": 20}}
+        async with desk_with(tmp_path, servers, *turns) as desk:
+            await desk.ready()
+            assert [tool.name for tool in desk.status("far").tools] == [*trouble, "echo"]
+            before = psutil.Process().memory_info().rss
+            await desk.run()
+            *troubled, well = await desk.results()
+            assert psutil.Process().memory_info().rss - before < 80 * MB
+            assert well.text == "well"
+            said = dict(zip(trouble, (message.text for message in troubled), strict=True))
+            assert "more than 16 MB" in said["flood"] and "more than 16 MB" in said["flood_events"]
+            assert "500 Internal Server Error" in said["fail"]
+            assert "the connection to the server broke" in said["vanish"]
+            assert "before it had answered" in said["lose"]
+
+
+@asynccontextmanager
+async def serving() -> AsyncIterator[int]:
+    """The port of a small server that answers each request with JSON."""
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1]
+
+
+async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        async with asyncio.timeout(20):
+            await reply(await read_request(reader), writer)
+    except (OSError, asyncio.IncompleteReadError):
+        pass  # whoever asked is gone, as it should be
+    finally:
+        writer.close()
+
+
+async def read_request(reader: asyncio.StreamReader) -> dict[str, Any]:
+    head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+    length = next((line.split(":")[1] for line in head.splitlines() if line.startswith("content-length")), "0")
+    body = await reader.readexactly(int(length))
+    return dict(json.loads(body)) if head.startswith("post") else {"method": "get"}
+
+
+async def reply(message: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+    method = message["method"]
+    if method == "get" or "id" not in message:
+        writer.write(head("405 Method Not Allowed" if method == "get" else "202 Accepted", JSON))
+        return
+    results = {
+        "initialize": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "far", "version": "1"},
+        },
+        "tools/list": {
+            "tools": [
+                {"name": name, "inputSchema": {"type": "object"}}
+                for name in ("flood", "flood_events", "fail", "vanish", "lose", "echo")
+            ]
+        },
+    }
+    if method in results:
+        writer.write(head("200 OK", JSON) + body_of(message, results[method]))
+    else:
+        await misbehave(message, writer)
+
+
+async def misbehave(message: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+    match message["params"]["name"]:
+        case "flood" | "flood_events" as name:
+            kind = JSON if name == "flood" else EVENTS
+            writer.write(head("200 OK", kind) + (b"data: " if kind == EVENTS else b""))
+            for _ in range(1600):
+                writer.write(b"x" * 65536)
+                await writer.drain()
+        case "fail":
+            writer.write(head("500 Internal Server Error", JSON))
+        case "vanish":
+            writer.write(head("200 OK", EVENTS, "transfer-encoding: chunked") + b"5\r\n: hi\n\r\n")
+        case "lose":
+            writer.write(head("200 OK", EVENTS) + b": nothing\n\n")
+        case _:
+            writer.write(head("200 OK", JSON) + body_of(message, {"content": [{"type": "text", "text": "well"}]}))
+
+
+def head(status: str, kind: str, *more: str) -> bytes:
+    lines = [f"HTTP/1.1 {status}", f"content-type: {kind}", "connection: close", *more]
+    return "".join(f"{line}\r\n" for line in [*lines, ""]).encode()
+
+
+def body_of(message: dict[str, Any], result: dict[str, Any]) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode()
