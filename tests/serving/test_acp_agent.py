@@ -1,6 +1,7 @@
 """`deerflow acp`, driven as an editor drives it: by a client made with the protocol's own package."""
 
 import asyncio
+import base64
 import json
 import os
 import sys
@@ -15,12 +16,13 @@ from acp import PROTOCOL_VERSION, RequestError, spawn_agent_process, text_block
 from acp._transport import memory_transport_pair
 from acp.agent.connection import AgentSideConnection
 from acp.client.connection import ClientSideConnection
-from acp.helpers import embedded_text_resource, resource_block, resource_link_block
+from acp.helpers import audio_block, embedded_text_resource, image_block, resource_block, resource_link_block
 from acp.schema import (
     AgentMessageChunk,
     AgentPlanUpdate,
     AgentThoughtChunk,
     AllowedOutcome,
+    AvailableCommandsUpdate,
     FileEditToolCallContent,
     PermissionOption,
     RequestPermissionResponse,
@@ -34,6 +36,7 @@ from deerflow.config.source import open_source
 from deerflow.serving.acp_agent import EditorAgent
 from deerflow.serving.acp_projects import Projects
 from deerflow.testing import Answer, ScriptedServer, Stall, calling, thinking
+from tests.pictures import png
 
 REPO = Path(__file__).parents[2]
 DEERFLOW = Path(sys.executable).parent / "deerflow"
@@ -135,6 +138,7 @@ async def test_an_editor_sees_thoughts_tool_calls_with_diffs_and_plans_and_can_g
             text_block("Make it greet better: "),
             resource_link_block("hello.py", f"file://{project}/hello.py"),
             resource_block(embedded_text_resource(f"file://{project}/notes.md", "Be kind.")),
+            image_block(base64.b64encode(png(2, 2)).decode(), "image/png"),
         ]
         answer = await agent.prompt(session_id=session.session_id, prompt=given)
 
@@ -150,12 +154,16 @@ async def test_an_editor_sees_thoughts_tool_calls_with_diffs_and_plans_and_can_g
         assert done == {read.tool_call_id, edit.tool_call_id}
         assert [entry.content for entry in editor.of(AgentPlanUpdate)[0].entries] == ["Greet better"]
 
+        (offered,) = editor.of(AvailableCommandsUpdate)
+        assert "deep-research" in [command.name for command in offered.available_commands]
+
         listed = await agent.list_sessions(cwd=project)
         assert [each.session_id for each in listed.sessions] == [session.session_id]
         editor.updates.clear()
         await agent.load_session(cwd=project, session_id=session.session_id)
         said = editor.text(UserMessageChunk)
         assert said.startswith("Make it greet better: [hello.py](/mnt/project/hello.py)") and "Be kind." in said
+        assert said.endswith("[image.png](/mnt/user-data/uploads/image.png)")
         assert editor.text() == "It greets now." and len(editor.of(ToolCallStart)) == 2
         await agent.prompt(session_id=session.session_id, prompt=[text_block("Go on.")])
         assert editor.text().endswith("Gone on.")
@@ -177,6 +185,8 @@ async def test_a_person_at_the_editor_is_asked_and_can_cancel(tmp_path: Path) ->
         for wrong in (
             agent.prompt(session_id="none", prompt=[text_block("Hi")]),
             agent.prompt(session_id=session, prompt=[text_block(" ")]),
+            agent.prompt(session_id=session, prompt=[image_block("no base64!", "image/png")]),
+            agent.prompt(session_id=session, prompt=[audio_block("AAAA", "audio/wav")]),
             agent.load_session(cwd=str(tmp_path / "project"), session_id="none"),
             agent.set_session_mode(session_id=session, mode_id="none"),
             agent.set_config_option(session_id=session, config_id="model", value="none"),
