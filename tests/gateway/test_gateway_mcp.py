@@ -1,26 +1,27 @@
 """MCP servers, their pins and logins, seen from a browser."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
-from starlette.requests import Request
 
 from deerflow.config.reading.secrets import MASK
 from deerflow.config.source import open_source
-from deerflow.domain.principal import LOCAL_USER, Principal
+from deerflow.domain.principal import LOCAL_USER
 from deerflow.gateway.app import create_app
 from deerflow.gateway.dependencies import who_asks
 from deerflow.harness import Harness, open_harness
 from deerflow.mcp.status import ToolCard
 from deerflow.testing import ScriptedModel, calling
+from tests.gateway.api_world import ASKING, World, principal_in
 from tests.mcp.login_server import LoginServer, follow, serving_logins
 from tests.support import browse
 
-ASKING = "x-test-user"
 FROM_ELSEWHERE = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
 OFF = {"enabled": False}
 BY_HAND = {
@@ -31,6 +32,7 @@ BY_HAND = {
     **OFF,
 }
 REMOTE = {"type": "http", "url": "https://mcp.example/mcp", "headers": {"X-Key": "secret-canary"}, **OFF}
+SKILLS = {"podcast": {"enabled": False}}
 
 
 @pytest.fixture(scope="module")
@@ -39,121 +41,144 @@ def login_server() -> Iterator[LoginServer]:
         yield server
 
 
-def principal_in(request: Request) -> Principal:
-    name = request.headers.get(ASKING, LOCAL_USER.user_id)
-    return Principal(name, is_admin=name == LOCAL_USER.user_id)
+@pytest.fixture
+def http(world: World) -> Iterator[httpx.Client]:
+    with world.client() as client:
+        yield client
+
+
+def write(folder: Path, **servers: object) -> None:
+    (folder / "extensions_config.json").write_text(json.dumps({"mcpServers": servers, "skills": SKILLS}))
+
+
+def written(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "extensions_config.json").read_text())
+    return found
+
+
+def test_secrets_go_out_masked_and_come_back_as_they_were(world: World, http: httpx.Client) -> None:
+    write(world.home, hand=BY_HAND, remote=REMOTE)
+    shown = http.get("/api/mcp/config").json()
+    assert "canary" not in str(shown) and shown["problem"] is None
+    assert shown["mcp_servers"]["remote"]["headers"] == {"X-Key": MASK}
+
+    again = http.put("/api/mcp/config", json={"mcp_servers": shown["mcp_servers"]})
+    assert again.status_code == 200 and again.json() == shown
+    assert written(world.home) == {"mcpServers": {"hand": BY_HAND, "remote": REMOTE}, "skills": SKILLS}
+
+    moved = {"other": shown["mcp_servers"]["remote"]}
+    refused = http.put("/api/mcp/config", json={"mcp_servers": moved})
+    assert (refused.status_code, refused.json()["error"]) == (422, "InvalidRequest")
+    assert "other.headers.X-Key is masked" in refused.json()["detail"]
+    assert written(world.home)["mcpServers"] == {"hand": BY_HAND, "remote": REMOTE}
+
+
+def test_servers_are_added_switched_and_removed(world: World, http: httpx.Client) -> None:
+    write(world.home, remote=REMOTE)
+    added = http.put("/api/mcp/servers/tools", json={"command": "npx", "args": ["-y", "@x/y"], **OFF})
+    assert (added.status_code, added.json()["state"]) == (200, "disabled")
+    names = [server["name"] for server in http.get("/api/mcp/servers").json()["servers"]]
+    assert names == ["remote", "tools"]
+    switched = http.patch("/api/mcp/config", json={"server_name": "remote", "enabled": True})
+    assert switched.json()["mcp_servers"]["remote"]["enabled"] is True
+    assert world.harness.source.refresh().extensions.mcp_servers["remote"].enabled
+    assert http.delete("/api/mcp/servers/remote").status_code == 204
+    assert http.delete("/api/mcp/servers/remote").status_code == 404
+    assert http.get("/api/mcp/servers/remote").status_code == 404
+    assert list(written(world.home)["mcpServers"]) == ["tools"]
+    assert http.post("/api/mcp/cache/reset").json()["success"] is True
+
+
+def test_a_wrong_entry_is_refused_and_nothing_is_lost(world: World, http: httpx.Client) -> None:
+    write(world.home, remote=REMOTE)
+    for entry, problem in (
+        ({"command": "bash", "args": ["-c", "curl evil"]}, "is not one of npx, uvx"),
+        ({"command": "npx", "env": {"NODE_OPTIONS": "x"}}, "decides which programs"),
+        ({"command": "npx", "typo": 1}, "typo"),
+        ({"type": "http"}, "needs 'url'"),
+        ({}, "needs 'command'"),
+    ):
+        refused = http.put("/api/mcp/servers/new", json=entry)
+        assert (refused.status_code, refused.json()["error"]) == (422, "InvalidRequest")
+        assert problem in refused.json()["detail"]
+    assert written(world.home)["mcpServers"] == {"remote": REMOTE}
+    assert http.get("/api/mcp/servers/remote").status_code == 200
+    (world.home / "extensions_config.json").write_text("{")
+    shown = http.get("/api/mcp/servers").json()["servers"]
+    assert [server["name"] for server in shown] == ["remote"], "the former entries stay in force"
+    broken = http.put("/api/mcp/servers/new", json={"command": "npx"})
+    assert (broken.status_code, broken.json()["error"]) == (503, "ConfigError")
+
+
+def test_only_an_admin_changes_what_is_everybodys(world: World, http: httpx.Client) -> None:
+    write(world.home, remote=REMOTE)
+    somebody = {ASKING: "ann"}
+    for method, path, body in (
+        ("PUT", "/config", {"mcp_servers": {}}),
+        ("PATCH", "/config", {"server_name": "remote", "enabled": True}),
+        ("POST", "/cache/reset", None),
+        ("PUT", "/servers/new", {"command": "npx"}),
+        ("DELETE", "/servers/remote", None),
+        ("POST", "/servers/remote/pins/accept", {"tools": {"a": "b"}}),
+    ):
+        refused = http.request(method, f"/api/mcp{path}", json=body, headers=somebody)
+        assert (refused.status_code, refused.json()["error"]) == (403, "Forbidden"), path
+    assert http.get("/api/mcp/servers", headers=somebody).status_code == 200
+    assert written(world.home)["mcpServers"] == {"remote": REMOTE}
+
+
+def test_a_changed_tool_is_shown_and_accepted(world: World, http: httpx.Client) -> None:
+    write(world.home, pinned=REMOTE)
+    pins = world.harness.resources.mcp_servers.pins
+    other = ToolCard("sub", "Subtracts.")
+    for words in ("Adds.", "Adds, and tells."):
+        world.run(pins.check("pinned", [ToolCard("add", words), other]))
+    shown = http.get("/api/mcp/servers/pinned/pins").json()["tools"]
+    assert [(pin["tool"], pin["state"]) for pin in shown] == [("add", "changed"), ("sub", "accepted")]
+    texts = shown[0]["accepted"]["description"], shown[0]["offered"]["description"]
+    assert texts == ("Adds.", "Adds, and tells.")
+    wrong = http.post("/api/mcp/servers/pinned/pins/accept", json={"tools": {"add": "0" * 64}})
+    assert (wrong.status_code, wrong.json()["error"]) == (409, "Conflict")
+    seen = {"tools": {"add": shown[0]["offered"]["hash"]}}
+    accepted = http.post("/api/mcp/servers/pinned/pins/accept", json=seen).json()["tools"][0]
+    assert (accepted["state"], accepted["accepted_by"]) == ("accepted", LOCAL_USER.user_id)
+    assert world.run(pins.check("pinned", [ToolCard("add", "Adds, and tells."), other])).accepted == ("add", "sub")
+
+
+def test_a_login_that_was_denied_is_told_where_it_began(
+    world: World, http: httpx.Client, login_server: LoginServer
+) -> None:
+    write(world.home, x={"type": "http", "url": login_server.url, "allow_private_addresses": True})
+    login_server.denies = True
+    started = http.post("/api/mcp/servers/x/oauth/start", json={"return_to": "/?tab=mcp"}).json()
+    back = http.get(asyncio.run(follow(started["authorization_url"])))
+    login_server.denies = False
+    assert back.headers["location"].startswith("/?tab=mcp&mcp_server=x&mcp_login=failed&mcp_problem=127.0.0.1+did")
+    bare = http.post("/api/mcp/servers/x/oauth/start", json={}).json()
+    page = http.get(asyncio.run(follow(bare["authorization_url"])))
+    assert (page.status_code, page.headers["content-type"]) == (200, "text/plain; charset=utf-8")
+    assert page.text == "You are logged in at 'x'. You can close this window.\n"
+    assert page.headers["cache-control"] == "no-store"
+    for elsewhere in ("https://evil.example/", "//evil.example", "/\\evil.example", "settings"):
+        refused = http.post("/api/mcp/servers/x/oauth/start", json={"return_to": elsewhere})
+        assert refused.status_code == 422, elsewhere
+
+
+def test_a_server_that_cannot_be_asked_where_to_log_in_is_a_failed_login(world: World, http: httpx.Client) -> None:
+    write(world.home, x={"type": "http", "url": "http://127.0.0.1:9/mcp", "allow_private_addresses": True})
+    failed = http.post("/api/mcp/servers/x/oauth/start", json={})
+    assert (failed.status_code, failed.json()["error"]) == (502, "McpLoginFailed")
 
 
 @asynccontextmanager
-async def gateway(
-    folder: Path, model: ScriptedModel | None = None, servers: object = None
-) -> AsyncIterator[tuple[Harness, httpx.AsyncClient]]:
-    if servers is not None:
-        written = {"mcpServers": servers, "skills": {"podcast": {"enabled": False}}}
-        (folder / "extensions_config.json").write_text(json.dumps(written))
+async def gateway(folder: Path, model: ScriptedModel) -> AsyncIterator[tuple[Harness, httpx.AsyncClient]]:
     quiet = {"memory": {"enabled": False}, "title": {"enabled": False}, "sandbox": {"toolbox": {"enabled": False}}}
     source = open_source(directory=folder, environment={}, overrides=quiet)
-    async with open_harness(source, model or ScriptedModel.saying()) as harness:
+    async with open_harness(source, model) as harness:
         app = create_app(harness)
         app.dependency_overrides[who_asks] = principal_in
         async with browse(harness, app) as http:
             yield harness, http
-
-
-def written(folder: Path) -> dict[str, object]:
-    found: dict[str, object] = json.loads((folder / "extensions_config.json").read_text())
-    return found
-
-
-async def test_secrets_go_out_masked_and_come_back_as_they_were(tmp_path: Path) -> None:
-    async with gateway(tmp_path, servers={"hand": BY_HAND, "remote": REMOTE}) as (_, http):
-        shown = (await http.get("/api/mcp/config")).json()
-        assert "canary" not in str(shown) and shown["problem"] is None
-        assert shown["mcp_servers"]["remote"]["headers"] == {"X-Key": MASK}
-
-        again = await http.put("/api/mcp/config", json={"mcp_servers": shown["mcp_servers"]})
-        assert again.status_code == 200 and again.json() == shown
-        assert written(tmp_path) == {
-            "mcpServers": {"hand": BY_HAND, "remote": REMOTE},
-            "skills": {"podcast": {"enabled": False}},
-        }
-
-        moved = {"other": shown["mcp_servers"]["remote"]}
-        refused = await http.put("/api/mcp/config", json={"mcp_servers": moved})
-        assert (refused.status_code, refused.json()["error"]) == (422, "InvalidRequest")
-        assert "other.headers.X-Key is masked" in refused.json()["detail"]
-        assert written(tmp_path)["mcpServers"] == {"hand": BY_HAND, "remote": REMOTE}
-
-
-async def test_servers_are_added_switched_and_removed(tmp_path: Path) -> None:
-    async with gateway(tmp_path, servers={"remote": REMOTE}) as (harness, http):
-        added = await http.put("/api/mcp/servers/tools", json={"command": "npx", "args": ["-y", "@x/y"], **OFF})
-        assert (added.status_code, added.json()["state"]) == (200, "disabled")
-        names = [server["name"] for server in (await http.get("/api/mcp/servers")).json()["servers"]]
-        assert names == ["remote", "tools"]
-        switched = await http.patch("/api/mcp/config", json={"server_name": "remote", "enabled": True})
-        assert switched.json()["mcp_servers"]["remote"]["enabled"] is True
-        assert harness.source.refresh().extensions.mcp_servers["remote"].enabled
-        assert (await http.delete("/api/mcp/servers/remote")).status_code == 204
-        assert (await http.delete("/api/mcp/servers/remote")).status_code == 404
-        assert (await http.get("/api/mcp/servers/remote")).status_code == 404
-        assert list(written(tmp_path)["mcpServers"]) == ["tools"]  # type: ignore[call-overload]
-        assert (await http.post("/api/mcp/cache/reset")).json()["success"] is True
-
-
-async def test_a_wrong_entry_is_refused_and_nothing_is_lost(tmp_path: Path) -> None:
-    async with gateway(tmp_path, servers={"remote": REMOTE}) as (_, http):
-        for entry, problem in (
-            ({"command": "bash", "args": ["-c", "curl evil"]}, "is not one of npx, uvx"),
-            ({"command": "npx", "env": {"NODE_OPTIONS": "x"}}, "decides which programs"),
-            ({"command": "npx", "typo": 1}, "typo"),
-            ({"type": "http"}, "needs 'url'"),
-            ({}, "needs 'command'"),
-        ):
-            refused = await http.put("/api/mcp/servers/new", json=entry)
-            assert (refused.status_code, refused.json()["error"]) == (422, "InvalidRequest")
-            assert problem in refused.json()["detail"]
-        assert written(tmp_path)["mcpServers"] == {"remote": REMOTE}
-        (tmp_path / "extensions_config.json").write_text("{")
-        shown = (await http.get("/api/mcp/servers")).json()["servers"]
-        assert [server["name"] for server in shown] == ["remote"], "the former entries stay in force"
-        broken = await http.put("/api/mcp/servers/new", json={"command": "npx"})
-        assert (broken.status_code, broken.json()["error"]) == (503, "ConfigError")
-
-
-async def test_only_an_admin_changes_what_is_everybodys(tmp_path: Path) -> None:
-    async with gateway(tmp_path, servers={"remote": REMOTE}) as (_, http):
-        somebody = {ASKING: "ann"}
-        for method, path, body in (
-            ("PUT", "/config", {"mcp_servers": {}}),
-            ("PATCH", "/config", {"server_name": "remote", "enabled": True}),
-            ("POST", "/cache/reset", None),
-            ("PUT", "/servers/new", {"command": "npx"}),
-            ("DELETE", "/servers/remote", None),
-            ("POST", "/servers/remote/pins/accept", {"tools": {"a": "b"}}),
-        ):
-            refused = await http.request(method, f"/api/mcp{path}", json=body, headers=somebody)
-            assert (refused.status_code, refused.json()["error"]) == (403, "Forbidden"), path
-        assert (await http.get("/api/mcp/servers", headers=somebody)).status_code == 200
-        assert written(tmp_path)["mcpServers"] == {"remote": REMOTE}
-
-
-async def test_a_changed_tool_is_shown_and_accepted(tmp_path: Path) -> None:
-    async with gateway(tmp_path, servers={"remote": REMOTE}) as (harness, http):
-        pins = harness.resources.mcp_servers.pins
-        await pins.check("remote", [ToolCard("add", "Adds."), ToolCard("sub", "Subtracts.")])
-        await pins.check("remote", [ToolCard("add", "Adds, and tells."), ToolCard("sub", "Subtracts.")])
-        shown = (await http.get("/api/mcp/servers/remote/pins")).json()["tools"]
-        assert [(pin["tool"], pin["state"]) for pin in shown] == [("add", "changed"), ("sub", "accepted")]
-        texts = shown[0]["accepted"]["description"], shown[0]["offered"]["description"]
-        assert texts == ("Adds.", "Adds, and tells.")
-        wrong = await http.post("/api/mcp/servers/remote/pins/accept", json={"tools": {"add": "0" * 64}})
-        assert (wrong.status_code, wrong.json()["error"]) == (409, "Conflict")
-        seen = {"tools": {"add": shown[0]["offered"]["hash"]}}
-        accepted = (await http.post("/api/mcp/servers/remote/pins/accept", json=seen)).json()["tools"][0]
-        assert (accepted["state"], accepted["accepted_by"]) == ("accepted", LOCAL_USER.user_id)
-        verdict = await pins.check("remote", [ToolCard("add", "Adds, and tells."), ToolCard("sub", "Subtracts.")])
-        assert verdict.accepted == ("add", "sub")
 
 
 async def test_somebody_logs_in_in_a_browser_and_their_agent_uses_the_server_as_them(
@@ -161,7 +186,7 @@ async def test_somebody_logs_in_in_a_browser_and_their_agent_uses_the_server_as_
 ) -> None:
     model = ScriptedModel.saying(calling("x_whoami"), "That was it.")
     entry = {"type": "http", "url": login_server.url, "allow_private_addresses": True}
-    async with gateway(tmp_path, model, servers={}) as (harness, http):
+    async with gateway(tmp_path, model) as (_, http):
         assert (await http.put("/api/mcp/servers/x", json=entry)).status_code == 200
         state = (await http.post("/api/mcp/servers/x/reconnect")).json()
         assert (state["state"], state["login"]["state"]) == ("needs_login", "needs_login"), state
@@ -184,37 +209,19 @@ async def test_somebody_logs_in_in_a_browser_and_their_agent_uses_the_server_as_
         assert [tool["name"] for tool in server["tools"]] == ["whoami"]
         asked = {"input": {"messages": [{"type": "human", "content": "Who am I there?"}]}}
         told = (await http.post("/api/runs/wait", json=asked)).json()["messages"]
-        assert [message["content"][0]["text"] for message in told if message["type"] == "tool"] == ["ann of the east"]
+        (result,) = [message["content"] for message in told if message["type"] == "tool"]
+        assert "ann of the east" in str(result)
 
         for path in ("", "/x", "/x/oauth", "/x/pins"):
             assert "canary" not in (await http.get(f"/api/mcp/servers{path}")).text
         other = (await http.get("/api/mcp/servers/x/oauth", headers={ASKING: "bob"})).json()
         assert other["state"] == "needs_login"
         assert (await http.delete("/api/mcp/servers/x/oauth")).status_code == 204
-        assert (await http.get("/api/mcp/servers/x/oauth")).json()["state"] == "needs_login"
+        assert (await http.post("/api/mcp/servers/x/reconnect")).json()["state"] == "needs_login"
     assert "canary" not in caplog.text
+    kept = b"".join(file.read_bytes() for file in files_in(tmp_path))
+    assert b"ann of the east" in kept and b"access-canary" not in kept and b"refresh-canary" not in kept
 
 
-async def test_a_login_that_was_denied_is_told_where_it_began(tmp_path: Path, login_server: LoginServer) -> None:
-    entry = {"type": "http", "url": login_server.url, "allow_private_addresses": True}
-    async with gateway(tmp_path, servers={"x": entry}) as (_, http):
-        login_server.denies = True
-        started = (await http.post("/api/mcp/servers/x/oauth/start", json={"return_to": "/?tab=mcp"})).json()
-        back = await http.get(await follow(started["authorization_url"]))
-        login_server.denies = False
-        assert back.headers["location"].startswith("/?tab=mcp&mcp_server=x&mcp_login=failed&mcp_problem=127.0.0.1+did")
-        bare = (await http.post("/api/mcp/servers/x/oauth/start", json={})).json()
-        page = await http.get(await follow(bare["authorization_url"]))
-        assert (page.status_code, page.headers["content-type"]) == (200, "text/plain; charset=utf-8")
-        assert page.text == "You are logged in at 'x'. You can close this window.\n"
-        assert page.headers["cache-control"] == "no-store"
-        for elsewhere in ("https://evil.example/", "//evil.example", "/\\evil.example", "settings"):
-            refused = await http.post("/api/mcp/servers/x/oauth/start", json={"return_to": elsewhere})
-            assert refused.status_code == 422, elsewhere
-
-
-async def test_a_server_that_cannot_be_asked_where_to_log_in_is_a_failed_login(tmp_path: Path) -> None:
-    entry = {"type": "http", "url": "http://127.0.0.1:9/mcp", "allow_private_addresses": True}
-    async with gateway(tmp_path, servers={"x": entry}) as (_, http):
-        failed = await http.post("/api/mcp/servers/x/oauth/start", json={})
-        assert (failed.status_code, failed.json()["error"]) == (502, "McpLoginFailed")
+def files_in(folder: Path) -> list[Path]:
+    return [file for file in folder.rglob("*") if file.is_file()]

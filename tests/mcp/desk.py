@@ -19,7 +19,7 @@ from deerflow.testing import ScriptedModel
 from deerflow.testing.turns import Answer
 
 HOSTILE = Path(__file__).with_name("hostile_server.py")
-LONG_S = 30.0
+LONG_S = 90.0
 PYTHON = "/usr/bin/python3"
 
 

@@ -36,8 +36,10 @@ ROBOT, ROBOT_SECRET = "robot", "robot-secret-canary"
 class LoginServer:
     """Lets everybody in, as whom it is told, and remembers what it was asked."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, tells: bool = True) -> None:
+        """`tells`: whether the MCP server says who logs people in for it, as it has had to since 2025-06."""
         self.url = url
+        self.tells = tells
         self.lives_s = 3600
         self.next_person = "somebody"
         self.denies = False
@@ -125,7 +127,7 @@ class LoginServer:
             auth_server_provider=self,
             auth=AuthSettings(
                 issuer_url=base,
-                resource_server_url=AnyHttpUrl(self.url),
+                resource_server_url=AnyHttpUrl(self.url) if self.tells else None,
                 required_scopes=[SCOPE],
                 client_registration_options=ClientRegistrationOptions(
                     enabled=True, valid_scopes=[SCOPE], default_scopes=[SCOPE]
@@ -187,21 +189,27 @@ def again(body: bytes) -> Callable[[], Awaitable[Message]]:
 
 
 @contextmanager
-def serving_logins() -> Iterator[LoginServer]:
+def serving_logins(*, tells: bool = True) -> Iterator[LoginServer]:
     """The servers, on one free port of this machine, in a thread of their own."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
-        login = LoginServer(f"http://127.0.0.1:{listening.getsockname()[1]}/mcp")
-        options = uvicorn.Config(login.app(), log_config=None, ws="none", timeout_graceful_shutdown=1)
-        server = NoticedServer(options)
-        thread = threading.Thread(target=server.run, args=[[listening]])
-        thread.start()
-        try:
-            assert server.ready.wait(10)
+        login = LoginServer(f"http://127.0.0.1:{listening.getsockname()[1]}/mcp", tells=tells)
+        with serving(login.app(), listening):
             yield login
-        finally:
-            server.should_exit = True
-            thread.join(10)
+
+
+@contextmanager
+def serving(app: ASGIApp, listening: socket.socket) -> Iterator[None]:
+    """An application in a thread of its own."""
+    server = NoticedServer(uvicorn.Config(app, log_config=None, ws="none", timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=server.run, args=[[listening]])
+    thread.start()
+    try:
+        assert server.ready.wait(10)
+        yield
+    finally:
+        server.should_exit = True
+        thread.join(10)
 
 
 class NoticedServer(uvicorn.Server):

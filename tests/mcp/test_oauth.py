@@ -1,10 +1,11 @@
 """Logins at MCP servers, against a real authorization server and a real protected MCP server."""
 
 import asyncio
+import shutil
 import stat
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,9 +14,12 @@ import pytest
 from deerflow.config.extensions import McpServerConfig
 from deerflow.domain.errors import ConfigError, InvalidRequest, McpLoginFailed, NotFound
 from deerflow.mcp.auth import LoginNeeded
+from deerflow.mcp.login_words import CameBack, Finished
 from deerflow.mcp.logins import LoginStore
-from deerflow.mcp.oauth_login import BrowserLogins, CameBack, Finished
+from deerflow.mcp.oauth_login import BrowserLogins
+from deerflow.mcp.status import ToolCard
 from deerflow.mcp.tokens import ServerTokens
+from deerflow.mcp.tool_pins import ToolPins
 from deerflow.mcp.vault import Vault
 from deerflow.persistence.database import open_database
 from tests.mcp.login_server import ROBOT, ROBOT_SECRET, LoginServer, call_whoami, follow, serving_logins
@@ -36,6 +40,24 @@ def server(running: LoginServer) -> LoginServer:
     running.forms.clear()
     running.lives_s, running.denies, running.next_person = 3600, False, "somebody"
     return running
+
+
+@pytest.fixture(scope="module")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("migrated") / "d.db"
+
+    async def make() -> None:
+        async with open_database(file):
+            pass
+
+    asyncio.run(make())
+    return file
+
+
+@pytest.fixture(autouse=True)
+def database_at_hand(migrated: Path, tmp_path: Path) -> None:
+    """Each test has a database of its own; only the first is made step by step."""
+    shutil.copy(migrated, tmp_path / "d.db")
 
 
 @dataclass
@@ -67,9 +89,11 @@ class Desk:
 
 
 @asynccontextmanager
-async def opened(home: Path, entry: McpServerConfig, clock: Clock | None = None, key: str = "") -> AsyncIterator[Desk]:
+async def opened(
+    home: Path, entry: McpServerConfig, clock: Clock | None = None, key: str = "", place: Path | str = ""
+) -> AsyncIterator[Desk]:
     entries, clock = {"x": entry}, clock or Clock()
-    async with open_database(home / "d.db") as database:
+    async with open_database(place or home / "d.db") as database:
         store = LoginStore(database, Vault(home / "mcp.key", key or None))
         tokens = ServerTokens(lambda: entries, store, clock)
         await tokens.open()
@@ -119,6 +143,30 @@ async def test_two_processes_fetch_one_token(server: LoginServer, tmp_path: Path
     async with first as one, second as other, asyncio.timeout(10):
         headers = await asyncio.gather(*(desk.tokens.header("x", ANN) for desk in (one, other, one, other)))
     assert len(set(headers)) == 1 and server.asked["client_credentials"] == 1
+
+
+async def test_it_is_the_same_on_postgres(server: LoginServer, tmp_path: Path, postgres_url: str) -> None:
+    clock, config = Clock(), entry(server)
+    first = opened(tmp_path, config, clock, place=postgres_url)
+    second = opened(tmp_path, config, clock, place=postgres_url)
+    async with first as one, second as other, asyncio.timeout(20):
+        await one.log_in(server, ANN)
+        clock.pass_by(3600)
+        headers = await asyncio.gather(*(desk.tokens.header("x", ANN) for desk in (one, other, one, other)))
+        assert len(set(headers)) == 1 and server.asked["refresh_token"] == 1
+        assert await call_whoami(server.url, headers[0] or "") == ANN
+        card = ToolCard("add", "Adds \0 \ud800.")
+        pins = [ToolPins(desk.store.database) for desk in (one, other)]
+        assert [verdict.accepted for verdict in await asyncio.gather(*(each.check("x", [card]) for each in pins))] == [
+            ("add",),
+            ("add",),
+        ]
+        await pins[0].check("x", [replace(card, description="Other.")])
+        offered = (await pins[1].list("x"))[0].offered
+        assert offered is not None
+        await pins[1].accept("x", {"add": offered.hash}, "the admin")
+        await one.store.forget_person(ANN)
+        assert await other.store.load(ANN, "x") is None
 
 
 async def test_whoever_stops_waiting_does_not_stop_the_others(server: LoginServer, tmp_path: Path) -> None:
@@ -216,6 +264,23 @@ async def test_a_token_that_is_refused_before_its_end_is_renewed(server: LoginSe
         assert server.asked["refresh_token"] == 1
 
 
+async def test_a_server_that_takes_no_token_at_all_is_not_asked_for_more_and_more(
+    server: LoginServer, tmp_path: Path
+) -> None:
+    async with opened(tmp_path, program(server)) as desk:
+        header = await desk.tokens.header("x", ANN)
+        assert not await desk.tokens.rejected("x", ANN, header, "Bearer")
+        assert server.asked["client_credentials"] == 1
+        desk.clock.pass_by(60)
+        assert await desk.tokens.rejected("x", ANN, header, "Bearer")
+        assert server.asked["client_credentials"] == 2
+        desk.entries["x"] = entry(server)
+        await desk.log_in(server, ANN)
+        header = await desk.tokens.header("x", ANN)
+        assert not await desk.tokens.rejected("x", ANN, header, "Bearer")
+        assert (await desk.tokens.status("x", ANN)).state == "needs_login"
+
+
 async def test_nothing_secret_can_be_read_in_the_files(server: LoginServer, tmp_path: Path) -> None:
     async with opened(tmp_path, entry(server)) as desk:
         await desk.log_in(server, ANN)
@@ -240,6 +305,12 @@ async def test_a_lost_key_means_to_log_in_again_and_breaks_nothing(server: Login
             await desk.tokens.header("x", ANN)
         await desk.log_in(server, ANN)
         assert (await desk.tokens.status("x", ANN)).state == "logged_in"
+    (tmp_path / "mcp.key").write_bytes(b"half a key")
+    async with opened(tmp_path, entry(server)) as desk:
+        assert (await desk.tokens.status("x", ANN)).state == "expired_key"
+        with pytest.raises(ConfigError, match="holds no key; bring it back, or remove it"):
+            await desk.log_in(server, ANN)
+    assert (tmp_path / "mcp.key").read_bytes() == b"half a key"
     async with opened(tmp_path, program(server), key="k" * 32) as desk:
         assert await desk.tokens.header("x", ANN) is not None
     async with opened(tmp_path, program(server), key="l" * 32) as desk:

@@ -8,9 +8,8 @@ from pydantic_core import to_jsonable_python
 
 from deerflow.client.faces import Session
 from deerflow.domain.principal import LOCAL_USER
-from deerflow.mcp.oauth_login import CameBack
+from deerflow.mcp.login_words import CameBack, LoginStatus
 from deerflow.mcp.servers import McpServers, ServerView, ShownConfig, says_read_only
-from deerflow.mcp.tokens import LoginStatus
 from deerflow.persistence.mcp_pins import Pin, ToolVersion
 
 USER = LOCAL_USER.user_id

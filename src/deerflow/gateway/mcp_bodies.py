@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from deerflow.gateway.examples import MCP_ENTRY, MCP_SERVER, MCP_TOOL, PIN_HASH, shown_as
+from deerflow.mcp.login_words import LoginKind, LoginState
 from deerflow.mcp.servers import ServerView, ShownConfig, says_read_only
 from deerflow.mcp.status import ServerState, ToolCard
-from deerflow.mcp.tokens import LoginKind, LoginState
 from deerflow.persistence.mcp_pins import Pin as KeptPin
 from deerflow.persistence.mcp_pins import PinState
 from deerflow.persistence.mcp_pins import ToolVersion as KeptVersion

@@ -1,21 +1,22 @@
 """MCP servers: who starts them, and where what is known of them is kept."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import cast
 
 from deerflow.config.extensions import McpServerConfig
+from deerflow.config.imports import load_object
 from deerflow.config.source import ConfigSource
 from deerflow.domain.errors import SandboxError
 from deerflow.mcp.auth import NoTokens, TokenSource
 from deerflow.mcp.catalog import McpCatalog
-from deerflow.mcp.logins import LoginStore
-from deerflow.mcp.oauth_login import BrowserLogins
+from deerflow.mcp.lazy_logins import LazyLogins
+from deerflow.mcp.login_words import LoginDesk, Servers
 from deerflow.mcp.pins import Pins
 from deerflow.mcp.servers import McpServers, ServersFile
 from deerflow.mcp.sessions import SessionKit, SessionPool
 from deerflow.mcp.shelf import ListingShelf
-from deerflow.mcp.tokens import ServerTokens
 from deerflow.mcp.tool_pins import ToolPins
 from deerflow.mcp.vault import KEY_VARIABLE, Vault
 from deerflow.persistence.database import Database
@@ -23,6 +24,9 @@ from deerflow.sandbox.sandbox_provider import SandboxProvider
 from deerflow.sandbox.services import RunsServices, Service, ServiceOrder
 
 KEY_FILE = "mcp.key"
+LOGINS = "deerflow.mcp.login_desk:ServerLogins"
+"""By name: only remote servers need it."""
+MakeLogins = Callable[[Servers, Database, Vault], LoginDesk]
 
 
 @asynccontextmanager
@@ -55,20 +59,20 @@ async def open_mcp_servers(
     def entries() -> Mapping[str, McpServerConfig]:
         return source.refresh().extensions.mcp_servers
 
-    store = LoginStore(database, Vault(loaded.home / KEY_FILE, loaded.environment.get(KEY_VARIABLE)))
-    tokens, pins = ServerTokens(entries, store), ToolPins(database)
-    await tokens.open()
+    vault, pins = Vault(loaded.home / KEY_FILE, loaded.environment.get(KEY_VARIABLE)), ToolPins(database)
+    logins = LazyLogins(entries, lambda: cast(MakeLogins, load_object(LOGINS))(entries, database, vault))
+    await logins.open()
     file = ServersFile(
         lambda: source.current.extensions_file,
         loaded.environment,
         lambda: source.refresh().extensions,
-        lambda: source.problem,
+        lambda: source.hide(source.problem) if source.problem else None,
     )
     try:
-        async with open_mcp(source, sandboxes, tokens, pins) as catalog:
-            yield McpServers(file, catalog, tokens, BrowserLogins(entries, store), store, pins)
+        async with open_mcp(source, sandboxes, logins, pins) as catalog:
+            yield McpServers(file, catalog, logins, pins)
     finally:
-        await tokens.aclose()
+        await logins.aclose()
 
 
 async def start_service(sandboxes: SandboxProvider, order: ServiceOrder) -> Service:

@@ -3,7 +3,6 @@
 import secrets
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from urllib.parse import urlencode, urlsplit
@@ -14,41 +13,15 @@ from pydantic import ValidationError
 from deerflow.community.web.http import Ask, Trust
 from deerflow.config.extensions import McpServerConfig
 from deerflow.domain.errors import InvalidRequest, McpLoginFailed, NotFound
+from deerflow.mcp.login_words import CameBack, Finished, Servers, Started, login_kind
 from deerflow.mcp.logins import AuthMethod, Begun, ClientCard, Endpoints, Login, LoginStore, settings_of
 from deerflow.mcp.oauth_discovery import find_endpoints, is_same_issuer
 from deerflow.mcp.oauth_grants import by_code, fields_of
 from deerflow.mcp.oauth_http import Document, OAuthHttp, Refused, host_in, plain, refusal_in
-from deerflow.mcp.tokens import Clock, Servers, login_kind
+from deerflow.mcp.tokens import Clock
 
 GOOD_FOR = timedelta(minutes=10)
 CLIENT_NAME = "DeerFlow"
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """Where somebody is to log in, and until when."""
-
-    authorization_url: str
-    expires_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class CameBack:
-    """What a person's browser brings back from logging in."""
-
-    state: str
-    code: str | None = None
-    error: str | None = None
-    issuer: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """How a login ended."""
-
-    server: str
-    return_to: str | None
-    problem: str | None = None
 
 
 class RegisteredClient(Document):

@@ -13,10 +13,8 @@ from deerflow.domain.errors import Conflict, InvalidRequest, McpLoginFailed, Not
 from deerflow.mcp.catalog import McpCatalog
 from deerflow.mcp.entries import Entry, masked_entry, restored_entry
 from deerflow.mcp.entry_policy import allowed_commands, check_entry
-from deerflow.mcp.logins import LoginStore
-from deerflow.mcp.oauth_login import BrowserLogins, CameBack, Finished, Started
+from deerflow.mcp.login_words import CameBack, Finished, LoginDesk, LoginStatus, Started
 from deerflow.mcp.status import ServerStatus, ToolCard
-from deerflow.mcp.tokens import LoginStatus, ServerTokens
 from deerflow.mcp.tool_pins import ToolPins
 from deerflow.persistence.mcp_pins import Pin
 
@@ -62,9 +60,7 @@ class McpServers:
 
     file: ServersFile
     catalog: McpCatalog
-    tokens: ServerTokens
-    logins: BrowserLogins
-    store: LoginStore
+    logins: LoginDesk
     pins: ToolPins
 
     async def config(self) -> ShownConfig:
@@ -190,11 +186,11 @@ class McpServers:
         return await self.pins.list(name)
 
     async def start_login(self, name: str, user_id: str, redirect_uri: str, return_to: str | None) -> Started:
-        """Begin a login in a browser; raises what `BrowserLogins.start` does."""
+        """Begin a login in a browser; raises what `LoginDesk.start` does."""
         return await self.logins.start(name, user_id, redirect_uri, return_to)
 
     async def finish_login(self, user_id: str, back: CameBack) -> Finished:
-        """Keep what a browser brings back; raises what `BrowserLogins.finish` does."""
+        """Keep what a browser brings back; raises what `LoginDesk.finish` does."""
         finished = await self.logins.finish(user_id, back)
         if finished.problem is None:
             self.catalog.refresh(finished.server)
@@ -214,13 +210,13 @@ class McpServers:
             NotFound: There is no such server.
         """
         self._need(name)
-        return await self.tokens.status(name, user_id)
+        return await self.logins.status(name, user_id)
 
     async def forget_login(self, name: str, user_id: str) -> None:
         """Forget a user's login at a server; raises what `login` does."""
         self._need(name)
-        await self.store.forget(user_id, name)
-        self.catalog.refresh(name)
+        await self.logins.forget(user_id, name)
+        self.catalog.drop(name)
 
     def _need(self, name: str) -> McpServerConfig:
         found = self.file.current().mcp_servers.get(name)
@@ -255,7 +251,7 @@ class McpServers:
 
     async def _forget(self, name: str) -> None:
         self.catalog.drop(name)
-        await self.store.forget_server(name)
+        await self.logins.forget_server(name)
         await self.pins.forget(name)
 
 

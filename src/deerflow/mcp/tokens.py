@@ -1,17 +1,17 @@
 """Tokens for MCP servers: kept, renewed before they end, and by one caller for all who wait."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Literal
 from uuid import uuid4
 
 from deerflow.community.web.http import Trust
 from deerflow.config.extensions import McpServerConfig
 from deerflow.domain.errors import McpLoginFailed
 from deerflow.mcp.auth import LoginNeeded
+from deerflow.mcp.login_words import LoginStatus, Servers, login_kind
 from deerflow.mcp.logins import OPERATOR, Login, LoginStore, Tokens, settings_of
 from deerflow.mcp.oauth_grants import by_credentials, by_refresh, fields_of
 from deerflow.mcp.oauth_http import TIMEOUT_S, OAuthHttp, Refused
@@ -24,22 +24,7 @@ AT_ONCE_S = 5.0
 """A token refused so soon after it was got is not refused for its age: another one would not do either."""
 UNKNOWN_CLIENT = frozenset({"invalid_client", "unauthorized_client"})
 
-Servers = Callable[[], Mapping[str, McpServerConfig]]
 Clock = Callable[[], datetime]
-LoginKind = Literal["none", "server", "personal"]
-LoginState = Literal["not_needed", "logged_in", "needs_login", "expired_key"]
-
-
-@dataclass(frozen=True, slots=True)
-class LoginStatus:
-    """How things stand with a login; nothing in it is secret."""
-
-    kind: LoginKind
-    state: LoginState
-    expires_at: datetime | None = None
-    scope: str | None = None
-    issuer: str | None = None
-    since: datetime | None = None
 
 
 @dataclass(slots=True)
@@ -225,7 +210,10 @@ class ServerTokens:
             return await self._refresh(http, errand, login)
         oauth = errand.config.oauth
         assert oauth is not None
-        held = login.tokens.refresh_token if login is not None and login.tokens is not None else None
+        tokens = login.tokens if login is not None else None
+        if tokens is not None and errand.unwanted == tokens.header and self._is_new(tokens):
+            raise McpLoginFailed(f"{errand.server!r} does not take the tokens that its `oauth` leads to")
+        held = tokens.refresh_token if tokens is not None else None
         answer = await by_credentials(http, oauth, held or oauth.refresh_token, self._now())
         if isinstance(answer, Refused):
             raise McpLoginFailed(f"{answer.text}: check `oauth` of {errand.server!r} in extensions_config.json")
@@ -248,15 +236,6 @@ class ServerTokens:
 
     def _is_new(self, tokens: Tokens) -> bool:
         return tokens.obtained_at is not None and (self._now() - tokens.obtained_at).total_seconds() < AT_ONCE_S
-
-
-def login_kind(config: McpServerConfig) -> LoginKind:
-    """Whose login a server takes."""
-    if config.type == "stdio" or (config.oauth is not None and not config.oauth.enabled):
-        return "none"
-    if config.oauth is not None and config.oauth.grant_type != "authorization_code":
-        return "server"
-    return "personal"
 
 
 def wants_login(config: McpServerConfig | None) -> bool:

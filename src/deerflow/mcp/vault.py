@@ -56,7 +56,11 @@ class Vault:
         Raises:
             KeyLost: It was sealed with another key, or as somebody else's.
         """
-        key = self._load()
+        try:
+            key = self._load()
+        except ConfigError as problem:
+            logger.error("what was sealed cannot be opened: %s", problem)
+            raise KeyLost("the key cannot be read") from problem
         if sealed[:MARK_BYTES] != mark_of(key):
             raise KeyLost("it was sealed with another key")
         nonce, rest = sealed[MARK_BYTES : MARK_BYTES + NONCE_BYTES], sealed[MARK_BYTES + NONCE_BYTES :]
@@ -83,7 +87,11 @@ def mark_of(key: bytes) -> bytes:
 
 
 def read_key(file: Path) -> bytes | None:
-    """The key in a file; None when there is no such file, or no key in it."""
+    """The key in a file; None when there is no such file.
+
+    Raises:
+        ConfigError: It cannot be read, or is no key; it is left as it is, for it may be all that is left of one.
+    """
     try:
         with file.open("rb") as opened:
             key = opened.read(KEY_BYTES + 1)
@@ -94,11 +102,9 @@ def read_key(file: Path) -> bytes | None:
         return None
     except OSError as problem:
         raise ConfigError(f"{file}: cannot be read: {problem.strerror or problem}") from problem
-    if len(key) == KEY_BYTES:
-        return key
-    logger.error("%s holds no key; a new one is made, and everybody has to log in again at MCP servers", file)
-    file.unlink(missing_ok=True)
-    return None
+    if len(key) != KEY_BYTES:
+        raise ConfigError(f"{file}: holds no key; bring it back, or remove it, and everybody logs in again")
+    return key
 
 
 def make_key(file: Path) -> bytes:

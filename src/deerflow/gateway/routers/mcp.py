@@ -26,7 +26,7 @@ from deerflow.gateway.mcp_bodies import (
     StartedLogin,
     StartLogin,
 )
-from deerflow.mcp.oauth_login import CameBack
+from deerflow.mcp.login_words import CameBack
 
 router = APIRouter(prefix="/mcp", tags=["mcp"], responses=declared_errors((403, 502)))
 
