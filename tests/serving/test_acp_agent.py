@@ -89,8 +89,11 @@ async def workplace(folder: Path, script: Sequence[Any]) -> AsyncIterator[Path]:
         yield root
 
 
+Started = tuple[ClientSideConnection, asyncio.subprocess.Process]
+
+
 @asynccontextmanager
-async def started(folder: Path, editor: Editor, script: Sequence[Any]) -> AsyncIterator[ClientSideConnection]:
+async def started(folder: Path, editor: Editor, script: Sequence[Any]) -> AsyncIterator[Started]:
     """An editor that has started `deerflow acp`."""
     async with workplace(folder, script) as root:
         env = {"PATH": os.defpath, "HOME": str(folder), "DEER_FLOW_PROJECT_ROOT": str(root), "PYTHONPATH": str(REPO)}
@@ -99,8 +102,8 @@ async def started(folder: Path, editor: Editor, script: Sequence[Any]) -> AsyncI
             starting = spawn_agent_process(
                 editor, str(DEERFLOW), "acp", env=env, cwd=folder / "project", transport_kwargs=options
             )  # type: ignore[arg-type]
-            async with starting as (agent, _), asyncio.timeout(60):
-                yield agent
+            async with starting as pair, asyncio.timeout(60):
+                yield pair
     assert "Traceback" not in (folder / "log").read_text()
 
 
@@ -119,15 +122,15 @@ async def connected(folder: Path, editor: Editor, script: Sequence[Any]) -> Asyn
             yield agent
 
 
-async def test_an_editor_sees_thoughts_tool_calls_with_diffs_and_plans_and_can_go_on_later(tmp_path: Path) -> None:
+async def test_an_editor_sees_thoughts_tool_calls_with_diffs_and_plans_goes_on_later_and_leaves(tmp_path: Path) -> None:
     change = calling(
         "str_replace", description="Greet", path="/mnt/project/hello.py", old_str="hi", new_str="hello"
     )  # fmt: skip
     look = calling("read_file", description="Look", path="/mnt/project/hello.py")
     plan = calling("write_todos", todos=[{"content": "Greet better", "status": "completed"}])
-    script = [thinking("Let me look.", look), plan, change, "It greets now.", "Gone on."]
+    script = [thinking("Let me look.", look), plan, change, "It greets now.", "Gone on.", Stall(Answer("Well"))]
     editor = Editor()
-    async with started(tmp_path, editor, script) as agent:
+    async with started(tmp_path, editor, script) as (agent, program):
         hello = await agent.initialize(protocol_version=PROTOCOL_VERSION)
         assert hello.agent_capabilities is not None and hello.agent_capabilities.load_session
         project = str(tmp_path / "project")
@@ -167,6 +170,14 @@ async def test_an_editor_sees_thoughts_tool_calls_with_diffs_and_plans_and_can_g
         assert editor.text() == "It greets now." and len(editor.of(ToolCallStart)) == 2
         await agent.prompt(session_id=session.session_id, prompt=[text_block("Go on.")])
         assert editor.text().endswith("Gone on.")
+
+        editor.heard.clear()
+        last = asyncio.create_task(agent.prompt(session_id=session.session_id, prompt=[text_block("More.")]))
+        await editor.heard.wait()
+        program.terminate()
+        assert await program.wait() == 0
+        await asyncio.gather(last, return_exceptions=True)
+    assert ": interrupted" in (tmp_path / "log").read_text()  # and not left for another process to go on with
 
 
 async def test_a_person_at_the_editor_is_asked_and_can_cancel(tmp_path: Path) -> None:
