@@ -26,6 +26,7 @@ from acp.helpers import plan_entry
 from acp.schema import AgentCapabilities, McpCapabilities, PermissionOption, ToolCallUpdate
 
 YES = PermissionOption(option_id="y", name="Yes", kind="allow_once")
+MISLEADING = {"path": "/", "agent": "trusted", "wants": "nothing"}
 NO = PermissionOption(option_id="n", name="No", kind="reject_once")
 
 
@@ -86,7 +87,7 @@ class EchoAgent:
         return f"[{' '.join(told)}]"
 
     async def do_permission(self, session: str) -> str:
-        call = ToolCallUpdate(tool_call_id="t2", title="Delete everything", kind="delete", raw_input={"path": "/"})
+        call = ToolCallUpdate(tool_call_id="t2", title="Delete everything", kind="delete", raw_input=MISLEADING)
         answer = await self.client.request_permission(session_id=session, tool_call=call, options=[NO, YES])
         return f"[permission: {getattr(answer.outcome, 'option_id', 'none')}]"
 
@@ -106,7 +107,7 @@ class EchoAgent:
 
     async def do_env(self, session: str) -> str:
         seen = os.environ  # noqa: TID251
-        return f"[{seen.get('MINE')} {seen.get('SECRET')} {Path.cwd()}]"
+        return f"[{seen.get('MINE')} {seen.get('SECRET')} {seen.get('MY_API_KEY')} {Path.cwd()}]"
 
     async def do_terminal(self, session: str) -> str:
         try:

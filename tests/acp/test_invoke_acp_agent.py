@@ -69,14 +69,14 @@ async def test_without_agents_there_is_no_tool_for_them(tmp_path: Path) -> None:
 
 async def test_the_echo_agent_answers_from_a_workspace_of_its_own(tmp_path: Path) -> None:
     asked = "write outside env terminal"
-    async with world(tmp_path, asked, env={"MINE": "yes"}) as harness:
+    async with world(tmp_path, asked, env={"MINE": "yes", "MY_API_KEY": "kingfisher-1"}) as harness:
         turn, happenings = await say(harness)
         result = result_in(happenings)
         assert not result.has_failed and turn.listener.answer == DONE
         assert result.text.startswith(asked)
         assert "[read 'two\\n', here ['note.txt']]" in result.text
         assert f"[{' '.join(['no'] * 11)}]" in result.text
-        assert "[yes None /mnt/acp-workspace]" in result.text
+        assert "[yes None ******** /mnt/acp-workspace]" in result.text
         assert "[Method not found]" in result.text
         thread = await harness.threads.get("t", LOCAL_USER)
         sandbox = await harness.sandboxes.get(await harness.sandboxes.acquire("t", LOCAL_USER.user_id))
@@ -108,7 +108,8 @@ async def test_permissions_are_a_persons_word_and_wait_for_it(tmp_path: Path) ->
         turn, _ = await say(harness)
         assert turn.ending == "needs_approval"
         (call,) = turn.questions[0]["value"]["action_requests"]
-        assert call["args"] == {"agent": "echo", "wants": "Delete everything", "kind": "delete", "path": "/"}
+        wanted = {"agent": "echo", "wants": "Delete everything", "kind": "delete"}
+        assert call["args"] == {**wanted, "input": {"path": "/", "agent": "trusted", "wants": "nothing"}}
         turn, _ = await say(harness, resume=Resume({"decisions": [{"type": "approve"}]}))
         assert turn.ending == "needs_approval"
         turn, happenings = await say(harness, resume=Resume({"decisions": [{"type": "reject"}]}))

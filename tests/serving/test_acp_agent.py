@@ -1,6 +1,7 @@
 """`deerflow acp`, driven as an editor drives it: by a client made with the protocol's own package."""
 
 import asyncio
+import base64
 import json
 import os
 import sys
@@ -15,12 +16,13 @@ from acp import PROTOCOL_VERSION, RequestError, spawn_agent_process, text_block
 from acp._transport import memory_transport_pair
 from acp.agent.connection import AgentSideConnection
 from acp.client.connection import ClientSideConnection
-from acp.helpers import embedded_text_resource, resource_block, resource_link_block
+from acp.helpers import audio_block, embedded_text_resource, image_block, resource_block, resource_link_block
 from acp.schema import (
     AgentMessageChunk,
     AgentPlanUpdate,
     AgentThoughtChunk,
     AllowedOutcome,
+    AvailableCommandsUpdate,
     FileEditToolCallContent,
     PermissionOption,
     RequestPermissionResponse,
@@ -34,6 +36,7 @@ from deerflow.config.source import open_source
 from deerflow.serving.acp_agent import EditorAgent
 from deerflow.serving.acp_projects import Projects
 from deerflow.testing import Answer, ScriptedServer, Stall, calling, thinking
+from tests.pictures import png
 
 REPO = Path(__file__).parents[2]
 DEERFLOW = Path(sys.executable).parent / "deerflow"
@@ -86,8 +89,11 @@ async def workplace(folder: Path, script: Sequence[Any]) -> AsyncIterator[Path]:
         yield root
 
 
+Started = tuple[ClientSideConnection, asyncio.subprocess.Process]
+
+
 @asynccontextmanager
-async def started(folder: Path, editor: Editor, script: Sequence[Any]) -> AsyncIterator[ClientSideConnection]:
+async def started(folder: Path, editor: Editor, script: Sequence[Any]) -> AsyncIterator[Started]:
     """An editor that has started `deerflow acp`."""
     async with workplace(folder, script) as root:
         env = {"PATH": os.defpath, "HOME": str(folder), "DEER_FLOW_PROJECT_ROOT": str(root), "PYTHONPATH": str(REPO)}
@@ -96,8 +102,8 @@ async def started(folder: Path, editor: Editor, script: Sequence[Any]) -> AsyncI
             starting = spawn_agent_process(
                 editor, str(DEERFLOW), "acp", env=env, cwd=folder / "project", transport_kwargs=options
             )  # type: ignore[arg-type]
-            async with starting as (agent, _), asyncio.timeout(60):
-                yield agent
+            async with starting as pair, asyncio.timeout(60):
+                yield pair
     assert "Traceback" not in (folder / "log").read_text()
 
 
@@ -116,15 +122,15 @@ async def connected(folder: Path, editor: Editor, script: Sequence[Any]) -> Asyn
             yield agent
 
 
-async def test_an_editor_sees_thoughts_tool_calls_with_diffs_and_plans_and_can_go_on_later(tmp_path: Path) -> None:
+async def test_an_editor_sees_thoughts_tool_calls_with_diffs_and_plans_goes_on_later_and_leaves(tmp_path: Path) -> None:
     change = calling(
         "str_replace", description="Greet", path="/mnt/project/hello.py", old_str="hi", new_str="hello"
     )  # fmt: skip
     look = calling("read_file", description="Look", path="/mnt/project/hello.py")
     plan = calling("write_todos", todos=[{"content": "Greet better", "status": "completed"}])
-    script = [thinking("Let me look.", look), plan, change, "It greets now.", "Gone on."]
+    script = [thinking("Let me look.", look), plan, change, "It greets now.", "Gone on.", Stall(Answer("Well"))]
     editor = Editor()
-    async with started(tmp_path, editor, script) as agent:
+    async with started(tmp_path, editor, script) as (agent, program):
         hello = await agent.initialize(protocol_version=PROTOCOL_VERSION)
         assert hello.agent_capabilities is not None and hello.agent_capabilities.load_session
         project = str(tmp_path / "project")
@@ -135,6 +141,7 @@ async def test_an_editor_sees_thoughts_tool_calls_with_diffs_and_plans_and_can_g
             text_block("Make it greet better: "),
             resource_link_block("hello.py", f"file://{project}/hello.py"),
             resource_block(embedded_text_resource(f"file://{project}/notes.md", "Be kind.")),
+            image_block(base64.b64encode(png(2, 2)).decode(), "image/png"),
         ]
         answer = await agent.prompt(session_id=session.session_id, prompt=given)
 
@@ -150,15 +157,27 @@ async def test_an_editor_sees_thoughts_tool_calls_with_diffs_and_plans_and_can_g
         assert done == {read.tool_call_id, edit.tool_call_id}
         assert [entry.content for entry in editor.of(AgentPlanUpdate)[0].entries] == ["Greet better"]
 
+        (offered,) = editor.of(AvailableCommandsUpdate)
+        assert "deep-research" in [command.name for command in offered.available_commands]
+
         listed = await agent.list_sessions(cwd=project)
         assert [each.session_id for each in listed.sessions] == [session.session_id]
         editor.updates.clear()
         await agent.load_session(cwd=project, session_id=session.session_id)
         said = editor.text(UserMessageChunk)
         assert said.startswith("Make it greet better: [hello.py](/mnt/project/hello.py)") and "Be kind." in said
+        assert said.endswith("[image.png](/mnt/user-data/uploads/image.png)")
         assert editor.text() == "It greets now." and len(editor.of(ToolCallStart)) == 2
         await agent.prompt(session_id=session.session_id, prompt=[text_block("Go on.")])
         assert editor.text().endswith("Gone on.")
+
+        editor.heard.clear()
+        last = asyncio.create_task(agent.prompt(session_id=session.session_id, prompt=[text_block("More.")]))
+        await editor.heard.wait()
+        program.terminate()
+        assert await program.wait() == 0
+        await asyncio.gather(last, return_exceptions=True)
+    assert ": interrupted" in (tmp_path / "log").read_text()  # and not left for another process to go on with
 
 
 async def test_a_person_at_the_editor_is_asked_and_can_cancel(tmp_path: Path) -> None:
@@ -177,6 +196,8 @@ async def test_a_person_at_the_editor_is_asked_and_can_cancel(tmp_path: Path) ->
         for wrong in (
             agent.prompt(session_id="none", prompt=[text_block("Hi")]),
             agent.prompt(session_id=session, prompt=[text_block(" ")]),
+            agent.prompt(session_id=session, prompt=[image_block("no base64!", "image/png")]),
+            agent.prompt(session_id=session, prompt=[audio_block("AAAA", "audio/wav")]),
             agent.load_session(cwd=str(tmp_path / "project"), session_id="none"),
             agent.set_session_mode(session_id=session, mode_id="none"),
             agent.set_config_option(session_id=session, config_id="model", value="none"),

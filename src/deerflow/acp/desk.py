@@ -46,6 +46,8 @@ class Surroundings:
     agents: Callable[[], Mapping[str, AcpAgentConfig]]
     servers: Callable[[], Mapping[str, McpServerConfig]]
     start: Callable[[ServiceOrder], Awaitable[Service]]
+    hide: Callable[[str], str] = str
+    """Takes secrets of the server out of a text."""
 
 
 class AcpDesk:
@@ -145,6 +147,7 @@ class AcpDesk:
             folder=ACP_WORKSPACE,
             start=lambda: self._around.start(service),
             on_question=on_question,
+            hide=self._around.hide,
         )
         return cast(Work, make_work(order, tools))
 

@@ -1,5 +1,6 @@
 """What an agent of somebody else's may do through us: tell, ask for permission, and use the files of its workspace."""
 
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any, NoReturn
 
@@ -25,7 +26,8 @@ from deerflow.sandbox.files import LocalThreadFiles
 
 MOST_TEXT = 1_000_000
 MOST_FILE = 10 * 1024 * 1024
-MOST_ARGUMENTS = 4_000
+MOST_ARGUMENTS = 8_000
+MOST_TITLE = 500
 INVALID = -32602
 
 Ask = Callable[[PermissionQuestion], Awaitable[bool]]
@@ -34,9 +36,12 @@ Ask = Callable[[PermissionQuestion], Awaitable[bool]]
 class Hands:
     """The client's side of the protocol, for one piece of work."""
 
-    def __init__(self, files: LocalThreadFiles, hear: Callable[[str], None], ask: Ask) -> None:
+    def __init__(
+        self, files: LocalThreadFiles, hear: Callable[[str], None], ask: Ask, hide: Callable[[str], str] = str
+    ) -> None:
         self._files = files
-        self._hear = hear
+        self._tell = hear
+        self._hide = hide
         self._ask = ask
         self._said: list[str] = []
         self._length = 0
@@ -44,7 +49,7 @@ class Hands:
     @property
     def text(self) -> str:
         """What the agent has said so far."""
-        return "".join(self._said)
+        return self._hide("".join(self._said))
 
     def on_connect(self, conn: object) -> None:
         """Nothing is asked of the agent from here."""
@@ -68,12 +73,8 @@ class Hands:
         self, session_id: str, tool_call: ToolCallUpdate, options: list[PermissionOption], **_: Any
     ) -> RequestPermissionResponse:
         """Have somebody allow or refuse what the agent wants to do, this once."""
-        given = tool_call.raw_input if isinstance(tool_call.raw_input, dict) else {"input": tool_call.raw_input}
-        question = PermissionQuestion(
-            title=tool_call.title or "something it does not name",
-            kind=tool_call.kind or "other",
-            arguments={key: shortened(value) for key, value in given.items() if value is not None},
-        )
+        title = self._hide(tool_call.title or "something it does not name")
+        question = PermissionQuestion(title[:MOST_TITLE], tool_call.kind or "other", self._shown(tool_call.raw_input))
         is_allowed = await self._ask(question)
         kinds = ("allow_once", "allow_always") if is_allowed else ("reject_once", "reject_always")
         fitting = [option for kind in kinds for option in options if option.kind == kind]
@@ -109,15 +110,20 @@ class Hands:
         """Terminals are not to be had: an agent runs its commands itself, where it is confined."""
         raise RequestError.method_not_found("terminal/create")
 
+    def _hear(self, text: str) -> None:
+        self._tell(self._hide(text))
+
+    def _shown(self, given: object) -> dict[str, Any]:
+        """What a call is given, as a person can be shown it: not more than can be read."""
+        text = self._hide(json.dumps(given, ensure_ascii=False))
+        if len(text) > MOST_ARGUMENTS:
+            return {"beginning": text[:MOST_ARGUMENTS]}
+        shown = json.loads(text)
+        return shown if isinstance(shown, dict) else {} if shown is None else {"value": shown}
+
     async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Nothing is done beyond the protocol."""
         raise RequestError.method_not_found(method)
 
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
         """Nothing is heard beyond the protocol."""
-
-
-def shortened(value: object) -> object:
-    """A value that a person can be shown."""
-    text = value if isinstance(value, str) else None
-    return f"{text[:MOST_ARGUMENTS]}…" if text is not None and len(text) > MOST_ARGUMENTS else value

@@ -27,6 +27,7 @@ CANCEL_S = 0.5
 INIT_S = 60.0
 """So long may it take before work can begin."""
 NO_NETWORK = "it has no network; if it needs one, the configuration can give it (acp_agents.{agent}.network)"
+MOST_QUESTIONS = 100
 NOBODY = "there is nobody to ask here"
 
 
@@ -42,6 +43,8 @@ class Tools:
     start: Callable[[], Awaitable[Service]]
     on_question: Callable[[PermissionQuestion], Awaitable[None]]
     """Told before somebody is asked."""
+    hide: Callable[[str], str] = str
+    """Takes secrets of the server out of a text."""
 
 
 class AcpWork:
@@ -57,7 +60,7 @@ class AcpWork:
         self._agent: ClientSideConnection | None = None
         self._transport: ServiceTransport | None = None
         self._session_id: str | None = None
-        self._hands = Hands(tools.files, lambda text: self.order.hear(text), self._ask)
+        self._hands = Hands(tools.files, lambda text: self.order.hear(text), self._ask, tools.hide)
         self._working = asyncio.create_task(self._work(), name=f"the ACP agent {order.agent!r}")
         self._working.add_done_callback(self._end)
 
@@ -166,8 +169,10 @@ class AcpWork:
         """Have a person decide, unless that was decided in the configuration or nobody is there."""
         if self._tools.config.auto_approve_permissions:
             return True
-        if not self.order.can_ask:
-            self.order.hear(f"\n[{question.title}: refused, {NOBODY}]\n")
+        if not self.order.can_ask or len(self._asked) + len(self._answered) >= MOST_QUESTIONS:
+            self.order.hear(
+                f"\n[{question.title}: refused, {'too many questions' if self.order.can_ask else NOBODY}]\n"
+            )
             return False
         await self._tools.on_question(question)
         waiting: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
@@ -191,4 +196,4 @@ class AcpWork:
     def _problem(self, why: str) -> AcpProblem:
         hint = "" if self._tools.config.network else f"; {NO_NETWORK.format(agent=self.order.agent)}"
         said = f" What it had said by then: {self._hands.text[-2000:]}" if self._hands.text else ""
-        return AcpProblem(f"{self.order.agent} did not finish: {why}{hint}.{said}")
+        return AcpProblem(self._tools.hide(f"{self.order.agent} did not finish: {why}{hint}.{said}"))

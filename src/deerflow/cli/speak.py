@@ -1,6 +1,7 @@
 """`deerflow mcp` and `deerflow acp`: the agent for a program that speaks a protocol on standard input and output."""
 
 import asyncio
+import signal
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +14,7 @@ from deerflow.config.source import ConfigSource, open_source
 from deerflow.tracing.logs import start_logging
 
 MCP, ACP = "deerflow.serving.mcp_stdio:serve_mcp", "deerflow.serving.acp_stdio:serve_acp"
+Serve = Callable[..., Coroutine[Any, Any, None]]
 ConfigFile = Annotated[Path | None, typer.Option(help="The configuration file.")]
 
 
@@ -41,6 +43,13 @@ def logged(config: Path | None) -> ConfigSource:
 
 def speak(protocol: str, *given: object) -> None:
     """Speak until the other end is done; what that needs is imported only now."""
-    serve = cast(Callable[..., Coroutine[Any, Any, None]], load_object(protocol))
-    with suppress(KeyboardInterrupt):
-        asyncio.run(serve(*given))
+    serve = cast(Serve, load_object(protocol))
+    with suppress(KeyboardInterrupt, asyncio.CancelledError):
+        asyncio.run(until_told(serve(*given)))
+
+
+async def until_told(serving: Coroutine[Any, Any, None]) -> None:
+    """Serve until it is over, or somebody ends the program: what is under way is then stopped and not left behind."""
+    task = asyncio.ensure_future(serving)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    await task

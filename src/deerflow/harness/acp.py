@@ -25,6 +25,7 @@ async def open_acp(source: ConfigSource, sandboxes: SandboxProvider) -> AsyncIte
             lambda: source.refresh().config.acp_agents,
             lambda: source.refresh().extensions.mcp_servers,
             start,
+            source.hide,
         )
     )
     try:

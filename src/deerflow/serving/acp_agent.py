@@ -1,5 +1,6 @@
 """The lead agent as an ACP agent: what an editor may ask of it."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -42,6 +43,14 @@ class EditorAgent:
         self._projects = projects
         self._sessions: dict[str, EditorSession] = {}
         self._client: Client | None = None
+        self._beside: set[asyncio.Task[None]] = set()
+
+    async def aclose(self) -> None:
+        """Stop what is done beside."""
+        for task in self._beside:
+            task.cancel()
+        if self._beside:
+            await asyncio.wait(self._beside)
 
     def on_connect(self, conn: Client) -> None:
         """Remember who is at the other end."""
@@ -53,7 +62,7 @@ class EditorAgent:
             protocol_version=min(protocol_version, PROTOCOL_VERSION) or PROTOCOL_VERSION,
             agent_capabilities=AgentCapabilities(
                 load_session=True,
-                prompt_capabilities=PromptCapabilities(embedded_context=True),
+                prompt_capabilities=PromptCapabilities(image=True, embedded_context=True),
                 session_capabilities=SessionCapabilities(list=SessionListCapabilities()),
             ),
             agent_info=Implementation(name="deerflow", title="DeerFlow", version=__version__),
@@ -133,7 +142,16 @@ class EditorAgent:
     def _remember(self, session_id: str, project: Project) -> EditorSession:
         assert self._client is not None
         session = self._sessions[session_id] = EditorSession(session_id, project, self._client)
+        # Once this task has answered: until then the editor knows of no session.
+        task = asyncio.create_task(session.offer_skills())
+        self._beside.add(task)
+        task.add_done_callback(self._end_beside)
         return session
+
+    def _end_beside(self, task: "asyncio.Task[None]") -> None:
+        self._beside.discard(task)
+        if not task.cancelled():
+            task.exception()  # the editor has left, and nobody is to be told
 
     def _session(self, session_id: str) -> EditorSession:
         if session_id not in self._sessions:

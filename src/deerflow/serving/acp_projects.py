@@ -29,7 +29,7 @@ class Project:
         """What the agent is told of it."""
         may = "You can read it but not change it." if self.read_only else "Change files there directly."
         where = f"The user's project ({self.folder}) is the folder {SHOWN_AT} of your sandbox. {may}"
-        return f"<project>{where} Call its files by their paths there.</project>"
+        return f"\n\n<project>{where} Call its files by their paths there.</project>"
 
     def inside(self, uri: str) -> str:
         """The path by which the agent knows a file of the editor's, or the address as it is."""

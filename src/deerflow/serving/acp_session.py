@@ -1,26 +1,30 @@
 """One conversation with an editor: prompts, what comes of them, and what a person is asked meanwhile."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from acp import Client
-from acp.helpers import ContentBlock, SessionUpdate
+from acp.helpers import ContentBlock, SessionUpdate, update_available_commands
 from acp.schema import (
     AllowedOutcome,
+    AvailableCommand,
+    AvailableCommandInput,
     PermissionOption,
     SessionConfigOptionSelect,
     SessionConfigSelectOption,
     SessionMode,
     SessionModeState,
     StopReason,
+    UnstructuredCommandInput,
 )
 
-from deerflow.domain.errors import Conflict, InvalidRequest, NotFound, RunFailed
+from deerflow.domain.errors import Conflict, InvalidRequest, NotFound, RunFailed, TooLarge
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.domain.runs import AgentSpec, Resume, RunRequest
+from deerflow.domain.threads import ThreadRecord
 from deerflow.serving.acp_projects import Project
-from deerflow.serving.acp_prompts import NOTE_END, message_of, replayed
+from deerflow.serving.acp_prompts import Attached, Part, parts_of, replayed
 from deerflow.serving.acp_updates import Narrator
 from deerflow.serving.happenings import Listener, Said
 from deerflow.serving.turns import Turn, answering
@@ -37,6 +41,7 @@ MODES = (
     SessionMode(id=PLAN_MODE, name="Plan", description="Keeps a list of what is to be done."),
 )
 REPLAYED = 500
+MOST_COMMANDS, MOST_DESCRIPTION = 100, 200
 SOURCE = "acp"
 
 
@@ -71,10 +76,10 @@ class EditorSession:
         """
         if self.turn is not None:
             raise Conflict("the prompt before this one has not been answered yet; cancel it first")
-        text = message_of(blocks, self.project)
+        parts = parts_of(blocks, self.project)
         self.is_cancelled = False
         try:
-            request: RunRequest | None = await self._first_request(text)
+            request: RunRequest | None = await self._first_request(parts)
             while request is not None:
                 turn = await self._take(request)
                 request = await self._after(turn)
@@ -103,6 +108,17 @@ class EditorSession:
         for update in replayed([said.fields for said in page.messages if said.left_behind_by is None], self.narrator):
             await self._send(update)
         self.narrator.open_calls.clear()
+
+    async def offer_skills(self) -> None:
+        """Tell which skills can be asked for by `/name`."""
+        found = await self.project.harness.skills.list(LOCAL_USER.user_id)
+        entry = AvailableCommandInput(UnstructuredCommandInput(hint="what to do"))
+        commands = [
+            AvailableCommand(name=skill.name, description=skill.description[:MOST_DESCRIPTION], input=entry)
+            for skill in found.enabled[:MOST_COMMANDS]
+        ]
+        if commands:
+            await self._send(update_available_commands(commands))
 
     def modes(self) -> SessionModeState:
         """How the agent can work, and how it does."""
@@ -140,16 +156,37 @@ class EditorSession:
             raise InvalidRequest(f"modes are {', '.join(each.id for each in MODES)}, not {mode!r}")
         self.mode = mode
 
-    async def _first_request(self, text: str) -> RunRequest:
+    async def _first_request(self, parts: Sequence[Part]) -> RunRequest:
         """What is asked for by a prompt: an answer, or to go on with the one that was given to a question."""
+        metadata = {"source": SOURCE, "cwd": str(self.project.folder)}
+        thread = await self.project.harness.threads.create(LOCAL_USER, self.session_id, metadata, may_exist=True)
+        kept = await self._keep([part for part in parts if isinstance(part, Attached)], thread)
+        text = "".join(part if isinstance(part, str) else f"[{part.name}]({next(kept)})" for part in parts).strip()
         if self.questions:
             answer, self.questions = answering(self.questions, text), ()
             return self._request(answer)
-        metadata = {"source": SOURCE, "cwd": str(self.project.folder)}
-        await self.project.harness.threads.create(LOCAL_USER, self.session_id, metadata, may_exist=True)
-        said = text if self.is_told else f"{self.project.note.removesuffix('</project>')}{NOTE_END}{text}"
+        said = text if self.is_told else f"{text}{self.project.note}"
         self.is_told = True
         return self._request(None, [{"type": "human", "content": said}])
+
+    async def _keep(self, files: Sequence[Attached], thread: ThreadRecord) -> Iterator[str]:
+        """Give files to the thread; their paths.
+
+        Raises:
+            TooLarge: They are too many, or too large.
+        """
+        if not files:
+            return iter(())
+        uploads = self.project.harness.uploads
+        async with uploads.receiving(thread) as reception:
+            for file in files:
+                await reception.begin(file.name)
+                await reception.write(file.content)
+                await reception.end()
+            received = await uploads.keep(thread, reception)
+        if received.skipped:
+            raise TooLarge("; ".join(f"{each.filename}: {each.reason}" for each in received.skipped))
+        return iter([file.path for file in received.files])
 
     def _request(self, resume: Resume | None, messages: Sequence[Mapping[str, object]] = ()) -> RunRequest:
         agent = AgentSpec(model_name=self.model, is_plan_mode=self.mode == PLAN_MODE)

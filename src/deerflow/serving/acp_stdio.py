@@ -16,4 +16,8 @@ async def serve_acp(config: Path | None, read_only: bool) -> None:
     """Serve the local person until the editor closes the pipe."""
     reader, writer = await open_streams(claim_output())
     async with Projects(partial(open_source, config), read_only=read_only) as projects:
-        await run_agent(cast(Agent, EditorAgent(projects)), writer, reader)
+        agent = EditorAgent(projects)
+        try:
+            await run_agent(cast(Agent, agent), writer, reader)
+        finally:
+            await agent.aclose()

@@ -82,7 +82,7 @@ async def follow(work: PendingWork, agent: str) -> AcpAnswer:
 
 def payload(agent: str, question: PermissionQuestion) -> dict[str, Any]:
     """The question as pages and programs read it."""
-    args = {"agent": agent, "wants": question.title, "kind": question.kind, **question.arguments}
+    args = {"agent": agent, "wants": question.title, "kind": question.kind, "input": dict(question.arguments)}
     return {
         "action_requests": [{"name": NAME, "args": args, "description": f"{agent} wants to: {question.title}"}],
         "review_configs": [{"action_name": NAME, "allowed_decisions": ["approve", "reject"]}],
