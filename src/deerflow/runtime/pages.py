@@ -9,7 +9,8 @@ from functools import partial
 
 import orjson
 
-from deerflow.domain.pages import PageSnapshot, ReadPage
+from deerflow.domain.errors import NotFound
+from deerflow.domain.pages import PageSnapshot, ReadPage, same_page
 from deerflow.domain.principal import Principal
 from deerflow.persistence import pages as rows
 from deerflow.persistence.database import Database
@@ -38,6 +39,17 @@ class WebPages:
         """A page with its text."""
         query = partial(rows.find_page, owner=who.user_id, thread_id=thread_id, snapshot_id=snapshot_id)
         return await self.database.read(query)
+
+    async def at(self, thread_id: str, who: Principal, url: str) -> tuple[PageSnapshot, str]:
+        """The page at an address with its text, as it was read last, or `NotFound`."""
+        known = await self.database.read(partial(rows.list_pages, owner=who.user_id, thread_id=thread_id))
+        wanted = same_page(url)
+        found = [page for page in known if wanted in (same_page(page.asked_url), same_page(page.url))]
+        kept = [page for page in found if page.problem is None and page.is_kept]
+        if not kept:
+            why = "could not be read" if found else "was not read"
+            raise NotFound(f"the page {url!r} {why} in thread {thread_id!r}")
+        return await self.get(thread_id, who, kept[-1].snapshot_id)
 
     async def copy(self, thread_id: str, copy_id: str, user_id: str) -> None:
         """Give a thread the pages of another."""
