@@ -244,6 +244,7 @@ HOSTILE = (
 
 async def test_no_text_makes_the_work_grow_faster_than_its_length() -> None:
     report = f"{CITE}\n\n" + "\n\n".join(piece * (20_000 // len(piece)) for piece in HOSTILE)
+    report += "\n\n" + " ".join(f"about {number}.5 {CITE}" for number in range(3_000))
     kept = Kept(ReadPage(URL, URL, "", "text/html", report))
     async with asyncio.timeout(60):  # with the square of the length it would take hours
         assert await verify_report(report, kept)

@@ -43,8 +43,7 @@ class WebPages:
     async def at(self, thread_id: str, who: Principal, url: str) -> tuple[PageSnapshot, str]:
         """The page at an address with its text, as it was read last, or `NotFound`."""
         known = await self.database.read(partial(rows.list_pages, owner=who.user_id, thread_id=thread_id))
-        wanted = same_page(url)
-        found = [page for page in known if wanted in (same_page(page.asked_url), same_page(page.url))]
+        found = await asyncio.to_thread(read_at, url, known)
         kept = [page for page in found if page.problem is None and page.is_kept]
         if not kept:
             why = "could not be read" if found else "was not read"
@@ -84,6 +83,12 @@ class PagesOfThread:
         """Texts by their hashes, as far as they are kept."""
         query = partial(rows.read_texts, owner=self.user_id, thread_id=self.thread_id, hashes=hashes)
         return await self.database.read(query)
+
+
+def read_at(url: str, pages: Sequence[PageSnapshot]) -> Sequence[PageSnapshot]:
+    """The pages of one address."""
+    wanted = same_page(url)
+    return [page for page in pages if wanted in (same_page(page.asked_url), same_page(page.url))]
 
 
 def snapshot_of(page: ReadPage, text: str) -> PageSnapshot:

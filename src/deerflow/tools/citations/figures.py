@@ -2,7 +2,8 @@
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from html import unescape
@@ -80,13 +81,16 @@ class KnownFigures:
 
     units: dict[Decimal, set[str | None]] = field(default_factory=dict)
     scales: set[int] = field(default_factory=set)
+    _ordered: list[Decimal] | None = None
 
     def learn(self, text: str) -> None:
         """Take in the figures of a text."""
         for figure in figures_in(text, every=True):
             for value in (*figure.values, *figure.parts):
                 self.units.setdefault(value, set()).add(figure.unit)
-        self.scales |= {scale for word, scale in SCALES.items() if len(word) > 1 and word in text.casefold()}
+        plain = text.casefold()
+        self.scales |= {scale for word, scale in SCALES.items() if len(word) > 1 and word in plain}
+        self._ordered = None
 
     def have(self, figure: Figure) -> bool:
         """Whether a figure of the report is one of these."""
@@ -96,14 +100,24 @@ class KnownFigures:
             return True  # a table in millions
         if figure.parts and all(value in self.units for value in figure.parts):
             return True
-        return figure.is_rough and any(
-            abs(value - known) <= TOLERANCE * abs(known) for value in figure.values for known in self.units
-        )
+        return figure.is_rough and any(map(self._has_about, figure.values))
 
     def nearest(self, figure: Figure) -> Decimal | None:
         """The figure that comes nearest."""
         wanted = figure.values[0] if figure.values else Decimal()
-        return min(self.units, key=lambda known: abs(known - wanted), default=None)
+        place = bisect_left(self.ordered, wanted)
+        return min(self.ordered[max(0, place - 1) : place + 1], key=lambda known: abs(known - wanted), default=None)
+
+    @property
+    def ordered(self) -> Sequence[Decimal]:
+        """The values, smallest first."""
+        if self._ordered is None:
+            self._ordered = sorted(self.units)
+        return self._ordered
+
+    def _has_about(self, value: Decimal) -> bool:
+        place = bisect_left(self.ordered, value / (1 + TOLERANCE))
+        return place < len(self.ordered) and self.ordered[place] <= value / (1 - TOLERANCE)
 
     def _has(self, value: Decimal, unit: str | None) -> bool:
         units = self.units.get(value)

@@ -158,18 +158,18 @@ def statements_in(text: str, first: int, is_row: bool) -> Iterator[Statement]:
 def statements_of(sentence: str, first: int) -> Iterator[Statement]:
     """The parts of a sentence: each belongs to the citations that follow it, or that it follows."""
     beginning, *others = sentence.split(CITED)
-    parts, groups = [beginning], list[tuple[int, ...]]()
+    parts, groups = [beginning], list[list[int]]()
     for number, part in enumerate(others, first):
         if len(groups) == len(parts):  # no word since the citation before
-            groups[-1] += (number,)
+            groups[-1].append(number)
         else:
-            groups.append((number,))
+            groups.append([number])
         if WORD.search(part):
             parts.append(part)
     leads_in = is_lead_in(parts[0])
     for place, part in enumerate(parts):
-        before = groups[place - 1] if place else ()
-        after = groups[place] if place < len(groups) else ()
+        before = tuple(groups[place - 1]) if place else ()
+        after = tuple(groups[place]) if place < len(groups) else ()
         if after and not (leads_in and before):
             yield Statement(part, before + after, after)
         elif before and (after or leads_in):
