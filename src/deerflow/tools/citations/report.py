@@ -13,7 +13,8 @@ HEADING = re.compile(r"\s{0,3}#{1,6}\s+(.*)")
 ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+")
 QUOTED = re.compile(r"\s{0,3}>+\s?")
 SOURCES = re.compile(
-    r"\W*(?:sources?|references?|bibliography|works cited|citations|quellen|literatur)\b|\W*(?:来源|参考|資料|出典)",
+    r"[\W\d]*(?:sources?|references?|bibliography|works cited|citations|quellen|literatur)(?: used| cited)?[\W\d]*"
+    r"|[\W\d]*(?:数据|資料|参考)?(?:来源|资料|文献|出典|參考文獻)[\W\d]*",
     re.IGNORECASE,
 )
 CITED = "\0"
@@ -27,7 +28,7 @@ BEHIND = re.compile(r"[\s\0]*")
 WORD = re.compile(r"[^\W_]+")
 LEAD_IN_WORDS, LEAD_IN_CHARS = 4, 30
 LEFT_OUT = re.compile(
-    r"!\[[^\]\n]{0,300}\]\([^)\n]{0,4000}\)|<[^<>\n]{1,300}>|\[\^?\d{1,3}\]|https?://[^\s)\]\0]{1,4000}"
+    r"!\[[^\]\n\0]{0,300}\]\([^)\n\0]{0,4000}\)|<[^<>\n\0]{1,300}>|\[\^?\d{1,3}\]|https?://[^\s)\]\0]{1,4000}"
 )
 
 
@@ -104,7 +105,7 @@ def blocks_of(text: str) -> Iterator[Block]:
             yield block_of(gathered, is_listed)
             gathered = []
         if heading:
-            is_listed = bool(SOURCES.match(heading[1]))
+            is_listed = bool(SOURCES.fullmatch(heading[1].strip()))
         if plain.strip() and not in_code:
             gathered.append((number, plain))
         if gathered and (heading or is_row):
@@ -122,8 +123,9 @@ def block_of(gathered: Sequence[tuple[int, str]], is_listed: bool) -> Block:
         lines.append((place, number))
         pieces.append(piece)
         place += len(piece)
-    text = "".join(pieces)
-    return Block(text, lines, gathered[0][1].lstrip().startswith("|"), is_listed)
+    text, first = "".join(pieces), gathered[0][1].lstrip()
+    is_entry = first.startswith(("|", "[")) or ITEM.match(first) is not None
+    return Block(text, lines, first.startswith("|"), is_listed and is_entry)
 
 
 def without(beginning: re.Pattern[str], line: str) -> str:
@@ -141,6 +143,8 @@ def masked(text: str, marks: Sequence[Mark]) -> str:
     bare = "".join([*pieces, text[place:].replace(CITED, " ")])
     shown, place = [], 0
     for link in links_in(bare):
+        if CITED in bare[link.begin : link.end]:  # no citation may get lost
+            continue
         shown += [bare[place : link.begin], link.title]
         place = link.end
     return LEFT_OUT.sub(" ", "".join([*shown, bare[place:]]))
