@@ -86,7 +86,10 @@ async def test_pages_that_were_read_are_the_same_on_the_wire(client: DeerFlowCli
         assert (await http.get("/api/threads/t1/web-pages")).json() == pages
         assert (await http.get(f"/api/threads/t1/web-pages/{name}")).json() == page
         text = await http.get(f"/api/threads/t1/web-pages/{name}/text")
-        assert text.text == "Deer." and text.headers["content-security-policy"].startswith("sandbox")
+        at = await http.get("/api/threads/t1/web-pages/at", params={"url": "https://A.example/#top"})
+        assert at.text == text.text == "Deer." and text.headers["content-security-policy"].startswith("sandbox")
+        never = await http.get("/api/threads/t1/web-pages/at", params={"url": "https://b.example/"})
+        assert never.status_code == 404 and "was not read" in never.json()["detail"]
 
 
 async def test_the_wire_says_the_same(client: DeerFlowClient, tmp_path: Path) -> None:

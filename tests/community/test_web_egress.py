@@ -74,6 +74,12 @@ async def test_a_proxy_that_leads_nowhere_is_told(site: Site) -> None:
         with pytest.raises(Unreachable, match="does not lead to search.example:443"):
             async with asyncio.timeout(LIMIT_S):
                 await http.send(Ask("https://search.example/"))
+        async with open_proxy("\r\n\r\n") as (silent, _), asyncio.timeout(LIMIT_S):
+            for proxy in (silent, "http://127.0.0.1:1"):
+                with pytest.raises(Unreachable):
+                    await api_http(SearxngSettings(base_url="https://search.example", proxy=proxy)).send(
+                        Ask("https://search.example/")
+                    )
     assert asked[0].startswith("CONNECT search.example:443 HTTP/1.1\r\nHost: search.example:443\r\n")
 
 

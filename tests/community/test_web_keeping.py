@@ -28,8 +28,14 @@ async def test_what_an_agent_reads_is_kept_and_what_it_cannot_read_too(tmp_path:
     async with desk(tmp_path, model, tools=reading_tools(max_chars=500)) as harness:
         await ask(harness)
         shown = [answer["content"] for answer in await answers(harness)]
-    async with desk(tmp_path, ScriptedModel.saying()) as harness:  # another process
+    asked = len(site.asked)
+    site.routes["/long"] = html_answer("<p>Something else.</p>")
+    model = ScriptedModel.saying(calling("web_fetch", url=f"{site.url}/long", offset=1000), "Done.")
+    async with desk(tmp_path, model, tools=reading_tools(max_chars=500)) as harness:  # another process
+        await ask(harness)
+        last = (await answers(harness))[-1]["content"]
         new, gone, long = await pages_of(harness)
+    assert "heron" in last and "[Characters 1000 to" in last and len(site.asked) == asked, "the page as it was begun"
     assert new == {"asked": f"{site.url}/old", "url": f"{site.url}/new", "text": "Herons fish.", "problem": None}
     assert gone["problem"].startswith("Rejected: there is no page at ") and gone["text"] == ""
     assert long["text"].count("heron") == 300 and long["text"].count("heron") > shown[2].count("heron"), "all of it"

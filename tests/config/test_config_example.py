@@ -98,8 +98,10 @@ def test_every_setting_of_our_own_web_tools_in_the_example_exists_and_is_the_def
     entries = load(directory=tmp_path, environment=KEYS).config.tools
     ours = [entry for entry in entries if entry.use.startswith("deerflow.")]
 
+    images = ("image_search", "web", "deerflow.community.ddg_search.tools:image_search_tool")
     assert [(entry.name, entry.group, entry.use) for entry in ours] == [
-        (entry.name, entry.group, entry.use) for entry in Config().tools
+        *((entry.name, entry.group, entry.use) for entry in Config().tools),
+        images,  # which whoever wants it adds
     ]
     for entry in ours:
         tool = load_object(entry.use, WebTool)

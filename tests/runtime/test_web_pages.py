@@ -71,6 +71,12 @@ async def test_a_page_read_again_is_the_same_and_one_that_has_changed_is_another
     assert (held.pages, held.chars) == (4, len("A heron.A stork.")), "a text is kept once"
 
 
+async def test_a_page_that_several_read_at_once_is_kept_once(database: Database) -> None:
+    pages = WebPages(database).of_thread("t", "me")
+    kept = await asyncio.gather(*(pages.keep(PAGE) for _ in range(20)))
+    assert len(set(kept)) == 1 and len(await pages.all()) == 1
+
+
 async def test_a_thread_holds_only_so_much(database: Database) -> None:
     pages = WebPages(database, PageLimits(pages=3, chars=10)).of_thread("t", "me")
     small = await pages.keep(replace(PAGE, text="12345678"))

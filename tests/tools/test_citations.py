@@ -22,7 +22,7 @@ PAGE = """# Herds of 2024
 In 2024 the reserve counted **1,482,000** red deer, 12.4 % more than in 2023. A stag weighs 240 kg; the herd cost
 $3.2 billion.
 The warden said: "We have never seen so many of them in a single winter", and *added* that feed
-was short. See [the census](https://deer.example/census?id=777).
+was short. It took twenty-five years and seven wardens; version 1.2.3 of the plan is of 14 May 2024. See [the census](https://deer.example/census?id=777).
 
 | Year | Hinds (thousand) |
 |---|---|
@@ -36,8 +36,7 @@ ing doubled the number of calves.
 
 
 def status_of(sentence: str, page: str = PAGE, url: str = URL) -> str:
-    (verdict,) = verify(sentence, [Snapshot([url], "Herds", page)])
-    return verdict.status
+    return verify(sentence, [Snapshot([url], "Herds", page)])[-1].status
 
 
 @pytest.mark.parametrize(
@@ -71,6 +70,8 @@ def status_of(sentence: str, page: str = PAGE, url: str = URL) -> str:
         f"There were 1,482,000 deer [citation:The herds [2024]]({URL}#top).",
         "There were 1,482,000 deer [citation:Herds](HTTPS://DEER.example:443/herds/).",
         f"The census of 2024 {CITE}, unlike ours of 1999.",
+        f"It took 25 years and 7 wardens {CITE}.",
+        f"It runs version 1.2.3 since 14.05.2024 {CITE}.",
     ],
 )
 def test_what_a_page_says_is_verified(sentence: str) -> None:
@@ -92,6 +93,12 @@ def test_what_a_page_says_is_verified(sentence: str) -> None:
         (f"{CITE} counts 99 deer.", "number_mismatch"),
         (f"| deer | 99 | {CITE} |", "number_mismatch"),
         (f"增长了百分之十三{CITE}。", "number_mismatch"),
+        (f"It took 26 years {CITE}.", "number_mismatch"),
+        (f"It runs version 3.2.1 {CITE}.", "number_mismatch"),
+        (f"There were 1 000 000 deer {CITE}.", "number_mismatch"),
+        (f"## Sources of error\n\n- There were 99 deer {CITE}.", "number_mismatch"),
+        (f"## Sources\n\nThere were 99 deer {CITE}.", "number_mismatch"),
+        (f"We have now seen that <a {CITE}> or [x](y z) or 99 deer {CITE}.", "number_mismatch"),
         (f"“We have often seen so many of them” {CITE}.", "quote_missing"),
         (f'"in a single winter we have never seen" {CITE}', "quote_missing"),
         (f"„Das haben wir noch nie gesehen“ {CITE}", "quote_missing"),
@@ -244,6 +251,7 @@ HOSTILE = (
 
 async def test_no_text_makes_the_work_grow_faster_than_its_length() -> None:
     report = f"{CITE}\n\n" + "\n\n".join(piece * (20_000 // len(piece)) for piece in HOSTILE)
+    report += "\n\n" + " ".join(f"about {number}.5 {CITE}" for number in range(3_000))
     kept = Kept(ReadPage(URL, URL, "", "text/html", report))
     async with asyncio.timeout(60):  # with the square of the length it would take hours
         assert await verify_report(report, kept)

@@ -9,7 +9,8 @@ from functools import partial
 
 import orjson
 
-from deerflow.domain.pages import PageSnapshot, ReadPage
+from deerflow.domain.errors import NotFound
+from deerflow.domain.pages import PageSnapshot, ReadPage, same_page
 from deerflow.domain.principal import Principal
 from deerflow.persistence import pages as rows
 from deerflow.persistence.database import Database
@@ -38,6 +39,16 @@ class WebPages:
         """A page with its text."""
         query = partial(rows.find_page, owner=who.user_id, thread_id=thread_id, snapshot_id=snapshot_id)
         return await self.database.read(query)
+
+    async def at(self, thread_id: str, who: Principal, url: str) -> tuple[PageSnapshot, str]:
+        """The page at an address with its text, as it was read last, or `NotFound`."""
+        known = await self.database.read(partial(rows.list_pages, owner=who.user_id, thread_id=thread_id))
+        found = await asyncio.to_thread(read_at, url, known)
+        kept = [page for page in found if page.problem is None and page.is_kept]
+        if not kept:
+            why = "could not be read" if found else "was not read"
+            raise NotFound(f"the page {url!r} {why} in thread {thread_id!r}")
+        return await self.get(thread_id, who, kept[-1].snapshot_id)
 
     async def copy(self, thread_id: str, copy_id: str, user_id: str) -> None:
         """Give a thread the pages of another."""
@@ -72,6 +83,12 @@ class PagesOfThread:
         """Texts by their hashes, as far as they are kept."""
         query = partial(rows.read_texts, owner=self.user_id, thread_id=self.thread_id, hashes=hashes)
         return await self.database.read(query)
+
+
+def read_at(url: str, pages: Sequence[PageSnapshot]) -> Sequence[PageSnapshot]:
+    """The pages of one address."""
+    wanted = same_page(url)
+    return [page for page in pages if wanted in (same_page(page.asked_url), same_page(page.url))]
 
 
 def snapshot_of(page: ReadPage, text: str) -> PageSnapshot:

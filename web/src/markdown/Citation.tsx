@@ -1,10 +1,13 @@
 /** A source of what is said: `[citation:Title](address)` as a chip, with where it leads on hover and focus. */
 
 import { ExternalLink } from "lucide-react";
+import { useAddresses, useWords } from "@/app/context";
 
 export const CITATION = /^citation:\s*/i;
 
 export function Citation({ title, href }: { title: string; href: string }) {
+  const { webPage } = useAddresses();
+  const words = useWords();
   const site = siteOf(href);
   if (site === null) return <span className="citation">{title}</span>;
   return (
@@ -12,13 +15,22 @@ export function Citation({ title, href }: { title: string; href: string }) {
       <a className="citation" href={href} target="_blank" rel="noopener noreferrer">
         {title || site}
       </a>
-      <span aria-hidden className="citation-preview">
-        <span className="citation-title">{title || site}</span>
-        <span className="citation-site">
+      <span className="citation-preview">
+        <span aria-hidden className="citation-title">
+          {title || site}
+        </span>
+        <span aria-hidden className="citation-site">
           <ExternalLink aria-hidden className="size-3.5" />
           {site}
         </span>
-        <span className="citation-address">{href}</span>
+        <span aria-hidden className="citation-address">
+          {href}
+        </span>
+        {webPage !== undefined && (
+          <a href={webPage(href)} target="_blank" rel="noopener noreferrer">
+            {words.pageAsRead}
+          </a>
+        )}
       </span>
     </span>
   );

@@ -95,3 +95,10 @@ test("code is coloured once it is complete", async () => {
   const { container } = render(inPage(<Markdown text={"```python\ndef f(): pass\n```"} growing={false} />));
   await expect.poll(() => container.querySelector(".hljs-keyword")?.textContent).toBe("def");
 });
+
+test("a citation leads to its page, and to the page as it was read", () => {
+  render(inPage(<Markdown text="Warm [citation:Heat](https://example.org/heat?a=1)." growing={false} />));
+  expect(screen.getByRole("link", { name: "Heat" })).toHaveProperty("href", "https://example.org/heat?a=1");
+  const kept = screen.getByRole("link", { name: "The page as it was read" });
+  expect(kept.getAttribute("href")).toContain("/web-pages/at?url=https%3A%2F%2Fexample.org%2Fheat%3Fa%3D1");
+});

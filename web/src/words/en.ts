@@ -163,6 +163,7 @@ export const en = {
   copyAnswer: "Copy answer",
   imageLink: (description: string) => `Image: ${description}`,
   diagram: "Diagram",
+  pageAsRead: "The page as it was read",
   diagramSource: "Source of the diagram",
   taskDone: "Done",
   taskDoing: "In progress",

@@ -158,6 +158,7 @@ export const zh: Words = {
   copyAnswer: "复制回答",
   imageLink: (description) => `图片：${description}`,
   diagram: "图表",
+  pageAsRead: "阅读时的页面原文",
   diagramSource: "图表源码",
   taskDone: "已完成",
   taskDoing: "进行中",

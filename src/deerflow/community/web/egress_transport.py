@@ -1,5 +1,6 @@
 """HTTP over connections that `Egress` has opened: to addresses that were checked, and to no others."""
 
+import asyncio
 import ssl
 from base64 import b64encode
 from collections.abc import AsyncIterator
@@ -48,7 +49,10 @@ async def tunnel(streams: Streams, proxy: httpx.URL, target: str) -> None:
     asked = h11.Request(method="CONNECT", target=target, headers=headers)
     streams[1].write((wanted.send(asked) or b"") + (wanted.send(h11.EndOfMessage()) or b""))
     await streams[1].drain()
-    head = await streams[0].readuntil(b"\r\n\r\n")
+    try:
+        head = await streams[0].readuntil(b"\r\n\r\n")
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError) as problem:
+        raise httpx.ProxyError(f"the proxy {proxy.host} does not speak HTTP") from problem
     status = head.split(b" ", 2)[1:2]
     if status != [b"200"]:
         raise httpx.ProxyError(f"the proxy {proxy.host} does not lead to {target}: {head[:80].decode('latin-1')!r}")

@@ -28,6 +28,19 @@ async def keep_failed(runtime: InRun, asked_url: str, problem: WebProblem) -> No
     await _keep(runtime, ReadPage(asked_url, asked_url, problem=explain(problem).removeprefix("Error: ")))
 
 
+async def read_before(runtime: InRun, url: str) -> Page | None:
+    """The page as it was read last in this thread, if it is kept: whoever goes on with it wants no other."""
+    run = run_in(runtime.context) if runtime is not None else None
+    if run is None or run.pages is None:
+        return None
+    known = [page for page in await run.pages.all() if page.asked_url == url and page.text_hash and page.is_kept]
+    if not known:
+        return None
+    last = known[-1]
+    text = (await run.pages.texts([last.text_hash or ""])).get(last.text_hash or "", "")
+    return Page(last.url, last.title, text, last.content_type)
+
+
 async def _keep(runtime: InRun, page: ReadPage) -> str:
     run = run_in(runtime.context) if runtime is not None else None
     if run is None or run.pages is None:

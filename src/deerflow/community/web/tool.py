@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, field
 from deerflow.community.web.api import MAX_API_BYTES
 from deerflow.community.web.egress_transport import EgressTransport
 from deerflow.community.web.http import Http, Trust, host_of
-from deerflow.community.web.keeping import InRun, keep_failed, keep_read
+from deerflow.community.web.keeping import InRun, keep_failed, keep_read, read_before
 from deerflow.community.web.paging import RecentPages, shown
 from deerflow.community.web.problems import NotAllowed, WebProblem, explain
 from deerflow.community.web.results import Hit, Page, Picture, as_json
@@ -171,9 +171,9 @@ def fetching_tool(
     def make(chosen: ReadingSettings) -> Act:
         fetch, recent = make_fetch(chosen), RecentPages()
 
-        async def page_at(url: str, offset: int) -> Page:
+        async def page_at(url: str, offset: int, runtime: InRun) -> Page:
             check_host(host_of(url), chosen.hosts)
-            page = recent.find(url) if offset else None
+            page = (recent.find(url) or await read_before(runtime, url)) if offset else None
             if page is None:
                 page = await fetch(url)
                 if len(page.text) > chosen.max_chars:
@@ -182,7 +182,7 @@ def fetching_tool(
 
         async def web_fetch(url: str, offset: int = 0, runtime: InRun = None) -> str:
             try:
-                page = await page_at(url, offset)
+                page = await page_at(url, offset, runtime)
             except WebProblem as problem:
                 await keep_failed(runtime, url, problem)
                 raise

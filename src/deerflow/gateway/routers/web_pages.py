@@ -70,6 +70,18 @@ async def list_web_pages(
     )
 
 
+@router.get("/at", response_class=PlainTextResponse, summary="The text of the page at an address, as it was read")
+async def get_web_page_at(
+    thread_id: str,
+    harness: TheHarness,
+    who: Who,
+    url: Annotated[str, Query(min_length=1, max_length=4000, examples=["https://example.org/birds"])],
+) -> PlainTextResponse:
+    """The text of the page that a citation leads to, as it was when an agent read it last."""
+    _, text = await harness.resources.web_pages.at(thread_id, who, url)
+    return PlainTextResponse(text, headers=HEADERS)
+
+
 @router.get("/{snapshot_id}", summary="A page as it was read")
 async def get_web_page(thread_id: str, snapshot_id: str, harness: TheHarness, who: Who) -> WebPageText:
     """A page with its text, as it was when an agent read it."""

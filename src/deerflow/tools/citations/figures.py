@@ -2,7 +2,8 @@
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from html import unescape
@@ -28,16 +29,26 @@ UNITS = {
     "kwh": "kwh", "mwh": "mwh", "gwh": "gwh", "twh": "twh", "hour": "h", "hours": "h", "小时": "h", "day": "d",
     "days": "d", "天": "d", "month": "mo", "months": "mo", "year": "y", "years": "y", "mb": "mb", "gb": "gb",
 }  # fmt: skip
+ONES = {
+    "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10,
+    "eleven": 11, "twelve": 12, "thirteen": 13, "fourteen": 14, "fifteen": 15, "sixteen": 16, "seventeen": 17,
+    "eighteen": 18, "nineteen": 19,
+}  # fmt: skip
+TENS = {
+    "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90,
+}  # fmt: skip
+SPELLED = re.compile(
+    rf"\b(?:(?P<tens>{'|'.join(TENS)})(?:[- ](?P<ones>{'|'.join(ONES)}))?|(?P<small>{'|'.join(ONES)}))\b"
+)
+"""Small numbers in words, as a page may have them where a report has digits."""
 ABBREVIATED = {"m": 6, "b": 9, "t": 12}
 """What these mean behind a figure that a currency stands before."""
 
 
-def one_of(words: dict[str, object] | dict[str, str] | dict[str, int]) -> str:
+def one_of(words: Iterable[str]) -> str:
     """A pattern for words, the longest first; one of letters ends where the letters do."""
     listed = sorted(words, key=len, reverse=True)
-    return "|".join(
-        re.escape(word) + (r"(?![a-z])" if word[-1].isascii() and word[-1].isalpha() else "") for word in listed
-    )
+    return "|".join(re.escape(word) + (r"(?![a-z])" if "a" <= word[-1] <= "z" else "") for word in listed)
 
 
 DIGITS = r"(?<![a-z_\d])(?<!\d[.,])(?P<{}>\d{{1,3}}(?: \d{{3}}(?!\d))++(?:[.,]\d++)?+|\d++(?:[.,'’]\d++)*+)"
@@ -71,7 +82,9 @@ class Figure:
     scale: int = 0
     is_rough: bool = False
     parts: tuple[Decimal, ...] = ()
-    """The numbers in it, where it may also be several: a version, a date, two numbers side by side."""
+    """The numbers in it, where it may be several: a version, a date, two numbers side by side."""
+    may_be_apart: bool = False
+    """Whether these may also stand apart from each other."""
 
 
 @dataclass(slots=True)
@@ -80,13 +93,24 @@ class KnownFigures:
 
     units: dict[Decimal, set[str | None]] = field(default_factory=dict)
     scales: set[int] = field(default_factory=set)
+    sequences: set[tuple[Decimal, ...]] = field(default_factory=set)
+    """Numbers that stand together, as in a version."""
+    _ordered: list[Decimal] | None = None
 
     def learn(self, text: str) -> None:
         """Take in the figures of a text."""
         for figure in figures_in(text, every=True):
+            self.sequences.add(figure.parts)
             for value in (*figure.values, *figure.parts):
                 self.units.setdefault(value, set()).add(figure.unit)
-        self.scales |= {scale for word, scale in SCALES.items() if len(word) > 1 and word in text.casefold()}
+        plain = text.casefold()
+        for spelled in SPELLED.finditer(plain):
+            value = Decimal(
+                TENS.get(spelled["tens"] or "", 0) + ONES.get(spelled["ones"] or spelled["small"] or "", 0)
+            ).normalize()
+            self.units.setdefault(value, set()).add(None)
+        self.scales |= {scale for word, scale in SCALES.items() if len(word) > 1 and word in plain}
+        self._ordered = None
 
     def have(self, figure: Figure) -> bool:
         """Whether a figure of the report is one of these."""
@@ -94,16 +118,28 @@ class KnownFigures:
             return True
         if figure.scale in self.scales and any(None in self.units.get(value, ()) for value in figure.plain):
             return True  # a table in millions
-        if figure.parts and all(value in self.units for value in figure.parts):
+        if figure.parts and figure.parts in self.sequences:
             return True
-        return figure.is_rough and any(
-            abs(value - known) <= TOLERANCE * abs(known) for value in figure.values for known in self.units
-        )
+        if figure.may_be_apart and all(value in self.units for value in figure.parts):
+            return True
+        return figure.is_rough and any(map(self._has_about, figure.values))
 
     def nearest(self, figure: Figure) -> Decimal | None:
         """The figure that comes nearest."""
         wanted = figure.values[0] if figure.values else Decimal()
-        return min(self.units, key=lambda known: abs(known - wanted), default=None)
+        place = bisect_left(self.ordered, wanted)
+        return min(self.ordered[max(0, place - 1) : place + 1], key=lambda known: abs(known - wanted), default=None)
+
+    @property
+    def ordered(self) -> Sequence[Decimal]:
+        """The values, smallest first."""
+        if self._ordered is None:
+            self._ordered = sorted(self.units)
+        return self._ordered
+
+    def _has_about(self, value: Decimal) -> bool:
+        place = bisect_left(self.ordered, value / (1 + TOLERANCE))
+        return place < len(self.ordered) and self.ordered[place] <= value / (1 - TOLERANCE)
 
     def _has(self, value: Decimal, unit: str | None) -> bool:
         units = self.units.get(value)
@@ -137,10 +173,18 @@ def figure_of(match: re.Match[str], text: str) -> Figure:
     is_rough = bool(ROUGHLY.search(text[max(0, match.start() - LOOKED_BACK) : begin])) or text[
         end : end + LOOKED_ON
     ].lstrip().startswith(AFTERWARDS)
-    parts = tuple(map(to_value, re.findall(r"\d+", digits))) if not values or " " in digits else ()
-    if len(parts) == 3 and int(parts[2]) > 1000:
-        parts = (parts[0], parts[2])  # a date; a page may have the month in words
-    return Figure(match[0].strip(), scaled, unit, values if scale else (), scale, is_rough, parts)
+    parts, may_be_apart = parts_of(digits) if not values or " " in digits else ((), False)
+    return Figure(match[0].strip(), scaled, unit, values if scale else (), scale, is_rough, parts, may_be_apart)
+
+
+def parts_of(digits: str) -> tuple[tuple[Decimal, ...], bool]:
+    """The numbers in what may be several, and whether they may also stand apart."""
+    parts = tuple(map(to_value, re.findall(r"\d+", digits)))
+    if " " in digits:
+        return parts, len(parts) == 2 and bool(parts[1])
+    if len(parts) == 3 and parts[2] > 1000:
+        return (parts[0], parts[2]), True  # a date; a page may have the month in words
+    return parts, False
 
 
 def values_of(digits: str) -> tuple[Decimal, ...]:

@@ -43,11 +43,9 @@ def _mark(text: str, found: re.Match[str]) -> Mark:
     """What begins here; its parts are looked for only so far, so that no text is read again and again."""
     start = found.end()
     limit = min(len(text), start + MAX_TITLE)
-    other = BEGIN.search(text, start, limit)
-    until = other.start() if other else limit
-    middle = text.find("](", start, until)
-    if middle < 0:
-        closing = text.find("]", start, until)
+    middle = text.find("](", start, limit)
+    if middle < 0 or BEGIN.search(text, start, middle):  # the address of another is none of ours
+        closing = text.find("]", start, limit)
         return Mark(found.start(), closing + 1 if closing >= 0 else start, text[start : max(closing, start)], "")
     end = _url_end(text, middle + 2)
     inside = text[middle + 2 : end].strip()

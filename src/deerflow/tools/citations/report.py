@@ -13,7 +13,8 @@ HEADING = re.compile(r"\s{0,3}#{1,6}\s+(.*)")
 ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+")
 QUOTED = re.compile(r"\s{0,3}>+\s?")
 SOURCES = re.compile(
-    r"\W*(?:sources?|references?|bibliography|works cited|citations|quellen|literatur)\b|\W*(?:来源|参考|資料|出典)",
+    r"[\W\d]*(?:sources?|references?|bibliography|works cited|citations|quellen|literatur)(?: used| cited)?[\W\d]*"
+    r"|[\W\d]*(?:数据|資料|参考)?(?:来源|资料|文献|出典|參考文獻)[\W\d]*",
     re.IGNORECASE,
 )
 CITED = "\0"
@@ -27,7 +28,7 @@ BEHIND = re.compile(r"[\s\0]*")
 WORD = re.compile(r"[^\W_]+")
 LEAD_IN_WORDS, LEAD_IN_CHARS = 4, 30
 LEFT_OUT = re.compile(
-    r"!\[[^\]\n]{0,300}\]\([^)\n]{0,4000}\)|<[^<>\n]{1,300}>|\[\^?\d{1,3}\]|https?://[^\s)\]\0]{1,4000}"
+    r"!\[[^\]\n\0]{0,300}\]\([^)\n\0]{0,4000}\)|<[^<>\n\0]{1,300}>|\[\^?\d{1,3}\]|https?://[^\s)\]\0]{1,4000}"
 )
 
 
@@ -104,7 +105,7 @@ def blocks_of(text: str) -> Iterator[Block]:
             yield block_of(gathered, is_listed)
             gathered = []
         if heading:
-            is_listed = bool(SOURCES.match(heading[1]))
+            is_listed = bool(SOURCES.fullmatch(heading[1].strip()))
         if plain.strip() and not in_code:
             gathered.append((number, plain))
         if gathered and (heading or is_row):
@@ -122,8 +123,9 @@ def block_of(gathered: Sequence[tuple[int, str]], is_listed: bool) -> Block:
         lines.append((place, number))
         pieces.append(piece)
         place += len(piece)
-    text = "".join(pieces)
-    return Block(text, lines, gathered[0][1].lstrip().startswith("|"), is_listed)
+    text, first = "".join(pieces), gathered[0][1].lstrip()
+    is_entry = first.startswith(("|", "[")) or ITEM.match(first) is not None
+    return Block(text, lines, first.startswith("|"), is_listed and is_entry)
 
 
 def without(beginning: re.Pattern[str], line: str) -> str:
@@ -141,6 +143,8 @@ def masked(text: str, marks: Sequence[Mark]) -> str:
     bare = "".join([*pieces, text[place:].replace(CITED, " ")])
     shown, place = [], 0
     for link in links_in(bare):
+        if CITED in bare[link.begin : link.end]:  # no citation may get lost
+            continue
         shown += [bare[place : link.begin], link.title]
         place = link.end
     return LEFT_OUT.sub(" ", "".join([*shown, bare[place:]]))
@@ -158,18 +162,18 @@ def statements_in(text: str, first: int, is_row: bool) -> Iterator[Statement]:
 def statements_of(sentence: str, first: int) -> Iterator[Statement]:
     """The parts of a sentence: each belongs to the citations that follow it, or that it follows."""
     beginning, *others = sentence.split(CITED)
-    parts, groups = [beginning], list[tuple[int, ...]]()
+    parts, groups = [beginning], list[list[int]]()
     for number, part in enumerate(others, first):
         if len(groups) == len(parts):  # no word since the citation before
-            groups[-1] += (number,)
+            groups[-1].append(number)
         else:
-            groups.append((number,))
+            groups.append([number])
         if WORD.search(part):
             parts.append(part)
     leads_in = is_lead_in(parts[0])
     for place, part in enumerate(parts):
-        before = groups[place - 1] if place else ()
-        after = groups[place] if place < len(groups) else ()
+        before = tuple(groups[place - 1]) if place else ()
+        after = tuple(groups[place]) if place < len(groups) else ()
         if after and not (leads_in and before):
             yield Statement(part, before + after, after)
         elif before and (after or leads_in):

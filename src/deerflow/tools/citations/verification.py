@@ -40,9 +40,7 @@ async def verify_report(
     """
     if len(report) > MAX_REPORT_CHARS:
         raise FileProblem(f"the report has {len(report)} characters; verify parts of at most {MAX_REPORT_CHARS}")
-    cited = await asyncio.to_thread(addresses_in, report)
-    known = await pages.all()
-    wanted = [page for page in known if cited & {same_page(page.asked_url), same_page(page.url)}]
+    wanted = await asyncio.to_thread(cited_among, await pages.all(), report)
     if sum(page.chars for page in wanted) > MAX_PAGE_CHARS:
         raise FileProblem(f"the cited pages have more than {MAX_PAGE_CHARS} characters; verify the report in parts")
     texts = await pages.texts([page.text_hash for page in wanted if page.text_hash])
@@ -51,13 +49,14 @@ async def verify_report(
     output = await run_child((str(CHILD), given), sent, limits.wall_s, MAX_RESULT_BYTES)
     if not output:
         raise FileProblem("the report is so built that it could not be compared with its pages; verify it in parts")
-    verdicts: list[dict[str, Any]] = orjson.loads(output)
+    verdicts: list[dict[str, Any]] = await asyncio.to_thread(orjson.loads, output)
     return verdicts
 
 
-def addresses_in(report: str) -> frozenset[str]:
-    """All that a report cites or links to."""
-    return frozenset(same_page(mark.url) for found in (citations_in, links_in) for mark in found(report) if mark.url)
+def cited_among(pages: Sequence[PageSnapshot], report: str) -> Sequence[PageSnapshot]:
+    """The pages that a report cites or links to."""
+    cited = {same_page(mark.url) for found in (citations_in, links_in) for mark in found(report) if mark.url}
+    return [page for page in pages if cited & {same_page(page.asked_url), same_page(page.url)}]
 
 
 def to_order(report: str, pages: Sequence[PageSnapshot], texts: dict[str, str]) -> bytes:
