@@ -95,7 +95,7 @@ def test_the_order_is_configuration_then_built_in_then_mcp_then_acp() -> None:
 def test_the_first_of_two_tools_with_one_name_stays_and_the_other_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
     theirs = Echo(name="clock")
     available = get_available_tools([entry("clock")], mcp=[theirs])
-    assert available.tools == (clock,)
+    assert [(tool.name, tool.description) for tool in available.tools] == [("clock", clock.description)]
     assert "tool 'clock' of MCP is left out: the configuration has one of that name" in caplog.text
 
 
