@@ -1,8 +1,9 @@
 """What the metadata of a tool says about where it comes from and what it brings in."""
 
-SOURCE, SERVER = "source", "server"
+SOURCE, SERVER, MCP_TOOL = "source", "server", "mcp_tool"
+"""Where it comes from; for MCP, from which server, and what it is called there."""
 FROM_MCP = "mcp"
-"""The source of a tool that an MCP server offers, under whose name it is listed."""
+"""The source of a tool that an MCP server offers."""
 CONFIGURED = "configured"
 """The source of a tool that somebody has written for this installation."""
 UNTRUSTED = "untrusted"

@@ -8,11 +8,6 @@ from typing import Any, Literal
 ServerState = Literal["idle", "connecting", "ready", "failed", "disabled", "changed", "needs_login"]
 """`idle`: not asked yet. `changed`: connected, but tools wait for an admin. `needs_login`: the user has to log in."""
 
-SOURCE, SERVER, MCP_TOOL, UNTRUSTED = "source", "server", "mcp_tool", "untrusted"
-"""Keys of a tool's metadata."""
-MCP = "mcp"
-"""What `SOURCE` says of a tool that comes from an MCP server."""
-
 
 @dataclass(frozen=True, slots=True)
 class ToolCard:

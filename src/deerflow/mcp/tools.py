@@ -10,12 +10,13 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from langgraph.types import interrupt
 
 from deerflow.domain.context import RunContext, run_in
+from deerflow.domain.tool_marks import FROM_MCP, MCP_TOOL, SERVER, SOURCE, UNTRUSTED
 from deerflow.mcp.asking import question_payload, read_reply
 from deerflow.mcp.calls import Address, Block, CallOrder, CallResult, PendingCall, Question
 from deerflow.mcp.names import tool_name
 from deerflow.mcp.problems import McpProblem
 from deerflow.mcp.sessions import SessionPool
-from deerflow.mcp.status import MCP, MCP_TOOL, SERVER, SOURCE, UNTRUSTED, ToolCard
+from deerflow.mcp.status import ToolCard
 from deerflow.sandbox.progress import Progress
 
 CALL_S = 300.0
@@ -47,7 +48,7 @@ def make_tool(name: str, address: Address, card: ToolCard, sessions: SessionPool
         response_format="content_and_artifact",
         handle_tool_error=True,
         metadata={
-            SOURCE: MCP,
+            SOURCE: FROM_MCP,
             SERVER: address.server,
             MCP_TOOL: card.name,
             UNTRUSTED: True,

@@ -29,7 +29,7 @@ from deerflow.config.models import ModelConfig
 from deerflow.domain.context import RunContext
 from deerflow.domain.runs import AgentSpec
 from deerflow.domain.skills import SkillCard
-from deerflow.mcp.status import MCP, SERVER
+from deerflow.domain.tool_marks import FROM_MCP, SERVER
 from deerflow.mcp.tools import for_blind
 from deerflow.models.demo import DemoChatModel
 from deerflow.models.factory import ModelCatalog
@@ -284,7 +284,7 @@ def names_of(deferred: DeferredTools | None) -> Mapping[str, Sequence[str]]:
 def is_in_groups(tool: BaseTool, groups: Collection[str] | None) -> bool:
     """Whether an agent with these groups has a tool of an MCP server: all servers are `mcp`, one is `mcp:<name>`."""
     server = (tool.metadata or {}).get(SERVER)
-    return groups is None or MCP in groups or f"{MCP}:{server}" in groups
+    return groups is None or FROM_MCP in groups or f"{FROM_MCP}:{server}" in groups
 
 
 def lends(kind: SubagentConfig, tool: str) -> bool:

@@ -13,12 +13,12 @@ from deerflow.config.acp_agents import AcpAgentConfig
 from deerflow.domain.acp import AcpAnswer, AcpOrder, PendingWork, PermissionQuestion
 from deerflow.domain.context import RunContext
 from deerflow.domain.errors import InvalidRequest
+from deerflow.domain.tool_marks import UNTRUSTED
 from deerflow.sandbox.progress import Progress
 from deerflow.tools.functions import as_tool
 from deerflow.tools.run import current_run
 
 NAME = "invoke_acp_agent"
-UNTRUSTED = "untrusted"
 ACP_GROUP = "acp"
 """The group that custom agents name to have the tool, where they name groups."""
 STOPPED = {
