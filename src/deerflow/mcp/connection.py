@@ -86,10 +86,12 @@ class ServerSession:
         self._closing.set()
         for call in list(self._calls.values()):
             call.cancel()
-        if self._owner is not None:
+        if self._owner is None:
+            return
+        if self._client is not None:  # else it waits for a server that may never answer
             await asyncio.wait({self._owner}, timeout=CLOSE_S)
-            self._owner.cancel()
-            await asyncio.wait({self._owner}, timeout=CLOSE_S)
+        self._owner.cancel()
+        await asyncio.wait({self._owner}, timeout=CLOSE_S)
 
     async def use(self, call: "Call") -> CallResult:
         """Call a tool and wait for its end, or for that of the session."""
@@ -123,8 +125,9 @@ class ServerSession:
         async with self._connected() as streams, Client(streams, self._ask, self._hear, self._hear_end) as client:
             try:
                 await client.initialize()
+                listing = await client.listing()
                 self._client = client
-                self._tell_opened(await client.listing())
+                self._tell_opened(listing)
                 await self._closing.wait()
             finally:
                 client.end()
