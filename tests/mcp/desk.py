@@ -12,7 +12,7 @@ from langchain_core.messages import AnyMessage, ToolMessage
 from deerflow.config.source import ConfigSource, open_source
 from deerflow.domain.events import StreamEvent
 from deerflow.domain.principal import LOCAL_USER
-from deerflow.domain.runs import RunRecord, RunRequest
+from deerflow.domain.runs import AgentSpec, RunRecord, RunRequest
 from deerflow.harness import Harness, open_harness
 from deerflow.mcp.status import ServerStatus
 from deerflow.testing import ScriptedModel
@@ -53,9 +53,9 @@ class Desk:
         self.harness = harness
         self.model = model
 
-    async def run(self, thread_id: str = "t1", text: str = "go") -> list[AnyMessage]:
+    async def run(self, thread_id: str = "t1", agent: AgentSpec = AgentSpec()) -> list[AnyMessage]:
         """Let a run go to its end; what is then in the thread."""
-        await self.ended(await self.start(thread_id, text))
+        await self.ended(await self.start(thread_id, agent))
         return await self.messages(thread_id)
 
     async def ready(self) -> None:
@@ -70,9 +70,9 @@ class Desk:
     async def results(self, thread_id: str = "t1") -> list[ToolMessage]:
         return [message for message in await self.messages(thread_id) if isinstance(message, ToolMessage)]
 
-    async def start(self, thread_id: str = "t1", text: str = "go") -> RunRecord:
+    async def start(self, thread_id: str = "t1", agent: AgentSpec = AgentSpec()) -> RunRecord:
         """Begin a run."""
-        request = RunRequest(thread_id, ({"role": "user", "content": text},))
+        request = RunRequest(thread_id, ({"role": "user", "content": "go"},), agent)
         return await self.harness.runs.create_or_reject(request, LOCAL_USER)
 
     async def ended(self, run: RunRecord) -> RunRecord:

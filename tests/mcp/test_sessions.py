@@ -8,7 +8,7 @@ import psutil
 
 from deerflow.config.models import ModelConfig
 from deerflow.domain.principal import LOCAL_USER
-from deerflow.domain.runs import Resume, RunRequest
+from deerflow.domain.runs import AgentSpec, Resume, RunRequest
 from deerflow.harness import open_harness
 from deerflow.testing import ScriptedModel, calling
 from tests.conformance.command_suite import until
@@ -61,6 +61,18 @@ async def test_progress_results_with_images_and_errors_reach_the_reader_and_the_
         assert picture.artifact == {"structured_content": {"width": 1}}
         assert (refused.status, refused.text) == ("error", "Error: no such city")
         assert ".tool-results" in large.text and len(large.text) < 10_000
+
+
+async def test_subagents_use_the_same_tools_and_nobody_is_asked_for_them(tmp_path: Path) -> None:
+    task = calling("task", description="ask", prompt="Ask.", subagent_type="general-purpose")
+    turns = (task, calling("s_ask"), "It was not answered.", "done")
+    async with desk_with(tmp_path, {"s": hostile()}, *turns) as desk:
+        await desk.ready()
+        await desk.run(agent=AgentSpec(subagent_enabled=True))
+        (told,) = await desk.results()
+        assert "It was not answered." in told.text
+        asked = [message for request in desk.model.requests for message in request.messages if message.type == "tool"]
+        assert asked[0].text == "cancel likes cancel"
 
 
 async def test_threads_have_processes_of_their_own_which_end_with_them(tmp_path: Path) -> None:
