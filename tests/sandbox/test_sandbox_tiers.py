@@ -22,7 +22,10 @@ from tests.sandbox.processes import marked_seconds, survivors
 BASH = ["bash", "bash_output", "bash_kill"]
 READ, WRITE = ["ls", "glob", "grep", "read_file"], ["write_file", "str_replace"]
 WEB = ["web_search", "web_fetch"]
-BUILT_IN = ["present_files", "ask_clarification", "list_uploaded_files", "search_history"]
+PLAIN = ["present_files", "ask_clarification", "list_uploaded_files", "search_history"]
+BUILT_IN = [*PLAIN, "memory_search"]
+CHECKS = ["verify_citations"]
+"""What only those have who can read pages."""
 
 
 class Unisolated(LocalSandboxProvider):
@@ -65,7 +68,7 @@ async def test_a_name_that_leads_to_no_provider_is_told_with_its_key(tmp_path: P
 
 
 async def test_everything_is_offered_where_commands_are_isolated(tmp_path: Path) -> None:
-    assert await offered(tmp_path) == [*WEB, *BASH, *READ, *WRITE, *BUILT_IN]
+    assert await offered(tmp_path) == [*WEB, *BASH, *READ, *WRITE, *BUILT_IN, *CHECKS]
 
 
 async def test_without_isolation_there_are_files_but_no_commands(tmp_path: Path) -> None:
@@ -79,7 +82,7 @@ async def test_without_isolation_there_are_files_but_no_commands(tmp_path: Path)
         assert harness.sandbox_report.tier == "none"
         assert (await ask(harness)).status is RunStatus.SUCCESS
         told = [answer["content"] for answer in await answers(harness)]
-    assert model.requests[0].tool_names == [*WEB, *READ, *WRITE, *BUILT_IN]
+    assert model.requests[0].tool_names == [*WEB, *READ, *WRITE, *BUILT_IN, *CHECKS]
     assert "<computer>" not in model.requests[0].messages[0].text
     assert told[0].startswith("Error: there is no tool 'bash'.")
     assert told[1:] == ["OK", f"Found 1 matches under {WORK}\n{WORK}/a.txt:1: one"]
@@ -101,7 +104,7 @@ async def test_whoever_allows_it_gets_commands_on_the_machine_itself_and_the_mod
         assert harness.sandbox_report.tier == "host"
         await ask(harness)
         assert (await answers(harness))[0]["content"] == f"{files(tmp_path)}/workspace\nresult"
-    assert model.requests[0].tool_names == [*WEB, *BASH, *READ, *WRITE, *BUILT_IN]
+    assert model.requests[0].tool_names == [*WEB, *BASH, *READ, *WRITE, *BUILT_IN, *CHECKS]
     assert "`bash` runs on the user's own machine, without isolation" in model.requests[0].messages[0].text
 
 
@@ -136,7 +139,7 @@ async def test_commands_on_the_machine_itself_do_not_see_the_variables_of_the_se
 
 
 async def test_a_program_can_do_without_a_sandbox(tmp_path: Path) -> None:
-    assert await offered(tmp_path, RuntimeFeatures(sandbox=False)) == [*WEB, *BUILT_IN]
+    assert await offered(tmp_path, RuntimeFeatures(sandbox=False)) == [*WEB, *PLAIN, *CHECKS]
 
 
 async def test_an_agent_that_only_reads_gets_only_what_reads(tmp_path: Path) -> None:
@@ -147,7 +150,7 @@ async def test_an_agent_that_only_reads_gets_only_what_reads(tmp_path: Path) -> 
         (folder / "config.yaml").write_text('tool_groups: ["file:read"]\n')
         run = await ask(harness, AgentSpec(agent_name="reader", owner=LOCAL_USER.user_id))
         assert run.status is RunStatus.SUCCESS, run.error
-    assert model.requests[0].tool_names == [*READ, *BUILT_IN, "update_agent"]
+    assert model.requests[0].tool_names == [*READ, *PLAIN, "update_agent", "memory_search"]
     assert "<computer>" not in model.requests[0].messages[0].text
 
 

@@ -46,7 +46,7 @@ from deerflow.tools.builtins.task_batch_tool import task_batch_tool
 from deerflow.tools.builtins.task_tool import task_tool
 from deerflow.tools.builtins.verify_citations_tool import verify_citations
 from deerflow.tools.deferred import DeferredTools, deferring
-from deerflow.tools.tools import ToolSet, as_tool, get_available_tools, sandbox_tools
+from deerflow.tools.tools import ToolSet, as_tool, get_available_tools, is_wanted, sandbox_tools
 
 logger = logging.getLogger(__name__)
 
@@ -193,11 +193,11 @@ class LeadAgent:
             own.append(as_tool(skill_manage))
         if features.memory is True:
             own += memory_tools(can_write=self.settings.memory.mode == "tool")
-        if any(entry.name == WEB_FETCH for entry in self.settings.tools):
+        groups, allow_bash = self._own.tool_groups, self._runs_commands
+        if any(entry.name == WEB_FETCH and is_wanted(entry, groups, allow_bash) for entry in self.settings.tools):
             own.append(as_tool(verify_citations))
         if features.subagent and self._kinds:
             own += [task_tool(tuple(self._kinds)), task_batch_tool(tuple(self._kinds))]
-        groups, allow_bash = self._own.tool_groups, self._runs_commands
         computer = sandbox_tools(groups, allow_bash=allow_bash) if has_computer else ()
         return get_available_tools(
             self.settings.tools,
