@@ -7,6 +7,7 @@ from tests.gateway.api_world import SECRET, Example, World, examples_in, send
 
 EVERYBODYS = {
     "GET /api/models/{name}": "models are the server's",
+    "PUT /api/memory/summaries/{key}": "the name of a part that everybody's memory has; it is the caller's own",
     **dict.fromkeys(
         (
             "GET /api/mcp/servers/{server}",
