@@ -41,6 +41,7 @@ def source_with(folder: Path, servers: Mapping[str, Mapping[str, object]], **con
         "memory": {"enabled": False},
         "title": {"enabled": False},
         "guardrails": {"enabled": False},
+        "tool_search": {"enabled": False},
         **config,
     }
     return open_source(directory=folder, environment={}, overrides=overrides)

@@ -18,7 +18,7 @@ async def test_of_three_hundred_tools_of_a_server_only_names_are_told_until_one_
         calling("depot_part_007", amount=3),
         "There they are.",
     )
-    async with desk_with(tmp_path, {"depot": ENTRY}, *turns, guardrails={"enabled": True}) as desk:
+    async with desk_with(tmp_path, {"depot": ENTRY}, *turns, guardrails={"enabled": True}, tool_search={}) as desk:
         await desk.ready()
         await desk.run()
         refused, _, fetched = await desk.results()
