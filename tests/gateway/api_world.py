@@ -224,9 +224,13 @@ class World:
         assert http.post("/api/memory/import", json=known).status_code == 200
         change = http.get("/api/memory/history").json()["changes"][0]["change_id"]
         ids = {CHANGE: change, RUN: run_id, CHECKPOINT: state["checkpoint_id"], FEEDBACK: opinion.json()["feedback_id"]}
-        return {**ids, SHARE: link["share_id"], TOKEN: link["token"], PIN_HASH: self.run(self._seed_mcp())}
+        return self.seed_mcp({**ids, SHARE: link["share_id"], TOKEN: link["token"]})
 
-    async def _seed_mcp(self) -> str:
+    def seed_mcp(self, ids: Mapping[str, str]) -> dict[str, str]:
+        """Have what the examples of MCP servers speak of; the ids with those that the server has made for it."""
+        return {**ids, PIN_HASH: self.run(self._change_a_tool())}
+
+    async def _change_a_tool(self) -> str:
         """Have an MCP server of which a tool has changed; what the tool is now."""
         servers = self.harness.resources.mcp_servers
         await servers.replace({MCP_SERVER: MCP_ENTRY})

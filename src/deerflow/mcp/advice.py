@@ -13,11 +13,16 @@ def advice_for(config: McpServerConfig) -> str:
     if config.type != "stdio":
         return ""
     hints = []
-    if Path(config.command or "").name in FETCHING and not config.network:
+    if fetches(config) and not config.network:
         hints.append(f'{config.command!r} fetches packages, which needs "network": true')
     if hidden := [word for word in config.args if is_hidden(word, config)]:
         hints.append(f"it cannot see {', '.join(map(repr, hidden))} unless 'paths' names it")
     return "".join(f"; {hint}" for hint in hints)
+
+
+def fetches(config: McpServerConfig) -> bool:
+    """Whether the command fetches the program before it starts it."""
+    return Path(config.command or "").name in FETCHING
 
 
 def is_hidden(word: str, config: McpServerConfig) -> bool:

@@ -4,13 +4,14 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 import anyio
 from mcp import types
 from mcp.shared.exceptions import McpError
 
 from deerflow.domain.errors import DeerFlowError
-from deerflow.mcp.advice import advice_for
+from deerflow.mcp.advice import advice_for, fetches
 from deerflow.mcp.calls import Address, CallOrder, CallResult, PendingCall, Question, Reply
 from deerflow.mcp.http import calling
 from deerflow.mcp.problems import McpProblem
@@ -24,6 +25,7 @@ from deerflow.sandbox.services import Service, ServiceOrder
 CLOSE_S = 5.0
 RELIST_S = 30.0
 NOBODY = Reply("cancel")
+SPARING = MappingProxyType({"NPM_CONFIG_PREFER_OFFLINE": "true", "NPM_CONFIG_UPDATE_NOTIFIER": "false"})
 
 OnListing = Callable[[Listing], Awaitable[None]]
 
@@ -122,10 +124,16 @@ class ServerSession:
             try:
                 await client.initialize()
                 self._client = client
-                self._opened.set_result(await client.listing())
+                self._tell_opened(await client.listing())
                 await self._closing.wait()
             finally:
                 client.end()
+
+    def _tell_opened(self, listing: Listing) -> None:
+        if self._service is not None and self._address.thread_id is None:
+            self._service.keep()
+        if not self._opened.done():  # else it has failed meanwhile
+            self._opened.set_result(listing)
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[Streams]:
@@ -267,14 +275,17 @@ class Call:
 def to_order(address: Address) -> ServiceOrder:
     """How the program of a server is started."""
     config = address.config
+    # What was fetched is used as it is: whoever asks what there is fetches it anew.
+    env = {**(SPARING if fetches(config) and address.thread_id else {}), **config.env}
     return ServiceOrder(
         name=address.server,
         command=[config.command or "", *config.args],
         user_id=address.user_id,
         thread_id=address.thread_id,
-        env=config.env,
+        env=env,
         network=config.network,
         paths=[Path(path).expanduser() for path in config.paths],
+        seed=address.config_key if fetches(config) else None,
     )
 
 

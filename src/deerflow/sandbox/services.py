@@ -26,6 +26,11 @@ class ServiceOrder:
     """Where it begins."""
     writable: tuple[str, ...] | None = None
     """The folders of the thread that it can write to; None: all."""
+    seed: str | None = None
+    """A program for a thread begins with the home that one for nobody had, if that was kept under the same name.
+
+    Its own home then goes with it; without a seed it stays with the thread.
+    """
 
 
 class Service(Protocol):
@@ -47,6 +52,10 @@ class Service(Protocol):
         Raises:
             OSError: It listens no more.
         """
+        ...
+
+    def keep(self) -> None:
+        """Have its home kept for others when it has ended, as its order says; for nobody's programs only."""
         ...
 
     async def aclose(self) -> None:

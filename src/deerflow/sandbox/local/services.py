@@ -5,10 +5,10 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -56,6 +56,7 @@ class LocalService:
         self._hearing = asyncio.create_task(OutputReader(self._text).read(complaints))
         self._end = end
         self._closing: asyncio.Task[None] | None = None
+        self.is_kept = False
 
     @property
     def complaints(self) -> str:
@@ -66,6 +67,10 @@ class LocalService:
         """Tell it something."""
         self._writer.write(data)
         await self._writer.drain()
+
+    def keep(self) -> None:
+        """Have its home kept for others."""
+        self.is_kept = True
 
     async def aclose(self) -> None:
         """End it; goes on even if whoever waits is told to stop."""
@@ -131,14 +136,23 @@ class ServiceDesk:
             SandboxError: It cannot be started.
         """
         places, folder = await asyncio.to_thread(self._furnish, order)
+        started: list[LocalService] = []
+
+        async def after() -> None:
+            if folder is not None and order.seed and started and started[0].is_kept:
+                await asyncio.to_thread(copy_folder, own_home(places), self._kept(order.seed))
+            # A copy of what was fetched can be made again, and is too much to stay in every thread.
+            await remove(folder or (own_home(places) if order.seed else None))
+
         try:
             if isolation is None:
-                return await start_on_host(order, places, self._environment, partial(remove, folder))
+                return await start_on_host(order, places, self._environment, after)
             etc = await asyncio.to_thread(self._etc_with_network) if order.network else layout.etc
             # The variables of the configuration are for commands.
             own = replace(layout, etc=etc, configured={}, reserved={})
             path = self._environment.get("PATH")
-            return await start_isolated(order, isolation, own, places, path, partial(remove, folder))
+            started.append(await start_isolated(order, isolation, own, places, path, after))
+            return started[0]
         except BaseException:
             await remove(folder)
             raise
@@ -159,12 +173,37 @@ class ServiceDesk:
         places = (*user_data_places(folder / "user-data"), *acp, Place(TEMPORARY, own))
         for place in places:
             make_folder(place.folder, file_owner())
+        if order.seed and temporary is None and not own_home(places).exists():
+            copy_folder(self._kept(order.seed), own_home(places))
         return confined_places(places, Confinement(writable=order.writable)), temporary
+
+    def _kept(self, seed: str) -> Path:
+        return self._home / "services" / sha256(seed.encode()).hexdigest()[:32]
 
     def _etc_with_network(self) -> Path:
         if self._etc is None:
             self._etc = write_etc(make_temporary("etc"), file_owner() or os.geteuid(), has_network=True)
         return self._etc
+
+
+def own_home(places: Sequence[Place]) -> Path:
+    """The home of a service, on this machine."""
+    spot = find_spot(places, HOME)
+    return spot.place.folder.joinpath(*spot.names)
+
+
+def copy_folder(source: Path, copy: Path) -> None:
+    """Put a copy of a folder, if there is one, in the place of another; links are copied and not followed."""
+    if not source.is_dir() or source.is_symlink():
+        return
+    copy.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    new = copy.with_name(f".{copy.name}.{os.urandom(4).hex()}")
+    copied = subprocess.run(["cp", "-a", "--reflink=auto", "--", source, new], capture_output=True, check=False)
+    if copied.returncode == 0:
+        shutil.rmtree(copy, ignore_errors=True)
+        with suppress(OSError):  # somebody was faster
+            new.rename(copy)
+    shutil.rmtree(new, ignore_errors=True)
 
 
 async def remove(folder: Path | None) -> None:

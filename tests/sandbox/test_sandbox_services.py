@@ -1,0 +1,108 @@
+"""Programs that the server speaks with: isolated, or refused, or on the machine itself where that was allowed."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from deerflow.config.sandbox import SandboxConfig
+from deerflow.domain.errors import SandboxError
+from deerflow.sandbox.local import LocalSandboxProvider
+from deerflow.sandbox.places import thread_folder
+from deerflow.sandbox.sandbox_provider import SandboxPlaces
+from deerflow.sandbox.services import Service, ServiceOrder
+
+ECHO = ("/bin/bash", "-c", 'echo oops >&2; while read -r line; do echo "$line from $(id -u)"; done; exit 3')
+
+
+def provider(home: Path, *, is_able: bool = True, **settings: bool) -> LocalSandboxProvider:
+    config = SandboxConfig.model_validate({"toolbox": {"enabled": False}, **settings})
+    places = SandboxPlaces(home, home / "cache")
+    return LocalSandboxProvider(config, places) if is_able else LocalSandboxProvider(config, places, None, lambda: [])
+
+
+def count(folder: Path) -> int:
+    return len(list(folder.iterdir()))
+
+
+async def talk(service: Service, word: str) -> str:
+    async with asyncio.timeout(20):
+        await service.write(word.encode() + b"\n")
+        return (await service.output.readline()).decode().strip()
+
+
+async def test_nothing_is_started_where_nothing_isolates_it(tmp_path: Path) -> None:
+    sandboxes = provider(tmp_path, is_able=False)
+    await sandboxes.open()
+    with pytest.raises(SandboxError, match="not started without isolation"):
+        await sandboxes.start_service(ServiceOrder("s", ECHO, "ada", "t1"))
+    await sandboxes.aclose()
+
+
+async def test_whoever_allows_it_gets_programs_on_the_machine_itself(tmp_path: Path) -> None:
+    sandboxes = provider(tmp_path, is_able=False, allow_host_bash=True)
+    await sandboxes.open()
+    service = await sandboxes.start_service(ServiceOrder("s", ECHO, "ada", "t1"))
+    assert await talk(service, "hello") == f"hello from {os.getuid()}"
+    await service.aclose()
+    with pytest.raises(SandboxError, match="cannot be started"):
+        await sandboxes.start_service(ServiceOrder("s", ["/nowhere/x"], "ada", "t1"))
+    await sandboxes.aclose()
+
+
+async def test_a_program_has_a_place_of_its_own_that_stays_with_its_thread(tmp_path: Path) -> None:
+    sandboxes = provider(tmp_path)
+    await sandboxes.open()
+    keeping = ("/bin/bash", "-c", "read -r word; echo $word > $HOME/note; echo $word > note; cat $HOME/note; pwd")
+    service = await sandboxes.start_service(ServiceOrder("s", keeping, "ada", "t1"))
+    assert await talk(service, "kept") == "kept"
+    assert (await service.output.readline()).decode().strip() == "/mnt/user-data/workspace"
+    assert await service.output.read() == b""  # it has ended by itself
+    await service.aclose()
+    folder = thread_folder(tmp_path, "ada", "t1")
+    assert (folder / "user-data" / "workspace" / "note").read_text() == "kept\n"
+    assert [file.name for file in folder.glob("services/*/home/note")] == ["note"]
+    await sandboxes.aclose()
+
+
+async def test_a_program_of_nobodys_leaves_nothing_and_many_of_them_leave_no_files_open(tmp_path: Path) -> None:
+    sandboxes = provider(tmp_path)
+    await sandboxes.open()
+
+    async def use() -> str:
+        service = await sandboxes.start_service(ServiceOrder("s", ECHO, ""))
+        said = await talk(service, "hello")
+        await service.aclose()
+        assert service.complaints == "oops"
+        return said
+
+    first = await use()
+    before = count(Path("/proc/self/fd"))
+    assert [await use() for _ in range(5)] == [first] * 5
+    assert not first.endswith(" 0")
+    assert count(Path("/proc/self/fd")) == before
+    assert count(tmp_path) == 0
+    await sandboxes.aclose()
+
+
+async def test_what_was_fetched_to_ask_a_program_is_there_when_threads_use_it(tmp_path: Path) -> None:
+    sandboxes = provider(tmp_path)
+    await sandboxes.open()
+    fetching = ("/bin/bash", "-c", "read -r word; cat $HOME/fetched 2>&1; echo $word >> $HOME/fetched; ls -A $HOME")
+
+    async def say(word: str, thread: str | None, seed: str, *, keep: bool = False) -> str:
+        service = await sandboxes.start_service(ServiceOrder("s", fetching, "ada", thread, seed=seed))
+        said = await talk(service, word)
+        if keep:
+            service.keep()
+        await service.aclose()
+        return said
+
+    assert "No such file" in await say("old", None, "one", keep=True)
+    assert "No such file" in await say("new", None, "one", keep=True)  # nothing is handed on to whoever asks
+    assert await say("of t1", "t1", "one") == "new"
+    assert await say("of t2", "t2", "one") == "new"  # what one thread leaves is not for another
+    assert list(thread_folder(tmp_path, "ada", "t1").glob("services/*/home")) == []
+    assert "No such file" in await say("x", "t3", "two")
+    await sandboxes.aclose()
