@@ -58,15 +58,6 @@ def result_in(happenings: Sequence[Happening]) -> Returned:
     return result
 
 
-async def test_without_agents_there_is_no_tool_for_them(tmp_path: Path) -> None:
-    model = ScriptedModel.saying("Hello.")
-    quiet = {"memory": {"enabled": False}, "title": {"enabled": False}}
-    source = open_source(directory=tmp_path, environment={}, overrides=quiet)
-    async with open_harness(source, model) as harness:
-        await say(harness)
-    assert "invoke_acp_agent" not in model.requests[0].tool_names
-
-
 async def test_the_echo_agent_answers_from_a_workspace_of_its_own(tmp_path: Path) -> None:
     asked = "write outside env terminal"
     async with world(tmp_path, asked, env={"MINE": "yes", "MY_API_KEY": "kingfisher-1"}) as harness:
@@ -141,15 +132,17 @@ async def test_crashes_and_garbage_are_told_as_what_they_are(tmp_path: Path) -> 
 
 
 async def test_programs_that_are_no_agents_are_found_out(tmp_path: Path) -> None:
-    for number, (changes, sentence) in enumerate(
-        (
-            ({"args": [str(ECHO), "garbage"]}, "what it prints is not the protocol"),
-            ({"args": [str(ECHO), "mute"], "timeout_seconds": 2}, "longer than 2 s"),
-            ({"command": "/no/such/agent", "paths": []}, "there is no program '/no/such/agent'"),
-        )
-    ):
-        async with world(tmp_path / str(number), "hello", **changes) as harness:
-            turn, happenings = await say(harness)
+    wrong = {
+        "garbage": ({"args": [str(ECHO), "garbage"]}, "what it prints is not the protocol"),
+        "mute": ({"args": [str(ECHO), "mute"], "timeout_seconds": 1.0}, "longer than 1 s"),
+        "none": ({"command": "/no/such/agent", "paths": []}, "there is no program '/no/such/agent'"),
+    }
+    agents = {"acp_agents": {name: {**AGENT, **changes} for name, (changes, _) in wrong.items()}}
+    source = open_source(directory=tmp_path, environment={}, overrides={**settings(), **agents})
+    script = [line for name in wrong for line in (asking("hello", name), DONE)]
+    async with open_harness(source, ScriptedModel.saying(*script)) as harness:
+        for name, (_, sentence) in wrong.items():
+            turn, happenings = await say(harness, name)
             assert sentence in result_in(happenings).text and turn.listener.answer == DONE
 
 

@@ -30,6 +30,14 @@ ASK = {"name": "ask", "group": "space", "use": "tests.serving.mcp_support:ask"}
 QUIET = {"memory": {"debounce_seconds": 3600}, "title": {"enabled": False}, "tools": [LAUNCH, ASK]}
 
 
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+}
+
+
 @dataclass
 class World:
     harness: Harness
@@ -66,13 +74,21 @@ def by_header(request: Request) -> Principal:
     return Principal(request.headers[ASKING])
 
 
-async def test_pages_of_others_are_refused_whatever_they_ask_for(tmp_path: Path) -> None:
+async def test_pages_of_others_and_the_sessions_of_others_lead_nowhere(tmp_path: Path) -> None:
     async with world(tmp_path) as here, httpx.AsyncClient(base_url=here.address) as http:
         for method in ("GET", "POST", "DELETE"):
             answer = await http.request(method, "/mcp", headers={"origin": "https://evil.example", ASKING: "ann"})
             assert answer.status_code == 403 and answer.json()["error"] == "Forbidden"
         rebound = await http.post("/mcp", headers={"host": "evil.example", ASKING: "ann"})
         assert rebound.status_code == 403
+
+        headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+        opened = await http.post("/mcp", json=HELLO, headers={**headers, ASKING: "ann"})
+        named = {**headers, "mcp-session-id": opened.headers["mcp-session-id"]}
+        listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+        for method in ("POST", "GET", "DELETE"):
+            foreign = await http.request(method, "/mcp", json=listing, headers={**named, ASKING: "bob"})
+            assert foreign.status_code == 404
 
 
 async def test_calls_that_make_no_sense_are_answered_with_a_sentence(tmp_path: Path) -> None:
@@ -137,24 +153,6 @@ async def test_two_people_never_see_each_other(tmp_path: Path) -> None:
         ):
             result = await bob.call_tool(name, arguments)
             assert result.isError and text_of(result).startswith("NotFound"), (name, text_of(result))
-
-
-async def test_nobody_can_use_the_session_of_somebody_else(tmp_path: Path) -> None:
-    hello = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "initialize",
-        "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
-    }
-    headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
-    async with world(tmp_path) as here, httpx.AsyncClient(base_url=here.address) as http:
-        opened = await http.post("/mcp", json=hello, headers={**headers, ASKING: "ann"})
-        session = opened.headers["mcp-session-id"]
-        listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
-        for method in ("POST", "GET", "DELETE"):
-            named = {**headers, ASKING: "bob", "mcp-session-id": session}
-            foreign = await http.request(method, "/mcp", json=listing, headers=named)
-            assert foreign.status_code == 404
 
 
 async def test_tools_that_want_a_persons_word_get_it_by_a_second_call(tmp_path: Path) -> None:
