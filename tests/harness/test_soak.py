@@ -16,6 +16,7 @@ from tests.support import OpenHarness
 WINDOW = 8000
 TURNS = 205
 WRITER = "Notes so far:"
+LEARNER = "# Known"
 
 
 class Examiner:
@@ -32,6 +33,8 @@ class Examiner:
     def reply(self, messages: Sequence[BaseMessage]) -> Answer | Exception:
         if messages[-1].text.startswith(WRITER):
             return self._notes(messages)
+        if messages[-1].text.startswith(LEARNER):
+            return Answer("{}")  # there is nothing about anybody in it
         self._examine(messages)
         step = _results_since(self.request, messages)
         if step < 0:
