@@ -86,7 +86,7 @@ async def test_calls_side_by_side_are_decided_one_by_one_and_the_others_are_made
     rule(tmp_path, ASKS)
     calls = in_parallel(LAUNCH, calling("page"), calling("launch", rocket="Ariane"))
     async with opened(tmp_path, ScriptedModel.saying(calls, "Done."), tools=TOOLS) as harness:
-        await ask(harness, "Launch them")
+        assert (await ask(harness, "Launch them")).status is RunStatus.INTERRUPTED
         asked = {each["value"]["action_requests"][0]["args"]["rocket"]: each["id"] for each in await questions(harness)}
         words = {asked["Saturn"]: {"type": "reject"}, asked["Ariane"]: {"type": "approve"}}
         answer = {id_: {"decisions": [word]} for id_, word in words.items()}

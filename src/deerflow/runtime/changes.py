@@ -6,7 +6,7 @@ to see whole states derives them.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import orjson
 from langchain_core.messages import BaseMessage, RemoveMessage
@@ -72,6 +72,13 @@ class StateDiff:
     def is_paused(self) -> bool:
         """Whether the latest state waits for somebody's answer."""
         return bool(self._values.get(INTERRUPT))
+
+    def asking(self, questions: Sequence[object]) -> Changes:
+        """That the latest state waits for the answers to all of these, if that was not known."""
+        if tuple(questions) == tuple(cast(Sequence[object], self._values.get(INTERRUPT) or ())):
+            return Changes()
+        self._values = {**self._values, INTERRUPT: questions}
+        return Changes(values={INTERRUPT: questions})
 
     def has(self, message_id: str | None) -> bool:
         """Whether the latest state holds a message."""

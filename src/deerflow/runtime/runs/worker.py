@@ -19,7 +19,7 @@ from deerflow.domain.search import LeftBehind
 from deerflow.persistence.admission import Finish
 from deerflow.persistence.checkpoints import RUN_KEY
 from deerflow.persistence.events import Change, nothing_else
-from deerflow.runtime.changes import Changes
+from deerflow.runtime.changes import INTERRUPT, Changes
 from deerflow.runtime.journal import RunLog
 from deerflow.runtime.runs.aftermath import Aftermath
 from deerflow.runtime.runs.attempt import Attempt, Outcome, config_of
@@ -210,9 +210,15 @@ class RunWorker:
             durability="sync",
         )
         # An async generator that yields pairs, though the library's types say less.
+        asks = False
         async with aclosing(cast(AsyncGenerator[tuple[Any, ...]], parts)) as told:
             async for *namespace, mode, part in told:
+                asks = asks or (mode == "values" and INTERRUPT in part)
                 attempt.take_in(namespace, mode, part)
+        if asks:
+            # Steps side by side ask one by one, and what those that do not ask have done is said last.
+            questions = (await graph.aget_state(config_of(job.run))).interrupts
+            attempt.tell(state.asking(questions))
         return state.is_paused or await is_halted(graph, job)
 
     def _config(self, job: Job) -> RunnableConfig:
