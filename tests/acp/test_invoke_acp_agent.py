@@ -27,7 +27,7 @@ DONE = "Done."
 
 
 def settings(**changes: Any) -> dict[str, Any]:
-    quiet = {"memory": {"enabled": False}, "title": {"enabled": False}}
+    quiet = {name: {"enabled": False} for name in ("memory", "title", "guardrails")}
     agent = {**AGENT, **changes}
     return {**quiet, "acp_agents": {"echo": agent, "trusted": {**agent, "auto_approve_permissions": True}}}
 

@@ -11,6 +11,8 @@ from tests.community.keeping import fill, pages_of, reading_tools
 from tests.community.web_site import Site, html_answer, json_answer, open_site, redirect
 from tests.sandbox.desk import answers, ask, desk
 
+OFF = {"enabled": False}
+
 
 @pytest.fixture
 async def site() -> AsyncIterator[Site]:
@@ -25,13 +27,13 @@ async def test_what_an_agent_reads_is_kept_and_what_it_cannot_read_too(tmp_path:
     calls = [calling("web_fetch", url=f"{site.url}/{path}") for path in ("old", "gone", "long")]
     more = calling("web_fetch", url=f"{site.url}/long", offset=500)
     model = ScriptedModel.saying(*calls, more, "Done.")
-    async with desk(tmp_path, model, tools=reading_tools(max_chars=500)) as harness:
+    async with desk(tmp_path, model, tools=reading_tools(max_chars=500), guardrails=OFF) as harness:
         await ask(harness)
         shown = [answer["content"] for answer in await answers(harness)]
     asked = len(site.asked)
     site.routes["/long"] = html_answer("<p>Something else.</p>")
     model = ScriptedModel.saying(calling("web_fetch", url=f"{site.url}/long", offset=1000), "Done.")
-    async with desk(tmp_path, model, tools=reading_tools(max_chars=500)) as harness:  # another process
+    async with desk(tmp_path, model, tools=reading_tools(max_chars=500), guardrails=OFF) as harness:  # another process
         await ask(harness)
         last = (await answers(harness))[-1]["content"]
         new, gone, long = await pages_of(harness)
@@ -49,7 +51,7 @@ async def test_pages_of_providers_are_kept_too_and_one_that_cannot_be_is_read_al
     jina = {"name": "web_fetch", "group": "web", "use": "deerflow.community.jina_ai.tools:web_fetch_tool"}
     fetch = [calling("web_fetch", url=url) for url in ("https://a.example/", "https://c.example/")]
     model = ScriptedModel.saying(fetch[0], "Done.", fetch[1], "Done.")
-    async with desk(tmp_path, model, tools=[{**jina, "base_url": site.url}]) as harness:
+    async with desk(tmp_path, model, tools=[{**jina, "base_url": site.url}], guardrails=OFF) as harness:
         await ask(harness)
         assert await pages_of(harness) == [
             {"asked": "https://a.example/", "url": "https://b.example/", "text": "They fish.", "problem": None}

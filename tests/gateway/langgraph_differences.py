@@ -59,6 +59,8 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference("*", "missing", "values: .artifacts", "what is empty and always was is not told"),
     Difference("*", "missing", "values: .skill_context", "what is empty and always was is not told"),
     Difference("*", "missing", "values: .viewed_images", "what is empty and always was is not told"),
+    Difference("*", "missing", "values: .promoted", "what is empty and always was is not told"),
+    Difference("*", "missing", "values: .untrusted", "what is empty and always was is not told"),
     Difference("*", "missing", "*.response_schema", "a question is shown as its value and its id"),
     Difference("runs.stream*", "events", "* end for *", "readers are told that the log is complete: `end` comes last"),
     Difference("runs.join_stream", "events", "* end for *", "readers are told that the log is complete"),

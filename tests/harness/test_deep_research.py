@@ -22,7 +22,7 @@ PAGES, READ = 200, 18
 REPORT = "/mnt/user-data/outputs/report.md"
 LIMIT_S = 60.0
 WORDS = ("reed", "heron", "marsh", "ferry", "lantern", "harbour", "gale", "tide", "keeper", "signal", "pier", "fog")
-GONE, FAILING, MOVED = "/gone", "/failing", "/moved"
+INDEX, GONE, FAILING, MOVED = "/index", "/gone", "/failing", "/moved"
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,9 @@ def make_web(site: Site, seed: int) -> list[Fact]:
     site.routes["/robots.txt"] = Reply(b"User-agent: *\nDisallow: /private\n", headers={"Content-Type": "text/plain"})
     site.routes[FAILING] = Reply(status=500)
     site.routes[MOVED] = redirect(facts[0].path)
+    known = [GONE, FAILING, MOVED, *(fact.path for fact in facts)]
+    links = "".join(f'<li><a href="{site.url}{path}">{path}</a></li>' for path in known)
+    site.routes[INDEX] = html_answer(f"<title>Stations</title><ul>{links}</ul>")
     results = [{"title": fact.title, "url": f"{site.url}{fact.path}", "content": "A station."} for fact in facts]
     site.routes["/search"] = json_answer({"results": results})
     return facts
@@ -133,6 +136,7 @@ async def test_what_is_made_up_is_caught_and_mended_and_what_is_true_passes(tmp_
         verify = calling("verify_citations", filepath=REPORT)
         model = ScriptedModel.saying(
             calling("web_search", query="stations that count ships"),
+            calling("web_fetch", url=f"{site.url}{INDEX}"),
             in_parallel(*(calling("web_fetch", url=f"{site.url}{path}") for path in opened)),
             write(draft),
             verify,
@@ -151,7 +155,8 @@ async def test_what_is_made_up_is_caught_and_mended_and_what_is_true_passes(tmp_
         ]
         settings = {"tools": [{**tool, "group": "web"} for tool in tools], "suggestions": {"enabled": False}}
         async with desk(tmp_path, model, **settings) as harness, asyncio.timeout(LIMIT_S):
-            asked = [{"type": "human", "content": "/deep-research How many ships pass at night?"}]
+            question = f"/deep-research How many ships pass at night? All stations are listed at {site.url}{INDEX} ."
+            asked = [{"type": "human", "content": question}]
             run = await harness.runs.create_or_reject(RunRequest("t", asked), LOCAL_USER)
             ended = await harness.runs.join("t", run.run_id, LOCAL_USER)
             assert ended.status is RunStatus.SUCCESS, ended.error
@@ -163,5 +168,5 @@ async def test_what_is_made_up_is_caught_and_mended_and_what_is_true_passes(tmp_
     assert found == {line: expected.get(line, "verified") for line in lines}
     assert second["citations"] == second["verified"] == READ + 1
     assert all(line in (files(tmp_path) / "outputs" / "report.md").read_text() for line in (*truths, moved))
-    assert len(kept) == len(opened) and sum(page.problem is not None for page in kept) == 2
+    assert len(kept) == len(opened) + 1 and sum(page.problem is not None for page in kept) == 2
     assert len(site.routes) > PAGES and "deep-research" in "".join(m.text for m in model.requests[0].messages)

@@ -42,6 +42,7 @@ async def opened(folder: Path, model: ScriptedModel, listener: Listener, **sandb
         "sandbox": {**OPERATOR, **sandbox},
         "skills": {"path": str(folder / "skills"), "require_contract": is_strict},
         "suggestions": {"enabled": False},
+        "guardrails": {"enabled": False},
         "tools": [{**fetch, "allow_private_addresses": True, "respect_robots": False}],
     }
     environment = {PORT_VARIABLE: str(listener.port)}

@@ -100,6 +100,9 @@ def custom(data: object) -> Iterator[str]:
     elif kind == "workspace_changes":
         counts = [f"{count} {word}" for word, count in fields.items() if isinstance(count, int) and count]
         yield f"files: {', '.join(counts) or 'not known'}"
+    elif kind == "memory":
+        if fields["considered"]:
+            yield f"memory: told {len(fields['injected'])} of {fields['considered']} facts, {fields['tokens']} tokens"
     elif "task_id" in fields:
         yield from filter(None, [line_of(fields)])
     elif kind not in SILENT:

@@ -144,8 +144,11 @@ def compare_hosts(package: Package, has_network: bool) -> Iterator[Finding]:
                 line = line_of(text, match.start())
                 yield Finding("note", "undeclared-host", path, line, f"{match[1]} is not among `hosts`; is it asked?")
     named = "\n".join([*scripts.values(), package.body])
+    # Pages that searches find can be anywhere.
+    has_web = not {"web_search", "web_fetch"}.isdisjoint(package.needs.get("tools", []))
     for host in hosts:
-        if host == "*" or host.removeprefix("*.") not in named:
+        is_explained = has_web if host == "*" else host.removeprefix("*.") in named
+        if not is_explained:
             yield Finding("warning", "unused-host", "skill.toml", 0, f"`hosts` names {host}; nothing explains why")
 
 
