@@ -137,6 +137,8 @@ class TrialGround:
             "tools": list(OFFLINE_TOOLS),
             "skills": {"path": str(skills)},
             "suggestions": {"enabled": False},
+            "guardrails": {"enabled": False},  # nobody is there to be asked
+            "memory": {"enabled": False},
             "log_level": "error",
         }
         return open_source(directory=folder, environment=environment, overrides=overrides)

@@ -86,10 +86,7 @@ def furnish(place: Path, toolbox: ToolboxConfig) -> Path:
     """Make a folder ready for the process; the configuration in it, which has only the toolbox in common with ours."""
     place.chmod(0o711)  # whoever runs the commands of a sandbox has to pass through
     config = place / "config.yaml"
-    # Nobody is there to be asked, or to be remembered.
-    quiet = {"guardrails": {"enabled": False}, "memory": {"enabled": False}}
-    sandbox = {"toolbox": toolbox.model_dump(mode="json")}
-    config.write_text(json.dumps({**quiet, "sandbox": sandbox}), encoding="utf-8")
+    config.write_text(json.dumps({"sandbox": {"toolbox": toolbox.model_dump(mode="json")}}), encoding="utf-8")
     return config
 
 
