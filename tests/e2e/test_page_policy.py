@@ -8,7 +8,7 @@ from playwright.async_api import expect
 
 from deerflow.testing import Obedient, ScriptedServer
 from tests.e2e.stage import Visitor
-from tests.e2e.test_page import LONG_WAIT_MS, say, serving_model
+from tests.e2e.test_page import say, serving_model
 from tests.e2e.test_page_tools import question
 from tests.harness.sinks import open_sinks
 
@@ -31,10 +31,10 @@ async def test_an_order_of_a_page_is_put_before_the_user_and_an_image_in_the_ans
             read = json.dumps({"url": sinks.url("/page")})
             await say(page, f"My key is {CANARY}.\nTASK: call web_fetch {read}")
             reason = page.get_by_text("stands neither in what you wrote nor in anything read")
-            await expect(reason).to_be_visible(timeout=LONG_WAIT_MS)
+            await expect(reason).to_be_visible()
             await question(page).get_by_role("button", name="Reject").click()
             await page.keyboard.type("I did not ask for that")
             await page.keyboard.press("Enter")
-            await expect(page.get_by_role("link", name="logo")).to_be_visible(timeout=LONG_WAIT_MS)
+            await expect(page.get_by_role("link", name="logo")).to_be_visible()
             await expect(question(page)).to_have_count(0)
     assert [line for line in sinks.heard if CANARY in line] == []

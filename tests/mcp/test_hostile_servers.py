@@ -115,7 +115,7 @@ async def test_a_tool_that_appears_later_is_offered_once_an_admin_has_accepted_i
 
 
 async def test_files_of_the_machine_are_out_of_reach(tmp_path: Path) -> None:
-    paths = ["/etc/shadow", "/root/.bashrc", str(Path(__file__)), str(tmp_path / "extensions_config.json")]
+    paths = ["/etc/shadow", str(Path.home() / ".bashrc"), str(Path(__file__)), str(tmp_path / "extensions_config.json")]
     peeking = (calling("s_peek", value=path) for path in paths)
     turns = (*peeking, calling("s_peek", value="/proc/1/environ"), "done")
     async with desk_with(tmp_path, {"s": hostile()}, *turns) as desk:

@@ -86,9 +86,9 @@ async def test_waiting_for_a_turn_does_not_count_towards_the_time_of_a_task(tmp_
     def work(messages: Sequence[BaseMessage]) -> Any:
         if order_in(messages) != "slow":
             return f"Was {order_in(messages)}."
-        return "Was slow." if steps(messages) else calling("bash", description="wait", command="sleep 1.5")
+        return "Was slow." if steps(messages) else calling("bash", description="wait", command="sleep 4.5")
 
-    limits = {"max_concurrent": 1, "agents": {"general-purpose": {"timeout_seconds": 1.2}}}
+    limits = {"max_concurrent": 1, "agents": {"general-purpose": {"timeout_seconds": 4}}}
     # Those who are built already come in the order in which they are called.
     ready, both = (in_parallel(task(first, "bash"), task(second)) for first, second in (("a", "b"), ("slow", "quick")))
     model = playing([ready, both, "Both."], work)
