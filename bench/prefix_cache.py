@@ -23,7 +23,7 @@ from deerflow.testing import Answer, ModelCall, ScriptedModel, calling
 TURNS = 50
 SPARE = 10
 """Lines for what the harness asks on its own, such as notes on what is compacted."""
-QUIET = {"memory": {"debounce_seconds": 3600}}
+QUIET = {"memory": {"mode": "tool"}}
 """Nothing is learned meanwhile: that is no request of the session."""
 BAR = 0.95
 ANSWER = "Part {} looks good. " + "The figures agree with what was said before. " * 6
