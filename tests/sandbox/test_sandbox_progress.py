@@ -92,7 +92,7 @@ async def test_readers_of_a_run_see_the_output_before_the_command_has_ended(tmp_
         async with asyncio.timeout(LIMIT_S), aclosing(events(harness, run)) as log:
             async for event in log:
                 seen.append(event)
-                if event.event == "custom":
+                if event.event == "custom" and b"tool_progress" in event.data:
                     (work(tmp_path) / "go").touch()
         custom = [(event.seq, orjson.loads(event.data)) for event in seen if event.event == "custom"]
         told = [(seq, data) for seq, data in custom if data["type"] == "tool_progress"]
