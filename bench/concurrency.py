@@ -1,7 +1,8 @@
 """Whether many runs at once get as much done as one after the other, and how soon the first word of an answer arrives.
 
 Runs a second at a concurrency of 50 against the same server's own at 1, rounds interleaved. Then the time to the first
-token through the server against the time to it straight from the model, by turns.
+token through the server against the time to it straight from the model, by turns, one at a time: each answer is read to
+its end before the next is asked for.
 """
 
 import asyncio
@@ -62,7 +63,7 @@ async def whole_run(port: int) -> None:
     """One run, read to its end."""
     body = {"input": QUESTION, "context": {"model_name": "lean"}, "stream_mode": ["messages-tuple"]}
     path = f"/api/langgraph/threads/{uuid4()}/runs/stream"
-    await until(port, path, body, b"event: end")
+    await ask(port, path, body, b"event: end")
 
 
 async def compare_first_tokens(port: int, model_port: int) -> tuple[list[float], list[float]]:
@@ -72,30 +73,36 @@ async def compare_first_tokens(port: int, model_port: int) -> tuple[list[float],
     plain = {"model": "scripted", "stream": True, "messages": [{"role": "user", "content": "Say something long."}]}
     for number in range(ASKED + 5):
         path = f"/api/langgraph/threads/{uuid4()}/runs/stream"
-        through = await until(port, path, body, b"word0")
-        straight = await until(model_port, "/v1/chat/completions", plain, b"word0")
+        through = await ask(port, path, body, b"event: end")
+        straight = await ask(model_port, "/v1/chat/completions", plain, b"[DONE]")
         if number >= 5:
             ours.append(through)
             direct.append(straight)
     return ours, direct
 
 
-async def until(port: int, path: str, body: dict[str, object], word: bytes) -> float:
-    """Milliseconds from a request to the moment `word` has come; the connection is closed then."""
+async def ask(port: int, path: str, body: dict[str, object], end: bytes) -> float:
+    """Milliseconds from a request to the first word of the answer, which is read to its end."""
     content = json.dumps(body).encode()
     began = time.perf_counter()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
     writer.write(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
-    seen = b""
+    seen = await read_until(reader, b"word0")
+    elapsed = (time.perf_counter() - began) * 1000
+    await read_until(reader, end, seen)
+    writer.close()
+    return elapsed
+
+
+async def read_until(reader: asyncio.StreamReader, word: bytes, seen: bytes = b"") -> bytes:
+    """Read on after `seen` until `word` has come; the end of what has."""
     while word not in seen:
         piece = await reader.read(65536)
         if not piece:
-            sys.exit(f"{path}: the answer ended without {word.decode()!r}: {seen[-500:].decode()}")
+            sys.exit(f"the answer ended without {word.decode()!r}: {seen[-500:].decode()}")
         seen = seen[-100:] + piece
-    elapsed = (time.perf_counter() - began) * 1000
-    writer.close()
-    return elapsed
+    return seen
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from langgraph.graph.state import CompiledStateGraph
 from deerflow.agents.anchors import AnyMiddleware, place_extras
 from deerflow.agents.chain import Ingredients, build_chain
 from deerflow.agents.features import RuntimeFeatures
+from deerflow.agents.folding import fold
 from deerflow.agents.thread_state import ThreadState
 from deerflow.domain.context import RunContext
 from deerflow.tools.tools import as_tool, builtin_tools, get_available_tools
@@ -80,7 +81,7 @@ def assemble(
         model,
         list(tools),
         system_prompt=system_prompt,
-        middleware=list(chain),
+        middleware=fold(chain),
         state_schema=state_schema or ThreadState,
         context_schema=context_schema,
         checkpointer=checkpointer,

@@ -27,6 +27,8 @@ UNKNOWN_TOOL = "is not a valid tool, try one of ["
 class ToolErrorHandlingMiddleware(ToolErrorMiddleware[Any, RunContext]):
     """Answers each failed call with the tool, the error and what to try; what steers the graph passes."""
 
+    trace_policy: Any = None  # none of its own, so that it can be one with its neighbours
+
     def __init__(self) -> None:
         super().__init__(explain)
 
