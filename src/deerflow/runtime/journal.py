@@ -17,7 +17,7 @@ from deerflow.persistence.database import Database
 from deerflow.persistence.events import STATEMENT_LIMIT, Change, LoggedEvent, T, insert_with, nothing_else
 from deerflow.runtime.pieces import Piece
 from deerflow.runtime.stream_bridge.bridge import StreamBridge
-from deerflow.runtime.waiting import happens_within, surely
+from deerflow.runtime.waiting import happens_within, surely, wholly
 
 logger = logging.getLogger(__name__)
 
@@ -49,23 +49,33 @@ class Journal:
         if self._writer is None:
             self._writer = asyncio.create_task(self._write_groups())
 
-    async def commit(self, entry: "Entry", also: Change[T]) -> T:
+    async def commit(self, make: Callable[[], "Entry"], also: Change[T]) -> T:
         """Write an event so that it survives a power failure, behind all that came before it in its run.
 
-        What is `also` to be changed is changed in the same transaction.
+        What is `also` to be changed is changed in the same transaction. The event is made, and so has its number, only
+        when its turn to be written comes: one with a later number would reach readers before it otherwise.
 
         Raises:
             StorageUnavailable: the database refuses.
             RunLost: another process has taken the run over.
         """
         async with self._taking:
-            events = self._take_rest(entry)
-            result = await self._database.write(partial(insert_with, events=events, also=also))
-            self._publish(events)
-            return result
+            last = make()
+            rest = self._take_rest(last.run_id)
+            try:
+                # A caller that is told to stop meanwhile must not keep readers from what is in the log.
+                return await wholly(self._write([entry.seal() for entry in (*rest, last)], also))
+            except StorageUnavailable:
+                self._waiting = [*rest, *self._waiting]
+                raise
+
+    async def _write(self, events: Sequence[LoggedEvent], also: Change[T]) -> T:
+        result = await self._database.write(partial(insert_with, events=events, also=also))
+        self._publish(events)
+        return result
 
     async def finish(
-        self, run: RunRecord, last: "Entry", status: RunStatus, error: str | None, also: Change[None]
+        self, run: RunRecord, make: Callable[[], "Entry"], status: RunStatus, error: str | None, also: Change[None]
     ) -> Finish:
         """Commit the rest of a run's events together with its final status, unless it has one already.
 
@@ -75,18 +85,19 @@ class Journal:
             StorageUnavailable: the database refuses; the run stays unfinished.
         """
         async with self._taking:  # a group with earlier events of this run may be on its way
-            events = self._take_rest(last)
+            last = make()
+            events = [entry.seal() for entry in (*self._take_rest(last.run_id), last)]
         change = partial(finish_run, run=run, events=events, status=status, error=error, also=also)
         finish = await surely(self._database.write(change))
         if finish.is_recorded:
             self._publish(events)
-            self._bridge.publish_end(last.run_id)
+            self._bridge.publish_end(run.run_id)
         return finish
 
-    def _take_rest(self, last: "Entry") -> list[LoggedEvent]:
-        rest = [entry for entry in self._waiting if entry.run_id == last.run_id]
-        self._waiting = [entry for entry in self._waiting if entry.run_id != last.run_id]
-        return [entry.seal() for entry in (*rest, last)]
+    def _take_rest(self, run_id: str) -> Sequence["Entry"]:
+        rest = [entry for entry in self._waiting if entry.run_id == run_id]
+        self._waiting = [entry for entry in self._waiting if entry.run_id != run_id]
+        return rest
 
     async def aclose(self) -> None:
         """Stop writing. Runs are finished before, so that nothing is waiting but what the database refused."""
@@ -143,33 +154,31 @@ class RunLog:
 
     def append(self, event: EventName, data: bytes) -> None:
         """Add an event; it reaches readers when it is committed."""
-        self._newest = self._next(event, data)
-        self._journal.add(self._newest)
+        self._journal.add(self._next(event, data))
 
     def append_piece(self, message: BaseMessage, metadata: Mapping[str, object]) -> None:
         """Add a piece of a message: to the newest event if that can take it, at once if it is a message's first."""
         if self._newest is not None and self._newest.takes(message):
             return
-        self._newest = self._next("messages", Piece(message, metadata))
-        self._journal.add(self._newest, urgent=message.id != self._speaking)
+        self._journal.add(self._next("messages", Piece(message, metadata)), urgent=message.id != self._speaking)
         self._speaking = message.id
 
     async def commit(self, event: EventName, data: bytes, also: Change[T]) -> T:
         """Add an event that survives a power failure once this returns, together with what is `also` changed."""
-        self._newest = self._next(event, data)
         try:
-            return await self._journal.commit(self._newest, also)
+            return await self._journal.commit(partial(self._next, event, data), also)
         except RunLost:
             self._lost()
             raise
 
     async def finish(self, status: RunStatus, error: str | None = None, also: Change[None] = nothing_else) -> Finish:
         """Add the final event, set the final status and do what is `also` to be done, in one transaction."""
-        return await self._journal.finish(self._run, self._next(FINAL_EVENT, b"null"), status, error, also)
+        return await self._journal.finish(self._run, partial(self._next, FINAL_EVENT, b"null"), status, error, also)
 
     def _next(self, event: EventName, content: bytes | Piece) -> "Entry":
         self._seq += 1
-        return Entry(self.run_id, self._seq, event, content, self._run.attempt)
+        self._newest = Entry(self.run_id, self._seq, event, content, self._run.attempt)
+        return self._newest
 
 
 @dataclass(slots=True)

@@ -29,6 +29,19 @@ async def surely(doing: Coroutine[Any, Any, T]) -> T:
     return task.result()
 
 
+async def wholly(doing: Coroutine[Any, Any, T]) -> T:
+    """What `doing` leads to; whoever is told to stop meanwhile stops when it is done, and not halfway."""
+    task, stopped = asyncio.create_task(doing), None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as order:
+            stopped = order
+    if stopped is not None and task.exception() is None:
+        raise stopped
+    return task.result()
+
+
 class Beside:
     """Tasks that go on beside everything else, until they end or whoever has begun them is put away."""
 

@@ -1,0 +1,136 @@
+"""The log of a run that several write to at once: one order, for readers and in the database."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from functools import partial
+
+import pytest
+from sqlalchemy import Connection
+
+from deerflow.domain.errors import StorageUnavailable
+from deerflow.domain.events import StreamEvent
+from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.runs import RunRecord, RunRequest, RunStatus
+from deerflow.persistence.admission import accept_run
+from deerflow.persistence.database import Database, Place, open_database
+from deerflow.persistence.events import LoggedEvent, nothing_else, read_events
+from deerflow.runtime.journal import Journal, RunLog
+from deerflow.runtime.runs.schemas import messages_of, new_run, to_stored
+from deerflow.runtime.stream_bridge import MemoryStreamBridge
+
+LIMIT_S = 10
+
+
+class Hold:
+    """Keeps the database busy with one write until it is let go."""
+
+    def __init__(self) -> None:
+        self.began = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._go = threading.Event()
+
+    def __call__(self, connection: Connection) -> None:
+        self._loop.call_soon_threadsafe(self.began.set)
+        self._go.wait(LIMIT_S)
+
+    def let_go(self) -> None:
+        self._go.set()
+
+
+class Desk:
+    """A run that is under way, its log, and somebody who reads it live."""
+
+    def __init__(self, run: RunRecord, database: Database, journal: Journal, bridge: MemoryStreamBridge) -> None:
+        self.run = run
+        self.log: RunLog = journal.open(run, 1)
+        self._database = database
+        self._bridge = bridge
+        self._reader = asyncio.create_task(self._read())
+
+    async def _read(self) -> list[int]:
+        return [event.seq async for group in self._bridge.subscribe(self.run.run_id) for event in group]
+
+    async def end(self) -> tuple[list[int], list[StreamEvent]]:
+        """End the run: the numbers its reader has seen, and what the database holds."""
+        await self.log.finish(RunStatus.SUCCESS)
+        async with asyncio.timeout(LIMIT_S):
+            seen = await self._reader
+        query = partial(read_events, run_id=self.run.run_id, after=0, limit=1000)
+        return seen, list(await self._database.read(query))
+
+
+@asynccontextmanager
+async def opened(place: Place) -> AsyncIterator[Desk]:
+    async with asyncio.timeout(3 * LIMIT_S), open_database(place) as database:
+
+        async def read_log(run_id: str, after: int, limit: int) -> list[StreamEvent]:
+            return list(await database.read(partial(read_events, run_id=run_id, after=after, limit=limit)))
+
+        bridge = MemoryStreamBridge(read_log)
+        request = RunRequest("t1", [{"type": "human", "content": "hi"}])
+        run, first = new_run(request, LOCAL_USER, "us"), StreamEvent(1, "metadata", b"{}")
+        stored, logged = to_stored(request, messages_of(request)), LoggedEvent(run.run_id, first, datetime.now(UTC))
+        accept = partial(accept_run, run=run, request=stored, first=logged, title=None, may_create_thread=True)
+        await database.write(accept)
+        bridge.open(run.run_id, 0)
+        bridge.publish(run.run_id, [first])
+        journal = Journal(database, bridge)
+        yield Desk(run, database, journal, bridge)
+        await journal.aclose()
+
+
+async def turns(count: int = 5) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_what_waits_to_be_kept_safely_is_not_overtaken_by_what_is_said_meanwhile(database_place: Place) -> None:
+    async with opened(database_place) as desk:
+        hold = Hold()
+        first = asyncio.create_task(desk.log.commit("tool_intent", b'"first"', hold))
+        await hold.began.wait()
+        second = asyncio.create_task(desk.log.commit("tool_intent", b'"second"', nothing_else))
+        third = asyncio.create_task(desk.log.commit("tool_intent", b'"third"', nothing_else))
+        await turns()
+        desk.log.append("custom", b'"said meanwhile"')
+        await turns()
+        hold.let_go()
+        await asyncio.gather(first, second, third)
+        desk.log.append("custom", b'"said later"')
+        seen, kept = await desk.end()
+    assert seen == [event.seq for event in kept] == list(range(1, len(kept) + 1))
+    assert {event.data for event in kept} >= {b'"first"', b'"second"', b'"third"', b'"said meanwhile"', b'"said later"'}
+
+
+async def test_whoever_is_stopped_while_something_is_kept_leaves_no_gap_for_readers(database_place: Place) -> None:
+    async with opened(database_place) as desk:
+        hold = Hold()
+        desk.log.append("custom", b'"before"')
+        stopped = asyncio.create_task(desk.log.commit("tool_intent", b'"the call"', hold))
+        await hold.began.wait()
+        stopped.cancel()
+        await turns()
+        desk.log.append("custom", b'"after"')
+        hold.let_go()
+        with pytest.raises(asyncio.CancelledError):
+            await stopped
+        seen, kept = await desk.end()
+    assert [event.data for event in kept][1:-1] == [b'"before"', b'"the call"', b'"after"']
+    assert seen == [event.seq for event in kept]
+
+
+async def test_what_came_before_is_not_lost_with_what_the_database_refused(database_place: Place) -> None:
+    async with opened(database_place) as desk:
+        desk.log.append("custom", b'"before"')
+        with pytest.raises(StorageUnavailable):
+            await desk.log.commit("tool_intent", b'"the call"', refuse)
+        seen, kept = await desk.end()
+    assert [event.data for event in kept][1:-1] == [b'"before"']
+    assert seen == [event.seq for event in kept]
+
+
+def refuse(connection: Connection) -> None:
+    raise StorageUnavailable("the disk is full")
