@@ -118,7 +118,8 @@ async def test_a_server_says_what_it_offers(harness_saying: OpenHarness) -> None
         assert offered["artifact_editing"] == ("put" in paths["/api/threads/{thread_id}/artifacts/{path}"])
 
 
-def test_the_client_lists_files_as_the_api_does() -> None:
+def test_the_client_lists_files_as_the_api_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     with DeerFlowClient(model=ScriptedModel.saying("One.")) as client:
         client.chat("1", thread_id="t1")
         listed = client.list_files("t1")

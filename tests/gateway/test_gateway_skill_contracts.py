@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from deerflow.client import DeerFlowClient
 from deerflow.config.source import open_source
 from deerflow.gateway.routers.skills import SkillDetails
@@ -11,7 +13,10 @@ from tests.skills.packs import write_skill
 from tests.support import browse
 
 
-async def test_a_contract_is_shown_and_a_wrong_one_refuses_the_skill_with_the_reason(tmp_path: Path) -> None:
+async def test_a_contract_is_shown_and_a_wrong_one_refuses_the_skill_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     public = tmp_path / "skills/public"
     write_skill(public, "careful")
     (public / "careful" / "skill.toml").write_text('[needs]\nhosts = ["example.org"]\n[budget]\nseconds = 60\n')
