@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from langchain_core.language_models import BaseChatModel
 
 from deerflow.config.sandbox import ToolboxConfig
@@ -18,6 +19,10 @@ from tests.support import OpenHarness, user_cache
 
 # Before any test imports them: then pytest explains what fails in them.
 pytest.register_assert_rewrite("tests.conformance.sandbox_suite", "tests.conformance.command_suite")
+
+# The same examples every time, however slow the machine is: a red run must be red again.
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.load_profile("repeatable")
 
 
 @pytest.fixture

@@ -238,7 +238,7 @@ async def everything(harness: Harness) -> list[tuple[str, str, str]]:
     )
 
 
-@given(st.from_regex("[0aA_]{0,9}") | st.text(max_size=200), st.data())
+@given(st.from_regex("[0aA_²é好]{0,9}") | st.text(max_size=200), st.data())
 def test_any_part_of_a_text_is_found_where_it_stands(said: str, data: st.DataObject) -> None:
     words = list(words_of(said))
     assert all(0 <= word.start < word.end <= len(said) and word.text and " " not in word.text for word in words)

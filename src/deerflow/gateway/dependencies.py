@@ -1,4 +1,4 @@
-"""What routes ask for by type."""
+"""What routes ask for by type. All of it is asynchronous: FastAPI takes what is not to a thread, for every request."""
 
 from typing import Annotated
 
@@ -9,13 +9,13 @@ from deerflow.domain.principal import LOCAL_USER, Principal
 from deerflow.harness import Harness
 
 
-def harness_of(request: Request) -> Harness:
+async def harness_of(request: Request) -> Harness:
     """The harness this application serves."""
     harness: Harness = request.app.state.harness
     return harness
 
 
-def who_asks() -> Principal:
+async def who_asks() -> Principal:
     """The local person: the server is reachable from this machine only."""
     return LOCAL_USER
 
@@ -24,7 +24,7 @@ TheHarness = Annotated[Harness, Depends(harness_of)]
 Who = Annotated[Principal, Depends(who_asks)]
 
 
-def admin_only(who: Who) -> Principal:
+async def admin_only(who: Who) -> Principal:
     """Whoever asks, if they may change what concerns everybody."""
     if not who.is_admin:
         raise Forbidden("only an admin may do this, for it concerns everybody")

@@ -1,6 +1,6 @@
 """A lean chat model for every endpoint that speaks the OpenAI chat completions API."""
 
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -9,8 +9,6 @@ from langchain_core.language_models import BaseChatModel, LangSmithParams, Langu
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable
-from langchain_core.tools import BaseTool
-from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import AliasChoices, ConfigDict, Field, SecretStr, field_validator
 
 from deerflow.domain.errors import InvalidRequest
@@ -29,8 +27,8 @@ from deerflow.models.structured_output import (
 )
 from deerflow.models.sync_face import iterate, run
 from deerflow.models.wire import to_json, wire_messages
+from deerflow.models.wire_tools import KnownTools, ToolLike
 
-ToolLike: TypeAlias = dict[str, Any] | type | Callable[..., Any] | BaseTool
 ToolChoice: TypeAlias = dict[str, Any] | str | bool | None
 
 
@@ -93,7 +91,7 @@ class OpenAICompatibleChatModel(BaseChatModel):
             parallel_tool_calls: Whether several calls in one answer are welcome.
             response_format: A schema for the answer that calls no tool.
         """
-        wire_tools = [convert_to_openai_tool(tool, strict=strict) for tool in tools]
+        wire_tools = [self._known_tools.to_wire(tool, strict) for tool in tools]
         options: dict[str, Any] = {
             "tools": wire_tools,
             "tool_choice": _wire_tool_choice(tool_choice, wire_tools),
@@ -204,6 +202,10 @@ class OpenAICompatibleChatModel(BaseChatModel):
     @cached_property
     def _vendor(self) -> Vendor:
         return vendor_of(self.base_url, self.vendor)
+
+    @cached_property
+    def _known_tools(self) -> KnownTools:
+        return KnownTools()
 
     @cached_property
     def _endpoint(self) -> Endpoint:

@@ -59,8 +59,8 @@ def accept_run(
     if not has_thread:
         if not may_create_thread:
             raise NotFound(f"no thread {run.thread_id!r}")
-        insert_thread(connection, run.thread_id, run.owner, {})
-    others = active_runs(connection, run.thread_id)
+        insert_thread(connection, run.thread_id, run.owner, {}, title)
+    others = active_runs(connection, run.thread_id) if has_thread else ()
     if others:
         if run.multitask_strategy is MultitaskStrategy.REJECT:
             raise Conflict(f"thread {run.thread_id!r} is busy with another run")
@@ -69,7 +69,8 @@ def accept_run(
             order_stops(connection, run.thread_id, action)
     insert_run(connection, run, request)
     insert_events(connection, [first])
-    touch_thread(connection, run.thread_id, title)
+    if has_thread:
+        touch_thread(connection, run.thread_id, title)
     return Admission(run, others=others)
 
 

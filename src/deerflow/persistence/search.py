@@ -76,12 +76,19 @@ def search_said(connection: Connection, owner: str, query: str, limit: int, offs
 
 
 def index_said(
-    connection: Connection, thread_id: str, owner: str, said: Sequence[SaidMessage], run_id: str | None = None
+    connection: Connection,
+    thread_id: str,
+    owner: str,
+    said: Sequence[SaidMessage],
+    run_id: str | None = None,
+    *,
+    is_new: bool = False,
 ) -> None:
-    """Have messages be found; one that was there before is found as it is now."""
+    """Have messages be found; one that was there before is found as it is now. `is_new`: there is none before."""
     if not said:
         return
-    unindex(connection, thread_id, owner, [message.message_id for message in said])
+    if not is_new:
+        unindex(connection, thread_id, owner, [message.message_id for message in said])
     add_terms = ADD_SQLITE if connection.dialect.name == "sqlite" else ADD_POSTGRES
     for message in said:
         about = {"owner": owner, "thread_id": thread_id, "run_id": run_id, "message_id": to_key(message.message_id)}
@@ -103,9 +110,11 @@ def index_run(connection: Connection, run: RunRecord, said: Sequence[SaidMessage
     index_said(connection, run.thread_id, run.owner, said, run.run_id)
 
 
-def index_title(connection: Connection, thread_id: str, owner: str, title: str, now: datetime) -> None:
-    """Have a thread be found by its title."""
-    index_said(connection, thread_id, owner, [SaidMessage("", TITLE, title, now)])
+def index_title(
+    connection: Connection, thread_id: str, owner: str, title: str, now: datetime, *, is_new: bool = False
+) -> None:
+    """Have a thread be found by its title; `is_new`: it has had none."""
+    index_said(connection, thread_id, owner, [SaidMessage("", TITLE, title, now)], is_new=is_new)
 
 
 def unindex(connection: Connection, thread_id: str, owner: str, message_ids: Sequence[str]) -> None:

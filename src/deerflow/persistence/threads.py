@@ -27,13 +27,16 @@ WAITS_FOR = of_latest_run(runs.c.waits_for)
 """What a thread's latest run has left for a person to say."""
 
 
-def insert_thread(connection: Connection, thread_id: str, owner: str, metadata: Mapping[str, object]) -> None:
-    """Begin a thread."""
-    now = datetime.now(UTC)
+def insert_thread(
+    connection: Connection, thread_id: str, owner: str, metadata: Mapping[str, object], title: str | None = None
+) -> None:
+    """Begin a thread; `title` is what the agent calls it, if a person does not call it something else."""
+    now, given = datetime.now(UTC), given_title(metadata)
+    names = {"title": title} if given is None else {"title": given, "agent_title": title}
     row = {"thread_id": thread_id, "owner": owner, "metadata": dict(metadata), "created_at": now, "updated_at": now}
-    connection.execute(insert(threads), row)
-    if (given := given_title(metadata)) is not None:
-        name_thread(connection, (threads.c.thread_id == thread_id) & (threads.c.owner == owner), given)
+    connection.execute(insert(threads), {**row, **names})
+    if names["title"] is not None:
+        index_title(connection, thread_id, owner, names["title"], now, is_new=True)
 
 
 def thread_exists(connection: Connection, thread_id: str, owner: str) -> bool:

@@ -17,6 +17,7 @@ UNSPACED = (
 )
 CHUNK = re.compile(rf"(?P<unspaced>[{UNSPACED}]+)|[^\W{UNSPACED}]+")
 PART = re.compile(r"[A-Z0-9]+(?![a-z])|[A-Z]?[a-z0-9]+|[A-Z0-9]+")
+PIECE = re.compile("[^_]+")
 LONGEST = 64
 """Of a word, so many characters count; what is longer is data rather than language."""
 MOST_PHRASES = 16
@@ -98,9 +99,11 @@ def parts_of(chunk: str, start: int) -> Iterator[Word]:
 
 def single_parts(chunk: str, start: int) -> Iterator[Word]:
     """What a name is made of: `parse_configFile` is parse, config, file."""
-    for part in PART.finditer(chunk) if chunk.isascii() else re.finditer("[^_]+", chunk):
-        if folded := fold(part[0]):
-            yield Word(folded[:LONGEST], start + part.start(), start + part.end())
+    for piece in PIECE.finditer(chunk):  # each by itself, so that it is cut alike whatever stands beside it
+        for part in (PART if piece[0].isascii() else PIECE).finditer(piece[0]):
+            if folded := fold(part[0]):
+                place = start + piece.start()
+                yield Word(folded[:LONGEST], place + part.start(), place + part.end())
 
 
 def fold(word: str) -> str:

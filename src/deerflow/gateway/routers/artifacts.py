@@ -73,7 +73,7 @@ class BundleFiles(BaseModel):
     """Files and folders, as the agent names them."""
 
 
-def conditions_in(
+async def conditions_in(
     range: Annotated[str | None, Header(description="One range of bytes, e.g. `bytes=0-99`.")] = None,
     if_range: Annotated[str | None, Header()] = None,
     if_none_match: Annotated[str | None, Header()] = None,
