@@ -1,16 +1,20 @@
 """What browser tests stand on: a real server process, and a visitor who notes what a page should not do."""
 
+import atexit
 import json
 import os
 import re
+import secrets
+import select
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pytest
 from playwright.async_api import Browser, ConsoleMessage, Page, Request
@@ -24,6 +28,34 @@ DEERFLOW = [sys.executable, "-c", "from deerflow.cli.main import main; main()"]
 AXE = Path(__file__).parents[2] / "web/node_modules/axe-core/axe.min.js"
 PATIENCE_MS = 30_000
 """A busy machine may be slow; what never comes is told all the same."""
+END_LIMIT_S = 30
+
+
+class Forked:
+    """A process that was forked from the warm one, by its handle: its number may be another's once it has ended."""
+
+    def __init__(self, pid: int, said: TextIO) -> None:
+        """`said`: what it prints."""
+        self.pid = pid
+        self.stdout = said
+        self._handle = os.pidfd_open(pid)
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, if it is still there."""
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._handle, number)
+
+    def wait(self, timeout: float) -> None:
+        """Wait for its end."""
+        if not select.select([self._handle], [], [], timeout)[0]:
+            pytest.fail(f"the server has not ended within {timeout:g} s")
+
+    def close(self) -> None:
+        """Have it end, if it has not, and forget it."""
+        self.send_signal(signal.SIGTERM)
+        self.wait(END_LIMIT_S)
+        os.close(self._handle)
+        self.stdout.close()
 
 
 @dataclass(frozen=True)
@@ -31,7 +63,7 @@ class RunningServer:
     """A `deerflow serve` process."""
 
     url: str
-    process: subprocess.Popen[str]
+    process: "subprocess.Popen[str] | Forked"
 
     @property
     def port(self) -> int:
@@ -43,59 +75,72 @@ class RunningServer:
         self.process.wait(timeout=10)
 
 
+@cache
+def warm_process() -> subprocess.Popen[str]:
+    """A process from which servers are forked, so that nothing has to be imported to start one."""
+    environment = {"PATH": os.defpath, "PYTHONPATH": f"{SOURCES}:{Path(__file__).parents[2]}"}
+    command = [sys.executable, "-m", "tests.e2e.nursery"]
+    process = subprocess.Popen(command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    atexit.register(process.wait)
+    atexit.register(process.kill)
+    return process
+
+
+def fork(home: Path, arguments: Sequence[str]) -> Forked:
+    """Start the `deerflow` command in a process of its own."""
+    warm, mouth = warm_process(), home / f"said-{secrets.token_hex(4)}"
+    os.mkfifo(mouth)
+    ear = os.open(mouth, os.O_RDONLY | os.O_NONBLOCK)  # before the order: whoever opens the other end finds it open
+    order = {"arguments": arguments, "environment": environment_of(home), "home": str(home), "said": str(mouth)}
+    assert warm.stdin is not None and warm.stdout is not None
+    warm.stdin.write(f"{json.dumps(order)}\n")
+    warm.stdin.flush()
+    pid = int(warm.stdout.readline())
+    os.set_blocking(ear, True)
+    mouth.unlink()
+    return Forked(pid, os.fdopen(ear, encoding="utf-8"))
+
+
 @dataclass(frozen=True)
 class Nursery:
-    """A process from which servers are forked, so that nothing has to be imported to start one."""
+    """Servers of one home, which are killed."""
 
-    process: subprocess.Popen[str]
     home: Path
     config: Path
 
     @contextmanager
     def serving(self) -> Iterator[tuple[str, int]]:
         """Start a server: its address and process id. It is killed in the end, if it was not before."""
-        arguments = ["serve", "--port", "0", "--config", str(self.config)]
-        order = {"arguments": arguments, "environment": environment_of(self.home), "home": str(self.home)}
-        assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.write(f"{json.dumps(order)}\n")
-        self.process.stdin.flush()
-        pid = int(self.process.stdout.readline())
-        try:
-            yield address_said_by(self.process, self.home / "server.log"), pid
-        finally:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-
-
-@contextmanager
-def nursery(home: Path, config: Path) -> Iterator[Nursery]:
-    """Open a nursery for servers of one home."""
-    environment = {**environment_of(home), "PYTHONPATH": f"{SOURCES}:{Path(__file__).parents[2]}"}
-    command = [sys.executable, "-m", "tests.e2e.nursery"]
-    with subprocess.Popen(
-        command, cwd=home, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        try:
-            yield Nursery(process, home, config)
-        finally:
-            process.terminate()
+        with closing(fork(self.home, ["serve", "--port", "0", "--config", str(self.config)])) as forked:
+            try:
+                yield address_said_by(forked.stdout, self.home / "server.log"), forked.pid
+            finally:
+                forked.send_signal(signal.SIGKILL)
 
 
 @contextmanager
 def serving(
-    home: Path, *, port: int = 0, config: Path | None = None, program: Sequence[str] = DEERFLOW
+    home: Path, *, port: int = 0, config: Path | None = None, program: Sequence[str] = ()
 ) -> Iterator[RunningServer]:
-    """Serve `home` and nothing else of this machine: without a configuration the demo model answers."""
-    command = [*program, "serve", "--port", str(port), *(["--config", str(config)] if config else [])]
+    """Serve `home` and nothing else of this machine: without a configuration the demo model answers.
+
+    With a `program` it is started as people start it.
+    """
+    arguments = ["serve", "--port", str(port), *(["--config", str(config)] if config else [])]
     log = home / "server.log"
+    if not program:
+        with closing(fork(home, arguments)) as forked:
+            yield RunningServer(address_said_by(forked.stdout, log), forked)
+        return
     with (
         log.open("a") as errors,
         subprocess.Popen(
-            command, cwd=home, env=environment_of(home), text=True, stdout=subprocess.PIPE, stderr=errors
+            [*program, *arguments], cwd=home, env=environment_of(home), text=True, stdout=subprocess.PIPE, stderr=errors
         ) as process,
     ):
+        assert process.stdout is not None
         try:
-            yield RunningServer(address_said_by(process, log), process)
+            yield RunningServer(address_said_by(process.stdout, log), process)
         finally:
             process.terminate()
 
@@ -113,11 +158,9 @@ def environment_of(home: Path) -> dict[str, str]:
     }
 
 
-def address_said_by(process: subprocess.Popen[str], log: Path) -> str:
-    assert process.stdout is not None
-    for line in iter(process.stdout.readline, "ended\n"):
-        if not line:  # the process has ended
-            break
+def address_said_by(said: TextIO, log: Path) -> str:
+    """Where a server is, as it says when it can be reached."""
+    for line in said:
         if found := re.search(r"http://[\d.]+:\d+", line):
             return found[0]
     pytest.fail(f"the server did not start:\n{log.read_text()}")

@@ -12,7 +12,7 @@ import pytest
 
 from deerflow.domain.ledger import read_only
 from deerflow.testing import Answer, ScriptedServer, calling
-from tests.e2e.stage import nursery
+from tests.e2e.stage import Nursery
 
 CONFIG = """
 memory: {{debounce_seconds: 3600}}
@@ -58,27 +58,27 @@ async def test_a_server_killed_at_a_stop_leaves_a_run_that_has_stopped(tmp_path:
     async with ScriptedServer(replies) as model, asyncio.timeout(100):
         config = tmp_path / "config.yaml"
         config.write_text(CONFIG.format(base_url=model.base_url))
-        with nursery(tmp_path, config) as servers:
-            with servers.serving() as (url, pid):
-                run = await begun(url)
-                ringer = await asyncio.to_thread(bell.open, "w")  # the tool has been asked and waits
-                steps = steps_in(tmp_path)
-                with closing(sqlite3.connect(tmp_path / "data" / "deerflow.db", isolation_level=None)) as journal:
-                    journal.execute("BEGIN IMMEDIATE")  # checkpoints are kept in a file of their own
-                    ringer.write("rung")
-                    ringer.close()
-                    while await asyncio.to_thread(steps_in, tmp_path) == steps:
-                        pass
-                    os.kill(pid, signal.SIGKILL)
-            with servers.serving() as (url, _):
-                async with httpx.AsyncClient(base_url=f"{url}/api", timeout=30) as http:
-                    await http.get(f"/threads/t/runs/{run}/join")
-                    assert (await http.get(f"/threads/t/runs/{run}")).json()["status"] == "interrupted"
-                    state = (await http.get("/threads/t/state")).json()
-                    assert [message["content"] for message in state["values"]["messages"]] == ["Wait", "", "rung"]
-                    assert state["next"] == ["model"] and len(model.requests) == 1
-                    on = await http.post("/threads/t/runs/wait", json={"input": None})
-                    assert on.json()["messages"][-1]["content"] == "Done."
+        servers = Nursery(tmp_path, config)
+        with servers.serving() as (url, pid):
+            run = await begun(url)
+            ringer = await asyncio.to_thread(bell.open, "w")  # the tool has been asked and waits
+            steps = steps_in(tmp_path)
+            with closing(sqlite3.connect(tmp_path / "data" / "deerflow.db", isolation_level=None)) as journal:
+                journal.execute("BEGIN IMMEDIATE")  # checkpoints are kept in a file of their own
+                ringer.write("rung")
+                ringer.close()
+                while await asyncio.to_thread(steps_in, tmp_path) == steps:
+                    pass
+                os.kill(pid, signal.SIGKILL)
+        with servers.serving() as (url, _):
+            async with httpx.AsyncClient(base_url=f"{url}/api", timeout=30) as http:
+                await http.get(f"/threads/t/runs/{run}/join")
+                assert (await http.get(f"/threads/t/runs/{run}")).json()["status"] == "interrupted"
+                state = (await http.get("/threads/t/state")).json()
+                assert [message["content"] for message in state["values"]["messages"]] == ["Wait", "", "rung"]
+                assert state["next"] == ["model"] and len(model.requests) == 1
+                on = await http.post("/threads/t/runs/wait", json={"input": None})
+                assert on.json()["messages"][-1]["content"] == "Done."
 
 
 async def begun(url: str) -> str:

@@ -26,7 +26,7 @@ import pytest
 from deerflow.runtime.changes import DerivedState
 from deerflow.testing import Answer, ScriptedServer, calling
 from deerflow.testing.scripted_server import ServerRequest
-from tests.e2e.stage import Nursery, nursery
+from tests.e2e.stage import Nursery
 
 KILLS = 50
 THREADS = 3
@@ -166,13 +166,13 @@ async def test_fifty_servers_are_killed_and_no_run_is_lost_or_does_anything_twic
     async with ScriptedServer([reply], endless=True) as model, asyncio.timeout(LIMIT_S):
         config = tmp_path / "config.yaml"
         config.write_text(CONFIG.format(base_url=model.base_url))
-        with nursery(tmp_path, config) as servers:
-            world = World(servers, random.Random(5))
-            for _ in range(KILLS):
-                await world.live_and_die()
-            with servers.serving() as (url, _):
-                async with browser(url) as http:
-                    await finish(world, http)
+        servers = Nursery(tmp_path, config)
+        world = World(servers, random.Random(5))
+        for _ in range(KILLS):
+            await world.live_and_die()
+        with servers.serving() as (url, _):
+            async with browser(url) as http:
+                await finish(world, http)
         for request in model.requests:
             check_conversation(request.messages)
     tell(world)
@@ -249,26 +249,26 @@ async def test_a_run_that_kills_every_server_is_given_up(tmp_path: Path) -> None
     async with ScriptedServer([calling("die")], endless=True) as model, asyncio.timeout(100):
         config = tmp_path / "config.yaml"
         config.write_text(CONFIG.format(base_url=model.base_url) + POISONOUS)
-        with nursery(tmp_path, config) as servers:
-            world = World(servers, random.Random(5), begun={"t": []})
+        servers = Nursery(tmp_path, config)
+        world = World(servers, random.Random(5), begun={"t": []})
+        with servers.serving() as (url, _):
+            async with browser(url) as http:
+                with suppress(httpx.HTTPError):  # it may be gone before it has answered
+                    await http.post("/threads/t/runs", json=BODY, headers={"Idempotency-Key": "one"})
+                await gone(http)
+        for _ in range(2):
             with servers.serving() as (url, _):
                 async with browser(url) as http:
-                    with suppress(httpx.HTTPError):  # it may be gone before it has answered
-                        await http.post("/threads/t/runs", json=BODY, headers={"Idempotency-Key": "one"})
                     await gone(http)
-            for _ in range(2):
-                with servers.serving() as (url, _):
-                    async with browser(url) as http:
-                        await gone(http)
-            with servers.serving() as (url, _):
-                async with browser(url) as http:
-                    run = (await http.get("/threads/t/runs")).json()[0]
-                    await http.get(f"/threads/t/runs/{run['run_id']}/join")
-                    check_log(world, run["run_id"], (await http.get(f"/threads/t/runs/{run['run_id']}")).json())
-                    state = (await http.get("/threads/t/state")).json()
-                    *_, asked, answered = state["values"]["messages"]
-                    assert answered["tool_call_id"] == asked["tool_calls"][0]["id"] and state["next"] == []
-                    assert "how far it came is not known" in answered["content"]
+        with servers.serving() as (url, _):
+            async with browser(url) as http:
+                run = (await http.get("/threads/t/runs")).json()[0]
+                await http.get(f"/threads/t/runs/{run['run_id']}/join")
+                check_log(world, run["run_id"], (await http.get(f"/threads/t/runs/{run['run_id']}")).json())
+                state = (await http.get("/threads/t/state")).json()
+                *_, asked, answered = state["values"]["messages"]
+                assert answered["tool_call_id"] == asked["tool_calls"][0]["id"] and state["next"] == []
+                assert "how far it came is not known" in answered["content"]
         assert len(model.requests) == 3
 
 

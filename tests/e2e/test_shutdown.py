@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 
 from deerflow.testing import Answer, ScriptedServer, Stall
-from tests.e2e.stage import RunningServer, serving
+from tests.e2e.stage import DEERFLOW, RunningServer, serving
 
 CONFIG = """
 memory: {{debounce_seconds: 3600}}
@@ -57,7 +57,7 @@ async def exit_code(server: RunningServer) -> int:
 
 async def ended(home: Path, config: Path, location: str) -> tuple[str, str]:
     """The status and the log of a run once it has ended in the next server."""
-    with serving(home, config=config) as server:
+    with serving(home, config=config, program=DEERFLOW) as server:
         async with httpx.AsyncClient(base_url=f"{server.url}/api", timeout=LIMIT_S) as http:
             modes = "&".join(f"stream_mode={mode}" for mode in BODY["stream_mode"])
             log = (await http.get(f"{location}/stream?{modes}")).text
@@ -67,7 +67,7 @@ async def ended(home: Path, config: Path, location: str) -> tuple[str, str]:
 async def test_runs_that_end_in_time_are_waited_for_with_their_readers(tmp_path: Path) -> None:
     async with ScriptedServer([Stall(Answer("Once upon a time")), "Unused."]) as model, asyncio.timeout(LIMIT_S):
         config = written(tmp_path, model, FOREVER_S)
-        with serving(tmp_path, config=config) as server:
+        with serving(tmp_path, config=config, program=DEERFLOW) as server:
             async with reading(server) as (pieces, location):
                 server.process.send_signal(signal.SIGTERM)
                 await refused(server)
@@ -83,7 +83,7 @@ async def test_runs_that_do_not_are_left_to_the_next_server_without_being_stoppe
     turns = [Stall(Answer("Once upon a time")), Answer("The end.")]
     async with ScriptedServer(turns) as model, asyncio.timeout(LIMIT_S):
         config = written(tmp_path, model, 0.2)
-        with serving(tmp_path, config=config) as server:
+        with serving(tmp_path, config=config, program=DEERFLOW) as server:
             async with reading(server) as (pieces, location):
                 server.process.send_signal(signal.SIGTERM)
                 assert END not in "".join([piece async for piece in pieces])
@@ -97,7 +97,7 @@ async def test_a_second_signal_is_not_kept_waiting(tmp_path: Path) -> None:
     turns = [Stall(Answer("Once upon a time")), Answer("The end.")]
     async with ScriptedServer(turns) as model, asyncio.timeout(LIMIT_S):
         config = written(tmp_path, model, FOREVER_S)
-        with serving(tmp_path, config=config) as server:
+        with serving(tmp_path, config=config, program=DEERFLOW) as server:
             async with reading(server) as (pieces, location):
                 server.process.send_signal(signal.SIGINT)
                 await refused(server)
