@@ -89,6 +89,13 @@ def test_servers_are_added_switched_and_removed(world: World, http: httpx.Client
     assert http.post("/api/mcp/cache/reset").json()["success"] is True
 
 
+def test_what_an_entry_asks_for_in_vain_is_said(world: World, http: httpx.Client) -> None:
+    toolset = {"name": "report", "submit_tool": "submit", "status_tool": "look"}
+    write(world.home, remote=REMOTE, tasks={**REMOTE, "task_toolsets": [toolset]})
+    notes = [server["notes"] for server in http.get("/api/mcp/servers").json()["servers"]]
+    assert notes[0] == [] and notes[1][0].startswith("'task_toolsets' ('report') has no effect: ")
+
+
 def test_a_wrong_entry_is_refused_and_nothing_is_lost(world: World, http: httpx.Client) -> None:
     write(world.home, remote=REMOTE)
     for entry, problem in (
