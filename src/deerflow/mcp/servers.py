@@ -125,6 +125,7 @@ class McpServers:
 
         await self._change(change)
         await self._forget(name)
+        await self.catalog.let_go()
 
     async def switch(self, name: str, *, enabled: bool) -> ShownConfig:
         """Switch a server on or off, for every run that begins from now on.
