@@ -104,7 +104,8 @@ async def test_no_byte_is_left_in_files_databases_and_logs(tmp_path: Path) -> No
 async def test_what_the_program_of_an_mcp_server_has_kept_for_itself_goes_too(tmp_path: Path) -> None:
     """It reads the thread's files when it starts, and keeps what it read in its home and in /tmp."""
     keeping = (
-        "import pathlib, runpy; said = [f.read_text() for f in pathlib.Path('/mnt/user-data/workspace').glob('*.txt')]; "
+        "import pathlib, runpy; files = pathlib.Path('/mnt/user-data/workspace').glob('*.txt'); "
+        "said = [file.read_text() for file in files]; "
         "[(p / 'kept').write_text(''.join(said)) for p in (pathlib.Path.home(), pathlib.Path('/tmp'))]; "
         f"runpy.run_path({str(DEPOT)!r})"
     )
