@@ -22,8 +22,8 @@ async def run_in_own_network(module: str, home: Path) -> Any:
     resolver, order = home / "resolv.conf", home / "nsswitch.conf"
     resolver.write_text("nameserver 127.0.0.1\noptions timeout:2 attempts:2\n")
     order.write_text("hosts: files dns\n")
-    as_root = () if os.getuid() == 0 else ("--unshare-user", "--uid", "0", "--gid", "0")
-    network = ("--dev-bind", "/", "/", "--unshare-net", *as_root, "--cap-add", "ALL", "--die-with-parent")
+    might = ("--cap-add", "ALL") if os.getuid() == 0 else ("--unshare-user", "--cap-add", "CAP_NET_BIND_SERVICE")
+    network = ("--dev-bind", "/", "/", "--unshare-net", *might, "--die-with-parent")
     names = ("--ro-bind", str(resolver), "/etc/resolv.conf", "--ro-bind", str(order), "/etc/nsswitch.conf")
     program = (sys.executable, "-m", module, str(home))
     child = await asyncio.create_subprocess_exec(

@@ -3,6 +3,7 @@ addresses of names; all on this machine.
 """
 
 import asyncio
+import ctypes
 import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -88,6 +89,7 @@ IPV4 = b"\x00\x01"
 HERE = b"\xc0\x0c\x00\x01\x00\x01" + bytes(4) + b"\x00\x04" + bytes((127, 0, 0, 1))
 """An answer: the name that was asked for, an address, good for no time."""
 DNS_PORT = 53
+PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
 
 
 @asynccontextmanager
@@ -95,6 +97,8 @@ async def answering_for_names(sinks: Sinks) -> AsyncIterator[None]:
     """Be the name server of this machine, which has to have a network of its own (`own_network.py`)."""
     loop = asyncio.get_running_loop()
     names, _ = await loop.create_datagram_endpoint(lambda: NameServer(sinks.heard), local_addr=("127.0.0.1", DNS_PORT))
+    # The right to such a port is ours alone: bubblewrap refuses to be started with it by somebody who is not root.
+    ctypes.CDLL(None).prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
     try:
         yield
     finally:
