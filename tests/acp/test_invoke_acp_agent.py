@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 from acp.schema import McpCapabilities
 
 from deerflow.acp.servers import passed_on
@@ -20,6 +21,7 @@ from deerflow.harness import Harness, open_harness
 from deerflow.serving.happenings import Happening, Progressed, Returned
 from deerflow.serving.turns import Turn
 from deerflow.testing import Answer, ScriptedModel, calling
+from tests.acp.examples import acp_example
 
 ECHO = Path(__file__).with_name("echo_agent.py")
 AGENT = {"command": sys.executable, "args": ["-B", str(ECHO)], "paths": [str(ECHO)], "description": "Echoes."}
@@ -75,6 +77,16 @@ async def test_the_echo_agent_answers_from_a_workspace_of_its_own(tmp_path: Path
         denied = await sandbox.execute_command("echo x > /mnt/acp-workspace/note.txt")
         assert denied.exit_code != 0
         assert thread.waits_for is None
+
+
+@pytest.mark.timeout(120)  # the first time on a machine it is fetched
+async def test_the_echo_agent_that_comes_with_the_protocols_package_answers(tmp_path: Path) -> None:
+    echo = str(await asyncio.to_thread(acp_example, "echo_agent.py"))
+    async with world(tmp_path, "Is there an echo?", args=["-B", echo], paths=[echo]) as harness:
+        turn, happenings = await say(harness)
+    result = result_in(happenings)
+    assert result.text.startswith("Is there an echo?\n\nWhat it has made is in") and not result.has_failed
+    assert turn.listener.answer == DONE
 
 
 def test_mcp_servers_are_passed_on_that_are_on_and_can_be_used_without_a_login() -> None:

@@ -1,5 +1,6 @@
 """What `deerflow doctor` says about the sandbox."""
 
+import json
 import os
 import re
 import subprocess
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deerflow.cli.doctor import look_at_skills
+from deerflow.cli.doctor import look_at_servers, look_at_skills
 from deerflow.config.source import open_source
 from deerflow.skills.lock import lock_skill
 from tests.skills.packs import write_skill
@@ -77,6 +78,14 @@ def test_where_commands_are_isolated_each_limit_is_told_and_who_enforces_it(tmp_
     assert told == LIMITS
     assert re.search("^✓ python toolbox: off: ", result.stdout, re.M)
     assert re.search("^✓ ripgrep: /", result.stdout, re.M)
+
+
+def test_what_the_entry_of_a_server_asks_for_in_vain_is_said(tmp_path: Path) -> None:
+    toolset = {"name": "report", "submit_tool": "submit", "status_tool": "look"}
+    entries = {"good": {"command": "a"}, "tasks": {"command": "a", "task_toolsets": [toolset]}}
+    (tmp_path / "extensions_config.json").write_text(json.dumps({"mcpServers": entries}))
+    (told,) = look_at_servers(open_source(directory=tmp_path, environment={}).current)
+    assert (told.subject, told.state) == ("MCP server 'tasks'", "note") and "has no effect" in told.text
 
 
 def test_skills_that_other_hands_have_changed_are_named(tmp_path: Path) -> None:

@@ -370,6 +370,11 @@ OVERRIDES = {
         {"models": [{1: "x", "name": "a", "use": "a:B", "model": "m"}]},
         "config argument: models[0]: keys must be text, not 1",
     ),
+    "a public address with a path": (
+        {"gateway": {"public_url": "https://deer.example/agents"}},
+        "config argument: gateway.public_url: 'https://deer.example/agents' is not an origin; write https://host or "
+        "https://host:port, without a path",
+    ),
     "a variable that is not set": (
         {"server": {"host": "$NOWHERE"}},
         "config argument: server.host: the environment variable NOWHERE is not set; "

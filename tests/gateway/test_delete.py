@@ -15,8 +15,10 @@ from langchain_core.language_models import BaseChatModel
 from deerflow.config.source import open_source
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.harness import Harness, open_harness
-from deerflow.testing import Answer, ScriptedModel, Stall
+from deerflow.testing import Answer, ScriptedModel, Stall, calling
 from tests.canary import files_with, hearing_all_logs, tables_with
+from tests.mcp.desk import PYTHON, write_servers
+from tests.mcp.test_many_tools import SERVER as DEPOT
 from tests.sandbox.desk import act
 from tests.support import browse
 
@@ -97,6 +99,29 @@ async def test_no_byte_is_left_in_files_databases_and_logs(tmp_path: Path) -> No
         assert files_with(CANARY, tmp_path) == []
         assert files_with(CANARY, *temporary_folders()) == []
     assert "is deleted" in log.getvalue() and CANARY not in log.getvalue()
+
+
+async def test_what_the_program_of_an_mcp_server_has_kept_for_itself_goes_too(tmp_path: Path) -> None:
+    """It reads the thread's files when it starts, and keeps what it read in its home and in /tmp."""
+    keeping = (
+        "import pathlib, runpy; files = pathlib.Path('/mnt/user-data/workspace').glob('*.txt'); "
+        "said = [file.read_text() for file in files]; "
+        "[(p / 'kept').write_text(''.join(said)) for p in (pathlib.Path.home(), pathlib.Path('/tmp'))]; "
+        f"runpy.run_path({str(DEPOT)!r})"
+    )
+    entry = {"command": PYTHON, "args": ["-c", keeping], "paths": [str(DEPOT)]}
+    write_servers(tmp_path, {"depot": entry})
+    written = act("write_file", path="/mnt/user-data/workspace/note.txt", content=CANARY)
+    model = ScriptedModel.saying(written, calling("depot_part_007", amount=2), "Done.")
+    settings = {"guardrails": {"enabled": False}, "tool_search": {"enabled": False}}
+    async with a_server(tmp_path, model, **settings) as (harness, http), asyncio.timeout(60):
+        await harness.mcp.settle(LOCAL_USER.user_id, wait_s=30)
+        await http.post("/api/threads", json={"thread_id": "t"})
+        assert (await http.post("/api/threads/t/runs/wait", json=WORDS)).status_code == 200
+        known = [file for file in files_with(CANARY, tmp_path) if "/services/" in str(file)]
+        assert sorted(Path(file).parent.name == "home" for file in known) == [False, True], known
+        assert (await http.delete("/api/threads/t")).status_code == 204
+        assert files_with(CANARY, tmp_path) == []
 
 
 async def test_no_row_is_left_on_postgresql_and_nothing_in_redis(

@@ -89,6 +89,13 @@ def test_servers_are_added_switched_and_removed(world: World, http: httpx.Client
     assert http.post("/api/mcp/cache/reset").json()["success"] is True
 
 
+def test_what_an_entry_asks_for_in_vain_is_said(world: World, http: httpx.Client) -> None:
+    toolset = {"name": "report", "submit_tool": "submit", "status_tool": "look"}
+    write(world.home, remote=REMOTE, tasks={**REMOTE, "task_toolsets": [toolset]})
+    notes = [server["notes"] for server in http.get("/api/mcp/servers").json()["servers"]]
+    assert notes[0] == [] and notes[1][0].startswith("'task_toolsets' ('report') has no effect: ")
+
+
 def test_a_wrong_entry_is_refused_and_nothing_is_lost(world: World, http: httpx.Client) -> None:
     write(world.home, remote=REMOTE)
     for entry, problem in (
@@ -171,14 +178,29 @@ def test_a_server_that_cannot_be_asked_where_to_log_in_is_a_failed_login(world: 
 
 
 @asynccontextmanager
-async def gateway(folder: Path, model: ScriptedModel) -> AsyncIterator[tuple[Harness, httpx.AsyncClient]]:
+async def gateway(
+    folder: Path, model: ScriptedModel, **settings: object
+) -> AsyncIterator[tuple[Harness, httpx.AsyncClient]]:
     quiet = {"memory": {"enabled": False}, "title": {"enabled": False}, "sandbox": {"toolbox": {"enabled": False}}}
-    source = open_source(directory=folder, environment={}, overrides=quiet)
+    source = open_source(directory=folder, environment={}, overrides={**quiet, **settings})
     async with open_harness(source, model) as harness:
         app = create_app(harness)
         app.dependency_overrides[who_asks] = principal_in
         async with browse(harness, app) as http:
             yield harness, http
+
+
+async def test_people_come_back_from_a_login_to_where_the_configuration_says_that_they_are(
+    tmp_path: Path, login_server: LoginServer
+) -> None:
+    write(tmp_path, x={"type": "http", "url": login_server.url, "allow_private_addresses": True})
+    public = {"public_url": "https://deer.example"}
+    async with gateway(tmp_path, ScriptedModel.saying(), gateway=public) as (_, http):
+        started = await http.post("/api/mcp/servers/x/oauth/start", json={}, headers={"host": "localhost:1"})
+        forged = await http.post("/api/mcp/servers/x/oauth/start", json={}, headers={"host": "evil.example"})
+    asked = httpx.URL(started.json()["authorization_url"]).params
+    assert asked["redirect_uri"] == "https://deer.example/api/mcp/oauth/callback"
+    assert forged.status_code == 403  # without that setting too
 
 
 async def test_somebody_logs_in_in_a_browser_and_their_agent_uses_the_server_as_them(

@@ -54,9 +54,9 @@ class Desk:
         self.harness = harness
         self.model = model
 
-    async def run(self, thread_id: str = "t1", agent: AgentSpec = AgentSpec()) -> list[AnyMessage]:
+    async def run(self, thread_id: str = "t1", agent: AgentSpec = AgentSpec(), said: str = "go") -> list[AnyMessage]:
         """Let a run go to its end; what is then in the thread."""
-        await self.ended(await self.start(thread_id, agent))
+        await self.ended(await self.start(thread_id, agent, said))
         return await self.messages(thread_id)
 
     async def ready(self) -> None:
@@ -71,9 +71,9 @@ class Desk:
     async def results(self, thread_id: str = "t1") -> list[ToolMessage]:
         return [message for message in await self.messages(thread_id) if isinstance(message, ToolMessage)]
 
-    async def start(self, thread_id: str = "t1", agent: AgentSpec = AgentSpec()) -> RunRecord:
+    async def start(self, thread_id: str = "t1", agent: AgentSpec = AgentSpec(), said: str = "go") -> RunRecord:
         """Begin a run."""
-        request = RunRequest(thread_id, ({"role": "user", "content": "go"},), agent)
+        request = RunRequest(thread_id, ({"role": "user", "content": said},), agent)
         return await self.harness.runs.create_or_reject(request, LOCAL_USER)
 
     async def ended(self, run: RunRecord) -> RunRecord:

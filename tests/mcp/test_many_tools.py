@@ -31,3 +31,33 @@ async def test_of_three_hundred_tools_of_a_server_only_names_are_told_until_one_
     names = ", ".join(f"depot_part_{number:03}" for number in range(300))
     assert f"\ndepot: {names}\n" in prompts[0] and len(set(prompts)) == 1
     assert "shelf it lies on" not in prompts[0]
+
+
+async def test_tools_that_an_entry_puts_forward_are_named_first_and_loaded_by_the_words_of_people(
+    tmp_path: Path,
+) -> None:
+    def prefer(priority: int, *keywords: str) -> dict[str, object]:
+        return {"routing": {"mode": "prefer", "priority": priority, "keywords": keywords}}
+
+    off = {"routing": {"mode": "off", "keywords": ["screw"]}}
+    tools = {"part_007": prefer(5, "screw", "螺丝"), "part_008": prefer(9, "SCREW"), "part_009": off}
+    turns = ("No.", calling("depot_part_008", amount=2), "Yes.", calling("depot_part_007"), "Again.", "All.")
+    entry = {**ENTRY, **prefer(1, "depot"), "tools": tools}
+    async with desk_with(tmp_path, {"depot": entry}, *turns, tool_search={}) as desk:
+        await desk.ready()
+        for said in ("Find my screwdriver", "Two screws, or one Screw?", "And now?", "我要螺丝，来自depot的"):
+            await desk.run(said=said)
+        results = [result.text for result in await desk.results()]
+    assert results == ["2 of part_008", "1 of part_007"]
+    offered = [{name for name in call.tool_names if name.startswith("depot_")} for call in desk.model.requests]
+    loaded = {"depot_part_007", "depot_part_008"}
+    assert offered[:5] == [set(), loaded, loaded, loaded, loaded]
+    # The best three of three hundred that the depot has; one of them was there.
+    assert offered[5] == loaded | {"depot_part_000", "depot_part_001"}
+    prompt = next(each.text for each in desk.model.requests[0].messages if isinstance(each, SystemMessage))
+    hints = prompt.partition("<mcp_routing_hints>")[2].partition("</mcp_routing_hints>")[0]
+    assert hints.splitlines()[2:] == [
+        "- depot_part_008: SCREW",
+        "- depot_part_007: screw, 螺丝",
+        "- the tools of depot: depot",
+    ]

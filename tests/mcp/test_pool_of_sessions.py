@@ -1,6 +1,7 @@
 """Which sessions are kept, and when they are closed."""
 
 import asyncio
+from collections.abc import Collection
 
 import pytest
 
@@ -51,11 +52,15 @@ class World:
         self.may_open = asyncio.Event()
         self.may_open.set()
         self.breaks = False
-        kit = SessionKit(self.start, NoTokens())
+        self.kept: list[Collection[str]] = []
+        kit = SessionKit(self.start, NoTokens(), self.keep)
         self.pool = SessionPool(kit, make=lambda address, kit, tell: FakeSession(self, address), **limits)  # type: ignore[arg-type]
 
     async def start(self, order: ServiceOrder) -> Service:
         raise AssertionError
+
+    async def keep(self, seeds: Collection[str]) -> None:
+        self.kept.append(seeds)
 
 
 def address(config: McpServerConfig = STDIO, user: str = "ada", thread: str = "t1", key: str = "k") -> Address:
@@ -138,3 +143,6 @@ async def test_sessions_of_a_deleted_thread_and_of_a_former_configuration_are_cl
     await world.pool.forget("none", "ada")
     assert isinstance(gone, FakeSession) and isinstance(former, FakeSession) and isinstance(kept, FakeSession)
     assert (gone.is_over, former.is_over, kept.is_over) == (True, True, False)
+    for keys in ({"k"}, {"k", "new"}, {"k", "new"}):
+        await world.pool.keep_only(keys)
+    assert world.kept == [{"k"}, {"k", "new"}]  # homes are looked through when something was configured

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from deerflow.sandbox.removal import remove_folder
+from deerflow.sandbox.local.removal import remove_folder
 
 
 def test_files_and_folders_are_deleted(tmp_path: Path) -> None:

@@ -105,4 +105,13 @@ async def test_what_was_fetched_to_ask_a_program_is_there_when_threads_use_it(tm
     assert await say("of t2", "t2", "one") == "new"  # what one thread leaves is not for another
     assert list(thread_folder(tmp_path, "ada", "t1").glob("services/*/home")) == []
     assert "No such file" in await say("x", "t3", "two")
+
+    await say("other", None, "three", keep=True)
+    locked = next((tmp_path / "services").iterdir()) / "locked"
+    locked.mkdir(mode=0o000)
+    await sandboxes.keep_homes({"three", "four"})
+    assert count(tmp_path / "services") == 1 and "No such file" in await say("x", "t4", "one")
+    assert await say("x", "t5", "three") == "other"
+    await sandboxes.keep_homes(())
+    assert count(tmp_path / "services") == 0
     await sandboxes.aclose()

@@ -4,8 +4,8 @@ import asyncio
 import os
 from pathlib import Path
 
+from deerflow.sandbox.local.removal import remove_folder
 from deerflow.sandbox.local.usage import DiskWatch, disk_usage, files_in_memory, memory_in
-from deerflow.sandbox.removal import remove_folder
 
 MB = 1024 * 1024
 

@@ -4,7 +4,9 @@ import asyncio
 import base64
 import json
 import os
+import re
 import sys
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -36,6 +38,7 @@ from deerflow.config.source import open_source
 from deerflow.serving.acp_agent import EditorAgent
 from deerflow.serving.acp_projects import Projects
 from deerflow.testing import Answer, ScriptedServer, Stall, calling, thinking
+from tests.acp.examples import acp_example
 from tests.pictures import png
 
 REPO = Path(__file__).parents[2]
@@ -96,7 +99,7 @@ Started = tuple[ClientSideConnection, asyncio.subprocess.Process]
 async def started(folder: Path, editor: Editor, script: Sequence[Any]) -> AsyncIterator[Started]:
     """An editor that has started `deerflow acp`."""
     async with workplace(folder, script) as root:
-        env = {"PATH": os.defpath, "HOME": str(folder), "DEER_FLOW_PROJECT_ROOT": str(root), "PYTHONPATH": str(REPO)}
+        env = environment(folder, root)
         with (folder / "log").open("w") as log:
             options = {"stderr": log.fileno(), "shutdown_timeout": 30}
             starting = spawn_agent_process(
@@ -105,6 +108,10 @@ async def started(folder: Path, editor: Editor, script: Sequence[Any]) -> AsyncI
             async with starting as pair, asyncio.timeout(60):
                 yield pair
     assert "Traceback" not in (folder / "log").read_text()
+
+
+def environment(folder: Path, root: Path) -> dict[str, str]:
+    return {"PATH": os.defpath, "HOME": str(folder), "DEER_FLOW_PROJECT_ROOT": str(root), "PYTHONPATH": str(REPO)}
 
 
 @asynccontextmanager
@@ -178,6 +185,23 @@ async def test_an_editor_sees_thoughts_tool_calls_with_diffs_and_plans_goes_on_l
         assert await program.wait() == 0
         await asyncio.gather(last, return_exceptions=True)
     assert ": interrupted" in (tmp_path / "log").read_text()  # and not left for another process to go on with
+
+
+@pytest.mark.timeout(120)  # the first time on a machine it is fetched
+async def test_the_client_that_comes_with_the_protocols_package_talks_with_the_agent(tmp_path: Path) -> None:
+    client = await asyncio.to_thread(acp_example, "client.py")
+    async with workplace(
+        tmp_path, ["Hello, deer.", calling("ls", description="Look", path="/mnt/project"), "Seen."]
+    ) as root:
+        program = await asyncio.create_subprocess_exec(
+            *(sys.executable, str(client), str(DEERFLOW), "acp"),
+            **{"stdin": PIPE, "stdout": PIPE, "stderr": PIPE, "cwd": tmp_path / "project"},
+            env=environment(tmp_path, root),
+        )
+        async with asyncio.timeout(60):
+            said, complained = await program.communicate(b"Hello?\nWhat is there?\n")
+    assert program.returncode == 0 and b"Prompt failed" not in complained, complained.decode()
+    assert re.findall(r"\| Agent: (.*)", said.decode()) == ["Hello, deer.", "Seen."]
 
 
 async def test_a_person_at_the_editor_is_asked_and_can_cancel(tmp_path: Path) -> None:

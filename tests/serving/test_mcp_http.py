@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, HTTPException, Request
 from mcp import ClientSession, McpError
 from mcp import types as mcp
 from mcp.client.streamable_http import streamable_http_client
@@ -74,6 +74,10 @@ def by_header(request: Request) -> Principal:
     return Principal(request.headers[ASKING])
 
 
+def nobody() -> Principal:
+    raise HTTPException(401, "log in first", {"WWW-Authenticate": "Bearer"})
+
+
 async def test_pages_of_others_and_the_sessions_of_others_lead_nowhere(tmp_path: Path) -> None:
     async with world(tmp_path) as here, httpx.AsyncClient(base_url=here.address) as http:
         for method in ("GET", "POST", "DELETE"):
@@ -89,6 +93,26 @@ async def test_pages_of_others_and_the_sessions_of_others_lead_nowhere(tmp_path:
         for method in ("POST", "GET", "DELETE"):
             foreign = await http.request(method, "/mcp", json=listing, headers={**named, ASKING: "bob"})
             assert foreign.status_code == 404
+
+
+async def test_who_is_unknown_is_refused_as_everywhere_before_a_byte_of_the_body_is_read(tmp_path: Path) -> None:
+    async with world(tmp_path) as here, httpx.AsyncClient(base_url=here.address, timeout=10) as http:
+        here.app.dependency_overrides[who_asks] = nobody
+        for method in ("GET", "POST", "DELETE"):
+            answer = await http.request(method, "/mcp", json=HELLO)
+            elsewhere = await http.get("/api/threads/t")
+            assert (answer.status_code, answer.json()) == (elsewhere.status_code, elsewhere.json())
+            assert answer.status_code == 401 and answer.headers["www-authenticate"] == "Bearer"
+        url = httpx.URL(here.address)
+        reader, writer = await asyncio.open_connection(url.host, url.port)
+        writer.write(f"POST /mcp HTTP/1.1\r\nHost: {url.netloc.decode()}\r\nContent-Length: 1000\r\n\r\n".encode())
+        async with asyncio.timeout(10):
+            assert (await reader.readline()).startswith(b"HTTP/1.1 401 ")  # and nothing was sent of the body
+        writer.close()
+        del here.app.dependency_overrides[who_asks]
+        for said in ("{", "[" * 99 + "]" * 99):  # once it is known who asks, a body like any other
+            answer = await http.post("/mcp", content=said, headers={"content-type": "application/json"})
+            assert (answer.status_code, answer.json()["error"]) == (422, "InvalidRequest")
 
 
 async def test_calls_that_make_no_sense_are_answered_with_a_sentence(tmp_path: Path) -> None:

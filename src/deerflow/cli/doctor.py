@@ -5,7 +5,7 @@ import platform
 import shutil
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -20,6 +20,7 @@ from deerflow.config.source import open_source
 from deerflow.domain.errors import ConfigError, DeerFlowError
 from deerflow.gateway.page import STATIC
 from deerflow.harness.agents import create_sandboxes, find_fallback_models
+from deerflow.mcp.advice import unheeded_in
 from deerflow.models.factory import ModelCatalog
 from deerflow.skills.lock import find_changed_skills
 
@@ -69,6 +70,8 @@ async def examine(config: Path | None) -> AsyncIterator[Finding]:
     yield Finding("configuration", "ok", str(where))
     yield await look_at_model(loaded)
     async for finding in look_at_sandbox(loaded):
+        yield finding
+    for finding in look_at_servers(loaded):
         yield finding
     yield await asyncio.to_thread(look_at_skills, loaded)
     yield look_at_disk(loaded.home)
@@ -125,6 +128,13 @@ async def look_at_sandbox(loaded: Loaded) -> AsyncIterator[Finding]:
             yield Finding(part.name, part.state, part.detail, part.remedy)
     finally:
         await provider.aclose()
+
+
+def look_at_servers(loaded: Loaded) -> Iterator[Finding]:
+    """What the entries of MCP servers ask for in vain."""
+    for name, server in loaded.extensions.mcp_servers.items():
+        for sentence in unheeded_in(server):
+            yield Finding(f"MCP server {name!r}", "note", sentence, "take it out of extensions_config.json")
 
 
 def look_at_skills(loaded: Loaded) -> Finding:

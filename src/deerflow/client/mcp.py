@@ -168,6 +168,7 @@ def show_server(view: ServerView) -> dict[str, Any]:
         "enabled": view.config.enabled,
         "state": status.state,
         "error": status.error,
+        "notes": view.notes,
         "since": to_jsonable_python(status.since),
         "tools": [
             {

@@ -1,7 +1,7 @@
 """`extensions_config.json`: MCP servers and the switches of skills."""
 
 from collections.abc import Mapping
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AliasChoices, ConfigDict, Field, model_validator
 
@@ -46,8 +46,10 @@ class RoutingConfig(Section):
     """When a server or a tool is put forward to the model."""
 
     mode: Literal["off", "prefer"] = "off"
-    priority: int = 0
-    keywords: tuple[str, ...] = Field(default=(), strict=False)
+    priority: int = Field(default=0, description="What has more is named first, and loaded first.")
+    keywords: tuple[Annotated[str, Field(min_length=1, max_length=100)], ...] = Field(
+        default=(), strict=False, max_length=50, description="Words of people that it is put forward for."
+    )
 
 
 class McpToolConfig(Section):

@@ -13,6 +13,10 @@ class GatewayConfig(Section):
 
     needs_restart: ClassVar[bool] = True
 
+    public_url: str | None = Field(
+        default=None,
+        description="The address people open it at, as https://host; where logins elsewhere send them back to.",
+    )
     cors_origins: tuple[str, ...] = Field(
         default=(),
         strict=False,
@@ -31,15 +35,20 @@ class GatewayConfig(Section):
         default=200.0, ge=0, description="With less room on the disk, /ready says that the server is not."
     )
 
+    @field_validator("public_url")
+    @classmethod
+    def _is_origin(cls, url: str | None) -> str | None:
+        return None if url is None else checked_origin(url)
+
     @field_validator("cors_origins")
     @classmethod
     def _are_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
-        for origin in origins:
-            parts = urlsplit(origin)
-            if (
-                parts.scheme not in ("http", "https")
-                or not parts.netloc
-                or origin != f"{parts.scheme}://{parts.netloc}"
-            ):
-                raise objection(f"{origin!r} is not an origin; write https://host or https://host:port, without a path")
-        return origins
+        return tuple(map(checked_origin, origins))
+
+
+def checked_origin(text: str) -> str:
+    """The address of a web site as browsers write it, if it is one."""
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.netloc or text != f"{parts.scheme}://{parts.netloc}":
+        raise objection(f"{text!r} is not an origin; write https://host or https://host:port, without a path")
+    return text

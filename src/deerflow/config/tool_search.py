@@ -15,6 +15,9 @@ class ToolSearchConfig(Section):
     )
     threshold: int = Field(default=20, ge=0, description="With more tools of MCP servers than this, they are many.")
     max_results: int = Field(default=5, ge=1, le=50, description="So many does one search find; select: has no limit.")
+    auto_promote_top_k: int = Field(
+        default=3, ge=1, le=5, description="So many are loaded at once where words of people are keywords of them."
+    )
 
     def applies_to(self, count: int) -> bool:
         """Whether so many tools have to be asked for."""

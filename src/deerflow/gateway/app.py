@@ -8,7 +8,7 @@ from starlette.middleware.cors import CORSMiddleware
 from deerflow import __version__
 from deerflow.gateway.bodies import BodyGuard, BodyLimits
 from deerflow.gateway.errors import REQUEST_ID, add_error_handlers, declared_errors
-from deerflow.gateway.guard import LOOPBACK, SameSiteGuard
+from deerflow.gateway.guard import LOOPBACK, MCP, SameSiteGuard
 from deerflow.gateway.mcp_door import McpDoor
 from deerflow.gateway.openapi import describe
 from deerflow.gateway.page import add_page
@@ -66,8 +66,9 @@ def create_app(harness: Harness, *, hosts: Collection[str] | None = LOOPBACK) ->
         responses=declared_errors(),
     )
     app.state.harness = harness
-    app.state.mcp_door = McpDoor(harness, int(harness.source.current.config.gateway.max_body_mb * 2**20))
-    add_middlewares(app, harness, hosts)
+    limits = body_limits(harness)
+    app.state.mcp_door = McpDoor(harness, limits)
+    add_middlewares(app, harness, hosts, limits)
     add_error_handlers(app)
     describe(app)
     app.include_router(health.router)
@@ -105,11 +106,16 @@ def create_app(harness: Harness, *, hosts: Collection[str] | None = LOOPBACK) ->
     return app
 
 
-def add_middlewares(app: FastAPI, harness: Harness, hosts: Collection[str] | None) -> None:
+def body_limits(harness: Harness) -> BodyLimits:
+    """What is taken in of a request."""
+    settings = harness.source.current.config.gateway
+    return BodyLimits(int(settings.max_body_mb * 2**20), settings.body_idle_seconds, settings.body_total_seconds)
+
+
+def add_middlewares(app: FastAPI, harness: Harness, hosts: Collection[str] | None, limits: BodyLimits) -> None:
     """What every request passes through, the innermost first."""
     settings = harness.source.current.config.gateway
-    limits = BodyLimits(int(settings.max_body_mb * 2**20), settings.body_idle_seconds, settings.body_total_seconds)
-    app.add_middleware(BodyGuard, limits=limits)
+    app.add_middleware(BodyGuard, limits=limits, later=(MCP,))
     app.add_middleware(SameSiteGuard, hosts=hosts, origins=settings.cors_origins)
     if settings.cors_origins:
         app.add_middleware(

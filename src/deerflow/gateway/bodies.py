@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,12 +43,14 @@ class Refused(Exception):
 class BodyGuard:
     """Hands on requests whose bodies have come as a whole and can be understood; answers the others itself."""
 
-    def __init__(self, app: ASGIApp, limits: BodyLimits) -> None:
+    def __init__(self, app: ASGIApp, limits: BodyLimits, later: Collection[str] = ()) -> None:
+        """The bodies at the paths `later` are left alone: who asks is found out there before anything is read."""
         self._app = app
         self._limits = limits
+        self._later = later
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] != "http" or scope["path"] in self._later:
             await self._app(scope, receive, send)
             return
         try:

@@ -113,6 +113,8 @@ class McpServer(BaseModel):
     enabled: bool
     state: ServerState
     error: str | None
+    notes: list[str]
+    """What its entry asks for in vain."""
     since: datetime | None
     tools: list[McpTool]
     changed_tools: list[str]
@@ -131,6 +133,7 @@ class McpServer(BaseModel):
             enabled=view.config.enabled,
             state=status.state,
             error=status.error,
+            notes=view.notes,
             since=status.since,
             tools=[McpTool.of(card) for card in status.tools],
             changed_tools=list(status.changed_tools),

@@ -7,6 +7,7 @@ from starlette.types import Receive, Scope, Send
 
 from deerflow.config.imports import load_object
 from deerflow.domain.principal import Principal
+from deerflow.gateway.bodies import BodyLimits
 from deerflow.harness import Harness
 
 SESSIONS = "deerflow.serving.mcp_sessions:McpSessions"
@@ -28,9 +29,9 @@ class Sessions(Protocol):
 class McpDoor:
     """Leads to the sessions of each person; close it when the server takes no more requests."""
 
-    def __init__(self, harness: Harness, max_body: int) -> None:
+    def __init__(self, harness: Harness, limits: BodyLimits) -> None:
+        self.limits = limits
         self._harness = harness
-        self._max_body = max_body
         self._sessions: Sessions | None = None
         self._opening = asyncio.Lock()
 
@@ -41,7 +42,7 @@ class McpDoor:
                 # It takes a moment to import, in which others are to be served.
                 make = await asyncio.to_thread(load_object, SESSIONS)
                 assert callable(make)
-                self._sessions = make(self._harness, self._max_body)
+                self._sessions = make(self._harness, self.limits.most_bytes)
         return await self._sessions.of(who)
 
     async def aclose(self) -> None:

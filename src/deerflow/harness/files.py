@@ -13,8 +13,8 @@ from deerflow.runtime.artifacts import Shelf
 from deerflow.sandbox.branching import copy_tree
 from deerflow.sandbox.chores import Chores
 from deerflow.sandbox.files import thread_files
+from deerflow.sandbox.local.removal import remove_folder
 from deerflow.sandbox.places import file_owner, thread_folder, user_data_folder
-from deerflow.sandbox.removal import remove_folder
 from deerflow.sandbox.sandbox_provider import SandboxProvider
 from deerflow.sandbox.snapshots import Snapshots
 from deerflow.sandbox.thumbnails import Thumbnails

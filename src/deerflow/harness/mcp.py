@@ -34,7 +34,8 @@ async def open_mcp(
     source: ConfigSource, sandboxes: SandboxProvider, tokens: TokenSource | None = None, pins: Pins | None = None
 ) -> AsyncIterator[McpCatalog]:
     """What knows the servers; their sessions end with it."""
-    sessions = SessionPool(SessionKit(partial(start_service, sandboxes), tokens or NoTokens()))
+    keep = sandboxes.keep_homes if isinstance(sandboxes, RunsServices) else None
+    sessions = SessionPool(SessionKit(partial(start_service, sandboxes), tokens or NoTokens(), keep))
     catalog = McpCatalog(
         lambda: source.refresh().extensions.mcp_servers,
         sessions,

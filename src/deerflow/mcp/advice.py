@@ -20,6 +20,17 @@ def advice_for(config: McpServerConfig) -> str:
     return "".join(f"; {hint}" for hint in hints)
 
 
+def unheeded_in(config: McpServerConfig) -> list[str]:
+    """What an entry asks for in vain, in a sentence each: a setting without effect must not look like one."""
+    if not config.task_toolsets:
+        return []
+    names = ", ".join(repr(toolset.name) for toolset in config.task_toolsets)
+    return [
+        f"'task_toolsets' ({names}) has no effect: a long task is not followed in the background; the agent calls the "
+        "tools that submit, look after and cancel it by itself"
+    ]
+
+
 def fetches(config: McpServerConfig) -> bool:
     """Whether the command fetches the program before it starts it."""
     return Path(config.command or "").name in FETCHING

@@ -139,7 +139,7 @@ class McpCatalog:
         Only whoever asks first waits; with `wait_s`, everybody does, and so long.
         """
         servers = {name: server for name, server in self._current().items() if server.enabled}
-        await self._sessions.keep_only(set(self._keys.values()))
+        await self.let_go()
         if not servers:
             return
         unknown = []
@@ -153,6 +153,10 @@ class McpCatalog:
             _, late = await asyncio.wait(unknown, timeout=self._first_wait_s if wait_s is None else wait_s)
             for task in late:
                 task.cancel()
+
+    async def let_go(self) -> None:
+        """End the sessions with servers that are configured no more, and remove what their programs have left."""
+        await self._sessions.keep_only(set(self._keys.values()))
 
     def refresh(self, server: str | None = None) -> None:
         """Ask one server, or all, again; those that were not asked yet are when they are needed."""

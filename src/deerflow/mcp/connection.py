@@ -19,7 +19,7 @@ from deerflow.mcp.protocol import Client, is_about_nothing
 from deerflow.mcp.results import to_result
 from deerflow.mcp.sessions import SessionKit
 from deerflow.mcp.status import Listing
-from deerflow.mcp.stdio import Garbage, Streams, speaking_with
+from deerflow.mcp.stdio import Heard, Streams, hearing, speaking_with
 from deerflow.sandbox.services import Service, ServiceOrder
 
 CLOSE_S = 5.0
@@ -45,7 +45,7 @@ class ServerSession:
         self._calls: dict[str, Call] = {}
         self._relisting: asyncio.Task[None] | None = None
         self._service: Service | None = None
-        self._garbage = Garbage()
+        self._words: Heard | None = None
 
     @property
     def is_over(self) -> bool:
@@ -145,8 +145,9 @@ class ServerSession:
                 yield streams
             return
         self._service = await self._kit.start(to_order(self._address))
+        self._words = hearing(self._service)
         try:
-            async with speaking_with(self._service, self._garbage, self._fail) as streams:
+            async with speaking_with(self._service, self._words, self._fail) as streams:
                 yield streams
         finally:
             await self._service.aclose()
@@ -182,7 +183,8 @@ class ServerSession:
         return McpProblem(said + await asyncio.to_thread(advice_for, self._address.config))
 
     def _hint(self) -> str:
-        said = self._garbage.first or (self._service.complaints[-500:] if self._service else "")
+        garbage = self._words.first_garbage if self._words else None
+        said = garbage or (self._service.complaints[-500:] if self._service else "")
         return f"; it said: {said}" if said else ""
 
     async def _hear(self, message: object) -> None:

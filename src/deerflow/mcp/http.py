@@ -12,7 +12,8 @@ from deerflow.domain.errors import DeerFlowError
 from deerflow.mcp.auth import TokenSource
 from deerflow.mcp.calls import Address
 from deerflow.mcp.problems import McpProblem
-from deerflow.mcp.stdio import MAX_MESSAGE, MB, Streams
+from deerflow.mcp.stdio import Streams
+from deerflow.sandbox.conversation import MAX_MESSAGE, MB
 
 CONNECT_S = 30.0
 SILENCE_S = 3600.0

@@ -10,6 +10,7 @@ from deerflow.config.extensions import Extensions, McpServerConfig
 from deerflow.config.extensions_file import Written, change_extensions, read_written, with_servers
 from deerflow.config.reading.problems import WrongConfig
 from deerflow.domain.errors import Conflict, InvalidRequest, McpLoginFailed, NotFound
+from deerflow.mcp.advice import unheeded_in
 from deerflow.mcp.catalog import McpCatalog
 from deerflow.mcp.entries import Entry, masked_entry, restored_entry
 from deerflow.mcp.entry_policy import allowed_commands, check_entry
@@ -44,6 +45,11 @@ class ServerView:
     config: McpServerConfig
     status: ServerStatus
     login: LoginStatus
+
+    @property
+    def notes(self) -> list[str]:
+        """What its entry asks for in vain."""
+        return unheeded_in(self.config)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +125,7 @@ class McpServers:
 
         await self._change(change)
         await self._forget(name)
+        await self.catalog.let_go()
 
     async def switch(self, name: str, *, enabled: bool) -> ShownConfig:
         """Switch a server on or off, for every run that begins from now on.

@@ -29,6 +29,8 @@ class SessionKit:
 
     start: Callable[[ServiceOrder], Awaitable[Service]]
     tokens: TokenSource
+    keep_homes: Callable[[Collection[str]], Awaitable[None]] | None = None
+    """Removes what programs have left that no entry speaks of any more."""
 
 
 class MakeSession(Protocol):
@@ -72,6 +74,7 @@ class SessionPool:
         self._endings: set[asyncio.Task[None]] = set()
         self._listener: Listener | None = None
         self._make = make
+        self._kept: frozenset[str] | None = None
 
     def listen(self, listener: Listener) -> None:
         """Have `listener` told whenever a server says what it offers."""
@@ -115,10 +118,16 @@ class SessionPool:
         return slot.session if slot and slot.session and not slot.session.is_over else None
 
     async def keep_only(self, config_keys: Collection[str]) -> None:
-        """Close the sessions of servers that have been configured anew, or are gone, and are not at work."""
+        """Close the sessions of servers that have been configured anew, or are gone, and are not at work.
+
+        What their programs have left for others goes too, the first time and whenever something was configured.
+        """
         for key, slot in list(self._slots.items()):
             if slot.address.config_key not in config_keys and not (slot.session and slot.session.is_busy):
                 self._drop(key)
+        if self._kit.keep_homes is not None and self._kept != config_keys:
+            self._kept = frozenset(config_keys)
+            await self._kit.keep_homes(self._kept)
 
     async def forget(self, thread_id: str, user_id: str) -> None:
         """End what was started for a thread."""

@@ -9,8 +9,9 @@ from langchain.tools import ToolRuntime
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from langgraph.types import interrupt
 
+from deerflow.config.extensions import McpToolConfig
 from deerflow.domain.context import RunContext, run_in
-from deerflow.domain.tool_marks import FROM_MCP, MCP_TOOL, SERVER, SOURCE, UNTRUSTED
+from deerflow.domain.tool_marks import FROM_MCP, MCP_TOOL, PREFERRED, SERVER, SOURCE, UNTRUSTED
 from deerflow.mcp.asking import question_payload, read_reply
 from deerflow.mcp.calls import Address, Block, CallOrder, CallResult, PendingCall, Question
 from deerflow.mcp.names import tool_name
@@ -53,8 +54,19 @@ def make_tool(name: str, address: Address, card: ToolCard, sessions: SessionPool
             MCP_TOOL: card.name,
             UNTRUSTED: True,
             "annotations": dict(card.annotations),
+            **preference(name, address, card),
         },
     )
+
+
+def preference(name: str, address: Address, card: ToolCard) -> dict[str, Any]:
+    """How the configuration puts a tool forward: by an entry for it, or for all tools of its server."""
+    own = address.config.tools.get(card.name, McpToolConfig()).routing
+    routing = own or address.config.routing
+    if routing is None or routing.mode == "off":
+        return {}
+    subject = name if own else f"the tools of {address.server}"
+    return {PREFERRED: {"subject": subject, "priority": routing.priority, "keywords": list(routing.keywords)}}
 
 
 def for_blind(tool: BaseTool) -> BaseTool:

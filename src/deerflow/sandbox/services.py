@@ -1,7 +1,7 @@
 """Programs that speak with the server over their standard streams, for as long as they are needed."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -73,4 +73,8 @@ class RunsServices(Protocol):
         Raises:
             SandboxError: It cannot be started, or nothing isolates it here; the text says why and what to do.
         """
+        ...
+
+    async def keep_homes(self, seeds: Collection[str]) -> None:
+        """Remove the homes that were kept under other names than these, for nobody will begin with them."""
         ...

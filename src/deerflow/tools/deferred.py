@@ -14,6 +14,7 @@ from deerflow.config.patterns import BadPattern, compile_linear
 from deerflow.config.tool_search import ToolSearchConfig
 from deerflow.domain.tool_marks import FROM_MCP, SERVER, SOURCE
 from deerflow.tools.builtins.tool_search_tool import tool_search_tool
+from deerflow.tools.preferred import preference_of
 from deerflow.tools.tools import ToolSet
 
 UNNAMED = "other"
@@ -48,6 +49,13 @@ class DeferredTools:
 
     by_name: Mapping[str, DeferredTool]
     max_results: int = 5
+    most_meant: int = 3
+
+    def meant_by(self, text: str) -> list[DeferredTool]:
+        """The tools that the configuration puts forward for words like these, the most important first."""
+        preferred = [(preference_of(tool.tool), tool) for tool in self._in_order]
+        meant = [(told.priority, tool) for told, tool in preferred if told is not None and told.is_meant_by(text)]
+        return [tool for _, tool in sorted(meant, key=lambda each: -each[0])][: self.most_meant]
 
     @property
     def by_server(self) -> Mapping[str, Sequence[str]]:
@@ -99,7 +107,8 @@ def deferring(tools: ToolSet, settings: ToolSearchConfig) -> tuple[ToolSet, Defe
     asked_for = [tool for tool in tools.tools if (tool.metadata or {}).get(SOURCE) == FROM_MCP]
     if not settings.applies_to(len(asked_for)):
         return tools, None
-    deferred = DeferredTools({tool.name: described(tool) for tool in asked_for}, settings.max_results)
+    by_name = {tool.name: described(tool) for tool in asked_for}
+    deferred = DeferredTools(by_name, settings.max_results, settings.auto_promote_top_k)
     return replace(tools, tools=(*tools.tools, tool_search_tool(deferred.find))), deferred
 
 

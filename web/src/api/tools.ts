@@ -53,6 +53,8 @@ export interface McpServer {
   readonly enabled: boolean;
   readonly state: McpState;
   readonly error: string | null;
+  /** What its entry asks for in vain. */
+  readonly notes: readonly string[];
   readonly since: string | null;
   readonly tools: readonly McpTool[];
   /** Those that wait until they are accepted as they are now. */

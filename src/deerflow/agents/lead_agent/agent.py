@@ -46,6 +46,7 @@ from deerflow.tools.builtins.task_batch_tool import task_batch_tool
 from deerflow.tools.builtins.task_tool import task_tool
 from deerflow.tools.builtins.verify_citations_tool import verify_citations
 from deerflow.tools.deferred import DeferredTools, deferring
+from deerflow.tools.preferred import preferences_of
 from deerflow.tools.tools import ToolSet, as_tool, get_available_tools, is_wanted, sandbox_tools
 
 logger = logging.getLogger(__name__)
@@ -94,7 +95,7 @@ class LeadAgent:
             self._model(entry),
             tools.tools,
             place_extras(chain, self.plan.extra_middleware),
-            apply_prompt_template(self._prompt_parts(tools.names, deferred)),
+            apply_prompt_template(self._prompt_parts(tools, deferred)),
             None,
             checkpointer,
             GRAPH_NAME,
@@ -134,6 +135,7 @@ class LeadAgent:
                 skills=tuple(known) if READ_FILE in tools.names else (),
                 names_only=DESCRIBE_SKILL in tools.names,
                 deferred_tools=names_of(deferred),
+                tool_hints=hints_of(tools),
             ),
         )
         graph = assemble(model, tools.tools, chain, prompt, None, None, f"{GRAPH_NAME}.{kind.name}")
@@ -244,7 +246,8 @@ class LeadAgent:
             deferred=deferred,
         )
 
-    def _prompt_parts(self, tools: Sequence[str], deferred: DeferredTools | None) -> PromptParts:
+    def _prompt_parts(self, given: ToolSet, deferred: DeferredTools | None) -> PromptParts:
+        tools = given.names
         return PromptParts(
             computer=self.settings.computer if "bash" in tools else None,
             name=self.custom.name if self.custom else PromptParts().name,
@@ -257,6 +260,7 @@ class LeadAgent:
             evolves_skills=SKILL_MANAGE in tools,
             remembers=MEMORY_ADD in tools,
             deferred_tools=names_of(deferred),
+            tool_hints=hints_of(given),
             delegation=self._delegation() if TASK in tools else None,
         )
 
@@ -279,6 +283,11 @@ class LeadAgent:
 def names_of(deferred: DeferredTools | None) -> Mapping[str, Sequence[str]]:
     """What the prompt says of the tools that have to be asked for."""
     return deferred.by_server if deferred is not None else {}
+
+
+def hints_of(tools: ToolSet) -> Mapping[str, Sequence[str]]:
+    """What the prompt says of the tools that the configuration puts forward, the most important first."""
+    return {each.subject: each.keywords for each in preferences_of(tools.tools)}
 
 
 def is_in_groups(tool: BaseTool, groups: Collection[str] | None) -> bool:

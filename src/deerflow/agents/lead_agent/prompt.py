@@ -78,6 +78,8 @@ class PromptParts:
     """Whether it has the tools `memory_add`, `memory_update` and `memory_delete`."""
     deferred_tools: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The tools that have to be asked for, by the servers that offer them."""
+    tool_hints: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The tools that the configuration puts forward, and for which words."""
     delegation: Delegation | None = None
 
 
@@ -143,10 +145,13 @@ def capabilities(parts: PromptParts) -> Iterator[str]:
 
 
 def deferred_section(parts: PromptParts) -> Iterator[str]:
-    """The names of the tools that have to be asked for, one line for each server."""
+    """The names of the tools that have to be asked for, one line for each server; and those that come first."""
     if parts.deferred_tools:
         lines = (f"{server}: {', '.join(sorted(names))}" for server, names in sorted(parts.deferred_tools.items()))
         yield render("deferred_tools", names="\n".join(lines))
+    if parts.tool_hints:
+        hints = (f"- {tools}{': ' if words else ''}{', '.join(words)}" for tools, words in parts.tool_hints.items())
+        yield render("tool_hints", hints="\n".join(map(one_paragraph, hints)))
 
 
 def show_computer(computer: Computer) -> Iterator[str]:

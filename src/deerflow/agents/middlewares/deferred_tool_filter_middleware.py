@@ -1,14 +1,23 @@
 """Hides the tools that have to be asked for until somebody has."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, TypeAlias
 
-from langchain.agents.middleware import AgentMiddleware
+from langchain.agents.middleware import AgentMiddleware, ExtendedModelResponse
 from langchain_core.messages import ToolMessage
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
-from deerflow.agents.middlewares.replies import AskModel, AskModelAsync, Reply, Request, RunTool, RunToolAsync
+from deerflow.agents.middlewares.active_skills import as_written
+from deerflow.agents.middlewares.replies import (
+    AskModel,
+    AskModelAsync,
+    Reply,
+    Request,
+    RunTool,
+    RunToolAsync,
+    is_from_a_person,
+)
 from deerflow.agents.middlewares.skill_tool_policy_middleware import name_of
 from deerflow.agents.thread_state import ThreadState
 from deerflow.domain.context import RunContext
@@ -22,7 +31,8 @@ class DeferredToolFilterMiddleware(AgentMiddleware[ThreadState, RunContext, Any]
     """Deferred tools are neither described to the model nor run before `tool_search` has found them in this thread.
 
     What was found is remembered with a digest of how it was described: a tool that has become another one since then
-    has to be asked for again.
+    has to be asked for again. Tools that the configuration puts forward for words that a person has just used count as
+    found.
     """
 
     state_schema = ThreadState
@@ -31,11 +41,13 @@ class DeferredToolFilterMiddleware(AgentMiddleware[ThreadState, RunContext, Any]
         super().__init__()
         self._deferred = deferred
 
-    def wrap_model_call(self, request: Request, handler: AskModel) -> Reply:
-        return handler(self._narrowed(request))
+    def wrap_model_call(self, request: Request, handler: AskModel) -> Reply | ExtendedModelResponse[Any]:
+        meant = self._meant(request)
+        return noting(handler(self._narrowed(request, meant)), meant)
 
-    async def awrap_model_call(self, request: Request, handler: AskModelAsync) -> Reply:
-        return await handler(self._narrowed(request))
+    async def awrap_model_call(self, request: Request, handler: AskModelAsync) -> Reply | ExtendedModelResponse[Any]:
+        meant = self._meant(request)
+        return noting(await handler(self._narrowed(request, meant)), meant)
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: RunTool[Result]) -> Result:
         return self._refusal(request) or handler(request)
@@ -43,10 +55,17 @@ class DeferredToolFilterMiddleware(AgentMiddleware[ThreadState, RunContext, Any]
     async def awrap_tool_call(self, request: ToolCallRequest, handler: RunToolAsync[Result]) -> Result:
         return self._refusal(request) or await handler(request)
 
-    def _narrowed(self, request: Request) -> Request:
+    def _meant(self, request: Request) -> dict[str, str]:
+        """The digests of hidden tools that the latest words of a person are about."""
+        words = next((said.text for said in reversed(as_written(request)) if is_from_a_person(said)), "")
+        found = {tool.name: tool.digest for tool in self._deferred.meant_by(words)}
+        return {name: digest for name, digest in found.items() if self._is_hidden(name, request.state)}
+
+    def _narrowed(self, request: Request, meant: Collection[str]) -> Request:
         if not self._deferred.by_name:
             return request
-        offered = [tool for tool in request.tools if not self._is_hidden(name_of(tool), request.state)]
+        names = ((name_of(tool), tool) for tool in request.tools)
+        offered = [tool for name, tool in names if name in meant or not self._is_hidden(name, request.state)]
         return request.override(tools=offered)
 
     def _refusal(self, request: ToolCallRequest) -> ToolMessage | None:
@@ -62,3 +81,8 @@ class DeferredToolFilterMiddleware(AgentMiddleware[ThreadState, RunContext, Any]
             return False
         told = (state.get("promoted") or {}).get(name)
         return told is None or told != tool.digest
+
+
+def noting(reply: Reply, found: dict[str, str]) -> Reply | ExtendedModelResponse[Any]:
+    """The reply, with what the thread has to remember."""
+    return ExtendedModelResponse(reply, Command(update={"promoted": found})) if found else reply

@@ -114,8 +114,9 @@ async def start_mcp_login(
     server: str, body: StartLogin, request: Request, harness: TheHarness, who: Who
 ) -> StartedLogin:
     """Begin the caller's login at a server: send the browser to the address that comes back."""
-    here = f"{str(request.base_url).rstrip('/')}{CALLBACK}"
-    started = await harness.resources.mcp_servers.start_login(server, who.user_id, here, body.return_to)
+    here = harness.source.current.config.gateway.public_url or str(request.base_url).rstrip("/")
+    back = f"{here}{CALLBACK}"
+    started = await harness.resources.mcp_servers.start_login(server, who.user_id, back, body.return_to)
     return StartedLogin.model_validate(started, from_attributes=True)
 
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -143,6 +143,10 @@ class LocalSandboxProvider:
         if self._isolation is None and not self._report.runs_commands:
             raise SandboxError(f"{NOT_STARTED}: {self._report.problem}; {self._report.remedy}")
         return await self._services.start(order, self._isolation, self._layout())
+
+    async def keep_homes(self, seeds: Collection[str]) -> None:
+        """Remove the homes of programs that nobody will begin with any more."""
+        await asyncio.to_thread(self._services.keep_homes, seeds)
 
     async def aclose(self) -> None:
         """End everything."""

@@ -6,7 +6,8 @@ import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -20,6 +21,7 @@ from deerflow.sandbox.local.layout import SYSTEM_PATH, Layout, write_etc
 from deerflow.sandbox.local.leftovers import make_temporary
 from deerflow.sandbox.local.output import BoundedText, OutputReader
 from deerflow.sandbox.local.programs import needed_paths
+from deerflow.sandbox.local.removal import remove_folder
 from deerflow.sandbox.local.runners import HARMLESS, PRELUDE, Isolation
 from deerflow.sandbox.places import (
     TEMPORARY,
@@ -38,6 +40,7 @@ GRACE_S = 0.5
 """So long a program may take to end by itself, once nobody speaks with it any more."""
 HOME = f"{TEMPORARY}/home"
 """Not that of the agent: what a service keeps for itself is not for commands to read or change."""
+LONGEST_COPY_S = 3600.0
 OWN_NAME = 'exec -a "${1##*/}" '
 BEGIN = f"mkdir -p {HOME}; "
 
@@ -156,6 +159,16 @@ class ServiceDesk:
         except BaseException:
             await remove(folder)
             raise
+
+    def keep_homes(self, seeds: Collection[str]) -> None:
+        """Remove the homes that were kept for others than these, and copies that were not finished; blocks."""
+        kept = self._home / "services"
+        wanted = {self._kept(seed).name for seed in seeds}
+        for folder in list(kept.iterdir()) if kept.is_dir() else []:
+            is_old = time.time() - folder.lstat().st_ctime > LONGEST_COPY_S
+            if folder.name not in wanted and (is_old or not folder.name.startswith(".")):
+                with suppress(OSError):  # somebody was faster, or it is tried again
+                    remove_folder(folder)
 
     def close(self) -> None:
         """Leave nothing behind."""

@@ -94,6 +94,11 @@ function Standing({ server, onEdit }: { server: McpServer; onEdit: () => void })
         {words.kinds[server.type]}
       </p>
       <ServerError server={server} />
+      {server.notes.map((note) => (
+        <p key={note} className="text-small text-soft">
+          {sentence(note)}
+        </p>
+      ))}
       {asking.isError && (
         <p role="alert" className="text-small text-error">
           {words.notReconnected} {sentence(asking.error.message)}

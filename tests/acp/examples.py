@@ -1,0 +1,24 @@
+"""The examples of the `agent-client-protocol` package, which come with its source and not with what is installed."""
+
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+from tests.mcp.installed import installed
+
+PACKAGE = "agent-client-protocol"
+
+
+def acp_example(name: str) -> Path:
+    """The file of an example, of the very version that we use; fetched once per machine."""
+    used = version(PACKAGE)
+    source = f"{PACKAGE.replace('-', '_')}-{used}"
+    fetch = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", f"--no-binary={PACKAGE}", f"{PACKAGE}=={used}"]
+    folder = installed(
+        f"{PACKAGE}-{used}-source",
+        lambda place: [
+            [*fetch, "--dest", str(place)],
+            [sys.executable, "-m", "tarfile", "-e", str(place / f"{source}.tar.gz"), str(place)],
+        ],
+    )
+    return folder / source / "examples" / name
