@@ -18,7 +18,7 @@ from deerflow.domain.usage import MEMORY
 from deerflow.harness.ground import Ground
 from deerflow.memory.queue import LessonQueue
 from deerflow.memory.recall import MemoryOfRun
-from deerflow.memory.updater import MemoryAnswer, MemoryQuestion, MemoryUpdater
+from deerflow.memory.updater import MemoryAnswer, MemoryQuestion, MemoryUpdater, Reader
 from deerflow.persistence.events import Change
 from deerflow.persistence.memory_pending import keep_lesson
 from deerflow.runtime.runs.job import Job
@@ -32,7 +32,9 @@ def make_lessons(ground: Ground) -> LessonQueue:
     """What learns from conversations."""
     source, agents, resources = ground.source, ground.agents, ground.resources
     calls = SideCalls(ground.database, agents.side_model, resources.usage.note)
-    updater = MemoryUpdater(partial(ask_for_memory, source, calls))
+    updater = MemoryUpdater(
+        partial(ask_for_memory, source, calls), Reader(partial(window_of, source, agents), text_tokens)
+    )
     return LessonQueue(resources.memory, updater, partial(is_learning, source, agents))
 
 
@@ -42,6 +44,13 @@ def is_learning(source: ConfigSource, agents: AgentPool) -> bool:
     if not settings.learns or (plan.features is not None and plan.features.memory is not True):
         return False
     return plan.model is not None or not is_scripted(agents.catalog.resolve(settings.model_name))
+
+
+def window_of(source: ConfigSource, agents: AgentPool) -> int | None:
+    """How many tokens the model that learns reads at most; None when that is not known."""
+    if agents.plan.model is not None:
+        return (agents.plan.model.profile or {}).get("max_input_tokens")
+    return agents.catalog.resolve(source.refresh().config.memory.model_name).context_window
 
 
 async def ask_for_memory(source: ConfigSource, calls: SideCalls, question: MemoryQuestion) -> MemoryAnswer:

@@ -100,6 +100,7 @@ class LessonQueue:
         return 0.0
 
     async def _learn(self, lesson: Lesson) -> None:
+        lesson = self._updater.as_much_as_fits(lesson)
         keeping = asyncio.create_task(self._keep(lesson), name="lease of a lesson")
         try:
             state = await self._database.read(partial(read_state, scope=lesson.scope))

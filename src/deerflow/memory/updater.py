@@ -2,12 +2,12 @@
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from deerflow.domain.learning import Heard, Lesson, Signs
+from deerflow.domain.learning import Lesson
 from deerflow.domain.memory import MemoryState
 from deerflow.memory.revision import NotUnderstood, Update, is_current, read_update
 
@@ -16,6 +16,11 @@ logger = logging.getLogger(__name__)
 SPEAKERS = {"human": "user", "ai": "assistant"}
 SHOWN_FACTS = 200
 """A model is shown so many of the facts that are known, the surest first."""
+USABLE = 0.9
+"""The part of a model's window that is filled; the rest is for what vendors add."""
+ANSWER_TOKENS = 1500
+AROUND_TOKENS = 30
+"""What each message and each fact takes besides its text."""
 CORRECTED = "The user corrected the assistant here: find out what was wrong, and keep it as a `correction`."
 APPROVED = "The user approved of how something was done here: if it holds beyond this task, keep how they want it."
 
@@ -41,6 +46,29 @@ class MemoryAnswer:
 Ask = Callable[[MemoryQuestion], Awaitable[MemoryAnswer]]
 
 
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """How much the model that learns can read at once."""
+
+    window: Callable[[], int | None]
+    """Its window in tokens; None when that is not known."""
+    tokens: Callable[[str], int]
+    """What a text takes of it."""
+
+    def room_beside(self, text: str) -> int | None:
+        """What is left beside `text` and an answer; None when that is not known."""
+        window = self.window()
+        return None if window is None else max(0, int(window * USABLE) - ANSWER_TOKENS - self.tokens(text))
+
+    def fitting(self, texts: Iterable[str], room: int) -> Iterator[str]:
+        """As many texts as there is room for."""
+        for text in texts:
+            room -= self.tokens(text) + AROUND_TOKENS
+            if room < 0:
+                return
+            yield text
+
+
 class ModelSilent(Exception):
     """The model could not be asked; it may be asked again later."""
 
@@ -48,9 +76,23 @@ class ModelSilent(Exception):
 class MemoryUpdater:
     """Reads what was said, by a model."""
 
-    def __init__(self, ask: Ask) -> None:
+    def __init__(self, ask: Ask, reader: Reader) -> None:
         self._ask = ask
+        self._reader = reader
         self._instructions = Path(__file__).with_suffix(".md").read_text(encoding="utf-8").strip()
+
+    def as_much_as_fits(self, lesson: Lesson) -> Lesson:
+        """As much of `lesson` as the model can read beside what it is told; the rest stays to be learned."""
+        room = self._reader.room_beside(self._instructions)
+        if room is None:
+            return lesson
+        room -= room // 3  # for what is known
+        texts = list(self._reader.fitting((message.text for message in lesson.messages), room))
+        if texts:
+            return replace(lesson, messages=lesson.messages[: len(texts)])
+        first = lesson.messages[0]  # too long by itself: its beginning has to do
+        share = max(0, room - AROUND_TOKENS) / self._reader.tokens(first.text)
+        return replace(lesson, messages=[replace(first, text=first.text[: int(len(first.text) * share)])])
 
     async def understand(self, lesson: Lesson, state: MemoryState, now: datetime) -> Update | None:
         """What is worth remembering of `lesson`; None when the model makes no sense, twice.
@@ -58,7 +100,7 @@ class MemoryUpdater:
         Raises:
             ModelSilent: the model failed or took too long.
         """
-        conversation = describe(state, lesson.messages, lesson.signs, now)
+        conversation = "\n\n".join([f"# Known\n\n{self._known(state, now)}", *newly_said(lesson)])
         said = await self._say(lesson, conversation)
         try:
             return read_update(said)
@@ -71,6 +113,22 @@ class MemoryUpdater:
             logger.warning("nothing is remembered of thread %s: the model's answer: %s", lesson.thread_id, problem)
             return None
 
+    def _known(self, state: MemoryState, now: datetime) -> str:
+        """What the model reads of what is known: the surest first."""
+        summaries = {key: kept.summary for key, kept in state.summaries.items()}
+        current = sorted(
+            (fact for fact in state.facts if is_current(fact, now)), key=lambda fact: fact.confidence, reverse=True
+        )[:SHOWN_FACTS]
+        room = self._reader.room_beside(self._instructions)
+        if room is not None:
+            rest = room // 3 - self._reader.tokens(_written(summaries))
+            current = current[: len(list(self._reader.fitting((fact.content for fact in current), rest)))]
+        facts = [
+            {"id": fact.id, "category": fact.category, "confidence": fact.confidence, "content": fact.content}
+            for fact in current
+        ]
+        return _written({"summaries": summaries, "facts": facts})
+
     async def _say(self, lesson: Lesson, conversation: str) -> str:
         question = MemoryQuestion(lesson.scope.owner, lesson.thread_id, self._instructions, conversation)
         answer = await self._ask(question)
@@ -79,24 +137,15 @@ class MemoryUpdater:
         return answer.text
 
 
-def describe(state: MemoryState, messages: Sequence[Heard], signs: Signs, now: datetime) -> str:
-    """What the model reads: what is known, and what was newly said."""
-    current = sorted(
-        (fact for fact in state.facts if is_current(fact, now)), key=lambda fact: fact.confidence, reverse=True
-    )
-    facts = [
-        {"id": fact.id, "category": fact.category, "confidence": fact.confidence, "content": fact.content}
-        for fact in current[:SHOWN_FACTS]
-    ]
-    known = {"summaries": {key: kept.summary for key, kept in state.summaries.items()}, "facts": facts}
-    hints = [CORRECTED] * signs.correction + [APPROVED] * signs.reinforcement
+def newly_said(lesson: Lesson) -> Iterator[str]:
+    """What the model reads of a conversation, and what to look out for in it."""
     # As JSON, so that nothing anybody says can pass for a part of the question.
     told = [
         {"message": number, "from": SPEAKERS[message.role], "text": message.text}
-        for number, message in enumerate(messages, start=1)
+        for number, message in enumerate(lesson.messages, start=1)
     ]
-    parts = [f"# Known\n\n{_written(known)}", f"# Newly said\n\n{_written(told)}", *hints]
-    return "\n\n".join(parts)
+    yield f"# Newly said\n\n{_written(told)}"
+    yield from [CORRECTED] * lesson.signs.correction + [APPROVED] * lesson.signs.reinforcement
 
 
 def repair_words(said: str, problem: NotUnderstood) -> str:
