@@ -4,18 +4,18 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from langchain_core.language_models import BaseChatModel
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from deerflow.agents.custom_agents import CustomAgents
-from deerflow.agents.factory import AgentGraph
-from deerflow.agents.lead_agent.agent import AgentPlan, LeadAgent, build_state_graph
-from deerflow.agents.lead_agent.prompt import BOOTSTRAP_SKILL
+from deerflow.agents.graph import AgentGraph, build_state_graph
+from deerflow.agents.plan import BOOTSTRAP_SKILL, AgentPlan
 from deerflow.agents.settings import AgentSettings
 from deerflow.agents.tool_cards import PolicyCard, ToolCard, policy_card, tool_cards
 from deerflow.config.agents import CustomAgent
+from deerflow.config.imports import load_object
 from deerflow.config.models import ModelConfig, PricingConfig
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.domain.runs import AgentSpec
@@ -29,6 +29,9 @@ from deerflow.skills.index import SkillIndex
 from deerflow.skills.skill import Skill, SkillSet
 from deerflow.subagents.work import Worker
 from deerflow.tools.tools import default_names
+
+if TYPE_CHECKING:
+    from deerflow.agents.lead_agent.agent import LeadAgent
 
 logger = logging.getLogger(__name__)
 
@@ -158,8 +161,10 @@ class AgentPool:
         cards = tuple(skill.card for skill in chosen_for(spec, custom, found))
         return LeadAgentKey(spec, custom, cards, self._mcp.offer(user_id) if self._mcp else Offer())
 
-    def _agent(self, key: "LeadAgentKey") -> LeadAgent:
-        return LeadAgent(
+    def _agent(self, key: "LeadAgentKey") -> "LeadAgent":
+        # Loaded when it is used: every middleware comes with it, and the server can be there before the first run.
+        make = cast("type[LeadAgent]", load_object("deerflow.agents.lead_agent.agent:LeadAgent"))
+        return make(
             key.spec,
             self._settings,
             self._catalog,

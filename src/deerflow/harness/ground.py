@@ -9,7 +9,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from deerflow.acp.desk import AcpDesk
 from deerflow.agents.custom_agents import CustomAgents
-from deerflow.agents.lead_agent.agent import AgentPlan
+from deerflow.agents.plan import AgentPlan
 from deerflow.agents.pool import AgentPool
 from deerflow.agents.settings import AgentSettings, Computer
 from deerflow.config.load import Loaded

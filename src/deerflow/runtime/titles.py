@@ -8,7 +8,7 @@ from functools import partial
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 
-from deerflow.agents.factory import AgentGraph
+from deerflow.agents.graph import AgentGraph
 from deerflow.agents.metering import name_of
 from deerflow.agents.middlewares.replies import is_from_a_person
 from deerflow.agents.middlewares.summarization_middleware import NOTES
