@@ -14,23 +14,7 @@ from deerflow.gateway.mcp_door import McpDoor
 from deerflow.gateway.openapi import describe
 from deerflow.gateway.page import add_page
 from deerflow.gateway.requests import RequestBracket
-from deerflow.gateway.routers import (
-    features,
-    health,
-    info,
-    mcp_door,
-    messages,
-    models,
-    run_events,
-    runs,
-    sandbox,
-    suggestions,
-    thread_deletion,
-    threads,
-    uploads,
-    usage,
-    workspace_changes,
-)
+from deerflow.gateway.routers import features, health, info, mcp_door, models, runs, sandbox, thread_deletion, threads
 from deerflow.harness import Harness
 
 PREFIXES = ("/api/langgraph", "/api")
@@ -38,10 +22,10 @@ PREFIXES = ("/api/langgraph", "/api")
 AT_BOTH = (
     threads.router,
     thread_deletion.router,
-    messages.router,
+    Kind("messages", ("/threads/*/messages",)),
     runs.router,
-    run_events.router,
-    workspace_changes.router,
+    Kind("run_events", ("/threads/*/runs/*/events",)),
+    Kind("workspace_changes", ("/threads/*/runs/*/workspace-changes",)),
     Kind("assistants", ("/assistants",)),
     Kind("store", ("/store",)),
     info.router,
@@ -54,15 +38,15 @@ OWN = (
     Kind("artifacts", ("/threads/*/artifacts", "/threads/*/artifacts.zip", "/threads/*/thumbnails")),
     Kind("files", ("/threads/*/files",)),
     Kind("previews", ("/threads/*/previews",)),
-    uploads.router,
+    Kind("uploads", ("/threads/*/uploads",)),
     sandbox.router,
     Kind("search", ("/search",)),
-    usage.router,
+    Kind("usage", ("/threads/*/token-usage", "/threads/*/runs/*/token-usage", "/console")),
     Kind("feedback", ("/threads/*/runs/*/feedback",)),
     Kind("export", ("/threads/*/export",)),
     Kind("sharing", ("/threads/*/shares",)),
     Kind("shared", ("/shared",)),
-    suggestions.router,
+    Kind("suggestions", ("/threads/*/suggestions", "/suggestions", "/input-polish")),
     features.router,
     Kind("user_profile", ("/user-profile",)),
     Kind("memory", ("/memory",)),
@@ -70,7 +54,7 @@ OWN = (
     Kind("tools", ("/tools", "/policy")),
     Kind("web_pages", ("/threads/*/web-pages",)),
 )
-"""Late: what is asked for on pages that are opened now and then, and what other programs use."""
+"""Late: what is asked for in a conversation, on pages that are opened now and then, and by other programs."""
 EXPOSED = (REQUEST_ID, "content-location", "location", "x-pagination-total")
 """Headers that pages of other web sites may read, where they may ask at all."""
 
