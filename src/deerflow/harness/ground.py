@@ -1,9 +1,10 @@
 """What everything else stands on: the database, sandboxes, agents and what runs share."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from typing import TYPE_CHECKING, cast
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
@@ -12,6 +13,7 @@ from deerflow.agents.custom_agents import CustomAgents
 from deerflow.agents.plan import AgentPlan
 from deerflow.agents.pool import AgentPool
 from deerflow.agents.settings import AgentSettings, Computer
+from deerflow.config.imports import load_object
 from deerflow.config.load import Loaded
 from deerflow.config.models import ModelConfig
 from deerflow.config.source import ConfigSource
@@ -27,7 +29,7 @@ from deerflow.harness.files import all_files, open_uploads, snapshots_of
 from deerflow.harness.mcp import open_mcp_servers
 from deerflow.harness.memory import make_memories
 from deerflow.harness.policy import PolicyFile, reach_of
-from deerflow.harness.skills import make_workshop, open_skill_index, switch_skill
+from deerflow.harness.skills import open_skill_index, switch_skill
 from deerflow.mcp.catalog import McpCatalog
 from deerflow.mcp.servers import McpServers
 from deerflow.persistence.checkpoints import open_checkpointer
@@ -54,6 +56,11 @@ from deerflow.skills.view import SkillViews
 from deerflow.subagents.files import KindFiles
 from deerflow.tracing.metrics import Metrics
 from deerflow.uploads.uploads import Uploads
+
+if TYPE_CHECKING:
+    from deerflow.skills.workshop import SkillWorkshop
+
+MakeWorkshop = Callable[[ConfigSource, SideCalls, SkillIndex], "SkillWorkshop"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +157,15 @@ def make_resources(
         suggestions=Suggestions(side_calls, agents.state_graph, lambda: source.refresh().config.suggestions),
         input_polish=InputPolish(side_calls, lambda: source.refresh().config.input_polish),
         profiles=Profiles(database),
-        workshop=make_workshop(source, side_calls, skills),
         sharing=Sharing(database, lambda: source.refresh().config.sharing, source.hide),
         memory=make_memories(database, source),
         mcp_servers=servers,
         web_pages=WebPages(database),
+        open_workshop=cache(partial(load_workshop, source, side_calls, skills)),
     )
+
+
+def load_workshop(source: ConfigSource, calls: SideCalls, skills: SkillIndex) -> "SkillWorkshop":
+    """Where custom skills are made and changed, with all it takes to look at one."""
+    make = cast(MakeWorkshop, load_object("deerflow.harness.workshop:make_workshop"))
+    return make(source, calls, skills)

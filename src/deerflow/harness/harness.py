@@ -88,7 +88,7 @@ class Harness:
             "sharing",
             "memory",
         )
-        parts = (*Harness.__slots__, *Resources.__slots__)
+        parts = (*Harness.__slots__, *vars(Resources))
         enabled = enabled_features(parts, {name: getattr(config, name).enabled for name in sections})
         sandbox = config.sandbox
         cards = self.agents.model_cards()

@@ -1,6 +1,8 @@
 """What people and programs use beside threads and runs."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from deerflow.mcp.servers import McpServers
 from deerflow.memory.memories import Memories
@@ -13,7 +15,9 @@ from deerflow.runtime.search import Search
 from deerflow.runtime.sharing import Sharing
 from deerflow.runtime.suggestions import Suggestions
 from deerflow.runtime.usage import Usage
-from deerflow.skills.workshop import SkillWorkshop
+
+if TYPE_CHECKING:
+    from deerflow.skills.workshop import SkillWorkshop
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +31,13 @@ class Resources:
     suggestions: Suggestions
     input_polish: InputPolish
     profiles: Profiles
-    workshop: SkillWorkshop
     sharing: Sharing
     memory: Memories
     mcp_servers: McpServers
     web_pages: WebPages
+    open_workshop: Callable[[], "SkillWorkshop"]
+
+    @property
+    def workshop(self) -> "SkillWorkshop":
+        """Where custom skills are made and changed; it is loaded when somebody comes in."""
+        return self.open_workshop()
