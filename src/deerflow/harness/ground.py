@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, cast
+from typing import Any, cast
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
@@ -34,17 +34,11 @@ from deerflow.mcp.catalog import McpCatalog
 from deerflow.mcp.servers import McpServers
 from deerflow.persistence.checkpoints import open_checkpointer
 from deerflow.persistence.database import Database, open_database
-from deerflow.runtime.export import Exporter
-from deerflow.runtime.feedback import Feedbacks
-from deerflow.runtime.input_polish import InputPolish
-from deerflow.runtime.pages import WebPages
 from deerflow.runtime.profiles import Profiles
 from deerflow.runtime.resources import Resources
 from deerflow.runtime.runs.file_changes import FileChanges
 from deerflow.runtime.search import Search
-from deerflow.runtime.sharing import Sharing
 from deerflow.runtime.side_calls import SideCalls
-from deerflow.runtime.suggestions import Suggestions
 from deerflow.runtime.usage import Usage
 from deerflow.runtime.vitals import MeasuredDatabase
 from deerflow.sandbox.chores import Chores
@@ -56,11 +50,6 @@ from deerflow.skills.view import SkillViews
 from deerflow.subagents.files import KindFiles
 from deerflow.tracing.metrics import Metrics
 from deerflow.uploads.uploads import Uploads
-
-if TYPE_CHECKING:
-    from deerflow.skills.workshop import SkillWorkshop
-
-MakeWorkshop = Callable[[ConfigSource, SideCalls, SkillIndex], "SkillWorkshop"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,20 +141,28 @@ def make_resources(
     return Resources(
         usage=usage,
         search=Search(database),
-        feedback=Feedbacks(database),
-        exporter=Exporter(database, partial(all_files, source.current.home)),
-        suggestions=Suggestions(side_calls, agents.state_graph, lambda: source.refresh().config.suggestions),
-        input_polish=InputPolish(side_calls, lambda: source.refresh().config.input_polish),
         profiles=Profiles(database),
-        sharing=Sharing(database, lambda: source.refresh().config.sharing, source.hide),
         memory=make_memories(database, source),
         mcp_servers=servers,
-        web_pages=WebPages(database),
-        open_workshop=cache(partial(load_workshop, source, side_calls, skills)),
+        open_feedback=late("deerflow.runtime.feedback:Feedbacks", database),
+        open_exporter=late("deerflow.runtime.export:Exporter", database, partial(all_files, source.current.home)),
+        open_suggestions=late(
+            "deerflow.runtime.suggestions:Suggestions",
+            side_calls,
+            agents.state_graph,
+            lambda: source.refresh().config.suggestions,
+        ),
+        open_input_polish=late(
+            "deerflow.runtime.input_polish:InputPolish", side_calls, lambda: source.refresh().config.input_polish
+        ),
+        open_sharing=late(
+            "deerflow.runtime.sharing:Sharing", database, lambda: source.refresh().config.sharing, source.hide
+        ),
+        open_web_pages=late("deerflow.runtime.pages:WebPages", database),
+        open_workshop=late("deerflow.harness.workshop:make_workshop", source, side_calls, skills),
     )
 
 
-def load_workshop(source: ConfigSource, calls: SideCalls, skills: SkillIndex) -> "SkillWorkshop":
-    """Where custom skills are made and changed, with all it takes to look at one."""
-    make = cast(MakeWorkshop, load_object("deerflow.harness.workshop:make_workshop"))
-    return make(source, calls, skills)
+def late(place: str, *parts: object) -> Callable[[], Any]:
+    """What makes the thing at `place` from `parts`, and loads it for that, when it is first asked for."""
+    return cache(lambda: cast(Callable[..., Any], load_object(place))(*parts))
