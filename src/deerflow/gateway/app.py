@@ -14,7 +14,7 @@ from deerflow.gateway.mcp_door import McpDoor
 from deerflow.gateway.openapi import describe
 from deerflow.gateway.page import add_page
 from deerflow.gateway.requests import RequestBracket
-from deerflow.gateway.routers import features, health, info, mcp_door, models, runs, sandbox, thread_deletion, threads
+from deerflow.gateway.routers import features, health, info, mcp_door, models, sandbox, thread_deletion, threads
 from deerflow.harness import Harness
 
 PREFIXES = ("/api/langgraph", "/api")
@@ -23,7 +23,7 @@ AT_BOTH = (
     threads.router,
     thread_deletion.router,
     Kind("messages", ("/threads/*/messages",)),
-    runs.router,
+    Kind("runs", ("/runs", "/threads/*/runs")),
     Kind("run_events", ("/threads/*/runs/*/events",)),
     Kind("workspace_changes", ("/threads/*/runs/*/workspace-changes",)),
     Kind("assistants", ("/assistants",)),
