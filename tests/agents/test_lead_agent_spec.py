@@ -2,7 +2,7 @@
 
 import pytest
 
-from deerflow.agents.lead_agent.agent import read_spec
+from deerflow.agents.plan import read_spec
 from deerflow.domain.runs import AgentSpec
 
 

@@ -8,7 +8,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from deerflow.cli.main import app
+from deerflow.cli.main import command_for
 from deerflow.domain.errors import InvalidRequest, NotFound
 from tests.canary import files_with
 
@@ -21,7 +21,9 @@ def memory(tmp_path: Path) -> Command:
 
     def run(*words: str, answer: str | None = None) -> Result:
         command = ["chat", " ".join(words)] if words[0] == "/memory" else ["memory", *words]
-        return CliRunner().invoke(app, command, env={"DEER_FLOW_PROJECT_ROOT": str(tmp_path)}, input=answer)
+        return CliRunner().invoke(
+            command_for(command), command, env={"DEER_FLOW_PROJECT_ROOT": str(tmp_path)}, input=answer
+        )
 
     return run
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from deerflow.cli.main import app
+from deerflow.cli.main import command_for
 from deerflow.domain.errors import ConfigError
 from deerflow.testing import ScriptedModel, calling
 from tests.harness.test_lead_agent import ask, opened
@@ -33,7 +33,7 @@ RULES = "rules: [{name: rockets, tool: launch, outcome: deny, reason: dear}]"
 
 
 def typed(*words: str, env: dict[str, str] | None = None) -> Any:
-    return CliRunner().invoke(app, ["policy", *words], env=env)
+    return CliRunner().invoke(command_for(["policy"]), ["policy", *words], env=env)
 
 
 def test_the_shipped_rules_pass_their_own_cases() -> None:

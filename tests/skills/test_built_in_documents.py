@@ -28,7 +28,8 @@ from deerflow.skills.files import read_files
 from deerflow.skills.format import parse_skill
 from deerflow.skills.roots import shipped_root
 from deerflow.skills.scanner.scanner import SkillScanner
-from deerflow.skills.trials import Trial, TrialOutcome, find_trials, read_trial
+from deerflow.skills.trial_files import find_trials
+from deerflow.skills.trials import Trial, TrialOutcome, read_trial
 from tests.support import needs
 
 NAMES = (

@@ -28,7 +28,8 @@ from deerflow.skills.files import read_files
 from deerflow.skills.format import parse_skill
 from deerflow.skills.roots import shipped_root
 from deerflow.skills.scanner.scanner import SkillScanner
-from deerflow.skills.trials import find_trials, read_trial
+from deerflow.skills.trial_files import find_trials
+from deerflow.skills.trials import read_trial
 from deerflow.testing import ScriptedModel, calling
 from tests.skills.workshops import OWNER, PERSON, open_workshop
 

@@ -8,7 +8,8 @@ import pytest
 from deerflow.cli.skill_trials import Candidate, TrialGround, Verdict
 from deerflow.config.load import load
 from deerflow.domain.errors import ConfigError
-from deerflow.skills.trials import find_trials, read_trial
+from deerflow.skills.trial_files import find_trials
+from deerflow.skills.trials import read_trial
 
 SKILL = """---
 name: table-maker

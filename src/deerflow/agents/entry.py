@@ -6,7 +6,7 @@ from typing import cast
 
 from langchain_core.runnables import RunnableConfig
 
-from deerflow.agents.factory import AgentGraph
+from deerflow.agents.graph import AgentGraph
 from deerflow.config.imports import load_object
 
 
@@ -24,5 +24,5 @@ async def make_lead_agent(config: RunnableConfig) -> AgentGraph:
 
 def build(config: RunnableConfig) -> AgentGraph:
     """The one look upwards: such a server gives no harness, so the composition root has to be asked for the parts."""
-    make = cast(Callable[[RunnableConfig], AgentGraph], load_object("deerflow.harness:build_bare_lead_agent"))
+    make = cast(Callable[[RunnableConfig], AgentGraph], load_object("deerflow.harness.bare:build_bare_lead_agent"))
     return make(config)

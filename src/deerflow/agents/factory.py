@@ -7,17 +7,15 @@ from langchain.agents import AgentState, create_agent
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.graph.state import CompiledStateGraph
 
 from deerflow.agents.anchors import AnyMiddleware, place_extras
 from deerflow.agents.chain import Ingredients, build_chain
 from deerflow.agents.features import RuntimeFeatures
 from deerflow.agents.folding import fold
+from deerflow.agents.graph import AgentGraph
 from deerflow.agents.thread_state import ThreadState
 from deerflow.domain.context import RunContext
 from deerflow.tools.tools import as_tool, builtin_tools, get_available_tools
-
-AgentGraph = CompiledStateGraph[Any, RunContext, Any, Any]
 
 
 def create_deerflow_agent(

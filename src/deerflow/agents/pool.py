@@ -4,35 +4,41 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from langchain_core.language_models import BaseChatModel
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from deerflow.agents.custom_agents import CustomAgents
-from deerflow.agents.factory import AgentGraph
-from deerflow.agents.lead_agent.agent import AgentPlan, LeadAgent, build_state_graph
-from deerflow.agents.lead_agent.prompt import BOOTSTRAP_SKILL
+from deerflow.agents.graph import AgentGraph, build_state_graph
+from deerflow.agents.plan import BOOTSTRAP_SKILL, AgentPlan
 from deerflow.agents.settings import AgentSettings
-from deerflow.agents.tool_cards import PolicyCard, ToolCard, policy_card, tool_cards
 from deerflow.config.agents import CustomAgent
+from deerflow.config.imports import load_object
 from deerflow.config.models import ModelConfig, PricingConfig
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.domain.runs import AgentSpec
 from deerflow.domain.skills import SkillCard
 from deerflow.mcp.catalog import Offer
-from deerflow.models.demo.scripts import Starter, starters
 from deerflow.models.factory import ModelCatalog
 from deerflow.models.keys import KeyStatus, key_status
 from deerflow.skills.chosen import choose
 from deerflow.skills.index import SkillIndex
 from deerflow.skills.skill import Skill, SkillSet
 from deerflow.subagents.work import Worker
-from deerflow.tools.tools import default_names
+
+if TYPE_CHECKING:
+    from deerflow.agents.lead_agent.agent import LeadAgent
+    from deerflow.agents.middlewares.guardrail_facts import Reach
+    from deerflow.agents.settings import ChainSettings
+    from deerflow.agents.tool_cards import PolicyCard, ToolCard
+    from deerflow.models.demo.scripts import Starter
+    from deerflow.tools.tools import ToolSet
 
 logger = logging.getLogger(__name__)
 
 NOBODYS = LOCAL_USER.user_id
+TOOL_CARDS = "deerflow.agents.tool_cards"
 NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 MAX_KEPT = 100
 """Graphs that are kept at most; one that is needed again is built anew."""
@@ -138,16 +144,18 @@ class AgentPool:
             keep(self._workers, (key, kind), self._agent(key).build_subagent(kind))
         return self._workers[key, kind]
 
-    def tool_cards(self, user_id: str) -> tuple[ToolCard, ...]:
+    def tool_cards(self, user_id: str) -> "tuple[ToolCard, ...]":
         """The tools of the lead agent when it works for somebody. Blocks."""
         self._look_at_settings()
         key = self._key(AgentSpec(subagent_enabled=True), self._skills.current(user_id), user_id)
-        return tool_cards(self._agent(key).tool_set(), self._settings.chain.reach)
+        show = cast("Callable[[ToolSet, Reach], tuple[ToolCard, ...]]", load_object(f"{TOOL_CARDS}:tool_cards"))
+        return show(self._agent(key).tool_set(), self._settings.chain.reach)
 
-    def policy_card(self) -> PolicyCard:
+    def policy_card(self) -> "PolicyCard":
         """What is asked before tools are used. Blocks."""
         self._look_at_settings()
-        return policy_card(self._settings.chain)
+        show = cast("Callable[[ChainSettings], PolicyCard]", load_object(f"{TOOL_CARDS}:policy_card"))
+        return show(self._settings.chain)
 
     async def skills_for(self, spec: AgentSpec, user_id: str) -> Sequence[Skill]:
         """The skills that an agent may use when it works for somebody."""
@@ -158,8 +166,10 @@ class AgentPool:
         cards = tuple(skill.card for skill in chosen_for(spec, custom, found))
         return LeadAgentKey(spec, custom, cards, self._mcp.offer(user_id) if self._mcp else Offer())
 
-    def _agent(self, key: "LeadAgentKey") -> LeadAgent:
-        return LeadAgent(
+    def _agent(self, key: "LeadAgentKey") -> "LeadAgent":
+        # Loaded when it is used: every middleware comes with it, and the server can be there before the first run.
+        make = cast("type[LeadAgent]", load_object("deerflow.agents.lead_agent.agent:LeadAgent"))
+        return make(
             key.spec,
             self._settings,
             self._catalog,
@@ -221,13 +231,15 @@ class AgentPool:
             self._catalog = ModelCatalog(settings.models)
             logger.info("agents are built anew; models: %s", ", ".join(model.name for model in settings.models))
 
-    def starters(self, skills: Collection[str]) -> list[Starter]:
-        """Requests that show what an agent with `skills` can do."""
+    def starters(self, skills: Collection[str]) -> "list[Starter]":
+        """Requests that show what an agent with `skills` can do. The first time this loads, so it blocks."""
         computer = self._settings.computer
-        names = default_names(
+        name_tools = cast("Callable[..., tuple[str, ...]]", load_object("deerflow.tools.tools:default_names"))
+        names = name_tools(
             has_computer=computer is not None, allow_bash=computer is not None and computer.runs_commands
         )
-        return starters(["write_todos", *names], skills)
+        show = cast("Callable[..., list[Starter]]", load_object("deerflow.models.demo.scripts:starters"))
+        return show(["write_todos", *names], skills)
 
     async def aclose(self) -> None:
         """Close the connections of the models."""

@@ -1,14 +1,14 @@
 """`deerflow chat`: one message from the terminal."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
 from deerflow.cli.memory import carry_out, memory_order
-from deerflow.cli.tasks import line_of
-from deerflow.client import DeerFlowClient, text_of
+from deerflow.config.imports import load_object
 from deerflow.domain.errors import InvalidRequest
 
 
@@ -26,10 +26,6 @@ def chat(
     if (order := memory_order(text)) is not None:
         carry_out(order, None, config)
         return
-    with DeerFlowClient(config_path=config, model_name=model, subagent_enabled=subagents) as client:
-        for event in client.stream(text, thread_id=thread):
-            if event.type == "messages-tuple" and event.data["type"] == "ai":
-                typer.echo(text_of(event.data["content"]), nl=False)
-            elif event.type == "custom" and (line := line_of(event.data)):
-                typer.echo(line, err=True)  # the answer alone goes where a pipe would take it
-    typer.echo()
+    # Loaded when it is used: the server is started by the same command and has no use for it.
+    talk = cast(Callable[..., None], load_object("deerflow.cli.talk:talk"))
+    talk(text, thread, model, config, subagents)

@@ -1,41 +1,62 @@
 """The `deerflow` command."""
 
 import sys
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from deerflow import __version__
-from deerflow.cli import chat, config, doctor, memory, policy, runs, serve, skills, speak, threads
+from deerflow.config.imports import load_object
 from deerflow.domain.errors import DeerFlowError
 
-app = typer.Typer(
-    name="deerflow",
-    help="A super agent harness: a lead agent with its own computer, run by a durable runtime.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
+COMMANDS = (
+    ("serve", "deerflow.cli.serve:serve"),
+    ("chat", "deerflow.cli.chat:chat"),
+    ("doctor", "deerflow.cli.doctor:doctor"),
+    ("mcp", "deerflow.cli.speak:mcp"),
+    ("acp", "deerflow.cli.speak:acp"),
+    ("runs", "deerflow.cli.runs:app"),
+    ("threads", "deerflow.cli.threads:app"),
+    ("config", "deerflow.cli.config:app"),
+    ("skills", "deerflow.cli.skills:app"),
+    ("memory", "deerflow.cli.memory:app"),
+    ("policy", "deerflow.cli.policy:app"),
 )
-app.command("serve")(serve.serve)
-app.command("chat")(chat.chat)
-app.command("doctor")(doctor.doctor)
-app.command("mcp")(speak.mcp)
-app.command("acp")(speak.acp)
-app.add_typer(runs.app, name="runs")
-app.add_typer(threads.app, name="threads")
-app.add_typer(config.app, name="config")
-app.add_typer(skills.app, name="skills")
-app.add_typer(memory.app, name="memory")
-app.add_typer(policy.app, name="policy")
 
 
 def main() -> None:
+    """Do what the words on the command line ask for."""
+    run(command_for(sys.argv[1:]))
+
+
+def run(command: typer.Typer) -> None:
     """Run the command; a named error is one sentence and exit code 1."""
     try:
-        app()
+        command()
     except DeerFlowError as problem:
         typer.echo(f"deerflow: {problem}", err=True)
         sys.exit(1)
+
+
+def command_for(words: Sequence[str]) -> typer.Typer:
+    """The command that understands `words`: what others need is not loaded, except where all are listed."""
+    app = typer.Typer(
+        name="deerflow",
+        help="A super agent harness: a lead agent with its own computer, run by a durable runtime.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(options)
+    named = [(name, place) for name, place in COMMANDS if name in words[:1]]
+    for name, place in named or COMMANDS:
+        part = load_object(place)
+        if isinstance(part, typer.Typer):
+            app.add_typer(part, name=name)
+        elif callable(part):
+            app.command(name)(part)
+    return app
 
 
 def show_version(wanted: bool) -> None:
@@ -45,7 +66,6 @@ def show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def options(
     version: Annotated[
         bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version.")

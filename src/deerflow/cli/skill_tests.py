@@ -15,7 +15,8 @@ from deerflow.domain.principal import LOCAL_USER
 from deerflow.skills.format import SKILL_FILE
 from deerflow.skills.roots import custom_root, shipped_root
 from deerflow.skills.skill import Category
-from deerflow.skills.trials import find_trials, read_trial
+from deerflow.skills.trial_files import find_trials
+from deerflow.skills.trials import read_trial
 
 Tell = Callable[[str], None]
 

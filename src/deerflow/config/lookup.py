@@ -1,21 +1,19 @@
 """Where the files of a configuration are, and which variables they may refer to."""
 
-import io
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import cast
 
-from dotenv import dotenv_values
-from dotenv.parser import parse_stream
-
-from deerflow.config.files import Stamp, read_text, starting_in
-from deerflow.config.reading.problems import Place, Problem, WrongConfig
+from deerflow.config.files import Stamp, starting_in
+from deerflow.config.imports import load_object
 from deerflow.domain.errors import ConfigError
 
 CONFIG_NAME = "config.yaml"
 EXTENSIONS_NAMES = ("extensions_config.json", "mcp_config.json")
 HOME_NAME = ".deer-flow"
+READ_DOTENV = "deerflow.config.variables_file:read_dotenv"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +94,7 @@ def survey(here: Path, process: Mapping[str, str]) -> Surroundings:
     """
     root = starting_in(here, Path(process.get("DEER_FLOW_PROJECT_ROOT") or ""))
     dotenv = Stamp.of(root / ".env")
-    own = {} if dotenv.state is None else read_dotenv(dotenv.path)
+    # Loaded when it is used: most have no such file.
+    read = cast(Callable[[Path], dict[str, str]], load_object(READ_DOTENV)) if dotenv.state is not None else None
+    own = read(dotenv.path) if read is not None else {}
     return Surroundings(here, root, MappingProxyType({**own, **process}), dotenv)
-
-
-def read_dotenv(path: Path) -> dict[str, str]:
-    """The variables that a `.env` file sets."""
-    text = read_text(path, path.name)
-    unclear = [binding.original.line for binding in parse_stream(io.StringIO(text)) if binding.error]
-    if unclear:
-        raise WrongConfig(Problem(Place(path.name, line), (), "must be of the form NAME=value") for line in unclear)
-    return {name: value for name, value in dotenv_values(stream=io.StringIO(text)).items() if value is not None}

@@ -9,49 +9,52 @@ from deerflow import __version__
 from deerflow.gateway.bodies import BodyGuard, BodyLimits
 from deerflow.gateway.errors import REQUEST_ID, add_error_handlers, declared_errors
 from deerflow.gateway.guard import LOOPBACK, MCP, SameSiteGuard
+from deerflow.gateway.late import Kind, add_routes
 from deerflow.gateway.mcp_door import McpDoor
 from deerflow.gateway.openapi import describe
 from deerflow.gateway.page import add_page
 from deerflow.gateway.requests import RequestBracket
-from deerflow.gateway.routers import (
-    agents,
-    artifacts,
-    assistants,
-    custom_skills,
-    export,
-    features,
-    feedback,
-    files,
-    health,
-    info,
-    mcp,
-    mcp_door,
-    memory,
-    messages,
-    models,
-    previews,
-    run_events,
-    runs,
-    sandbox,
-    search,
-    shared,
-    sharing,
-    skills,
-    store,
-    suggestions,
-    thread_deletion,
-    threads,
-    tools,
-    uploads,
-    usage,
-    user_profile,
-    web_pages,
-    workspace_changes,
-)
+from deerflow.gateway.routers import features, health, info, mcp_door, models, sandbox, thread_deletion, threads
 from deerflow.harness import Harness
 
 PREFIXES = ("/api/langgraph", "/api")
 """The same routes twice: where LangGraph clients expect them, and short."""
+AT_BOTH = (
+    threads.router,
+    thread_deletion.router,
+    Kind("messages", ("/threads/*/messages",)),
+    Kind("runs", ("/runs", "/threads/*/runs")),
+    Kind("run_events", ("/threads/*/runs/*/events",)),
+    Kind("workspace_changes", ("/threads/*/runs/*/workspace-changes",)),
+    Kind("assistants", ("/assistants",)),
+    Kind("store", ("/store",)),
+    info.router,
+)
+OWN = (
+    models.router,
+    Kind("agents", ("/agents",)),
+    Kind("custom_skills", ("/skills/custom", "/skills/install")),  # before skills, which would take these for names
+    Kind("skills", ("/skills",)),
+    Kind("artifacts", ("/threads/*/artifacts", "/threads/*/artifacts.zip", "/threads/*/thumbnails")),
+    Kind("files", ("/threads/*/files",)),
+    Kind("previews", ("/threads/*/previews",)),
+    Kind("uploads", ("/threads/*/uploads",)),
+    sandbox.router,
+    Kind("search", ("/search",)),
+    Kind("usage", ("/threads/*/token-usage", "/threads/*/runs/*/token-usage", "/console")),
+    Kind("feedback", ("/threads/*/runs/*/feedback",)),
+    Kind("export", ("/threads/*/export",)),
+    Kind("sharing", ("/threads/*/shares",)),
+    Kind("shared", ("/shared",)),
+    Kind("suggestions", ("/threads/*/suggestions", "/suggestions", "/input-polish")),
+    features.router,
+    Kind("user_profile", ("/user-profile",)),
+    Kind("memory", ("/memory",)),
+    Kind("mcp", ("/mcp",)),
+    Kind("tools", ("/tools", "/policy")),
+    Kind("web_pages", ("/threads/*/web-pages",)),
+)
+"""Late: what is asked for in a conversation, on pages that are opened now and then, and by other programs."""
 EXPOSED = (REQUEST_ID, "content-location", "location", "x-pagination-total")
 """Headers that pages of other web sites may read, where they may ask at all."""
 
@@ -75,33 +78,10 @@ def create_app(harness: Harness, *, hosts: Collection[str] | None = LOOPBACK) ->
     app.include_router(mcp_door.router)
     for prefix in PREFIXES:
         in_schema = prefix == "/api"
-        for part in (threads, thread_deletion, messages, runs, run_events, workspace_changes, assistants, store, info):
-            app.include_router(part.router, prefix=prefix, include_in_schema=in_schema)
-    for own in (
-        models,
-        agents,
-        custom_skills,  # before skills, which would take these paths for names
-        skills,
-        artifacts,
-        files,
-        previews,
-        uploads,
-        sandbox,
-        search,
-        usage,
-        feedback,
-        export,
-        sharing,
-        shared,
-        suggestions,
-        features,
-        user_profile,
-        memory,
-        mcp,
-        tools,
-        web_pages,
-    ):
-        app.include_router(own.router, prefix="/api")
+        for part in AT_BOTH:
+            add_routes(app, part, prefix, in_schema=in_schema)
+    for own in OWN:
+        add_routes(app, own, "/api")
     add_page(app)
     return app
 

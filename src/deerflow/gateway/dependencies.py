@@ -1,8 +1,12 @@
-"""What routes ask for by type. All of it is asynchronous: FastAPI takes what is not to a thread, for every request."""
+"""What routes ask for by type, and what a part of a path may be.
+
+All of it is asynchronous: FastAPI takes what is not to a thread, for every request.
+"""
 
 from typing import Annotated
 
 from fastapi import Depends, Request
+from starlette.convertors import PathConvertor, register_url_convertor
 
 from deerflow.domain.errors import Forbidden
 from deerflow.domain.principal import LOCAL_USER, Principal
@@ -32,3 +36,12 @@ async def admin_only(who: Who) -> Principal:
 
 
 Admin = Annotated[Principal, Depends(admin_only)]
+
+
+class FilePath(PathConvertor):
+    """What `{path:path}` takes, and line breaks, for files can have them in their names."""
+
+    regex = "(?s:.*)"
+
+
+register_url_convertor("file", FilePath())

@@ -88,6 +88,8 @@ FRAMEWORK: Mapping[int, str] = MappingProxyType(
 )
 """What the framework's own refusals are called."""
 
+PROBLEM = "#/components/schemas/Problem"
+"""Where the description of the API has the shape of an error."""
 DECLARED = (404, 409, 413, 415, 422, 500, 503)
 
 
@@ -104,10 +106,11 @@ def declared_errors(statuses: Iterable[int] = DECLARED) -> dict[int | str, dict[
     """What any route may answer instead of what it promises; or, with other statuses, some routes."""
     return {
         status: {
-            "model": Problem,
             "description": "; ".join(
                 f"`{name}`: {code.meaning}" for name, code in CODES.items() if code.status == status
             ),
+            # By name, for the framework would build what checks an answer for every status of every route.
+            "content": {"application/json": {"schema": {"$ref": PROBLEM}}},
         }
         for status in statuses
     }

@@ -6,7 +6,9 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from deerflow.gateway.errors import Problem
 from deerflow.gateway.examples import PATH_EXAMPLES
+from deerflow.gateway.late import settle_all
 
 
 def describe(app: FastAPI) -> None:
@@ -14,7 +16,10 @@ def describe(app: FastAPI) -> None:
 
     def description() -> dict[str, Any]:
         if app.openapi_schema is None:
+            settle_all(app)
             app.openapi_schema = get_openapi(title=app.title, version=app.version, routes=app.routes)
+            shapes = {**app.openapi_schema["components"]["schemas"], Problem.__name__: Problem.model_json_schema()}
+            app.openapi_schema["components"]["schemas"] = dict(sorted(shapes.items()))
             for method, path, parameter in path_parameters(app.openapi_schema):
                 name, place = parameter["name"], path_up_to(path, parameter["name"])
                 value = next(filter(None, map(PATH_EXAMPLES.get, (f"{method} {place}", place, name))), None)

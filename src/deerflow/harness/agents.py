@@ -2,11 +2,6 @@
 
 from collections.abc import Sequence
 
-from langchain_core.runnables import RunnableConfig
-
-from deerflow.agents.custom_agents import CustomAgents
-from deerflow.agents.factory import AgentGraph
-from deerflow.agents.lead_agent.agent import LeadAgent, read_spec
 from deerflow.agents.middlewares.guardrail_facts import Reach
 from deerflow.agents.settings import AgentSettings, ChainSettings, Computer
 from deerflow.config.imports import load_class
@@ -15,12 +10,8 @@ from deerflow.config.models import ModelConfig
 from deerflow.config.policy import PolicyConfig
 from deerflow.config.root import Config
 from deerflow.config.sandbox import LOCAL_PROVIDER, SandboxConfig
-from deerflow.config.source import open_source
 from deerflow.domain.errors import ConfigError
-from deerflow.domain.principal import LOCAL_USER
-from deerflow.harness.policy import PolicyFile
 from deerflow.models.detection import detect_models, find_local_servers
-from deerflow.models.factory import ModelCatalog
 from deerflow.sandbox.sandbox_provider import SandboxPlaces, SandboxProvider, SandboxReport
 from deerflow.skills.view import SkillViews
 from deerflow.subagents.files import FiledKind, KindFiles
@@ -33,18 +24,6 @@ DEMO_MODEL = ModelConfig(
     description="Plays scripts; needs no key and no network.",
     supports_thinking=True,
 )
-
-
-def build_bare_lead_agent(config: RunnableConfig) -> AgentGraph:
-    """The lead agent for a server of somebody else's, which remembers and carries out runs in its own way."""
-    loaded = open_source().current
-    policy = PolicyFile().current(loaded)
-    settings = agent_settings(loaded.config, detect_models(loaded.environment) or [DEMO_MODEL], policy=policy)
-    shelf, spec = CustomAgents(loaded.home), read_spec(config)
-    custom = shelf.load(spec.owner or LOCAL_USER.user_id, spec.agent_name) if spec.agent_name else None
-    return LeadAgent(spec, settings, ModelCatalog(settings.models), shelf, custom).build(
-        checkpointer=None, is_bare=True
-    )
 
 
 async def find_fallback_models(loaded: Loaded) -> Sequence[ModelConfig]:

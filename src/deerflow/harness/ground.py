@@ -1,17 +1,19 @@
 """What everything else stands on: the database, sandboxes, agents and what runs share."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from typing import Any, cast
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from deerflow.acp.desk import AcpDesk
 from deerflow.agents.custom_agents import CustomAgents
-from deerflow.agents.lead_agent.agent import AgentPlan
+from deerflow.agents.plan import AgentPlan
 from deerflow.agents.pool import AgentPool
 from deerflow.agents.settings import AgentSettings, Computer
+from deerflow.config.imports import load_object
 from deerflow.config.load import Loaded
 from deerflow.config.models import ModelConfig
 from deerflow.config.source import ConfigSource
@@ -27,22 +29,16 @@ from deerflow.harness.files import all_files, open_uploads, snapshots_of
 from deerflow.harness.mcp import open_mcp_servers
 from deerflow.harness.memory import make_memories
 from deerflow.harness.policy import PolicyFile, reach_of
-from deerflow.harness.skills import make_workshop, open_skill_index, switch_skill
+from deerflow.harness.skills import open_skill_index, switch_skill
 from deerflow.mcp.catalog import McpCatalog
 from deerflow.mcp.servers import McpServers
 from deerflow.persistence.checkpoints import open_checkpointer
 from deerflow.persistence.database import Database, open_database
-from deerflow.runtime.export import Exporter
-from deerflow.runtime.feedback import Feedbacks
-from deerflow.runtime.input_polish import InputPolish
-from deerflow.runtime.pages import WebPages
 from deerflow.runtime.profiles import Profiles
 from deerflow.runtime.resources import Resources
 from deerflow.runtime.runs.file_changes import FileChanges
 from deerflow.runtime.search import Search
-from deerflow.runtime.sharing import Sharing
 from deerflow.runtime.side_calls import SideCalls
-from deerflow.runtime.suggestions import Suggestions
 from deerflow.runtime.usage import Usage
 from deerflow.runtime.vitals import MeasuredDatabase
 from deerflow.sandbox.chores import Chores
@@ -145,14 +141,28 @@ def make_resources(
     return Resources(
         usage=usage,
         search=Search(database),
-        feedback=Feedbacks(database),
-        exporter=Exporter(database, partial(all_files, source.current.home)),
-        suggestions=Suggestions(side_calls, agents.state_graph, lambda: source.refresh().config.suggestions),
-        input_polish=InputPolish(side_calls, lambda: source.refresh().config.input_polish),
         profiles=Profiles(database),
-        workshop=make_workshop(source, side_calls, skills),
-        sharing=Sharing(database, lambda: source.refresh().config.sharing, source.hide),
         memory=make_memories(database, source),
         mcp_servers=servers,
-        web_pages=WebPages(database),
+        open_feedback=late("deerflow.runtime.feedback:Feedbacks", database),
+        open_exporter=late("deerflow.runtime.export:Exporter", database, partial(all_files, source.current.home)),
+        open_suggestions=late(
+            "deerflow.runtime.suggestions:Suggestions",
+            side_calls,
+            agents.state_graph,
+            lambda: source.refresh().config.suggestions,
+        ),
+        open_input_polish=late(
+            "deerflow.runtime.input_polish:InputPolish", side_calls, lambda: source.refresh().config.input_polish
+        ),
+        open_sharing=late(
+            "deerflow.runtime.sharing:Sharing", database, lambda: source.refresh().config.sharing, source.hide
+        ),
+        open_web_pages=late("deerflow.runtime.pages:WebPages", database),
+        open_workshop=late("deerflow.harness.workshop:make_workshop", source, side_calls, skills),
     )
+
+
+def late(place: str, *parts: object) -> Callable[[], Any]:
+    """What makes the thing at `place` from `parts`, and loads it for that, when it is first asked for."""
+    return cache(lambda: cast(Callable[..., Any], load_object(place))(*parts))

@@ -12,7 +12,7 @@ from langchain_core.language_models import BaseChatModel
 
 from deerflow.agents.custom_agents import CustomAgents
 from deerflow.agents.features import RuntimeFeatures
-from deerflow.agents.lead_agent.agent import AgentPlan
+from deerflow.agents.plan import AgentPlan
 from deerflow.agents.pool import AgentPool
 from deerflow.config.source import ConfigSource
 from deerflow.domain.memory import MemoryScope
@@ -88,7 +88,7 @@ class Harness:
             "sharing",
             "memory",
         )
-        parts = (*Harness.__slots__, *Resources.__slots__)
+        parts = (*Harness.__slots__, *vars(Resources))
         enabled = enabled_features(parts, {name: getattr(config, name).enabled for name in sections})
         sandbox = config.sandbox
         cards = self.agents.model_cards()

@@ -7,7 +7,6 @@ from functools import partial
 
 from langchain_core.messages import HumanMessage, SystemMessage
 
-from deerflow.agents.middlewares.tokens import text_tokens
 from deerflow.agents.pool import AgentPool, is_scripted
 from deerflow.config.source import ConfigSource
 from deerflow.domain.memory import MemoryScope
@@ -17,7 +16,6 @@ from deerflow.domain.search import LeftBehind
 from deerflow.domain.usage import MEMORY
 from deerflow.harness.ground import Ground
 from deerflow.memory.queue import LessonQueue
-from deerflow.memory.recall import MemoryOfRun
 from deerflow.memory.updater import MemoryAnswer, MemoryQuestion, MemoryUpdater, Reader
 from deerflow.persistence.events import Change
 from deerflow.persistence.memory_pending import keep_lesson
@@ -84,14 +82,6 @@ def closing_with_lesson(keep: Closing, lessons: LessonQueue, job: Job, left: Lef
         scope_of(spec, job.run.owner), job.run.thread_id, list(said.messages.values()), said.steps
     )
     return kept if found is None else partial(keep_lesson, keep=kept, lesson=found[0], wait=found[1])
-
-
-def memory_for(ground: Ground, job: Job) -> MemoryOfRun | None:
-    """What a run remembers; None where memory is off."""
-    source, spec, run = ground.source, job.request.agent, job.run
-    if not source.refresh().config.memory.enabled or spec.is_bootstrap:
-        return None
-    return MemoryOfRun(ground.resources.memory, scope_of(spec, run.owner), run.thread_id, text_tokens)
 
 
 def scope_of(spec: AgentSpec, owner: str) -> MemoryScope:

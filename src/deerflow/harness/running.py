@@ -1,26 +1,24 @@
 """Runs: who carries them out, what each of them carries along, and what is left of them."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
+from deerflow.config.imports import load_object
 from deerflow.config.load import Loaded
 from deerflow.config.root import Config
-from deerflow.domain.budget import SpendingLimit
 from deerflow.domain.context import RunContext
 from deerflow.domain.events import StreamEvent
 from deerflow.domain.principal import Principal
-from deerflow.domain.reading import Reading
-from deerflow.domain.runs import CancelAction, RunRecord
-from deerflow.domain.sandbox import OutputLimits
-from deerflow.domain.skill_terms import SkillTerms
+from deerflow.domain.runs import RunRecord
 from deerflow.harness.files import copy_files, forget_thread, snapshots_of
 from deerflow.harness.ground import Ground
-from deerflow.harness.learning import closing_with_lesson, memory_for
+from deerflow.harness.learning import closing_with_lesson
 from deerflow.memory.queue import LessonQueue
 from deerflow.persistence.database import Database
 from deerflow.persistence.events import read_events
@@ -30,29 +28,21 @@ from deerflow.persistence.scrubbing import scrub
 from deerflow.persistence.search import merge_step
 from deerflow.persistence.state_version import check_state
 from deerflow.runtime.deletion import Belongings, Deletions, Forget
-from deerflow.runtime.history import JournalHistory
 from deerflow.runtime.journal import Journal, RunLog
-from deerflow.runtime.runs.budget import RunBudget, run_limit
-from deerflow.runtime.runs.inbox import RunInbox
 from deerflow.runtime.runs.job import Job
-from deerflow.runtime.runs.ledger import Earlier, RunLedger, RunTasks
 from deerflow.runtime.runs.manager import RunManager
-from deerflow.runtime.runs.records import RunMeter
 from deerflow.runtime.runs.watch import Watch, keeping_watch
 from deerflow.runtime.runs.worker import Limits, RunWorker
 from deerflow.runtime.stream_bridge import StreamBridge, open_bridge
 from deerflow.runtime.stream_bridge.bridge import EVERYBODY
 from deerflow.runtime.threads import open_questions
 from deerflow.runtime.titles import Namer
-from deerflow.sandbox.files import thread_files
-from deerflow.sandbox.lease import RememberedFiles, RunLease, RunSnapshot, bring_back
-from deerflow.sandbox.places import user_data_folder
-from deerflow.skills.chosen import ChosenSkills
-from deerflow.skills.contract import NOTHING
-from deerflow.skills.editor import RunSkillEditor
+from deerflow.sandbox.lease import bring_back
 from deerflow.subagents.executor import SubagentExecutor
 from deerflow.subagents.turns import FairTurns, Places
-from deerflow.uploads.uploads import UploadsOfThread
+
+RUN_CONTEXT = "deerflow.harness.run_context:prepare"
+OpenContext = Callable[[Ground, StreamBridge, SubagentExecutor, Job, RunLog], AbstractAsyncContextManager[RunContext]]
 
 
 @asynccontextmanager
@@ -113,50 +103,11 @@ async def join_others(database: Database, loaded: Loaded) -> AsyncIterator[tuple
 async def open_context(
     ground: Ground, bridge: StreamBridge, subagents: SubagentExecutor, job: Job, log: RunLog
 ) -> AsyncIterator[RunContext]:
-    """What `run` carries to every middleware and tool; its sandbox is given back in the end."""
-    run, loaded, database = job.run, ground.loaded, ground.database
-    await ground.mcp.settle(run.owner)
-    settings = loaded.config.sandbox
-    limits = OutputLimits(
-        settings.bash_output_max_chars, settings.read_file_output_max_chars, settings.ls_output_max_chars
-    )
-    snapshot = RunSnapshot(snapshots_of(loaded.home, run), run.run_id)
-    lease = RunLease(ground.sandboxes, run.thread_id, run.owner, limits, ground.locks, snapshot)
-    files = thread_files(user_data_folder(loaded.home, run.owner, run.thread_id))
-    shared = RunContext(
-        thread_id=run.thread_id,
-        run_id=run.run_id,
-        user_id=run.owner,
-        files=RememberedFiles(files, snapshot),
-        history=JournalHistory(database, run.thread_id),
-        agent_name=job.request.agent.agent_name,
-        ledger=RunLedger(log, job.past.calls if job.past else Earlier()),
-        sandbox=lease,
-        hide=ground.source.hide,
-        meter=RunMeter(log, job.records.tally, ground.metrics.count_model_call),
-        profile=await ground.resources.profiles.for_run(run.owner),
-        skills=ChosenSkills(await ground.agents.skills_for(job.request.agent, run.owner), uncontracted(loaded.config)),
-        skill_editor=RunSkillEditor(ground.resources.workshop, run.owner, run.thread_id),
-        acp=ground.acp.for_thread(run.owner, run.thread_id),
-        uploads=UploadsOfThread(ground.uploads, run.owner, run.thread_id),
-        channel=channel_of(job.request.metadata),
-        reading=Reading(is_resumed=job.past is not None),
-        pages=ground.resources.web_pages.of_thread(run.thread_id, run.owner),
-    )
-    limit = run_limit(spending_limit(ground.source.refresh().config), job.request.budget)
-    if limit is not None:
-        job.records.budget = RunBudget(log, limit, job.records.purse, ground.agents.prices)
-        shared = replace(shared, budget=job.records.budget)
-    crew = subagents.for_run(shared, job.request.agent, RunTasks(log, job.past.calls if job.past else Earlier()))
-    try:
-        inbox, memory = RunInbox(database, bridge, job, log), memory_for(ground, job)
-        yield replace(shared, inbox=inbox, subagents=crew, memory=memory)
-    finally:
-        if job.records.budget is not None:
-            job.records.budget.close()
-        if job.signals.action is CancelAction.ROLLBACK:
-            await lease.end_started()
-        await lease.release()
+    """What a run carries to every middleware and tool."""
+    # Loaded when it is used: the server can be there before the first run.
+    prepare = cast(OpenContext, await asyncio.to_thread(load_object, RUN_CONTEXT))
+    async with prepare(ground, bridge, subagents, job, log) as context:
+        yield context
 
 
 async def undo_run(checkpointer: BaseCheckpointSaver[str], home: Path, run: RunRecord) -> None:
@@ -211,25 +162,9 @@ async def may_grow(database: Database, run_id: str) -> bool:
     return await database.read(partial(is_unfinished, run_id=run_id))
 
 
-def channel_of(metadata: Mapping[str, object]) -> str | None:
-    """Where a request came from, as the way in that made it says."""
-    channel = metadata.get("channel")
-    return channel if isinstance(channel, str) else None
-
-
-def uncontracted(config: Config) -> SkillTerms | None:
-    """What skills without a contract are held to."""
-    return NOTHING.terms if config.skills.require_contract else None
-
-
 def run_limits(config: Config) -> Limits:
     """How far a run may go."""
     return Limits(config.runs.timeout_seconds, config.runs.recursion_limit)
-
-
-def spending_limit(config: Config) -> SpendingLimit:
-    """What a run may take at most."""
-    return SpendingLimit(config.budget.max_tokens, config.budget.max_cost, config.budget.currency)
 
 
 def subagent_places(config: Config) -> Places:

@@ -15,7 +15,7 @@ from typing import Any
 from deerflow.config.load import Loaded
 from deerflow.config.sandbox import ToolboxConfig
 from deerflow.domain.errors import SkillRefused
-from deerflow.skills.trials import find_trials
+from deerflow.skills.trial_files import find_trials
 
 logger = logging.getLogger(__name__)
 

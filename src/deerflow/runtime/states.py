@@ -10,7 +10,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.errors import InvalidUpdateError
 from langgraph.types import Interrupt, PregelTask, StateSnapshot
 
-from deerflow.agents.factory import AgentGraph
+from deerflow.agents.graph import AgentGraph
 from deerflow.domain.errors import DeerFlowError, InvalidRequest, NotFound
 from deerflow.domain.runs import AgentSpec
 from deerflow.persistence.checkpoints import RUN_KEY

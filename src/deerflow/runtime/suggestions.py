@@ -9,7 +9,7 @@ from string import Template
 import orjson
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
-from deerflow.agents.factory import AgentGraph
+from deerflow.agents.graph import AgentGraph
 from deerflow.agents.middlewares.replies import is_from_a_person
 from deerflow.config.suggestions import SuggestionsConfig
 from deerflow.domain.principal import Principal

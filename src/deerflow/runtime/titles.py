@@ -8,10 +8,9 @@ from functools import partial
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 
-from deerflow.agents.factory import AgentGraph
+from deerflow.agents.graph import AgentGraph
 from deerflow.agents.metering import name_of
-from deerflow.agents.middlewares.replies import is_from_a_person
-from deerflow.agents.middlewares.summarization_middleware import NOTES
+from deerflow.agents.middlewares.replies import NOTES, is_from_a_person
 from deerflow.agents.middlewares.title_middleware import write_title
 from deerflow.config.title import TitleConfig
 from deerflow.domain.budget import Budget

@@ -1,11 +1,13 @@
 """`skill.toml`: what a skill needs, and is held to while it is active."""
 
 import os
-import tomllib
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
+from typing import Any, cast
 
 from pydantic import Field, field_validator
 
+from deerflow.config.imports import load_object
 from deerflow.config.reading.document import from_argument
 from deerflow.config.reading.validation import validate
 from deerflow.config.sandbox import VARIABLE, is_host
@@ -121,11 +123,12 @@ def parse_contract(content: bytes) -> Contract:
     Raises:
         SkillInvalid: It cannot be understood.
     """
+    parse = cast(Callable[[str], dict[str, Any]], load_object("tomllib:loads"))  # loaded with the first contract
     try:
-        written = tomllib.loads(content.decode())
+        written = parse(content.decode())
     except UnicodeDecodeError:
         raise SkillInvalid(f"{CONTRACT_FILE}: is not UTF-8 text; save it in that encoding") from None
-    except tomllib.TOMLDecodeError as problem:
+    except ValueError as problem:
         raise SkillInvalid(f"{CONTRACT_FILE}: is not valid TOML: {problem}") from None
     except RecursionError:
         raise SkillInvalid(f"{CONTRACT_FILE}: is nested too deeply") from None

@@ -13,8 +13,8 @@ from deerflow.config.reading.validation import validate
 from deerflow.config.sandbox import VARIABLE
 from deerflow.config.section import Section, objection
 from deerflow.domain.errors import ConfigError
+from deerflow.skills.trial_files import FOLDER
 
-FOLDER = "tests"
 MAX_BYTES = 1024 * 1024
 SHOWN_OUTPUTS = 2
 SHOWN_CHARS = 1500
@@ -162,12 +162,6 @@ class TrialOutcome:
     problem: str | None = None
     """Why the run did not come to its end."""
     unused_steps: int = 0
-
-
-def find_trials(skill: Path) -> list[Path]:
-    """The test files of a skill, by name."""
-    folder = skill / FOLDER
-    return sorted(file for file in folder.glob("*.yaml") if file.is_file()) if folder.is_dir() else []
 
 
 def read_trial(file: Path) -> Trial:

@@ -2,19 +2,18 @@
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, cast
+from dataclasses import dataclass, replace
+from typing import Any
 
-from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
-from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from deerflow.agents.anchors import AnyMiddleware, place_extras
+from deerflow.agents.anchors import place_extras
 from deerflow.agents.chain import Ingredients, build_chain
-from deerflow.agents.factory import AgentGraph, assemble, tools_for
+from deerflow.agents.factory import assemble, tools_for
 from deerflow.agents.features import RuntimeFeatures
+from deerflow.agents.graph import AgentGraph
 from deerflow.agents.lead_agent.prompt import (
     Delegation,
     PromptParts,
@@ -22,8 +21,8 @@ from deerflow.agents.lead_agent.prompt import (
     apply_prompt_template,
     subagent_prompt,
 )
+from deerflow.agents.plan import AgentPlan
 from deerflow.agents.settings import AgentSettings
-from deerflow.agents.thread_state import ThreadState
 from deerflow.config.agents import CustomAgent, CustomAgentConfig
 from deerflow.config.models import ModelConfig
 from deerflow.domain.context import RunContext
@@ -31,7 +30,6 @@ from deerflow.domain.runs import AgentSpec
 from deerflow.domain.skills import SkillCard
 from deerflow.domain.tool_marks import FROM_MCP, SERVER
 from deerflow.mcp.tools import for_blind
-from deerflow.models.demo import DemoChatModel
 from deerflow.models.factory import ModelCatalog
 from deerflow.sandbox.tools import read_file
 from deerflow.subagents.executor import at_once
@@ -56,16 +54,6 @@ SKILLS_SHARE = 10
 
 GRAPH_NAME = "lead_agent"
 READ_FILE, DESCRIBE_SKILL, WEB_FETCH = "read_file", "describe_skill", "web_fetch"
-
-
-@dataclass(frozen=True, slots=True)
-class AgentPlan:
-    """What a program that embeds agents wants changed in all of them."""
-
-    model: BaseChatModel | None = None
-    features: RuntimeFeatures | None = None
-    extra_middleware: Sequence[AnyMiddleware] = ()
-    subagents: Sequence[SubagentConfig] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,20 +287,6 @@ def is_in_groups(tool: BaseTool, groups: Collection[str] | None) -> bool:
 def lends(kind: SubagentConfig, tool: str) -> bool:
     """Whether a subagent has a tool of the lead agent; who can read skills can ask what they are for."""
     return kind.allows(READ_FILE if tool == DESCRIBE_SKILL else tool)
-
-
-def build_state_graph(checkpointer: BaseCheckpointSaver[str]) -> AgentGraph:
-    """A graph that reads and mends what agents left in `checkpointer`, whatever models there are now."""
-    return create_agent(DemoChatModel(), state_schema=ThreadState, context_schema=RunContext, checkpointer=checkpointer)
-
-
-def read_spec(config: RunnableConfig) -> AgentSpec:
-    """The spec that LangGraph's `configurable` and `context` ask for; the latter wins."""
-    context = cast(Mapping[str, Any], config.get("context") or {})
-    asked = {**config.get("configurable", {}), **context}
-    named = {**asked, "model_name": asked.get("model_name") or asked.get("model"), "owner": asked.get("user_id")}
-    known = {each.name: named[each.name] for each in fields(AgentSpec) if named.get(each.name) is not None}
-    return AgentSpec.of(known)
 
 
 def card_tokens(skill: SkillCard) -> int:

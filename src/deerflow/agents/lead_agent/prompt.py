@@ -11,6 +11,7 @@ from pathlib import Path
 from string import Template
 from types import MappingProxyType
 
+from deerflow.agents.plan import BOOTSTRAP_SKILL
 from deerflow.agents.settings import Computer
 from deerflow.domain.skills import SkillCard
 
@@ -20,7 +21,6 @@ SECTIONS: Mapping[str, Template] = MappingProxyType(
         for path in sorted((Path(__file__).parent / "prompt").glob("*.md"))
     }
 )
-BOOTSTRAP_SKILL = "bootstrap"
 NETWORKS = MappingProxyType(
     {
         "none": "There is no network",

@@ -15,6 +15,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from deerflow.agents.middlewares.compaction import PINNED
 from deerflow.agents.middlewares.replies import (
     HIDDEN,
+    NOTES,
     AskModel,
     AskModelAsync,
     Reply,
@@ -22,7 +23,6 @@ from deerflow.agents.middlewares.replies import (
     is_from_a_person,
     said_by_the_model,
 )
-from deerflow.agents.middlewares.summarization_middleware import NOTES
 from deerflow.agents.thread_state import ThreadState
 from deerflow.domain.context import RunContext, run_in
 from deerflow.domain.errors import StorageUnavailable

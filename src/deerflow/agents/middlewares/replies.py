@@ -21,6 +21,8 @@ RunTool: TypeAlias = Callable[[ToolCallRequest], ToolResult]
 RunToolAsync: TypeAlias = Callable[[ToolCallRequest], Awaitable[ToolResult]]
 
 HIDDEN = "hide_from_ui"
+NOTES = "earlier_notes"
+"""Where the first message after a summary carries it: a value of its own would be stored with every checkpoint."""
 CALL_BLOCKS = frozenset({"tool_use", "tool_call", "tool_call_chunk", "invalid_tool_call", "function_call"})
 CUT_OFF = frozenset({"length", "max_tokens"})
 RAW_CALLS = frozenset({"tool_calls", "function_call"})

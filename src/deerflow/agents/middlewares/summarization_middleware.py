@@ -15,7 +15,7 @@ from langgraph.types import Command
 
 from deerflow.agents.metering import name_of
 from deerflow.agents.middlewares.compaction import fit, settle, split, transcript
-from deerflow.agents.middlewares.replies import HIDDEN, AskModel, AskModelAsync, Reply, Request
+from deerflow.agents.middlewares.replies import HIDDEN, NOTES, AskModel, AskModelAsync, Reply, Request
 from deerflow.agents.middlewares.spending import ask_beside
 from deerflow.agents.middlewares.tokens import message_tokens, tool_tokens, total_tokens
 from deerflow.agents.thread_state import ThreadState
@@ -26,8 +26,6 @@ from deerflow.models.counting import counts_of
 
 logger = logging.getLogger(__name__)
 
-NOTES = "earlier_notes"
-"""Where the first message that is left carries the notes: a value of its own would be stored with every checkpoint."""
 QUIET: RunnableConfig = {"tags": ["nostream"], "metadata": {"lc_source": "summarization"}}
 """What the writer of the notes says is no part of the answer."""
 ASSUMED_WINDOW = 125_000

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Depends, Header, Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import iterate_in_threadpool
-from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.responses import Response, StreamingResponse
 
 from deerflow.domain.files import OUTPUTS
@@ -36,13 +35,6 @@ PICTURE: dict[int | str, dict[str, Any]] = {
 ZIP: dict[int | str, dict[str, Any]] = {200: {"description": "The zip file.", "content": {"application/zip": BINARY}}}
 
 
-class FilePath(PathConvertor):
-    """What `{path:path}` takes, and line breaks, for files can have them in their names."""
-
-    regex = "(?s:.*)"
-
-
-register_url_convertor("file", FilePath())
 router = APIRouter(prefix="/threads/{thread_id}", tags=["artifacts"])
 
 

@@ -1,5 +1,7 @@
 """/models and /starters"""
 
+import asyncio
+
 from fastapi import APIRouter
 from pydantic import BaseModel
 
@@ -74,5 +76,5 @@ async def get_model(name: str, harness: TheHarness, who: Who) -> Model:
 async def list_starters(harness: TheHarness, who: Who) -> Starters:
     """Requests that show what can be done."""
     skills = await harness.skills.list(who.user_id)
-    found = harness.agents.starters([skill.name for skill in skills.enabled])
+    found = await asyncio.to_thread(harness.agents.starters, [skill.name for skill in skills.enabled])
     return Starters(starters=[Starter.model_validate(starter, from_attributes=True) for starter in found])

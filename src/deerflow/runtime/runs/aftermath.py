@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langgraph.types import Command, Interrupt, StateSnapshot
 
-from deerflow.agents.factory import AgentGraph
+from deerflow.agents.graph import AgentGraph
 from deerflow.agents.middlewares.tool_ledger_middleware import UNKNOWN
 from deerflow.domain.ledger import Call, OutcomeUnknown
 from deerflow.persistence.checkpoints import RUN_KEY

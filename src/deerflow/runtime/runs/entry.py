@@ -9,7 +9,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.constants import START
 from langgraph.types import Command, StateSnapshot
 
-from deerflow.agents.factory import AgentGraph
+from deerflow.agents.graph import AgentGraph
 from deerflow.domain.runs import Nodes, RunRequest
 from deerflow.persistence.checkpoints import RUN_KEY
 from deerflow.runtime.changes import INTERRUPT, StateDiff

@@ -11,7 +11,7 @@ from typing import Any, Protocol, cast
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import Interrupt
 
-from deerflow.agents.factory import AgentGraph
+from deerflow.agents.graph import AgentGraph
 from deerflow.domain.context import RunContext
 from deerflow.domain.errors import DeerFlowError, RunLost, StateTooNew
 from deerflow.domain.runs import DEAR_MODES, AgentSpec, CancelAction, RunRecord, RunStatus

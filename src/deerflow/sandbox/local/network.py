@@ -1,19 +1,21 @@
 """The networks that the commands of a thread share: none, the allowed hosts through a proxy, or that of the machine."""
 
 import asyncio
-from collections.abc import Mapping
+import socket
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, Protocol, cast
 
+from deerflow.config.imports import load_object
 from deerflow.domain.sandbox import Confinement
 from deerflow.sandbox.egress import AllowedHosts, Egress
 from deerflow.sandbox.local.launch import LaunchPad
-from deerflow.sandbox.local.proxy import Proxy, serve_proxy
 
 NetworkPolicy = Literal["none", "allowlist", "full"]
 
 PROXY = "http://127.0.0.1:3128"
+PROXY_SERVER = "deerflow.sandbox.local.proxy:serve_proxy"
 PROXY_VARIABLES = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), PROXY)
 DIRECT = {"NO_PROXY": "localhost,127.0.0.1,::1", "no_proxy": "localhost,127.0.0.1,::1"}
 OFFLINE = {"PIP_RETRIES": "1", "npm_config_fetch_retries": "0"}
@@ -21,6 +23,15 @@ OFFLINE = {"PIP_RETRIES": "1", "npm_config_fetch_retries": "0"}
 VARIABLES: Mapping[NetworkPolicy, Mapping[str, str]] = MappingProxyType(
     {"none": OFFLINE, "allowlist": PROXY_VARIABLES | DIRECT, "full": {}}
 )
+
+
+class Proxy(Protocol):
+    """What lets commands reach the hosts on a list."""
+
+    async def aclose(self) -> None: ...
+
+
+ServeProxy = Callable[[socket.socket, AllowedHosts, Egress], Awaitable[Proxy]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +74,9 @@ class Network:
             await self.aclose()
             self._space, listener = await self._pad.open_space(listen=self._reach.policy == "allowlist")
             if listener is not None:
-                self._proxy = await serve_proxy(listener, self._reach.hosts, self._egress)
+                # Loaded when it is used: by default nothing is on the list, and every start would pay for it.
+                serve = cast(ServeProxy, await asyncio.to_thread(load_object, PROXY_SERVER))
+                self._proxy = await serve(listener, self._reach.hosts, self._egress)
             return self._space
 
     async def aclose(self) -> None:
