@@ -7,6 +7,7 @@ from functools import partial
 
 from langchain_core.messages import HumanMessage, SystemMessage
 
+from deerflow.agents.middlewares.tokens import text_tokens
 from deerflow.agents.pool import AgentPool, is_scripted
 from deerflow.config.source import ConfigSource
 from deerflow.domain.memory import MemoryScope
