@@ -1,6 +1,7 @@
 """Runs: who carries them out, what each of them carries along, and what is left of them."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -104,8 +105,10 @@ async def open_context(
     ground: Ground, bridge: StreamBridge, subagents: SubagentExecutor, job: Job, log: RunLog
 ) -> AsyncIterator[RunContext]:
     """What a run carries to every middleware and tool."""
-    # Loaded when it is used: the server can be there before the first run.
-    prepare = cast(OpenContext, await asyncio.to_thread(load_object, RUN_CONTEXT))
+    # Loaded when it is used: the server can be there before the first run. Later ones need no thread for it.
+    is_loaded = RUN_CONTEXT.partition(":")[0] in sys.modules
+    found = load_object(RUN_CONTEXT) if is_loaded else await asyncio.to_thread(load_object, RUN_CONTEXT)
+    prepare = cast(OpenContext, found)
     async with prepare(ground, bridge, subagents, job, log) as context:
         yield context
 
