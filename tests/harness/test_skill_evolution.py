@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
+import orjson
 from langchain_core.messages import BaseMessage
 
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.domain.runs import AgentSpec
+from deerflow.domain.usage import LEAD_AGENT, SKILL_REVIEW
 from deerflow.harness import Harness
 from deerflow.testing import Answer, ScriptedModel, calling
 from tests.harness.test_skills import ask
@@ -121,3 +123,25 @@ async def test_without_the_setting_there_is_neither_the_tool_nor_a_word_of_it(tm
         await ask(harness)
         names = harness.agents.graph_for(AgentSpec(), ME).nodes["tools"].bound.tools_by_name.keys()
     assert "skill_manage" not in names and "skill_manage" not in seen[0]
+
+
+async def test_the_review_of_what_an_agent_makes_is_paid_from_the_budget_of_its_run(tmp_path: Path) -> None:
+    model = ScriptedModel.saying(manage("create", content=skill()), ALLOW, "Done.")
+    limits = {"skill_evolution": {"enabled": True}, "budget": {"max_tokens": 400_000}}
+    async with desk(tmp_path, model, skills={"path": str(tmp_path / "skills")}, **limits) as harness:
+        run = await ask(harness)
+        page = await harness.timeline.page(run, 0, 1000, ["budget"])
+    told = [orjson.loads(event.event.data) for event in page]
+    assert [each["caller"] for each in told if each["caller"] != LEAD_AGENT] == [SKILL_REVIEW] * 2
+    assert 0 < model.requests[1].options["max_tokens"] <= 8192
+
+
+async def test_a_change_whose_review_cannot_be_paid_is_refused(tmp_path: Path) -> None:
+    long = skill(body="# Long\n" + "words " * 10_000)
+    model = ScriptedModel.saying(manage("create", content=long), "I could not.")
+    limits = {"skill_evolution": {"enabled": True}, "budget": {"max_tokens": 130_000}}
+    async with desk(tmp_path, model, skills={"path": str(tmp_path / "skills")}, **limits) as harness:
+        await ask(harness)
+        said = await told(harness)
+    assert "no review: the budget of this run (130000 tokens) does not pay for another model call" in said[0]
+    assert not custom(tmp_path).exists()

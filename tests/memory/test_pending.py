@@ -1,9 +1,12 @@
 """What is yet to be learned, in the database: nothing twice, nothing lost, nothing after it was erased."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from functools import partial
 
-from deerflow.domain.learning import Heard, Lesson, Signs
+from deerflow.domain.budget import SpendingLimit
+from deerflow.domain.learning import Heard, Lesson, Payer, Signs
 from deerflow.domain.memory import Edit, MemoryScope, MemoryState, knowing
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.memory.ledger import Ledger
@@ -17,9 +20,15 @@ LEASE = timedelta(seconds=60)
 MINE = MemoryScope(LOCAL_USER.user_id)
 
 
-def lesson(*said: str, thread: str = "t", at: datetime = NOW, signs: Signs = Signs()) -> Lesson:
+def lesson(
+    *said: str, thread: str = "t", at: datetime = NOW, signs: Signs = Signs(), payer: Payer | None = None
+) -> Lesson:
     messages = [Heard(f"m-{text}", "human", text) for text in said]
-    return Lesson(MINE, thread, messages, signs, at + WAIT)
+    return Lesson(MINE, thread, messages, signs, at + WAIT, payer=payer)
+
+
+def paying(run_id: str, tokens: int | None = 50_000) -> Payer:
+    return Payer(run_id, SpendingLimit(tokens, Decimal("0.25")))
 
 
 async def add(ledger: Ledger, new: Lesson) -> None:
@@ -120,3 +129,63 @@ async def test_a_thread_that_is_not_there_or_somebody_elses_is_not_learned_from(
     await add(ledger, lesson("one", thread="gone"))
     await add(ledger, lesson("one", thread="foreign"))
     assert await ledger.database.read(rows.next_lesson_at) is None
+
+
+async def test_the_run_that_came_last_pays_and_what_it_has_left_is_kept(ledger: Ledger) -> None:
+    await begin(ledger)
+    await add(ledger, lesson("one", payer=paying("first")))
+    await add(ledger, lesson("two", payer=paying("second")))
+    thinking = await claim(ledger, "a")
+    assert thinking is not None and thinking.payer == paying("second")
+    less = replace(thinking, payer=paying("second", 30_000))
+    assert await ledger.database.write(partial(rows.note_payment, lesson=less))
+    # Its process dies, and another one goes on with what is left.
+    follower = await claim(ledger, "b", NOW + 3 * LEASE)
+    assert follower is not None and follower.payer == paying("second", 30_000)
+    assert not await ledger.database.write(partial(rows.note_payment, lesson=less))
+    again = partial(rows.give_back_lesson, lesson=replace(follower, payer=paying("second", 10_000)), attempts=1)
+    await ledger.database.write(partial(again, due_at=NOW))
+    last = await claim(ledger, "c", NOW + 3 * LEASE)
+    assert last is not None and last.payer == paying("second", 10_000)
+
+
+async def test_what_nobody_pays_for_waits_for_the_next_run_of_its_thread(ledger: Ledger) -> None:
+    await begin(ledger)
+    await add(ledger, lesson("one", payer=paying("first")))
+    thinking = await claim(ledger, "a")
+    assert thinking is not None
+    await ledger.database.write(partial(rows.leave_unpaid, lesson=thinking))
+    much_later = NOW + 1000 * WAIT
+    assert await ledger.database.read(rows.next_lesson_at) is None
+    assert await claim(ledger, "b", much_later) is None
+    (waiting,) = await ledger.database.read(partial(rows.read_waiting, scope=MINE, limit=5))
+    assert waiting.is_unpaid and not waiting.is_being_read
+    await add(ledger, lesson("two", at=much_later, payer=paying("second")))
+    assert await ledger.database.read(rows.next_lesson_at) == much_later + WAIT
+    paid = await claim(ledger, "b", much_later + WAIT)
+    assert paid is not None and paid.payer == paying("second") and paid.attempts == 1
+    assert [message.text for message in paid.messages] == ["one", "two"]
+
+
+async def test_a_run_that_ends_while_a_model_thinks_pays_for_what_is_left_to_be_read(ledger: Ledger) -> None:
+    await begin(ledger)
+    for leave in (rows.leave_unpaid, partial(rows.give_back_lesson, due_at=NOW, attempts=0)):
+        await add(ledger, lesson("one", payer=paying("first")))
+        thinking = await claim(ledger, "a")
+        assert thinking is not None
+        await add(ledger, lesson("two", payer=paying("second")))
+        poor = replace(thinking, payer=paying("first", 0))
+        assert not await ledger.database.write(partial(rows.note_payment, lesson=poor))
+        await ledger.database.write(partial(leave, lesson=poor))
+        paid = await claim(ledger, "b")
+        assert paid is not None and paid.payer == paying("second")
+        await ledger.database.write(partial(rows.give_back_lesson, lesson=paid, due_at=NOW, attempts=0))
+
+
+async def test_what_is_left_pays_for_the_other_parts_of_a_long_conversation(ledger: Ledger) -> None:
+    await begin(ledger)
+    await add(ledger, lesson("0" * 30_000, "1" * 30_000, payer=paying("run")))
+    first = await claim(ledger, "a")
+    assert first is not None and await finish(ledger, replace(first, payer=paying("run", 20_000)))
+    second = await claim(ledger, "b")
+    assert second is not None and second.payer == paying("run", 20_000)

@@ -3,16 +3,25 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
+
+import pytest
 
 from deerflow.agents.middlewares.tokens import text_tokens
+from deerflow.config.source import open_source
+from deerflow.domain.budget import BudgetSpent, SpendingLimit
 from deerflow.domain.learning import Heard, Lesson, Signs
 from deerflow.domain.memory import MemoryState
+from deerflow.harness import open_harness
+from deerflow.harness.learning import window_of
 from deerflow.memory.ledger import Ledger
 from deerflow.memory.updater import MemoryAnswer, MemoryQuestion, MemoryUpdater, Reader
 from deerflow.persistence import memory_pending as rows
+from deerflow.runtime.runs.budget import BookedBudget, Purse
 from tests.memory.answers import learned
 from tests.memory.notes import fact
 from tests.memory.test_pending import LEASE, MINE, NOW, WAIT, begin
+from tests.runtime.test_shared_budget import Notebook
 
 WINDOW = 8000
 
@@ -32,7 +41,7 @@ class Asked:
 
 
 def updater(asked: Asked, window: int | None = WINDOW) -> MemoryUpdater:
-    return MemoryUpdater(asked, Reader(lambda: window, text_tokens))
+    return MemoryUpdater(asked, Reader(lambda budget: window, text_tokens))
 
 
 def lesson_of(texts: Sequence[str]) -> Lesson:
@@ -80,3 +89,26 @@ async def test_of_one_message_that_does_not_fit_the_beginning_is_read() -> None:
 def test_where_the_window_is_not_known_all_is_read_at_once() -> None:
     whole = lesson_of(["what was said " * 80] * 30)
     assert updater(Asked(), None).as_much_as_fits(whole) is whole
+
+
+@pytest.mark.parametrize(
+    ("tokens", "window", "is_paid"), [(30_000, None, True), (30_000, 6000, True), (9000, None, False)]
+)
+async def test_as_much_is_read_as_is_paid_for_and_nothing_where_that_is_too_little(
+    tmp_path: Path, tokens: int, window: int | None, is_paid: bool
+) -> None:
+    model = {"name": "m", "use": "deerflow.testing:ScriptedModel", "model": "m", "context_window": window}
+    source = open_source(directory=tmp_path, environment={}, overrides={"models": [model]})
+    asked, whole = Asked(), lesson_of([f"{number}: " + "what was said " * 80 for number in range(30)])
+    async with open_harness(source) as harness:
+        learner = MemoryUpdater(asked, Reader(partial(window_of, source, harness.agents), text_tokens))
+        pays = BookedBudget(SpendingLimit(tokens), Purse(), dict, Notebook())
+        if tokens == 9000:
+            with pytest.raises(BudgetSpent, match="of the last run does not pay"):
+                learner.as_much_as_fits(whole, pays)
+            return
+        part = learner.as_much_as_fits(whole, pays)
+        await learner.understand(part, MemoryState(), NOW, pays)
+    assert 2 < len(part.messages) < 30 and asked.questions[0].budget is pays
+    bytes_read = len((asked.questions[0].instructions + asked.questions[0].conversation).encode())
+    assert bytes_read + 4096 < tokens

@@ -1,8 +1,9 @@
 """What the models of one run may take, set aside before each of them is asked."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from decimal import Decimal
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 from deerflow.domain.errors import DeerFlowError
 from deerflow.domain.usage import TokenCounts
@@ -31,6 +32,16 @@ class SpendingLimit:
         tokens = [each for each in (self.max_tokens, wanted.max_tokens) if each is not None]
         costs = [each for each in (self.max_cost, wanted.max_cost) if each is not None]
         return SpendingLimit(min(tokens, default=None), min(costs, default=None), self.currency)
+
+    def to_stored(self) -> dict[str, object]:
+        """This limit in JSON, which has amounts of money as texts."""
+        return {**asdict(self), "max_cost": None if self.max_cost is None else str(self.max_cost)}
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> Self:
+        """The limit that `to_stored` wrote."""
+        cost = stored["max_cost"]
+        return cls(stored["max_tokens"], None if cost is None else Decimal(cost), stored["currency"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,4 +124,8 @@ class Budget(Protocol):
 
     def last_room(self, model: str) -> tuple[int, int] | None:
         """How long the request (in bytes) and the answer (in tokens) of the last call may be; None when it is over."""
+        ...
+
+    def rest(self) -> SpendingLimit:
+        """What is neither spent nor set aside."""
         ...

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from deerflow.domain.budget import SpendingLimit
 from deerflow.domain.memory import MemoryScope
 
 Speaker = Literal["human", "ai"]
@@ -37,6 +38,17 @@ class Waiting:
     thread_id: str
     due_at: datetime
     is_being_read: bool
+    is_unpaid: bool = False
+    """Whether it waits for the thread's next run, since the budget of the last one does not pay for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Payer:
+    """The run that learning is paid by: the last that was part of what is learned from."""
+
+    run_id: str
+    limit: SpendingLimit | None = None
+    """What is left of its budget for that; None: it has none to keep to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +64,5 @@ class Lesson:
     """How often it was begun, this time included."""
     claim: str = ""
     """Under which name it is being worked on."""
+    payer: Payer | None = None
+    """None where nobody has noted it."""

@@ -127,6 +127,7 @@ class PendingThread(BaseModel):
     thread_id: str
     due_at: datetime
     is_being_read: bool
+    is_unpaid: bool = Field(description="Whether it waits for the thread's next run: the last one's budget is used up.")
 
     @classmethod
     def of(cls, waiting: Waiting) -> "PendingThread":

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from deerflow.agents.middlewares.tokens import text_tokens
 from deerflow.config.root import Config
-from deerflow.domain.budget import SpendingLimit
 from deerflow.domain.context import RunContext
 from deerflow.domain.reading import Reading
 from deerflow.domain.runs import CancelAction
@@ -14,11 +13,11 @@ from deerflow.domain.sandbox import OutputLimits
 from deerflow.domain.skill_terms import SkillTerms
 from deerflow.harness.files import snapshots_of
 from deerflow.harness.ground import Ground
-from deerflow.harness.learning import scope_of
+from deerflow.harness.learning import limit_of, scope_of
 from deerflow.memory.recall import MemoryOfRun
 from deerflow.runtime.history import JournalHistory
 from deerflow.runtime.journal import RunLog
-from deerflow.runtime.runs.budget import RunBudget, run_limit
+from deerflow.runtime.runs.budget import BookedBudget, RunBook
 from deerflow.runtime.runs.inbox import RunInbox
 from deerflow.runtime.runs.job import Job
 from deerflow.runtime.runs.ledger import Earlier, RunLedger, RunTasks
@@ -40,6 +39,7 @@ async def prepare(
 ) -> AsyncIterator[RunContext]:
     """What `run` carries to every middleware and tool; its sandbox is given back in the end."""
     run, loaded, database = job.run, ground.loaded, ground.database
+    budget = job.records.budget = budget_for(ground, job, log)
     await ground.mcp.settle(run.owner)
     settings = loaded.config.sandbox
     limits = OutputLimits(
@@ -61,24 +61,21 @@ async def prepare(
         meter=RunMeter(log, job.records.tally, ground.metrics.count_model_call),
         profile=await ground.resources.profiles.for_run(run.owner),
         skills=ChosenSkills(await ground.agents.skills_for(job.request.agent, run.owner), uncontracted(loaded.config)),
-        skill_editor=RunSkillEditor(ground.resources.workshop, run.owner, run.thread_id),
+        skill_editor=RunSkillEditor(ground.resources.workshop, run.owner, run.thread_id, budget),
         acp=ground.acp.for_thread(run.owner, run.thread_id),
         uploads=UploadsOfThread(ground.uploads, run.owner, run.thread_id),
         channel=channel_of(job.request.metadata),
         reading=Reading(is_resumed=job.past is not None),
         pages=ground.resources.web_pages.of_thread(run.thread_id, run.owner),
+        budget=budget,
     )
-    limit = run_limit(spending_limit(ground.source.refresh().config), job.request.budget)
-    if limit is not None:
-        job.records.budget = RunBudget(log, limit, job.records.purse, ground.agents.prices)
-        shared = replace(shared, budget=job.records.budget)
     crew = subagents.for_run(shared, job.request.agent, RunTasks(log, job.past.calls if job.past else Earlier()))
     try:
         inbox, memory = RunInbox(database, bridge, job, log), memory_for(ground, job)
         yield replace(shared, inbox=inbox, subagents=crew, memory=memory)
     finally:
-        if job.records.budget is not None:
-            job.records.budget.close()
+        if budget is not None:
+            budget.close()
         if job.signals.action is CancelAction.ROLLBACK:
             await lease.end_started()
         await lease.release()
@@ -103,6 +100,9 @@ def uncontracted(config: Config) -> SkillTerms | None:
     return NOTHING.terms if config.skills.require_contract else None
 
 
-def spending_limit(config: Config) -> SpendingLimit:
-    """What a run may take at most."""
-    return SpendingLimit(config.budget.max_tokens, config.budget.max_cost, config.budget.currency)
+def budget_for(ground: Ground, job: Job, log: RunLog) -> BookedBudget | None:
+    """What the models of a run may take; None: as much as they like."""
+    limit = limit_of(ground.source, job)
+    if limit is None:
+        return None
+    return BookedBudget(limit, job.records.purse, ground.agents.prices, RunBook(log), puts_by=True)

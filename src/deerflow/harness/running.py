@@ -62,7 +62,7 @@ async def carrying_out_runs(ground: Ground, lessons: LessonQueue) -> AsyncIterat
             lambda: run_limits(source.refresh().config),
             partial(undo_run, ground.checkpointer, loaded.home),
             questions,
-            partial(closing_with_lesson, ground.resources.usage.closing, lessons),
+            partial(closing_with_lesson, ground.resources.usage.closing, source, lessons),
             ground.file_changes,
             ground.metrics,
             source.hide,

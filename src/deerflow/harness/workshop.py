@@ -42,6 +42,7 @@ async def ask_for_review(source: ConfigSource, calls: SideCalls, question: Revie
             settings.timeout_seconds,
             Principal(question.owner),
             question.thread_id,
+            budget=question.budget,
         )
     )
     return Opinion(answer.text, answer.reason)

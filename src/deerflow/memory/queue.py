@@ -4,12 +4,14 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from uuid import uuid4
 
-from deerflow.domain.errors import InvalidRequest, StorageUnavailable
-from deerflow.domain.learning import Lesson
+from deerflow.domain.budget import Budget, BudgetSpent
+from deerflow.domain.errors import ConfigError, DeerFlowError, InvalidRequest, StorageUnavailable
+from deerflow.domain.learning import Lesson, Payer
 from deerflow.domain.memory import Edit, MemoryScope, MemoryState
 from deerflow.domain.search import SaidMessage
 from deerflow.memory.filtering import worth_learning
@@ -39,26 +41,29 @@ class LessonQueue:
         memories: Memories,
         updater: MemoryUpdater,
         is_on: Callable[[], bool],
+        open_budget: Callable[[Lesson], Budget | None],
         clock: Callable[[], datetime] = partial(datetime.now, UTC),
     ) -> None:
-        """`is_on`: whether there is anybody to learn, as the configuration is now."""
+        """`is_on`: whether there is anybody to learn, as the configuration is now; `open_budget`: what pays for it."""
         self._ledger = memories.ledger
         self._database = memories.ledger.database
         self._settings = memories.settings
         self._updater = updater
         self._is_on = is_on
+        self._open_budget = open_budget
         self._clock = clock
         self._look = asyncio.Event()
 
     def lesson_of(
-        self, scope: MemoryScope, thread_id: str, said: Iterable[SaidMessage], steps: Collection[str]
+        self, scope: MemoryScope, thread_id: str, said: Iterable[SaidMessage], steps: Collection[str], payer: Payer
     ) -> tuple[Lesson, timedelta] | None:
         """What may be learned from what a run said, and how long to wait for quiet; `steps` are no final answers."""
         messages = worth_learning(said, steps) if self._is_on() else ()
         if not any(message.role == "human" for message in messages):
             return None
         wait = timedelta(seconds=self._settings().debounce_seconds)
-        return Lesson(scope, thread_id, messages, signs_in(messages), self._clock() + wait), wait
+        due_at = self._clock() + wait
+        return Lesson(scope, thread_id, messages, signs_in(messages), due_at, payer=payer), wait
 
     def look(self) -> None:
         """Have it be seen that there is more to learn."""
@@ -100,20 +105,24 @@ class LessonQueue:
         return 0.0
 
     async def _learn(self, lesson: Lesson) -> None:
-        lesson = self._updater.as_much_as_fits(lesson)
+        budget = self._open_budget(lesson)
         keeping = asyncio.create_task(self._keep(lesson), name="lease of a lesson")
         try:
+            lesson = self._updater.as_much_as_fits(lesson, budget)
             state = await self._database.read(partial(read_state, scope=lesson.scope))
-            update = await self._updater.understand(lesson, state, self._clock())
+            update = await self._updater.understand(lesson, state, self._clock(), budget)
         except ModelSilent as problem:
-            await self._try_later(lesson, str(problem))
+            await self._try_later(settled(lesson, budget), str(problem))
+        except (BudgetSpent, ConfigError) as problem:
+            await self._leave_unpaid(settled(lesson, budget), problem)
         except asyncio.CancelledError:
+            lesson = settled(lesson, budget)
             back = partial(rows.give_back_lesson, lesson=lesson, due_at=lesson.due_at, attempts=lesson.attempts - 1)
             with suppress(StorageUnavailable):  # then the lease ends by itself
                 await self._database.write(back)
             raise
         else:
-            await self._finish(lesson, update)
+            await self._finish(settled(lesson, budget), update)
         finally:
             keeping.cancel()
             await asyncio.wait({keeping})
@@ -136,6 +145,11 @@ class LessonQueue:
         due = self._clock() + timedelta(seconds=AGAIN_S * 2 ** (lesson.attempts - 1))
         again = partial(rows.give_back_lesson, lesson=lesson, due_at=due, attempts=lesson.attempts)
         await self._database.write(again)
+
+    async def _leave_unpaid(self, lesson: Lesson, problem: DeerFlowError) -> None:
+        level = logging.WARNING if isinstance(problem, ConfigError) else logging.INFO
+        logger.log(level, "thread %s is learned from after its next run: %s", lesson.thread_id, problem)
+        await self._database.write(partial(rows.leave_unpaid, lesson=lesson))
 
     async def _finish(self, lesson: Lesson, update: Update | None) -> None:
         settings, now = self._settings(), self._clock()
@@ -160,6 +174,13 @@ class LessonQueue:
         """Have whoever keeps memories besides the ledger know."""
         if self._ledger.keep is not None:
             await self._ledger.keep(scope, await self._ledger.state(scope))
+
+
+def settled(lesson: Lesson, budget: Budget | None) -> Lesson:
+    """A lesson with what its payer has left."""
+    if budget is None or lesson.payer is None:
+        return lesson
+    return replace(lesson, payer=replace(lesson.payer, limit=budget.rest()))
 
 
 def nothing_new(state: MemoryState) -> list[Edit]:

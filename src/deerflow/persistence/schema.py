@@ -7,7 +7,7 @@ from sqlalchemy import Connection, Engine, inspect
 
 from deerflow.config.imports import load_object
 
-SCHEMA_VERSION = "0011"
+SCHEMA_VERSION = "0012"
 """The newest file in `migrations/versions`."""
 
 

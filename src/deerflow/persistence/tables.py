@@ -339,6 +339,7 @@ memory_pending = Table(
     Column("is_reinforcement", Boolean, nullable=False),
     Column("data", JSON, nullable=False),
     Column("due_at", UtcTime, nullable=False),
+    Column("is_unpaid", Boolean, nullable=False),
     Column("attempts", Integer, nullable=False),
     Column("process", String(64)),
     Column("lease_expires_at", UtcTime),

@@ -9,9 +9,12 @@ from functools import partial
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.runnables import RunnableConfig
 
 from deerflow.agents.metering import name_of
+from deerflow.agents.middlewares.spending import ask_paid
 from deerflow.agents.middlewares.title_middleware import without_thoughts
+from deerflow.domain.budget import Budget, BudgetSpent
 from deerflow.domain.principal import Principal
 from deerflow.domain.runs import RunRecord
 from deerflow.domain.usage import TokenCounts, UsageOrigin
@@ -34,14 +37,18 @@ class SideQuestion:
     timeout_s: float
     who: Principal
     thread_id: str | None = None
+    run_id: str | None = None
+    budget: Budget | None = None
+    """What pays for it: the budget of that run; None: nobody minds."""
 
 
 @dataclass(frozen=True, slots=True)
 class SideAnswer:
-    """What the model said, or why it said nothing."""
+    """What the model said, or why it said nothing; `is_unpaid`: it was not asked, nobody pays for it."""
 
     text: str
     reason: str | None = None
+    is_unpaid: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +72,8 @@ class SideCalls:
             await asyncio.wait({asking}, timeout=LAST_GRACE_S)
             return SideAnswer("", f"the model took longer than {question.timeout_s:g} s")
         problem = asking.exception()
+        if isinstance(problem, BudgetSpent):
+            return SideAnswer("", str(problem), is_unpaid=True)
         if problem is not None:
             logger.warning("%s could not be had: %s", question.caller, problem)
             return SideAnswer("", f"the model failed: {type(problem).__name__}")
@@ -74,8 +83,9 @@ class SideCalls:
     async def _ask(self, question: SideQuestion) -> AIMessage:
         # The first use of a model may load its vendor's library.
         model = await asyncio.to_thread(self.model, question.model_name)
-        said = await model.ainvoke(list(question.messages), {"tags": ["nostream"]})
-        origin = UsageOrigin(question.who.user_id, datetime.now(UTC), question.thread_id)
+        quiet: RunnableConfig = {"tags": ["nostream"]}
+        said = await ask_paid(question.budget, question.caller, model, question.messages, quiet)
+        origin = UsageOrigin(question.who.user_id, datetime.now(UTC), question.thread_id, question.run_id)
         await self.note(origin, question.caller, name_of(model, said), counts_of(said))
         return said
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from deerflow.domain.budget import Budget
 from deerflow.skills.store import Author
 from deerflow.skills.workshop import SkillWorkshop
 
@@ -13,10 +14,11 @@ class RunSkillEditor:
     workshop: SkillWorkshop
     owner: str
     thread_id: str
+    budget: Budget | None = None
 
     @property
     def _author(self) -> Author:
-        return Author("agent", self.thread_id)
+        return Author("agent", self.thread_id, self.budget)
 
     async def create(self, name: str, content: str) -> None:
         await self.workshop.create(self.owner, content, self._author, name)

@@ -9,10 +9,12 @@ from typing import Literal, Protocol
 
 from pydantic import BaseModel, Field, ValidationError
 
+from deerflow.domain.budget import Budget
 from deerflow.domain.errors import SkillRefused
 from deerflow.skills.history import Verdict
 from deerflow.skills.scanner.package import SkillFile
 from deerflow.skills.scanner.rules import Finding
+from deerflow.skills.store import Author
 
 INSTRUCTIONS = Path(__file__).with_suffix(".md").read_text(encoding="utf-8")
 MAX_CHARACTERS = 200_000
@@ -36,6 +38,8 @@ class ReviewQuestion:
     skill: str
     owner: str
     thread_id: str | None = None
+    budget: Budget | None = None
+    """What pays for it; None: nobody minds."""
 
 
 class Ask(Protocol):
@@ -67,7 +71,7 @@ class SkillReviewer:
 
     ask: Ask
 
-    async def review(self, subject: Subject, owner: str, thread_id: str | None, *, fail_closed: bool) -> Verdict:
+    async def review(self, subject: Subject, owner: str, author: Author, *, fail_closed: bool) -> Verdict:
         """What is noted of a change that is accepted.
 
         Raises:
@@ -77,7 +81,7 @@ class SkillReviewer:
         shown = show(subject)
         if shown is None:
             return self._without_answer("there is more of it than a model can read", subject, fail_closed=fail_closed)
-        opinion = await self.ask(ReviewQuestion(INSTRUCTIONS, shown, owner, thread_id))
+        opinion = await self.ask(ReviewQuestion(INSTRUCTIONS, shown, owner, author.thread_id, author.budget))
         answer = read_answer(opinion.text) if opinion.reason is None else None
         if answer is None:
             why = opinion.reason or "the model did not answer in the form it was asked for"

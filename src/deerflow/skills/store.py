@@ -14,6 +14,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from deerflow.config.files import replace_file
+from deerflow.domain.budget import Budget
 from deerflow.domain.errors import Conflict, InvalidRequest, NotFound
 from deerflow.skills.files import READ, hash_file, walk
 from deerflow.skills.format import SKILL_FILE, SKILL_NAME
@@ -35,6 +36,8 @@ class Author:
 
     kind: AuthorKind = "person"
     thread_id: str | None = None
+    budget: Budget | None = None
+    """What pays for the review of it, where a run makes the change."""
 
 
 @dataclass(frozen=True, slots=True)

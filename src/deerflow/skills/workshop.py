@@ -292,7 +292,7 @@ class SkillWorkshop:
 
     async def _review(self, subject: Subject, owner: str, author: Author) -> Verdict:
         closed = self.rules().fails_closed
-        return await self.reviewer.review(subject, owner, author.thread_id, fail_closed=closed)
+        return await self.reviewer.review(subject, owner, author, fail_closed=closed)
 
     async def _try_out(self, owner: str, name: str, folder: Path, author: Author) -> None:
         if author.kind == "agent" and self.trial is not None:

@@ -65,6 +65,8 @@ export interface PendingThread {
   readonly thread_id: string;
   readonly due_at: string;
   readonly is_being_read: boolean;
+  /** It waits for the thread's next run: the budget of the last one does not pay for it. */
+  readonly is_unpaid: boolean;
 }
 
 export interface Source {

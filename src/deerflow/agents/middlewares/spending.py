@@ -23,6 +23,8 @@ LONGEST_TOKEN = 10
 """On the average no model has tokens of more characters: who counts fewer is lying."""
 USUAL_OUTPUT = 32_768
 """What an answer takes at most, where the entry of the model does not say (`max_tokens`)."""
+BESIDE_OUTPUT = 8_192
+"""The same for small questions: one that breaks off must not have taken all there was."""
 LEAST_OUTPUT = 256
 AFTER_THINKING = 512
 LIMIT_NAMES = ("max_tokens", "max_output_tokens", "num_predict")
@@ -39,8 +41,12 @@ def asking_for(
     tools: str = "",
     tool_bytes: int = 0,
     is_last: bool = False,
+    most_said: int = USUAL_OUTPUT,
 ) -> Asking:
-    """A call of `model`; `tools` names those that are described to it, in `tool_bytes`."""
+    """A call of `model`; `tools` names those that are described to it, in `tool_bytes`.
+
+    `most_said` is what an answer takes at most where the entry of the model does not say less.
+    """
     system = [message for message in messages if isinstance(message, SystemMessage)]
     others = [message for message in messages if not isinstance(message, SystemMessage)]
     digest = hashlib.sha256("\n".join([tools, *(message.text for message in system)]).encode("utf-8", "replace"))
@@ -51,8 +57,9 @@ def asking_for(
         after=next((message.id for message in reversed(others) if isinstance(message, AIMessage)), None),
         least_tokens=least_tokens(messages),
     )
-    most = most_output(model)
-    return Asking(caller, name_of(model, None), prompt, most, min(most, least_output(model)), is_last)
+    least = least_output(model)
+    most = min(most_output(model), max(most_said, least))
+    return Asking(caller, name_of(model, None), prompt, most, min(most, least), is_last)
 
 
 def message_bytes(message: BaseMessage) -> int:
@@ -128,14 +135,35 @@ async def ask_beside(
 ) -> AIMessage | None:
     """What a model says for the sake of a run, but not in it; empty when it fails, None when it cannot be paid."""
     silence: Runnable[Any, AIMessage] = RunnableLambda(lambda _: AIMessage(""))
-    if budget is None:
-        return await model.with_fallbacks([silence]).ainvoke(list(messages), config)
     try:
-        grant = await budget.reserve(asking_for(caller, model, messages))
+        return await ask_paid(budget, caller, model, messages, config, silence)
     except BudgetSpent:
         return None
+
+
+async def ask_paid(
+    budget: Budget | None,
+    caller: str,
+    model: BaseChatModel,
+    messages: Sequence[BaseMessage],
+    config: RunnableConfig,
+    *instead: Runnable[Any, AIMessage],
+) -> AIMessage:
+    """What a model says within a budget, if there is one; `instead` answers when it fails.
+
+    Raises:
+        BudgetSpent: There is not enough left.
+        ConfigError: Nobody knows what the model costs.
+    """
+    if budget is None:
+        return await answering(model, instead).ainvoke(list(messages), config)
+    grant = await budget.reserve(asking_for(caller, model, messages, most_said=BESIDE_OUTPUT))
     with Settling(budget, grant) as settling:
-        bounded = model.bind(**limited(model, grant))
-        said = await bounded.with_fallbacks([silence]).ainvoke(list(messages), config)
+        said = await answering(model.bind(**limited(model, grant)), instead).ainvoke(list(messages), config)
         settling.answered = answered_by(said) if said.usage_metadata else None
     return said
+
+
+def answering(model: Runnable[Any, AIMessage], instead: Sequence[Runnable[Any, AIMessage]]) -> Runnable[Any, AIMessage]:
+    """A model, and who answers in its place when it fails."""
+    return model.with_fallbacks(list(instead)) if instead else model

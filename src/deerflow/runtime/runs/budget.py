@@ -1,9 +1,10 @@
-"""The budget of a run: in its log before a model is asked, so that it holds also when its process dies."""
+"""Budgets: what a call may take is in a book before a model is asked, so that they hold when a process dies."""
 
 import asyncio
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from decimal import Decimal
+from typing import Any, Protocol
 
 import orjson
 
@@ -16,6 +17,7 @@ from deerflow.models.pricing import UNIT, amount, cost_of, dearest
 from deerflow.persistence.events import nothing_else
 from deerflow.runtime.journal import RunLog
 from deerflow.runtime.pricing import Prices
+from deerflow.runtime.runs.gauge import Gauge, is_credible
 from deerflow.runtime.serialization import to_json
 
 COMFORTABLE_OUTPUT = 4096
@@ -23,6 +25,9 @@ COMFORTABLE_OUTPUT = 4096
 LAST_PROMPT, LAST_OUTPUT = 32_768, 8_192
 """What is put by for the answer that ends the run: a quarter of the limit, and no more than these in tokens."""
 LAST_SHARE = 4
+TITLE_TOKENS = 8_192
+TITLE_SHARE = 4
+"""What a title may take of what a run has left: a quarter, and no more than this. The rest is for learning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,11 @@ class Sum:
 
     def __add__(self, other: "Sum") -> "Sum":
         return Sum(self.tokens + other.tokens, self.cost + other.cost)
+
+    @classmethod
+    def of(cls, limit: SpendingLimit) -> "Sum":
+        """The most that a limit allows."""
+        return cls(limit.max_tokens or 0, int((limit.max_cost or 0) * UNIT))
 
 
 @dataclass(slots=True)
@@ -63,35 +73,85 @@ class Purse:
         return purse
 
 
-class RunBudget:
-    """Sets aside before every model call of a run what it may take, and settles afterwards."""
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is noted of a call: what was set aside for it, or what it took, and with that all there is."""
 
-    def __init__(self, log: RunLog, limit: SpendingLimit, purse: Purse, prices: Prices) -> None:
-        self._log = log
+    grant: Grant
+    taken: Sum
+    gone: Sum
+
+
+class Book(Protocol):
+    """Where a budget is kept."""
+
+    async def set_aside(self, entry: Entry) -> None:
+        """Have it be kept, whatever happens, before a model is asked."""
+        ...
+
+    def settle(self, entry: Entry) -> None:
+        """Have it be kept some time: until then, what was set aside counts."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RunBook:
+    """The log of a run."""
+
+    log: RunLog
+
+    async def set_aside(self, entry: Entry) -> None:
+        await self.log.commit("budget", to_event(entry), nothing_else)
+
+    def settle(self, entry: Entry) -> None:
+        self.log.append("budget", to_event(entry))
+
+
+class BookedBudget:
+    """Sets aside before every model call what it may take, and settles afterwards."""
+
+    def __init__(
+        self, limit: SpendingLimit, purse: Purse, prices: Prices, book: Book, *, puts_by: bool = False
+    ) -> None:
+        """`puts_by`: whether a part is kept for a call that is the last."""
         self._limit = limit
         self._purse = purse
         self._prices = prices
+        self._book: Book | None = book
+        self._puts_by = puts_by
         self._gauge = Gauge()
         self._settled = asyncio.Event()
-        self._is_over = False
+        self._for_learning: SpendingLimit | None = None
 
-    def close(self) -> None:
-        """The run has ended, and its log with it; what is asked for its sake from now on is only counted here."""
-        self._is_over = True
+    def close(self) -> SpendingLimit:
+        """The run has ended, and its log with it: what learning from it may take; a title gets by on the rest of it.
+
+        What is asked for the sake of the title is only counted here: nobody asks for it again in another process.
+        """
+        if self._for_learning is None:
+            self._book, self._puts_by = None, False
+            self._for_learning = for_learning(self._limit, self._purse.gone)
+            self._limit = left_of(self._limit, Sum.of(self._for_learning))
+        return self._for_learning
+
+    def rest(self) -> SpendingLimit:
+        """What is neither spent nor set aside."""
+        return left_of(self._limit, self._purse.gone)
 
     async def reserve(self, asking: Asking) -> Grant:
         """Set aside what a call may take at most."""
         while (grant := self._fitting(asking)) is None:
             if not self._purse.held:
-                raise BudgetSpent(f"the budget of this run ({self._described()}) does not pay for another model call")
+                limit = described(self._limit)
+                raise BudgetSpent(f"the budget of this run ({limit}) does not pay for another model call")
             settled = self._settled
             await settled.wait()
         self._purse.calls = grant.number
         self._purse.held[grant.number] = set_aside = Sum(grant.prompt_tokens + grant.output_tokens, grant.cost or 0)
         self._purse.has_concluded = self._purse.has_concluded or asking.is_last
-        if not self._is_over:
+        if self._book is not None:
             try:
-                await self._log.commit("budget", self._entry(grant, set_aside), nothing_else)
+                await self._book.set_aside(Entry(grant, set_aside, self._purse.gone))
             except BaseException:
                 self._take(grant, Sum())  # nothing was asked
                 raise
@@ -106,8 +166,8 @@ class RunBudget:
             taken = Sum(answered.counts.total_tokens, self._cost(grant, answered.counts))
             self._gauge.learn(grant.asking, answered)
         self._take(grant, taken)
-        if not self._is_over:
-            self._log.append("budget", self._entry(grant, taken))
+        if self._book is not None:
+            self._book.settle(Entry(grant, taken, self._purse.gone))
 
     def last_room(self, model: str) -> tuple[int, int] | None:
         """How long the last request and answer may be."""
@@ -144,15 +204,19 @@ class RunBudget:
     def _left_tokens(self, *, is_last: bool) -> int | None:
         if self._limit.max_tokens is None:
             return None
-        put_by = 0 if is_last else min(LAST_PROMPT + LAST_OUTPUT, self._limit.max_tokens // LAST_SHARE)
+        put_by = min(LAST_PROMPT + LAST_OUTPUT, self._limit.max_tokens // LAST_SHARE) if self._keeps(is_last) else 0
         return self._limit.max_tokens - self._purse.gone.tokens - put_by
 
     def _left_cost(self, *, is_last: bool, model: str) -> int | None:
         if self._limit.max_cost is None:
             return None
-        most = int(self._limit.max_cost * UNIT)
-        put_by = 0 if is_last else min(self._most_cost(model, LAST_PROMPT, LAST_OUTPUT) or 0, most // LAST_SHARE)
+        most, dear = int(self._limit.max_cost * UNIT), self._most_cost(model, LAST_PROMPT, LAST_OUTPUT) or 0
+        put_by = min(dear, most // LAST_SHARE) if self._keeps(is_last) else 0
         return most - self._purse.gone.cost - put_by
+
+    def _keeps(self, is_last: bool) -> bool:
+        """Whether something is kept back from a call."""
+        return self._puts_by and not is_last
 
     def _most_cost(self, model: str, prompt: int, output: int) -> int | None:
         if self._limit.max_cost is None:
@@ -178,59 +242,36 @@ class RunBudget:
         self._settled.set()
         self._settled = asyncio.Event()
 
-    def _entry(self, grant: Grant, taken: Sum) -> bytes:
-        asking = grant.asking
-        about = {"call": grant.number, "caller": asking.caller, "model": asking.model, "is_last": asking.is_last}
-        return to_json({**about, **asdict(taken), "spent": asdict(self._purse.gone)})
-
-    def _described(self) -> str:
-        tokens = [f"{self._limit.max_tokens} tokens"] if self._limit.max_tokens is not None else []
-        most = self._limit.max_cost
-        money = [f"{amount(int(most * UNIT))} {self._limit.currency}"] if most is not None else []
-        return ", ".join([*tokens, *money])
-
-
-def is_credible(grant: Grant, answered: Answered) -> bool:
-    """Whether what a model says it took can be: it read what it was sent, and wrote what came."""
-    counts, asking = answered.counts, grant.asking
-    if counts.unmetered_calls:
-        return False
-    reads = asking.prompt.least_tokens <= counts.input_tokens <= grant.prompt_tokens
-    return reads and answered.least_tokens <= counts.output_tokens <= grant.output_tokens
-
-
-@dataclass(slots=True)
-class Gauge:
-    """Knows how many tokens a request can be at most: a byte is a token, but for what was counted before."""
-
-    replies: dict[str, tuple[str, int, int]] = field(default_factory=dict)
-    """For the ids of replies: the model, the bytes sent and received up to there, and its own count of them."""
-    beginnings: dict[tuple[str, str], int] = field(default_factory=dict)
-    """How many tokens a request was, for the model and the fixed part it began with: that part is no more."""
-
-    def most_tokens(self, asking: Asking) -> int:
-        """What the model cannot count more than."""
-        prompt = asking.prompt
-        bounds = [prompt.bytes]
-        beginning = self.beginnings.get((asking.model, prompt.fixed_key))
-        if beginning is not None:
-            bounds.append(beginning + prompt.messages)
-        known = self.replies.get(prompt.after or "")
-        if known is not None and known[0] == asking.model and known[1] <= prompt.bytes:
-            bounds.append(known[2] + prompt.bytes - known[1])
-        return min(bounds)
-
-    def learn(self, asking: Asking, answered: Answered) -> None:
-        """Take in what a model counted."""
-        prompt, counts = asking.prompt, answered.counts
-        key = (asking.model, prompt.fixed_key)
-        self.beginnings[key] = min(self.beginnings.get(key, counts.input_tokens), counts.input_tokens)
-        if answered.message_id is not None:
-            whole = prompt.bytes + answered.bytes
-            self.replies[answered.message_id] = (asking.model, whole, counts.total_tokens)
-
 
 def run_limit(operators: SpendingLimit, wanted: SpendingLimit | None) -> SpendingLimit | None:
     """The limit of a run: what the operator allows, or less where less is wanted; None: there is none."""
     limit = operators.lowered_to(wanted)
     return limit if limit.is_set else None
+
+
+def left_of(limit: SpendingLimit, gone: Sum) -> SpendingLimit:
+    """What is left of a limit."""
+    tokens = None if limit.max_tokens is None else max(0, limit.max_tokens - gone.tokens)
+    cost = None if limit.max_cost is None else max(Decimal(0), limit.max_cost - amount(gone.cost))
+    return SpendingLimit(tokens, cost, limit.currency)
+
+
+def for_learning(limit: SpendingLimit, gone: Sum) -> SpendingLimit:
+    """What learning from a run may take that has ended."""
+    left = left_of(limit, gone)
+    most = Sum.of(left)
+    return left_of(left, Sum(min(TITLE_TOKENS, most.tokens // TITLE_SHARE), most.cost // TITLE_SHARE))
+
+
+def described(limit: SpendingLimit) -> str:
+    """A limit in words."""
+    tokens = [f"{limit.max_tokens} tokens"] if limit.max_tokens is not None else []
+    money = [f"{amount(int(limit.max_cost * UNIT))} {limit.currency}"] if limit.max_cost is not None else []
+    return ", ".join([*tokens, *money])
+
+
+def to_event(entry: Entry) -> bytes:
+    """An entry as a log has it."""
+    number, asking = entry.grant.number, entry.grant.asking
+    about = {"call": number, "caller": asking.caller, "model": asking.model, "is_last": asking.is_last}
+    return to_json({**about, **asdict(entry.taken), "spent": asdict(entry.gone)})

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any
 
 from langchain_core.messages import BaseMessage
@@ -89,14 +88,6 @@ def read_request(stored: Mapping[str, Any]) -> RunRequest:
         "multitask_strategy": MultitaskStrategy(stored.get("multitask_strategy", MultitaskStrategy.REJECT)),
         "resume": Resume(resume["answer"]) if resume else None,
         "command": Command(**command) if command else None,
-        "budget": read_limit(stored.get("budget")),
+        "budget": SpendingLimit.of(stored["budget"]) if stored.get("budget") else None,
     }
     return RunRequest(**{**stored, **words})
-
-
-def read_limit(stored: Mapping[str, Any] | None) -> SpendingLimit | None:
-    """The limit a request asks for; JSON has amounts of money as texts."""
-    if stored is None:
-        return None
-    cost = stored["max_cost"]
-    return SpendingLimit(stored["max_tokens"], None if cost is None else Decimal(cost), stored["currency"])

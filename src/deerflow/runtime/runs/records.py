@@ -12,7 +12,7 @@ from deerflow.domain.events import StreamEvent
 from deerflow.domain.threads import WaitsFor
 from deerflow.domain.usage import LEAD_AGENT, TokenCounts, UsageEntry
 from deerflow.runtime.journal import RunLog
-from deerflow.runtime.runs.budget import Purse, RunBudget
+from deerflow.runtime.runs.budget import BookedBudget, Purse
 from deerflow.runtime.said import Said
 from deerflow.runtime.serialization import to_json
 
@@ -49,7 +49,7 @@ class Records:
     tally: Tally = field(default_factory=Tally)
     said: Said = field(default_factory=Said)
     purse: Purse = field(default_factory=Purse)
-    budget: RunBudget | None = None
+    budget: BookedBudget | None = None
     """That of a run which has one and is under way, or has just ended."""
     asks: bool = False
     """Whether the last thing said is a question to the user."""

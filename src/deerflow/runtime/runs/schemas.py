@@ -9,7 +9,6 @@ from langchain_core.messages import BaseMessage, HumanMessage
 
 from deerflow.agents.middlewares.title_middleware import local_title
 from deerflow.config.title import TitleConfig
-from deerflow.domain.budget import SpendingLimit
 from deerflow.domain.ids import new_id
 from deerflow.domain.principal import Principal
 from deerflow.domain.runs import RunRecord, RunRequest, RunStatus
@@ -46,18 +45,11 @@ def new_run(request: RunRequest, who: Principal, process: str) -> RunRecord:
 
 def to_stored(request: RunRequest, messages: Sequence[BaseMessage]) -> StoredRequest:
     """The request as its run keeps it."""
-    content = {**asdict(request), "budget": as_stored(request.budget)}
+    content = {**asdict(request), "budget": request.budget and request.budget.to_stored()}
     named = [as_sent(sent, message) for sent, message in zip(content["messages"], messages, strict=True)]
     # Ids that were made up here differ each time somebody asks for the same.
     digest = sha256(to_json(content)).hexdigest()
     return StoredRequest({**content, "messages": named}, digest, request.idempotency_key)
-
-
-def as_stored(limit: SpendingLimit | None) -> dict[str, object] | None:
-    """A limit in JSON, which has amounts of money as texts."""
-    if limit is None:
-        return None
-    return {**asdict(limit), "max_cost": None if limit.max_cost is None else str(limit.max_cost)}
 
 
 def as_sent(sent: Mapping[str, object], message: BaseMessage) -> dict[str, object]:

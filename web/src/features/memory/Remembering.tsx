@@ -80,11 +80,12 @@ function Waiting({ pending }: { pending: readonly PendingThread[] }) {
   );
 }
 
-function When({ thread: { due_at, is_being_read } }: { thread: PendingThread }) {
+function When({ thread: { due_at, is_being_read, is_unpaid } }: { thread: PendingThread }) {
   const words = useMemoryWords();
   const language = useLanguage();
   const now = useNow();
   if (is_being_read) return words.readingNow;
+  if (is_unpaid) return words.readUnpaid;
   const left = Date.parse(due_at) - now;
   // By the whole second, for what is read aloud must not change all the time.
   return left <= 0 ? words.readSoon : words.readIn(durationWords(Math.ceil(left / 5000) * 5000, language));

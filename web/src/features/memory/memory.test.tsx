@@ -176,15 +176,17 @@ test("a server that remembers nothing says so, and what waits is told", async ()
   const off = { enabled: false, switched_on: true, mode: "automatic", debounce_seconds: 30 };
   const due_at = new Date(Date.now() + 8000).toISOString();
   const pending = [
-    { thread_id: "t1", due_at, is_being_read: false },
-    { thread_id: "t2", due_at, is_being_read: true },
+    { thread_id: "t1", due_at, is_being_read: false, is_unpaid: false },
+    { thread_id: "t2", due_at, is_being_read: true, is_unpaid: false },
+    { thread_id: "t3", due_at, is_being_read: false, is_unpaid: true },
   ];
   show({ memory: async () => status(knowing(), { config: off, pending }) });
   expect(await screen.findByText(/Memory is off on this server/)).toBeTruthy();
   expect(screen.getByRole<HTMLButtonElement>("switch", { name: "Remember me" }).disabled).toBe(true);
-  expect(screen.getByText("2 threads are yet to be learned from")).toBeTruthy();
+  expect(screen.getByText("3 threads are yet to be learned from")).toBeTruthy();
   expect(screen.getByText(/in 10 s, if it stays quiet/)).toBeTruthy();
   expect(screen.getByText(/being read now/)).toBeTruthy();
+  expect(screen.getByText(/after its next run: the budget of the last one is used up/)).toBeTruthy();
 });
 
 test("a summary is written anew, as of what was read", async () => {
