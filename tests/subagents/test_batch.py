@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from langchain_core.messages import BaseMessage
 
 from deerflow.domain.errors import ModelRejected
+from deerflow.domain.memory import MemoryScope
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.domain.runs import RunStatus
 from deerflow.harness import Harness, open_harness
 from deerflow.subagents.batch import filled
 from deerflow.testing import Answer, ScriptedServer, Usage, calling
 from deerflow.tools.builtins.task_batch_tool import parse_items
-from tests.agents.test_budget_middleware import GreedyEndpoint, settings
+from tests.agents.greedy import GreedyEndpoint, settings
 from tests.agents.test_budget_middleware import finish as finish_within
 from tests.sandbox.processes import marked_seconds, survivors, until_alive
 from tests.subagents.crowd import crowded
@@ -119,12 +120,14 @@ async def test_a_batch_stays_within_the_budget_with_sixteen_at_once_and_what_it_
         return batch(items=[str(each) for each in range(200)], concurrency=16) if number == 1 else Answer("Enough.")
 
     endpoint = GreedyEndpoint(lead, lambda truth: Usage(0, 0))
-    more = {"subagents": {"max_concurrent_per_user": 16}}
+    others = {"title": {"model_name": "scripted"}, "memory": {"debounce_seconds": 3600}}
+    more = {"subagents": {"max_concurrent_per_user": 16}, **others}
     async with (
         ScriptedServer([endpoint.answer], endless=True) as server,
         open_harness(settings(tmp_path, server, {"max_tokens": 900_000}, more)) as harness,
     ):
         run, answer, told = await finish_within(harness)
+        assert await harness.lessons.learn_now(MemoryScope(LOCAL_USER.user_id)) == 1
         lines = await results_of(harness)
     counts = Counter(line["status"] for line in lines)
     assert run.status is RunStatus.SUCCESS and answer.startswith("word ")
