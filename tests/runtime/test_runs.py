@@ -215,3 +215,9 @@ async def test_a_second_process_leaves_the_runs_of_the_first_alone(harness_sayin
             assert (await finish(second, saying("two", "other")))[0].status is RunStatus.SUCCESS
         model.release()
         assert (await first.runs.join("t", run.run_id, LOCAL_USER)).status is RunStatus.SUCCESS
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a/b", "ü", "x" * 65])
+def test_nobody_can_ask_under_a_name_that_is_no_folder(name: str) -> None:
+    with pytest.raises(InvalidRequest, match="a user id is 1 to 64 letters"):
+        Principal(name)

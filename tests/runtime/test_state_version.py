@@ -68,7 +68,7 @@ async def test_a_thread_of_a_newer_program_is_refused_and_loses_nothing(
             with pytest.raises(StateTooNew, match=r"version 2, this one reads up to 1\): upgrade DeerFlow"):
                 await harness.runs.create_or_reject(ASKED, LOCAL_USER)
             with pytest.raises(NotFound):
-                await harness.runs.create_or_reject(ASKED, Principal("somebody else"))
+                await harness.runs.create_or_reject(ASKED, Principal("somebody-else"))
             for refused in (
                 await http.post("/api/threads/t/runs", json=BODY),
                 await http.get("/api/threads/t/state"),

@@ -18,8 +18,8 @@ from deerflow.config.files import Stamp, read_text, replace_file
 from deerflow.config.reading.document import empty
 from deerflow.config.reading.text import parse_yaml
 from deerflow.config.reading.validation import validate
-from deerflow.domain.errors import ConfigError, Conflict, InvalidRequest, NotFound
-from deerflow.domain.ids import THREAD_ID
+from deerflow.domain.errors import ConfigError, Conflict, NotFound
+from deerflow.domain.ids import check_user_id
 
 logger = logging.getLogger(__name__)
 
@@ -111,9 +111,7 @@ class CustomAgents:
         return self._home / "agents"
 
     def _own(self, user_id: str) -> Path:
-        if not THREAD_ID.fullmatch(user_id):
-            raise InvalidRequest(f"a user id is 1 to 64 letters, digits, '-' or '_', not {user_id!r}")
-        return self._home / "users" / user_id / "agents"
+        return self._home / "users" / check_user_id(user_id) / "agents"
 
     def _changeable(self, user_id: str, name: str) -> Path:
         folder = self._own(user_id) / check_agent_name(name)

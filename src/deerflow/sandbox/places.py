@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from deerflow.domain.errors import FileProblem, InvalidRequest
+from deerflow.domain.errors import FileProblem
 from deerflow.domain.files import OUTPUTS, UPLOADS, WORKSPACE
-from deerflow.domain.ids import THREAD_ID, check_thread_id
+from deerflow.domain.ids import check_thread_id, check_user_id
 from deerflow.domain.sandbox import Confinement
 
 TEMPORARY = "/tmp"
@@ -83,9 +83,7 @@ def thread_folder(home: Path, user_id: str, thread_id: str) -> Path:
     Raises:
         InvalidRequest: One of the ids could lead elsewhere.
     """
-    if not THREAD_ID.fullmatch(user_id):
-        raise InvalidRequest(f"a user id is 1 to 64 letters, digits, '-' or '_', not {user_id!r}")
-    return home / "users" / user_id / "threads" / check_thread_id(thread_id)
+    return home / "users" / check_user_id(user_id) / "threads" / check_thread_id(thread_id)
 
 
 def user_data_folder(home: Path, user_id: str, thread_id: str) -> Path:

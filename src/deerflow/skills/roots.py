@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from deerflow.domain.errors import InvalidRequest
-from deerflow.domain.ids import THREAD_ID
+from deerflow.domain.ids import check_user_id
 
 
 def shipped_root() -> Path:
@@ -19,9 +18,7 @@ def owner_folder(home: Path, owner: str) -> Path:
     Raises:
         InvalidRequest: Nobody can be called so.
     """
-    if not THREAD_ID.fullmatch(owner):
-        raise InvalidRequest(f"a user id is 1 to 64 letters, digits, '-' or '_', not {owner!r}")
-    return home / "users" / owner / "skills"
+    return home / "users" / check_user_id(owner) / "skills"
 
 
 def custom_root(home: Path, owner: str) -> Path:
