@@ -109,6 +109,6 @@ async def test_as_much_is_read_as_is_paid_for_and_nothing_where_that_is_too_litt
             return
         part = learner.as_much_as_fits(whole, pays)
         await learner.understand(part, MemoryState(), NOW, pays)
-    assert 2 < len(part.messages) < 30 and asked.questions[0].budget is pays
+    assert 0 < len(part.messages) < 30 and asked.questions[0].budget is pays
     bytes_read = len((asked.questions[0].instructions + asked.questions[0].conversation).encode())
     assert bytes_read + 4096 < tokens

@@ -72,7 +72,7 @@ class Reader:
         if window is None:
             return None
         room = int(window * USABLE) - ANSWER_TOKENS - self.tokens(text)
-        if budget is not None and room < LEAST_ROOM:
+        if budget is not None and room < LEAST_ROOM and window != self.window(None):
             raise BudgetSpent("what is left of the budget of the last run does not pay for it")
         return max(0, room)
 
