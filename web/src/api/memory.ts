@@ -69,6 +69,9 @@ export interface PendingThread {
   readonly is_unpaid: boolean;
 }
 
+/** Whether something will become of it by itself. */
+export const isUnderWay = ({ is_unpaid }: PendingThread): boolean => !is_unpaid;
+
 export interface Source {
   /** null: in a thread that is deleted. */
   readonly thread_id: string | null;

@@ -2,7 +2,7 @@
 
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
-import type { MemoryStatus, PendingThread } from "@/api/memory";
+import { isUnderWay, type MemoryStatus, type PendingThread } from "@/api/memory";
 import { useLanguage } from "@/app/context";
 import { useServer } from "@/app/server";
 import { ThreadLink } from "@/features/memory/ThreadLink";
@@ -60,13 +60,14 @@ function useMemorySwitch() {
 }
 
 const MOST = 5;
+const MOVING = "size-2 animate-breathe rounded-full bg-running";
 
 function Waiting({ pending }: { pending: readonly PendingThread[] }) {
   const words = useMemoryWords();
   return (
     <div className="border-t border-line px-4 py-3 text-small">
       <p className="flex items-center gap-2 text-soft">
-        <span aria-hidden className="size-2 animate-breathe rounded-full bg-running" />
+        <span aria-hidden className={pending.some(isUnderWay) ? MOVING : "size-2 rounded-full bg-line"} />
         {words.waiting(pending.length)}
       </p>
       <ul className="mt-1 ml-4">

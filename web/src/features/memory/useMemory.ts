@@ -2,7 +2,7 @@
 
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { createContext, use } from "react";
-import type { MemoryDocument, MemoryOf, MemoryStatus } from "@/api/memory";
+import { isUnderWay, type MemoryDocument, type MemoryOf, type MemoryStatus } from "@/api/memory";
 import { useLanguage, usePage } from "@/app/context";
 import { useServer } from "@/app/server";
 import { memoryWordsEn, memoryWordsZh } from "@/words/memory";
@@ -48,7 +48,7 @@ export function useMemory(of: MemoryOf) {
   return useQuery({
     queryKey: keyOf(of),
     queryFn: () => server.memory(of),
-    refetchInterval: ({ state }) => (state.data?.pending.length ? WATCH_MS : false),
+    refetchInterval: ({ state }) => (state.data?.pending.some(isUnderWay) ? WATCH_MS : false),
   });
 }
 
