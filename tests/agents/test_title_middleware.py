@@ -9,7 +9,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from deerflow.agents.middlewares.title_middleware import TitleMiddleware, local_title, write_title
 from deerflow.agents.thread_state import ThreadState
 from deerflow.config.title import TitleConfig
-from deerflow.domain.budget import Answered, Asking, BudgetSpent, Grant
+from deerflow.domain.budget import Answered, Asking, BudgetSpent, Grant, SpendingLimit
 from deerflow.domain.errors import ModelUnavailable
 from deerflow.testing import ScriptedModel
 
@@ -58,6 +58,9 @@ class Pocket:
 
     def last_room(self, model: str) -> None:
         return None
+
+    def rest(self) -> SpendingLimit:
+        return SpendingLimit(self.left)
 
 
 async def test_a_title_is_paid_from_the_budget_of_its_run_or_done_without() -> None:

@@ -23,8 +23,8 @@ LONGEST_TOKEN = 10
 """On the average no model has tokens of more characters: who counts fewer is lying."""
 USUAL_OUTPUT = 32_768
 """What an answer takes at most, where the entry of the model does not say (`max_tokens`)."""
-BESIDE_OUTPUT = 8_192
-"""The same for small questions: one that breaks off must not have taken all there was."""
+BESIDE_OUTPUT, BESIDE_SHARE = 8_192, 4
+"""The same for questions beside a run: this or a quarter of what is left, so that none takes all if it breaks off."""
 LEAST_OUTPUT = 256
 AFTER_THINKING = 512
 LIMIT_NAMES = ("max_tokens", "max_output_tokens", "num_predict")
@@ -157,11 +157,17 @@ async def ask_paid(
     """
     if budget is None:
         return await answering(model, instead).ainvoke(list(messages), config)
-    grant = await budget.reserve(asking_for(caller, model, messages, most_said=BESIDE_OUTPUT))
+    grant = await budget.reserve(asking_for(caller, model, messages, most_said=most_beside(budget)))
     with Settling(budget, grant) as settling:
         said = await answering(model.bind(**limited(model, grant)), instead).ainvoke(list(messages), config)
         settling.answered = answered_by(said) if said.usage_metadata else None
     return said
+
+
+def most_beside(budget: Budget) -> int:
+    """How long the answer to a question beside a run can be."""
+    left = budget.rest().max_tokens
+    return USUAL_OUTPUT if left is None else max(BESIDE_OUTPUT, left // BESIDE_SHARE)
 
 
 def answering(model: Runnable[Any, AIMessage], instead: Sequence[Runnable[Any, AIMessage]]) -> Runnable[Any, AIMessage]:
