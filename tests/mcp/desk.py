@@ -90,10 +90,10 @@ class Desk:
         return []
 
     def status(self, server: str) -> ServerStatus:
-        return {status.name: status for status in self.harness.mcp.statuses(LOCAL_USER.user_id)}[server]
+        return {status.name: status for status in self.harness.mcp.loaded.catalog.statuses(LOCAL_USER.user_id)}[server]
 
     def offered(self) -> list[str]:
-        return [tool.name for tool in self.harness.mcp.tools(LOCAL_USER.user_id)]
+        return [tool.name for tool in self.harness.mcp.loaded.catalog.tools(LOCAL_USER.user_id)]
 
 
 def progress_in(events: Sequence[StreamEvent]) -> list[str]:

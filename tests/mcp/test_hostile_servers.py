@@ -154,7 +154,7 @@ async def test_an_edit_of_the_configuration_counts_for_the_next_run(tmp_path: Pa
         assert all(name.startswith("two_") for name in desk.offered())
         await desk.run()
         assert [message.text for message in await desk.results()] == ["echo: 1", "echo: 2"]
-        assert [status.name for status in desk.harness.mcp.statuses(LOCAL_USER.user_id)] == ["two"]
+        assert [status.name for status in desk.harness.mcp.loaded.catalog.statuses(LOCAL_USER.user_id)] == ["two"]
 
 
 ORDINARY = (

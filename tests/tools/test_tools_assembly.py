@@ -9,6 +9,7 @@ from langchain.tools import ToolRuntime
 from langchain_core.tools import BaseTool, tool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
+from deerflow.agents.middlewares.guardrail_facts import undeclared_in
 from deerflow.config.tools import ToolConfig
 from deerflow.domain.context import RunContext
 from deerflow.domain.errors import ConfigError
@@ -148,3 +149,26 @@ def test_a_tool_class_is_made_with_its_settings() -> None:
 def test_only_a_model_with_eyes_is_offered_images() -> None:
     assert "view_image" not in [tool.name for tool in builtin_tools()]
     assert "view_image" in [tool.name for tool in builtin_tools(supports_vision=True)]
+
+
+async def now(runtime: ToolRuntime[RunContext]) -> str:
+    """Say the time."""
+    return f"noon, call {runtime.tool_call_id}"
+
+
+async def test_a_tool_that_asks_the_model_for_nothing_is_given_what_the_graph_has() -> None:
+    agent = create_agent(ScriptedModel.saying(calling("now"), "Done."), [as_tool(now)])
+
+    state = await agent.ainvoke({"messages": [{"role": "user", "content": "What time is it?"}]})
+
+    assert state["messages"][2].text.startswith("noon, call ")
+
+
+async def test_what_the_graph_gives_a_tool_is_no_argument_of_it() -> None:
+    made = as_tool(search, limit=3)
+    agent = create_agent(ScriptedModel.saying(calling("search", query="deer", runtime="mine"), "Done."), [made])
+
+    state = await agent.ainvoke({"messages": [{"role": "user", "content": "Search."}]})
+
+    assert undeclared_in({"query": "deer", "runtime": "mine"}, made) == ("runtime",)
+    assert state["messages"][2].text.startswith("3 results for deer, call ")

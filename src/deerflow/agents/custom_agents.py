@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-import yaml
-
 from deerflow.config.agents import AGENT_NAME, CustomAgent, CustomAgentConfig, check_agent_name
 from deerflow.config.files import Stamp, read_text, replace_file
 from deerflow.config.reading.document import empty
-from deerflow.config.reading.text import parse_yaml
+from deerflow.config.reading.text import parse_yaml, to_yaml
 from deerflow.config.reading.validation import validate
 from deerflow.domain.errors import ConfigError, Conflict, NotFound
 from deerflow.domain.ids import check_user_id
@@ -160,11 +158,3 @@ def write(folder: Path, agent: CustomAgent) -> None:
     """Put `agent` into `folder`, each file as a whole."""
     replace_file(folder / CONFIG_FILE, to_yaml(agent.config.model_dump(mode="json", exclude_defaults=True)).encode())
     replace_file(folder / SOUL_FILE, agent.soul.lstrip("\ufeff").encode(errors="replace"))
-
-
-def to_yaml(settings: dict[str, object]) -> str:
-    """`settings` for reading and editing, in their own letters unless YAML would take one of them for a line break."""
-    if not settings:
-        return ""
-    text = yaml.safe_dump(settings, allow_unicode=True, sort_keys=False)
-    return text if yaml.safe_load(text) == settings else yaml.safe_dump(settings, sort_keys=False)

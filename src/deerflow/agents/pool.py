@@ -19,7 +19,7 @@ from deerflow.config.models import ModelConfig, PricingConfig
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.domain.runs import AgentSpec
 from deerflow.domain.skills import SkillCard
-from deerflow.mcp.catalog import Offer
+from deerflow.mcp.offer import Offer
 from deerflow.models.factory import ModelCatalog
 from deerflow.models.keys import KeyStatus, key_status
 from deerflow.skills.chosen import choose

@@ -32,6 +32,8 @@ logger = logging.getLogger(__name__)
 GRACE_S = 2
 BACKLOG = 2048
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+NEW_OBJECTS = 10_000
+"""So many are made before the collector looks at them: most have gone by themselves by then."""
 
 
 def serve(
@@ -55,6 +57,8 @@ async def run_server(source: ConfigSource, listener: socket.socket, allow_remote
         app = create_app(harness, hosts=None if allow_remote else LOOPBACK)
         # What is there now stays: the collector need not look through all of it again and again.
         gc.freeze()
+        # What is loaded with the first run stays too; to look through that takes 60 ms in which nobody is answered.
+        gc.set_threshold(NEW_OBJECTS)
         options = uvicorn.Config(
             app, http=PunctualProtocol, ws="none", log_config=None, access_log=False, lifespan="off"
         )

@@ -9,7 +9,6 @@ from deerflow.config.source import ConfigSource
 from deerflow.domain.files import OUTPUTS, UPLOADS, WORKSPACE, FileEntry
 from deerflow.domain.runs import RunRecord
 from deerflow.domain.threads import ThreadRecord
-from deerflow.runtime.artifacts import Shelf
 from deerflow.sandbox.branching import copy_tree
 from deerflow.sandbox.chores import Chores
 from deerflow.sandbox.files import thread_files
@@ -17,7 +16,6 @@ from deerflow.sandbox.local.removal import remove_folder
 from deerflow.sandbox.places import file_owner, thread_folder, user_data_folder
 from deerflow.sandbox.sandbox_provider import SandboxProvider
 from deerflow.sandbox.snapshots import Snapshots
-from deerflow.sandbox.thumbnails import Thumbnails
 from deerflow.uploads.uploads import Uploads
 
 
@@ -25,13 +23,6 @@ def snapshots_of(home: Path, whose: RunRecord | ThreadRecord) -> Snapshots:
     """What remembers the files of a thread, or of a run's thread."""
     folder = thread_folder(home, whose.owner, whose.thread_id) / "snapshots"
     return Snapshots(folder, user_data_folder(home, whose.owner, whose.thread_id))
-
-
-def shelf_of(home: Path, chores: Chores, thread: ThreadRecord) -> Shelf:
-    """The files of a thread, for people."""
-    files = thread_files(user_data_folder(home, thread.owner, thread.thread_id))
-    drawn = thread_folder(home, thread.owner, thread.thread_id) / "thumbnails"
-    return Shelf(files, snapshots_of(home, thread), Thumbnails(drawn, chores, thread.thread_id, thread.owner))
 
 
 @asynccontextmanager

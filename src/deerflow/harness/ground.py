@@ -1,10 +1,9 @@
 """What everything else stands on: the database, sandboxes, agents and what runs share."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from functools import cache, partial
-from typing import Any, cast
+from functools import partial
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
@@ -13,7 +12,6 @@ from deerflow.agents.custom_agents import CustomAgents
 from deerflow.agents.plan import AgentPlan
 from deerflow.agents.pool import AgentPool
 from deerflow.agents.settings import AgentSettings, Computer
-from deerflow.config.imports import load_object
 from deerflow.config.load import Loaded
 from deerflow.config.models import ModelConfig
 from deerflow.config.source import ConfigSource
@@ -26,14 +24,14 @@ from deerflow.harness.agents import (
     kind_files,
 )
 from deerflow.harness.files import all_files, open_uploads, snapshots_of
-from deerflow.harness.mcp import open_mcp_servers
+from deerflow.harness.mcp import open_mcp
 from deerflow.harness.memory import make_memories
 from deerflow.harness.policy import PolicyFile, reach_of
 from deerflow.harness.skills import open_skill_index, switch_skill
-from deerflow.mcp.catalog import McpCatalog
-from deerflow.mcp.servers import McpServers
+from deerflow.mcp.lazy_servers import LazyServers
 from deerflow.persistence.checkpoints import open_checkpointer
 from deerflow.persistence.database import Database, open_database
+from deerflow.runtime.late import Recipe
 from deerflow.runtime.profiles import Profiles
 from deerflow.runtime.resources import Resources
 from deerflow.runtime.runs.file_changes import FileChanges
@@ -66,7 +64,7 @@ class Ground:
     uploads: Uploads
     custom_agents: CustomAgents
     skills: Skills
-    mcp: McpCatalog
+    mcp: LazyServers
     acp: AcpDesk
     agents: AgentPool
     resources: Resources
@@ -99,8 +97,8 @@ async def open_ground(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Gr
         computer = describe_computer(loaded.config.sandbox, report)
         custom_agents = CustomAgents(loaded.home)
         settings = partial(current_settings, source, fallback, computer, kind_files(loaded), policy)
-        servers = await stack.enter_async_context(open_mcp_servers(source, sandboxes, database))
-        agents = AgentPool(settings, checkpointer, custom_agents, plan, index, loaded.environment, servers.catalog)
+        mcp = await stack.enter_async_context(open_mcp(source, sandboxes, database))
+        agents = AgentPool(settings, checkpointer, custom_agents, plan, index, loaded.environment, mcp)
         stack.push_async_callback(agents.aclose)
         yield Ground(
             source=source,
@@ -113,10 +111,10 @@ async def open_ground(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Gr
             uploads=uploads,
             custom_agents=custom_agents,
             skills=Skills(index, loaded.home, partial(switch_skill, source)),
-            mcp=servers.catalog,
+            mcp=mcp,
             acp=await stack.enter_async_context(open_acp(source, sandboxes)),
             agents=agents,
-            resources=make_resources(database, source, agents, index, servers),
+            resources=make_resources(database, source, agents, index, mcp),
             metrics=metrics,
             file_changes=FileChanges(database, partial(snapshots_of, loaded.home)),
             locks=FileLocks(),
@@ -133,7 +131,7 @@ def current_settings(
 
 
 def make_resources(
-    database: Database, source: ConfigSource, agents: AgentPool, skills: SkillIndex, servers: McpServers
+    database: Database, source: ConfigSource, agents: AgentPool, skills: SkillIndex, mcp: LazyServers
 ) -> Resources:
     """What people and programs use beside threads and runs."""
     usage = Usage(database, agents.prices, agents.window)
@@ -143,26 +141,21 @@ def make_resources(
         search=Search(database),
         profiles=Profiles(database),
         memory=make_memories(database, source),
-        mcp_servers=servers,
-        open_feedback=late("deerflow.runtime.feedback:Feedbacks", database),
-        open_exporter=late("deerflow.runtime.export:Exporter", database, partial(all_files, source.current.home)),
-        open_suggestions=late(
+        mcp=mcp,
+        feedback=Recipe("deerflow.runtime.feedback:Feedbacks", database),
+        exporter=Recipe("deerflow.runtime.export:Exporter", database, partial(all_files, source.current.home)),
+        suggestions=Recipe(
             "deerflow.runtime.suggestions:Suggestions",
             side_calls,
             agents.state_graph,
             lambda: source.refresh().config.suggestions,
         ),
-        open_input_polish=late(
+        input_polish=Recipe(
             "deerflow.runtime.input_polish:InputPolish", side_calls, lambda: source.refresh().config.input_polish
         ),
-        open_sharing=late(
+        sharing=Recipe(
             "deerflow.runtime.sharing:Sharing", database, lambda: source.refresh().config.sharing, source.hide
         ),
-        open_web_pages=late("deerflow.runtime.pages:WebPages", database),
-        open_workshop=late("deerflow.harness.workshop:make_workshop", source, side_calls, skills),
+        web_pages=Recipe("deerflow.runtime.pages:WebPages", database),
+        workshop=Recipe("deerflow.harness.workshop:make_workshop", source, side_calls, skills),
     )
-
-
-def late(place: str, *parts: object) -> Callable[[], Any]:
-    """What makes the thing at `place` from `parts`, and loads it for that, when it is first asked for."""
-    return cache(lambda: cast(Callable[..., Any], load_object(place))(*parts))

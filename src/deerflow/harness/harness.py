@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.language_models import BaseChatModel
@@ -17,15 +17,14 @@ from deerflow.agents.pool import AgentPool
 from deerflow.config.source import ConfigSource
 from deerflow.domain.memory import MemoryScope
 from deerflow.domain.threads import ThreadRecord
-from deerflow.harness.files import shelf_of
 from deerflow.harness.ground import open_ground
 from deerflow.harness.learning import learning, make_lessons
 from deerflow.harness.running import carrying_out_runs, copy_belongings
-from deerflow.mcp.catalog import McpCatalog
+from deerflow.mcp.lazy_servers import LazyServers
 from deerflow.memory.queue import LessonQueue
-from deerflow.runtime.artifacts import Artifacts
 from deerflow.runtime.deletion import Deletions
 from deerflow.runtime.features import Features, describe, enabled_features
+from deerflow.runtime.late import Late, Recipe
 from deerflow.runtime.resources import Resources
 from deerflow.runtime.retention import Retention
 from deerflow.runtime.runs.manager import RunManager
@@ -42,8 +41,11 @@ from deerflow.skills.catalog import Skills
 from deerflow.subagents.kinds import SubagentConfig
 from deerflow.uploads.uploads import Uploads
 
+if TYPE_CHECKING:
+    from deerflow.runtime.artifacts import Artifacts
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class Harness:
     """Everything a way in needs."""
 
@@ -57,14 +59,15 @@ class Harness:
     runs: RunManager
     timeline: Timeline
     store: Store
-    mcp: McpCatalog
+    mcp: LazyServers
     sandboxes: SandboxProvider
     sandbox_report: SandboxReport
     resources: Resources
     uploads: Uploads
-    artifacts: Artifacts
     lessons: LessonQueue
     vitals: Vitals
+    artifacts: Late["Artifacts"] = Late()
+    """The files that threads have made."""
 
     def files_of(self, thread: ThreadRecord) -> LocalThreadFiles:
         """The files of a thread."""
@@ -88,7 +91,7 @@ class Harness:
             "sharing",
             "memory",
         )
-        parts = (*Harness.__slots__, *vars(Resources))
+        parts = [field.name for part in (Harness, Resources) for field in fields(part)]
         enabled = enabled_features(parts, {name: getattr(config, name).enabled for name in sections})
         sandbox = config.sandbox
         cards = self.agents.model_cards()
@@ -117,7 +120,6 @@ async def open_harness(
         await stack.enter_async_context(catching_up(database))
         copy = partial(copy_belongings, ground)
         threads = Threads(database, ground.checkpointer, agents, copy, deletions)
-        shelves = partial(shelf_of, loaded.home, ground.chores)
         disk_mb = loaded.config.gateway.min_free_disk_mb
         yield Harness(
             source=source,
@@ -135,7 +137,7 @@ async def open_harness(
             sandbox_report=ground.report,
             resources=ground.resources,
             uploads=ground.uploads,
-            artifacts=Artifacts(threads, shelves, ground.locks, ground.file_changes),
             lessons=lessons,
             vitals=Vitals(database, ground.sandboxes, ground.report, loaded.home, ground.metrics, disk_mb),
+            artifacts=Recipe("deerflow.harness.artifacts:make_artifacts", ground, threads),
         )

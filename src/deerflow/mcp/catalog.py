@@ -4,7 +4,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
@@ -15,6 +14,7 @@ from deerflow.config.extensions import McpServerConfig
 from deerflow.domain.errors import DeerFlowError
 from deerflow.mcp.auth import LoginNeeded, NoTokens, TokenSource
 from deerflow.mcp.calls import Address
+from deerflow.mcp.offer import Offer
 from deerflow.mcp.pins import AcceptAll, Pins, PinVerdict
 from deerflow.mcp.sessions import SessionPool
 from deerflow.mcp.shelf import ListingShelf
@@ -30,14 +30,6 @@ AGAIN_S = 15.0
 LONGEST_PAUSE_S = 600.0
 
 Servers = Mapping[str, McpServerConfig]
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """The tools for somebody at one moment; offers with equal versions are equal."""
-
-    version: str = ""
-    tools: tuple[BaseTool, ...] = field(default=(), compare=False)
 
 
 class Watched:

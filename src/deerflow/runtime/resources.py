@@ -1,16 +1,17 @@
 """What people and programs use beside threads and runs."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from deerflow.mcp.servers import McpServers
+from deerflow.mcp.lazy_servers import LazyServers
 from deerflow.memory.memories import Memories
+from deerflow.runtime.late import Late
 from deerflow.runtime.profiles import Profiles
 from deerflow.runtime.search import Search
 from deerflow.runtime.usage import Usage
 
 if TYPE_CHECKING:
+    from deerflow.mcp.servers import McpServers
     from deerflow.runtime.export import Exporter
     from deerflow.runtime.feedback import Feedbacks
     from deerflow.runtime.input_polish import InputPolish
@@ -20,54 +21,31 @@ if TYPE_CHECKING:
     from deerflow.skills.workshop import SkillWorkshop
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Resources:
-    """One part for each resource; those with an `open_…` are loaded when they are first asked for."""
+    """One part for each resource; the late ones are loaded when they are first asked for."""
 
     usage: Usage
     search: Search
     profiles: Profiles
     memory: Memories
-    mcp_servers: McpServers
-    open_feedback: Callable[[], "Feedbacks"]
-    open_exporter: Callable[[], "Exporter"]
-    open_suggestions: Callable[[], "Suggestions"]
-    open_input_polish: Callable[[], "InputPolish"]
-    open_sharing: Callable[[], "Sharing"]
-    open_web_pages: Callable[[], "WebPages"]
-    open_workshop: Callable[[], "SkillWorkshop"]
+    mcp: LazyServers
+    feedback: Late["Feedbacks"] = Late()
+    """What people think of answers."""
+    exporter: Late["Exporter"] = Late()
+    """Writes conversations down."""
+    suggestions: Late["Suggestions"] = Late()
+    """Thinks of what could be asked next."""
+    input_polish: Late["InputPolish"] = Late()
+    """Says better what somebody is about to ask."""
+    sharing: Late["Sharing"] = Late()
+    """Shows conversations to others."""
+    web_pages: Late["WebPages"] = Late()
+    """The pages that threads have read."""
+    workshop: Late["SkillWorkshop"] = Late()
+    """Where custom skills are made and changed."""
 
     @property
-    def feedback(self) -> "Feedbacks":
-        """What people think of answers."""
-        return self.open_feedback()
-
-    @property
-    def exporter(self) -> "Exporter":
-        """Writes conversations down."""
-        return self.open_exporter()
-
-    @property
-    def suggestions(self) -> "Suggestions":
-        """Thinks of what could be asked next."""
-        return self.open_suggestions()
-
-    @property
-    def input_polish(self) -> "InputPolish":
-        """Says better what somebody is about to ask."""
-        return self.open_input_polish()
-
-    @property
-    def sharing(self) -> "Sharing":
-        """Shows conversations to others."""
-        return self.open_sharing()
-
-    @property
-    def web_pages(self) -> "WebPages":
-        """The pages that threads have read."""
-        return self.open_web_pages()
-
-    @property
-    def workshop(self) -> "SkillWorkshop":
-        """Where custom skills are made and changed."""
-        return self.open_workshop()
+    def mcp_servers(self) -> "McpServers":
+        """What people do with MCP servers."""
+        return self.mcp.loaded

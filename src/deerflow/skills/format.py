@@ -1,23 +1,20 @@
 """SKILL.md: a header between two lines of `---`, and below it what the agent is to know."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
-import yaml
-
-from deerflow.config.reading.syntax import explain_yaml
+from deerflow.config.imports import load_object
 from deerflow.domain.errors import SkillInvalid
 
 SKILL_FILE = "SKILL.md"
 SKILL_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 MAX_NAME, MAX_DESCRIPTION = 64, 1024
 MAX_SKILL_BYTES = 512 * 1024
-MAX_HEADER_CHARACTERS = 16 * 1024
-MAX_SIGNS, MAX_DEPTH = 500, 20
-"""Nested signs cost the YAML reader time that grows with their square: five seconds for 16,000 brackets."""
+READ_FIELDS = "deerflow.skills.header_fields:read_fields"
+"""By name: the server can be there before the first skill is read."""
 OPEN_FIELDS = frozenset({"name", "description", "license", "compatibility", "metadata", "allowed-tools"})
 OUR_FIELDS = frozenset({"version", "author", "required-secrets", "secrets-autonomous"})
 FENCE = re.compile(r"\A\s*---[ \t]*\r?\n(?P<header>.*?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
@@ -66,7 +63,7 @@ def parse_skill(text: str, *, where: str = SKILL_FILE) -> SkillHeader:
         SkillInvalid: It cannot be used; the text says why.
     """
     header, body = split_skill(text, where)
-    fields = read_fields(header, where)
+    fields = cast(Callable[[str, str], dict[str, Any]], load_object(READ_FIELDS))(header, where)
     return SkillHeader(
         name=check_skill_name(_text(fields, "name", where), where),
         description=_description(fields, where),
@@ -95,67 +92,6 @@ def check_skill_name(name: str, where: str = "name") -> str:
         rule = f"1 to {MAX_NAME} small letters a-z, digits and single hyphens between them"
         raise SkillInvalid(f"{where}: a skill's name is {rule}, not {name[: MAX_NAME + 1]!r}")
     return name
-
-
-def read_fields(header: str, where: str) -> dict[str, Any]:
-    """The fields of a header, every plain value as the text that is written."""
-    if len(header) > MAX_HEADER_CHARACTERS:
-        raise SkillInvalid(
-            f"{where}: the header has {len(header):,} characters; at most {MAX_HEADER_CHARACTERS:,} are allowed"
-        )
-    if any(sum(map(header.count, signs)) > MAX_SIGNS for signs in (("[", "{"), ("? ",), ("- -",))):
-        raise SkillInvalid(f"{where}: the header is too intricate; write it with fewer brackets")
-    try:
-        root = yaml.compose(header, getattr(yaml, "CBaseLoader", yaml.BaseLoader))
-    except yaml.YAMLError:
-        raise SkillInvalid(explain(header, where)) from None
-    except RecursionError:
-        raise SkillInvalid(f"{where}: the header is nested too deeply") from None
-    if not isinstance(root, yaml.MappingNode):
-        raise SkillInvalid(f"{where}: the header must be lines of the form 'key: value'")
-    return _Plain(where).mapping(root, 0)
-
-
-def explain(header: str, where: str) -> str:
-    """Why a header is no YAML; the reader that is asked for it is slow, but says more."""
-    try:
-        yaml.compose(header, yaml.BaseLoader)
-    except yaml.YAMLError as error:
-        return str(explain_yaml(error, header, where))
-    return f"{where}: the header is not valid YAML"
-
-
-class _Plain:
-    """Turns YAML nodes into plain data, and refuses what would make much of little."""
-
-    def __init__(self, where: str) -> None:
-        self._where = where
-        self._seen: set[int] = set()
-
-    def mapping(self, node: yaml.MappingNode, depth: int) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for key, value in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                raise self._refuse(key, "a key must be plain text")
-            if key.value in found:
-                raise self._refuse(key, f"{key.value!r} is given twice")
-            found[key.value] = self._value(value, depth + 1)
-        return found
-
-    def _value(self, node: yaml.Node, depth: int) -> Any:
-        if id(node) in self._seen:
-            raise self._refuse(node, "'*' refers to a part of the header; write the part out")
-        self._seen.add(id(node))
-        if depth > MAX_DEPTH:
-            raise self._refuse(node, "the header is nested too deeply")
-        if isinstance(node, yaml.MappingNode):
-            return self.mapping(node, depth)
-        if isinstance(node, yaml.SequenceNode):
-            return [self._value(item, depth + 1) for item in node.value]
-        return node.value
-
-    def _refuse(self, node: yaml.Node, sentence: str) -> SkillInvalid:
-        return SkillInvalid(f"{self._where}:{node.start_mark.line + 1}: {sentence}")
 
 
 def _text(fields: Mapping[str, Any], key: str, where: str) -> str:

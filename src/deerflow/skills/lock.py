@@ -13,9 +13,9 @@ import orjson
 from pydantic import BaseModel, ValidationError
 
 from deerflow.config.files import replace_file
-from deerflow.skills.files import hash_files
 from deerflow.skills.folders import find_skills
 from deerflow.skills.format import SKILL_FILE
+from deerflow.skills.hashes import hash_files
 
 logger = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from uuid import uuid4
 from deerflow.config.files import replace_file
 from deerflow.domain.budget import Budget
 from deerflow.domain.errors import Conflict, InvalidRequest, NotFound
-from deerflow.skills.files import READ, hash_file, walk
 from deerflow.skills.format import SKILL_FILE, SKILL_NAME
+from deerflow.skills.hashes import READ, hash_file, walk
 from deerflow.skills.history import Action, AuthorKind, History, HistoryEntry, Verdict, discard
 from deerflow.skills.lock import MUTEX, changed_outside, lock_file, lock_skill, read_lock
 from deerflow.skills.roots import custom_root, owner_folder

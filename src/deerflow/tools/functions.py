@@ -3,9 +3,10 @@
 import inspect
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from functools import cache, partial
-from typing import Any
+from functools import cache, partial, update_wrapper
+from typing import Any, cast, get_origin
 
+from langchain.tools import ToolRuntime
 from langchain_core.tools import BaseTool, StructuredTool
 from langchain_core.tools.base import create_schema_from_function
 from langchain_core.utils.pydantic import TypeBaseModel
@@ -46,7 +47,8 @@ def describe(function: Callable[..., Any], *settings: str) -> Described:
     check_settings(name, inspect.signature(function).parameters, settings)
     # "callbacks" is what the library leaves out by itself when it is given no list.
     left_out = [*settings, "callbacks"]
-    return Described(function, create_schema_from_function(name, function, filter_args=left_out, parse_docstring=True))
+    told = without_runtime(function, settings)
+    return Described(function, create_schema_from_function(name, told, filter_args=left_out, parse_docstring=True))
 
 
 def as_tool(function: Callable[..., Any], **settings: object) -> BaseTool:
@@ -63,6 +65,28 @@ def check_settings(name: str, known: Collection[str], settings: Collection[str])
     unknown = [key for key in settings if key not in known]
     if unknown:
         raise ConfigError(f"{name!r} has no setting {', '.join(map(repr, unknown))}")
+
+
+def without_runtime(function: Callable[..., Any], settings: Collection[str]) -> Callable[..., Any]:
+    """What looks like `function` without what the graph gives it.
+
+    Otherwise the library would describe all that a run carries, for each tool anew, and copy it with every call.
+    """
+    signature = inspect.signature(function)
+    rest = [each for each in signature.parameters.values() if not is_runtime(each.annotation)]
+    if all(each.name in settings for each in rest):
+        return function  # a tool that asks the model for nothing is given nothing at all
+
+    def told() -> None: ...
+
+    update_wrapper(told, function)
+    cast(Any, told).__signature__ = signature.replace(parameters=rest)
+    return told
+
+
+def is_runtime(annotation: object) -> bool:
+    """Whether an argument of this type is given by the graph."""
+    return (get_origin(annotation) or annotation) is ToolRuntime
 
 
 def with_settings(function: Callable[..., Any], settings: dict[str, Any]) -> Callable[..., Any]:

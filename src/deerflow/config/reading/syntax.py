@@ -1,6 +1,5 @@
-"""What is wrong with a text that cannot even be read, in plain words."""
+"""What is wrong with a YAML text that cannot even be read, in plain words."""
 
-import json
 import re
 
 import yaml
@@ -23,21 +22,6 @@ YAML_SENTENCES = (
     (r"expected ',' or '(.)'", "a ',' or the closing '{0}' is missing", "start"),
 )
 
-JSON_SENTENCES = (
-    (
-        "Expecting property name",
-        "a key in double quotes is expected here; comments and a comma at the end are not allowed",
-    ),
-    ("Illegal trailing comma", "a comma at the end is not allowed"),
-    ("Expecting ',' delimiter", "a ',' or the closing bracket is missing here"),
-    ("Expecting ':' delimiter", "a ':' is missing here"),
-    ("Expecting value", "a value is missing here; text needs double quotes"),
-    ("Unterminated string", "a double quote is not closed"),
-    ("Extra data", "something follows the closing bracket"),
-    ("Invalid control character", "a line break or tab stands inside a text; write \\n or \\t"),
-    ("Invalid \\escape", "a single backslash; write \\\\"),
-)
-
 
 def explain_yaml(error: yaml.YAMLError, text: str, source: str) -> Problem:
     """Where and why the YAML reader gave up."""
@@ -52,12 +36,6 @@ def explain_yaml(error: yaml.YAMLError, text: str, source: str) -> Problem:
             mark = (side == "start" and error.context_mark) or error.problem_mark
             return Problem(_at(mark, source), (), sentence.format(*match.groups()))
     return Problem(_at(error.problem_mark, source), (), f"is not valid YAML: {reason}")
-
-
-def explain_json(error: json.JSONDecodeError, source: str) -> Problem:
-    """Where and why the JSON reader gave up."""
-    words = next((sentence for start, sentence in JSON_SENTENCES if error.msg.startswith(start)), error.msg)
-    return Problem(Place(source, error.lineno, error.colno), (), words)
 
 
 def _at(mark: yaml.Mark | None, source: str) -> Place:

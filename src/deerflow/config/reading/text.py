@@ -1,18 +1,31 @@
 """YAML and JSON texts as documents."""
 
 import json
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import cast
 
-import yaml
+from deerflow.config.imports import load_object
+from deerflow.config.reading.document import Document
+from deerflow.config.reading.problems import Place, Problem, WrongConfig
 
-from deerflow.config.reading.document import MAX_DEPTH, Document
-from deerflow.config.reading.problems import KeyPath, Place, Problem, WrongConfig
-from deerflow.config.reading.syntax import explain_json, explain_yaml
+# By name: a server without a configuration file reads no YAML before its first run.
+READ_YAML = "deerflow.config.reading.yaml_documents:read_yaml"
+WRITE_YAML = "deerflow.config.reading.yaml_documents:write_yaml"
 
-MAX_VALUES = 100_000
-TAG = "tag:yaml.org,2002:"
-SCALARS = frozenset({"str", "int", "float", "bool", "null"})
+JSON_SENTENCES = (
+    (
+        "Expecting property name",
+        "a key in double quotes is expected here; comments and a comma at the end are not allowed",
+    ),
+    ("Illegal trailing comma", "a comma at the end is not allowed"),
+    ("Expecting ',' delimiter", "a ',' or the closing bracket is missing here"),
+    ("Expecting ':' delimiter", "a ':' is missing here"),
+    ("Expecting value", "a value is missing here; text needs double quotes"),
+    ("Unterminated string", "a double quote is not closed"),
+    ("Extra data", "something follows the closing bracket"),
+    ("Invalid control character", "a line break or tab stands inside a text; write \\n or \\t"),
+    ("Invalid \\escape", "a single backslash; write \\\\"),
+)
 
 
 def parse_yaml(text: str, source: str) -> Document:
@@ -21,23 +34,7 @@ def parse_yaml(text: str, source: str) -> Document:
     Raises:
         WrongConfig: The text is not YAML, or not a mapping.
     """
-    try:
-        loader = PlainLoader(text)
-        root = loader.get_single_node()
-    except yaml.YAMLError as error:
-        raise WrongConfig([explain_yaml(error, text, source)]) from None
-    except RecursionError:
-        raise WrongConfig([Problem(Place(source), (), "is nested too deeply")]) from None
-    if root is None:
-        return Document({}, {(): Place(source, 1)})
-    tree = _Tree(loader, source)
-    data = tree.build(root, ())
-    if data is None:
-        data = {}
-    if not isinstance(data, dict):
-        problem = Problem(tree.places[()], (), "must be a mapping: lines of the form 'key: value'")
-        raise WrongConfig([*tree.problems, problem])
-    return Document(data, tree.places, tuple(tree.problems))
+    return cast(Callable[[str, str], Document], load_object(READ_YAML))(text, source)
 
 
 def parse_json(text: str, source: str) -> Document:
@@ -62,94 +59,12 @@ def parse_json(text: str, source: str) -> Document:
     return Document(data, written.places, written.problems)
 
 
-class PlainLoader(yaml.SafeLoader):
-    """Reads what JSON could say too: a date is text."""
-
-    yaml_implicit_resolvers = {  # noqa: RUF012
-        first: [(tag, pattern) for tag, pattern in resolvers if tag.removeprefix(TAG) in SCALARS | {"merge"}]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
+def to_yaml(settings: Mapping[str, object]) -> str:
+    """`settings` for reading and editing."""
+    return cast(Callable[[Mapping[str, object]], str], load_object(WRITE_YAML))(settings)
 
 
-@dataclass(slots=True)
-class _Tree:
-    """Turns YAML nodes into plain data and notes where each key stands."""
-
-    loader: PlainLoader
-    source: str
-    places: dict[KeyPath, Place] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
-    _count: int = 0
-    _around: list[yaml.Node] = field(default_factory=list)
-
-    def build(self, node: yaml.Node, path: KeyPath) -> Any:
-        self.places.setdefault(path, self._place(node, node))
-        self._count += 1
-        # Aliases of aliases can blow a few lines up to gigabytes, and an alias inside its own anchor has no end.
-        if self._count > MAX_VALUES or len(path) > MAX_DEPTH or node in self._around:
-            raise WrongConfig([Problem(self.places[path], path[:1], "is too large or nested too deeply")])
-        self._around.append(node)
-        try:
-            return self._value(node, path)
-        finally:
-            self._around.pop()
-
-    def _value(self, node: yaml.Node, path: KeyPath) -> Any:
-        kind = node.tag.removeprefix(TAG)
-        if isinstance(node, yaml.MappingNode) and kind == "map":
-            return self._mapping(node, path)
-        if isinstance(node, yaml.SequenceNode) and kind == "seq":
-            return [self.build(item, (*path, index)) for index, item in enumerate(node.value)]
-        if isinstance(node, yaml.ScalarNode) and kind in SCALARS:
-            return self._scalar(node, path)
-        hint = "; for a variable write $NAME" if "env" in kind.lower() else ""
-        return self._object(path, node, f"the tag {_show_tag(kind)!r} is not known{hint}")
-
-    def _mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
-        merged: dict[str, Any] = {}
-        for key_node, value_node in node.value:
-            if key_node.tag == f"{TAG}merge":
-                merged = self._merged(value_node, path) | merged
-        own: dict[str, yaml.Node] = {}
-        for key_node, value_node in node.value:
-            if key_node.tag != f"{TAG}merge":
-                self._enter(own, key_node, value_node, path)
-        return merged | {key: self.build(value_node, (*path, key)) for key, value_node in own.items()}
-
-    def _merged(self, node: yaml.Node, path: KeyPath) -> dict[str, Any]:
-        """What `<<` brings in; of several mappings the first to have a key wins."""
-        merged: dict[str, Any] = {}
-        for source in reversed(node.value if isinstance(node, yaml.SequenceNode) else [node]):
-            if isinstance(source, yaml.MappingNode):
-                merged |= self.build(source, path)
-            else:
-                self._object(path, source, "'<<' must name a mapping, for instance '*anchor'")
-        return merged
-
-    def _enter(self, own: dict[str, yaml.Node], key_node: yaml.Node, value_node: yaml.Node, path: KeyPath) -> None:
-        if not isinstance(key_node, yaml.ScalarNode):
-            self._object(path, key_node, "a key must be plain text")
-            return
-        key = key_node.value  # text as it is written, also where YAML would read `on` or `7` as something else
-        if key in own:
-            self._object((*path, key), key_node, f"is given twice; first in line {self.places[(*path, key)].line}")
-            return
-        own[key] = value_node
-        self.places[(*path, key)] = self._place(key_node, value_node)
-
-    def _scalar(self, node: yaml.ScalarNode, path: KeyPath) -> Any:
-        try:
-            return self.loader.construct_object(node)
-        except (yaml.YAMLError, ValueError, KeyError):
-            return self._object(path, node, f"is not a valid {node.tag.removeprefix(TAG)}")
-
-    def _object(self, path: KeyPath, node: yaml.Node, text: str) -> None:
-        self.problems.append(Problem(self._place(node, node), path, text))
-
-    def _place(self, start: yaml.Node, value: yaml.Node) -> Place:
-        written = value.value if isinstance(value, yaml.ScalarNode) and value.style is None else None
-        return Place(self.source, start.start_mark.line + 1, start.start_mark.column + 1, written)
-
-
-def _show_tag(kind: str) -> str:
-    return kind if kind.startswith("!") else f"!!{kind}"
+def explain_json(error: json.JSONDecodeError, source: str) -> Problem:
+    """Where and why the JSON reader gave up."""
+    words = next((sentence for start, sentence in JSON_SENTENCES if error.msg.startswith(start)), error.msg)
+    return Problem(Place(source, error.lineno, error.colno), (), words)
