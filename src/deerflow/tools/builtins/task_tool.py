@@ -87,7 +87,7 @@ def to_message(order: TaskOrder, outcome: TaskOutcome) -> ToolMessage:
         "subagent_stop_reason": outcome.stop_reason,
         "subagent_error": outcome.error,
         "subagent_result_brief": outcome.result[:BRIEF_CHARS] or None,
-        "subagent_result_sha256": hashlib.sha256(outcome.result.encode()).hexdigest() if outcome.result else None,
+        "subagent_result_sha256": digest(outcome.result) if outcome.result else None,
         "subagent_model_name": outcome.model_name,
         "subagent_token_usage": {
             "input_tokens": outcome.usage.input_tokens,
@@ -104,3 +104,8 @@ def to_message(order: TaskOrder, outcome: TaskOutcome) -> ToolMessage:
         status="success" if outcome.status in ("completed", "capped") else "error",
         additional_kwargs={key: value for key, value in known.items() if value is not None},
     )
+
+
+def digest(text: str) -> str:
+    """A short name of a text, which may have halves of characters."""
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()

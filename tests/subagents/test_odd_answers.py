@@ -1,0 +1,28 @@
+"""Subagents whose models say what nobody expects: the others go on, and everything comes to an end."""
+
+from pathlib import Path
+
+from deerflow.domain.runs import RunStatus
+from deerflow.harness import open_harness
+from deerflow.testing import Answer, calling, in_parallel
+from tests.subagents.test_batch import batch, results_of
+from tests.subagents.test_subagents import asking, config, finish, messages_of, order_in, playing, start, task
+
+HALF = "half \ud83d a face"
+
+
+async def test_half_a_character_ends_neither_a_run_nor_its_batch(tmp_path: Path) -> None:
+    orders = in_parallel(task("Draw."), batch(items=["a face", "a tree"]))
+    lead = [Answer(HALF, calls=orders.calls), f"In the end: {HALF}"]
+    model = playing(lead, lambda messages: "A tree." if "tree" in order_in(messages) else HALF)
+    async with open_harness(config(tmp_path), model) as harness:
+        run, told = await finish(harness, await start(harness, asking("go")))
+        said = [message["content"] for message in await messages_of(harness)]
+        lines = await results_of(harness)
+    assert run.status is RunStatus.SUCCESS and told[-1]["type"] == "task_completed"
+    assert said[1] == "half ? a face" and said[-1] == "In the end: half ? a face"
+    assert "Task Succeeded. Result: half ? a face" in said
+    assert [(line["status"], line["result"]) for line in lines] == [
+        ("completed", "half ? a face"),
+        ("completed", "A tree."),
+    ]
