@@ -109,6 +109,6 @@ async def test_subagents_are_watched_inside_the_card_of_their_task(tmp_path: Pat
                 card = page.get_by_role("button", name="Delegated Look around")
                 await card.click()
                 steps = page.get_by_role("list", name="What the subagent does").get_by_role("listitem")
-                await expect(steps).to_have_text(["ls", "Seen."])
+                await expect(steps).to_have_text(["ls /mnt/user-data", "Seen."])
                 assert await serious_violations(page) == []
                 await page.reload()
