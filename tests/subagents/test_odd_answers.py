@@ -4,7 +4,7 @@ from pathlib import Path
 
 from deerflow.domain.runs import RunStatus
 from deerflow.harness import open_harness
-from deerflow.testing import Answer, calling, in_parallel
+from deerflow.testing import Answer, in_parallel
 from tests.subagents.test_batch import batch, results_of
 from tests.subagents.test_subagents import asking, config, finish, messages_of, order_in, playing, start, task
 

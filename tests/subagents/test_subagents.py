@@ -199,6 +199,47 @@ async def test_a_subagent_that_does_not_come_to_an_end_is_capped_and_what_it_had
     assert told[-1]["stop_reason"] == "turn_capped"
 
 
+async def test_a_subagent_that_goes_round_in_circles_is_capped_and_not_said_to_have_succeeded(tmp_path: Path) -> None:
+    model = playing([task("Look."), "Enough."], lambda _: calling("ls", description="look", path="/mnt/user-data"))
+    async with open_harness(config(tmp_path), model) as harness:
+        _, told = await finish(harness, await start(harness, asking("go")))
+        (result,) = [message for message in await messages_of(harness) if message["type"] == "tool"]
+    assert result["content"].startswith("Task stopped: it was going round in circles.")
+    assert result["additional_kwargs"]["subagent_status"] == "capped"
+    assert (told[-1]["type"], told[-1]["stop_reason"]) == ("task_completed", "loop_capped")
+
+
+async def test_a_model_that_fails_in_the_middle_fails_its_task_and_what_it_took_is_counted(tmp_path: Path) -> None:
+    def work(messages: Sequence[BaseMessage]) -> Any:
+        look = calling("ls", description="look", path="/mnt/user-data")
+        return ModelRejected("the account is closed") if steps(messages) else Answer("So far.", calls=look.calls)
+
+    model = playing([in_parallel(task("Look."), task(" ")), "Failed."], work)
+    async with open_harness(config(tmp_path), model) as harness:
+        run, told = await finish(harness, await start(harness, asking("go")))
+        failed, refused = [message for message in await messages_of(harness) if message["type"] == "tool"]
+    assert run.status is RunStatus.SUCCESS
+    assert failed["content"] == "Task failed. Error: the account is closed"
+    assert failed["additional_kwargs"]["subagent_result_brief"] == "So far."
+    assert failed["additional_kwargs"]["subagent_token_usage"]["input_tokens"] == 10
+    assert told[-1]["type"] == "task_failed" and told[-1]["usage"]["input_tokens"] == 10
+    assert "the prompt is empty" in refused["content"]
+
+
+async def test_a_slip_in_the_settings_of_a_kind_is_told_and_the_kind_works_with_what_there_is(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader = {"description": "Reads.", "system_prompt": ROLE, "tools": ["reed_file", "ls", "task"], "model": "gpt-0"}
+    settings = {"custom_agents": {"reader": reader}, "agents": {"raeder": {"max_turns": 3}}}
+    model = playing([task("Read.", "reader"), "Done."], lambda _: "Read it.")
+    async with open_harness(config(tmp_path, subagents=settings), model) as harness:
+        run, _ = await finish(harness, await start(harness, asking("go")))
+    assert run.status is RunStatus.SUCCESS and model.requests[1].tool_names == ["ls"]
+    assert "subagent 'reader': there is no tool 'reed_file', so it goes without; there is read_file" in caplog.text
+    assert "subagents.agents.raeder: there is no such kind" in caplog.text
+    assert "no model is called 'gpt-0'" in caplog.text
+
+
 async def test_a_kind_that_does_not_exist_is_refused_with_those_that_do(tmp_path: Path) -> None:
     model = playing([task("Go.", "wizard"), "No wizards here."], lambda _: "never asked")
     async with open_harness(config(tmp_path), model) as harness:
@@ -215,6 +256,8 @@ async def test_tools_that_a_person_must_approve_are_not_for_subagents(tmp_path: 
         await finish(harness, await start(harness, asking("go")))
     lead, subagent = model.requests[0], next(each for each in model.requests if ROLE in each.messages[0].text)
     assert "bash" in lead.tool_names and "bash" not in subagent.tool_names
+    # Nor is anybody offered whose whole work that would be.
+    assert "- general-purpose:" in lead.messages[0].text and "- bash:" not in lead.messages[0].text
 
 
 @pytest.mark.parametrize("is_on", [True, False])

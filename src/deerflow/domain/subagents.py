@@ -9,6 +9,8 @@ from deerflow.domain.usage import TokenCounts
 
 TaskStatus = Literal["completed", "failed", "cancelled", "timed_out", "capped", "interrupted"]
 ItemStatus = TaskStatus | Literal["skipped"]
+LOOP_CAPPED = "loop_capped"
+"""Why an answer ends, when whoever gave it went round in circles."""
 
 
 @dataclass(frozen=True, slots=True)

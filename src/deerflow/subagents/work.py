@@ -16,7 +16,7 @@ from deerflow.config.models import PricingConfig
 from deerflow.domain.budget import BudgetSpent
 from deerflow.domain.context import RunContext
 from deerflow.domain.errors import DeerFlowError
-from deerflow.domain.subagents import Cost, Inherited, TaskOrder, TaskOutcome
+from deerflow.domain.subagents import LOOP_CAPPED, Cost, Inherited, TaskOrder, TaskOutcome
 from deerflow.domain.usage import TokenCounts
 from deerflow.models.counting import counts_of
 from deerflow.models.pricing import amount, cost_of
@@ -51,6 +51,8 @@ class Work:
     tell: Tell
     seen: set[str] = field(default_factory=set)
     answer: str = ""
+    stop_reason: str | None = None
+    """Why the latest answer ended, as far as it says so."""
     usage: TokenCounts = TokenCounts()
 
     async def do(self, context: RunContext, inherited: Inherited) -> TaskOutcome:
@@ -75,6 +77,8 @@ class Work:
         try:
             async with limit:
                 await self._stream(context, inherited)
+            if self.stop_reason == LOOP_CAPPED:
+                return TaskOutcome("capped", self.answer, "it was going round in circles", LOOP_CAPPED)
             return TaskOutcome("completed", self.answer)
         except GraphRecursionError:
             reason = f"it has taken all of its {self._turns} turns"
@@ -111,6 +115,7 @@ class Work:
             return
         if isinstance(message, AIMessage):
             self.answer = message.text.strip() or self.answer
+            self.stop_reason = message.response_metadata.get("stop_reason")
             self.usage += counts_of(message)
         self.report("task_running", message=message, message_index=len(self.seen) - 1, usage=usage_fields(self.usage))
 

@@ -61,6 +61,8 @@ async def task(
         max_turns: At most so many turns; leave it out for the usual number.
     """
     subagents, inherited = subagents_of(runtime)
+    if not prompt.strip():
+        raise InvalidRequest("the prompt is empty; say what is to be done, for the subagent sees nothing else")
     order = TaskOrder(runtime.tool_call_id or "", description, prompt, subagent_type, max_turns)
     return to_message(order, await subagents.carry_out(order, inherited))
 
