@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from langchain_core.messages import BaseMessage
 
 from deerflow.domain.runs import RunRecord, RunStatus
@@ -29,17 +30,25 @@ LOOK = calling("ls", description="look", path="/mnt/user-data/workspace")
 
 
 async def go_on_after(
-    tmp_path: Path, order: Answer, before: Part, after: Part, once: bytes = b""
+    tmp_path: Path,
+    order: Answer,
+    before: Part,
+    after: Part,
+    once: bytes = b"",
+    settings: Sequence[dict[str, object]] = ({}, {}),
 ) -> tuple[list[str], ScriptedModel]:
-    """What the tools of a run said whose process ended while a subagent was at work, and who was asked then."""
+    """What the tools of a run said whose process ended while a subagent was at work, and who was asked then.
+
+    `settings` of subagents are those before the end, and those after.
+    """
     first = playing([order], before)
     async with asyncio.timeout(30):
-        async with open_harness(config(tmp_path), first) as harness:
+        async with open_harness(config(tmp_path, subagents=settings[0]), first) as harness:
             run = await start(harness, asking("go"))
             await first.waiting.wait()
             await heard(harness, run, once)
         second = playing(["In the end."], after)
-        async with open_harness(config(tmp_path), second) as harness:
+        async with open_harness(config(tmp_path, subagents=settings[1]), second) as harness:
             done, _ = await finish(harness, run)
             texts = [message["content"] for message in await messages_of(harness) if message["type"] == "tool"]
     assert done.status is RunStatus.SUCCESS
@@ -98,3 +107,30 @@ async def test_items_of_a_batch_are_gone_on_with_in_the_same_way(tmp_path: Path)
     texts, model = await go_on_after(tmp_path, order, work, lambda _: "Did it now.")
     assert texts[0].startswith("Batch of 4 items: 4 completed.")
     assert asked(model) == ["Do more.", "Do last."]
+
+
+POET = {"custom_agents": {"poet": {"description": "Verses.", "system_prompt": ROLE}}}
+
+
+@pytest.mark.parametrize("now", [{}, {"enabled": False}])
+async def test_what_a_task_may_have_changed_is_said_also_when_its_kind_is_gone_by_then(
+    tmp_path: Path, now: dict[str, object]
+) -> None:
+    def work(messages: Sequence[BaseMessage]) -> Any:
+        return Stall() if steps(messages) else WRITE
+
+    order = in_parallel(task("Write.", "poet"))
+    texts, model = await go_on_after(tmp_path, order, work, lambda _: "never asked", settings=(POET, now))
+    assert "how far it came is not known" in texts[0]
+    assert asked(model) == []
+
+
+async def test_a_task_that_was_done_keeps_its_result_when_subagents_are_switched_off_meanwhile(tmp_path: Path) -> None:
+    def work(messages: Sequence[BaseMessage]) -> Any:
+        return Stall() if order_in(messages) == "slow" else "Was quick."
+
+    both = in_parallel(task("quick", "poet"), task("slow", "poet"))
+    off: dict[str, object] = {"enabled": False}
+    texts, _ = await go_on_after(tmp_path, both, work, lambda _: "", once=b'"outcome":"', settings=(POET, off))
+    assert texts[0] == "Task Succeeded. Result: Was quick."
+    assert "how far it came is not known" in texts[1]
