@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import BaseMessage, ToolMessage
 
+from deerflow.domain.principal import LOCAL_USER
 from deerflow.domain.runs import RunRecord, RunStatus
 from deerflow.harness import Harness, open_harness
 from deerflow.testing import Answer, ScriptedModel, Stall, calling, in_parallel
@@ -134,3 +135,25 @@ async def test_a_task_that_was_done_keeps_its_result_when_subagents_are_switched
     texts, _ = await go_on_after(tmp_path, both, work, lambda _: "", once=b'"outcome":"', settings=(POET, off))
     assert texts[0] == "Task Succeeded. Result: Was quick."
     assert "how far it came is not known" in texts[1]
+
+
+async def test_what_was_done_when_a_run_is_stopped_is_kept_and_the_rest_is_said_to_be_cancelled(tmp_path: Path) -> None:
+    def work(messages: Sequence[BaseMessage]) -> Any:
+        return Stall() if order_in(messages) == "slow" else "Was quick."
+
+    look = calling("bash", description="wait", command="sleep 1000")
+    model = playing([in_parallel(task("quick"), task("slow"), look), "Next."], work)
+    async with asyncio.timeout(30), open_harness(config(tmp_path), model) as harness:
+        run = await start(harness, asking("go"))
+        await model.waiting.wait()
+        await heard(harness, run, b'"outcome":"')
+        await harness.runs.cancel("t", run.run_id, LOCAL_USER)
+        stopped, _ = await finish(harness, run)
+        kept = [message for message in await messages_of(harness) if message["type"] == "tool"]
+        await finish(harness, await start(harness, asking("and now?")))
+    assert stopped.status is RunStatus.INTERRUPTED
+    assert kept[0]["content"] == "Task Succeeded. Result: Was quick."
+    assert kept[1]["content"].startswith("Task cancelled by user.")
+    assert [each["additional_kwargs"]["subagent_status"] for each in kept] == ["completed", "cancelled"]
+    told = [message.text for message in model.requests[-1].messages if isinstance(message, ToolMessage)]
+    assert told[:2] == [each["content"] for each in kept] and "interrupted before bash gave a result" in told[2]

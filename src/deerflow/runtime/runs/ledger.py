@@ -95,6 +95,7 @@ class RunLedger:
 
     async def end(self, call: Call, outcome: object) -> None:
         """Write down what it led to."""
+        self._log.outcomes[call.message_id, call.id] = outcome  # before it is written: the run may be stopped meanwhile
         told = to_json({**fields_of(call), "outcome": self._store(outcome)})
         await self._log.commit("tool_outcome", told, nothing_else)
 
