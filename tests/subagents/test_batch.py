@@ -47,6 +47,9 @@ class Noted:
     def begun_in(self, task_id: str) -> Sequence[str]:
         return ()
 
+    def ended(self, task_id: str) -> TaskOutcome | None:
+        return None
+
     def items_of(self, batch: str) -> Mapping[int, ItemOutcome]:
         return dict(self.items)
 

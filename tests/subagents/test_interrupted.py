@@ -6,8 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import BaseMessage, ToolMessage
 
+from deerflow.agents import Next
+from deerflow.agents.middlewares.tool_error_handling_middleware import ToolErrorHandlingMiddleware
+from deerflow.domain.errors import ModelRejected
 from deerflow.domain.principal import LOCAL_USER
 from deerflow.domain.runs import RunRecord, RunStatus
 from deerflow.harness import Harness, open_harness
@@ -94,6 +98,51 @@ async def test_a_task_that_was_done_is_not_done_again(tmp_path: Path) -> None:
     texts, model = await go_on_after(tmp_path, both, work, lambda _: "Was slow.", once=b'"outcome":"')
     assert texts == ["Task Succeeded. Result: Was quick.", "Task Succeeded. Result: Was slow."]
     assert asked(model) == ["slow"]
+
+
+@Next(ToolErrorHandlingMiddleware)
+class Held(AgentMiddleware[Any, Any, Any]):
+    """Keeps the results of tasks for itself until the process ends."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_one = asyncio.Event()
+
+    async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
+        result = await handler(request)
+        if request.tool_call["name"] == "task":
+            self.has_one.set()
+            await asyncio.Event().wait()
+        return result
+
+
+@pytest.mark.parametrize(
+    ("end", "text"),
+    [
+        ("Written.", "Task Succeeded. Result: Written."),
+        (ModelRejected("closed"), "Task failed. Error: closed"),
+        (LOOK, "Task stopped: it has taken all of its 2 turns. What it had by then: (nothing)"),
+    ],
+)
+async def test_a_task_that_had_ended_before_its_result_was_taken_is_not_done_again(
+    tmp_path: Path, end: Any, text: str
+) -> None:
+    def work(messages: Sequence[BaseMessage]) -> Any:
+        return end if steps(messages) else WRITE
+
+    first, held = playing([task("Write.", max_turns=2)], work), Held()
+    async with asyncio.timeout(30):
+        async with open_harness(config(tmp_path), first, extra_middleware=[held]) as harness:
+            run = await start(harness, asking("go"))
+            await held.has_one.wait()
+            await heard(harness, run, b'"status":')
+        second = playing(["In the end."], lambda _: "never asked")
+        async with open_harness(config(tmp_path), second) as harness:
+            done, _ = await finish(harness, run)
+            (result,) = [message for message in await messages_of(harness) if message["type"] == "tool"]
+    assert done.status is RunStatus.SUCCESS and asked(second) == []
+    assert result["content"] == text
+    assert result["additional_kwargs"]["subagent_token_usage"]["input_tokens"] >= 10
 
 
 async def test_items_of_a_batch_are_gone_on_with_in_the_same_way(tmp_path: Path) -> None:

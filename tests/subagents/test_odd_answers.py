@@ -2,9 +2,12 @@
 
 from pathlib import Path
 
+from langchain_core.tools import tool
+from langgraph.types import interrupt
+
 from deerflow.domain.runs import RunStatus
 from deerflow.harness import open_harness
-from deerflow.testing import Answer, in_parallel
+from deerflow.testing import Answer, calling, in_parallel
 from tests.subagents.test_batch import batch, results_of
 from tests.subagents.test_subagents import asking, config, finish, messages_of, order_in, playing, start, task
 
@@ -26,3 +29,19 @@ async def test_half_a_character_ends_neither_a_run_nor_its_batch(tmp_path: Path)
         ("completed", "half ? a face"),
         ("completed", "A tree."),
     ]
+
+
+@tool
+async def ask_boss() -> str:
+    """Ask somebody."""
+    return str(interrupt("May I?"))
+
+
+async def test_a_tool_that_waits_for_a_person_fails_its_task_and_is_not_taken_for_its_end(tmp_path: Path) -> None:
+    entry = {"name": "ask_boss", "group": "x", "use": f"{__name__}:ask_boss"}
+    model = playing([task("Ask."), "Nobody there."], lambda _: calling("ask_boss"))
+    async with open_harness(config(tmp_path, tools=[entry]), model) as harness:
+        run, told = await finish(harness, await start(harness, asking("go")))
+        text = next(message["content"] for message in await messages_of(harness) if message["type"] == "tool")
+    assert run.status is RunStatus.SUCCESS and told[-1]["type"] == "task_failed"
+    assert text.startswith("Task failed. Error: a tool of it waits for the word of a person")

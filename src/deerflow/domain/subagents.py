@@ -103,6 +103,10 @@ class TaskJournal(Protocol):
         """The tools that a task had begun to use to change something, when its process died before it ended."""
         ...
 
+    def ended(self, task_id: str) -> TaskOutcome | None:
+        """How a task had ended when its process died before its result was taken; None when it had not."""
+        ...
+
     def items_of(self, batch: str) -> Mapping[int, ItemOutcome]:
         """The outcomes that items of a batch had before its process died."""
         ...

@@ -49,6 +49,8 @@ class RunSubagents:
 
     async def carry_out(self, order: TaskOrder, inherited: Inherited) -> TaskOutcome:
         """Have a task done, when its turn comes; one that a dead process had begun, only if that does no harm."""
+        if (done := self.journal.ended(order.task_id)) is not None:
+            return done
         work = Work(order, await self._worker(order.kind), self.journal.tell)
         begun = self.journal.begun_in(order.task_id)
         if begun:
