@@ -25,6 +25,7 @@ from tests.agents.test_budget_middleware import GreedyEndpoint, settings
 from tests.agents.test_budget_middleware import finish as finish_within
 from tests.sandbox.processes import marked_seconds, survivors, until_alive
 from tests.subagents.crowd import crowded
+from tests.subagents.test_interrupted import heard
 from tests.subagents.test_subagents import asking, config, finish, messages_of, order_in, playing, start
 
 
@@ -56,6 +57,10 @@ class Noted:
     def note_item(self, batch: str, outcome: ItemOutcome) -> None:
         self.items[outcome.index] = outcome
         self.noted.append(outcome.index)
+
+
+async def forget(outcomes: Sequence[ItemOutcome]) -> None:
+    """Keep nothing of a batch that is stopped."""
 
 
 async def results_of(harness: Harness) -> list[dict[str, Any]]:
@@ -135,7 +140,7 @@ async def test_odd_items_have_one_outcome_each_and_none_stands_in_the_way_of_the
         return TaskOutcome("completed", "y" * (KEPT_CHARS + 1) if order.prompt == "Do same." else "Did it.")
 
     order = BatchOrder("b", "odd", "Do {item}.", "general-purpose", items, concurrency=3)
-    outcomes = await Batch(order, journal, do, "m").carry_out()
+    outcomes = await Batch(order, journal, do, "m", forget).carry_out()
     assert asked.count("Do same.") == 2 and "Do {item}." in asked and len(asked) == len(items) - 1
     assert [each.status for each in outcomes] == ["completed"] * 6 + ["failed", "completed"]
     assert "more than 1,000,000 characters" in (outcomes[6].error or "")
@@ -156,9 +161,9 @@ async def test_five_thousand_items_are_told_at_a_bearable_pace_and_gone_on_with(
         at_work.discard(item.task_id)
         return TaskOutcome("completed", item.task_id)
 
-    await Batch(order, first, do, "m").carry_out()
+    await Batch(order, first, do, "m", forget).carry_out()
     second.items = {index: outcome for index, outcome in first.items.items() if index % 5}
-    outcomes = await Batch(order, second, do, "m").carry_out()
+    outcomes = await Batch(order, second, do, "m", forget).carry_out()
     assert most == 16 and sorted(first.items) == list(range(5000))
     assert [each.result for each in outcomes] == [f"b/{number}" for number in range(5000)]
     assert sorted(second.noted) == list(range(0, 5000, 5))  # the others had their outcomes
@@ -212,19 +217,29 @@ async def test_a_batch_stays_within_the_budget_with_sixteen_at_once_and_what_it_
     assert counts["completed"] >= 16 and counts["skipped"] > 0 and counts.total() == 200
 
 
-async def test_stopping_a_run_ends_the_commands_of_its_batch(tmp_path: Path) -> None:
+async def test_stopping_a_run_ends_the_commands_of_its_batch_and_keeps_what_was_done(tmp_path: Path) -> None:
     seconds = marked_seconds()
     wait = calling("bash", description="wait", command=f"sleep {seconds}")
-    model = playing([batch(items=["a", "b", "c"])], lambda _: wait)
+    model = playing(
+        [batch(items=["a", "b", "c"], concurrency=2)],
+        lambda messages: wait if order_in(messages) != "Do a." else "Did it.",
+    )
     async with open_harness(config(tmp_path), model) as harness:
         run = await start(harness, asking("go"))
+        await heard(harness, run, b'"batch":')
         await until_alive(seconds)
         await harness.runs.cancel("t", run.run_id, LOCAL_USER)
         left = await survivors(seconds)
         done = await harness.runs.join("t", run.run_id, LOCAL_USER)
         events = await harness.timeline.page(run, 0, 1000, ["custom"])
+        files = harness.files_of(await harness.threads.get("t", LOCAL_USER))
+        (file,) = [each.path for each in await files.list("/mnt/user-data/outputs")]
+        lines = [orjson.loads(line) for line in (await files.read(file)).splitlines()]
+        told = [message["content"] for message in await messages_of(harness) if message["type"] == "tool"]
+    assert [(line["index"], line["item"], line["result"]) for line in lines] == [(0, "a", "Did it.")]
+    assert told[0].startswith("Task cancelled by user. The newest batch file")
     assert left == [] and done.status is RunStatus.INTERRUPTED
-    assert orjson.loads(events[-1].event.data)["type"] == "batch_cancelled"
+    assert "batch_cancelled" in [orjson.loads(each.event.data)["type"] for each in events]
 
 
 @given(st.from_regex(r"[a-z]{1,8}", fullmatch=True), st.text(max_size=20))

@@ -1,6 +1,6 @@
 """A piece of work that an agent gives to another."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal, Protocol, runtime_checkable
@@ -87,6 +87,10 @@ class ItemOutcome:
     tokens: int = 0
 
 
+Keep = Callable[[Sequence[ItemOutcome]], Awaitable[None]]
+"""What is done with the outcomes of a batch that does not come to its end."""
+
+
 def item_task(batch: str, index: int) -> str:
     """What an item of a batch is called as a task of its own."""
     return f"{batch}/{index}"
@@ -128,8 +132,10 @@ class Subagents(Protocol):
         """
         ...
 
-    async def carry_out_batch(self, order: BatchOrder, inherited: Inherited) -> Sequence[ItemOutcome]:
+    async def carry_out_batch(self, order: BatchOrder, inherited: Inherited, keep: Keep) -> Sequence[ItemOutcome]:
         """Have the same done for every item; as many outcomes as items, in their order.
+
+        When it is cancelled, `keep` is given those that there are by then.
 
         Raises:
             InvalidRequest: There is no such kind of subagent.

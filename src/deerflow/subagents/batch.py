@@ -7,10 +7,11 @@ import re
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from deerflow.domain.errors import InvalidRequest
-from deerflow.domain.subagents import BatchOrder, ItemOutcome, TaskJournal, TaskOrder, TaskOutcome, item_task
+from deerflow.domain.subagents import BatchOrder, ItemOutcome, Keep, TaskJournal, TaskOrder, TaskOutcome, item_task
 
 PLACE = re.compile(r"\{([^{}\n]{1,100})\}")
 """Where something of an item goes; columns of real tables have blanks and dots in their names."""
@@ -24,6 +25,9 @@ KEPT_CHARS = 20_000
 MAX_PROMPT_CHARS = 1_000_000
 """No model reads more at once; items and templates multiply, and would be held in memory before one says so."""
 
+KEEP_LIMIT_S = 1.0
+"""How long a batch that is stopped may take to save what it has."""
+
 Do = Callable[[TaskOrder], Awaitable[TaskOutcome]]
 
 
@@ -35,6 +39,7 @@ class Batch:
     journal: TaskJournal
     do: Do
     model_name: str
+    keep: Keep
     outcomes: dict[int, ItemOutcome] = field(default_factory=dict)
     spent: str | None = None
     """Why nothing more is begun: the budget does not pay for it."""
@@ -53,6 +58,10 @@ class Batch:
                     group.create_task(self._work_off(left))
         except asyncio.CancelledError:
             self._tell("batch_cancelled")
+            # Nobody waits for long who stops something, but what was paid for is not thrown away either.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(KEEP_LIMIT_S):
+                    await self.keep([self.outcomes[index] for index in sorted(self.outcomes)])
             raise
         self._tell("batch_completed")
         return [self.outcomes[index] for index in range(count)]

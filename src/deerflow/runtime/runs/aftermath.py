@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langgraph.types import Command, Interrupt, StateSnapshot
@@ -16,10 +17,13 @@ from deerflow.runtime.runs.ledger import RunLedger
 
 MODEL_NODE = "model"
 """What LangChain calls the node that asks the model."""
-DELEGATING = ("task", "task_batch")
-TASK_CANCELLED = (
-    "Task cancelled{why}. It had not come to its end; check what it may have changed before you give it again."
+CANCELLED = MappingProxyType(
+    {
+        "task": "It had not come to its end; check what it may have changed before you give it again.",
+        "task_batch": "The newest batch file in /mnt/user-data/outputs has a line for each item that was done by then.",
+    }
 )
+"""What the next turn is told of work that ended with its run."""
 NOT_DONE = "Error: the server stopped before {tool} gave a result, and nothing was changed by it."
 
 
@@ -101,9 +105,9 @@ def results_of(call: Call, outcomes: Mapping[tuple[str | None, str], object], is
         return [outcome]
     if isinstance(outcome, Command) and isinstance(outcome.update, dict):
         return list(outcome.update.get("messages", ()))
-    if call.tool not in DELEGATING:
+    if call.tool not in CANCELLED:
         return []
-    text = TASK_CANCELLED.format(why=" by user" if is_stopped else ": the run has ended")
+    text = f"Task cancelled{' by user' if is_stopped else ', for the run has ended'}. {CANCELLED[call.tool]}"
     known = {"subagent_status": "cancelled"}
     return [ToolMessage(text, name=call.tool, tool_call_id=call.id, status="error", additional_kwargs=known)]
 

@@ -75,9 +75,13 @@ async def task_batch(
         retries=min(max(retries, 0), MAX_RETRIES),
         max_turns=max_turns,
     )
-    outcomes = await subagents.carry_out_batch(order, inherited)
     path = f"{OUTPUTS}/{file_name(description, run.run_id, asked_in(runtime.state), call_id)}"
-    await run.files.write(path, await asyncio.to_thread(to_lines, given, outcomes))
+
+    async def keep(done: Sequence[ItemOutcome]) -> None:
+        await run.files.write(path, await asyncio.to_thread(to_lines, given, done))
+
+    outcomes = await subagents.carry_out_batch(order, inherited, keep)
+    await keep(outcomes)
     return Command(update={"artifacts": [path], "messages": [to_message(call_id, path, outcomes)]})
 
 
@@ -151,18 +155,18 @@ def file_name(description: str, *call: str) -> str:
 
 
 def to_lines(items: Sequence[object], outcomes: Sequence[ItemOutcome]) -> bytes:
-    """The results: one line of JSON for each item."""
+    """The results: one line of JSON for each item that has an outcome."""
     lines = [
         {
             "index": outcome.index,
-            "item": item,
+            "item": items[outcome.index],
             "status": outcome.status,
             "result": outcome.result or None,
             "error": outcome.error,
             "attempts": outcome.attempts,
             "tokens": outcome.tokens,
         }
-        for item, outcome in zip(items, outcomes, strict=True)
+        for outcome in outcomes
     ]
     text = "".join(f"{json.dumps(line, ensure_ascii=False, default=str)}\n" for line in lines)
     return text.encode("utf-8", "replace")
