@@ -1,11 +1,13 @@
 """The kinds of subagents, and what the configuration makes of them."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from deerflow.config.subagents import SubagentsConfig
+from deerflow.domain.errors import ConfigError
 from deerflow.subagents.files import KindFiles
 from deerflow.subagents.kinds import SubagentConfig, kinds_of
 
@@ -51,6 +53,13 @@ def test_a_configured_kind_has_a_name_that_models_can_say(name: str) -> None:
     with pytest.raises(ValidationError, match="letters, digits"):
         settings(custom_agents={name: entry})
     assert "fact_checker-2" in settings(custom_agents={"fact_checker-2": entry}).custom_agents
+
+
+@pytest.mark.parametrize("wrong", [{"name": "a b"}, {"max_turns": 0}, {"timeout_seconds": 0.0}])
+def test_a_program_is_told_at_once_of_a_kind_that_cannot_be(wrong: dict[str, Any]) -> None:
+    given: dict[str, Any] = {"name": "x", "description": "X.", "system_prompt": "You are x."}
+    with pytest.raises(ConfigError, match="subagent"):
+        SubagentConfig(**{**given, **wrong})
 
 
 @pytest.mark.parametrize("name", ["general-purpose", "bash"])

@@ -1,7 +1,11 @@
 """Subagents whose models say what nobody expects: the others go on, and everything comes to an end."""
 
+import asyncio
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from langchain_core.messages import BaseMessage
 from langchain_core.tools import tool
 from langgraph.types import interrupt
 
@@ -45,3 +49,26 @@ async def test_a_tool_that_waits_for_a_person_fails_its_task_and_is_not_taken_fo
         text = next(message["content"] for message in await messages_of(harness) if message["type"] == "tool")
     assert run.status is RunStatus.SUCCESS and told[-1]["type"] == "task_failed"
     assert text.startswith("Task failed. Error: a tool of it waits for the word of a person")
+
+
+@tool
+async def go_astray() -> str:
+    """End like something that was cancelled, as libraries do whose own tasks are."""
+    raise asyncio.CancelledError("not by us")
+
+
+async def test_a_crash_of_one_leaves_the_others_and_the_run_alone(tmp_path: Path) -> None:
+    def work(messages: Sequence[BaseMessage]) -> Any:
+        answers = {"crash": ZeroDivisionError("division by zero"), "stray": calling("go_astray"), "good": "Fine."}
+        return answers[order_in(messages)]
+
+    entry = {"name": "go_astray", "group": "x", "use": f"{__name__}:go_astray"}
+    model = playing([in_parallel(task("crash"), task("stray"), task("good")), "One of three."], work)
+    async with open_harness(config(tmp_path, tools=[entry]), model) as harness:
+        run, told = await finish(harness, await start(harness, asking("go")))
+        texts = [message["content"] for message in await messages_of(harness) if message["type"] == "tool"]
+    assert run.status is RunStatus.SUCCESS
+    assert texts[0] == "Task failed. Error: division by zero" and texts[2] == "Task Succeeded. Result: Fine."
+    assert texts[1].startswith("Task failed. Error: ")
+    ends = [event["type"] for event in told if event["type"] in ("task_completed", "task_failed")]
+    assert sorted(ends) == ["task_completed", "task_failed", "task_failed"]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 from langchain_core.messages import BaseMessage, ToolMessage
 
 from deerflow.domain.principal import LOCAL_USER, Principal
@@ -96,6 +97,16 @@ async def test_waiting_for_a_turn_does_not_count_towards_the_time_of_a_task(tmp_
         _, told = await finish(harness, await start(harness, asking("go")))
     assert "task_queued" in [event["type"] for event in told]
     assert [event["result"] for event in told if event["type"] == "task_completed"][2:] == ["Was slow.", "Was quick."]
+
+
+@pytest.mark.parametrize("limits", [{"max_concurrent": 1}, {"max_concurrent_per_user": 1}])
+async def test_neither_a_server_nor_a_user_has_more_at_work_than_may(tmp_path: Path, limits: dict[str, int]) -> None:
+    orders = [in_parallel(task("one"), task("two"), task("three")), "Done."]
+    model, crowd = crowded(playing(orders, lambda messages: f"Did {order_in(messages)}."))
+    async with open_harness(config(tmp_path, subagents=limits), model) as harness:
+        _, told = await finish(harness, await start(harness, asking("go")))
+    assert crowd.most == 1 and sorted(crowd.began) == ["one", "three", "two"]
+    assert [event["type"] for event in told].count("task_queued") >= 1
 
 
 async def test_stopping_a_run_ends_its_tasks_in_the_queue_too_and_no_place_is_lost(tmp_path: Path) -> None:

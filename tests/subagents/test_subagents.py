@@ -91,7 +91,9 @@ async def test_a_subagent_works_in_the_sandbox_of_its_lead_and_only_its_answer_c
     assert run.status is RunStatus.SUCCESS
     assert said(asked[0].messages) == [f"What is in {path}?"]  # and nothing of the conversation it is for
     assert "deer" in asked[1].messages[-1].text  # the command has read what the lead agent wrote
-    assert not {"task", "ask_clarification", "present_files"} & set(asked[0].tool_names)
+    assert not {"task", "task_batch", "ask_clarification", "present_files"} & set(asked[0].tool_names)
+    assert any("memory" in name for name in model.requests[0].tool_names)
+    assert not any("memory" in name for name in asked[0].tool_names)
     assert [message["type"] for message in messages] == ["human", "ai", "tool", "ai", "tool", "ai"]
     result = messages[4]
     assert result["content"] == "Task Succeeded. Result: It says deer."

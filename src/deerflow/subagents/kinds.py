@@ -5,7 +5,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
-from deerflow.config.subagents import NEVER_FOR_SUBAGENTS, CustomSubagent, SubagentOverride, SubagentsConfig
+from deerflow.config.subagents import (
+    KIND_NAME,
+    KIND_NAME_RULE,
+    NEVER_FOR_SUBAGENTS,
+    CustomSubagent,
+    SubagentOverride,
+    SubagentsConfig,
+)
+from deerflow.domain.errors import ConfigError
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +37,12 @@ class SubagentConfig:
     """The only skills it knows; None: those of the lead agent."""
     max_turns: int = 50
     timeout_seconds: float = 900.0
+
+    def __post_init__(self) -> None:
+        if not KIND_NAME.fullmatch(self.name):
+            raise ConfigError(f"{KIND_NAME_RULE}, not {self.name!r}")
+        if self.max_turns < 1 or self.timeout_seconds <= 0:
+            raise ConfigError(f"subagent {self.name!r}: it needs at least one turn, and time")
 
     def allows(self, tool: str) -> bool:
         """Whether it has a tool. None can give work to others, nor speak to people, whatever its settings say."""
