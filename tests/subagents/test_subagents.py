@@ -242,6 +242,31 @@ async def test_a_slip_in_the_settings_of_a_kind_is_told_and_the_kind_works_with_
     assert "no model is called 'gpt-0'" in caplog.text
 
 
+async def test_files_beside_the_configuration_and_in_the_home_describe_kinds_and_edits_count_for_the_next_run(
+    tmp_path: Path,
+) -> None:
+    def write(file: str, text: str) -> None:
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text(text)
+
+    poet = "---\ndescription: Verses.\ntools: ls, task\n---\n\nYou are a poet."
+    write("config.yaml", "log_level: info")
+    write("agents/poet.md", poet)
+    write(".deer-flow/agents/critic.md", "---\ndescription: Doubts.\n---\nYou doubt.")
+    write("agents/broken.md", "You are nobody.")
+    model = playing([task("A line.", "poet"), "There.", task("One more.", "poet"), "There."], lambda _: "Antlers.")
+    async with open_harness(config(tmp_path), model) as harness:
+        run, _ = await finish(harness, await start(harness, asking("go")))
+        write("agents/poet.md", poet.replace("a poet", "a better poet"))
+        await finish(harness, await start(harness, asking("again")))
+    lead, first, _, _, second, _ = model.requests
+    assert run.status is RunStatus.SUCCESS
+    assert "- poet: Verses." in lead.messages[0].text and "- critic: Doubts." in lead.messages[0].text
+    assert "broken" not in lead.messages[0].text
+    assert "You are a poet." in first.messages[0].text and first.tool_names == ["ls"]
+    assert "You are a better poet." in second.messages[0].text
+
+
 async def test_a_kind_that_does_not_exist_is_refused_with_those_that_do(tmp_path: Path) -> None:
     model = playing([task("Go.", "wizard"), "No wizards here."], lambda _: "never asked")
     async with open_harness(config(tmp_path), model) as harness:
