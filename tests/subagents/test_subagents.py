@@ -287,6 +287,21 @@ async def test_tools_that_a_person_must_approve_are_not_for_subagents(tmp_path: 
     assert "- general-purpose:" in lead.messages[0].text and "- bash:" not in lead.messages[0].text
 
 
+async def test_an_agent_that_may_not_run_commands_can_have_nobody_run_them(tmp_path: Path) -> None:
+    folder = tmp_path / ".deer-flow/users/local/agents/reader"
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").write_text('tool_groups: ["file:read"]\n')
+    model = playing([task("Go.", "bash"), task("Go."), "Done."], lambda _: "Did what I could.")
+    async with open_harness(config(tmp_path), model) as harness:
+        request = asking("go", agent_name="reader", owner="local")
+        _, told = await finish(harness, await start(harness, request))
+        refused, _ = [message["content"] for message in await messages_of(harness) if message["type"] == "tool"]
+    lead, subagent = model.requests[0], next(each for each in model.requests if ROLE in each.messages[0].text)
+    assert "- bash:" not in lead.messages[0].text and "Input should be 'general-purpose'" in refused
+    assert "read_file" in subagent.tool_names and not {"bash", "write_file"} & set(subagent.tool_names)
+    assert "update_agent" in lead.tool_names and "update_agent" not in subagent.tool_names
+
+
 @pytest.mark.parametrize("is_on", [True, False])
 async def test_only_a_request_that_asks_for_them_has_subagents(tmp_path: Path, is_on: bool) -> None:
     model = ScriptedModel.saying("Hello.")

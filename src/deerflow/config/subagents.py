@@ -8,7 +8,7 @@ from pydantic import Field, field_validator
 from deerflow.config.reading.problems import KeyPath
 from deerflow.config.section import Section, refusal
 
-NEVER_FOR_SUBAGENTS = ("task", "task_batch", "ask_clarification", "present_files")
+NEVER_FOR_SUBAGENTS = ("task", "task_batch", "ask_clarification", "present_files", "update_agent")
 KIND_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 KIND_NAME_RULE = "a kind of subagent is called by 1 to 64 letters, digits, '-' and '_'"
 

@@ -45,7 +45,10 @@ class SubagentConfig:
             raise ConfigError(f"subagent {self.name!r}: it needs at least one turn, and time")
 
     def allows(self, tool: str) -> bool:
-        """Whether it has a tool. None can give work to others, nor speak to people, whatever its settings say."""
+        """Whether it has a tool.
+
+        Whatever its settings say, none can give work to others, speak to people or change the agent it works for.
+        """
         if tool in NEVER_FOR_SUBAGENTS or tool in self.disallowed_tools:
             return False
         return self.tools is None or tool in self.tools
