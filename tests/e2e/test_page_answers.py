@@ -132,7 +132,9 @@ async def test_a_batch_and_a_task_that_was_stopped_tell_how_far_they_came_also_a
             await say(page, "look around")
             steps = page.get_by_role("list", name="What the subagent does").get_by_role("listitem")
             await expect(steps).to_have_text(["ls /mnt/user-data"])
-            await page.keyboard.press("Escape")
+            await page.reload()  # the run goes on meanwhile, and so does what is seen of it
+            await expect(steps).to_have_text(["ls /mnt/user-data"])
+            await page.get_by_role("textbox", name="Message").press("Escape")
             await expect(page.get_by_role("button", name="Look around")).to_contain_text("stopped")
             await page.reload()
             await page.get_by_role("button", name="Delegated Sort letters").click()
