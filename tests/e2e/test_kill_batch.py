@@ -1,4 +1,4 @@
-"""A server that dies in the middle of a batch."""
+"""A server that dies while subagents are at work."""
 
 import asyncio
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import orjson
 
-from deerflow.testing import Answer, ScriptedServer, ServerFault, ServerRequest, calling
+from deerflow.testing import Answer, ScriptedServer, ServerFault, ServerRequest, Stall, calling, in_parallel
 from deerflow.testing.scripted_server import Reply
 from tests.e2e.stage import serving
 
@@ -99,3 +99,56 @@ async def item_events(http: httpx.AsyncClient, run_id: str) -> list[int]:
         page = (await http.get(f"/threads/t/runs/{run_id}/events", params=query)).json()
         found += [each["data"]["outcome"]["index"] for each in page["data"]]
     return found
+
+
+class Working:
+    """Gives one task that only looks and one that writes; both are stuck until the server is another."""
+
+    def __init__(self) -> None:
+        self.stuck = 0
+        self.are_stuck = asyncio.Event()
+        self.is_again = False
+
+    def answer(self, request: ServerRequest) -> Reply:
+        used = sum(each["role"] == "tool" for each in request.messages)
+        if "<subagent_system>" in request.messages[0]["content"]:
+            return "In the end." if used else in_parallel(*map(self.order, ("Look", "Write")))
+        if self.is_again:
+            return "Looked again."
+        if used:
+            self.stuck += 1
+            if self.stuck == 2:
+                self.are_stuck.set()
+            return Stall()
+        if any(each["content"] == "Look" for each in request.messages):
+            return calling("ls", description="look", path="/mnt/user-data")
+        return calling("write_file", description="note", path="/mnt/user-data/outputs/note.txt", content="deer")
+
+    def order(self, prompt: str) -> Answer:
+        return calling("task", description=prompt, prompt=prompt, subagent_type="general-purpose")
+
+
+async def test_after_kill_a_task_begins_again_unless_it_may_have_changed_something(tmp_path: Path) -> None:
+    working, config = Working(), tmp_path / "config.yaml"
+    async with ScriptedServer([working.answer], endless=True) as model, asyncio.timeout(60):
+        config.write_text(CONFIG.format(base_url=model.base_url))
+        with serving(tmp_path, config=config) as server:
+            async with httpx.AsyncClient(base_url=f"{server.url}/api", timeout=20) as http:
+                run = (await http.post("/threads/t/runs", json=BODY)).json()
+            await working.are_stuck.wait()
+            server.kill()
+        working.is_again = True
+        with serving(tmp_path, config=config) as server:
+            async with httpx.AsyncClient(base_url=f"{server.url}/api", timeout=60) as http:
+                await http.get(f"/threads/t/runs/{run['run_id']}/join")
+                state = (await http.get("/threads/t/state")).json()["values"]
+                query = {"event_types": "custom", "limit": 1000}
+                events = (await http.get(f"/threads/t/runs/{run['run_id']}/events", params=query)).json()["data"]
+
+    looked, wrote = [message for message in state["messages"] if message["type"] == "tool"]
+    assert looked["content"] == "Task Succeeded. Result: Looked again."
+    assert wrote["content"].startswith("Task interrupted.") and "write_file" in wrote["content"]
+    assert state["messages"][-1]["content"] == "In the end."
+    told = [each["data"] for each in events if each["data"]["type"].startswith("task_")]
+    ends = {each["task_id"]: each["type"] for each in told}
+    assert ends == {looked["tool_call_id"]: "task_completed", wrote["tool_call_id"]: "task_failed"}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import expect
 
-from deerflow.testing import Answer, ScriptedServer, calling, thinking
+from deerflow.testing import Answer, ScriptedServer, ServerFault, Stall, calling, thinking
 from tests.e2e.stage import Visitor, serious_violations
 from tests.e2e.test_page import say, serving_model, until_answered
 
@@ -109,6 +109,37 @@ async def test_subagents_are_watched_inside_the_card_of_their_task(tmp_path: Pat
                 card = page.get_by_role("button", name="Delegated Look around")
                 await card.click()
                 steps = page.get_by_role("list", name="What the subagent does").get_by_role("listitem")
-                await expect(steps).to_have_text(["ls", "Seen."])
+                await expect(steps).to_have_text(["ls /mnt/user-data", "Seen."])
                 assert await serious_violations(page) == []
                 await page.reload()
+
+
+async def test_a_batch_and_a_task_that_was_stopped_tell_how_far_they_came_also_after_a_reload(
+    tmp_path: Path, visitor: Visitor
+) -> None:
+    about = {"prompt": "Sort {item}", "subagent_type": "general-purpose"}
+    batch = calling("task_batch", description="Sort letters", items=["a", "b", "c"], retries=0, concurrency=1, **about)
+    order = calling("task", description="Look around", **{**about, "prompt": "Look around."})
+    looks = calling("ls", description="Look", path="/mnt/user-data")
+    lines = [batch, "Sorted.", ServerFault(400, "no"), "Sorted.", "Two of three.", order, looks, Stall()]
+    async with ScriptedServer(lines) as model:
+        with serving_model(tmp_path, model) as server:
+            page = await visitor.open(server.url, reduced_motion="reduce")
+            await page.get_by_role("button", name="Choose how much the agent does").click()
+            await page.get_by_role("menuitemradio", name="Ultra").click()
+            await say(page, "sort them")
+            await until_answered(page)
+            await say(page, "look around")
+            steps = page.get_by_role("list", name="What the subagent does").get_by_role("listitem")
+            await expect(steps).to_have_text(["ls /mnt/user-data"])
+            await page.reload()  # the run goes on meanwhile, and so does what is seen of it
+            await expect(steps).to_have_text(["ls /mnt/user-data"])
+            await page.get_by_role("textbox", name="Message").press("Escape")
+            await expect(page.get_by_role("button", name="Look around")).to_contain_text("stopped")
+            await page.reload()
+            await page.get_by_role("button", name="Delegated Sort letters").click()
+            await expect(page.get_by_role("progressbar", name="Items done")).to_have_attribute("aria-valuenow", "3")
+            await expect(page.get_by_role("button", name="Delegated Sort letters")).to_contain_text("3 / 3 · 1 failed")
+            await expect(page.get_by_text("Task cancelled by user.")).to_be_visible()
+            await expect(steps).to_have_text(["ls /mnt/user-data"])
+            assert await serious_violations(page) == []

@@ -16,11 +16,19 @@ class Crowd:
     working: set[str] = field(default_factory=set)
     began: list[str] = field(default_factory=list)
     most: int = 0
+    came: asyncio.Condition = field(default_factory=asyncio.Condition)
 
-    def come(self, order: str) -> None:
+    async def come(self, order: str) -> None:
         self.working.add(order)
         self.began.append(order)
         self.most = max(self.most, len(self.working))
+        async with self.came:
+            self.came.notify_all()
+
+    async def until(self, count: int) -> None:
+        """Wait until so many are at work."""
+        async with self.came:
+            await self.came.wait_for(lambda: len(self.working) >= count)
 
 
 def crowded(model: ScriptedModel, steps: int = 20, gate: asyncio.Event | None = None) -> tuple[ScriptedModel, Crowd]:
@@ -35,7 +43,7 @@ def crowded(model: ScriptedModel, steps: int = 20, gate: asyncio.Event | None = 
             is_lead = "<subagent_system>" in messages[0].text
             order = said(messages)[0]
             if not is_lead:
-                crowd.come(order)
+                await crowd.come(order)
                 for _ in range(steps):
                     await asyncio.sleep(0)
                 if gate is not None:

@@ -1,11 +1,13 @@
 """The kinds of subagents, and what the configuration makes of them."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from deerflow.config.subagents import SubagentsConfig
+from deerflow.domain.errors import ConfigError
 from deerflow.subagents.files import KindFiles
 from deerflow.subagents.kinds import SubagentConfig, kinds_of
 
@@ -38,9 +40,34 @@ def test_the_kind_of_a_program_wins_over_one_of_the_same_name() -> None:
     assert kinds_of(settings(), [own], runs_commands=True)["bash"].description == "Mine."
 
 
-def test_no_subagent_gives_work_to_others_whatever_its_settings_say() -> None:
-    kind = SubagentConfig("x", "X.", "You are x.", tools=("task", "bash"), disallowed_tools=())
-    assert not kind.allows("task") and kind.allows("bash")
+@pytest.mark.parametrize("tool", ["task", "task_batch", "ask_clarification", "present_files"])
+def test_no_subagent_gives_work_to_others_or_speaks_to_people_whatever_its_settings_say(tool: str) -> None:
+    kind = SubagentConfig("x", "X.", "You are x.", tools=(tool, "bash"), disallowed_tools=())
+    assert not kind.allows(tool) and kind.allows("bash")
+    assert not SubagentConfig("x", "X.", "You are x.", disallowed_tools=("bash",)).allows(tool)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a/b", "bash\n- evil: x", "${kinds}", "日本", "x" * 65])
+def test_a_configured_kind_has_a_name_that_models_can_say(name: str) -> None:
+    entry = {"description": "x", "system_prompt": "You are x."}
+    with pytest.raises(ValidationError, match="letters, digits"):
+        settings(custom_agents={name: entry})
+    assert "fact_checker-2" in settings(custom_agents={"fact_checker-2": entry}).custom_agents
+
+
+@pytest.mark.parametrize("wrong", [{"name": "a b"}, {"max_turns": 0}, {"timeout_seconds": 0.0}])
+def test_a_program_is_told_at_once_of_a_kind_that_cannot_be(wrong: dict[str, Any]) -> None:
+    given: dict[str, Any] = {"name": "x", "description": "X.", "system_prompt": "You are x."}
+    with pytest.raises(ConfigError, match="subagent"):
+        SubagentConfig(**{**given, **wrong})
+
+
+@pytest.mark.parametrize("name", ["general-purpose", "bash"])
+def test_a_configured_kind_takes_the_place_of_a_built_in_one_of_its_name_and_only_of_that(name: str) -> None:
+    entry = {"description": "Mine.", "system_prompt": "You are mine."}
+    kinds = kinds_of(settings(custom_agents={name: entry}, agents={name: {"max_turns": 3}}), runs_commands=True)
+    assert list(kinds) == ["general-purpose", "bash"]
+    assert (kinds[name].description, kinds[name].max_turns) == ("Mine.", 3)
 
 
 @pytest.mark.parametrize(
@@ -62,6 +89,7 @@ CHECKER = """---
 name: fact-checker
 description: Checks facts.
 tools: read_file, grep
+skills: [sources]
 max_turns: 7
 ---
 You check facts.
@@ -76,6 +104,7 @@ def test_a_markdown_file_describes_a_kind_and_an_edit_of_it_counts(tmp_path: Pat
     (kind,) = [filed.to_kind(60.0) for filed in files.kinds()]
     assert (kind.name, kind.description, kind.tools) == ("fact-checker", "Checks facts.", ("read_file", "grep"))
     assert (kind.max_turns, kind.timeout_seconds, kind.model) == (7, 60.0, "inherit")
+    assert kind.skills == ("sources",)
     assert kind.system_prompt == "You check facts.\n\nSay where you read it."
     assert kinds_of(settings(), filed=[kind], runs_commands=False)["fact-checker"] is kind
     file.write_text(CHECKER.replace("Checks facts", "Doubts everything"))
@@ -93,12 +122,18 @@ def test_a_markdown_file_describes_a_kind_and_an_edit_of_it_counts(tmp_path: Pat
         ("---\ndescription: x\nmax_tuns: 3\n---\nYou check.", "did you mean 'max_turns'"),
         ("---\nmodel: y\n---\nYou check.", "description"),
         ("---\nname: a b\ndescription: x\n---\nYou check.", "'a b'"),
+        ("---\ndescription: x\nmax_turns: 0\n---\nYou check.", "max_turns"),
+        ("---\ndescription: [x\n---\nYou check.", "wrong.md"),
+        ("---\n- description\n---\nYou check.", "wrong.md"),
+        (f"---\ndescription: x\n---\n{'You check. ' * 30_000}", "larger than"),
+        (b"---\ndescription: \xff\n---\nYou check.", "not UTF-8"),
+        ("", "begins with a line '---'"),
     ],
 )
 def test_a_file_that_describes_no_kind_is_left_out_and_told_of(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str, complaint: str
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str | bytes, complaint: str
 ) -> None:
     (tmp_path / "good.md").write_text("---\ndescription: Works.\n---\nYou work.")
-    (tmp_path / "wrong.md").write_text(text)
+    (tmp_path / "wrong.md").write_bytes(text if isinstance(text, bytes) else text.encode())
     assert [kind.name for kind in KindFiles([tmp_path]).kinds()] == ["good"]
     assert complaint in caplog.text and "wrong.md" in caplog.text

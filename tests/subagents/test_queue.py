@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 from langchain_core.messages import BaseMessage, ToolMessage
 
-from deerflow.domain.principal import Principal
+from deerflow.domain.principal import LOCAL_USER, Principal
 from deerflow.domain.runs import AgentSpec, RunRecord, RunRequest, RunStatus
 from deerflow.harness import Harness, open_harness
 from deerflow.testing import ScriptedModel, calling, in_parallel
@@ -79,7 +80,7 @@ async def test_of_twelve_tasks_three_work_at_once_in_turns_of_their_users_and_no
     assert crowd.most == AT_ONCE and len(set(crowd.began)) == 3 * PER_RUN
     # Bob came last, behind five of Alice: from then on they take turns.
     turns = [order.split()[0].partition("-")[0] for order in crowd.began[AT_ONCE:]]
-    assert turns[: 2 * PER_RUN].count("bob") == PER_RUN
+    assert turns == [*["alice", "bob"] * PER_RUN, "alice"]
 
 
 async def test_waiting_for_a_turn_does_not_count_towards_the_time_of_a_task(tmp_path: Path) -> None:
@@ -96,3 +97,33 @@ async def test_waiting_for_a_turn_does_not_count_towards_the_time_of_a_task(tmp_
         _, told = await finish(harness, await start(harness, asking("go")))
     assert "task_queued" in [event["type"] for event in told]
     assert [event["result"] for event in told if event["type"] == "task_completed"][2:] == ["Was slow.", "Was quick."]
+
+
+@pytest.mark.parametrize("limits", [{"max_concurrent": 1}, {"max_concurrent_per_user": 1}])
+async def test_neither_a_server_nor_a_user_has_more_at_work_than_may(tmp_path: Path, limits: dict[str, int]) -> None:
+    orders = [in_parallel(task("one"), task("two"), task("three")), "Done."]
+    model, crowd = crowded(playing(orders, lambda messages: f"Did {order_in(messages)}."))
+    async with open_harness(config(tmp_path, subagents=limits), model) as harness:
+        _, told = await finish(harness, await start(harness, asking("go")))
+    assert crowd.most == 1 and sorted(crowd.began) == ["one", "three", "two"]
+    assert [event["type"] for event in told].count("task_queued") >= 1
+
+
+async def test_stopping_a_run_ends_its_tasks_in_the_queue_too_and_no_place_is_lost(tmp_path: Path) -> None:
+    items = [str(number) for number in range(16)]
+    many = calling("task_batch", description="many", prompt="{item}", subagent_type="bash", items=items, concurrency=16)
+    gate = asyncio.Event()
+    orders = [in_parallel(task("first"), many, task("second"), task("third")), task("later"), "Later."]
+    model, crowd = crowded(playing(orders, lambda messages: f"Did {order_in(messages)}."), gate=gate)
+    async with open_harness(config(tmp_path, subagents={"max_concurrent": 2}), model) as harness, asyncio.timeout(30):
+        run = await start(harness, asking("go"))
+        await until_queued(harness, run, 1)
+        await crowd.until(2)
+        await harness.runs.cancel("t", run.run_id, LOCAL_USER)
+        stopped, told = await finish(harness, run)
+        gate.set()
+        again, later = await finish(harness, await start(harness, asking("and now?")))
+    ends = {event["task_id"]: event["type"] for event in told}
+    assert stopped.status is RunStatus.INTERRUPTED and len(crowd.began) == 2 + 1
+    assert len(ends) == 3 and set(ends.values()) == {"task_cancelled"}
+    assert again.status is RunStatus.SUCCESS and later[-1]["type"] == "task_completed"

@@ -91,7 +91,9 @@ async def test_a_subagent_works_in_the_sandbox_of_its_lead_and_only_its_answer_c
     assert run.status is RunStatus.SUCCESS
     assert said(asked[0].messages) == [f"What is in {path}?"]  # and nothing of the conversation it is for
     assert "deer" in asked[1].messages[-1].text  # the command has read what the lead agent wrote
-    assert not {"task", "ask_clarification", "present_files"} & set(asked[0].tool_names)
+    assert not {"task", "task_batch", "ask_clarification", "present_files"} & set(asked[0].tool_names)
+    assert any("memory" in name for name in model.requests[0].tool_names)
+    assert not any("memory" in name for name in asked[0].tool_names)
     assert [message["type"] for message in messages] == ["human", "ai", "tool", "ai", "tool", "ai"]
     result = messages[4]
     assert result["content"] == "Task Succeeded. Result: It says deer."
@@ -182,7 +184,7 @@ async def test_a_subagent_that_takes_too_long_is_ended_with_its_command(tmp_path
         text = [message["content"] for message in await messages_of(harness) if message["type"] == "tool"]
     assert run.status is RunStatus.SUCCESS
     assert text == ["Task timed out. Error: it took longer than 0.5 s"]
-    assert told[-1]["type"] == "task_timed_out"
+    assert told[-1]["type"] == "task_timed_out" and 0.5 <= told[-1]["duration_s"] < 1.5
     assert await survivors(seconds) == []
 
 
@@ -197,6 +199,72 @@ async def test_a_subagent_that_does_not_come_to_an_end_is_capped_and_what_it_had
         text = [message["content"] for message in await messages_of(harness) if message["type"] == "tool"]
     assert text == ["Task stopped: it has taken all of its 3 turns. What it had by then: Looking on."]
     assert told[-1]["stop_reason"] == "turn_capped"
+
+
+async def test_a_subagent_that_goes_round_in_circles_is_capped_and_not_said_to_have_succeeded(tmp_path: Path) -> None:
+    model = playing([task("Look."), "Enough."], lambda _: calling("ls", description="look", path="/mnt/user-data"))
+    async with open_harness(config(tmp_path), model) as harness:
+        _, told = await finish(harness, await start(harness, asking("go")))
+        (result,) = [message for message in await messages_of(harness) if message["type"] == "tool"]
+    assert result["content"].startswith("Task stopped: it was going round in circles.")
+    assert result["additional_kwargs"]["subagent_status"] == "capped"
+    assert (told[-1]["type"], told[-1]["stop_reason"]) == ("task_completed", "loop_capped")
+
+
+async def test_a_model_that_fails_in_the_middle_fails_its_task_and_what_it_took_is_counted(tmp_path: Path) -> None:
+    def work(messages: Sequence[BaseMessage]) -> Any:
+        look = calling("ls", description="look", path="/mnt/user-data")
+        return ModelRejected("the account is closed") if steps(messages) else Answer("So far.", calls=look.calls)
+
+    model = playing([in_parallel(task("Look."), task(" ")), "Failed."], work)
+    async with open_harness(config(tmp_path), model) as harness:
+        run, told = await finish(harness, await start(harness, asking("go")))
+        failed, refused = [message for message in await messages_of(harness) if message["type"] == "tool"]
+    assert run.status is RunStatus.SUCCESS
+    assert failed["content"] == "Task failed. Error: the account is closed"
+    assert failed["additional_kwargs"]["subagent_result_brief"] == "So far."
+    assert failed["additional_kwargs"]["subagent_token_usage"]["input_tokens"] == 10
+    assert told[-1]["type"] == "task_failed" and told[-1]["usage"]["input_tokens"] == 10
+    assert "the prompt is empty" in refused["content"]
+
+
+async def test_a_slip_in_the_settings_of_a_kind_is_told_and_the_kind_works_with_what_there_is(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader = {"description": "Reads.", "system_prompt": ROLE, "tools": ["reed_file", "ls", "task"], "model": "gpt-0"}
+    settings = {"custom_agents": {"reader": reader}, "agents": {"raeder": {"max_turns": 3}}}
+    model = playing([task("Read.", "reader"), "Done."], lambda _: "Read it.")
+    async with open_harness(config(tmp_path, subagents=settings), model) as harness:
+        run, _ = await finish(harness, await start(harness, asking("go")))
+    assert run.status is RunStatus.SUCCESS and model.requests[1].tool_names == ["ls"]
+    assert "subagent 'reader': there is no tool 'reed_file', so it goes without; there is read_file" in caplog.text
+    assert "subagents.agents.raeder: there is no such kind" in caplog.text
+    assert "no model is called 'gpt-0'" in caplog.text
+
+
+async def test_files_beside_the_configuration_and_in_the_home_describe_kinds_and_edits_count_for_the_next_run(
+    tmp_path: Path,
+) -> None:
+    def write(file: str, text: str) -> None:
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text(text)
+
+    poet = "---\ndescription: Verses.\ntools: ls, task\n---\n\nYou are a poet."
+    write("config.yaml", "log_level: info")
+    write("agents/poet.md", poet)
+    write(".deer-flow/agents/critic.md", "---\ndescription: Doubts.\n---\nYou doubt.")
+    write("agents/broken.md", "You are nobody.")
+    model = playing([task("A line.", "poet"), "There.", task("One more.", "poet"), "There."], lambda _: "Antlers.")
+    async with open_harness(config(tmp_path), model) as harness:
+        run, _ = await finish(harness, await start(harness, asking("go")))
+        write("agents/poet.md", poet.replace("a poet", "a better poet"))
+        await finish(harness, await start(harness, asking("again")))
+    lead, first, _, _, second, _ = model.requests
+    assert run.status is RunStatus.SUCCESS
+    assert "- poet: Verses." in lead.messages[0].text and "- critic: Doubts." in lead.messages[0].text
+    assert "broken" not in lead.messages[0].text
+    assert "You are a poet." in first.messages[0].text and first.tool_names == ["ls"]
+    assert "You are a better poet." in second.messages[0].text
 
 
 async def test_a_kind_that_does_not_exist_is_refused_with_those_that_do(tmp_path: Path) -> None:
@@ -215,6 +283,23 @@ async def test_tools_that_a_person_must_approve_are_not_for_subagents(tmp_path: 
         await finish(harness, await start(harness, asking("go")))
     lead, subagent = model.requests[0], next(each for each in model.requests if ROLE in each.messages[0].text)
     assert "bash" in lead.tool_names and "bash" not in subagent.tool_names
+    # Nor is anybody offered whose whole work that would be.
+    assert "- general-purpose:" in lead.messages[0].text and "- bash:" not in lead.messages[0].text
+
+
+async def test_an_agent_that_may_not_run_commands_can_have_nobody_run_them(tmp_path: Path) -> None:
+    folder = tmp_path / ".deer-flow/users/local/agents/reader"
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").write_text('tool_groups: ["file:read"]\n')
+    model = playing([task("Go.", "bash"), task("Go."), "Done."], lambda _: "Did what I could.")
+    async with open_harness(config(tmp_path), model) as harness:
+        request = asking("go", agent_name="reader", owner="local")
+        _, told = await finish(harness, await start(harness, request))
+        refused, _ = [message["content"] for message in await messages_of(harness) if message["type"] == "tool"]
+    lead, subagent = model.requests[0], next(each for each in model.requests if ROLE in each.messages[0].text)
+    assert "- bash:" not in lead.messages[0].text and "Input should be 'general-purpose'" in refused
+    assert "read_file" in subagent.tool_names and not {"bash", "write_file"} & set(subagent.tool_names)
+    assert "update_agent" in lead.tool_names and "update_agent" not in subagent.tool_names
 
 
 @pytest.mark.parametrize("is_on", [True, False])

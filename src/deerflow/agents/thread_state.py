@@ -150,7 +150,8 @@ def _to_messages(write: Any) -> list[AnyMessage]:
 def _named(message: AnyMessage, messages: Iterable[str | None]) -> AnyMessage:
     """`message` with an id that is the same whenever the write is read back (LangGraph names all but bare texts)."""
     known = set(messages)
-    id_ = str(uuid5(NAMESPACE_OID, f"{len(known)} {message.type} {message.text}"))
+    text = message.text.encode("utf-8", "replace").decode()  # tools may say half a character
+    id_ = str(uuid5(NAMESPACE_OID, f"{len(known)} {message.type} {text}"))
     while id_ in known:
         id_ = str(uuid5(NAMESPACE_OID, id_))
     return message.model_copy(update={"id": id_})

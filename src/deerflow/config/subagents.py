@@ -1,12 +1,16 @@
 """`subagents:` — to whom the lead agent can give work, and how much of it is done at once."""
 
+import re
 from collections.abc import Mapping
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
-from deerflow.config.section import Section
+from deerflow.config.reading.problems import KeyPath
+from deerflow.config.section import Section, refusal
 
-NEVER_FOR_SUBAGENTS = ("task", "ask_clarification", "present_files")
+NEVER_FOR_SUBAGENTS = ("task", "task_batch", "ask_clarification", "present_files", "update_agent")
+KIND_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+KIND_NAME_RULE = "a kind of subagent is called by 1 to 64 letters, digits, '-' and '_'"
 
 
 class SubagentOverride(Section):
@@ -57,3 +61,12 @@ class SubagentsConfig(Section):
     custom_agents: Mapping[str, CustomSubagent] = Field(
         default_factory=dict, description="Kinds of your own, by their names."
     )
+
+    @field_validator("custom_agents")
+    @classmethod
+    def _names_can_be_said(cls, kinds: Mapping[str, CustomSubagent]) -> Mapping[str, CustomSubagent]:
+        """Models choose kinds by their names, and read them in a list."""
+        wrong: dict[KeyPath, str] = {(name,): KIND_NAME_RULE for name in kinds if not KIND_NAME.fullmatch(name)}
+        if wrong:
+            raise refusal(cls.__name__, wrong)
+        return kinds

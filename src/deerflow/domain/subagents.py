@@ -1,6 +1,6 @@
 """A piece of work that an agent gives to another."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal, Protocol, runtime_checkable
@@ -9,6 +9,8 @@ from deerflow.domain.usage import TokenCounts
 
 TaskStatus = Literal["completed", "failed", "cancelled", "timed_out", "capped", "interrupted"]
 ItemStatus = TaskStatus | Literal["skipped"]
+LOOP_CAPPED = "loop_capped"
+"""Why an answer ends, when whoever gave it went round in circles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,10 @@ class ItemOutcome:
     tokens: int = 0
 
 
+Keep = Callable[[Sequence[ItemOutcome]], Awaitable[None]]
+"""What is done with the outcomes of a batch that does not come to its end."""
+
+
 def item_task(batch: str, index: int) -> str:
     """What an item of a batch is called as a task of its own."""
     return f"{batch}/{index}"
@@ -99,6 +105,10 @@ class TaskJournal(Protocol):
 
     def begun_in(self, task_id: str) -> Sequence[str]:
         """The tools that a task had begun to use to change something, when its process died before it ended."""
+        ...
+
+    def ended(self, task_id: str) -> TaskOutcome | None:
+        """How a task had ended when its process died before its result was taken; None when it had not."""
         ...
 
     def items_of(self, batch: str) -> Mapping[int, ItemOutcome]:
@@ -122,8 +132,10 @@ class Subagents(Protocol):
         """
         ...
 
-    async def carry_out_batch(self, order: BatchOrder, inherited: Inherited) -> Sequence[ItemOutcome]:
+    async def carry_out_batch(self, order: BatchOrder, inherited: Inherited, keep: Keep) -> Sequence[ItemOutcome]:
         """Have the same done for every item; as many outcomes as items, in their order.
+
+        When it is cancelled, `keep` is given those that there are by then.
 
         Raises:
             InvalidRequest: There is no such kind of subagent.

@@ -69,6 +69,11 @@ class StateDiff:
         return diff
 
     @property
+    def messages(self) -> Sequence[BaseMessage]:
+        """The messages of the latest state."""
+        return tuple((self._messages or {}).values())
+
+    @property
     def is_paused(self) -> bool:
         """Whether the latest state waits for somebody's answer."""
         return bool(self._values.get(INTERRUPT))

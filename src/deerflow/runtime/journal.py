@@ -149,6 +149,8 @@ class RunLog:
         self._journal = journal
         self._seq = last_seq
         self._lost = lost
+        self.outcomes: dict[tuple[str | None, str], object] = {}
+        """What the calls of the step under way have led to, by the message that made them and their ids there."""
         self._newest: Entry | None = None
         self._speaking: str | None = None
 

@@ -17,7 +17,11 @@ CHECKPOINT_KEYS = ("thread_id", "checkpoint_ns", "checkpoint_id")
 
 def to_json(value: object) -> bytes:
     """`value` as JSON; objects JSON does not know are shown by their fields, or by their text."""
-    return orjson.dumps(value, default=plain, option=OPTIONS)
+    try:
+        return orjson.dumps(value, default=plain, option=OPTIONS)
+    except TypeError:
+        # Half a character, as models and names of files may have one, cannot be said in UTF-8; all else still can.
+        return orjson.dumps(sayable(value), default=lambda other: sayable(plain(other)), option=OPTIONS)
 
 
 def message_fields(message: BaseMessage) -> dict[str, Any]:
@@ -101,3 +105,12 @@ def plain(value: object) -> object:
     if is_dataclass(value):
         return {each.name: getattr(value, each.name) for each in fields(value)}
     return str(value)
+
+
+def sayable(value: object) -> object:
+    """`value` with a question mark for every half of a character."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, Mapping):
+        return {sayable(key): sayable(each) for key, each in value.items()}
+    return [sayable(each) for each in value] if isinstance(value, list | tuple) else value

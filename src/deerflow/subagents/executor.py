@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 from deerflow.domain.context import RunContext
 from deerflow.domain.errors import InvalidRequest
 from deerflow.domain.runs import AgentSpec
-from deerflow.domain.subagents import BatchOrder, Inherited, ItemOutcome, TaskJournal, TaskOrder, TaskOutcome
+from deerflow.domain.subagents import BatchOrder, Inherited, ItemOutcome, Keep, TaskJournal, TaskOrder, TaskOutcome
 from deerflow.subagents.batch import Batch
 from deerflow.subagents.turns import FairTurns
 from deerflow.subagents.work import Work, Worker
@@ -49,13 +49,15 @@ class RunSubagents:
 
     async def carry_out(self, order: TaskOrder, inherited: Inherited) -> TaskOutcome:
         """Have a task done, when its turn comes; one that a dead process had begun, only if that does no harm."""
+        if (done := self.journal.ended(order.task_id)) is not None:
+            return done
         work = Work(order, await self._worker(order.kind), self.journal.tell)
         begun = self.journal.begun_in(order.task_id)
         if begun:
             return work.give_up(begun)
         return await apart(self._when_its_turn_comes(work, inherited))
 
-    async def carry_out_batch(self, order: BatchOrder, inherited: Inherited) -> Sequence[ItemOutcome]:
+    async def carry_out_batch(self, order: BatchOrder, inherited: Inherited, keep: Keep) -> Sequence[ItemOutcome]:
         """Have the same done for every item, but for those that a dead process had done."""
         worker = await self._worker(order.kind)
 
@@ -67,7 +69,7 @@ class RunSubagents:
             async with self.executor.turns.turn(self.context.user_id, lambda ahead: None):
                 return await work.do(self._context_for(item), inherited)
 
-        return await apart(Batch(order, self.journal, do, worker.model_name).carry_out())
+        return await apart(Batch(order, self.journal, do, worker.model_name, keep).carry_out())
 
     async def _when_its_turn_comes(self, work: Work, inherited: Inherited) -> TaskOutcome:
         try:

@@ -8,12 +8,11 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from deerflow.config.agents import AGENT_NAME
 from deerflow.config.files import Stamp, read_text
 from deerflow.config.reading.text import parse_yaml
 from deerflow.config.reading.validation import validate
 from deerflow.config.section import Section
-from deerflow.config.subagents import NEVER_FOR_SUBAGENTS
+from deerflow.config.subagents import KIND_NAME, KIND_NAME_RULE, NEVER_FOR_SUBAGENTS
 from deerflow.domain.errors import ConfigError
 from deerflow.subagents.kinds import INHERIT, SubagentConfig
 
@@ -42,6 +41,9 @@ class FrontMatter(Section):
     model: str = Field(default=INHERIT, description='The model that answers; "inherit": that of the lead agent.')
     max_turns: int = Field(default=50, ge=1, le=500, description="How often its model may be asked.")
     timeout_seconds: float | None = Field(default=None, gt=0, description="After how many seconds it is ended.")
+    skills: Names | None = Field(
+        default=None, description="The only skills it knows; all of the lead agent's by default."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,7 @@ class FiledKind:
             tools=front.tools,
             disallowed_tools=front.disallowed_tools,
             model=front.model,
+            skills=front.skills,
             max_turns=front.max_turns,
             timeout_seconds=front.timeout_seconds or timeout_seconds,
         )
@@ -114,8 +117,8 @@ def read_kind(file: Path) -> FiledKind:
     front, prompt = parts_of(read_text(file, name), name)
     settings = validate(FrontMatter, parse_yaml(front, name))
     chosen = settings.name or file.stem
-    if not AGENT_NAME.fullmatch(chosen):
-        raise ConfigError(f"{name}: a kind is called by 1 to 64 letters, digits and '-', not {chosen!r}")
+    if not KIND_NAME.fullmatch(chosen):
+        raise ConfigError(f"{name}: {KIND_NAME_RULE}, not {chosen!r}")
     if not prompt:
         raise ConfigError(f"{name}: there is no system prompt below the settings")
     return FiledKind(settings, chosen, prompt)

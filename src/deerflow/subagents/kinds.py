@@ -1,9 +1,21 @@
 """The kinds of subagents: built in, in files, in the configuration and of a program."""
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 
-from deerflow.config.subagents import NEVER_FOR_SUBAGENTS, CustomSubagent, SubagentOverride, SubagentsConfig
+from deerflow.config.subagents import (
+    KIND_NAME,
+    KIND_NAME_RULE,
+    NEVER_FOR_SUBAGENTS,
+    CustomSubagent,
+    SubagentOverride,
+    SubagentsConfig,
+)
+from deerflow.domain.errors import ConfigError
+
+logger = logging.getLogger(__name__)
 
 TASK, TASK_BATCH = "task", "task_batch"
 INHERIT = "inherit"
@@ -26,9 +38,18 @@ class SubagentConfig:
     max_turns: int = 50
     timeout_seconds: float = 900.0
 
+    def __post_init__(self) -> None:
+        if not KIND_NAME.fullmatch(self.name):
+            raise ConfigError(f"{KIND_NAME_RULE}, not {self.name!r}")
+        if self.max_turns < 1 or self.timeout_seconds <= 0:
+            raise ConfigError(f"subagent {self.name!r}: it needs at least one turn, and time")
+
     def allows(self, tool: str) -> bool:
-        """Whether it has a tool. None can give work to others, whatever its settings say."""
-        if tool in (TASK, TASK_BATCH) or tool in self.disallowed_tools:
+        """Whether it has a tool.
+
+        Whatever its settings say, none can give work to others, speak to people or change the agent it works for.
+        """
+        if tool in NEVER_FOR_SUBAGENTS or tool in self.disallowed_tools:
             return False
         return self.tools is None or tool in self.tools
 
@@ -96,3 +117,18 @@ def to_kind(name: str, entry: CustomSubagent, settings: SubagentsConfig) -> Suba
 def changed(kind: SubagentConfig, override: SubagentOverride | None) -> SubagentConfig:
     """A kind with what the configuration has different for it."""
     return replace(kind, **override.model_dump(exclude_none=True)) if override else kind
+
+
+def warn_of_tools(kind: SubagentConfig, known: Collection[str]) -> None:
+    """Tell whoever wrote the settings of tools that do not exist here, as after a slip of the pen."""
+    for name in kind.tools or ():
+        if name not in known and name not in NEVER_FOR_SUBAGENTS:
+            near = ", ".join(get_close_matches(name.lower(), known, cutoff=0.5)) or "nothing like it"
+            logger.warning("subagent %r: there is no tool %r, so it goes without; there is %s", kind.name, name, near)
+
+
+def warn_of_overrides(settings: SubagentsConfig, known: Collection[str]) -> None:
+    """Tell whoever wrote the settings of changes to kinds that do not exist."""
+    for name in settings.agents:
+        if name not in known and name not in (GENERAL_PURPOSE.name, BASH.name):
+            logger.warning("subagents.agents.%s: there is no such kind; there is %s", name, ", ".join(known))

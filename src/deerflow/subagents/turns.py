@@ -43,6 +43,7 @@ class FairTurns:
         # Whoever is cancelled may have been let in at the same moment, so only the place itself knows.
         if place.done() and not place.cancelled():
             self._working[user] -= 1
+            self._working += Counter()  # forgets who has nobody at work
         elif user in self._waiting:
             self._waiting[user].remove(place)
             if not self._waiting[user]:

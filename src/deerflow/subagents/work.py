@@ -15,8 +15,8 @@ from langgraph.errors import GraphRecursionError
 from deerflow.config.models import PricingConfig
 from deerflow.domain.budget import BudgetSpent
 from deerflow.domain.context import RunContext
-from deerflow.domain.errors import DeerFlowError
-from deerflow.domain.subagents import Cost, Inherited, TaskOrder, TaskOutcome
+from deerflow.domain.errors import DeerFlowError, InvalidRequest
+from deerflow.domain.subagents import LOOP_CAPPED, Cost, Inherited, TaskOrder, TaskOutcome
 from deerflow.domain.usage import TokenCounts
 from deerflow.models.counting import counts_of
 from deerflow.models.pricing import amount, cost_of
@@ -27,6 +27,8 @@ logger = logging.getLogger(__name__)
 Tell = Callable[[Mapping[str, object]], None]
 STEPS_PER_TURN = 2
 """The model is asked, its tools are used."""
+PAUSED = "__interrupt__"
+"""Where LangGraph says that a tool asks somebody something."""
 EVENTS = MappingProxyType({"capped": "task_completed", "interrupted": "task_failed"})
 """How endings are told that have no event of their own."""
 
@@ -51,6 +53,8 @@ class Work:
     tell: Tell
     seen: set[str] = field(default_factory=set)
     answer: str = ""
+    stop_reason: str | None = None
+    """Why the latest answer ended, as far as it says so."""
     usage: TokenCounts = TokenCounts()
 
     async def do(self, context: RunContext, inherited: Inherited) -> TaskOutcome:
@@ -75,6 +79,8 @@ class Work:
         try:
             async with limit:
                 await self._stream(context, inherited)
+            if self.stop_reason == LOOP_CAPPED:
+                return TaskOutcome("capped", self.answer, "it was going round in circles", LOOP_CAPPED)
             return TaskOutcome("completed", self.answer)
         except GraphRecursionError:
             reason = f"it has taken all of its {self._turns} turns"
@@ -104,6 +110,8 @@ class Work:
             for message in state["messages"]:
                 if message.id is not None and message.id not in self.seen:
                     self._take_in(message)
+            if PAUSED in state:  # its graph just ends here, as if all was done
+                raise InvalidRequest("a tool of it waits for the word of a person, whom no subagent can ask")
 
     def _take_in(self, message: BaseMessage) -> None:
         self.seen.add(message.id or "")
@@ -111,6 +119,7 @@ class Work:
             return
         if isinstance(message, AIMessage):
             self.answer = message.text.strip() or self.answer
+            self.stop_reason = message.response_metadata.get("stop_reason")
             self.usage += counts_of(message)
         self.report("task_running", message=message, message_index=len(self.seen) - 1, usage=usage_fields(self.usage))
 
@@ -139,7 +148,9 @@ class Work:
         succeeded = outcome.status in ("completed", "capped")
         self.report(
             EVENTS.get(outcome.status, f"task_{outcome.status}"),
-            **{"result": outcome.result} if succeeded else {"error": outcome.error},
+            status=outcome.status,
+            **{"result": outcome.result} if succeeded else {},
+            **{"error": outcome.error} if outcome.error is not None else {},
             stop_reason=outcome.stop_reason,
             usage=usage_fields(outcome.usage),
             cost=cost_fields(outcome.cost),

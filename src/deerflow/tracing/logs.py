@@ -12,6 +12,8 @@ from deerflow.config.logging import LogFormat
 from deerflow.tracing.log_context import LOG_CONTEXT
 
 OURS = "deerflow"
+NO_NEWS = "Ignoring unknown node name tools in pending sends"
+"""What LangGraph says of a state that a run left in the middle of a step: the graph that mends it has no tools."""
 
 
 Hide = Callable[[str], str]
@@ -24,6 +26,7 @@ def start_logging(
     """Log to standard error; libraries only when something is wrong, for they may tell what people said."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines(hide) if style == "json" else TextLines(hide))
+    handler.addFilter(lambda record: record.msg != NO_NEWS)
     logging.root.addHandler(handler)
     logging.root.setLevel(logging.WARNING)
     logging.getLogger(OURS).setLevel(level.upper())

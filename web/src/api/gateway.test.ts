@@ -40,3 +40,15 @@ test("a run that goes on brings decisions in place of a message, and is read as 
   expect(resumed.stream_mode).toEqual(["messages-tuple", "changes", "custom"]);
   expect(resumed.stream_mode).toEqual(started.stream_mode);
 });
+
+test("all that was reported in a run is read, however many pages it has", async () => {
+  const asked: (string | null)[] = [];
+  const gateway = createGateway(async (url) => {
+    const after = new URL(String(url), "http://x").searchParams.get("after_seq");
+    asked.push(after);
+    const data = [{ data: `after ${after}` }];
+    return Response.json({ data, has_more: after === "0", next_after_seq: 1000 });
+  });
+  expect(await gateway.reports("t", "r")).toEqual(["after 0", "after 1000"]);
+  expect(asked).toEqual(["0", "1000"]);
+});

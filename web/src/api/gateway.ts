@@ -49,6 +49,12 @@ export interface RepeatedRun extends RunSettings {
   readonly checkpoint: string;
 }
 
+interface ReportPage {
+  readonly data: readonly { readonly data: unknown }[];
+  readonly has_more: boolean;
+  readonly next_after_seq: number;
+}
+
 export interface Gateway {
   sandbox(): Promise<SandboxInfo>;
   models(): Promise<ModelsAnswer>;
@@ -157,7 +163,13 @@ export function createGateway(fetch: Fetch, assistants = ONLY_LEAD): Gateway {
 
     async reports(threadId, runId) {
       const path = `${thread(threadId)}/runs/${encodeURIComponent(runId)}/events?event_types=custom&limit=1000`;
-      return (await requestJson<{ data: { data: unknown }[] }>(fetch, path)).data.map(({ data }) => data);
+      const found: unknown[] = [];
+      for (let after: number | null = 0; after !== null; ) {
+        const page: ReportPage = await requestJson(fetch, `${path}&after_seq=${after}`);
+        found.push(...page.data.map(({ data }) => data));
+        after = page.has_more ? page.next_after_seq : null;
+      }
+      return found;
     },
 
     async beginningOf(threadId, runId) {

@@ -14,7 +14,14 @@ test("a task is told from its waiting to its end", () => {
     {
       type: "task_running",
       ...about,
-      message: { type: "ai", tool_calls: [{ name: "read_file", args: {} }] },
+      message: {
+        type: "ai",
+        tool_calls: [
+          { name: "read_file", args: { path: "/mnt/a.txt" } },
+          { name: "bash", args: { command: "echo one\necho two" } },
+          { name: "verify_citations", args: {} },
+        ],
+      },
     },
     { type: "task_running", ...about, message: { type: "tool", content: "text" } },
     {
@@ -30,7 +37,7 @@ test("a task is told from its waiting to its end", () => {
     description: "Read the report",
     agent: "general-purpose",
     steps: [
-      { kind: "used", text: "read_file" },
+      { kind: "used", text: "read_file /mnt/a.txt\nbash echo one\nverify_citations" },
       { kind: "said", text: "It says hello." },
     ],
     tokens: 42,
@@ -48,6 +55,34 @@ test.each([
   expect(lanesOf({ type, ...about, error: "no" }).get("c1")?.state).toBe(state);
 });
 
+test("a task that was cut short is not told as one that is done", () => {
+  const end = { type: "task_completed", ...about, result: "Half." };
+  expect(lanesOf({ ...end, stop_reason: "turn_capped" }).get("c1")?.state).toBe("capped");
+  expect(lanesOf({ ...end, stop_reason: null }).get("c1")?.state).toBe("done");
+});
+
+test("a task that begins again after a crash has the steps of its last try alone", () => {
+  const said = (content: string) => ({ type: "task_running", ...about, message: { type: "ai", content } });
+  const lanes = lanesOf(
+    { type: "task_started", ...about, subagent_type: "bash" },
+    said("First."),
+    { type: "task_cancelled", ...about, error: "the run was stopped" },
+    { type: "task_started", ...about, subagent_type: "bash" },
+    said("Second."),
+  );
+  expect(lanes.get("c1")).toMatchObject({
+    state: "running",
+    steps: [{ kind: "said", text: "Second." }],
+    startedAt: 3,
+  });
+});
+
+test("what failed in a batch is counted", () => {
+  const outcomes = { completed: 90, capped: 5, failed: 3, skipped: 2 };
+  const lanes = lanesOf({ type: "batch_completed", ...about, total: 100, done: 100, outcomes });
+  expect(lanes.get("c1")).toMatchObject({ state: "done", progress: { done: 100, total: 100, failed: 5 } });
+});
+
 test("a batch is told by how many of its items are done", () => {
   const batch = { ...about, total: 1000, usage: { total_tokens: 7 } };
   const lanes = lanesOf(
@@ -57,7 +92,7 @@ test("a batch is told by how many of its items are done", () => {
   expect(lanes.get("c1")).toMatchObject({
     state: "running",
     tokens: 7,
-    progress: { done: 120, total: 1000 },
+    progress: { done: 120, total: 1000, failed: 0 },
   });
 });
 

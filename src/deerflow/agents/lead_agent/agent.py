@@ -33,7 +33,15 @@ from deerflow.mcp.tools import for_blind
 from deerflow.models.factory import ModelCatalog
 from deerflow.sandbox.tools import read_file
 from deerflow.subagents.executor import at_once
-from deerflow.subagents.kinds import INHERIT, TASK, SubagentConfig, kinds_of
+from deerflow.subagents.kinds import (
+    BASH,
+    INHERIT,
+    TASK,
+    SubagentConfig,
+    kinds_of,
+    warn_of_overrides,
+    warn_of_tools,
+)
 from deerflow.subagents.work import Worker
 from deerflow.tools.builtins.acp_tool import ACP_GROUP, acp_tool
 from deerflow.tools.builtins.agent_tools import AgentShelf, setup_agent_tool, update_agent_tool
@@ -45,7 +53,7 @@ from deerflow.tools.builtins.task_tool import task_tool
 from deerflow.tools.builtins.verify_citations_tool import verify_citations
 from deerflow.tools.deferred import DeferredTools, deferring
 from deerflow.tools.preferred import preferences_of
-from deerflow.tools.tools import ToolSet, as_tool, get_available_tools, is_wanted, sandbox_tools
+from deerflow.tools.tools import HOST_BASH_GROUP, ToolSet, as_tool, get_available_tools, is_wanted, sandbox_tools
 
 logger = logging.getLogger(__name__)
 
@@ -105,6 +113,7 @@ class LeadAgent:
         model = self.plan.model or self.catalog.create(entry.name, thinking_enabled=False)
         features = replace(self.plan.features or self._features(entry), subagent=False, memory=False)
         lent = self._tools(features)
+        warn_of_tools(kind, lent.names)
         # Nobody is there to approve what it does, so it has no tool that needs it.
         tools = ToolSet(
             tuple(tool for tool in lent.tools if lends(kind, tool.name) and tool.name not in lent.needs_approval)
@@ -135,8 +144,16 @@ class LeadAgent:
             return {}
         settings = self.settings
         return kinds_of(
-            settings.subagents, self.plan.subagents, settings.filed_kinds, runs_commands=self._runs_commands
+            settings.subagents, self.plan.subagents, settings.filed_kinds, runs_commands=self._lends_commands
         )
+
+    @property
+    def _lends_commands(self) -> bool:
+        """Whether subagents can run commands: this agent can, and nobody has to give a word for it."""
+        groups, allow = self._own.tool_groups, self._runs_commands
+        own = [entry for entry in self.settings.tools if entry.name == BASH.name and is_wanted(entry, groups, allow)]
+        is_there = allow and (bool(own) or groups is None or HOST_BASH_GROUP in groups)
+        return is_there and all(entry.approval != "always" for entry in own)
 
     @property
     def _own(self) -> CustomAgentConfig:
@@ -186,8 +203,9 @@ class LeadAgent:
         groups, allow_bash = self._own.tool_groups, self._runs_commands
         if any(entry.name == WEB_FETCH and is_wanted(entry, groups, allow_bash) for entry in self.settings.tools):
             own.append(as_tool(verify_citations))
-        if features.subagent and self._kinds:
-            own += [task_tool(tuple(self._kinds)), task_batch_tool(tuple(self._kinds))]
+        if features.subagent and (kinds := self._kinds):
+            warn_of_overrides(self.settings.subagents, kinds)
+            own += [task_tool(tuple(kinds)), task_batch_tool(tuple(kinds))]
         computer = sandbox_tools(groups, allow_bash=allow_bash) if has_computer else ()
         return get_available_tools(
             self.settings.tools,

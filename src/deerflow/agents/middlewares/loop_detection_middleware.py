@@ -26,6 +26,7 @@ from deerflow.agents.middlewares.replies import (
 from deerflow.agents.thread_state import ThreadState
 from deerflow.config.loop_detection import LoopDetectionConfig
 from deerflow.domain.context import RunContext
+from deerflow.domain.subagents import LOOP_CAPPED
 
 Wish: TypeAlias = tuple[str, ...]
 """What a reply asks for: its calls without ids, in no order."""
@@ -35,7 +36,7 @@ SALIENT = ("path", "url", "query", "command", "cmd", "pattern", "glob")
 COMPARED_WHOLE = frozenset({"write_file", "str_replace"})
 READING = "read_file"
 LINES_PER_PLACE = 200
-LOOP_CAPPED = {"stop_reason": "loop_capped", "finish_reason": "stop"}
+STOPPED = {"stop_reason": LOOP_CAPPED, "finish_reason": "stop"}
 
 
 class LoopDetectionMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
@@ -71,7 +72,7 @@ class LoopDetectionMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
         if repeated is None or not repeated.is_over_limit:
             return reply
         stopped = f"I stopped here because I was going round in circles: {repeated.what}, {repeated.count} times."
-        return with_message(reply, ended_with(message, stopped, LOOP_CAPPED))
+        return with_message(reply, ended_with(message, stopped, STOPPED))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from langgraph.types import Command
 from deerflow.agents.middlewares.replies import RunTool, RunToolAsync
 from deerflow.agents.thread_state import ThreadState
 from deerflow.domain.context import RunContext, run_in
-from deerflow.domain.ledger import READ_ONLY, RESUMABLE, Call, OutcomeUnknown
+from deerflow.domain.ledger import READ_ONLY, RESUMABLE, Call, OutcomeUnknown, ToolLedger
 
 HARMLESS = frozenset({"write_todos", "ask_clarification"})
 """Tools of libraries that change nothing but the thread's own state."""
@@ -37,21 +37,36 @@ class ToolLedgerMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
 
     async def awrap_tool_call(self, request: ToolCallRequest, handler: RunToolAsync[Result]) -> Result:
         run, call_id = run_in(request.runtime.context), request.tool_call["id"]
-        if run is None or run.ledger is None or call_id is None or changes_nothing(request.tool):
+        if run is None or run.ledger is None or call_id is None:
             return await handler(request)
         name = request.tool_call["name"]
         call = Call(call_id, asked_in(request.state.get("messages", ()), call_id), name)
         try:
+            # Asked also for what changes nothing or does not exist: settings may have changed since the call was made.
             known = run.ledger.earlier(call)
         except OutcomeUnknown:
-            if not goes_on_by_itself(request.tool):
-                return ToolMessage(UNKNOWN.format(tool=name), tool_call_id=call_id, name=name, status="error")
-        else:
-            if isinstance(known, ToolMessage | Command):
-                return known
-            await run.ledger.begin(call)
+            return await self._go_on(request, handler, run.ledger, call)
+        if isinstance(known, ToolMessage | Command):
+            return known
+        if changes_nothing(request.tool):
+            return await handler(request)
+        await run.ledger.begin(call)
         result = await handler(request)
         await run.ledger.end(call, result)
+        return result
+
+    async def _go_on(
+        self, request: ToolCallRequest, handler: RunToolAsync[Result], ledger: ToolLedger, call: Call
+    ) -> Result:
+        """The result of a call that was begun before the process died, as far as there can be one."""
+        unknown = UNKNOWN.format(tool=call.tool)
+        if not goes_on_by_itself(request.tool):
+            return ToolMessage(unknown, tool_call_id=call.id, name=call.tool, status="error")
+        result = await handler(request)
+        if isinstance(result, ToolMessage) and result.status == "error" and not result.additional_kwargs:
+            # It was not even made again, as with a kind of subagent that is gone, so it could not say what it had done.
+            result = result.model_copy(update={"content": f"{result.text}\n{unknown}"})
+        await ledger.end(call, result)
         return result
 
 

@@ -1,7 +1,8 @@
 """What a run that did not come to its own end leaves in its thread: a state that the next message can follow."""
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langgraph.types import Command, Interrupt, StateSnapshot
@@ -16,6 +17,13 @@ from deerflow.runtime.runs.ledger import RunLedger
 
 MODEL_NODE = "model"
 """What LangChain calls the node that asks the model."""
+CANCELLED = MappingProxyType(
+    {
+        "task": "It had not come to its end; check what it may have changed before you give it again.",
+        "task_batch": "The newest batch file in /mnt/user-data/outputs has a line for each item that was done by then.",
+    }
+)
+"""What the next turn is told of work that ended with its run."""
 NOT_DONE = "Error: the server stopped before {tool} gave a result, and nothing was changed by it."
 
 
@@ -27,10 +35,16 @@ class Aftermath:
     questions: Callable[[str], Awaitable[Sequence[Interrupt]]]
     """What a thread's paused run asks."""
 
-    async def keep(self, attempt: Attempt) -> None:
-        """Put what was streamed of an unfinished answer into the thread's state, behind what it was to answer."""
-        unheard = [each for each in attempt.job.signals.heard if not (attempt.state and attempt.state.has(each.id))]
-        messages = [*unheard, *filter(None, [attempt.answer.to_message()])]
+    async def keep(self, attempt: Attempt, *, is_stopped: bool) -> None:
+        """Put what was streamed of an unfinished answer into the thread's state, behind what it was to answer.
+
+        So is what tools have said while others beside them were still at work: a subagent may have worked for an hour.
+        """
+        state = attempt.state
+        unheard = [each for each in attempt.job.signals.heard if not (state and state.has(each.id))]
+        calls = open_calls(state.messages) if state is not None and not state.is_paused else ()
+        results = [each for call in calls for each in results_of(call, attempt.log.outcomes, is_stopped)]
+        messages = [*results, *unheard, *filter(None, [attempt.answer.to_message()])]
         if messages:
             await self._add(attempt, messages)
             attempt.correct(Changes(messages))
@@ -82,6 +96,20 @@ class Aftermath:
             state = StateDiff.from_log(past.known, values)
         if state is not None:
             attempt.correct(state.against(values))
+
+
+def results_of(call: Call, outcomes: Mapping[tuple[str | None, str], object], is_stopped: bool) -> list[BaseMessage]:
+    """What there is to say of a call whose run ended before all that were made with it; nothing where nobody knows."""
+    outcome = outcomes.get((call.message_id, call.id))
+    if isinstance(outcome, ToolMessage):
+        return [outcome]
+    if isinstance(outcome, Command) and isinstance(outcome.update, dict):
+        return list(outcome.update.get("messages", ()))
+    if call.tool not in CANCELLED:
+        return []
+    text = f"Task cancelled{' by user' if is_stopped else ', for the run has ended'}. {CANCELLED[call.tool]}"
+    known = {"subagent_status": "cancelled"}
+    return [ToolMessage(text, name=call.tool, tool_call_id=call.id, status="error", additional_kwargs=known)]
 
 
 def open_calls(messages: Sequence[BaseMessage]) -> list[Call]:

@@ -41,6 +41,7 @@ class Attempt:
         elif mode == "values" and self.state is not None:
             changes = self.state.against(part)
             self.tell(changes)
+            self.log.outcomes.clear()  # the state has them now
             # What the agent no longer has in view was said all the same.
             self.job.records.hear(changes.messages)
             self.tools.add(changes.messages)

@@ -3,6 +3,7 @@
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from decimal import Decimal
 from typing import Any
 
 import orjson
@@ -12,11 +13,14 @@ from langgraph.types import Command
 
 from deerflow.domain.events import StreamEvent
 from deerflow.domain.ledger import Call, OutcomeUnknown
-from deerflow.domain.subagents import ItemOutcome, item_task
+from deerflow.domain.subagents import Cost, ItemOutcome, TaskOutcome, item_task
+from deerflow.domain.usage import TokenCounts
 from deerflow.persistence.events import nothing_else
 from deerflow.runtime.journal import RunLog
 from deerflow.runtime.serialization import to_json
 
+TASK_EVENTS = tuple(f'{{"type":"task_{name}"'.encode() for name in ("started", "completed", "failed", "timed_out"))
+"""How the events begin that tell of the beginning and the end of a task."""
 CallKey = tuple[str | None, str]
 """The message that makes a call, and the id it has there."""
 
@@ -31,6 +35,8 @@ class Earlier:
     """The tools that unfinished tasks had begun to use."""
     items: Mapping[str, Mapping[int, ItemOutcome]] = field(default_factory=dict)
     """What items of unfinished batches had led to."""
+    ended: Mapping[str, TaskOutcome] = field(default_factory=dict)
+    """How tasks had ended whose results nobody had taken."""
 
     @classmethod
     def read(cls, events: Iterable[StreamEvent]) -> "Earlier":
@@ -39,7 +45,9 @@ class Earlier:
         for event in events:
             if event.event in ("tool_intent", "tool_outcome", "batch_item"):
                 found.take_in(event.event, orjson.loads(event.data))
-        return cls(frozenset(found.begun), found.outcomes, found.tasks, found.items)
+            elif event.event == "custom" and event.data.startswith(TASK_EVENTS):
+                found.hear(orjson.loads(event.data))
+        return cls(frozenset(found.begun), found.outcomes, found.tasks, found.items, found.ended)
 
 
 @dataclass(slots=True)
@@ -48,6 +56,14 @@ class _Reading:
     outcomes: dict[CallKey, str] = field(default_factory=dict)
     tasks: dict[str, list[str]] = field(default_factory=dict)
     items: dict[str, dict[int, ItemOutcome]] = field(default_factory=dict)
+    ended: dict[str, TaskOutcome] = field(default_factory=dict)
+
+    def hear(self, event: Mapping[str, Any]) -> None:
+        """Take in that a task has begun or ended."""
+        if event["type"] == "task_started":
+            self.ended.pop(event["task_id"], None)
+        elif "status" in event:  # logs of older versions do not say it
+            self.ended[event["task_id"]] = outcome_in(event)
 
     def take_in(self, event: str, data: Mapping[str, Any]) -> None:
         if event == "batch_item":
@@ -65,6 +81,7 @@ class _Reading:
                 # Models may use an id again: what comes later under it is another task.
                 self.tasks.pop(data["tool_call_id"], None)
                 self.items.pop(data["tool_call_id"], None)
+                self.ended.pop(data["tool_call_id"], None)
 
 
 class RunLedger:
@@ -95,6 +112,7 @@ class RunLedger:
 
     async def end(self, call: Call, outcome: object) -> None:
         """Write down what it led to."""
+        self._log.outcomes[call.message_id, call.id] = outcome  # before it is written: the run may be stopped meanwhile
         told = to_json({**fields_of(call), "outcome": self._store(outcome)})
         await self._log.commit("tool_outcome", told, nothing_else)
 
@@ -151,6 +169,10 @@ class RunTasks:
         """The tools that a task had begun to use."""
         return self._earlier.tasks.get(task_id, ())
 
+    def ended(self, task_id: str) -> TaskOutcome | None:
+        """How a task had ended."""
+        return self._earlier.ended.get(task_id)
+
     def items_of(self, batch: str) -> Mapping[int, ItemOutcome]:
         """The outcomes that items of a batch had."""
         return self._earlier.items.get(batch, {})
@@ -158,6 +180,21 @@ class RunTasks:
     def note_item(self, batch: str, outcome: ItemOutcome) -> None:
         """Write down the outcome of an item."""
         self._log.append("batch_item", to_json({"batch": batch, "outcome": asdict(outcome)}))
+
+
+def outcome_in(event: Mapping[str, Any]) -> TaskOutcome:
+    """The outcome that the end of a task tells of."""
+    usage, cost = event["usage"], event["cost"]
+    return TaskOutcome(
+        event["status"],
+        event.get("result") or "",
+        event.get("error"),
+        event["stop_reason"],
+        event["model_name"],
+        TokenCounts(input_tokens=usage["input_tokens"], output_tokens=usage["output_tokens"]),
+        Cost(Decimal(cost["amount"]), cost["currency"]) if cost else None,
+        event["duration_s"],
+    )
 
 
 def fields_of(call: Call) -> dict[str, str | None]:

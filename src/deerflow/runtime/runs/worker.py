@@ -135,7 +135,7 @@ class RunWorker:
         elif is_settled:
             await self._aftermath.settle(attempt, keeps_answer=outcome.error_name != GIVEN_UP)
         elif outcome.status != RunStatus.SUCCESS:
-            await self._aftermath.keep(attempt)
+            await self._aftermath.keep(attempt, is_stopped=outcome.status is RunStatus.INTERRUPTED)
 
     async def _left_behind(self, job: Job) -> LeftBehind | None:
         """What the run left behind by going back to a checkpoint."""

@@ -2,10 +2,11 @@
 
 import asyncio
 import csv
+import hashlib
 import io
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -29,6 +30,7 @@ MAX_FILE_BYTES = 20 * 1024 * 1024
 MAX_AT_ONCE, MAX_RETRIES = 16, 5
 SHOWN_PROBLEMS = 5
 SHOWN_CHARS = 200
+NAME_CHARS = 40
 
 
 def task_batch_tool(kinds: Sequence[str]) -> BaseTool:
@@ -73,9 +75,13 @@ async def task_batch(
         retries=min(max(retries, 0), MAX_RETRIES),
         max_turns=max_turns,
     )
-    outcomes = await subagents.carry_out_batch(order, inherited)
-    path = f"{OUTPUTS}/batch-{''.join(each for each in call_id if each.isalnum())[-12:] or 'results'}.jsonl"
-    await run.files.write(path, await asyncio.to_thread(to_lines, given, outcomes))
+    path = f"{OUTPUTS}/{file_name(description, run.run_id, asked_in(runtime.state), call_id)}"
+
+    async def keep(done: Sequence[ItemOutcome]) -> None:
+        await run.files.write(path, await asyncio.to_thread(to_lines, given, done))
+
+    outcomes = await subagents.carry_out_batch(order, inherited, keep)
+    await keep(outcomes)
     return Command(update={"artifacts": [path], "messages": [to_message(call_id, path, outcomes)]})
 
 
@@ -121,7 +127,8 @@ def parse_items(path: str, content: bytes) -> Sequence[object]:
         if not isinstance(found, list):
             raise ValueError("it is not a list")
         return found
-    return [parse_line(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    # Not by `splitlines`: texts may have characters in them that it takes for the end of a line.
+    return [parse_line(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
 
 
 def parse_line(number: int, line: str) -> object:
@@ -132,19 +139,34 @@ def parse_line(number: int, line: str) -> object:
         raise ValueError(f"line {number}: {problem}") from None
 
 
+def asked_in(state: Mapping[str, Any]) -> str:
+    """The message that asks for the batch."""
+    replies = (message.id for message in reversed(state.get("messages", ())) if message.type == "ai")
+    return next(replies, None) or ""
+
+
+def file_name(description: str, *call: str) -> str:
+    """What the results are called: by what they are about, and never like those of another call.
+
+    Models may use an id again, but not in the same message of the same run; a run that goes on finds its own again.
+    """
+    words = "-".join("".join(each if each.isalnum() else " " for each in description).split())
+    return f"batch-{words[:NAME_CHARS] or 'results'}-{hashlib.sha256(repr(call).encode()).hexdigest()[:8]}.jsonl"
+
+
 def to_lines(items: Sequence[object], outcomes: Sequence[ItemOutcome]) -> bytes:
-    """The results: one line of JSON for each item."""
+    """The results: one line of JSON for each item that has an outcome."""
     lines = [
         {
             "index": outcome.index,
-            "item": item,
+            "item": items[outcome.index],
             "status": outcome.status,
             "result": outcome.result or None,
             "error": outcome.error,
             "attempts": outcome.attempts,
             "tokens": outcome.tokens,
         }
-        for item, outcome in zip(items, outcomes, strict=True)
+        for outcome in outcomes
     ]
     text = "".join(f"{json.dumps(line, ensure_ascii=False, default=str)}\n" for line in lines)
     return text.encode("utf-8", "replace")

@@ -61,6 +61,8 @@ async def task(
         max_turns: At most so many turns; leave it out for the usual number.
     """
     subagents, inherited = subagents_of(runtime)
+    if not prompt.strip():
+        raise InvalidRequest("the prompt is empty; say what is to be done, for the subagent sees nothing else")
     order = TaskOrder(runtime.tool_call_id or "", description, prompt, subagent_type, max_turns)
     return to_message(order, await subagents.carry_out(order, inherited))
 
@@ -87,7 +89,7 @@ def to_message(order: TaskOrder, outcome: TaskOutcome) -> ToolMessage:
         "subagent_stop_reason": outcome.stop_reason,
         "subagent_error": outcome.error,
         "subagent_result_brief": outcome.result[:BRIEF_CHARS] or None,
-        "subagent_result_sha256": hashlib.sha256(outcome.result.encode()).hexdigest() if outcome.result else None,
+        "subagent_result_sha256": digest(outcome.result) if outcome.result else None,
         "subagent_model_name": outcome.model_name,
         "subagent_token_usage": {
             "input_tokens": outcome.usage.input_tokens,
@@ -104,3 +106,8 @@ def to_message(order: TaskOrder, outcome: TaskOutcome) -> ToolMessage:
         status="success" if outcome.status in ("completed", "capped") else "error",
         additional_kwargs={key: value for key, value in known.items() if value is not None},
     )
+
+
+def digest(text: str) -> str:
+    """A short name of a text, which may have halves of characters."""
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()

@@ -3,8 +3,9 @@
 import { MessageSquareText, Wrench } from "lucide-react";
 import { useEffect } from "react";
 import { useActions, useLanguage, usePage, useWords } from "@/app/context";
-import type { Lane } from "@/run/lanes";
+import type { Lane, Progress } from "@/run/lanes";
 import { lastLines } from "@/run/progress";
+import type { Words } from "@/words/words";
 
 export function SubagentLane({ callId, runId }: { callId: string; runId: string | null }) {
   const words = useWords();
@@ -17,7 +18,9 @@ export function SubagentLane({ callId, runId }: { callId: string; runId: string 
     if (!known && runId !== null) void actions.loadLanes(runId);
   }, [actions, known, runId]);
 
-  if (lane === undefined || lane.steps.length === 0) return null;
+  if (lane === undefined) return null;
+  if (lane.progress !== null) return <BatchProgress lane={lane} progress={lane.progress} />;
+  if (lane.steps.length === 0) return null;
   return (
     <ol aria-label={words.subagentSteps} className="flex max-h-60 flex-col gap-1 overflow-y-auto text-small">
       {lane.steps.map((step, index) => {
@@ -27,7 +30,7 @@ export function SubagentLane({ callId, runId }: { callId: string; runId: string 
           <li key={index} className="flex min-w-0 gap-2 text-soft">
             <Icon aria-hidden className="mt-0.5 size-3.5 shrink-0 text-faint" />
             <span
-              className={`min-w-0 [overflow-wrap:anywhere] ${step.kind === "used" ? "font-mono" : "line-clamp-3"}`}
+              className={`min-w-0 [overflow-wrap:anywhere] ${step.kind === "used" ? "font-mono whitespace-pre-line" : "line-clamp-3"}`}
             >
               {lastLines(step.text)}
             </span>
@@ -35,6 +38,33 @@ export function SubagentLane({ callId, runId }: { callId: string; runId: string 
         );
       })}
     </ol>
+  );
+}
+
+/** How far a batch is, to be seen at a glance. */
+function BatchProgress({ lane, progress }: { lane: Lane; progress: Progress }) {
+  const words = useWords();
+  const language = useLanguage();
+  const { done, total, failed } = progress;
+  const share = (count: number) => `${(100 * count) / Math.max(total, 1)}%`;
+  return (
+    <div className="flex flex-col gap-1 text-small text-soft">
+      <div
+        role="progressbar"
+        aria-label={words.batchProgress}
+        aria-valuenow={done}
+        aria-valuemin={0}
+        aria-valuemax={total}
+        className="flex h-1.5 overflow-hidden rounded-full bg-line"
+      >
+        <div
+          className={lane.state === "running" ? "bg-running" : "bg-done"}
+          style={{ width: share(done - failed) }}
+        />
+        <div className="bg-error" style={{ width: share(failed) }} />
+      </div>
+      <span>{progressNote(lane, words, language)}</span>
+    </div>
   );
 }
 
@@ -46,23 +76,29 @@ export function useLaneNote(callId: string): string | false {
   if (lane === undefined) return false;
   return [
     stateNote(lane, words.laneStates),
-    progressNote(lane, language),
+    progressNote(lane, words, language),
     tokensNote(lane, language, words.tokens),
   ]
     .filter(Boolean)
     .join(" · ");
 }
 
-function stateNote({ state, agent, steps }: Lane, states: Readonly<Record<Lane["state"], string>>): string {
+function stateNote(
+  { state, agent, steps, progress }: Lane,
+  states: Readonly<Record<Lane["state"], string>>,
+): string {
   const last = steps.at(-1);
-  if (state === "running" && last?.kind === "used") return last.text;
-  return state === "running" || state === "done" ? agent : states[state];
+  if (state === "running" && last?.kind === "used") return last.text.split(/\s/)[0] ?? "";
+  if (state !== "running" && state !== "done") return states[state];
+  // How far it is says more than who does it.
+  return progress === null ? agent : "";
 }
 
-function progressNote({ progress }: Lane, language: string): string {
+function progressNote({ progress }: Lane, words: Words, language: string): string {
   if (progress === null) return "";
   const count = new Intl.NumberFormat(language);
-  return `${count.format(progress.done)} / ${count.format(progress.total)}`;
+  const done = `${count.format(progress.done)} / ${count.format(progress.total)}`;
+  return progress.failed === 0 ? done : `${done} · ${words.itemsFailed(count.format(progress.failed))}`;
 }
 
 function tokensNote({ tokens }: Lane, language: string, words: (count: string) => string): string {

@@ -4,8 +4,9 @@ import { useWords } from "@/app/context";
 import { DiffLines } from "@/features/chat/DiffLines";
 import { diffLines } from "@/features/chat/diff";
 import { Mono } from "@/features/chat/Mono";
-import { argsText, textArgument, toolKind, toolReason } from "@/features/chat/tools";
+import { argsText, itemCount, textArgument, toolKind, toolReason } from "@/features/chat/tools";
 import type { ToolCall } from "@/run/message";
+import type { Words } from "@/words/words";
 
 export function ToolInput({ call }: { call: ToolCall }) {
   const words = useWords();
@@ -24,9 +25,18 @@ export function ToolInput({ call }: { call: ToolCall }) {
           <DiffLines lines={diffLines(textArgument(call, "old_str"), textArgument(call, "new_str"))} />
         </Mono>
       );
+    case "delegate":
+      return <Mono label={label} note={whoAndWhat(call, words)} text={textArgument(call, "prompt")} />;
     default:
       return <Mono label={label} text={argsText(withoutReason(call))} />;
   }
+}
+
+/** Who is to do it, and for how many things: of thousands a list would say less. */
+function whoAndWhat(call: ToolCall, words: Words): string {
+  const count = itemCount(call);
+  const what = count === null ? textArgument(call, "file") : words.items(count);
+  return [textArgument(call, "subagent_type"), what].filter(Boolean).join(" · ");
 }
 
 /** The reason stands above already. */

@@ -2,6 +2,7 @@
 
 import { parseJson } from "@/run/json";
 import type { ToolCall } from "@/run/message";
+import { tellingLine } from "@/run/telling";
 import type { Words } from "@/words/words";
 
 export type ToolKind = keyof Words["toolVerbs"];
@@ -27,8 +28,6 @@ const KINDS: Readonly<Record<string, ToolKind>> = {
   task_batch: "delegate",
 };
 
-// The argument that says most about a call, the most telling first.
-const TELLING = ["command", "pattern", "query", "path", "file_path", "url", "question", "name"];
 const NAMED_BY_FILE: readonly ToolKind[] = ["read", "write", "edit"];
 const LONGEST_OBJECT = 120;
 const EARLY_CHARS = 1000;
@@ -50,10 +49,9 @@ export function toolObject(call: ToolCall): string {
   if (kind === "use") return call.name;
   if (kind === "present") return presentedPaths(call).map(fileName).join(", ");
   if (kind === "delegate") return textArgument(call, "description");
-  const telling = TELLING.map((key) => textArgument(call, key)).find((text) => text.trim() !== "");
   // What tells more may still be coming.
   const otherwise = typeof call.args === "string" ? "" : toolReason(call) || call.name;
-  const line = (telling ?? otherwise).trim().split("\n")[0] ?? "";
+  const line = tellingLine((key) => textArgument(call, key)) ?? otherwise.trim().split("\n")[0] ?? "";
   const object = NAMED_BY_FILE.includes(kind) ? fileName(line) : line;
   return object.length > LONGEST_OBJECT ? `${object.slice(0, LONGEST_OBJECT)}…` : object;
 }
@@ -61,6 +59,12 @@ export function toolObject(call: ToolCall): string {
 /** Why the model makes a call, in its own words. */
 export function toolReason(call: ToolCall): string {
   return toolKind(call) === "use" ? "" : textArgument(call, "description").trim();
+}
+
+/** How many items a call gives to subagents one by one, or null where it does not list them. */
+export function itemCount({ args }: ToolCall): number | null {
+  const items = argument(args, "items");
+  return Array.isArray(items) ? items.length : null;
 }
 
 export function presentedPaths({ args }: ToolCall): readonly string[] {
