@@ -147,7 +147,7 @@ class Listener:
 
 def progress_in(event: Mapping[str, Any]) -> Iterator[Happening]:
     """What a tool or a subagent tells while it works."""
-    kind = event.get("type")
+    kind = str(event.get("type"))
     if kind == "tool_progress":
         yield Progressed(event["tool_call_id"], event["output"])
     elif kind in TASKS and event.get("task_id"):
