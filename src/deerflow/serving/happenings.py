@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import orjson
@@ -9,6 +10,18 @@ import orjson
 from deerflow.client.events import QUESTION, text_of
 from deerflow.domain.events import StreamEvent
 from deerflow.runtime.pieces import REASONING
+
+TASKS = MappingProxyType(
+    {
+        "task_queued": "waits for its turn",
+        "task_started": "begins",
+        "task_completed": "is done",
+        "task_failed": "has failed",
+        "task_timed_out": "took too long",
+        "task_cancelled": "was stopped",
+    }
+)
+"""What is told of subagents, besides what comes of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +147,8 @@ class Listener:
 
 def progress_in(event: Mapping[str, Any]) -> Iterator[Happening]:
     """What a tool or a subagent tells while it works."""
-    kind = event.get("type")
+    kind = str(event.get("type"))
     if kind == "tool_progress":
         yield Progressed(event["tool_call_id"], event["output"])
-    elif kind in ("task_started", "task_completed") and event.get("task_id"):
-        told = "begins" if kind == "task_started" else "is done"
-        yield Progressed(event["task_id"], f"{event.get('description') or 'task'}: {told}\n")
+    elif kind in TASKS and event.get("task_id"):
+        yield Progressed(event["task_id"], f"{event.get('description') or 'task'}: {TASKS[kind]}\n")

@@ -26,6 +26,8 @@ export interface Message {
   /** What a tool asks the user. */
   readonly question: Question | null;
   readonly failed: boolean;
+  /** Whether it only says that somebody stopped what it would be the result of. */
+  readonly stopped: boolean;
   readonly hidden: boolean;
   /** What the user sent along. */
   readonly files: readonly SentFile[];
@@ -74,7 +76,8 @@ export function messageOf(
     toolCallId: wire.tool_call_id ?? null,
     toolName: wire.name ?? null,
     question: questionOf(wire.artifact),
-    failed: wire.status === "error",
+    failed: wire.status === "error" && !isStopped(wire),
+    stopped: isStopped(wire),
     hidden: wire.additional_kwargs?.hide_from_ui === true,
     files: sentFilesOf(wire.additional_kwargs),
     runId: runId ?? seen?.runId ?? null,
@@ -83,6 +86,10 @@ export function messageOf(
     settledAt: seen?.settledAt ?? at ?? null,
     thoughtMs: thoughtMs ?? seen?.thoughtMs ?? null,
   };
+}
+
+function isStopped(wire: WireMessage): boolean {
+  return wire.additional_kwargs?.subagent_status === "cancelled";
 }
 
 /** A message nothing has come of yet. */
@@ -97,6 +104,7 @@ export function emptyMessage(id: string, role: Role, at: number): Message {
     toolName: null,
     question: null,
     failed: false,
+    stopped: false,
     hidden: false,
     files: [],
     runId: null,

@@ -90,8 +90,8 @@ function stateNote(
   const last = steps.at(-1);
   if (state === "running" && last?.kind === "used") return last.text.split(/\s/)[0] ?? "";
   if (state !== "running" && state !== "done") return states[state];
-  // How far it is says more than who does it.
-  return progress === null ? agent : "";
+  // How far it is says more than who does it, and so does what came of it.
+  return state === "running" && progress === null ? agent : "";
 }
 
 function progressNote({ progress }: Lane, words: Words, language: string): string {

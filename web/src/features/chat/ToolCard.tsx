@@ -58,11 +58,13 @@ interface Props {
   readonly calledAt: number | null;
 }
 
-export function ToolCard({ call: called, result, state, calledAt }: Props) {
+export function ToolCard({ call: called, result: told, state, calledAt }: Props) {
   const words = useWords();
   const language = useLanguage();
   const laneNote = useLaneNote(called.id);
   const said = usePage(({ conversation }) => conversation.progress.get(called.id));
+  // What somebody stopped has not failed: it has no result.
+  const result = told?.stopped === true ? undefined : told;
   const review = result === undefined ? null : reviewOf(result);
   // The reader sees what was run, not what was first asked for.
   const call = review?.type === "edited" ? { ...called, args: review.args } : called;
@@ -85,12 +87,14 @@ export function ToolCard({ call: called, result, state, calledAt }: Props) {
         laneNote,
         review?.type === "edited" && words.toolEdited,
         exitCode !== null && words.exitCode(exitCode),
-        result === undefined ? standing(state, words) : review?.type !== "rejected" && took,
+        result === undefined
+          ? laneNote === false && standing(state, words)
+          : review?.type !== "rejected" && took,
       ]}
       opensItself={failed || (running && (live !== undefined || laneNote !== false))}
     >
       <ToolInput call={call} />
-      {kind === "delegate" && <SubagentLane callId={call.id} runId={result?.runId ?? null} />}
+      {kind === "delegate" && <SubagentLane callId={call.id} runId={told?.runId ?? null} />}
       {live !== undefined && <Mono label={words.toolOutput} text={lastLines(live)} grows />}
       {result !== undefined && (failed || (kind !== "write" && kind !== "edit")) && (
         <Mono label={words.toolOutput} text={outputOf(result, review) || words.toolNoOutput} />
