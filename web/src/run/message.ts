@@ -76,7 +76,7 @@ export function messageOf(
     toolCallId: wire.tool_call_id ?? null,
     toolName: wire.name ?? null,
     question: questionOf(wire.artifact),
-    failed: wire.status === "error" && !isStopped(wire),
+    failed: hasFailed(wire),
     stopped: isStopped(wire),
     hidden: wire.additional_kwargs?.hide_from_ui === true,
     files: sentFilesOf(wire.additional_kwargs),
@@ -86,6 +86,11 @@ export function messageOf(
     settledAt: seen?.settledAt ?? at ?? null,
     thoughtMs: thoughtMs ?? seen?.thoughtMs ?? null,
   };
+}
+
+/** Whether a tool could not do what it was to do; what somebody stopped has not failed. */
+export function hasFailed(wire: WireMessage): boolean {
+  return wire.status === "error" && !isStopped(wire);
 }
 
 function isStopped(wire: WireMessage): boolean {

@@ -42,6 +42,21 @@ test("a run is the model's turns and the tools between them, each with its time"
   ]);
 });
 
+test("a task that was stopped with its run has not failed", () => {
+  const stopped = {
+    ...result("c1", "Task cancelled by user.", "error"),
+    additional_kwargs: { subagent_status: "cancelled" },
+  };
+  const steps = timelineOf(RUN, [
+    at(1, "changes", { messages: [calling(call("c1", "task", { description: "a part" }))] }),
+    at(2, "changes", { messages: [stopped] }),
+  ]);
+  expect(steps.map(({ kind, failed }) => [kind, failed])).toEqual([
+    ["model", false],
+    ["tool", false],
+  ]);
+});
+
 test("what went wrong is a step as well, and damaged events are none", () => {
   const steps = timelineOf(RUN, [at(1, "changes", null), at(2, "error", { message: "the model went away" })]);
   expect(steps.map(({ kind, text, failed }) => [kind, text, failed])).toEqual([

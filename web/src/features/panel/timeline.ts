@@ -3,6 +3,7 @@
 import type { LoggedEvent } from "@/api/usage";
 import type { Changes, WireMessage, WireRun, WireToolCall } from "@/api/wire";
 import { isRecord } from "@/run/json";
+import { hasFailed } from "@/run/message";
 
 export interface Step {
   readonly id: string;
@@ -47,7 +48,7 @@ export function timelineOf(run: WireRun, events: readonly LoggedEvent[]): readon
           id: `${seq} ${message.id}`,
           kind: "tool",
           call,
-          failed: message.status === "error",
+          failed: hasFailed(message),
         } as const;
         add(step, made?.at ?? last, at);
       }
