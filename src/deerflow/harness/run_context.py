@@ -61,7 +61,7 @@ async def prepare(
         meter=RunMeter(log, job.records.tally, ground.metrics.count_model_call),
         profile=await ground.resources.profiles.for_run(run.owner),
         skills=ChosenSkills(await ground.agents.skills_for(job.request.agent, run.owner), uncontracted(loaded.config)),
-        skill_editor=RunSkillEditor(ground.resources.workshop, run.owner, run.thread_id, budget),
+        skill_editor=RunSkillEditor(lambda: ground.resources.workshop, run.owner, run.thread_id, budget),
         acp=ground.acp.for_thread(run.owner, run.thread_id),
         uploads=UploadsOfThread(ground.uploads, run.owner, run.thread_id),
         channel=channel_of(job.request.metadata),
