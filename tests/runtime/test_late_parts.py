@@ -1,4 +1,4 @@
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 import pytest
@@ -36,3 +36,9 @@ def test_two_holders_have_parts_of_their_own() -> None:
     one, two = (Kitchen(name, path=Recipe("pathlib:PurePosixPath", name)) for name in ("one", "two"))
 
     assert (one.path, two.path) == (PurePosixPath("one"), PurePosixPath("two"))
+
+
+def test_a_copy_of_a_holder_has_the_same_part() -> None:
+    kitchen = Kitchen("one", path=Recipe("pathlib:PurePosixPath", "a"))
+
+    assert replace(kitchen, name="two").path is kitchen.path

@@ -27,8 +27,9 @@ class Late(Generic[Part]):
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    def __set__(self, holder: object, recipe: Recipe) -> None:
-        vars(holder)[self._name] = cache(recipe.make)
+    def __set__(self, holder: object, given: Recipe | Part) -> None:
+        # Who copies the holder gives the part itself.
+        vars(holder)[self._name] = cache(given.make) if isinstance(given, Recipe) else lambda: given
 
     @overload
     def __get__(self, holder: None, owner: type) -> Never: ...
