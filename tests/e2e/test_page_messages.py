@@ -167,12 +167,12 @@ async def test_a_message_interrupts_the_answer_under_way(tmp_path: Path, visitor
 
 
 async def test_a_message_joins_what_the_agent_does(tmp_path: Path, visitor: Visitor) -> None:
-    waits = calling("bash", description="Wait", command="until [ -e go ]; do sleep 0.05; done")
+    waits = calling("bash", description="Wait", command="echo $((40 + 2)); until [ -e go ]; do sleep 0.05; done")
     async with ScriptedServer([waits, "Both done."]) as model:
         with serving_model(tmp_path, model) as server:
             page = await visitor.open(server.url, reduced_motion="reduce")
             await say(page, "first")
-            await expect(page.get_by_role("button", name="Running until")).to_be_visible()
+            await expect(page.get_by_text("42", exact=True)).to_be_visible()  # then its folder is there
             await choose(page, "Add to what it is doing")
             await say(page, "and the other thing")
             waiting = page.get_by_role("list", name="Messages that wait")

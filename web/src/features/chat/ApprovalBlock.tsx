@@ -1,7 +1,7 @@
 /** What the agent wants to do, for the user to decide. */
 
 import { ShieldQuestionMark } from "lucide-react";
-import { type RefObject, useEffect, useId, useRef, useState } from "react";
+import { type RefObject, useId, useLayoutEffect, useRef, useState } from "react";
 import type { Decision } from "@/api/wire";
 import { useActions, usePage, useWords } from "@/app/context";
 import { ApprovalItem } from "@/features/chat/ApprovalItem";
@@ -94,7 +94,8 @@ function Block({ approval: { requests } }: { approval: Approval }) {
 /** Moves the focus to what is there once the change it comes with is drawn. */
 function useFocusLater(inside: RefObject<HTMLElement | null>): (selector: string) => void {
   const wanted = useRef<string | null>(null);
-  useEffect(() => {
+  // With the change itself: an effect that waits may be that of an earlier one, and find what is about to go.
+  useLayoutEffect(() => {
     if (wanted.current !== null) inside.current?.querySelector<HTMLElement>(wanted.current)?.focus();
     wanted.current = null;
   });
