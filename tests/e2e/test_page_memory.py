@@ -77,6 +77,7 @@ async def test_a_preference_is_learned_shown_with_its_source_told_edited_undone_
             await expect(facts).to_contain_text("heron")
             await page.get_by_role("button", name="Undo").click()
             await expect(facts).to_contain_text("kingfisher")
+            await expect(page.get_by_text("Undone.")).to_be_visible()  # what is below has moved by then
 
             await page.get_by_text("History", exact=True).click()
             changes = page.get_by_role("list", name="History").get_by_role("listitem")

@@ -1,5 +1,6 @@
 """The side panel in a real browser: files looked at, pages that reach nothing, and the course of a run."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -98,8 +99,7 @@ async def test_presented_files_are_looked_at_each_in_its_way_and_the_address_lea
         await panel.get_by_role("button", name="paper.pdf", exact=True).click()
         sheet = panel.get_by_role("img", name="Page 1")
         await expect(sheet).to_be_visible()
-        dark = "canvas => canvas.getContext('2d').getImageData(canvas.width / 4, canvas.height / 2, 1, 1).data.join()"
-        await page.wait_for_function(f"({dark})(document.querySelector('aside canvas')) === '0,0,0,255'")
+        await until_dark(page)
 
         await page.reload()
         await expect(sheet).to_be_visible()
@@ -183,3 +183,12 @@ async def test_in_a_small_window_the_panel_is_a_sheet(tmp_path: Path, visitor: V
         await page.keyboard.press("Escape")
         await expect(sheet).to_have_count(0)
         await expect(page.get_by_role("button", name="Open notes.md")).to_be_visible()
+
+
+async def until_dark(page: Page) -> None:
+    """Wait until the page of a document is drawn. The page's policy lets nobody else evaluate texts again and again."""
+    pixel = "canvas.getContext('2d').getImageData(canvas.width / 4, canvas.height / 2, 1, 1).data.join()"
+    drawn = f"new Promise(requestAnimationFrame).then(() => {pixel})"
+    async with asyncio.timeout(30):
+        while await page.locator("aside canvas").first.evaluate(f"canvas => {drawn}") != "0,0,0,255":
+            continue
