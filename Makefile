@@ -4,6 +4,8 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BOOTSTRAP = $(if $(PYTHON),$(PYTHON) scripts/bootstrap.py,$(error DeerFlow needs Python 3.11 or newer, and none was found. Install one, or: make PYTHON=/path/to/python))
 BIN := .venv/bin
+# Runs a command with Node on its PATH: the system's if it is new enough, else the one in .venv.
+RUN = $(BOOTSTRAP) run
 # One more than there are cores: tests often wait for a process, a browser or a database.
 WORKERS ?= $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 1 )))
 
@@ -25,11 +27,11 @@ check: dev ## Formatting, lint, types, import direction, shape; also of the web 
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/pytest -q tests/architecture
-	cd web && npm run --silent check
+	$(RUN) npm --prefix web run --silent check
 
 test: check system ## Checks, Python tests, web tests and browser tests
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal
-	cd web && npm test --silent
+	$(RUN) $(BIN)/pytest -n $(WORKERS) --dist worksteal
+	$(RUN) npm --prefix web test --silent
 
 web: dev ## Build the web page anew
 	@$(BOOTSTRAP) web
