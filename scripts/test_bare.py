@@ -1,6 +1,6 @@
 """Runs a make target in a Debian that has only what the README asks for.
 
-python scripts/test_bare.py [target]     the target is `test` unless given
+python scripts/test_bare.py [target …]     the target is `test` unless given
 
 The base system is made once by debootstrap and kept in the cache. Each run gets a fresh copy of it with a clone of
 HEAD, in mount and process namespaces of its own; the network is the host's. The settings of apt, pip and npm are
@@ -66,7 +66,8 @@ def main() -> int:
     for program in ("debootstrap", "git", "unshare", "pivot_root"):
         if shutil.which(program) is None:
             sys.exit(f"make test-bare needs {program}: run `make system` as root on Debian.")
-    target = sys.argv[1] if len(sys.argv) > 1 else "test"
+    targets = sys.argv[1:] or ["test"]
+    command = f"make {' '.join(targets)}"
     began = time.monotonic()
     base = prepare_base()
     with tempfile.TemporaryDirectory(prefix="run-", dir=base.parent) as folder:
@@ -74,10 +75,10 @@ def main() -> int:
         call(["cp", "--archive", "--reflink=auto", base, root])
         configure(root)
         call(["git", "clone", "--quiet", "--no-hardlinks", REPOSITORY, f"{root}{CLONE}"])
-        print(f"DeerFlow: set up in {time.monotonic() - began:.0f} s; now `make {target}` in it", flush=True)
-        code = run(root, ["make", target])
+        print(f"DeerFlow: set up in {time.monotonic() - began:.0f} s; now `{command}` in it", flush=True)
+        code = run(root, ["make", *targets])
     minutes, seconds = divmod(round(time.monotonic() - began), 60)
-    print(f"DeerFlow: `make {target}` in a bare Debian ended with exit code {code} after {minutes} min {seconds} s")
+    print(f"DeerFlow: `{command}` in a bare Debian ended with exit code {code} after {minutes} min {seconds} s")
     return code
 
 

@@ -17,12 +17,30 @@ from deerflow.sandbox.local.toolbox import ToolboxBuilder
 from tests.servers import PostgresServer, postgres, redis, shared_folder
 from tests.support import OpenHarness, user_cache
 
+pytest_plugins = ["tests.browser"]
 # Before any test imports them: then pytest explains what fails in them.
 pytest.register_assert_rewrite("tests.conformance.sandbox_suite", "tests.conformance.command_suite")
 
 # The same examples every time, however slow the machine is: a red run must be red again.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile("fast", settings.get_profile("repeatable"), max_examples=20)
 settings.load_profile("repeatable")
+
+EXTERNAL = {"engine", "postgres_server", "redis_url", "toolbox_environment"}
+"""Fixtures that start a server or a container, or use packages that are fetched for them."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests by the fixtures they use."""
+    for item in items:
+        fixtures = set(getattr(item, "fixturenames", ()))
+        parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        if fixtures & EXTERNAL or "postgres" in parameters:
+            item.add_marker("external")
+        if "chromium" in fixtures:
+            item.add_marker("browser")
+            # The one browser belongs to the one loop of the session.
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
 
 
 @pytest.fixture

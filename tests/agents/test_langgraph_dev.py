@@ -20,6 +20,7 @@ SERVER = dependencies()["pypi"]["langgraph_server"]
 QUESTIONS = {"How do I connect a real model?": "OPENAI_API_KEY", "What is DeerFlow, and what can it do?": "harness"}
 
 
+@pytest.mark.external
 @pytest.mark.timeout(300)  # the first time it is installed
 async def test_the_agent_answers_and_remembers_under_langgraph_dev(tmp_path: Path) -> None:
     program = await asyncio.to_thread(installed)

@@ -13,6 +13,7 @@ PACKAGES = dependencies()["npm"]["langgraph_client"]
 GROUPS = ["threads", "states", "runs", "streams", "joins", "pauses", "stops", "assistants", "store", "hook"]
 
 
+@pytest.mark.external
 @pytest.mark.timeout(200)  # the first time the packages are installed
 async def test_the_javascript_client_works_through_every_group_of_methods(tmp_path: Path) -> None:
     node = needs("node")

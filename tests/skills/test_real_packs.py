@@ -8,6 +8,7 @@ import pytest
 from deerflow.skills.folders import find_skills
 from tests.support import dependencies, install_once, key_of, needs
 
+pytestmark = pytest.mark.external
 PACKS = dependencies()["npm"]["skill_packs"]
 EXPECTED = {
     "bmad-method": (54, 6),
