@@ -37,7 +37,7 @@ test: check system ## Checks, Python tests, web tests and browser tests
 	$(RUN) npm --prefix web test --silent
 
 test-fast: dev ## Python tests without browser, containers, other servers and long ones, on SQLite; for every edit
-	$(PYTEST) -q $(FAST)
+	$(PYTEST) -q $(FAST) --ignore=tests/architecture
 
 test-changed: dev ## The same, of the folders that differ from main
 	$(PYTEST) -q $(FAST) $$($(BIN)/python scripts/changed_tests.py)

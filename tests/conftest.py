@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
@@ -41,6 +41,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("browser")
             # The one browser belongs to the one loop of the session.
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))  # noqa: TID251
+    items[:] = put_slow_modules_first(items, workers)
+
+
+def put_slow_modules_first(items: Sequence[pytest.Item], workers: int) -> list[pytest.Item]:
+    """Have each worker begin with its share of the slow modules, so that none is left with a long test in the end.
+
+    `--dist worksteal` first gives every worker a slice of the list, all of the same length.
+    """
+    slow: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("slow"):
+            slow.setdefault(item.path, []).append(item)
+    rest = [item for item in items if not item.get_closest_marker("slow")]
+    modules, ordered = list(slow.values()), []
+    for worker in range(workers):
+        share = [item for module in modules[worker::workers] for item in module]
+        room = max(0, (len(items) - len(ordered)) // (workers - worker) - len(share))
+        ordered += [*share, *rest[:room]]
+        rest = rest[room:]
+    return ordered + rest
 
 
 @pytest.fixture

@@ -129,6 +129,7 @@ async def connected(folder: Path, editor: Editor, script: Sequence[Any]) -> Asyn
             yield agent
 
 
+@pytest.mark.slow
 async def test_an_editor_sees_thoughts_tool_calls_with_diffs_and_plans_goes_on_later_and_leaves(tmp_path: Path) -> None:
     change = calling(
         "str_replace", description="Greet", path="/mnt/project/hello.py", old_str="hi", new_str="hello"
