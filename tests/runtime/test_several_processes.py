@@ -41,7 +41,7 @@ def machines(tmp_path: Path, postgres_url: str, bridge: str = "") -> Machines:
     both = Machines(tmp_path / "here", tmp_path / "there")
     for home in (both.here, both.there):
         home.mkdir()
-        (home / "config.yaml").write_text(f"database:\n  url: {postgres_url}\n  lease_seconds: 1.5\n{bridge}")
+        (home / "config.yaml").write_text(f"database:\n  url: {postgres_url}\n  lease_seconds: 4\n{bridge}")
     return both
 
 
