@@ -4,14 +4,19 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BOOTSTRAP = $(if $(PYTHON),$(PYTHON) scripts/bootstrap.py,$(error DeerFlow needs Python 3.11 or newer, and none was found. Install one, or: make PYTHON=/path/to/python))
 BIN := .venv/bin
+# Runs a command with Node on its PATH: the system's if it is new enough, else the one in .venv.
+RUN = $(BOOTSTRAP) run
 # One more than there are cores: tests often wait for a process, a browser or a database.
 WORKERS ?= $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 1 )))
+# Bytecode is kept whatever the environment says: each worker would compile every test module anew.
+PYTEST = PYTHONDONTWRITEBYTECODE= $(RUN) $(BIN)/pytest -n $(WORKERS) --dist worksteal
+FAST = --hypothesis-profile=fast -m "not browser and not slow and not external"
 
 .DEFAULT_GOAL := help
-.PHONY: help start setup check test web bench doctor clean format lock screenshots snapshots dev system
+.PHONY: help start setup check test test-fast test-changed test-bare web bench doctor clean format lock screenshots snapshots dev system
 
 help: ## Show this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  \1|\2/' | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1|\2/' | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 start: setup ## Install what is missing and serve the page on http://127.0.0.1:2026 (HOST, PORT, ARGS)
 	@exec $(BIN)/deerflow serve $(if $(HOST),--host $(HOST)) $(if $(PORT),--port $(PORT)) $(ARGS)
@@ -25,11 +30,20 @@ check: dev ## Formatting, lint, types, import direction, shape; also of the web 
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/pytest -q tests/architecture
-	cd web && npm run --silent check
+	$(RUN) npm --prefix web run --silent check
 
 test: check system ## Checks, Python tests, web tests and browser tests
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal
-	cd web && npm test --silent
+	$(PYTEST) --ignore=tests/architecture
+	$(RUN) npm --prefix web test --silent
+
+test-fast: dev ## Python tests without browser, containers, other servers and long ones, on SQLite; for every edit
+	$(PYTEST) -q $(FAST) --ignore=tests/architecture
+
+test-changed: dev ## The same, of the folders that differ from main
+	$(PYTEST) -q $(FAST) $$($(BIN)/python scripts/changed_tests.py)
+
+test-bare: system ## All of it in a fresh Debian with only what the README asks for (root; TARGET=test)
+	@$(PYTHON) scripts/test_bare.py $(TARGET)
 
 web: dev ## Build the web page anew
 	@$(BOOTSTRAP) web

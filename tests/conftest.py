@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
@@ -17,12 +17,51 @@ from deerflow.sandbox.local.toolbox import ToolboxBuilder
 from tests.servers import PostgresServer, postgres, redis, shared_folder
 from tests.support import OpenHarness, user_cache
 
+pytest_plugins = ["tests.browser"]
 # Before any test imports them: then pytest explains what fails in them.
 pytest.register_assert_rewrite("tests.conformance.sandbox_suite", "tests.conformance.command_suite")
 
 # The same examples every time, however slow the machine is: a red run must be red again.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile("fast", settings.get_profile("repeatable"), max_examples=20)
 settings.load_profile("repeatable")
+
+EXTERNAL = {"engine", "postgres_server", "redis_url", "toolbox_environment"}
+"""Fixtures that start a server or a container, or use packages that are fetched for them."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests by the fixtures they use."""
+    for item in items:
+        fixtures = set(getattr(item, "fixturenames", ()))
+        parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        if fixtures & EXTERNAL or "postgres" in parameters:
+            item.add_marker("external")
+        if "chromium" in fixtures:
+            item.add_marker("browser")
+            # The one browser belongs to the one loop of the session.
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))  # noqa: TID251
+    items[:] = put_slow_modules_first(items, workers)
+
+
+def put_slow_modules_first(items: Sequence[pytest.Item], workers: int) -> list[pytest.Item]:
+    """Have each worker begin with its share of the slow modules, so that none is left with a long test in the end.
+
+    `--dist worksteal` first gives every worker a slice of the list, all of the same length.
+    """
+    slow: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("slow"):
+            slow.setdefault(item.path, []).append(item)
+    rest = [item for item in items if not item.get_closest_marker("slow")]
+    modules, ordered = list(slow.values()), []
+    for worker in range(workers):
+        share = [item for module in modules[worker::workers] for item in module]
+        room = max(0, (len(items) - len(ordered)) // (workers - worker) - len(share))
+        ordered += [*share, *rest[:room]]
+        rest = rest[room:]
+    return ordered + rest
 
 
 @pytest.fixture

@@ -1,11 +1,17 @@
 """What tests share besides fixtures."""
 
 import asyncio
+import fcntl
+import hashlib
 import os
 import shutil
-from collections.abc import AsyncIterator, Callable, Sequence
+import subprocess
+import tomllib
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -93,3 +99,30 @@ def same_as_snapshot(name: str, text: str) -> None:
 def user_cache() -> Path:
     """Where what takes long to make is kept from one test session to the next."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")  # noqa: TID251
+
+
+@cache
+def dependencies() -> Mapping[str, Any]:
+    """Read `dependencies.toml`, which names all that tests fetch or build."""
+    return tomllib.loads((Path(__file__).parent / "dependencies.toml").read_text(encoding="utf-8"))
+
+
+def install_once(name: str, commands: Callable[[Path], Sequence[Sequence[str | Path]]]) -> Path:
+    """Return a folder in the user's cache that the commands have filled, run by whichever process comes first."""
+    folder = user_cache() / "deerflow-tests" / name
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / ".complete").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            for command in commands(folder):
+                done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+                assert done.returncode == 0, f"{name} could not be installed:\n{done.stdout}{done.stderr}"
+            (folder / ".complete").touch()
+    return folder
+
+
+def key_of(*parts: str) -> str:
+    """Return a short name for what was made from these parts."""
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]

@@ -4,9 +4,9 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from tests.mcp.installed import installed
+from tests.support import dependencies, install_once
 
-PACKAGE = "agent-client-protocol"
+PACKAGE = dependencies()["pypi"]["acp_examples"]
 
 
 def acp_example(name: str) -> Path:
@@ -14,7 +14,7 @@ def acp_example(name: str) -> Path:
     used = version(PACKAGE)
     source = f"{PACKAGE.replace('-', '_')}-{used}"
     fetch = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", f"--no-binary={PACKAGE}", f"{PACKAGE}=={used}"]
-    folder = installed(
+    folder = install_once(
         f"{PACKAGE}-{used}-source",
         lambda place: [
             [*fetch, "--dest", str(place)],

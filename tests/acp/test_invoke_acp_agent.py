@@ -79,6 +79,7 @@ async def test_the_echo_agent_answers_from_a_workspace_of_its_own(tmp_path: Path
         assert thread.waits_for is None
 
 
+@pytest.mark.external
 @pytest.mark.timeout(120)  # the first time on a machine it is fetched
 async def test_the_echo_agent_that_comes_with_the_protocols_package_answers(tmp_path: Path) -> None:
     echo = str(await asyncio.to_thread(acp_example, "echo_agent.py"))

@@ -1,13 +1,10 @@
 """The lead agent under a server of somebody else's: the real `langgraph dev`, in an environment of its own."""
 
 import asyncio
-import fcntl
-import hashlib
 import os
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -16,11 +13,14 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.support import dependencies, install_once, key_of
+
 ROOT = Path(__file__).parents[2]
-SERVER = ("langgraph-cli[inmem]==0.4.40", "langgraph-api==0.16.7", "langgraph-runtime-inmem==0.36.7")
+SERVER = dependencies()["pypi"]["langgraph_server"]
 QUESTIONS = {"How do I connect a real model?": "OPENAI_API_KEY", "What is DeerFlow, and what can it do?": "harness"}
 
 
+@pytest.mark.external
 @pytest.mark.timeout(300)  # the first time it is installed
 async def test_the_agent_answers_and_remembers_under_langgraph_dev(tmp_path: Path) -> None:
     program = await asyncio.to_thread(installed)
@@ -84,27 +84,13 @@ def free_port() -> int:
 
 def installed() -> Path:
     """`langgraph` beside this project, installed once for all tests and workers that want the same versions."""
-    wanted = [*SERVER, sys.version, str(ROOT), (ROOT / "requirements.lock").read_text()]
-    key = hashlib.sha256("\n".join(wanted).encode()).hexdigest()[:12]
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "deerflow-tests"  # noqa: TID251
-    cache.mkdir(parents=True, exist_ok=True)
-    venv = cache / f"langgraph-dev-{key}"
-    with (cache / f"{venv.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (venv / "complete").exists():
-            install(venv)
-            (venv / "complete").touch()
-    return venv / "bin/langgraph"
-
-
-def install(venv: Path) -> None:
-    """Make `venv` anew, with what we are released with."""
-    shutil.rmtree(venv, ignore_errors=True)
-    uv = ROOT / ".venv/bin/uv"
-    versions = ROOT / "requirements.lock"
-    for command in (
-        [uv, "venv", "-q", "--python", sys.executable, venv],
-        [uv, "pip", "install", "-q", "--python", venv / "bin/python", "-c", versions, "-e", ROOT, *SERVER],
-    ):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
-        assert done.returncode == 0, f"langgraph dev could not be installed:\n{done.stderr}"
+    versions, uv = ROOT / "requirements.lock", ROOT / ".venv/bin/uv"
+    key = key_of(*SERVER, sys.version, str(ROOT), versions.read_text())
+    folder = install_once(
+        f"langgraph-dev-{key}",
+        lambda venv: [
+            [uv, "venv", "-q", "--allow-existing", "--python", sys.executable, venv],
+            [uv, "pip", "install", "-q", "--python", venv / "bin/python", "-c", versions, "-e", ROOT, *SERVER],
+        ],
+    )
+    return folder / "bin/langgraph"

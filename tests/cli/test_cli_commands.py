@@ -15,6 +15,8 @@ from deerflow.cli.serve import is_loopback
 from deerflow.gateway.page import STATIC
 from deerflow.testing import ScriptedServer, calling
 
+pytestmark = pytest.mark.slow
+
 DEERFLOW = Path(sys.executable).parent / "deerflow"
 
 

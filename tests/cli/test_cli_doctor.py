@@ -14,6 +14,8 @@ from deerflow.config.source import open_source
 from deerflow.skills.lock import lock_skill
 from tests.skills.packs import write_skill
 
+pytestmark = pytest.mark.slow
+
 DEERFLOW = Path(sys.executable).parent / "deerflow"
 PROJECT = Path(__file__).parents[2]
 UNISOLATED = "tests.sandbox.test_sandbox_tiers:Unisolated"

@@ -7,9 +7,10 @@ import shutil
 import socket
 import subprocess
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 from uuid import uuid4
 
 import pytest
@@ -17,12 +18,12 @@ import pytest
 from deerflow.community.aio_sandbox import AioSandboxProvider
 from deerflow.config.sandbox import SandboxConfig
 from deerflow.sandbox.sandbox_provider import SandboxPlaces
-from tests.support import needs
+from tests.support import dependencies, needs, user_cache
 
 ROOT = Path(__file__).parents[2]
 IMAGE_FILES = ROOT / "deploy" / "sandbox"
-BASE = "docker.io/library/debian:12-slim"
-PROGRAMS = ("podman", "runc", "debootstrap", "/usr/lib/podman/netavark")
+BASE = dependencies()["container"]
+PACKAGES = ("podman", "runc", "debootstrap", "netavark", "iptables")
 BUILD_S = 600
 ROUNDS, ROUND_S = 600, 0.05
 SETTINGS = """
@@ -66,6 +67,13 @@ class ContainerEngine:
         """What Podman prints."""
         return podman(self.environment, *arguments)
 
+    def remove_containers(self, prefix: str) -> list[str]:
+        """Remove the containers whose names begin with `prefix`; return their ids."""
+        left = self.podman("ps", "--all", "--quiet", "--filter", f"name=^{prefix}").split()
+        if left:
+            self.podman("rm", "--force", "--time=0", *left)
+        return left
+
 
 @asynccontextmanager
 async def running_provider(
@@ -79,9 +87,7 @@ async def running_provider(
         yield provider
     finally:
         await provider.aclose()
-        left = engine.podman("ps", "--all", "--quiet", "--filter", f"name={config.container_prefix}").split()
-        for container in left:
-            engine.podman("rm", "--force", "--time=0", container)
+        left = engine.remove_containers(config.container_prefix)
         assert left == []
 
 
@@ -98,22 +104,41 @@ def running_engine(folder: Path) -> Iterator[ContainerEngine]:
     """Podman's API at a socket in `folder`; the image is built the first time, and kept."""
     if os.geteuid() != 0:
         pytest.skip("real containers are made as root, with Debian's podman, runc, netavark and debootstrap")
-    for program in PROGRAMS:
-        needs(program)
-    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"  # noqa: TID251
-    cache = Path(caches) / "deerflow-tests" / "containers"
+    for package in PACKAGES:
+        needs(dependencies()["debian"][package])
+    cache = user_cache() / "deerflow-tests" / "containers"
     environment = prepare(cache)
-    image = build(cache, environment)
-    path = folder / "engine.sock"
-    # Where it runs, its helpers leave files.
-    command = ["podman", "system", "service", "--time=0", f"unix://{path}"]
-    service = subprocess.Popen(command, env=environment, cwd=path.parent)
-    try:
-        await_socket(path, service)
-        yield ContainerEngine(path, image, environment)
-    finally:
-        service.terminate()
-        service.wait(timeout=30)
+    with without_leftovers(cache, environment):
+        image = build(cache, environment)
+        path = folder / "engine.sock"
+        # Where it runs, its helpers leave files.
+        command = ["podman", "system", "service", "--time=0", f"unix://{path}"]
+        service = subprocess.Popen(command, env=environment, cwd=path.parent)
+        try:
+            await_socket(path, service)
+            yield ContainerEngine(path, image, environment)
+        finally:
+            service.terminate()
+            service.wait(timeout=30)
+
+
+@contextmanager
+def without_leftovers(cache: Path, environment: Mapping[str, str]) -> Iterator[None]:
+    """Remove all containers before and after, unless another process is using this storage."""
+    with (cache / "users.lock").open("w") as lock:
+        remove_leftovers(lock, environment)
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        try:
+            yield
+        finally:
+            remove_leftovers(lock, environment)
+
+
+def remove_leftovers(lock: IO[str], environment: Mapping[str, str]) -> None:
+    """Remove all containers if no other process holds the lock."""
+    with suppress(BlockingIOError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        podman(environment, "rm", "--all", "--force", "--time=0")
 
 
 def prepare(cache: Path) -> Mapping[str, str]:
@@ -138,7 +163,7 @@ def build(cache: Path, environment: Mapping[str, str]) -> str:
     with (cache / "build.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not exists(environment, image):
-            if not exists(environment, BASE):
+            if not exists(environment, BASE["image"]):
                 make_base(cache, environment)
             options = ["--isolation=chroot", "--network=host", "--pull=never", "--layers"]
             podman(environment, "build", *options, "--tag", image, str(IMAGE_FILES))
@@ -158,9 +183,9 @@ def make_base(cache: Path, environment: Mapping[str, str]) -> None:
     """A Debian made here, under the name of the one in the registry, which tests do not need."""
     root = cache / "debian"
     shutil.rmtree(root, ignore_errors=True)
-    run(["debootstrap", "--variant=minbase", "bookworm", str(root)], environment)
+    run(["debootstrap", "--variant=minbase", BASE["suite"], str(root)], environment)
     run(["tar", "--directory", str(root), "--create", "--file", str(cache / "debian.tar"), "."], environment)
-    podman(environment, "import", str(cache / "debian.tar"), BASE)
+    podman(environment, "import", str(cache / "debian.tar"), BASE["image"])
     shutil.rmtree(root)
     (cache / "debian.tar").unlink()
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from dataclasses import replace
 
 import pytest
@@ -194,11 +195,10 @@ async def test_more_than_was_asked_for_is_not_read(sandbox: AioSandbox) -> None:
 
 
 async def test_nobody_at_the_address_is_told() -> None:
-    api = SandboxApi(Address("http://127.0.0.1:9"))
-    with pytest.raises(SandboxUnreachable, match="cannot be reached"):
-        await api.context()
-    assert api.has_failed
-    await api.aclose()
+    async with aclosing(SandboxApi(Address("http://127.0.0.1:9"))) as api:
+        with pytest.raises(SandboxUnreachable, match="cannot be reached"):
+            await api.context()
+        assert api.has_failed
 
 
 @pytest.mark.parametrize(

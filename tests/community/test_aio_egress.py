@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
@@ -41,11 +42,9 @@ async def sandbox(engine: ContainerEngine, tmp_path_factory: pytest.TempPathFact
     config = engine.config(network="allowlist", allowed_hosts=["allowed.example"])
     places = places_in(tmp_path_factory.mktemp("egress"))
     backend = LocalContainerBackend(config, places.home, Egress(resolve=resolve, dial=dial))
-    provider = AioSandboxProvider(config, places, backend)
-    assert (await provider.open()).tier == "container"
-    async with server:
+    async with server, aclosing(AioSandboxProvider(config, places, backend)) as provider:
+        assert (await provider.open()).tier == "container"
         yield await acquire(provider, "t1")
-        await provider.aclose()
 
 
 async def test_an_allowed_host_is_reached(sandbox: Sandbox) -> None:
@@ -71,7 +70,6 @@ async def test_many_connections_at_once_are_all_served(sandbox: Sandbox) -> None
 
 async def test_a_foreign_image_cannot_be_held_to_a_list(engine: ContainerEngine, tmp_path: Path) -> None:
     config = engine.config(network="allowlist", image="docker.io/library/debian:12-slim")
-    provider = AioSandboxProvider(config, places_in(tmp_path))
-    report = await provider.open()
-    assert report.tier == "none" and "list of hosts" in (report.problem or "")
-    await provider.aclose()
+    async with aclosing(AioSandboxProvider(config, places_in(tmp_path))) as provider:
+        report = await provider.open()
+        assert report.tier == "none" and "list of hosts" in (report.problem or "")

@@ -3,7 +3,9 @@
 import asyncio
 import shutil
 from collections.abc import Sequence
+from contextlib import aclosing
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -33,21 +35,19 @@ from tests.skills.packs import write_skill
 async def test_without_an_engine_it_says_what_to_do(
     tmp_path: Path, settings: dict[str, object], problem: str, remedy: str
 ) -> None:
-    provider = AioSandboxProvider(SandboxConfig.model_validate(settings), places_in(tmp_path))
-    report = await provider.open()
-    assert report.tier == "none" and not report.runs_commands
-    assert problem in (report.problem or "") and remedy in (report.remedy or "")
-    with pytest.raises(SandboxError, match=problem):
-        await provider.acquire("t1", "local")
-    await provider.discard("t1", "local")
-    await provider.aclose()
+    async with aclosing(AioSandboxProvider(SandboxConfig.model_validate(settings), places_in(tmp_path))) as provider:
+        report = await provider.open()
+        assert report.tier == "none" and not report.runs_commands
+        assert problem in (report.problem or "") and remedy in (report.remedy or "")
+        with pytest.raises(SandboxError, match=problem):
+            await provider.acquire("t1", "local")
+        await provider.discard("t1", "local")
 
 
 async def test_before_it_is_opened_there_is_nothing_to_be_had(tmp_path: Path) -> None:
-    provider = AioSandboxProvider(SandboxConfig(), places_in(tmp_path))
-    with pytest.raises(SandboxError, match="not been opened"):
-        await provider.acquire("t1", "local")
-    await provider.aclose()
+    async with aclosing(AioSandboxProvider(SandboxConfig(), places_in(tmp_path))) as provider:
+        with pytest.raises(SandboxError, match="not been opened"):
+            await provider.acquire("t1", "local")
 
 
 def test_the_socket_is_the_configured_one_or_the_first_there_is(tmp_path: Path) -> None:
@@ -63,10 +63,9 @@ def test_root_in_a_container_of_an_ordinary_user_is_that_user() -> None:
 
 async def test_a_missing_image_is_named_with_the_command_that_makes_it(engine: ContainerEngine, tmp_path: Path) -> None:
     for image, remedy in {"no-such:image": "docker build -t no-such:image", "example.org/a/b:1": "docker pull"}.items():
-        provider = AioSandboxProvider(engine.config(image=image), places_in(tmp_path))
-        report = await provider.open()
-        assert report.tier == "none" and image in (report.problem or "") and remedy in (report.remedy or "")
-        await provider.aclose()
+        async with aclosing(AioSandboxProvider(engine.config(image=image), places_in(tmp_path))) as provider:
+            report = await provider.open()
+            assert report.tier == "none" and image in (report.problem or "") and remedy in (report.remedy or "")
 
 
 async def test_a_folder_to_be_mounted_has_to_be_there(engine: ContainerEngine, tmp_path: Path) -> None:
@@ -121,23 +120,23 @@ async def test_another_process_finds_the_container_and_does_not_end_what_we_use(
     async with running_provider(engine, tmp_path) as ours:
         mine = await acquire(ours, "t1")
         await mine.start_process("job", "sleep 1000")
-        theirs = AioSandboxProvider(ours.config, places_in(tmp_path))
-        await theirs.open()
-        found = await acquire(theirs, "t1")
-        assert found.id == mine.id and [each.name for each in await found.list_processes()] == ["job"]
-        await theirs.aclose()
+        async with aclosing(AioSandboxProvider(ours.config, places_in(tmp_path))) as theirs:
+            await theirs.open()
+            found = await acquire(theirs, "t1")
+            assert found.id == mine.id and [each.name for each in await found.list_processes()] == ["job"]
         assert [each.exit_code for each in await mine.list_processes()] == [None]
 
 
 async def test_two_processes_that_ask_at_once_get_one_container(engine: ContainerEngine, tmp_path: Path) -> None:
-    async with running_provider(engine, tmp_path) as ours:
-        theirs = AioSandboxProvider(ours.config, places_in(tmp_path))
+    async with (
+        running_provider(engine, tmp_path) as ours,
+        aclosing(AioSandboxProvider(ours.config, places_in(tmp_path))) as theirs,
+    ):
         await theirs.open()
         first, second = await asyncio.gather(acquire(ours, "t1"), acquire(theirs, "t1"))
         assert len(await containers(engine, ours)) == 1
         await first.write_file("/tmp/shared", "seen")
         assert await output_of(second, "cat /tmp/shared") == "seen"
-        await theirs.aclose()
 
 
 async def test_a_container_made_from_other_settings_is_not_used(engine: ContainerEngine, tmp_path: Path) -> None:
@@ -146,21 +145,19 @@ async def test_a_container_made_from_other_settings_is_not_used(engine: Containe
         before = await containers(engine, ours)
         await ours.release(sandbox.id)
         changed = ours.config.model_copy(update={"environment": {"NEW": "setting"}})
-        theirs = AioSandboxProvider(changed, places_in(tmp_path))
-        await theirs.open()
-        assert await output_of(await acquire(theirs, "t1"), "echo $NEW") == "setting\n"
-        assert await containers(engine, ours) != before
-        await theirs.aclose()
+        async with aclosing(AioSandboxProvider(changed, places_in(tmp_path))) as theirs:
+            await theirs.open()
+            assert await output_of(await acquire(theirs, "t1"), "echo $NEW") == "setting\n"
+            assert await containers(engine, ours) != before
 
 
 async def test_a_container_of_another_installation_is_left_alone(engine: ContainerEngine, tmp_path: Path) -> None:
     async with running_provider(engine, tmp_path / "one") as ours:
         await ours.acquire("t1", "local")
-        others = AioSandboxProvider(ours.config, places_in(tmp_path / "two"))
-        await others.open()
-        with pytest.raises(SandboxError, match="container_prefix"):
-            await others.acquire("t1", "local")
-        await others.aclose()
+        async with aclosing(AioSandboxProvider(ours.config, places_in(tmp_path / "two"))) as others:
+            await others.open()
+            with pytest.raises(SandboxError, match="container_prefix"):
+                await others.acquire("t1", "local")
         assert len(await containers(engine, ours)) == 1
 
 
@@ -196,14 +193,15 @@ async def test_containers_that_a_dead_server_left_are_ended_when_idle(engine: Co
     async with running_provider(engine, tmp_path) as dead:
         sandbox = await acquire(dead, "t1")
         await dead.release(sandbox.id)
-        next_one = AioSandboxProvider(dead.config.model_copy(update={"idle_timeout": 0.1}), places_in(tmp_path))
-        await next_one.open()
+        async with aclosing(
+            AioSandboxProvider(dead.config.model_copy(update={"idle_timeout": 0.1}), places_in(tmp_path))
+        ) as next_one:
+            await next_one.open()
 
-        async def none_is_left() -> bool:
-            return await containers(engine, dead) == []
+            async def none_is_left() -> bool:
+                return await containers(engine, dead) == []
 
-        await until(none_is_left)
-        await next_one.aclose()
+            await until(none_is_left)
 
 
 async def test_a_deleted_thread_leaves_nothing_but_its_files(engine: ContainerEngine, tmp_path: Path) -> None:
@@ -232,12 +230,14 @@ async def test_a_cancelled_acquire_leaves_no_container(engine: ContainerEngine, 
 async def test_an_image_whose_server_ends_at_once_is_told_with_its_last_words(
     engine: ContainerEngine, tmp_path: Path
 ) -> None:
-    broken = "localhost/deerflow-broken:latest"
+    broken = f"localhost/deerflow-broken:{uuid4().hex[:8]}"
     engine.podman("build", "--pull=never", "--tag", broken, str(broken_image(tmp_path, engine.image)))
-    async with running_provider(engine, tmp_path, image=broken) as provider:
-        with pytest.raises(SandboxError, match="exit code 3: out of coffee"):
-            await provider.acquire("t1", "local")
-    engine.podman("rmi", broken)
+    try:
+        async with running_provider(engine, tmp_path, image=broken) as provider:
+            with pytest.raises(SandboxError, match="exit code 3: out of coffee"):
+                await provider.acquire("t1", "local")
+    finally:
+        engine.podman("rmi", broken)
 
 
 async def test_a_lease_is_shared_or_alone_and_survives_that_its_file_is_forgotten(tmp_path: Path) -> None:

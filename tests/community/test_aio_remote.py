@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from aiohttp import web
@@ -26,6 +27,7 @@ class Provisioner:
     """Speaks the provisioner's routes; `orders` is what it was asked to make."""
 
     engine: ContainerEngine
+    prefix: str = field(default_factory=lambda: f"remote-{uuid4().hex[:8]}")
     sandboxes: dict[str, dict[str, Any]] = field(default_factory=dict)
     orders: list[dict[str, Any]] = field(default_factory=list)
 
@@ -58,13 +60,16 @@ class Provisioner:
         sandbox_id = request.match_info["id"]
         if self.sandboxes.pop(sandbox_id, None) is None:
             return web.json_response({"detail": "unknown"}, status=404)
-        await asyncio.to_thread(self.engine.podman, "rm", "--force", "--time=0", f"remote-{sandbox_id}")
+        await asyncio.to_thread(self.engine.podman, "rm", "--force", "--time=0", self.name_of(sandbox_id))
         return web.json_response({"ok": True, "sandbox_id": sandbox_id})
+
+    def name_of(self, sandbox_id: str) -> str:
+        return f"{self.prefix}-{sandbox_id}"
 
     def run(self, sandbox_id: str) -> dict[str, Any]:
         variables = {"DEERFLOW_SANDBOX_TOKEN": "secret", "DEERFLOW_SANDBOX_HOST": "0.0.0.0"}
         options = [f"--env={name}={value}" for name, value in variables.items()]
-        name = f"remote-{sandbox_id}"
+        name = self.name_of(sandbox_id)
         self.engine.podman(
             *("run", "--detach", f"--name={name}", "--publish=127.0.0.1::8080", *options),
             self.engine.image,
@@ -85,9 +90,8 @@ class Provisioner:
         try:
             yield f"http://127.0.0.1:{runner.addresses[0][1]}"
         finally:
-            for sandbox_id in list(self.sandboxes):
-                self.engine.podman("rm", "--force", "--time=0", f"remote-{sandbox_id}")
             await runner.cleanup()
+            self.engine.remove_containers(self.prefix)  # also those that were made and did not start
 
 
 def provider_at(url: str, tmp_path: Path, **settings: object) -> AioSandboxProvider:
@@ -98,8 +102,7 @@ def provider_at(url: str, tmp_path: Path, **settings: object) -> AioSandboxProvi
 async def test_a_sandbox_is_made_used_found_again_and_ended(engine: ContainerEngine, tmp_path: Path) -> None:
     provisioner = Provisioner(engine)
     mounts = [{"host_path": str(tmp_path), "container_path": "/mnt/data", "read_only": True}]
-    async with provisioner.serving() as url:
-        provider = provider_at(url, tmp_path, mounts=mounts)
+    async with provisioner.serving() as url, aclosing(provider_at(url, tmp_path, mounts=mounts)) as provider:
         assert (await provider.open()).tier == "container"
         sandbox = await acquire(provider, "t1", "somebody")
         await sandbox.write_file(f"{WORKSPACE}/a.txt", "made\n")
@@ -110,36 +113,33 @@ async def test_a_sandbox_is_made_used_found_again_and_ended(engine: ContainerEng
         assert (order["thread_id"], order["user_id"]) == ("t1", "somebody")
         assert [mount["container_path"] for mount in order["extra_mounts"]] == ["/mnt/data"]
 
-        other = provider_at(url, tmp_path, mounts=mounts)
-        await other.open()
-        found = await acquire(other, "t1", "somebody")
-        assert await found.read_file(f"{WORKSPACE}/a.txt") == "made\n"
-        await other.aclose()
+        async with aclosing(provider_at(url, tmp_path, mounts=mounts)) as other:
+            await other.open()
+            found = await acquire(other, "t1", "somebody")
+            assert await found.read_file(f"{WORKSPACE}/a.txt") == "made\n"
 
         await provider.discard("t1", "somebody")
         assert provisioner.sandboxes == {}
-        await provider.aclose()
 
 
 async def test_a_sandbox_that_is_not_ours_is_left_alone(engine: ContainerEngine, tmp_path: Path) -> None:
     provisioner = Provisioner(engine)
     provisioner.sandboxes["theirs"] = {"sandbox_id": "theirs", "sandbox_url": "http://127.0.0.1:9", "status": "Running"}
     async with provisioner.serving() as url:
-        provider = provider_at(url, tmp_path, idle_timeout=0.01)
-        await provider.open()
-        await provider.aclose()
+        async with aclosing(provider_at(url, tmp_path, idle_timeout=0.01)) as provider:
+            await provider.open()
         assert list(provisioner.sandboxes) == ["theirs"]
-        del provisioner.sandboxes["theirs"]
 
 
 async def test_a_wrong_key_is_told(engine: ContainerEngine, tmp_path: Path) -> None:
-    async with Provisioner(engine).serving() as url:
-        provider = provider_at(url, tmp_path, provisioner_api_key="wrong")
+    async with (
+        Provisioner(engine).serving() as url,
+        aclosing(provider_at(url, tmp_path, provisioner_api_key="wrong")) as provider,
+    ):
         report = await provider.open()
         assert report.tier == "none" and "wrong key" in (report.problem or "")
         with pytest.raises(SandboxError, match="wrong key"):
             await provider.acquire("t1", "local")
-        await provider.aclose()
 
 
 async def test_a_pod_that_fails_is_told(engine: ContainerEngine, tmp_path: Path) -> None:
@@ -148,13 +148,10 @@ async def test_a_pod_that_fails_is_told(engine: ContainerEngine, tmp_path: Path)
             return {"sandbox_id": sandbox_id, "sandbox_url": "http://127.0.0.1:9", "status": "Failed"}
 
     provisioner = Failing(engine)
-    async with provisioner.serving() as url:
-        provider = provider_at(url, tmp_path)
+    async with provisioner.serving() as url, aclosing(provider_at(url, tmp_path)) as provider:
         await provider.open()
         with pytest.raises(SandboxError, match="its pod is Failed"):
             await provider.acquire("t1", "local")
-        provisioner.sandboxes.clear()
-        await provider.aclose()
 
 
 async def test_what_is_no_provisioner_is_told(tmp_path: Path) -> None:
@@ -168,8 +165,7 @@ async def test_what_is_no_provisioner_is_told(tmp_path: Path) -> None:
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    provider = provider_at(f"http://127.0.0.1:{runner.addresses[0][1]}/", tmp_path)
-    report = await provider.open()
-    assert "nobody understands" in (report.problem or "")
-    await provider.aclose()
+    async with aclosing(provider_at(f"http://127.0.0.1:{runner.addresses[0][1]}/", tmp_path)) as provider:
+        report = await provider.open()
+        assert "nobody understands" in (report.problem or "")
     await runner.cleanup()

@@ -5,13 +5,14 @@ import gzip
 import os
 import re
 import ssl
-import subprocess
 import zlib
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import uvloop
 
@@ -512,11 +513,14 @@ async def test_a_cancelled_reader_leaves_no_child(site: Site) -> None:
     assert children() == set()
 
 
-def children() -> set[str]:
-    found = subprocess.run(
-        ["ps", "-ww", "--ppid", str(os.getpid()), "-o", "args="], capture_output=True, text=True, check=False
-    )
-    return {line for line in found.stdout.splitlines() if "reader_child" in line}
+def children() -> set[int]:
+    """Return the ids of the processes that read pages for this one."""
+    found = set()
+    for child in psutil.Process().children():
+        with suppress(psutil.NoSuchProcess):
+            if any("reader_child" in word for word in child.cmdline()):
+                found.add(child.pid)
+    return found
 
 
 async def test_the_network_is_asked_by_nobody_but_the_egress(site: Site) -> None:

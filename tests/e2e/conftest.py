@@ -1,23 +1,22 @@
 """Fixtures of the browser tests."""
 
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, async_playwright, expect
+import pytest_asyncio
+from playwright.async_api import Browser
 
-from tests.e2e.stage import PATIENCE_MS, RunningServer, Visitor, serving
-from tests.support import needs
+from tests.e2e.stage import RunningServer, Visitor, serving
 
-BROWSER_OPTIONS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+FOLDER = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark all tests of this folder: each starts servers as processes."""
+    for item in items:
+        if item.path.is_relative_to(FOLDER):
+            item.add_marker("slow")
 
 
 @pytest.fixture(scope="session")
@@ -27,18 +26,7 @@ def demo_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSer
         yield server
 
 
-@pytest.fixture
-async def browser() -> AsyncIterator[Browser]:
-    """Chromium."""
-    path = needs("chromium")
-    expect.set_options(timeout=PATIENCE_MS)
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=path, args=BROWSER_OPTIONS)
-        yield browser
-        await browser.close()
-
-
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def visitor(browser: Browser) -> AsyncIterator[Visitor]:
     """Whatever a test does: the console stays quiet and nothing is asked of another origin."""
     visitor = Visitor(browser)

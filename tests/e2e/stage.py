@@ -20,14 +20,13 @@ import pytest
 from playwright.async_api import Browser, ConsoleMessage, Page, Request
 
 import deerflow
+from tests.browser import PATIENCE_MS
 from tests.support import user_cache
 
 # The same package as the tests have, wherever it was installed from.
 SOURCES = str(Path(deerflow.__file__).parents[1])
 DEERFLOW = [sys.executable, "-c", "from deerflow.cli.main import main; main()"]
 AXE = Path(__file__).parents[2] / "web/node_modules/axe-core/axe.min.js"
-PATIENCE_MS = 30_000
-"""A busy machine may be slow; what never comes is told all the same."""
 END_LIMIT_S = 30
 
 

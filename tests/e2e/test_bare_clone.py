@@ -22,8 +22,7 @@ PYTHON = Path(sys.executable).resolve()
 TOOLS = ("sh", "make", "git", "uname", "rm", "grep", "sed", "awk", "env")
 
 
-@pytest.mark.bare_clone
-@pytest.mark.browser
+@pytest.mark.external
 @pytest.mark.timeout(900)
 async def test_a_bare_clone_starts_with_one_command_and_answers_in_the_browser(
     tmp_path: Path, visitor: Visitor
@@ -54,7 +53,7 @@ async def test_a_bare_clone_starts_with_one_command_and_answers_in_the_browser(
         assert time.monotonic() - began < 30
 
 
-@pytest.mark.bare_clone
+@pytest.mark.external
 @pytest.mark.timeout(300)
 def test_each_thing_that_can_go_wrong_at_the_start_gets_one_clear_sentence(tmp_path: Path) -> None:
     clone = copy_of_the_tree(tmp_path / "clone")

@@ -7,6 +7,7 @@ from functools import partial
 from urllib.parse import quote
 
 import pytest
+import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Download, ElementHandle, Error, Page, TimeoutError, expect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -17,7 +18,7 @@ from tests.e2e.hostile import hostile_files
 from tests.sandbox.desk import ask
 from tests.support import OpenHarness, browse
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 OUTPUTS = "/mnt/user-data/outputs"
 OF_THE_PAGE = ("POST", "/api/langgraph/threads/search?")
@@ -74,7 +75,7 @@ def noting(seen: list[tuple[str, str]], app: ASGIApp) -> ASGIApp:
     return note
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def stage(harness_saying: OpenHarness) -> AsyncIterator[Stage]:
     files = hostile_files()
     assert len(files) >= 15
@@ -89,7 +90,7 @@ async def stage(harness_saying: OpenHarness) -> AsyncIterator[Stage]:
         yield Stage(str(http.base_url), harness, seen)
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def context(browser: Browser, stage: Stage) -> AsyncIterator[BrowserContext]:
     """A browser that keeps something of the page's."""
     context = await browser.new_context(locale="en-US", accept_downloads=True)

@@ -12,8 +12,6 @@ from playwright.async_api import Page, expect
 from deerflow.testing import Answer, CutAfter, ScriptedServer, ServerFault, Stall
 from tests.e2e.stage import RunningServer, Visitor, serious_violations, serving
 
-pytestmark = pytest.mark.browser
-
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 
 

@@ -3,14 +3,11 @@
 import asyncio
 from pathlib import Path
 
-import pytest
 from playwright.async_api import expect
 
 from deerflow.testing import Answer, ScriptedServer, ServerFault, Stall, calling, thinking
 from tests.e2e.stage import Visitor, serious_violations
 from tests.e2e.test_page import say, serving_model, until_answered
-
-pytestmark = pytest.mark.browser
 
 RICH = r"""The area is $\pi r^2$, and it costs $5 or $10.
 

@@ -13,7 +13,7 @@ from deerflow.sandbox.local.toolbox import ToolboxBuilder
 from tests.e2e.stage import RunningServer, Visitor, serious_violations, serving
 from tests.support import user_cache
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.external, pytest.mark.timeout(600)]  # the toolbox is fetched and built
 
 LONG_WAIT_MS = 60_000
 

@@ -3,14 +3,11 @@
 import json
 from pathlib import Path
 
-import pytest
 from playwright.async_api import expect
 
 from deerflow.testing import ScriptedServer
 from tests.e2e.stage import RunningServer, Visitor, serious_violations
 from tests.e2e.test_page import say, serving_model, until_answered
-
-pytestmark = pytest.mark.browser
 
 FOLDER = "/mnt/user-data/uploads"
 DROP = """([name, type]) => {

@@ -2,15 +2,12 @@
 
 from pathlib import Path
 
-import pytest
 from playwright.async_api import Page, expect
 
 from deerflow.testing import Answer, ScriptedServer, Stall
 from tests.e2e.long_thread import THREAD, write_long_thread
 from tests.e2e.stage import Visitor, serious_violations
 from tests.e2e.test_page import say, serving_model, until_answered
-
-pytestmark = pytest.mark.browser
 
 MESSAGES = 10_000
 MOST_DRAWN = 80

@@ -3,15 +3,12 @@
 import json
 from pathlib import Path
 
-import pytest
 from playwright.async_api import Page, expect
 
 from tests.e2e.stage import Visitor, serious_violations, serving
 from tests.e2e.test_page import PHONE
 from tests.mcp.login_server import serving_logins
 from tests.mcp.shop_server import Shop, serving_shop
-
-pytestmark = pytest.mark.browser
 
 
 def write_servers(home: Path, **servers: dict[str, object]) -> None:

@@ -2,14 +2,11 @@
 
 from pathlib import Path
 
-import pytest
 from playwright.async_api import Page, Request, expect
 
 from deerflow.testing import Answer, ScriptedServer, Stall, calling
 from tests.e2e.stage import Visitor, serious_violations
 from tests.e2e.test_page import say, serving_model, until_answered
-
-pytestmark = pytest.mark.browser
 
 # What an answer might have a browser fetch.
 TEMPTING = """![plot](https://example.org/a.png) <img src="https://example.org/b.png">

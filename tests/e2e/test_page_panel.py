@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from zipfile import ZipFile
 
-import pytest
 from playwright.async_api import Page, expect
 
 from deerflow.domain.principal import LOCAL_USER
@@ -15,8 +14,6 @@ from deerflow.sandbox.places import user_data_folder
 from deerflow.testing import ScriptedServer, calling
 from tests.e2e.stage import Visitor, serious_violations
 from tests.e2e.test_page import say, serving_model
-
-pytestmark = pytest.mark.browser
 
 OUTPUTS = "/mnt/user-data/outputs"
 SMALL = {"viewport": {"width": 900, "height": 800}}

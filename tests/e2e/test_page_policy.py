@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import pytest
 from playwright.async_api import expect
 
 from deerflow.testing import Obedient, ScriptedServer
@@ -11,8 +10,6 @@ from tests.e2e.stage import Visitor
 from tests.e2e.test_page import say, serving_model
 from tests.e2e.test_page_tools import question
 from tests.harness.sinks import open_sinks
-
-pytestmark = pytest.mark.browser
 
 CANARY = "CANARY-5eed0fdeadbeef"
 FETCH = {"name": "web_fetch", "group": "web", "use": "deerflow.community.web_fetch.tools:web_fetch_tool"}

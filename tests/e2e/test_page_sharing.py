@@ -3,14 +3,11 @@
 from pathlib import Path
 
 import httpx
-import pytest
 from playwright.async_api import Locator, Page, expect
 
 from deerflow.testing import ScriptedServer, calling
 from tests.e2e.stage import Visitor, serious_violations
 from tests.e2e.test_page import PHONE, say, serving_model
-
-pytestmark = pytest.mark.browser
 
 OUTPUTS = "/mnt/user-data/outputs"
 HTML = "<p id='p'>still</p><script>document.getElementById('p').textContent = 'moved in ' + self.origin</script>"

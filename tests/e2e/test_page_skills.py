@@ -4,14 +4,11 @@ import io
 import zipfile
 from pathlib import Path
 
-import pytest
 from playwright.async_api import expect
 
 from deerflow.testing import ScriptedServer
 from tests.e2e.stage import Visitor, serious_violations
 from tests.e2e.test_page import say, serving_model, until_answered
-
-pytestmark = pytest.mark.browser
 
 SKILL = """---
 name: house-style

@@ -3,14 +3,11 @@
 from pathlib import Path
 
 import httpx
-import pytest
 from playwright.async_api import Page, expect
 
 from deerflow.testing import ScriptedServer
 from tests.e2e.stage import RunningServer, Visitor, serious_violations, serving
 from tests.e2e.test_page import serving_model
-
-pytestmark = pytest.mark.browser
 
 
 async def choose(page: Page, title: str, item: str) -> None:

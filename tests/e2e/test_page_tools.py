@@ -4,14 +4,11 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import pytest
 import yaml
 from playwright.async_api import Locator, Page, expect
 
 from deerflow.testing import Answer, ScriptedServer, calling, in_parallel
 from tests.e2e.stage import Visitor, serious_violations, serving
-
-pytestmark = pytest.mark.browser
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 # A function the server can import: it has only what is installed.

@@ -2,14 +2,11 @@
 
 from pathlib import Path
 
-import pytest
 from playwright.async_api import Page, expect
 
 from deerflow.testing import Answer, ScriptedServer, Stall, calling, in_parallel
 from tests.e2e.stage import Visitor, serious_violations
 from tests.e2e.test_page import say, serving_model, until_answered
-
-pytestmark = pytest.mark.browser
 
 WORKSPACE = "/mnt/user-data/workspace"
 PICTURE = "/mnt/user-data/outputs/dot.png"

@@ -21,6 +21,7 @@ def test_every_route_has_an_example(world: World) -> None:
     assert lacking == {}
 
 
+@pytest.mark.slow
 def test_every_example_works(world: World) -> None:
     failed = {}
     with world.client() as http:

@@ -67,6 +67,7 @@ async def test_more_than_a_zip_file_may_hold_is_refused(harness_saying: OpenHarn
         assert response.status_code == 413 and "GB" in response.json()["detail"]
 
 
+@pytest.mark.slow
 async def test_a_large_bundle_takes_no_memory(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         for number in range(16):

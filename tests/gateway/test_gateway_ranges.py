@@ -218,6 +218,7 @@ async def until_closed(harness: Harness, http: httpx.AsyncClient) -> None:
     pytest.fail("a file is still open")
 
 
+@pytest.mark.slow
 async def test_a_gigabyte_takes_no_memory(harness_saying: OpenHarness, tmp_path: Path) -> None:
     gigabyte = 1024**3
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:

@@ -1,28 +1,19 @@
 """The API driven by its real JavaScript client, its stream reader and its React hook."""
 
 import asyncio
-import fcntl
-import hashlib
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.gateway.test_langgraph_sdk import langgraph_api
-from tests.support import needs, user_cache
+from tests.support import dependencies, install_once, key_of, needs
 
 SCRIPT = Path(__file__).with_name("langgraph_js.mjs")
-PACKAGES = (
-    "@langchain/langgraph-sdk@2.0.0",
-    "@langchain/core@1.2.13",
-    "react@19.2.0",
-    "react-dom@19.2.0",
-    "react-test-renderer@19.2.0",
-)
+PACKAGES = dependencies()["npm"]["langgraph_client"]
 GROUPS = ["threads", "states", "runs", "streams", "joins", "pauses", "stops", "assistants", "store", "hook"]
 
 
+@pytest.mark.external
 @pytest.mark.timeout(200)  # the first time the packages are installed
 async def test_the_javascript_client_works_through_every_group_of_methods(tmp_path: Path) -> None:
     node = needs("node")
@@ -43,18 +34,5 @@ async def test_the_javascript_client_works_through_every_group_of_methods(tmp_pa
 
 def installed(npm: str) -> Path:
     """A folder with the packages, made once for all tests and workers that want the same versions."""
-    key = hashlib.sha256("\n".join(PACKAGES).encode()).hexdigest()[:12]
-    cache = user_cache() / "deerflow-tests"
-    cache.mkdir(parents=True, exist_ok=True)
-    folder = cache / f"langgraph-js-{key}"
-    with (cache / f"{folder.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "complete").exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir()
-            (folder / "package.json").write_text("{}")
-            command = [npm, "install", "--no-audit", "--no-fund", "--silent", *PACKAGES]
-            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=150, check=False)
-            assert done.returncode == 0, f"the packages could not be installed:\n{done.stderr}"
-            (folder / "complete").touch()
-    return folder
+    command = [npm, "install", "--no-audit", "--no-fund", "--silent", "--prefix"]
+    return install_once(f"langgraph-js-{key_of(*PACKAGES)}", lambda place: [[*command, place, *PACKAGES]])

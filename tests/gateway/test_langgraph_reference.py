@@ -20,7 +20,7 @@ from tests.gateway.reference.parrot import CONFIG
 from tests.gateway.reference.walk import Note, walk
 from tests.gateway.test_langgraph_sdk import langgraph_api
 
-pytestmark = pytest.mark.timeout(300)  # the first time the public server is installed
+pytestmark = [pytest.mark.external, pytest.mark.timeout(300)]  # the first time the public server is installed
 
 
 @dataclass(frozen=True, order=True)

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from deerflow.gateway.examples import CHECKPOINT, RUN, THREAD
 from tests.gateway.api_world import World
 
+pytestmark = pytest.mark.slow
+
 MADE_UP = 6
 """Requests per route: together some hundreds, in half a minute."""
 UNSUITABLE = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]

@@ -19,6 +19,8 @@ from tests.harness.own_network import run_in_own_network
 from tests.harness.sinks import Sinks, open_sinks
 from tests.harness.strangers import AT_HOME, CANARIES, CARRIERS
 
+pytestmark = pytest.mark.slow
+
 CANARY = CANARIES["page"]
 
 

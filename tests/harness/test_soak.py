@@ -5,6 +5,7 @@ from itertools import count
 from typing import Any
 
 import orjson
+import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from deerflow.domain.principal import LOCAL_USER
@@ -12,6 +13,8 @@ from deerflow.domain.runs import RunRequest, RunStatus
 from deerflow.harness import Harness
 from deerflow.testing import Answer, ScriptedModel, calling, in_parallel
 from tests.support import OpenHarness
+
+pytestmark = pytest.mark.slow
 
 WINDOW = 8000
 TURNS = 205

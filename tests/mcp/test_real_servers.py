@@ -14,7 +14,7 @@ from tests.mcp.desk import desk_with
 from tests.mcp.installed import EVERYTHING, FILESYSTEM, MEMORY, npm_server, pypi_server
 from tests.servers import read_until
 
-pytestmark = pytest.mark.timeout(400)  # the first time on a machine they are fetched
+pytestmark = [pytest.mark.external, pytest.mark.timeout(400)]  # the first time on a machine they are fetched
 WORKSPACE = "/mnt/user-data/workspace"
 
 

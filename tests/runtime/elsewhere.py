@@ -1,25 +1,30 @@
 """A real process on the same database, which the test tells what to do."""
 
 import asyncio
+import multiprocessing
 import os
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
-import deerflow
+from tests.runtime.other_process import serve
 
-SOURCES = Path(deerflow.__file__).parents[1]
-ROOT = Path(__file__).parents[2]
 HALF_AN_ANSWER = "tests.runtime.other_process:half_an_answer"
+LIMIT_S = 30.0
+# Forked from a process that has imported everything: starting Python and importing takes longer than most tests.
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(["tests.runtime.other_process"])
 
 
 @dataclass(frozen=True)
 class Elsewhere:
     """The other process."""
 
-    process: asyncio.subprocess.Process
+    process: ForkServerProcess
+    connection: Connection
 
     async def ask(self, *words: str) -> str:
         """Tell it something and hear its answer."""
@@ -27,36 +32,38 @@ class Elsewhere:
         return await self.hear()
 
     async def tell(self, *words: str) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(" ".join(words).encode() + b"\n")
-        await self.process.stdin.drain()
+        await asyncio.to_thread(self.connection.send, words)
 
     async def hear(self) -> str:
-        assert self.process.stdout is not None
-        async with asyncio.timeout(30):
-            return (await self.process.stdout.readline()).decode().strip()
+        return await asyncio.to_thread(self._receive)
+
+    def _receive(self) -> str:
+        assert self.connection.poll(LIMIT_S), f"no answer within {LIMIT_S:g} s"
+        answer: str = self.connection.recv()
+        return answer
+
+    def send_signal(self, number: int) -> None:
+        assert self.process.pid is not None
+        os.kill(self.process.pid, number)
 
     async def die(self) -> None:
         """End it as a power cut would."""
         self.process.kill()
-        await self.process.wait()
+        await asyncio.to_thread(self.process.join, LIMIT_S)
 
 
 @asynccontextmanager
 async def start(home: Path, script: str = HALF_AN_ANSWER) -> AsyncIterator[Elsewhere]:
     """A process that keeps its state in `home`, with the model that the function `script` makes."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.runtime.other_process", str(home), script),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        cwd=ROOT,
-        env={"PYTHONPATH": f"{SOURCES}{os.pathsep}{ROOT}", "PATH": "/usr/bin:/bin"},
-    )
-    other = Elsewhere(process)
-    try:
-        assert await other.hear() == "ready"
-        yield other
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.communicate()
+    ours, theirs = FORKS.Pipe()
+    with ours:
+        with theirs:
+            process = FORKS.Process(target=serve, args=(theirs, home, script), daemon=True)
+            await asyncio.to_thread(process.start)
+        other = Elsewhere(process, ours)
+        try:
+            assert await other.hear() == "ready"
+            yield other
+        finally:
+            await other.die()
+            process.close()

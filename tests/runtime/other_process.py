@@ -1,8 +1,8 @@
-"""A process of its own on the same database, which does as it is told line by line."""
+"""A process of its own on the same database, which carries out one order after another."""
 
 import asyncio
-import sys
 from importlib import import_module
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from deerflow.config.source import open_source
@@ -17,17 +17,31 @@ def half_an_answer(_home: Path) -> ScriptedModel:
     return ScriptedModel.saying(Stall(Answer("Half of the")), "Said elsewhere.")
 
 
-async def main(directory: str, script: str = "tests.runtime.other_process:half_an_answer") -> None:
-    """Answer every line with one line; `script` makes the model."""
+def serve(connection: Connection, home: Path, script: str) -> None:
+    """Answer every order that comes over the connection until it is closed; `script` makes the model."""
+    asyncio.run(answer_orders(connection, home, script))
+
+
+async def answer_orders(connection: Connection, home: Path, script: str) -> None:
+    """Open a harness in `home` and carry out orders in it."""
     module, _, function = script.partition(":")
-    model = getattr(import_module(module), function)(Path(directory))
-    async with open_harness(open_source(directory=Path(directory), environment={}), model) as harness:
-        say("ready")
-        while line := await asyncio.to_thread(sys.stdin.readline):
-            order, *words = line.split()
+    model = getattr(import_module(module), function)(home)
+    async with open_harness(open_source(directory=home, environment={}), model) as harness:
+        connection.send("ready")
+        while words := await asyncio.to_thread(receive, connection):
+            order, *rest = words
             if order == "release":
                 model.release()
-            say("released" if order == "release" else await obey(harness, order, *words))
+            connection.send("released" if order == "release" else await obey(harness, order, *rest))
+
+
+def receive(connection: Connection) -> tuple[str, ...]:
+    """Return the words of the next order; none when the other side has gone."""
+    try:
+        words: tuple[str, ...] = connection.recv()
+    except EOFError:
+        return ()
+    return words
 
 
 async def obey(harness: Harness, order: str, *words: str) -> str:
@@ -49,13 +63,3 @@ async def obey(harness: Harness, order: str, *words: str) -> str:
     request = RunRequest(thread or "", [{"type": "human", "content": "one"}], idempotency_key=key)
     runs = await asyncio.gather(*(harness.runs.create_or_reject(request, LOCAL_USER) for _ in range(int(count or 1))))
     return " ".join({run.run_id for run in runs})
-
-
-def say(line: str) -> None:
-    """Write a line at once."""
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))

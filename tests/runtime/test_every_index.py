@@ -32,6 +32,8 @@ from deerflow.testing import Answer, ScriptedModel, Stall, calling
 from deerflow.testing.turns import ToolRequest
 from tests.support import browse
 
+pytestmark = pytest.mark.slow
+
 EVENTS = 5000
 CALLS = 20
 TOLD = EVENTS // CALLS - 4

@@ -20,6 +20,8 @@ from deerflow.testing import ScriptedModel
 from tests.runtime.elsewhere import HALF_AN_ANSWER, Elsewhere, start
 from tests.support import browse
 
+pytestmark = pytest.mark.external  # some ask for their servers while they run
+
 
 @dataclass(frozen=True)
 class Machines:
@@ -39,7 +41,7 @@ def machines(tmp_path: Path, postgres_url: str, bridge: str = "") -> Machines:
     both = Machines(tmp_path / "here", tmp_path / "there")
     for home in (both.here, both.there):
         home.mkdir()
-        (home / "config.yaml").write_text(f"database:\n  url: {postgres_url}\n  lease_seconds: 1.5\n{bridge}")
+        (home / "config.yaml").write_text(f"database:\n  url: {postgres_url}\n  lease_seconds: 4\n{bridge}")
     return both
 
 
@@ -98,9 +100,9 @@ async def test_a_process_that_was_frozen_leaves_alone_what_was_taken_over_meanwh
     async with joined.open_here("All of it.") as here, joined.start_there() as there, asyncio.timeout(60):
         run = await find(here, await there.ask("begin", "t"))
         await heard(here, run, "the")
-        there.process.send_signal(signal.SIGSTOP)
+        there.send_signal(signal.SIGSTOP)
         events = await events_of(here, run)
-        there.process.send_signal(signal.SIGCONT)
+        there.send_signal(signal.SIGCONT)
         while await there.ask("held") != "0":
             pass
         assert are_whole(events) and await events_of(here, run) == events
@@ -113,14 +115,14 @@ async def test_what_a_frozen_process_still_had_to_write_is_refused_when_it_thaws
     async with joined.open_here("All of it.", "Next.") as here, joined.start_there() as there, asyncio.timeout(60):
         run = await find(here, await there.ask("begin", "t"))
         await heard(here, run, "the")
-        there.process.send_signal(signal.SIGSTOP)
+        there.send_signal(signal.SIGSTOP)
         events = await events_of(here, run)
         steps = await steps_of(here)
         await there.tell("release")
         with psycopg.connect(postgres_url) as connection:
             # So that it ends its answer, and wants to keep it, before it can find out what happened meanwhile.
             connection.execute("LOCK TABLE processes IN ACCESS EXCLUSIVE MODE")
-            there.process.send_signal(signal.SIGCONT)
+            there.send_signal(signal.SIGCONT)
             assert await there.hear() == "released"
             while await there.ask("held") != "0":
                 pass

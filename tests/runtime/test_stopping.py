@@ -81,6 +81,7 @@ def bell(tmp_path: Path, database_place: Path | str) -> Path:
     return tmp_path / BELL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("action", ["interrupt", "rollback"])
 async def test_a_run_that_was_cancelled_stays_so_when_its_process_dies_before_it_has_stopped(
     tmp_path: Path, database_place: Path | str, bell: Path, action: str
@@ -109,6 +110,7 @@ async def test_a_run_that_was_cancelled_stays_so_when_its_process_dies_before_it
             assert (await said(harness))[-2:] == (await known(harness))[-2:] == ["two", "Next."]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["interrupt", "rollback"])
 async def test_a_request_that_was_accepted_in_place_of_another_has_its_turn_though_the_process_dies(
     tmp_path: Path, bell: Path, strategy: str

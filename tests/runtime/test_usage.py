@@ -210,6 +210,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None, database=None)
 @given(STEPS)
 def test_the_sum_of_runs_is_the_sum_of_threads_is_the_sum_of_the_user(steps: list[Step]) -> None:

@@ -204,6 +204,7 @@ async def test_when_the_server_dies_everything_dies(tmp_path: Path, how: signal.
     assert await survivors(seconds) == []
 
 
+@pytest.mark.slow
 async def test_a_server_that_dies_while_commands_begin_leaves_nothing(tmp_path: Path) -> None:
     moments = random.Random(5)
     seconds = marked_seconds()

@@ -18,7 +18,7 @@ from tests.sandbox.escapes import BY_COMMAND
 from tests.sandbox.host_escapes import BY_HOST
 
 MODES = ["root", "user"] if os.geteuid() == 0 else ["user"]
-pytestmark = pytest.mark.timeout(300)  # the first test makes all attempts
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # the first test makes all attempts
 NAMES = [*(attempt.name for attempt in BY_COMMAND), *BY_HOST]
 
 

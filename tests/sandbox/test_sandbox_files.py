@@ -173,6 +173,7 @@ async def test_a_pipe_is_refused_without_waiting_for_its_other_end(root: Path, f
         assert await files.list(WORKSPACE) == []
 
 
+@pytest.mark.slow
 def test_a_folder_that_keeps_turning_into_a_link_never_leads_outside(root: Path) -> None:
     folder = root / "workspace" / "folder"
     folder.mkdir()

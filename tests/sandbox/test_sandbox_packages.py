@@ -25,6 +25,8 @@ from tests.certificates import make_certificate, public_part
 from tests.sandbox.wheels import Workshop, locked, wheel
 from tests.support import needs
 
+pytestmark = pytest.mark.slow
+
 LIMIT_S = 120.0
 HOST = "packages.example"
 SHOW = "python3 -c 'import saw; print(saw.version, saw.__file__)'"
@@ -108,7 +110,8 @@ async def open_desk(request: pytest.FixtureRequest, tmp_path: Path) -> OpenDesk:
 def small_toolbox(folder: Path) -> ToolboxBuilder:
     (folder / "workshop").mkdir()
     workshop = Workshop(folder / "workshop")
-    (pip,) = (Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl")
+    bundled = [Path(ensurepip.__file__).parent / "_bundled", Path("/usr/share/python-wheels")]  # the latter on Debian
+    pip = next(wheel for place in bundled for wheel in place.glob("pip-*.whl"))
     (workshop.wheels / pip.name).write_bytes(pip.read_bytes())
     workshop.lock.write_text(workshop.lock.read_text() + locked(pip))
     return workshop.builder()

@@ -23,6 +23,8 @@ from deerflow.sandbox.opened import open_file
 from deerflow.sandbox.places import Spot, file_owner, find_spot, user_data_folder, user_data_places
 from deerflow.sandbox.sandbox_provider import SandboxPlaces
 
+pytestmark = pytest.mark.slow
+
 TRIES = 100_000
 SECRET = b"the secret of the host " * 100
 OUR_BYTES = b"inside"

@@ -129,6 +129,7 @@ async def connected(folder: Path, editor: Editor, script: Sequence[Any]) -> Asyn
             yield agent
 
 
+@pytest.mark.slow
 async def test_an_editor_sees_thoughts_tool_calls_with_diffs_and_plans_goes_on_later_and_leaves(tmp_path: Path) -> None:
     change = calling(
         "str_replace", description="Greet", path="/mnt/project/hello.py", old_str="hi", new_str="hello"
@@ -187,6 +188,7 @@ async def test_an_editor_sees_thoughts_tool_calls_with_diffs_and_plans_goes_on_l
     assert ": interrupted" in (tmp_path / "log").read_text()  # and not left for another process to go on with
 
 
+@pytest.mark.external
 @pytest.mark.timeout(120)  # the first time on a machine it is fetched
 async def test_the_client_that_comes_with_the_protocols_package_talks_with_the_agent(tmp_path: Path) -> None:
     client = await asyncio.to_thread(acp_example, "client.py")

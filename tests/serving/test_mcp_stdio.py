@@ -5,6 +5,7 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
@@ -14,6 +15,7 @@ from tests.serving.mcp_support import data_of
 DEERFLOW = Path(sys.executable).parent / "deerflow"
 
 
+@pytest.mark.slow
 async def test_the_agent_can_be_asked_on_standard_input_and_nothing_else_is_printed(tmp_path: Path) -> None:
     looks = calling("ls", description="Look", path="/mnt/user-data")
     async with ScriptedServer([looks, "All seen."]) as model:

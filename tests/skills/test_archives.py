@@ -21,12 +21,18 @@ def test_there_are_enough_hostile_archives() -> None:
 
 @pytest.mark.parametrize("about", HOSTILE)
 async def test_a_hostile_archive_is_refused_for_its_reason_and_leaves_nothing(about: str, tmp_path: Path) -> None:
-    reviews = Reviews()
-    workshop = open_workshop(tmp_path, reviews, rules=Rules)
+    reviews, home = Reviews(), tmp_path / "above" / "home"  # a path with `../..` still ends in `tmp_path`
+    home.mkdir(parents=True)
+    workshop = open_workshop(home, reviews, rules=Rules)
     with pytest.raises((SkillRefused, SkillInvalid), match=HOSTILE[about].why):
         await workshop.install(OWNER, as_archive(HOSTILE[about].make()), PERSON)
-    assert left_on_disk(tmp_path) == [] and reviews.asked == []
-    assert [path.name for path in tmp_path.parent.rglob("evil*")] == []
+    assert left_on_disk(home) == [] and reviews.asked == []
+    assert escaped(tmp_path) == []
+
+
+def escaped(folder: Path) -> list[str]:
+    """Return the names of the files of archives that are anywhere in `folder`."""
+    return [path.name for path in folder.rglob("evil*")]
 
 
 @pytest.mark.parametrize("root", ["", "pack/"], ids=["flat", "in one folder"])

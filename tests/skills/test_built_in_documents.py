@@ -18,7 +18,7 @@ import openpyxl
 import pytest
 from lxml import etree
 from PIL import Image
-from playwright.async_api import Page, async_playwright
+from playwright.async_api import Browser, Page
 from pypdf import PdfReader
 
 from deerflow.cli.skill_trials import Candidate, TrialGround
@@ -30,7 +30,6 @@ from deerflow.skills.roots import shipped_root
 from deerflow.skills.scanner.scanner import SkillScanner
 from deerflow.skills.trial_files import find_trials
 from deerflow.skills.trials import Trial, TrialOutcome, read_trial
-from tests.support import needs
 
 NAMES = (
     "chart-visualization",
@@ -45,7 +44,12 @@ NAMES = (
     "video-generation",
 )
 PUBLIC = shipped_root()
-CASES = [case for name in NAMES for case in find_trials(PUBLIC / name)]
+CASES = {f"{name}-{case.stem}": case for name in NAMES for case in find_trials(PUBLIC / name)}
+SHOWN: Mapping[str, tuple[str, ...]] = {
+    "report-generation-html_and_pdf": ("report.html",),
+    "frontend-design-page_passes": ("index.html",),
+}
+"""Cases whose pages a browser has to show: without asking for anything else, and without scrolling sideways."""
 A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 PNG_HEAD = b"\x89PNG\r\n\x1a\n"
@@ -69,24 +73,33 @@ class KeepingGround(TrialGround):
         shutil.copytree(outputs, self.kept)
 
 
-@pytest.mark.browser
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.parent.name}-{case.stem}")
+@pytest.mark.parametrize("name", sorted(CASES.keys() - SHOWN.keys()))
 async def test_a_built_in_skill_passes_its_own_test_and_others_can_read_what_it_makes(
-    case: Path, tmp_path: Path, toolbox_environment: Mapping[str, str]
+    name: str, tmp_path: Path, toolbox_environment: Mapping[str, str]
 ) -> None:
-    made = tmp_path / "made"
-    ground = KeepingGround(load(directory=tmp_path, environment=toolbox_environment), kept=made)
+    await try_and_read(name, tmp_path, toolbox_environment)
+
+
+@pytest.mark.parametrize("name", SHOWN)
+async def test_a_built_in_skill_passes_its_own_test_and_a_browser_shows_what_it_makes(
+    name: str, tmp_path: Path, toolbox_environment: Mapping[str, str], browser: Browser
+) -> None:
+    await show(browser, await try_and_read(name, tmp_path, toolbox_environment), SHOWN[name])
+
+
+async def try_and_read(name: str, folder: Path, environment: Mapping[str, str]) -> Path:
+    """Run the test of a skill and read with other programs what it made; return the folder it is in."""
+    case, made = CASES[name], folder / "made"
+    ground = KeepingGround(load(directory=folder, environment=environment), kept=made)
 
     verdict = await ground.run(Candidate.read(case.parent.parent), read_trial(case))
 
     assert list(verdict.complaints) == [], verdict.outputs
     for file in sorted(path for path in made.rglob("*") if path.is_file()):
         READERS[file.suffix](file)
-    name = f"{case.parent.parent.name}-{case.stem}"
     if name in INSPECTIONS:
         INSPECTIONS[name](made)
-    if name in SHOWN:
-        await show(made, SHOWN[name])
+    return made
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -298,30 +311,20 @@ INSPECTIONS: Mapping[str, Callable[[Path], None]] = {
     "pdf-tools-pages_tables_and_forms": inspect_pdfs,
     "image-generation-with_a_provider": inspect_pictures,
 }
-SHOWN: Mapping[str, tuple[str, ...]] = {
-    "report-generation-html_and_pdf": ("report.html",),
-    "frontend-design-page_passes": ("index.html",),
-}
-"""What a browser is to show: without asking for anything else, and without scrolling sideways."""
 
 
-async def show(made: Path, names: tuple[str, ...]) -> None:
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(
-            executable_path=needs("chromium"), args=["--headless", "--no-sandbox", "--disable-gpu"]
-        )
-        for name in names:
-            page = await browser.new_page()
-            asked: list[str] = []
-            faults: list[str] = []
-            page.on("request", lambda request, asked=asked: asked.append(request.url))
-            page.on("console", lambda message, faults=faults: faults.append(message.text))
-            page.on("pageerror", lambda error, faults=faults: faults.append(str(error)))
-            await page.goto((made / name).as_uri())
-            assert [url for url in asked if not url.startswith("data:")] == [(made / name).as_uri()]
-            assert faults == []
-            await look(page, name)
-        await browser.close()
+async def show(browser: Browser, made: Path, names: tuple[str, ...]) -> None:
+    for name in names:
+        page = await browser.new_page()
+        asked: list[str] = []
+        faults: list[str] = []
+        page.on("request", lambda request, asked=asked: asked.append(request.url))
+        page.on("console", lambda message, faults=faults: faults.append(message.text))
+        page.on("pageerror", lambda error, faults=faults: faults.append(str(error)))
+        await page.goto((made / name).as_uri())
+        assert [url for url in asked if not url.startswith("data:")] == [(made / name).as_uri()]
+        assert faults == []
+        await look(page, name)
 
 
 async def look(page: Page, name: str) -> None:

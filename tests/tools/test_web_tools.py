@@ -51,6 +51,7 @@ async def test_whoever_writes_a_list_of_tools_says_all_of_it(tmp_path: Path, too
     assert not {"web_search", "web_fetch"} & offered(model)
 
 
+@pytest.mark.slow
 def test_a_server_starts_without_the_code_of_web_tools(tmp_path: Path) -> None:
     command = [sys.executable, "-c", LOADED, str(tmp_path)]
     started = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)

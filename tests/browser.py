@@ -1,0 +1,40 @@
+"""Chromium for tests: one process per worker, an empty one for every test."""
+
+from collections.abc import AsyncIterator
+
+import pytest_asyncio
+from playwright.async_api import Browser, async_playwright, expect
+
+from tests.support import needs
+
+PATIENCE_MS = 30_000
+"""A busy machine may be slow; a wait that takes longer has failed."""
+BROWSER_OPTIONS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def chromium() -> AsyncIterator[Browser]:
+    """Chromium, started by the first test of a worker that needs it."""
+    path = needs("chromium")
+    expect.set_options(timeout=PATIENCE_MS)
+    async with async_playwright() as playwright:
+        started = await playwright.chromium.launch(executable_path=path, args=BROWSER_OPTIONS)
+        yield started
+        await started.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def browser(chromium: Browser) -> AsyncIterator[Browser]:
+    """Chromium without anything of other tests; a test makes contexts of its own."""
+    yield chromium
+    for context in chromium.contexts:
+        await context.close()
