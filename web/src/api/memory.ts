@@ -145,7 +145,7 @@ export interface MemoryApi {
   eraseMemory(of: MemoryOf): Promise<MemoryDocument>;
   writeSummary(of: MemoryOf, key: SummaryKey, text: string, revision: number): Promise<MemoryDocument>;
   whyKnown(of: MemoryOf, id: string): Promise<WhyKnown>;
-  searchMemory(of: MemoryOf, words: string, category: Category | null): Promise<readonly FactDetails[]>;
+  searchMemory(of: MemoryOf, text: string, category: Category | null): Promise<readonly FactDetails[]>;
   memoryHistory(of: MemoryOf, limit: number, before: number | null): Promise<HistoryPage>;
   undoMemory(of: MemoryOf, which: { change_id: string } | { group: string }): Promise<MemoryDocument>;
   /** The text of a `memory.json`. */

@@ -13,13 +13,13 @@ export interface SearchHit {
 
 export interface SearchApi {
   /** Places where the words are, the best first. */
-  search(words: string, limit: number): Promise<readonly SearchHit[]>;
+  search(text: string, limit: number): Promise<readonly SearchHit[]>;
 }
 
 export function searchApi(fetch: Fetch): SearchApi {
   return {
-    async search(words, limit) {
-      const query = new URLSearchParams({ q: words, limit: String(limit) });
+    async search(text, limit) {
+      const query = new URLSearchParams({ q: text, limit: String(limit) });
       return (await requestJson<{ hits: SearchHit[] }>(fetch, `/api/search?${query}`)).hits;
     },
   };

@@ -47,7 +47,7 @@ test("a message is shown at once and its answer as it arrives", async () => {
   expect((await screen.findByText("morning")).tagName).toBe("STRONG");
 
   stream.write(written(3, end));
-  await waitFor(() => expect(screen.getByText("Answer complete")).toBeTruthy());
+  await waitFor(() => expect(screen.getByText("Response complete")).toBeTruthy());
   expect(screen.getByRole("button", { name: "Send" })).toBeTruthy();
 });
 
@@ -79,7 +79,7 @@ test("Escape stops the run and what was written stays", async () => {
   stream.write(written(1, token("half an ans")));
   await screen.findByText("half an ans");
   await userEvent.keyboard("{Escape}");
-  expect(await screen.findByText("Stopped. What was written is kept.")).toBeTruthy();
+  expect(await screen.findByText("Response stopped")).toBeTruthy();
   expect(screen.getByText("half an ans")).toBeTruthy();
   expect(cancelled).toEqual(["r"]);
 });
@@ -98,8 +98,8 @@ test("a message the server could not be given is kept and can be sent again", as
   ];
   showPage(fakeGateway({ startRun: () => (answers.shift() ?? (async () => streamOf([end])))() }));
   await say("hello");
-  expect((await screen.findByRole("alert")).textContent).toContain("Your message is kept here");
-  await userEvent.click(screen.getByRole("button", { name: "Send again" }));
+  expect((await screen.findByRole("alert")).textContent).toContain("Your message is still here");
+  await userEvent.click(screen.getByRole("button", { name: "Resend" }));
   expect(await screen.findByText("here now")).toBeTruthy();
   expect(screen.getAllByRole("article", { name: "You" })).toHaveLength(1);
 });
@@ -112,7 +112,7 @@ test("a run that fails says why and that what was written is kept", async () => 
   showPage(fakeGateway({ startRun: async () => streamOf([token("half"), error, end]) }));
   await say("hello");
   const alert = await screen.findByRole("alert");
-  expect(alert.textContent).toContain("The model went away. What was written up to then is kept above.");
+  expect(alert.textContent).toContain("The model went away. The output so far is kept above.");
   expect(screen.getByText("half")).toBeTruthy();
 });
 
@@ -156,7 +156,7 @@ test("an opened thread shows its messages, with tool calls in one line each and 
     "true",
   );
   expect(screen.getByText("no such city")).toBeTruthy();
-  expect(screen.getByText("Thought about it")).toBeTruthy();
+  expect(screen.getByText("Reasoning")).toBeTruthy();
   expect(screen.getByRole("heading", { level: 1 }).textContent).toBe("Files");
 });
 
@@ -205,9 +205,9 @@ test("what is sent while the thread and the models are still loading is sent onc
 test("a thread that does not exist is said so, with a way on", async () => {
   const said = async () => Promise.reject(new Refused("NotFound", 404, "no thread"));
   showPage(fakeGateway({ said }), { path: "/threads/gone" });
-  expect(await screen.findByText("This thread does not exist")).toBeTruthy();
+  expect(await screen.findByText("Thread not found")).toBeTruthy();
   await userEvent.click(within(screen.getByRole("alert")).getByRole("button", { name: "New thread" }));
-  expect(screen.getByText("What shall we work on?")).toBeTruthy();
+  expect(screen.getByText("What are we working on?")).toBeTruthy();
 });
 
 test("a thread that cannot be loaded can be tried again", async () => {
@@ -282,9 +282,9 @@ test("a starter that needs a to-do list asks for one, also when it is sent again
     },
   });
   showPage(gateway);
-  await userEvent.click(await screen.findByRole("button", { name: "Plan something with a to-do list" }));
-  await userEvent.click(await screen.findByRole("button", { name: "Send again" }));
-  await screen.findByText("Answer complete");
+  await userEvent.click(await screen.findByRole("button", { name: "Plan a project with a to-do list" }));
+  await userEvent.click(await screen.findByRole("button", { name: "Resend" }));
+  await screen.findByText("Response complete");
   await say("thanks");
   expect(sent.map(({ text, planMode }) => [text, planMode])).toEqual([
     ["plan it", true],
@@ -332,5 +332,5 @@ test("Ctrl+B hides the list and that is remembered", async () => {
 
 test("a list that cannot be loaded says so", async () => {
   showPage(fakeGateway({ threads: async () => Promise.reject(new Unreachable("away")) }));
-  expect(await screen.findByText("The list could not be loaded.")).toBeTruthy();
+  expect(await screen.findByText("Couldn’t load threads")).toBeTruthy();
 });

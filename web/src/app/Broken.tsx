@@ -2,20 +2,20 @@
 
 import type { ErrorComponentProps } from "@tanstack/react-router";
 import { CircleAlert } from "lucide-react";
-import { useWords } from "@/app/context";
+import { useStrings } from "@/app/context";
 import { Button } from "@/ui/Button";
 
 export function Broken({ error }: ErrorComponentProps) {
-  const words = useWords();
+  const strings = useStrings();
   return (
     <div role="alert" className="m-auto flex max-w-96 flex-col items-center gap-2 p-6 text-center">
       <CircleAlert aria-hidden className="mb-2 size-6 text-error" />
-      <h1 className="text-title font-semibold">{words.broken}</h1>
-      <p className="mb-1 text-soft">{words.brokenHint}</p>
+      <h1 className="text-title font-semibold">{strings.broken}</h1>
+      <p className="mb-1 text-soft">{strings.brokenHint}</p>
       <code className="mb-3 font-mono text-small text-faint [overflow-wrap:anywhere]">
         {error instanceof Error ? error.message : String(error)}
       </code>
-      <Button onClick={() => location.reload()}>{words.reloadPage}</Button>
+      <Button onClick={() => location.reload()}>{strings.reloadPage}</Button>
     </div>
   );
 }

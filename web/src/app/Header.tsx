@@ -2,7 +2,7 @@
 
 import { Link } from "@tanstack/react-router";
 import { Bot, PanelRight } from "lucide-react";
-import { usePage, useWords } from "@/app/context";
+import { usePage, useStrings } from "@/app/context";
 import { ListToggle } from "@/app/ListToggle";
 import { currentModel, modelName, type Page } from "@/app/page";
 import { ContextGauge } from "@/features/panel/ContextGauge";
@@ -10,14 +10,16 @@ import { usePanel, useTogglePanel } from "@/features/panel/usePanel";
 import { IconButton } from "@/ui/IconButton";
 
 export function Header() {
-  const words = useWords();
+  const strings = useStrings();
   const title = usePage(threadTitle);
   const threadId = usePage((page) => page.threadId);
   const model = usePage(currentModel);
   return (
     <header className="flex h-12 shrink-0 items-center gap-2 border-b border-line px-3">
       <ListToggle />
-      <h1 className="min-w-0 truncate font-medium">{title ?? (threadId === null ? words.newThread : "")}</h1>
+      <h1 className="min-w-0 truncate font-medium">
+        {title ?? (threadId === null ? strings.newThread : "")}
+      </h1>
       <div className="ml-auto flex shrink-0 items-center gap-3 pl-2">
         {threadId !== null && <ContextGauge threadId={threadId} />}
         <AgentChip />
@@ -35,15 +37,15 @@ export function Header() {
 
 /** Who answers, where that is not the lead agent. */
 function AgentChip() {
-  const words = useWords();
+  const strings = useStrings();
   const { agent, bootstrap } = usePage((page) => page.answering);
-  if (bootstrap) return <span className={`${CHIP} text-soft`}>{words.makingAgent}</span>;
+  if (bootstrap) return <span className={`${CHIP} text-soft`}>{strings.makingAgent}</span>;
   if (agent === null) return null;
   return (
     <Link
       to="/agents/$name"
       params={{ name: agent }}
-      title={words.agentAnswers(agent)}
+      title={strings.agentAnswers(agent)}
       className={`${CHIP} text-soft hover:border-line-strong hover:text-ink`}
     >
       <Bot aria-hidden className="size-3.5" />
@@ -55,14 +57,14 @@ function AgentChip() {
 const CHIP = "flex items-center gap-1 rounded-full border border-line px-2 py-0.5 text-small";
 
 function PanelToggle() {
-  const words = useWords();
+  const strings = useStrings();
   const { tab } = usePanel();
   const toggle = useTogglePanel();
   const open = tab !== null;
   return (
     <IconButton
       icon={PanelRight}
-      label={open ? words.hidePanel : words.showPanel}
+      label={open ? strings.hidePanel : strings.showPanel}
       aria-expanded={open}
       onClick={toggle}
     />

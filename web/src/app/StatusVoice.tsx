@@ -1,20 +1,20 @@
 /** Says to screen readers what happens, once, not token by token. */
 
-import { usePage, useWords } from "@/app/context";
+import { usePage, useStrings } from "@/app/context";
+import type { Strings } from "@/i18n/i18n";
 import { type Conversation, isActive, isAsking, type Phase } from "@/run/reduce";
-import type { Words } from "@/words/words";
 
 export function StatusVoice() {
-  const words = useWords();
+  const strings = useStrings();
   const run = usePage(({ conversation }) => statusOf(conversation));
   return (
     <div role="status" aria-live="polite" className="sr-only">
-      {run === null ? "" : words[run]}
+      {run === null ? "" : strings[run]}
     </div>
   );
 }
 
-type StatusKey = Extract<keyof Words, `status${string}`>;
+type StatusKey = Extract<keyof Strings, `status${string}`>;
 
 const STATUS: Readonly<Record<Phase, StatusKey | null>> = {
   idle: null,

@@ -1,6 +1,6 @@
 /** The thread list's place: beside the conversation, or a drawer over it. */
 
-import { useActions, usePage, useWords } from "@/app/context";
+import { useActions, usePage, useStrings } from "@/app/context";
 import { ThreadList } from "@/features/threads/ThreadList";
 import { Modal } from "@/ui/Modal";
 import { useIsNarrow } from "@/ui/useIsNarrow";
@@ -18,13 +18,13 @@ export function ThreadRail() {
 }
 
 function Drawer() {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
   const open = usePage((page) => page.drawerOpen);
   return (
     <Modal
       open={open}
-      label={words.threads}
+      label={strings.threads}
       onClose={() => actions.drawer(false)}
       className="fixed inset-y-0 left-0 m-0 h-dvh max-h-none w-[min(300px,85vw)] max-w-none border-r border-line bg-rail"
     >

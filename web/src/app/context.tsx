@@ -15,7 +15,7 @@ import { Refused } from "@/api/http";
 import type { Actions } from "@/app/actions";
 import type { Page, PageAction } from "@/app/page";
 import type { Store } from "@/app/store";
-import { DICTIONARIES, type Language, preferredLanguage, type Words } from "@/words/words";
+import { DICTIONARIES, type Language, preferredLanguage, type Strings } from "@/i18n/i18n";
 
 interface App {
   readonly store: Store<Page, PageAction>;
@@ -93,6 +93,6 @@ export function useLanguage(): Language {
   return usePage(({ preferences }) => preferences.language ?? preferredLanguage(navigator.languages));
 }
 
-export function useWords(): Words {
+export function useStrings(): Strings {
   return DICTIONARIES[useLanguage()];
 }

@@ -2,8 +2,8 @@
 
 import { isMode, type Mode } from "@/app/modes";
 import { isTab, type PanelTab } from "@/features/panel/search";
+import type { Language } from "@/i18n/i18n";
 import type { Manner } from "@/run/waiting";
-import type { Language } from "@/words/words";
 
 export type Theme = "system" | "light" | "dark";
 

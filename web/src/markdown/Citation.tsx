@@ -1,13 +1,13 @@
 /** A source of what is said: `[citation:Title](address)` as a chip, with where it leads on hover and focus. */
 
 import { ExternalLink } from "lucide-react";
-import { useAddresses, useWords } from "@/app/context";
+import { useAddresses, useStrings } from "@/app/context";
 
 export const CITATION = /^citation:\s*/i;
 
 export function Citation({ title, href }: { title: string; href: string }) {
   const { webPage } = useAddresses();
-  const words = useWords();
+  const strings = useStrings();
   const site = siteOf(href);
   if (site === null) return <span className="citation">{title}</span>;
   return (
@@ -28,7 +28,7 @@ export function Citation({ title, href }: { title: string; href: string }) {
         </span>
         {webPage !== undefined && (
           <a href={webPage(href)} target="_blank" rel="noopener noreferrer">
-            {words.pageAsRead}
+            {strings.pageAsRead}
           </a>
         )}
       </span>

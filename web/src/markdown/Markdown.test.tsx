@@ -99,6 +99,6 @@ test("code is coloured once it is complete", async () => {
 test("a citation leads to its page, and to the page as it was read", () => {
   render(inPage(<Markdown text="Warm [citation:Heat](https://example.org/heat?a=1)." growing={false} />));
   expect(screen.getByRole("link", { name: "Heat" })).toHaveProperty("href", "https://example.org/heat?a=1");
-  const kept = screen.getByRole("link", { name: "The page as it was read" });
+  const kept = screen.getByRole("link", { name: "View saved copy" });
   expect(kept.getAttribute("href")).toContain("/web-pages/at?url=https%3A%2F%2Fexample.org%2Fheat%3Fa%3D1");
 });

@@ -2,7 +2,7 @@
 
 import { Image } from "lucide-react";
 import type { ReactNode } from "react";
-import { useAddresses, useWords } from "@/app/context";
+import { useAddresses, useStrings } from "@/app/context";
 
 const OUTSIDE = /^(https?:|mailto:)/i;
 // A picture that lies in the thread's own folders.
@@ -19,7 +19,7 @@ export function Link({ href, children }: { href: string; children: ReactNode }) 
 }
 
 export function ImageLink({ source, description }: { source: string; description: string }) {
-  const words = useWords();
+  const strings = useStrings();
   const addresses = useAddresses();
   if (INLINE_IMAGE.test(source)) return <img src={source} alt={description} />;
   if (OWN_FILE.test(source)) {
@@ -33,7 +33,7 @@ export function ImageLink({ source, description }: { source: string; description
   return (
     <Link href={source}>
       <Image aria-hidden className="mr-1 inline size-4 align-[-2px]" />
-      {words.imageLink(description || source)}
+      {strings.imageLink(description || source)}
     </Link>
   );
 }

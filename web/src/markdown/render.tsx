@@ -3,7 +3,7 @@
 import { Square, SquareCheck } from "lucide-react";
 import type { Token, Tokens } from "marked";
 import { Fragment, type ReactNode } from "react";
-import { useWords } from "@/app/context";
+import { useStrings } from "@/app/context";
 import { CITATION, Citation } from "@/markdown/Citation";
 import { CodeBlock } from "@/markdown/CodeBlock";
 import { Diagram } from "@/markdown/Diagram";
@@ -86,9 +86,9 @@ function renderList(token: Tokens.List, settled: boolean): ReactNode {
 }
 
 function TaskMark({ done }: { done: boolean }) {
-  const words = useWords();
+  const strings = useStrings();
   const Icon = done ? SquareCheck : Square;
-  return <Icon role="img" aria-label={done ? words.taskDone : words.taskOpen} data-done={done} />;
+  return <Icon role="img" aria-label={done ? strings.taskDone : strings.taskOpen} data-done={done} />;
 }
 
 function renderTable(token: Tokens.Table, settled: boolean): ReactNode {

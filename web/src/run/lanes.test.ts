@@ -55,7 +55,7 @@ test.each([
   expect(lanesOf({ type, ...about, error: "no" }).get("c1")?.state).toBe(state);
 });
 
-test("a task that was cut short is not told as one that is done", () => {
+test("a task that was Limit reached is not told as one that is done", () => {
   const end = { type: "task_completed", ...about, result: "Half." };
   expect(lanesOf({ ...end, stop_reason: "turn_capped" }).get("c1")?.state).toBe("capped");
   expect(lanesOf({ ...end, stop_reason: null }).get("c1")?.state).toBe("done");

@@ -1,4 +1,4 @@
-/** A gateway that is a script, and streams that are written by hand. */
+/** A gateway that is a script, and streams that are added by you. */
 
 import type { Gateway } from "@/api/gateway";
 import type { ModelInfo } from "@/api/wire";

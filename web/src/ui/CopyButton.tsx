@@ -2,13 +2,13 @@
 
 import { Check, Copy } from "lucide-react";
 import { useEffect, useState } from "react";
-import { useWords } from "@/app/context";
+import { useStrings } from "@/app/context";
 import { IconButton } from "@/ui/IconButton";
 
 const SAID_FOR_MS = 1600;
 
 export function CopyButton({ text, label }: { text: string; label: string }) {
-  const words = useWords();
+  const strings = useStrings();
   const [copied, setCopied] = useState(false);
 
   useEffect(() => {
@@ -19,7 +19,7 @@ export function CopyButton({ text, label }: { text: string; label: string }) {
 
   return (
     <IconButton
-      label={copied ? words.copied : label}
+      label={copied ? strings.copied : label}
       onClick={async () => setCopied(await copyText(text))}
       icon={copied ? Check : Copy}
     />

@@ -1,7 +1,7 @@
 /** When something was: how long ago, with the exact time on hover. */
 
 import { useLanguage } from "@/app/context";
-import type { Language } from "@/words/words";
+import type { Language } from "@/i18n/i18n";
 
 export function Moment({ at }: { at: string }) {
   const language = useLanguage();

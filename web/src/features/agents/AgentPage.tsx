@@ -3,7 +3,7 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 import { useState } from "react";
-import { useActions, useWords } from "@/app/context";
+import { useActions, useStrings } from "@/app/context";
 import { PageFrame } from "@/app/PageFrame";
 import { useServer } from "@/app/server";
 import { AgentForm } from "@/features/agents/AgentForm";
@@ -14,7 +14,7 @@ import { Button } from "@/ui/Button";
 const EMPTY = { name: "", description: "", model: null, tool_groups: null, soul: "" } as const;
 
 export function AgentPage() {
-  const words = useWords();
+  const strings = useStrings();
   const { name } = useParams({ from: "/agents/$name" });
   const server = useServer();
   const isNew = name === NEW;
@@ -25,7 +25,7 @@ export function AgentPage() {
   });
   return (
     <PageFrame
-      title={isNew ? words.newAgent : name}
+      title={isNew ? strings.newAgent : name}
       actions={!isNew && agent.isSuccess && <Talk name={name} />}
     >
       {isNew ? (
@@ -33,7 +33,7 @@ export function AgentPage() {
       ) : agent.isPending ? (
         <Loading />
       ) : agent.isError ? (
-        <Unshown text={words.agentMissing} onRetry={() => void agent.refetch()} />
+        <Unshown text={strings.agentMissing} onRetry={() => void agent.refetch()} />
       ) : (
         <>
           <AgentForm key={name} agent={agent.data} isNew={false} />
@@ -45,14 +45,16 @@ export function AgentPage() {
 }
 
 function Talk({ name }: { name: string }) {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
-  return <Button onClick={() => void actions.talkTo({ agent: name, bootstrap: false })}>{words.talk}</Button>;
+  return (
+    <Button onClick={() => void actions.talkTo({ agent: name, bootstrap: false })}>{strings.talk}</Button>
+  );
 }
 
 /** Nothing brings an agent back, so it is asked first. */
 function Deletion({ name }: { name: string }) {
-  const words = useWords();
+  const strings = useStrings();
   const server = useServer();
   const queries = useQueryClient();
   const navigate = useNavigate();
@@ -74,15 +76,15 @@ function Deletion({ name }: { name: string }) {
       {asking ? (
         <>
           <p role="alert" className="text-error">
-            {failed ? words.agentNotSaved : words.agentDeleteSure(name)}
+            {failed ? strings.agentNotSaved : strings.agentDeleteSure(name)}
           </p>
-          <Button onClick={() => setAsking(false)}>{words.cancel}</Button>
+          <Button onClick={() => setAsking(false)}>{strings.cancel}</Button>
           <Button onClick={() => void remove()} className="text-error">
-            {words.deleteIt}
+            {strings.deleteIt}
           </Button>
         </>
       ) : (
-        <Button onClick={() => setAsking(true)}>{words.agentDeleted(name)}</Button>
+        <Button onClick={() => setAsking(true)}>{strings.agentDeleted(name)}</Button>
       )}
     </div>
   );

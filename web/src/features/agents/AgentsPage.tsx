@@ -3,22 +3,22 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { Bot, Plus } from "lucide-react";
-import { useActions, useWords } from "@/app/context";
+import { useActions, useStrings } from "@/app/context";
 import { PageFrame } from "@/app/PageFrame";
 import { useServer } from "@/app/server";
 import { Loading, Unshown } from "@/features/panel/states";
 import { Button } from "@/ui/Button";
 
 export function AgentsPage() {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
   return (
     <PageFrame
-      title={words.agents}
+      title={strings.agents}
       actions={
         <>
           <Button onClick={() => void actions.talkTo({ agent: null, bootstrap: true })}>
-            {words.makeByTalking}
+            {strings.makeByTalking}
           </Button>
           <Link
             to="/agents/$name"
@@ -26,12 +26,12 @@ export function AgentsPage() {
             className="inline-flex h-8 items-center gap-1 rounded-box bg-accent px-3 font-medium text-on-accent hover:bg-accent-strong"
           >
             <Plus aria-hidden className="size-4" />
-            {words.newAgent}
+            {strings.newAgent}
           </Link>
         </>
       }
     >
-      <p className="mb-4 text-soft">{words.agentsHint}</p>
+      <p className="mb-4 text-soft">{strings.agentsHint}</p>
       <AgentList />
     </PageFrame>
   );
@@ -41,13 +41,14 @@ export function AgentsPage() {
 export const NEW = "_new";
 
 function AgentList() {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
   const server = useServer();
   const agents = useQuery({ queryKey: ["agents"], queryFn: server.agents });
   if (agents.isPending) return <Loading />;
-  if (agents.isError) return <Unshown text={words.agentsUnavailable} onRetry={() => void agents.refetch()} />;
-  if (agents.data.length === 0) return <p className="text-faint">{words.noAgents}</p>;
+  if (agents.isError)
+    return <Unshown text={strings.agentsUnavailable} onRetry={() => void agents.refetch()} />;
+  if (agents.data.length === 0) return <p className="text-faint">{strings.noAgents}</p>;
   return (
     <ul className="divide-y divide-line rounded-box border border-line">
       {agents.data.map(({ name, description }) => (
@@ -59,7 +60,9 @@ function AgentList() {
             </Link>
             {description !== "" && <p className="truncate text-small text-faint">{description}</p>}
           </div>
-          <Button onClick={() => void actions.talkTo({ agent: name, bootstrap: false })}>{words.talk}</Button>
+          <Button onClick={() => void actions.talkTo({ agent: name, bootstrap: false })}>
+            {strings.talk}
+          </Button>
         </li>
       ))}
     </ul>

@@ -18,9 +18,9 @@ test("agents are listed, and one can be talked to", async () => {
   const { paths } = showPage(fakeGateway(), { path: "/agents", server: { agents: async () => [ADA] } });
   expect((await screen.findByRole("link", { name: "ada" })).getAttribute("href")).toBe("/agents/ada");
   expect(screen.getByText("Counts")).toBeTruthy();
-  await userEvent.click(screen.getByRole("button", { name: "Talk to it" }));
+  await userEvent.click(screen.getByRole("button", { name: "Chat" }));
   expect(paths).toEqual(["/"]);
-  expect((await screen.findByTitle("ada answers here")).textContent).toBe("ada");
+  expect((await screen.findByTitle("Chatting with ada")).textContent).toBe("ada");
 });
 
 test("a new agent needs a name that is one, and that nobody has", async () => {
@@ -41,7 +41,7 @@ test("a new agent needs a name that is one, and that nobody has", async () => {
   expect(screen.getByText(/1 to 64 letters/)).toBeTruthy();
   await userEvent.clear(name);
   await userEvent.type(name, "ada");
-  expect(await screen.findByText("There is an agent of this name already.")).toBeTruthy();
+  expect(await screen.findByText("That name is taken")).toBeTruthy();
   expect(screen.getByRole<HTMLButtonElement>("button", { name: "Create" }).disabled).toBe(true);
   await userEvent.clear(name);
   await userEvent.type(name, "bob");
@@ -77,6 +77,6 @@ test("an agent is deleted only when it is said twice", async () => {
   await userEvent.click(await screen.findByRole("button", { name: "Delete ada" }));
   expect(deleted).toEqual([]);
   await userEvent.click(screen.getByRole("button", { name: "Delete" }));
-  expect(await screen.findByText(/no agent yet/)).toBeTruthy();
+  expect(await screen.findByText(/No custom agents yet/)).toBeTruthy();
   expect(deleted).toEqual(["ada"]);
 });

@@ -39,7 +39,7 @@ function showPaused(
   return resumed;
 }
 
-const block = () => screen.findByRole("group", { name: /^The agent asks for your approval/ });
+const block = () => screen.findByRole("group", { name: /^Approval needed/ });
 const press = (name: string) => userEvent.click(screen.getByRole("button", { name }));
 
 test("what waits is shown with its arguments, in place of its card, and is no stopped run", async () => {
@@ -49,9 +49,9 @@ test("what waits is shown with its arguments, in place of its card, and is no st
   expect(within(group).getByText("word_count")).toBeTruthy();
   expect(within(group).getByText(/"text": "one two"/)).toBeTruthy();
   expect(screen.queryByRole("button", { name: /word_count/ })).toBeNull();
-  expect(screen.getByRole("button", { name: /Reading\s*a\.md\s*waits for you/ })).toBeTruthy();
-  expect(screen.queryByText(/^Stopped/)).toBeNull();
-  expect(screen.getByText("The agent waits for your approval")).toBeTruthy();
+  expect(screen.getByRole("button", { name: /Reading\s*a\.md\s*Waiting for you/ })).toBeTruthy();
+  expect(screen.queryByText(/stopped/i)).toBeNull();
+  expect(screen.getAllByText("Approval needed")).toHaveLength(2);
 });
 
 test("an approved action is done, and the block is gone", async () => {
@@ -85,20 +85,20 @@ test("other arguments are edited as JSON, and nothing is sent that is none", asy
   const resumed = showPaused([count]);
   const group = await block();
   await press("Edit");
-  const field = within(group).getByRole<HTMLTextAreaElement>("textbox", { name: "Arguments, in JSON" });
+  const field = within(group).getByRole<HTMLTextAreaElement>("textbox", { name: "Arguments (JSON)" });
   expect(JSON.parse(field.value)).toEqual({ text: "one two", language: "en" });
   for (const wrong of ["{{", "[[1]", "3"]) {
     await userEvent.clear(field);
     await userEvent.type(field, wrong);
-    await press("Approve changes");
-    expect(within(group).getByRole("alert").textContent).toContain("not a JSON object");
+    await press("Approve with changes");
+    expect(within(group).getByRole("alert").textContent).toContain("Not a valid JSON object");
     expect(field.getAttribute("aria-invalid")).toBe("true");
   }
   expect(resumed).toEqual([]);
   await userEvent.clear(field);
   expect(within(group).queryByRole("alert")).toBeNull();
   await userEvent.type(field, '{{"text": "three"}');
-  await press("Approve changes");
+  await press("Approve with changes");
   await screen.findByText("Good.");
   const edited_action = { name: "word_count", args: { text: "three" } };
   expect(resumed[0]?.decisions).toEqual([{ type: "edit", edited_action }]);
@@ -137,7 +137,7 @@ test("Escape leaves a form, decides nothing and gives the focus back", async () 
 test("several actions are decided one by one and sent together", async () => {
   const resumed = showPaused([count, remove]);
   const group = await block();
-  expect(within(group).getByText("The agent asks for your approval of 2 actions")).toBeTruthy();
+  expect(within(group).getByText("Approval needed for 2 actions")).toBeTruthy();
   const [first, second] = within(group).getAllByRole("listitem") as [HTMLElement, HTMLElement];
   const goOn = within(group).getByRole<HTMLButtonElement>("button", { name: "Continue" });
   await userEvent.click(within(first).getByRole("button", { name: "Approve" }));
@@ -145,12 +145,12 @@ test("several actions are decided one by one and sent together", async () => {
   expect(document.activeElement).toBe(within(second).getByRole("button", { name: "Approve" }));
   expect(goOn.disabled).toBe(true);
   expect(within(group).queryByRole("button", { name: "Approve all" })).toBeNull();
-  await userEvent.click(within(first).getByRole("button", { name: "Change" }));
+  await userEvent.click(within(first).getByRole("button", { name: "Edit decision" }));
   expect(document.activeElement).toBe(within(first).getByRole("button", { name: "Approve" }));
 
   await userEvent.click(within(second).getByRole("button", { name: "Edit" }));
   await userEvent.type(within(second).getByRole("textbox"), "/old");
-  await userEvent.click(within(second).getByRole("button", { name: "Approve changes" }));
+  await userEvent.click(within(second).getByRole("button", { name: "Approve with changes" }));
   expect(within(second).getByText("rm -r data/old")).toBeTruthy();
   await userEvent.click(within(first).getByRole("button", { name: "Reject" }));
   await userEvent.keyboard("no{Enter}");
@@ -181,8 +181,8 @@ test("a decision that does not arrive can be made again", async () => {
   const group = await block();
   await press("Approve");
   const alert = await screen.findByRole("alert");
-  expect(alert.textContent).toContain("Your decision was not taken.The server did not answer.");
-  expect(screen.queryByRole("button", { name: "Send again" })).toBeNull();
+  expect(alert.textContent).toContain("Couldn’t submit your decisionThe server didn’t respond.");
+  expect(screen.queryByRole("button", { name: "Resend" })).toBeNull();
   await userEvent.click(within(group).getByRole("button", { name: "Approve" }));
   await waitFor(() => expect(screen.queryByRole("group")).toBeNull());
   expect(screen.queryByRole("alert")).toBeNull();
@@ -258,7 +258,7 @@ test("it is asked in Chinese too", async () => {
     path: "/threads/t",
     preferences: { language: "zh" },
   });
-  const group = await screen.findByRole("group", { name: "智能体请求你的批准" });
+  const group = await screen.findByRole("group", { name: "需要批准" });
   expect(within(group).getByText("运行命令")).toBeTruthy();
   expect(within(group).getByRole("button", { name: "批准" })).toBeTruthy();
 });

@@ -3,7 +3,7 @@
 import { ShieldQuestionMark } from "lucide-react";
 import { type RefObject, useId, useLayoutEffect, useRef, useState } from "react";
 import type { Decision } from "@/api/wire";
-import { useActions, usePage, useWords } from "@/app/context";
+import { useActions, usePage, useStrings } from "@/app/context";
 import { ApprovalItem } from "@/features/chat/ApprovalItem";
 import { focusComposer } from "@/features/chat/composerFocus";
 import type { Approval } from "@/run/approval";
@@ -16,7 +16,7 @@ export function ApprovalBlock() {
 }
 
 function Block({ approval: { requests } }: { approval: Approval }) {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
   const label = useId();
   const dead = usePage(({ conversation }) => isActive(conversation.run));
@@ -50,11 +50,11 @@ function Block({ approval: { requests } }: { approval: Approval }) {
       <div className="flex items-center gap-2 border-b border-warning/30 bg-warning-tint px-3 py-2 text-warning">
         <ShieldQuestionMark aria-hidden className="size-4 shrink-0" />
         <span id={label} className="font-medium">
-          {words.approvalTitle(requests.length)}
+          {strings.approvalTitle(requests.length)}
         </span>
         {several && (
           <span className="ml-auto shrink-0 text-small tabular-nums">
-            {words.decided(decisions.size, requests.length)}
+            {strings.decided(decisions.size, requests.length)}
           </span>
         )}
       </div>
@@ -72,9 +72,11 @@ function Block({ approval: { requests } }: { approval: Approval }) {
         ))}
       </ol>
       <div className="flex flex-wrap items-center gap-2 border-t border-line bg-rail px-3 py-2">
-        <p className="min-w-0 flex-1 basis-60 text-small text-faint">{words.approvalHint}</p>
+        <p className="min-w-0 flex-1 basis-60 text-small text-faint">{strings.approvalHint}</p>
         {several && decisions.size === 0 && requests.every(({ allowed }) => allowed.includes("approve")) && (
-          <Button onClick={() => send(requests.map(() => ({ type: "approve" })))}>{words.approveAll}</Button>
+          <Button onClick={() => send(requests.map(() => ({ type: "approve" })))}>
+            {strings.approveAll}
+          </Button>
         )}
         {several && (
           <Button
@@ -83,7 +85,7 @@ function Block({ approval: { requests } }: { approval: Approval }) {
             disabled={decisions.size < requests.length}
             onClick={() => send(requests.flatMap((_, index) => decisions.get(index) ?? []))}
           >
-            {words.continueRun}
+            {strings.continueRun}
           </Button>
         )}
       </div>

@@ -2,7 +2,7 @@
 
 import { type FormEvent, type KeyboardEvent, type ReactNode, useId, useState } from "react";
 import type { Decision } from "@/api/wire";
-import { useWords } from "@/app/context";
+import { useStrings } from "@/app/context";
 import { argsText } from "@/features/chat/tools";
 import type { ApprovalRequest } from "@/run/approval";
 import { type Fields, isRecord, parseJson } from "@/run/json";
@@ -16,7 +16,7 @@ interface EditProps {
 }
 
 export function EditForm({ call, onDecide, onCancel }: EditProps) {
-  const words = useWords();
+  const strings = useStrings();
   const id = useId();
   // A command is edited as one; other arguments as the JSON they are.
   const { command } = call.args;
@@ -33,9 +33,9 @@ export function EditForm({ call, onDecide, onCancel }: EditProps) {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) submit();
   };
   return (
-    <DecisionForm submitWord={words.approveChanged} onSubmit={submit} onCancel={onCancel}>
+    <DecisionForm submitWord={strings.approveChanged} onSubmit={submit} onCancel={onCancel}>
       <label htmlFor={id} className="text-small text-faint">
-        {isCommand ? words.editCommand : words.editArguments}
+        {isCommand ? strings.editCommand : strings.editArguments}
       </label>
       <textarea
         id={id}
@@ -53,7 +53,7 @@ export function EditForm({ call, onDecide, onCancel }: EditProps) {
       />
       {wrong && (
         <p id={`${id}-wrong`} role="alert" className="text-small text-error">
-          {words.notArguments}
+          {strings.notArguments}
         </p>
       )}
     </DecisionForm>
@@ -61,7 +61,7 @@ export function EditForm({ call, onDecide, onCancel }: EditProps) {
 }
 
 export function RejectForm({ onDecide, onCancel }: Omit<EditProps, "call">) {
-  const words = useWords();
+  const strings = useStrings();
   const id = useId();
   const [reason, setReason] = useState("");
   const submit = () => {
@@ -69,9 +69,9 @@ export function RejectForm({ onDecide, onCancel }: Omit<EditProps, "call">) {
     onDecide({ type: "reject", ...(message !== "" && { message }) });
   };
   return (
-    <DecisionForm submitWord={words.reject} onSubmit={submit} onCancel={onCancel}>
+    <DecisionForm submitWord={strings.reject} onSubmit={submit} onCancel={onCancel}>
       <label htmlFor={id} className="text-small text-faint">
-        {words.rejectReason}
+        {strings.rejectReason}
       </label>
       <input
         id={id}
@@ -92,7 +92,7 @@ interface FormProps {
 }
 
 function DecisionForm({ submitWord, onSubmit, onCancel, children }: FormProps) {
-  const words = useWords();
+  const strings = useStrings();
   return (
     <form
       onSubmit={(event: FormEvent) => {
@@ -111,7 +111,7 @@ function DecisionForm({ submitWord, onSubmit, onCancel, children }: FormProps) {
         <Button primary type="submit">
           {submitWord}
         </Button>
-        <Button onClick={onCancel}>{words.cancel}</Button>
+        <Button onClick={onCancel}>{strings.cancel}</Button>
       </div>
     </form>
   );

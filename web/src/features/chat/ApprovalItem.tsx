@@ -3,7 +3,7 @@
 import { Check, PencilLine, X } from "lucide-react";
 import { useState } from "react";
 import type { Decision } from "@/api/wire";
-import { useWords } from "@/app/context";
+import { useStrings } from "@/app/context";
 import { EditForm, RejectForm } from "@/features/chat/ApprovalForms";
 import { TOOL_ICONS } from "@/features/chat/ToolCard";
 import { ToolInput } from "@/features/chat/ToolInput";
@@ -65,13 +65,13 @@ export function ApprovalItem({ place, request, alone, decision, onDecide, onReco
 }
 
 function Headline({ call }: { call: ToolCall }) {
-  const words = useWords();
+  const strings = useStrings();
   const kind = toolKind(call);
   const Icon = TOOL_ICONS[kind];
   return (
     <div className="flex items-center gap-2 text-ui">
       <Icon aria-hidden className="size-4 shrink-0 text-faint" />
-      <span className="shrink-0 font-medium">{words.toolVerbs[kind].plain}</span>
+      <span className="shrink-0 font-medium">{strings.toolVerbs[kind].plain}</span>
       {/* A command stands whole below. */}
       {kind !== "run" && kind !== "start" && (
         <code className="min-w-0 truncate font-mono text-small">{toolObject(call)}</code>
@@ -89,23 +89,23 @@ interface ChoicesProps {
 }
 
 function Choices({ allowed, alone, left, onApprove, onOpen }: ChoicesProps) {
-  const words = useWords();
+  const strings = useStrings();
   const focusIfLeft = (form: DecisionKind) => (left === form ? focusNow : undefined);
   return (
     <div className="flex flex-wrap gap-2">
       {allowed.includes("approve") && (
         <Button primary={alone} onClick={onApprove}>
-          {words.approve}
+          {strings.approve}
         </Button>
       )}
       {allowed.includes("edit") && (
         <Button ref={focusIfLeft("edit")} onClick={() => onOpen("edit")}>
-          {words.edit}
+          {strings.edit}
         </Button>
       )}
       {allowed.includes("reject") && (
         <Button ref={focusIfLeft("reject")} onClick={() => onOpen("reject")}>
-          {words.reject}
+          {strings.reject}
         </Button>
       )}
     </div>
@@ -113,11 +113,11 @@ function Choices({ allowed, alone, left, onApprove, onOpen }: ChoicesProps) {
 }
 
 function Decided({ decision, onReconsider }: { decision: Decision; onReconsider: () => void }) {
-  const words = useWords();
+  const strings = useStrings();
   const looks = {
-    approve: { icon: Check, word: words.approved, colour: "text-done" },
-    edit: { icon: PencilLine, word: words.approvedChanged, colour: "text-done" },
-    reject: { icon: X, word: words.rejected, colour: "text-error" },
+    approve: { icon: Check, word: strings.approved, colour: "text-done" },
+    edit: { icon: PencilLine, word: strings.approvedChanged, colour: "text-done" },
+    reject: { icon: X, word: strings.rejected, colour: "text-error" },
   };
   const { icon: Icon, word, colour } = looks[decision.type];
   return (
@@ -128,7 +128,7 @@ function Decided({ decision, onReconsider }: { decision: Decision; onReconsider:
         <span className="min-w-0 truncate text-soft">{decision.message}</span>
       )}
       <Button className="ml-auto" onClick={onReconsider}>
-        {words.reconsider}
+        {strings.reconsider}
       </Button>
     </div>
   );

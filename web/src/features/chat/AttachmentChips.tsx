@@ -1,10 +1,11 @@
 /** The files that go with the next message. */
 
 import { CircleAlert, Paperclip, X } from "lucide-react";
-import { useLanguage, useWords } from "@/app/context";
+import { useLanguage, useStrings } from "@/app/context";
 import type { Attachment, Attachments } from "@/features/chat/attachments";
+import { formatSize } from "@/i18n/format";
+import { type Strings, sentence } from "@/i18n/i18n";
 import { IconButton } from "@/ui/IconButton";
-import { sentence, sizeWords, type Words } from "@/words/words";
 
 interface Props {
   readonly all: Attachments;
@@ -12,10 +13,13 @@ interface Props {
 }
 
 export function AttachmentChips({ all, onRemove }: Props) {
-  const words = useWords();
+  const strings = useStrings();
   if (all.length === 0) return null;
   return (
-    <ul aria-label={words.attachedFiles} className="flex max-h-40 flex-wrap gap-2 overflow-y-auto px-3 pt-3">
+    <ul
+      aria-label={strings.attachedFiles}
+      className="flex max-h-40 flex-wrap gap-2 overflow-y-auto px-3 pt-3"
+    >
       {all.map((each) => (
         <Chip key={each.id} attachment={each} onRemove={() => onRemove(each)} />
       ))}
@@ -24,7 +28,7 @@ export function AttachmentChips({ all, onRemove }: Props) {
 }
 
 function Chip({ attachment, onRemove }: { attachment: Attachment; onRemove: () => void }) {
-  const words = useWords();
+  const strings = useStrings();
   const language = useLanguage();
   const { name, size, state } = attachment;
   const failed = state.phase === "failed";
@@ -38,12 +42,12 @@ function Chip({ attachment, onRemove }: { attachment: Attachment; onRemove: () =
       <Icon aria-hidden className="size-3.5 shrink-0" />
       <span className="max-w-56 truncate">{name}</span>
       <span role={failed ? "alert" : undefined} className={failed ? "" : "shrink-0 text-faint"}>
-        {failed ? faultWords(state, words) : sizeWords(size, language)}
+        {failed ? describeFault(state, strings) : formatSize(size, language)}
       </span>
-      <IconButton icon={X} label={words.removeFile(name)} onClick={onRemove} />
+      <IconButton icon={X} label={strings.removeFile(name)} onClick={onRemove} />
       {state.phase === "sending" && (
         <progress
-          aria-label={words.uploading(name)}
+          aria-label={strings.uploading(name)}
           value={state.part}
           max={1}
           className="absolute inset-x-0 bottom-0 h-0.5 w-full appearance-none bg-line accent-accent [&::-webkit-progress-bar]:bg-line [&::-webkit-progress-value]:bg-accent"
@@ -53,9 +57,9 @@ function Chip({ attachment, onRemove }: { attachment: Attachment; onRemove: () =
   );
 }
 
-function faultWords(
+function describeFault(
   { fault, reason }: Extract<Attachment["state"], { readonly phase: "failed" }>,
-  words: Words,
+  strings: Strings,
 ): string {
-  return fault === "refused" && reason !== "" ? sentence(reason) : words.uploadFaults[fault];
+  return fault === "refused" && reason !== "" ? sentence(reason) : strings.uploadFaults[fault];
 }

@@ -91,7 +91,7 @@ test("while a list is written, the last whole one is shown in its place", async 
   await waitFor(() => expect(statuses(items)).toEqual(["completed", "in_progress"]));
 
   say(["changes", { messages: [plans("c2", JSON.parse(second)), done("c2")] }], ["end", null]);
-  await screen.findByText("Answer complete");
+  await screen.findByText("Response complete");
   expect(await list()).toBe(items);
   expect(screen.getByText("1 of 2 done")).toBeTruthy();
 });

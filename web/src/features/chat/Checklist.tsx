@@ -2,11 +2,11 @@
 
 import { Circle, CircleCheck, CircleDot, ListTodo, type LucideIcon } from "lucide-react";
 import { useId, useMemo } from "react";
-import { usePage, useWords } from "@/app/context";
+import { usePage, useStrings } from "@/app/context";
 import { todosBeingWritten } from "@/features/chat/turns";
+import type { Strings } from "@/i18n/i18n";
 import { isActive } from "@/run/reduce";
 import { type Todo, type TodoStatus, todosOf } from "@/run/todos";
-import type { Words } from "@/words/words";
 
 interface Props {
   readonly todos: readonly Todo[];
@@ -15,7 +15,7 @@ interface Props {
 }
 
 export function Checklist({ todos, current }: Props) {
-  const words = useWords();
+  const strings = useStrings();
   const id = useId();
   const active = usePage(({ conversation }) => current && isActive(conversation.run));
   const writing = usePage(({ conversation }) =>
@@ -29,10 +29,10 @@ export function Checklist({ todos, current }: Props) {
     <div className="rounded-box border border-line">
       <div className="flex h-9 items-center gap-2 px-3 text-ui text-soft">
         <ListTodo aria-hidden className="size-4 shrink-0 text-faint" />
-        <span id={`${id}-name`}>{words.todos}</span>
+        <span id={`${id}-name`}>{strings.todos}</span>
         {shown.length > 0 && (
           <span id={`${id}-count`} className="ml-auto text-small text-faint tabular-nums">
-            {words.todosDone(done, shown.length)}
+            {strings.todosDone(done, shown.length)}
           </span>
         )}
       </div>
@@ -53,7 +53,7 @@ export function Checklist({ todos, current }: Props) {
 
 interface Look {
   readonly icon: LucideIcon;
-  readonly word: Extract<keyof Words, `task${string}`>;
+  readonly word: Extract<keyof Strings, `task${string}`>;
   readonly mark: string;
   readonly text: string;
 }
@@ -65,14 +65,14 @@ const LOOKS: Readonly<Record<TodoStatus, Look>> = {
 };
 
 function Item({ todo, active }: { todo: Todo; active: boolean }) {
-  const words = useWords();
+  const strings = useStrings();
   const { icon: Icon, word, mark, text } = LOOKS[todo.status];
   const breathes = active && todo.status === "in_progress";
   return (
     <li data-status={todo.status} className={`flex gap-2 ${text}`}>
       <Icon
         role="img"
-        aria-label={words[word]}
+        aria-label={strings[word]}
         className={`mt-0.5 size-4 shrink-0 ${mark} ${breathes ? "animate-breathe" : ""}`}
       />
       <span className="min-w-0 [overflow-wrap:anywhere]">{todo.content}</span>

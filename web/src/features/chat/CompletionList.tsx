@@ -2,7 +2,7 @@
 
 import { FileText, GraduationCap, SquareSlash } from "lucide-react";
 import { useEffect, useRef } from "react";
-import { useWords } from "@/app/context";
+import { useStrings } from "@/app/context";
 import type { Candidate, Mention } from "@/features/chat/completion";
 
 export const COMPLETION_LIST_ID = "composer-completion";
@@ -16,7 +16,7 @@ interface Props {
 }
 
 export function CompletionList({ kind, candidates, current, onChoose }: Props) {
-  const words = useWords();
+  const strings = useStrings();
   const list = useRef<HTMLDivElement>(null);
   useEffect(() => {
     list.current?.children[current]?.scrollIntoView({ block: "nearest" });
@@ -26,7 +26,7 @@ export function CompletionList({ kind, candidates, current, onChoose }: Props) {
       ref={list}
       id={COMPLETION_LIST_ID}
       role="listbox"
-      aria-label={kind === "skill" ? words.skills : words.files}
+      aria-label={kind === "skill" ? strings.skills : strings.files}
       className="mb-2 max-h-60 animate-appear overflow-y-auto rounded-box border border-line bg-raised p-1 shadow-float"
     >
       {candidates.map((candidate, index) => (

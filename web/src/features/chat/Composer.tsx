@@ -3,7 +3,7 @@
 import { useNavigate } from "@tanstack/react-router";
 import { Paperclip } from "lucide-react";
 import { type ClipboardEvent, type KeyboardEvent, useEffect, useLayoutEffect, useRef, useState } from "react";
-import { useActions, useOffer, usePage, useWords } from "@/app/context";
+import { useActions, useOffer, usePage, useStrings } from "@/app/context";
 import { currentDraft } from "@/app/page";
 import { useOffers } from "@/app/server";
 import { AttachmentChips } from "@/features/chat/AttachmentChips";
@@ -27,7 +27,7 @@ import { isActive } from "@/run/reduce";
 import { IconButton } from "@/ui/IconButton";
 
 export function Composer({ attachments }: { attachments: UseAttachments }) {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
   const draft = usePage(currentDraft);
   const threadId = usePage((page) => page.threadId);
@@ -103,23 +103,27 @@ export function Composer({ attachments }: { attachments: UseAttachments }) {
           }}
           onKeyDown={onKeyDown}
           onPaste={onPaste}
-          aria-label={words.message}
+          aria-label={strings.message}
           aria-controls={lists ? COMPLETION_LIST_ID : undefined}
           aria-activedescendant={lists ? completionOptionId(completion.current) : undefined}
           aria-autocomplete="list"
-          placeholder={dropping ? words.dropFiles : words.messagePlaceholder}
+          placeholder={dropping ? strings.dropFiles : strings.messagePlaceholder}
           className="block field-sizing-content max-h-[40dvh] min-h-12 w-full resize-none bg-transparent px-4 pt-3 pb-1 text-prose outline-none placeholder:text-faint"
         />
         <div className="flex items-center gap-1 px-2 pb-2">
           {takesFiles && (
-            <IconButton icon={Paperclip} label={words.attachFiles} onClick={() => picker.current?.click()} />
+            <IconButton
+              icon={Paperclip}
+              label={strings.attachFiles}
+              onClick={() => picker.current?.click()}
+            />
           )}
           <input
             ref={picker}
             type="file"
             multiple
             hidden
-            aria-label={words.attachFiles}
+            aria-label={strings.attachFiles}
             onChange={({ target }) => {
               attachments.add([...(target.files ?? [])]);
               target.value = "";
@@ -129,7 +133,7 @@ export function Composer({ attachments }: { attachments: UseAttachments }) {
           <ModePicker />
           <PolishButton draft={draft} />
           <span className="mr-1 ml-auto hidden text-small text-faint wide:inline">
-            {active ? words.runningHint : words.composerHint}
+            {active ? strings.runningHint : strings.composerHint}
           </span>
           <SendButtons canSend={canSend} />
         </div>

@@ -2,12 +2,12 @@
 
 import { ArrowDown } from "lucide-react";
 import { useEffect } from "react";
-import { usePage, useWords } from "@/app/context";
+import { usePage, useStrings } from "@/app/context";
 import { Entries } from "@/features/chat/Entries";
 import { useStickToEnd } from "@/features/chat/useStickToEnd";
 
 export function Conversation() {
-  const words = useWords();
+  const strings = useStrings();
   const threadId = usePage((page) => page.threadId);
   const { area, setArea, content, atEnd, toEnd } = useStickToEnd();
   const lastSent = usePage(({ conversation }) => conversation.run.phase === "starting");
@@ -22,7 +22,7 @@ export function Conversation() {
       {/* The list keeps the reader's place itself; two that do so would fight. */}
       <div ref={setArea} className="h-full overflow-y-auto [overflow-anchor:none]" data-scroll-area>
         <div ref={content} className="mx-auto w-full max-w-[46rem] px-4 pb-6">
-          <section aria-label={words.conversation}>
+          <section aria-label={strings.conversation}>
             {area !== null && <Entries key={threadId} area={area} />}
           </section>
         </div>
@@ -34,7 +34,7 @@ export function Conversation() {
           className="absolute bottom-3 left-1/2 flex h-8 -translate-x-1/2 animate-appear items-center gap-2 rounded-full border border-line bg-raised px-3 text-small text-soft shadow-float hover:text-ink"
         >
           <ArrowDown aria-hidden className="size-4" />
-          {words.jumpToLatest}
+          {strings.jumpToLatest}
         </button>
       )}
     </div>

@@ -2,7 +2,7 @@
 
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { memo, useEffect, useLayoutEffect, useMemo, useRef } from "react";
-import { useActions, usePage, useWords } from "@/app/context";
+import { useActions, usePage, useStrings } from "@/app/context";
 import { Answer } from "@/features/chat/Answer";
 import { ApprovalBlock } from "@/features/chat/ApprovalBlock";
 import { EarlierVersionNotice } from "@/features/chat/EarlierVersionNotice";
@@ -97,7 +97,7 @@ function useKeptPlace(
 
 /** Stands where more was said before; coming near it fetches that. */
 function EarlierMessages({ area }: { area: HTMLDivElement }) {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
   const { before, phase } = usePage(({ conversation }) => conversation.earlier);
   const mark = useRef<HTMLDivElement>(null);
@@ -118,9 +118,11 @@ function EarlierMessages({ area }: { area: HTMLDivElement }) {
   return (
     <div ref={mark} className="flex h-14 items-end justify-center">
       {phase === "loading" && (
-        <span className="animate-breathe text-small text-faint">{words.loadingEarlier}</span>
+        <span className="animate-breathe text-small text-faint">{strings.loadingEarlier}</span>
       )}
-      {phase !== "loading" && <Button onClick={() => void actions.loadEarlier()}>{words.showEarlier}</Button>}
+      {phase !== "loading" && (
+        <Button onClick={() => void actions.loadEarlier()}>{strings.showEarlier}</Button>
+      )}
     </div>
   );
 }

@@ -2,7 +2,7 @@
 
 import { Ellipsis, GitBranch, Pencil, RefreshCw } from "lucide-react";
 import type { ReactNode } from "react";
-import { useActions, usePage, useWords } from "@/app/context";
+import { useActions, usePage, useStrings } from "@/app/context";
 import { Versions } from "@/features/chat/Versions";
 import type { Fork } from "@/run/branches";
 import type { Message } from "@/run/message";
@@ -17,43 +17,43 @@ interface Props {
 }
 
 export function UserMessageActions({ message, fork, onEdit }: Props & { readonly onEdit: () => void }) {
-  const words = useWords();
+  const strings = useStrings();
   const free = useIsFree(message);
   return (
     <Row fork={fork}>
-      <CopyButton text={message.text} label={words.copyMessage} />
-      {free && <IconButton icon={Pencil} label={words.editMessage} onClick={onEdit} />}
-      {free && <More message={message} label={words.branchBefore} />}
+      <CopyButton text={message.text} label={strings.copyMessage} />
+      {free && <IconButton icon={Pencil} label={strings.editMessage} onClick={onEdit} />}
+      {free && <More message={message} label={strings.branchBefore} />}
     </Row>
   );
 }
 
 export function AnswerActions({ message, fork }: Props) {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
   const free = useIsFree(message);
   return (
     <div className="-mt-2 -ml-2">
       <Row fork={fork}>
-        <CopyButton text={message.text} label={words.copyAnswer} />
+        <CopyButton text={message.text} label={strings.copyAnswer} />
         {free && (
           <IconButton
             icon={RefreshCw}
-            label={words.regenerate}
+            label={strings.regenerate}
             onClick={() => void actions.regenerate(message.id)}
           />
         )}
-        {free && <More message={message} label={words.branchHere} />}
+        {free && <More message={message} label={strings.branchHere} />}
       </Row>
     </div>
   );
 }
 
 function More({ message, label }: { message: Message; label: string }) {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
   return (
-    <Menu align="end" trigger={<IconButton icon={Ellipsis} label={words.moreActions} />}>
+    <Menu align="end" trigger={<IconButton icon={Ellipsis} label={strings.moreActions} />}>
       <MenuItem icon={GitBranch} label={label} onChoose={() => void actions.branch(message.id)} />
     </Menu>
   );

@@ -1,7 +1,7 @@
 /** An own message, to be said otherwise, in its place. */
 
 import { type KeyboardEvent, useState } from "react";
-import { useWords } from "@/app/context";
+import { useStrings } from "@/app/context";
 import { Button } from "@/ui/Button";
 import { focusNow } from "@/ui/focusNow";
 
@@ -12,7 +12,7 @@ interface Props {
 }
 
 export function MessageEditor({ text, onSend, onCancel }: Props) {
-  const words = useWords();
+  const strings = useStrings();
   const [written, setWritten] = useState(text);
   const empty = written.trim() === "";
   const onKeyDown = (event: KeyboardEvent<HTMLTextAreaElement>) => {
@@ -40,14 +40,14 @@ export function MessageEditor({ text, onSend, onCancel }: Props) {
         rows={1}
         onChange={(event) => setWritten(event.target.value)}
         onKeyDown={onKeyDown}
-        aria-label={words.editMessage}
+        aria-label={strings.editMessage}
         className="block field-sizing-content max-h-[50dvh] min-h-12 w-full resize-none bg-transparent px-4 pt-3 pb-1 text-prose outline-none"
       />
       <div className="flex flex-wrap items-center gap-2 px-3 pb-3">
-        <p className="min-w-0 flex-1 basis-40 text-small text-faint">{words.editMessageHint}</p>
-        <Button onClick={onCancel}>{words.cancel}</Button>
+        <p className="min-w-0 flex-1 basis-40 text-small text-faint">{strings.editMessageHint}</p>
+        <Button onClick={onCancel}>{strings.cancel}</Button>
         <Button primary type="submit" disabled={empty}>
-          {words.send}
+          {strings.send}
         </Button>
       </div>
     </form>

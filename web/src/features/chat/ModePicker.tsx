@@ -1,13 +1,13 @@
 /** How much the agent does for a message. */
 
 import { ChevronDown } from "lucide-react";
-import { useActions, usePage, useWords } from "@/app/context";
+import { useActions, usePage, useStrings } from "@/app/context";
 import { isMode, MODES, remembered } from "@/app/modes";
 import { currentMode } from "@/app/page";
 import { Menu, MenuChoice } from "@/ui/Menu";
 
 export function ModePicker() {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
   const mode = usePage(currentMode);
   const modes = usePage((page) => page.preferences.modes);
@@ -25,18 +25,18 @@ export function ModePicker() {
       trigger={
         <button
           type="button"
-          aria-label={`${words.chooseMode}: ${words.modes[mode].name}`}
+          aria-label={`${strings.chooseMode}: ${strings.modes[mode].name}`}
           className="flex h-8 shrink-0 items-center gap-1 rounded-box px-2 text-small text-soft hover:bg-tint hover:text-ink"
         >
-          {words.modes[mode].name}
+          {strings.modes[mode].name}
           <ChevronDown aria-hidden className="size-3.5 shrink-0" />
         </button>
       }
     >
       <MenuChoice
-        label={words.mode}
+        label={strings.mode}
         value={mode}
-        options={MODES.map((value) => ({ value, ...words.modes[value] }))}
+        options={MODES.map((value) => ({ value, ...strings.modes[value] }))}
         onChoose={choose}
       />
     </Menu>

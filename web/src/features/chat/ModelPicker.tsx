@@ -2,13 +2,13 @@
 
 import { ChevronDown } from "lucide-react";
 import type { ModelInfo } from "@/api/wire";
-import { useActions, usePage, useWords } from "@/app/context";
+import { useActions, usePage, useStrings } from "@/app/context";
 import { currentModel, modelName } from "@/app/page";
 import { Button } from "@/ui/Button";
 import { Menu, MenuChoice } from "@/ui/Menu";
 
 export function ModelPicker() {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
   const models = usePage((page) => (page.models.phase === "ready" ? page.models.value.models : NO_MODELS));
   const phase = usePage((page) => page.models.phase);
@@ -17,15 +17,15 @@ export function ModelPicker() {
   if (phase === "loading")
     return <span aria-hidden className="h-4 w-24 animate-breathe rounded-box bg-tint-strong" />;
   if (phase === "failed")
-    return <Button onClick={() => void actions.loadModels()}>{words.reloadModels}</Button>;
-  if (current === null) return <span className="px-2 text-small text-faint">{words.noModel}</span>;
+    return <Button onClick={() => void actions.loadModels()}>{strings.reloadModels}</Button>;
+  if (current === null) return <span className="px-2 text-small text-faint">{strings.noModel}</span>;
   return (
     <Menu
       side="top"
       trigger={
         <button
           type="button"
-          aria-label={`${words.chooseModel}: ${modelName(current)}`}
+          aria-label={`${strings.chooseModel}: ${modelName(current)}`}
           className="flex h-8 min-w-0 items-center gap-1 rounded-box px-2 text-small text-soft hover:bg-tint hover:text-ink"
         >
           <span className="truncate">{modelName(current)}</span>
@@ -34,12 +34,12 @@ export function ModelPicker() {
       }
     >
       <MenuChoice
-        label={words.model}
+        label={strings.model}
         value={current.name}
         options={models.map((model) => ({
           value: model.name,
           name: modelName(model),
-          note: [model.supports_thinking && words.canThink, model.description].filter(Boolean).join(" · "),
+          note: [model.supports_thinking && strings.canThink, model.description].filter(Boolean).join(" · "),
         }))}
         onChoose={(model) => actions.prefer({ model })}
       />

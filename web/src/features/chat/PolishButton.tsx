@@ -2,14 +2,14 @@
 
 import { Sparkles, Undo2 } from "lucide-react";
 import { useState } from "react";
-import { useActions, useFiles, useLanguage, useOffer, usePage, useWords } from "@/app/context";
+import { useActions, useFiles, useLanguage, useOffer, usePage, useStrings } from "@/app/context";
 import { IconButton } from "@/ui/IconButton";
 
 // Shorter texts have nothing to be polished.
 const WORTH_POLISHING = 12;
 
 export function PolishButton({ draft }: { draft: string }) {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
   const files = useFiles();
   const language = useLanguage();
@@ -27,12 +27,12 @@ export function PolishButton({ draft }: { draft: string }) {
     actions.draft(polished);
   };
   if (before !== null && before.polished === draft)
-    return <IconButton icon={Undo2} label={words.undoPolish} onClick={() => actions.draft(before.text)} />;
+    return <IconButton icon={Undo2} label={strings.undoPolish} onClick={() => actions.draft(before.text)} />;
   if (!offered || draft.trim().length < WORTH_POLISHING) return null;
   return (
     <IconButton
       icon={Sparkles}
-      label={words.polish}
+      label={strings.polish}
       disabled={busy}
       className={busy ? "animate-breathe" : ""}
       onClick={() => void polish()}

@@ -2,7 +2,7 @@
 
 import { Download } from "lucide-react";
 import { type ReactNode, useState } from "react";
-import { useAddresses, useIsReader, usePage, useWords } from "@/app/context";
+import { useAddresses, useIsReader, usePage, useStrings } from "@/app/context";
 import { fileKind, isPicture, kindWords } from "@/features/chat/files";
 import { fileName } from "@/features/chat/tools";
 import { kindIcon } from "@/features/panel/kinds";
@@ -18,7 +18,7 @@ interface Props {
 }
 
 export function PresentedFiles({ paths, children }: Props) {
-  const words = useWords();
+  const strings = useStrings();
   const threadId = usePage((page) => page.threadId);
   const artifacts = usePage(({ conversation }) => conversation.artifacts);
   const found = [...new Set(paths)].filter((path) => artifacts.includes(path));
@@ -26,7 +26,7 @@ export function PresentedFiles({ paths, children }: Props) {
   const others = found.filter((path) => !isPicture(path));
   if (threadId === null || found.length === 0) return children;
   return (
-    <ul aria-label={words.presentedFiles} className="grid items-start gap-3 wide:grid-cols-2">
+    <ul aria-label={strings.presentedFiles} className="grid items-start gap-3 wide:grid-cols-2">
       {[...pictures, ...others].map((path) => (
         <FileCard key={path} path={path} large={path === pictures[0] && !pictures[1]} />
       ))}
@@ -41,7 +41,7 @@ interface CardProps {
 }
 
 function FileCard({ path, large }: CardProps) {
-  const words = useWords();
+  const strings = useStrings();
   const addresses = useAddresses();
   const [lost, setLost] = useState(false);
   const name = fileName(path);
@@ -71,14 +71,14 @@ function FileCard({ path, large }: CardProps) {
         <Icon aria-hidden className="size-5 shrink-0 text-accent" />
         <div className="min-w-0 flex-1">
           <OpenFile path={path} />
-          <div className="text-small text-faint">{kindWords(path, words)}</div>
+          <div className="text-small text-faint">{kindWords(path, strings)}</div>
         </div>
         {path.endsWith(".skill") && <InstallSkill path={path} />}
         <a
           href={addresses.artifact(path, { download: true })}
           download={name}
-          aria-label={words.download(name)}
-          title={words.download(name)}
+          aria-label={strings.download(name)}
+          title={strings.download(name)}
           className="inline-flex size-8 shrink-0 items-center justify-center rounded-box text-faint hover:bg-tint hover:text-ink"
         >
           <Download aria-hidden className="size-4" />

@@ -60,7 +60,7 @@ test("an option is chosen with the keyboard, sent as a message and marked", asyn
   const sent = showThread(call, asks());
   const group = await question();
   expect(within(group).getByText("The tone depends on it.")).toBeTruthy();
-  expect(within(group).getByText("Choose one, or answer in your own words below.")).toBeTruthy();
+  expect(within(group).getByText("Choose an option, or type your own answer below.")).toBeTruthy();
   within(group).getByRole("button", { name: "A customer" }).focus();
   await userEvent.keyboard("{Enter}");
 
@@ -68,7 +68,7 @@ test("an option is chosen with the keyboard, sent as a message and marked", asyn
   expect(sent).toEqual(["customer"]);
   expect(screen.getByRole("article", { name: "You" }).textContent).toBe("customer");
   expect(choices(group)).toEqual([]);
-  expect(within(group).getByRole("button", { name: "Chosen: A customer" })).toBeTruthy();
+  expect(within(group).getByRole("button", { name: "Selected: A customer" })).toBeTruthy();
   expect(within(group).queryByText(/Choose one/)).toBeNull();
   await userEvent.click(within(group).getByRole("button", { name: "My team" }));
   expect(sent).toEqual(["customer"]);
@@ -104,7 +104,7 @@ test("an answered question of an old thread shows what was chosen", async () => 
   showThread(call, asks(), { type: "human", id: "h", content: "team" });
   const group = await question();
   expect(choices(group)).toEqual([]);
-  expect(within(group).getByRole("button", { name: "Chosen: My team" })).toBeTruthy();
+  expect(within(group).getByRole("button", { name: "Selected: My team" })).toBeTruthy();
 });
 
 test("a question in a form this page does not know is a tool call", async () => {
@@ -122,7 +122,7 @@ test("a question can be answered once the run that asks it has ended", async () 
   expect(choices(group)).toEqual([]);
   stream.write(written(2, ["end", null]));
   await waitFor(() => expect(choices(group)).toEqual(["My team", "A customer"]));
-  expect(screen.getByText("There is a question for you")).toBeTruthy();
+  expect(screen.getByText("The agent has a question")).toBeTruthy();
 });
 
 const second: WireMessage = {
@@ -152,7 +152,7 @@ test("several questions are one form, answered by choosing and writing, and one 
   expect(sent).toEqual(["Who is it for?\n→ customer\n\nBy when?\n→ Friday"]);
   expect(screen.queryByRole("form", { name: /questions/ })).toBeNull();
   const group = await question();
-  expect(within(group).getByRole("button", { name: "Chosen: A customer" })).toBeTruthy();
+  expect(within(group).getByRole("button", { name: "Selected: A customer" })).toBeTruthy();
   expect(screen.getByRole("group", { name: "By when?" })).toBeTruthy();
 });
 
@@ -164,7 +164,7 @@ test("own words instead of an option, and a choice taken back", async () => {
   expect(team.getAttribute("aria-pressed")).toBe("true");
   await userEvent.click(team);
   expect(team.getAttribute("aria-pressed")).toBe("false");
-  await userEvent.type(within(form).getByRole("textbox", { name: "Another answer" }), "the board");
+  await userEvent.type(within(form).getByRole("textbox", { name: "Other" }), "the board");
   await userEvent.click(within(form).getByRole("button", { name: "Send answers" }));
   expect(await screen.findByText("Good.")).toBeTruthy();
   expect(sent).toEqual(["Who is it for?\n→ the board"]);

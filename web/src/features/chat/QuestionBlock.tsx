@@ -2,7 +2,7 @@
 
 import { Check, MessageCircleQuestionMark } from "lucide-react";
 import { useId } from "react";
-import { useActions, useIsReader, usePage, useWords } from "@/app/context";
+import { useActions, useIsReader, usePage, useStrings } from "@/app/context";
 import { focusComposer } from "@/features/chat/composerFocus";
 import { Markdown } from "@/markdown/Markdown";
 import type { Option, Question } from "@/run/question";
@@ -15,7 +15,7 @@ interface Props {
 }
 
 export function QuestionBlock({ question, reply }: Props) {
-  const words = useWords();
+  const strings = useStrings();
   const active = usePage(({ conversation }) => isActive(conversation.run));
   const label = useId();
   const reading = useIsReader();
@@ -48,7 +48,9 @@ export function QuestionBlock({ question, reply }: Props) {
         </ul>
       )}
       {waits && (
-        <p className="text-small text-faint">{options.length > 0 ? words.chooseHint : words.answerHint}</p>
+        <p className="text-small text-faint">
+          {options.length > 0 ? strings.chooseHint : strings.answerHint}
+        </p>
       )}
     </fieldset>
   );
@@ -61,7 +63,7 @@ interface OptionProps {
 }
 
 function OptionButton({ option, chosen, dead }: OptionProps) {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
   const choose = () => {
     // The buttons are dead from here on, and focus would be lost with them.
@@ -73,7 +75,7 @@ function OptionButton({ option, chosen, dead }: OptionProps) {
       type="button"
       onClick={choose}
       disabled={dead}
-      aria-label={chosen ? words.chosen(option.label) : undefined}
+      aria-label={chosen ? strings.chosen(option.label) : undefined}
       className={`flex items-center gap-2 rounded-box border px-3 py-2 text-left text-ui [overflow-wrap:anywhere] enabled:hover:bg-tint ${
         chosen ? "border-accent/60 text-ink" : "border-line enabled:border-line-strong disabled:text-faint"
       }`}

@@ -2,7 +2,7 @@
 
 import { MessageCircleQuestionMark } from "lucide-react";
 import { type FormEvent, useId, useState } from "react";
-import { useActions, usePage, useWords } from "@/app/context";
+import { useActions, usePage, useStrings } from "@/app/context";
 import { focusComposer } from "@/features/chat/composerFocus";
 import { Markdown } from "@/markdown/Markdown";
 import { answersText } from "@/run/answers";
@@ -11,7 +11,7 @@ import { isActive } from "@/run/reduce";
 import { Button } from "@/ui/Button";
 
 export function QuestionForm({ questions }: { questions: readonly Question[] }) {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
   const active = usePage(({ conversation }) => isActive(conversation.run));
   const label = useId();
@@ -36,10 +36,10 @@ export function QuestionForm({ questions }: { questions: readonly Question[] }) 
       <div className="flex items-center gap-2 border-b border-line bg-rail px-3 py-2">
         <MessageCircleQuestionMark aria-hidden className="size-4 shrink-0 text-accent" />
         <span id={label} className="font-medium">
-          {words.questionsTitle(questions.length)}
+          {strings.questionsTitle(questions.length)}
         </span>
         <span className="ml-auto shrink-0 text-small text-faint tabular-nums">
-          {words.answered(answered.length, questions.length)}
+          {strings.answered(answered.length, questions.length)}
         </span>
       </div>
       <fieldset disabled={active} aria-labelledby={label} className="min-w-0 divide-y divide-line">
@@ -55,9 +55,9 @@ export function QuestionForm({ questions }: { questions: readonly Question[] }) 
         ))}
       </fieldset>
       <div className="flex flex-wrap items-center gap-2 border-t border-line bg-rail px-3 py-2">
-        <p className="min-w-0 flex-1 basis-60 text-small text-faint">{words.questionsHint}</p>
+        <p className="min-w-0 flex-1 basis-60 text-small text-faint">{strings.questionsHint}</p>
         <Button type="submit" primary disabled={active || answered.length === 0}>
-          {words.sendAnswers}
+          {strings.sendAnswers}
         </Button>
       </div>
     </form>
@@ -71,7 +71,7 @@ interface FieldProps {
 }
 
 function Field({ question: { text, context, options }, answer, onAnswer }: FieldProps) {
-  const words = useWords();
+  const strings = useStrings();
   const label = useId();
   const written = options.some(({ value }) => value === answer) ? "" : answer;
   return (
@@ -101,9 +101,9 @@ function Field({ question: { text, context, options }, answer, onAnswer }: Field
       )}
       <input
         value={written}
-        aria-label={options.length > 0 ? words.otherAnswer : words.yourAnswer}
+        aria-label={options.length > 0 ? strings.otherAnswer : strings.yourAnswer}
         aria-describedby={label}
-        placeholder={options.length > 0 ? words.otherAnswer : words.yourAnswer}
+        placeholder={options.length > 0 ? strings.otherAnswer : strings.yourAnswer}
         onChange={(event) => onAnswer(event.target.value)}
         className="h-9 w-full rounded-box border border-line-strong bg-raised px-3 text-ui placeholder:text-faint"
       />

@@ -2,9 +2,9 @@
 
 import { ChevronRight } from "lucide-react";
 import { useState } from "react";
-import { useLanguage, useWords } from "@/app/context";
+import { useLanguage, useStrings } from "@/app/context";
+import { formatDuration } from "@/i18n/format";
 import { Markdown } from "@/markdown/Markdown";
-import { durationWords } from "@/words/words";
 
 interface Props {
   readonly text: string;
@@ -16,15 +16,15 @@ interface Props {
 const WORTH_SAYING_MS = 1000;
 
 export function Reasoning({ text, live, durationMs }: Props) {
-  const words = useWords();
+  const strings = useStrings();
   const language = useLanguage();
   const [open, setOpen] = useState(false);
   const known = durationMs !== null && durationMs >= WORTH_SAYING_MS;
   const label = live
-    ? words.thinking
+    ? strings.thinking
     : known
-      ? words.thoughtFor(durationWords(Math.round(durationMs / 1000) * 1000, language))
-      : words.thought;
+      ? strings.thoughtFor(formatDuration(Math.round(durationMs / 1000) * 1000, language))
+      : strings.thought;
   return (
     <div className="text-ui">
       <button

@@ -1,24 +1,24 @@
 /** What stands at the end of a conversation: that it works, or what went wrong, what was kept and what to do. */
 
 import { CircleAlert, CircleStop } from "lucide-react";
-import { useActions, usePage, useWords } from "@/app/context";
+import { useActions, usePage, useStrings } from "@/app/context";
+import { type Strings, sentence } from "@/i18n/i18n";
 import type { Message } from "@/run/message";
 import { type Conversation, isActive, lastOwn, type RunError } from "@/run/reduce";
 import { writesTodos } from "@/run/todos";
 import { Button } from "@/ui/Button";
-import { sentence, type Words } from "@/words/words";
 
 export function RunNotice() {
-  const words = useWords();
+  const strings = useStrings();
   const phase = usePage(({ conversation }) => conversation.run.phase);
   const waits = usePage(({ conversation }) => isActive(conversation.run) && waitsForModel(conversation));
-  if (waits) return <Waiting label={words.answering} />;
+  if (waits) return <Waiting label={strings.answering} />;
   if (phase === "failed") return <Failure />;
   if (phase !== "stopped") return null;
   return (
     <p className="flex items-center gap-2 text-small text-faint">
       <CircleStop aria-hidden className="size-4" />
-      {words.runStopped}
+      {strings.runStopped}
     </p>
   );
 }
@@ -33,15 +33,17 @@ function Waiting({ label }: { label: string }) {
 }
 
 function Failure() {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
   const error = usePage(({ conversation }) => conversation.run.error);
   const untaken = usePage(({ conversation }) => conversation.run.id === null);
   const unsent = usePage(({ conversation: { unsent, order } }) => unsent.has(order.at(-1) ?? ""));
   const last = usePage(({ conversation }) => lastOwn(conversation)?.id);
-  // What was not taken was a message, or else a decision.
+  const hasOutput = usePage(({ conversation }) => lastOwn(conversation)?.id !== conversation.order.at(-1));
+  // What the server did not accept was a message, or else a decision.
   const undecided = untaken && !unsent;
-  const detail = detailOf(error, untaken, words) || (undecided ? words.notDecidedHint : "");
+  const detail = detailOf(error, !untaken && hasOutput, strings) || (undecided ? strings.notDecidedHint : "");
+  const headline = hasOutput ? strings.runFailed : strings.runFailedEarly;
   const again = () => (unsent ? actions.resend() : last !== undefined && actions.regenerate(last));
   return (
     <div
@@ -51,11 +53,11 @@ function Failure() {
       <div className="min-w-0 flex-1">
         <p className="flex gap-2 font-medium text-error">
           <CircleAlert aria-hidden className="mt-0.5 size-4 shrink-0" />
-          {undecided ? words.notDecided : unsent ? notSent(error, words) : words.runFailed}
+          {undecided ? strings.notDecided : unsent ? notSent(error, strings) : headline}
         </p>
         {detail !== "" && <p className="mt-1 pl-6 text-soft [overflow-wrap:anywhere]">{detail}</p>}
       </div>
-      {!undecided && <Button onClick={again}>{unsent ? words.sendAgain : words.tryAgain}</Button>}
+      {!undecided && <Button onClick={again}>{unsent ? strings.sendAgain : strings.tryAgain}</Button>}
     </div>
   );
 }
@@ -72,16 +74,16 @@ function showsNothingNew({ text, reasoning, toolCalls }: Message): boolean {
   return text === "" && reasoning === "" && toolCalls.every(writesTodos);
 }
 
-/** What is worth saying beyond the headline: the reason, in the reader's language where it is a known one. */
-function detailOf(error: RunError | null, untaken: boolean, words: Words): string {
-  const known: Readonly<Record<string, string>> = words.reasons;
+/** Return the error's reason, translated where it is a known one, and whether output was kept. */
+function detailOf(error: RunError | null, keptOutput: boolean, strings: Strings): string {
+  const known: Readonly<Record<string, string>> = strings.reasons;
   const reason = error === null ? "" : (known[error.name] ?? sentence(error.message));
-  if (!untaken) return `${reason} ${words.runFailedKept}`.trim();
-  const headlineSaysIt = error?.name === "Unreachable" || error?.name === "Conflict";
-  return headlineSaysIt ? "" : reason;
+  if (keptOutput) return `${reason} ${strings.runFailedKept}`.trim();
+  const isInHeadline = error?.name === "Unreachable" || error?.name === "Conflict";
+  return isInHeadline ? "" : reason;
 }
 
-function notSent(error: RunError | null, words: Words): string {
-  if (error?.name === "Unreachable") return words.notSentUnreachable;
-  return error?.name === "Conflict" ? words.notSentBusy : words.notSent;
+function notSent(error: RunError | null, strings: Strings): string {
+  if (error?.name === "Unreachable") return strings.notSentUnreachable;
+  return error?.name === "Conflict" ? strings.notSentBusy : strings.notSent;
 }

@@ -1,18 +1,18 @@
 /** Says honestly that the demo model answers, and how to have a real one. */
 
 import { Info } from "lucide-react";
-import { usePage, useWords } from "@/app/context";
+import { usePage, useStrings } from "@/app/context";
 import { currentModel } from "@/app/page";
 
 export function ScriptedNotice() {
-  const words = useWords();
+  const strings = useStrings();
   const scripted = usePage((page) => currentModel(page)?.scripted === true);
   if (!scripted) return null;
   return (
     <p className="mt-2 flex gap-2 px-1 text-small text-faint">
       <Info aria-hidden className="mt-0.5 size-3.5 shrink-0" />
       <span>
-        {words.scriptedNotice}{" "}
+        {strings.scriptedNotice}{" "}
         <code className="font-mono whitespace-nowrap text-soft">deerflow config init</code>.
       </span>
     </p>

@@ -1,7 +1,7 @@
 /** Sending, choosing what a message does to the run under way, and stopping that. */
 
 import { ArrowUp, ChevronDown, Square } from "lucide-react";
-import { useActions, usePage, useWords } from "@/app/context";
+import { useActions, usePage, useStrings } from "@/app/context";
 import { isActive } from "@/run/reduce";
 import type { Manner } from "@/run/waiting";
 import { Menu, MenuChoice } from "@/ui/Menu";
@@ -11,10 +11,10 @@ const LOOK =
   "inline-flex size-8 shrink-0 items-center justify-center rounded-box disabled:bg-tint-strong disabled:text-faint";
 
 export function SendButtons({ canSend }: { canSend: boolean }) {
-  const words = useWords();
+  const strings = useStrings();
   const active = usePage(({ conversation }) => isActive(conversation.run));
   const manner = usePage((page) => page.preferences.manner);
-  const label = active ? words.manners[manner].name : words.send;
+  const label = active ? strings.manners[manner].name : strings.send;
   return (
     <div className="ml-auto flex items-center gap-2 wide:ml-0">
       {active && <Stop />}
@@ -37,7 +37,7 @@ export function SendButtons({ canSend }: { canSend: boolean }) {
 }
 
 function MannerPicker({ manner }: { manner: Manner }) {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
   return (
     <Menu
@@ -46,8 +46,8 @@ function MannerPicker({ manner }: { manner: Manner }) {
       trigger={
         <button
           type="button"
-          aria-label={words.chooseManner}
-          title={words.chooseManner}
+          aria-label={strings.chooseManner}
+          title={strings.chooseManner}
           className="inline-flex h-8 w-6 items-center justify-center rounded-r-box border-l border-paper/30 bg-accent text-on-accent hover:bg-accent-strong"
         >
           <ChevronDown aria-hidden className="size-3.5" />
@@ -55,9 +55,9 @@ function MannerPicker({ manner }: { manner: Manner }) {
       }
     >
       <MenuChoice
-        label={words.whileRunning}
+        label={strings.whileRunning}
         value={manner}
-        options={MANNERS.map((value) => ({ value, ...words.manners[value] }))}
+        options={MANNERS.map((value) => ({ value, ...strings.manners[value] }))}
         onChoose={(value) => actions.prefer({ manner: value as Manner })}
       />
     </Menu>
@@ -65,11 +65,11 @@ function MannerPicker({ manner }: { manner: Manner }) {
 }
 
 function Stop() {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
   const stopping = usePage(({ conversation }) => conversation.run.stopping);
   const stoppable = usePage(({ conversation }) => conversation.run.id !== null);
-  const label = stopping ? words.stopping : words.stop;
+  const label = stopping ? strings.stopping : strings.stop;
   return (
     <button
       type="button"

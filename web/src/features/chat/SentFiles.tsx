@@ -1,28 +1,28 @@
 /** The files that came with a message. */
 
 import { Paperclip } from "lucide-react";
-import { useAddresses, useLanguage, useWords } from "@/app/context";
+import { useAddresses, useLanguage, useStrings } from "@/app/context";
+import { formatSize } from "@/i18n/format";
 import type { SentFile } from "@/run/files";
-import { sizeWords } from "@/words/words";
 
 export function SentFiles({ files }: { files: readonly SentFile[] }) {
-  const words = useWords();
+  const strings = useStrings();
   const addresses = useAddresses();
   const language = useLanguage();
   return (
-    <ul aria-label={words.attachedFiles} className="flex max-w-full flex-wrap justify-end gap-2">
+    <ul aria-label={strings.attachedFiles} className="flex max-w-full flex-wrap justify-end gap-2">
       {files.map(({ filename, path, size }) => (
         <li key={path || filename} className="min-w-0 max-w-full">
           <a
             // Who reads under a link is told the names alone.
             href={path === "" ? undefined : addresses.artifact(path, { download: true })}
             download={filename}
-            title={path === "" ? filename : words.download(filename)}
+            title={path === "" ? filename : strings.download(filename)}
             className="flex h-8 min-w-0 items-center gap-2 rounded-box border border-line px-2 text-small text-soft [&[href]]:hover:bg-tint [&[href]]:hover:text-ink"
           >
             <Paperclip aria-hidden className="size-3.5 shrink-0 text-faint" />
             <span className="truncate">{filename}</span>
-            {size > 0 && <span className="shrink-0 text-faint">{sizeWords(size, language)}</span>}
+            {size > 0 && <span className="shrink-0 text-faint">{formatSize(size, language)}</span>}
           </a>
         </li>
       ))}

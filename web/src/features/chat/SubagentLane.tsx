@@ -2,13 +2,13 @@
 
 import { MessageSquareText, Wrench } from "lucide-react";
 import { useEffect } from "react";
-import { useActions, useLanguage, usePage, useWords } from "@/app/context";
+import { useActions, useLanguage, usePage, useStrings } from "@/app/context";
+import type { Strings } from "@/i18n/i18n";
 import type { Lane, Progress } from "@/run/lanes";
 import { lastLines } from "@/run/progress";
-import type { Words } from "@/words/words";
 
 export function SubagentLane({ callId, runId }: { callId: string; runId: string | null }) {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
   const lane = usePage(({ conversation }) => conversation.lanes.get(callId));
   const known = lane !== undefined;
@@ -22,7 +22,10 @@ export function SubagentLane({ callId, runId }: { callId: string; runId: string 
   if (lane.progress !== null) return <BatchProgress lane={lane} progress={lane.progress} />;
   if (lane.steps.length === 0) return null;
   return (
-    <ol aria-label={words.subagentSteps} className="flex max-h-60 flex-col gap-1 overflow-y-auto text-small">
+    <ol
+      aria-label={strings.subagentSteps}
+      className="flex max-h-60 flex-col gap-1 overflow-y-auto text-small"
+    >
       {lane.steps.map((step, index) => {
         const Icon = step.kind === "used" ? Wrench : MessageSquareText;
         return (
@@ -43,7 +46,7 @@ export function SubagentLane({ callId, runId }: { callId: string; runId: string 
 
 /** How far a batch is, to be seen at a glance. */
 function BatchProgress({ lane, progress }: { lane: Lane; progress: Progress }) {
-  const words = useWords();
+  const strings = useStrings();
   const language = useLanguage();
   const { done, total, failed } = progress;
   const share = (count: number) => `${(100 * count) / Math.max(total, 1)}%`;
@@ -51,7 +54,7 @@ function BatchProgress({ lane, progress }: { lane: Lane; progress: Progress }) {
     <div className="flex flex-col gap-1 text-small text-soft">
       <div
         role="progressbar"
-        aria-label={words.batchProgress}
+        aria-label={strings.batchProgress}
         aria-valuenow={done}
         aria-valuemin={0}
         aria-valuemax={total}
@@ -63,21 +66,21 @@ function BatchProgress({ lane, progress }: { lane: Lane; progress: Progress }) {
         />
         <div className="bg-error" style={{ width: share(failed) }} />
       </div>
-      <span>{progressNote(lane, words, language)}</span>
+      <span>{progressNote(lane, strings, language)}</span>
     </div>
   );
 }
 
 /** How a lane stands, in a few words for the end of a line. */
 export function useLaneNote(callId: string): string | false {
-  const words = useWords();
+  const strings = useStrings();
   const language = useLanguage();
   const lane = usePage(({ conversation }) => conversation.lanes.get(callId));
   if (lane === undefined) return false;
   return [
-    stateNote(lane, words.laneStates),
-    progressNote(lane, words, language),
-    tokensNote(lane, language, words.tokens),
+    stateNote(lane, strings.laneStates),
+    progressNote(lane, strings, language),
+    tokensNote(lane, language, strings.tokens),
   ]
     .filter(Boolean)
     .join(" · ");
@@ -94,14 +97,14 @@ function stateNote(
   return state === "running" && progress === null ? agent : "";
 }
 
-function progressNote({ progress }: Lane, words: Words, language: string): string {
+function progressNote({ progress }: Lane, strings: Strings, language: string): string {
   if (progress === null) return "";
   const count = new Intl.NumberFormat(language);
   const done = `${count.format(progress.done)} / ${count.format(progress.total)}`;
-  return progress.failed === 0 ? done : `${done} · ${words.itemsFailed(count.format(progress.failed))}`;
+  return progress.failed === 0 ? done : `${done} · ${strings.itemsFailed(count.format(progress.failed))}`;
 }
 
-function tokensNote({ tokens }: Lane, language: string, words: (count: string) => string): string {
+function tokensNote({ tokens }: Lane, language: string, strings: (count: string) => string): string {
   if (tokens === 0) return "";
-  return words(new Intl.NumberFormat(language, { notation: "compact" }).format(tokens));
+  return strings(new Intl.NumberFormat(language, { notation: "compact" }).format(tokens));
 }

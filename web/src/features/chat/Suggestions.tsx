@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from "react";
 import type { Spoken } from "@/api/files";
-import { useActions, useFiles, usePage, useWords } from "@/app/context";
+import { useActions, useFiles, usePage, useStrings } from "@/app/context";
 import { currentModel } from "@/app/page";
 import { focusComposer } from "@/features/chat/composerFocus";
 import { isOwn } from "@/run/message";
@@ -12,7 +12,7 @@ const HEARD = 6;
 const MOST_CHARS = 4000;
 
 export function Suggestions() {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
   const files = useFiles();
   const threadId = usePage((page) => page.threadId);
@@ -37,7 +37,7 @@ export function Suggestions() {
 
   if (runId === null || found?.runId !== runId || found.texts.length === 0) return null;
   return (
-    <ul aria-label={words.suggestions} className="mb-2 flex animate-appear flex-wrap gap-2">
+    <ul aria-label={strings.suggestions} className="mb-2 flex animate-appear flex-wrap gap-2">
       {found.texts.map((text) => (
         <li key={text} className="max-w-full">
           <button

@@ -2,7 +2,7 @@
 
 import { CloudOff, type LucideIcon, MessageCircleOff, Unplug } from "lucide-react";
 import { type ReactNode, useEffect } from "react";
-import { useActions, usePage, useWords } from "@/app/context";
+import { useActions, usePage, useStrings } from "@/app/context";
 import type { Problem } from "@/app/page";
 import { Composer } from "@/features/chat/Composer";
 import { Conversation } from "@/features/chat/Conversation";
@@ -47,7 +47,7 @@ function useLookAgain(away: boolean): void {
 }
 
 function ConnectionBanner() {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
   const online = usePage((page) => page.online);
   const connected = usePage(({ conversation }) => conversation.run.connected);
@@ -57,25 +57,25 @@ function ConnectionBanner() {
   return (
     <div className="flex animate-appear items-center justify-center gap-2 border-b border-line bg-warning-tint px-4 py-2 text-small text-warning">
       <Icon aria-hidden className="size-4 shrink-0" />
-      {!online ? words.offline : connected ? words.stale : words.reconnecting}
-      {online && stale && <Button onClick={() => void actions.reload()}>{words.tryAgain}</Button>}
+      {!online ? strings.offline : connected ? strings.stale : strings.reconnecting}
+      {online && stale && <Button onClick={() => void actions.reload()}>{strings.tryAgain}</Button>}
     </div>
   );
 }
 
 function CannotOpen({ problem, threadId }: { problem: Problem; threadId: string }) {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
   if (problem === "missing") {
     return (
-      <Apology icon={MessageCircleOff} title={words.threadMissing} hint={words.threadMissingHint}>
-        <Button onClick={() => void actions.open(null)}>{words.newThread}</Button>
+      <Apology icon={MessageCircleOff} title={strings.threadMissing} hint={strings.threadMissingHint}>
+        <Button onClick={() => void actions.open(null)}>{strings.newThread}</Button>
       </Apology>
     );
   }
   return (
-    <Apology icon={Unplug} title={words.threadUnavailable} hint={words.threadUnavailableHint}>
-      <Button onClick={() => void actions.open(threadId, "pop")}>{words.tryAgain}</Button>
+    <Apology icon={Unplug} title={strings.threadUnavailable} hint={strings.threadUnavailableHint}>
+      <Button onClick={() => void actions.open(threadId, "pop")}>{strings.tryAgain}</Button>
     </Apology>
   );
 }
@@ -99,9 +99,9 @@ function Apology({ icon: Icon, title, hint, children }: ApologyProps) {
 }
 
 function Skeleton() {
-  const words = useWords();
+  const strings = useStrings();
   return (
-    <div role="status" aria-label={words.loadingThread} className="min-h-0 flex-1 overflow-hidden">
+    <div role="status" aria-label={strings.loadingThread} className="min-h-0 flex-1 overflow-hidden">
       <div className="mx-auto flex w-full max-w-[46rem] animate-late flex-col gap-3 px-4 py-6">
         <div className="mb-3 ml-auto h-12 w-2/5 animate-breathe rounded-box bg-tint" />
         {["w-full", "w-11/12", "w-4/5", "w-2/5"].map((width) => (

@@ -81,7 +81,7 @@ test("what the user changed is shown as it was run", async () => {
     'Note: a human reviewer replaced this tool call before it ran. Executed instead: bash with arguments {"command": "ls"}.';
   const said = `${note}\n\nTool response:\na.csv`;
   showThread(calling(call("c", "bash", { command: "rm x" })), result("c", said));
-  await userEvent.click(await card(/Ran\s*ls\s*changed by you/));
+  await userEvent.click(await card(/Ran\s*ls\s*Edited by you/));
   expect(screen.getByText("a.csv")).toBeTruthy();
   expect(screen.queryByText(/human reviewer/)).toBeNull();
 });

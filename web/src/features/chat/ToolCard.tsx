@@ -19,17 +19,17 @@ import {
   Wrench,
 } from "lucide-react";
 import { type ReactNode, useState } from "react";
-import { useLanguage, usePage, useWords } from "@/app/context";
+import { useLanguage, usePage, useStrings } from "@/app/context";
 import { Mono } from "@/features/chat/Mono";
 import { SubagentLane, useLaneNote } from "@/features/chat/SubagentLane";
 import { ToolInput } from "@/features/chat/ToolInput";
 import { exitCodeIn, type ToolKind, textArgument, toolKind, toolObject } from "@/features/chat/tools";
 import type { Group, Turns } from "@/features/chat/turns";
+import { formatShortDuration } from "@/i18n/format";
+import type { Strings } from "@/i18n/i18n";
 import type { Message, ToolCall } from "@/run/message";
 import { lastLines } from "@/run/progress";
 import { type Review, reviewOf } from "@/run/review";
-import { shortDuration } from "@/words/numbers";
-import type { Words } from "@/words/words";
 
 export const TOOL_ICONS: Readonly<Record<ToolKind, LucideIcon>> = {
   run: Terminal,
@@ -59,7 +59,7 @@ interface Props {
 }
 
 export function ToolCard({ call: called, result: told, state, calledAt }: Props) {
-  const words = useWords();
+  const strings = useStrings();
   const language = useLanguage();
   const laneNote = useLaneNote(called.id);
   const said = usePage(({ conversation }) => conversation.progress.get(called.id));
@@ -74,30 +74,30 @@ export function ToolCard({ call: called, result: told, state, calledAt }: Props)
   const running = result === undefined && state === "running";
   const live = result === undefined ? said : undefined;
   const duration = durationOf(result, calledAt);
-  const took = duration !== null && shortDuration(duration, language);
+  const took = duration !== null && formatShortDuration(duration, language);
 
   return (
     <Foldable
       icon={TOOL_ICONS[kind]}
       look={failed ? "failed" : running ? "running" : "quiet"}
-      verb={review?.type === "rejected" ? words.toolRejected : verbOf(kind, result, words)}
+      verb={review?.type === "rejected" ? strings.toolRejected : verbOf(kind, result, strings)}
       object={toolObject(call)}
       title={textArgument(call, "path") || toolObject(call)}
       aside={[
         laneNote,
-        review?.type === "edited" && words.toolEdited,
-        exitCode !== null && words.exitCode(exitCode),
+        review?.type === "edited" && strings.toolEdited,
+        exitCode !== null && strings.exitCode(exitCode),
         result === undefined
-          ? laneNote === false && standing(state, words)
+          ? laneNote === false && standing(state, strings)
           : review?.type !== "rejected" && took,
       ]}
       opensItself={failed || (running && (live !== undefined || laneNote !== false))}
     >
       <ToolInput call={call} />
       {kind === "delegate" && <SubagentLane callId={call.id} runId={told?.runId ?? null} />}
-      {live !== undefined && <Mono label={words.toolOutput} text={lastLines(live)} grows />}
+      {live !== undefined && <Mono label={strings.toolOutput} text={lastLines(live)} grows />}
       {result !== undefined && (failed || (kind !== "write" && kind !== "edit")) && (
-        <Mono label={words.toolOutput} text={outputOf(result, review) || words.toolNoOutput} />
+        <Mono label={strings.toolOutput} text={outputOf(result, review) || strings.toolNoOutput} />
       )}
     </Foldable>
   );
@@ -105,12 +105,12 @@ export function ToolCard({ call: called, result: told, state, calledAt }: Props)
 
 /** Several similar calls in one line; opened, each of them. */
 export function ToolGroup({ group, results }: { group: Group; results: Turns["results"] }) {
-  const words = useWords();
+  const strings = useStrings();
   return (
     <Foldable
       icon={TOOL_ICONS[group.kind]}
       look="quiet"
-      verb={words.toolGroups[group.kind](group.calls.length)}
+      verb={strings.toolGroups[group.kind](group.calls.length)}
       opensItself={false}
     >
       {group.calls.map(({ call, calledAt }) => (
@@ -174,15 +174,15 @@ function Foldable({
   );
 }
 
-function verbOf(kind: ToolKind, result: Message | undefined, words: Words): string {
-  const { progressive, past, failing } = words.toolVerbs[kind];
+function verbOf(kind: ToolKind, result: Message | undefined, strings: Strings): string {
+  const { progressive, past, failing } = strings.toolVerbs[kind];
   if (result === undefined) return progressive;
   return result.failed ? failing : past;
 }
 
 /** How it stands with a call that has no result. */
-function standing(state: CallState, words: Words): string {
-  return { running: "", waiting: words.toolWaiting, over: words.toolUnfinished }[state];
+function standing(state: CallState, strings: Strings): string {
+  return { running: "", waiting: strings.toolWaiting, over: strings.toolUnfinished }[state];
 }
 
 /** What came out, without what was only told to the model. */

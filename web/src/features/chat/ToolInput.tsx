@@ -1,16 +1,16 @@
 /** What went into a tool call: a command, a file's new text, a change, or plain arguments. */
 
-import { useWords } from "@/app/context";
+import { useStrings } from "@/app/context";
 import { DiffLines } from "@/features/chat/DiffLines";
 import { diffLines } from "@/features/chat/diff";
 import { Mono } from "@/features/chat/Mono";
 import { argsText, itemCount, textArgument, toolKind, toolReason } from "@/features/chat/tools";
+import type { Strings } from "@/i18n/i18n";
 import type { ToolCall } from "@/run/message";
-import type { Words } from "@/words/words";
 
 export function ToolInput({ call }: { call: ToolCall }) {
-  const words = useWords();
-  const label = toolReason(call) || words.toolInput;
+  const strings = useStrings();
+  const label = toolReason(call) || strings.toolInput;
   // Arguments that never became JSON are shown as they came.
   const kind = typeof call.args === "string" ? "use" : toolKind(call);
   switch (kind) {
@@ -26,16 +26,16 @@ export function ToolInput({ call }: { call: ToolCall }) {
         </Mono>
       );
     case "delegate":
-      return <Mono label={label} note={whoAndWhat(call, words)} text={textArgument(call, "prompt")} />;
+      return <Mono label={label} note={whoAndWhat(call, strings)} text={textArgument(call, "prompt")} />;
     default:
       return <Mono label={label} text={argsText(withoutReason(call))} />;
   }
 }
 
 /** Who is to do it, and for how many things: of thousands a list would say less. */
-function whoAndWhat(call: ToolCall, words: Words): string {
+function whoAndWhat(call: ToolCall, strings: Strings): string {
   const count = itemCount(call);
-  const what = count === null ? textArgument(call, "file") : words.items(count);
+  const what = count === null ? textArgument(call, "file") : strings.items(count);
   return [textArgument(call, "subagent_type"), what].filter(Boolean).join(" · ");
 }
 

@@ -1,7 +1,7 @@
 /** What the user said: a quiet block on the right. */
 
 import { useState } from "react";
-import { useActions, useWords } from "@/app/context";
+import { useActions, useStrings } from "@/app/context";
 import { focusComposer } from "@/features/chat/composerFocus";
 import { UserMessageActions } from "@/features/chat/MessageActions";
 import { MessageEditor } from "@/features/chat/MessageEditor";
@@ -16,7 +16,7 @@ interface Props {
 }
 
 export function UserMessage({ message, unsent, fork }: Props) {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
   const [editing, setEditing] = useState(false);
   const close = () => {
@@ -37,7 +37,7 @@ export function UserMessage({ message, unsent, fork }: Props) {
   }
   return (
     <article
-      aria-label={words.you}
+      aria-label={strings.you}
       data-role="user"
       className="group ml-auto flex max-w-[85%] flex-col items-end gap-1"
     >
@@ -51,7 +51,7 @@ export function UserMessage({ message, unsent, fork }: Props) {
         </div>
       )}
       {unsent ? (
-        <span className="text-small text-error">{words.notSent}</span>
+        <span className="text-small text-error">{strings.notSent}</span>
       ) : (
         <UserMessageActions message={message} fork={fork} onEdit={() => setEditing(true)} />
       )}

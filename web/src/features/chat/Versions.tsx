@@ -1,13 +1,13 @@
 /** Leads from one version of what was said to another: ‹ 2/3 ›. */
 
 import { ChevronLeft, ChevronRight } from "lucide-react";
-import { useActions, usePage, useWords } from "@/app/context";
+import { useActions, usePage, useStrings } from "@/app/context";
 import type { Fork } from "@/run/branches";
 import { isActive } from "@/run/reduce";
 import { IconButton } from "@/ui/IconButton";
 
 export function Versions({ fork: { runs, back } }: { fork: Fork }) {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
   const undone = usePage(({ conversation }) => conversation.undone);
   const active = usePage(({ conversation }) => isActive(conversation.run));
@@ -17,17 +17,17 @@ export function Versions({ fork: { runs, back } }: { fork: Fork }) {
     actions.lookBack(new Set([...others, ...runs.slice(0, steps)]));
   };
   return (
-    <fieldset aria-label={words.versions} className="flex items-center text-small text-faint">
+    <fieldset aria-label={strings.versions} className="flex items-center text-small text-faint">
       <IconButton
         icon={ChevronLeft}
-        label={words.olderVersion}
+        label={strings.olderVersion}
         disabled={active || back >= runs.length}
         onClick={() => goTo(back + 1)}
       />
       <span className="min-w-8 text-center tabular-nums">{`${all - back}/${all}`}</span>
       <IconButton
         icon={ChevronRight}
-        label={words.newerVersion}
+        label={strings.newerVersion}
         disabled={active || back === 0}
         onClick={() => goTo(back - 1)}
       />

@@ -1,9 +1,9 @@
 /** What kind of file a name promises. */
 
 import { fileName } from "@/features/chat/tools";
-import type { Words } from "@/words/words";
+import type { Strings } from "@/i18n/i18n";
 
-export type FileKind = keyof Words["fileKinds"];
+export type FileKind = keyof Strings["fileKinds"];
 
 const ENDINGS: Readonly<Record<FileKind, string>> = {
   image: "png jpg jpeg gif webp svg bmp tiff",
@@ -39,7 +39,7 @@ export function isPicture(path: string): boolean {
 const WELL_KNOWN: Readonly<Record<string, string>> = { md: "Markdown", txt: "TXT", ipynb: "Notebook" };
 
 /** The kind of a file for people: "PNG image", "Markdown". */
-export function kindWords(path: string, words: Words): string {
+export function kindWords(path: string, strings: Strings): string {
   const ending = endingOf(path);
-  return WELL_KNOWN[ending] ?? `${ending.toUpperCase()} ${words.fileKinds[fileKind(path)]}`.trim();
+  return WELL_KNOWN[ending] ?? `${ending.toUpperCase()} ${strings.fileKinds[fileKind(path)]}`.trim();
 }

@@ -1,12 +1,12 @@
 /** What a tool call does, in the reader's words. */
 
+import type { Strings } from "@/i18n/i18n";
 import { parseJson } from "@/run/json";
 import type { ToolCall } from "@/run/message";
 import { tellingLine } from "@/run/telling";
-import type { Words } from "@/words/words";
 
-export type ToolKind = keyof Words["toolVerbs"];
-export type GroupKind = keyof Words["toolGroups"];
+export type ToolKind = keyof Strings["toolVerbs"];
+export type GroupKind = keyof Strings["toolGroups"];
 
 const KINDS: Readonly<Record<string, ToolKind>> = {
   bash: "run",

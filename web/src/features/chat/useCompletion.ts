@@ -2,7 +2,7 @@
 
 import { useQuery } from "@tanstack/react-query";
 import { type KeyboardEvent, useEffect, useState } from "react";
-import { useFiles, usePage, useWords } from "@/app/context";
+import { useFiles, usePage, useStrings } from "@/app/context";
 import { useOffers, useServer } from "@/app/server";
 import {
   type Candidate,
@@ -87,7 +87,7 @@ function useMentionedFiles(query: string | null): readonly Candidate[] {
 
 /** What the page itself does when it is sent. */
 function useCommands(query: string | null): readonly Candidate[] {
-  const { memoryNote: note } = useWords();
+  const { memoryNote: note } = useStrings();
   const offered = useOffers("memory");
   const memory = { id: "/memory", label: "/memory", note, text: "/memory", isCommand: true };
   return query === null || !offered ? [] : matching([memory], query, 1);

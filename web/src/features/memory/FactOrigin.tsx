@@ -6,13 +6,13 @@ import type { Source, WhyKnown } from "@/api/memory";
 import { useServer } from "@/app/server";
 import { useErasing } from "@/features/memory/Erasing";
 import { ThreadLink } from "@/features/memory/ThreadLink";
-import { keyOf, useMemoryWords, useShown } from "@/features/memory/useMemory";
+import { keyOf, useMemoryStrings, useShown } from "@/features/memory/useMemory";
 import { Loading, Unshown } from "@/features/panel/states";
 import { Button } from "@/ui/Button";
 import { Moment } from "@/ui/Moment";
 
 export function FactOrigin({ factId }: { factId: string }) {
-  const words = useMemoryWords();
+  const strings = useMemoryStrings();
   const { of } = useShown();
   const server = useServer();
   const why = useQuery({
@@ -24,7 +24,7 @@ export function FactOrigin({ factId }: { factId: string }) {
       {why.isPending ? (
         <Loading />
       ) : why.isError ? (
-        <Unshown text={words.whyUnavailable} onRetry={() => void why.refetch()} />
+        <Unshown text={strings.whyUnavailable} onRetry={() => void why.refetch()} />
       ) : (
         <Known why={why.data} />
       )}
@@ -33,19 +33,19 @@ export function FactOrigin({ factId }: { factId: string }) {
 }
 
 function Known({ why: { fact, changes, superseded } }: { why: WhyKnown }) {
-  const words = useMemoryWords();
+  const strings = useMemoryStrings();
   return (
     <dl className="flex flex-col gap-3 [&_dt]:mb-0.5 [&_dt]:text-faint [overflow-wrap:anywhere]">
       {fact.learnedIn !== null && <Learned source={fact.learnedIn} />}
       {fact.sourceError != null && (
         <div>
-          <dt>{words.corrects}</dt>
+          <dt>{strings.corrects}</dt>
           <dd className="line-through">{fact.sourceError}</dd>
         </div>
       )}
       {superseded.length > 0 && (
         <div>
-          <dt>{words.replaced}</dt>
+          <dt>{strings.replaced}</dt>
           {superseded.map(({ id, content }) => (
             <dd key={id} className="line-through">
               {content}
@@ -54,10 +54,10 @@ function Known({ why: { fact, changes, superseded } }: { why: WhyKnown }) {
         </div>
       )}
       <div>
-        <dt>{words.happened}</dt>
+        <dt>{strings.happened}</dt>
         {changes.map((change) => (
           <dd key={change.change_id}>
-            {words.actions[change.kind]} · {words.actors[change.actor]} · <Moment at={change.at} />
+            {strings.actions[change.kind]} · {strings.actors[change.actor]} · <Moment at={change.at} />
           </dd>
         ))}
       </div>
@@ -66,12 +66,12 @@ function Known({ why: { fact, changes, superseded } }: { why: WhyKnown }) {
 }
 
 function Learned({ source: { thread_id: threadId, quote } }: { source: Source }) {
-  const words = useMemoryWords();
+  const strings = useMemoryStrings();
   const erasing = useErasing();
   return (
     <div>
       <dt>
-        {words.quoted}
+        {strings.quoted}
         {threadId !== null && (
           <>
             {" · "}
@@ -81,7 +81,7 @@ function Learned({ source: { thread_id: threadId, quote } }: { source: Source })
       </dt>
       <dd>
         {quote === null ? (
-          words.noQuote
+          strings.noQuote
         ) : (
           <blockquote className="border-l-2 border-line-strong pl-3 text-ui whitespace-pre-wrap">
             {quote}
@@ -93,7 +93,7 @@ function Learned({ source: { thread_id: threadId, quote } }: { source: Source })
             onClick={() => erasing.ask({ kind: "thread", id: threadId })}
           >
             <Eraser aria-hidden className="size-4 text-faint" />
-            {words.eraseLearned}
+            {strings.eraseLearned}
           </Button>
         )}
         {erasing.dialog}

@@ -3,17 +3,17 @@
 import { Ellipsis, Eraser, Pencil, Undo2 } from "lucide-react";
 import { useId, useState } from "react";
 import type { FactText, KnownFact } from "@/api/memory";
-import { useLanguage, useWords } from "@/app/context";
+import { useLanguage, useStrings } from "@/app/context";
 import { useServer } from "@/app/server";
 import { useErasing } from "@/features/memory/Erasing";
 import { FactForm, percentWords } from "@/features/memory/FactForm";
 import { FactOrigin } from "@/features/memory/FactOrigin";
 import { ThreadLink } from "@/features/memory/ThreadLink";
-import { useChange, useMemoryWords, useShown } from "@/features/memory/useMemory";
+import { useChange, useMemoryStrings, useShown } from "@/features/memory/useMemory";
+import { sentence } from "@/i18n/i18n";
 import { IconButton } from "@/ui/IconButton";
 import { Menu, MenuItem } from "@/ui/Menu";
 import { Moment } from "@/ui/Moment";
-import { sentence } from "@/words/words";
 
 export function FactRow({ fact }: { fact: KnownFact }) {
   const [editing, setEditing] = useState(false);
@@ -29,12 +29,12 @@ export function FactRow({ fact }: { fact: KnownFact }) {
 }
 
 function Edited({ fact, onDone }: { fact: KnownFact; onDone: () => void }) {
-  const { save } = useWords();
-  const words = useMemoryWords();
+  const { save } = useStrings();
+  const strings = useMemoryStrings();
   const { of, revision } = useShown();
   const server = useServer();
   const saving = useChange((text: FactText) => server.changeFact(of, fact.id, text, revision), {
-    text: words.changed,
+    text: strings.changed,
     undoable: true,
   });
   return (
@@ -50,7 +50,7 @@ function Edited({ fact, onDone }: { fact: KnownFact; onDone: () => void }) {
 }
 
 function Read({ fact, onEdit }: { fact: KnownFact; onEdit: () => void }) {
-  const words = useMemoryWords();
+  const strings = useMemoryStrings();
   const language = useLanguage();
   const { isNow } = useShown();
   const [open, setOpen] = useState(false);
@@ -61,9 +61,9 @@ function Read({ fact, onEdit }: { fact: KnownFact; onEdit: () => void }) {
         <div className="min-w-0 flex-1">
           <p className="whitespace-pre-wrap [overflow-wrap:anywhere]">{fact.content}</p>
           <p className="mt-1 flex flex-wrap items-center gap-x-2 text-small text-faint">
-            <span className="text-soft">{words.kinds[fact.category]}</span>
+            <span className="text-soft">{strings.kinds[fact.category]}</span>
             <Dot />
-            <span>{words.sure(percentWords(fact.confidence, language))}</span>
+            <span>{strings.sure(percentWords(fact.confidence, language))}</span>
             <Dot />
             <Origin source={fact.source} />
             <Dot />
@@ -78,7 +78,7 @@ function Read({ fact, onEdit }: { fact: KnownFact; onEdit: () => void }) {
                   onClick={() => setOpen(!open)}
                   className="rounded-box text-soft underline underline-offset-2 hover:text-ink"
                 >
-                  {words.why}
+                  {strings.why}
                 </button>
               </>
             )}
@@ -96,31 +96,31 @@ function Dot() {
 }
 
 function Origin({ source }: { source: string }) {
-  const words = useMemoryWords();
-  if (source === "manual") return words.byHand;
-  if (source === "deleted thread") return words.fromGone;
+  const strings = useMemoryStrings();
+  if (source === "manual") return strings.byHand;
+  if (source === "deleted thread") return strings.fromGone;
   return (
     <span>
-      {words.fromThread} <ThreadLink threadId={source} />
+      {strings.fromThread} <ThreadLink threadId={source} />
     </span>
   );
 }
 
 function Doing({ fact, onEdit }: { fact: KnownFact; onEdit: () => void }) {
-  const words = useMemoryWords();
+  const strings = useMemoryStrings();
   const { of } = useShown();
   const server = useServer();
   const erasing = useErasing();
-  const taking = useChange(() => server.takeFact(of, fact.id), { text: words.taken, undoable: true });
+  const taking = useChange(() => server.takeFact(of, fact.id), { text: strings.taken, undoable: true });
   const name = short(fact.content);
   return (
     <div className="flex shrink-0 flex-wrap items-center justify-end">
-      <IconButton icon={Pencil} label={words.editIt(name)} onClick={onEdit} />
-      <Menu align="end" trigger={<IconButton icon={Ellipsis} label={words.menu(name)} />}>
-        <MenuItem icon={Undo2} label={words.take} onChoose={() => taking.mutate(undefined)} />
+      <IconButton icon={Pencil} label={strings.editIt(name)} onClick={onEdit} />
+      <Menu align="end" trigger={<IconButton icon={Ellipsis} label={strings.menu(name)} />}>
+        <MenuItem icon={Undo2} label={strings.take} onChoose={() => taking.mutate(undefined)} />
         <MenuItem
           icon={Eraser}
-          label={words.erase}
+          label={strings.erase}
           onChoose={() => erasing.ask({ kind: "fact", id: fact.id, content: fact.content })}
         />
       </Menu>

@@ -6,11 +6,11 @@ import { whoAnswered } from "@/api/assistants";
 import type { WireRun } from "@/api/wire";
 import { useLanguage } from "@/app/context";
 import { useServer } from "@/app/server";
-import { keyOf, useMemoryWords } from "@/features/memory/useMemory";
-import { countWords } from "@/words/numbers";
+import { keyOf, useMemoryStrings } from "@/features/memory/useMemory";
+import { formatCount } from "@/i18n/format";
 
 export function Receipt({ threadId, run }: { threadId: string; run: WireRun }) {
-  const words = useMemoryWords();
+  const strings = useMemoryStrings();
   const language = useLanguage();
   const server = useServer();
   const receipt = useQuery({
@@ -21,20 +21,21 @@ export function Receipt({ threadId, run }: { threadId: string; run: WireRun }) {
   const { injected, considered, dropped, tokens, is_new: isNew } = receipt.data;
   const { agent } = whoAnswered(run);
   return (
-    <section aria-label={words.told} className="mb-4 rounded-box border border-line px-3 py-2">
+    <section aria-label={strings.told} className="mb-4 rounded-box border border-line px-3 py-2">
       <details>
         <summary className="cursor-pointer">
-          <span className="font-medium">{words.told}</span>{" "}
+          <span className="font-medium">{strings.told}</span>{" "}
           <span className="text-small text-faint">
-            {words.toldCounts(injected.length, considered)} · {words.toldTokens(countWords(tokens, language))}
-            {dropped > 0 && ` · ${words.toldDropped(dropped)}`}
+            {strings.toldCounts(injected.length, considered)} ·{" "}
+            {strings.toldTokens(formatCount(tokens, language))}
+            {dropped > 0 && ` · ${strings.toldDropped(dropped)}`}
           </span>
         </summary>
         <div className="mt-2 text-small">
-          {!isNew && <p className="text-faint">{words.toldAgain}</p>}
+          {!isNew && <p className="text-faint">{strings.toldAgain}</p>}
           <Told of={agent} ids={injected} />
           <Link to="/memory" search={agent === null ? {} : { agent }} className="text-accent underline">
-            {words.toMemory}
+            {strings.toMemory}
           </Link>
         </div>
       </details>
@@ -43,7 +44,7 @@ export function Receipt({ threadId, run }: { threadId: string; run: WireRun }) {
 }
 
 function Told({ of, ids }: { of: string | null; ids: readonly string[] }) {
-  const words = useMemoryWords();
+  const strings = useMemoryStrings();
   const server = useServer();
   const memory = useQuery({ queryKey: keyOf(of), queryFn: () => server.memory(of), enabled: ids.length > 0 });
   const known = new Map(memory.data?.data.facts.map(({ id, content }) => [id, content]));
@@ -51,7 +52,7 @@ function Told({ of, ids }: { of: string | null; ids: readonly string[] }) {
   return (
     <ul className="my-1 list-disc pl-5 text-soft [overflow-wrap:anywhere]">
       {ids.map((id) => (
-        <li key={id}>{known.get(id) ?? <em className="text-faint">{words.toldGone}</em>}</li>
+        <li key={id}>{known.get(id) ?? <em className="text-faint">{strings.toldGone}</em>}</li>
       ))}
     </ul>
   );

@@ -6,31 +6,32 @@ import { isUnderWay, type MemoryStatus, type PendingThread } from "@/api/memory"
 import { useLanguage } from "@/app/context";
 import { useServer } from "@/app/server";
 import { ThreadLink } from "@/features/memory/ThreadLink";
-import { keyOf, useMemoryWords, useShown } from "@/features/memory/useMemory";
+import { keyOf, useMemoryStrings, useShown } from "@/features/memory/useMemory";
+import { formatDuration } from "@/i18n/format";
+import { sentence } from "@/i18n/i18n";
 import { Switch } from "@/ui/Switch";
-import { durationWords, sentence } from "@/words/words";
 
 export function Remembering({ status: { config, pending } }: { status: MemoryStatus }) {
-  const words = useMemoryWords();
+  const strings = useMemoryStrings();
   const change = useMemorySwitch();
-  const on = config.mode === "tool" ? words.toolsHint : words.onHint;
+  const on = config.mode === "tool" ? strings.toolsHint : strings.onHint;
   return (
     <div className="rounded-box border border-line">
       <div className="flex items-center gap-3 px-4 py-3">
         <div className="min-w-0 flex-1">
-          <p className="font-medium">{words.remember}</p>
+          <p className="font-medium">{strings.remember}</p>
           <p className="text-small text-faint">
-            {!config.enabled ? words.serverOff : config.switched_on ? on : words.offHint}
+            {!config.enabled ? strings.serverOff : config.switched_on ? on : strings.offHint}
           </p>
           {change.isError && (
             <p role="alert" className="text-small text-error">
-              {words.notSwitched} {sentence(change.error.message)}
+              {strings.notSwitched} {sentence(change.error.message)}
             </p>
           )}
         </div>
         <Switch
           on={config.switched_on && config.enabled}
-          label={words.remember}
+          label={strings.remember}
           disabled={!config.enabled}
           onSwitch={(on) => change.mutate(on)}
         />
@@ -63,12 +64,12 @@ const MOST = 5;
 const MOVING = "size-2 animate-breathe rounded-full bg-running";
 
 function Waiting({ pending }: { pending: readonly PendingThread[] }) {
-  const words = useMemoryWords();
+  const strings = useMemoryStrings();
   return (
     <div className="border-t border-line px-4 py-3 text-small">
       <p className="flex items-center gap-2 text-soft">
         <span aria-hidden className={pending.some(isUnderWay) ? MOVING : "size-2 rounded-full bg-line"} />
-        {words.waiting(pending.length)}
+        {strings.waiting(pending.length)}
       </p>
       <ul className="mt-1 ml-4">
         {pending.slice(0, MOST).map((thread) => (
@@ -82,14 +83,16 @@ function Waiting({ pending }: { pending: readonly PendingThread[] }) {
 }
 
 function When({ thread: { due_at, is_being_read, is_unpaid } }: { thread: PendingThread }) {
-  const words = useMemoryWords();
+  const strings = useMemoryStrings();
   const language = useLanguage();
   const now = useNow();
-  if (is_being_read) return words.readingNow;
-  if (is_unpaid) return words.readUnpaid;
+  if (is_being_read) return strings.readingNow;
+  if (is_unpaid) return strings.readUnpaid;
   const left = Date.parse(due_at) - now;
   // By the whole second, for what is read aloud must not change all the time.
-  return left <= 0 ? words.readSoon : words.readIn(durationWords(Math.ceil(left / 5000) * 5000, language));
+  return left <= 0
+    ? strings.readSoon
+    : strings.readIn(formatDuration(Math.ceil(left / 5000) * 5000, language));
 }
 
 const TICK_MS = 1000;

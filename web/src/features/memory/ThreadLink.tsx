@@ -1,10 +1,10 @@
 /** The way to a thread, by its title. */
 
 import { Link } from "@tanstack/react-router";
-import { useMemoryWords, useThreadTitle } from "@/features/memory/useMemory";
+import { useMemoryStrings, useThreadTitle } from "@/features/memory/useMemory";
 
 export function ThreadLink({ threadId }: { threadId: string }) {
-  const words = useMemoryWords();
+  const strings = useMemoryStrings();
   const title = useThreadTitle(threadId);
   return (
     <Link
@@ -12,7 +12,7 @@ export function ThreadLink({ threadId }: { threadId: string }) {
       params={{ threadId }}
       className="text-accent underline [overflow-wrap:anywhere]"
     >
-      {title ?? words.aThread}
+      {title ?? strings.aThread}
     </Link>
   );
 }

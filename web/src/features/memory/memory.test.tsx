@@ -64,16 +64,16 @@ test("what is known is shown with how surely and where from, the newest first", 
   show();
   const rows = within(await screen.findByRole("list", { name: "Facts" })).getAllByRole("listitem");
   expect(rows.map((row) => row.textContent?.slice(0, 10))).toEqual(["Lives in O", "Drinks tea"]);
-  expect(rows[0]?.textContent).toContain("written by hand");
-  expect(rows[1]?.textContent).toContain("90% sure");
+  expect(rows[0]?.textContent).toContain("added by you");
+  expect(rows[1]?.textContent).toContain("90% confidence");
   expect(
     within(rows[1] as HTMLElement)
       .getByRole("link")
       .getAttribute("href"),
   ).toBe("/threads/t1");
   expect(screen.getByText("Teaches physics.")).toBeTruthy();
-  await userEvent.selectOptions(screen.getByRole("combobox", { name: "Kind" }), "Goal");
-  expect(screen.getByText("There is no fact of this kind.")).toBeTruthy();
+  await userEvent.selectOptions(screen.getByRole("combobox", { name: "Category" }), "Goal");
+  expect(screen.getByText("No facts in this category")).toBeTruthy();
 });
 
 test("a fact says the words it was learned from, and what it took the place of", async () => {
@@ -84,7 +84,7 @@ test("a fact says the words it was learned from, and what it took the place of",
       superseded: [{ ...DETAILS, id: "f0", content: "Drinks milk" }],
     }),
   });
-  const why = await screen.findAllByRole("button", { name: "Where from" });
+  const why = await screen.findAllByRole("button", { name: "Source" });
   await userEvent.click(why[1] as HTMLElement);
   expect((await screen.findByText("I drink tea")).tagName).toBe("BLOCKQUOTE");
   expect(screen.getByText("I said coffee")).toBeTruthy();
@@ -99,11 +99,11 @@ test("a memory that cannot be had says so, and can be asked for again", async ()
       return status({ ...knowing(), user: {} });
     },
   });
-  expect(await screen.findByText(/could not be loaded. The server did not answer/)).toBeTruthy();
+  expect(await screen.findByText("Couldn’t load memory. The server did not answer.")).toBeTruthy();
   away = false;
   await userEvent.click(screen.getByRole("button", { name: "Try again" }));
-  expect(await screen.findByText(/Nothing is known yet/)).toBeTruthy();
-  expect(screen.getByText(/None yet/)).toBeTruthy();
+  expect(await screen.findByText(/No memories yet/)).toBeTruthy();
+  expect(screen.getByText(/No summaries yet/)).toBeTruthy();
 });
 
 test("a change that is not taken stays written, and one that is can be undone", async () => {
@@ -129,7 +129,7 @@ test("a change that is not taken stays written, and one that is can be undone", 
   expect(box.value).toBe("Drinks milk");
   await userEvent.click(screen.getByRole("button", { name: "Save" }));
   await userEvent.click(await screen.findByRole("button", { name: "Undo" }));
-  expect(await screen.findByText("Undone.")).toBeTruthy();
+  expect(await screen.findByText("Undone")).toBeTruthy();
   const change = { content: "Drinks milk", category: "preference", confidence: 0.9 };
   expect(sent.slice(1)).toEqual([
     [null, "f1", change, 7],
@@ -150,15 +150,15 @@ test("nothing is erased before it is said that it cannot be undone", async () =>
     },
     "/memory?agent=ada",
   );
-  await userEvent.click(await screen.findByRole("button", { name: "More to do with this memory" }));
-  await userEvent.click(screen.getByRole("menuitem", { name: "Erase everything" }));
-  const dialog = screen.getByRole("dialog", { name: "Erase everything that is known?" });
-  expect(dialog.textContent).toContain("This cannot be undone.");
+  await userEvent.click(await screen.findByRole("button", { name: "Memory actions" }));
+  await userEvent.click(screen.getByRole("menuitem", { name: "Delete all memory" }));
+  const dialog = screen.getByRole("dialog", { name: "Delete all memory?" });
+  expect(dialog.textContent).toContain("This can’t be undone.");
   expect(erased).toEqual([]);
-  await userEvent.click(within(dialog).getByRole("button", { name: "Erase for good" }));
-  expect((await within(dialog).findByRole("alert")).textContent).toContain("Not erased.");
-  await userEvent.click(within(dialog).getByRole("button", { name: "Erase for good" }));
-  expect(await screen.findByText("Erased for good.")).toBeTruthy();
+  await userEvent.click(within(dialog).getByRole("button", { name: "Delete permanently" }));
+  expect((await within(dialog).findByRole("alert")).textContent).toContain("Couldn’t delete");
+  await userEvent.click(within(dialog).getByRole("button", { name: "Delete permanently" }));
+  expect(await screen.findByText("Deleted permanently")).toBeTruthy();
   expect(erased).toEqual(["ada", "ada"]);
 });
 
@@ -181,12 +181,12 @@ test("a server that remembers nothing says so, and what waits is told", async ()
     { thread_id: "t3", due_at, is_being_read: false, is_unpaid: true },
   ];
   show({ memory: async () => status(knowing(), { config: off, pending }) });
-  expect(await screen.findByText(/Memory is off on this server/)).toBeTruthy();
+  expect(await screen.findByText(/Memory is turned off on this server/)).toBeTruthy();
   expect(screen.getByRole<HTMLButtonElement>("switch", { name: "Remember me" }).disabled).toBe(true);
-  expect(screen.getByText("3 threads are yet to be learned from")).toBeTruthy();
-  expect(screen.getByText(/in 10 s, if it stays quiet/)).toBeTruthy();
-  expect(screen.getByText(/being read now/)).toBeTruthy();
-  expect(screen.getByText(/after its next run: the budget of the last one is used up/)).toBeTruthy();
+  expect(screen.getByText("3 threads pending")).toBeTruthy();
+  expect(screen.getByText(/in 10 s if there are no new messages/)).toBeTruthy();
+  expect(screen.getByText(/processing now/)).toBeTruthy();
+  expect(screen.getByText(/after its next run: the last run’s budget is used up/)).toBeTruthy();
 });
 
 test("a summary is written anew, as of what was read", async () => {
@@ -200,7 +200,7 @@ test("a summary is written anew, as of what was read", async () => {
   await userEvent.click(await screen.findByRole("button", { name: "Edit “Your work”" }));
   await userEvent.type(screen.getByRole("textbox", { name: "Summary: Your work" }), " In Oslo.");
   await userEvent.click(screen.getByRole("button", { name: "Save" }));
-  expect(await screen.findByText("Changed.")).toBeTruthy();
+  expect(await screen.findByText("Changed")).toBeTruthy();
   expect(sent).toEqual([[null, "user.workContext", "Teaches physics. In Oslo.", 7]]);
 });
 
@@ -242,7 +242,7 @@ test("every change says what it changed, alone or as one of several, and a refus
   expect((await screen.findByRole("alert")).textContent).toContain("It has been changed again.");
   await userEvent.click(screen.getByRole("button", { name: "Undo all 2" }));
   await waitFor(() => expect(undone).toEqual([{ group: "g2" }, { group: "g3" }]));
-  expect(screen.getAllByText("Drinks coffee (Preference, 90% sure)")).toHaveLength(3);
+  expect(screen.getAllByText("Drinks coffee (Preference, 90% confidence)")).toHaveLength(3);
 });
 
 test("memory is shown as it was at a moment, and cannot be changed then", async () => {
@@ -259,8 +259,8 @@ test("memory is shown as it was at a moment, and cannot be changed then", async 
   expect(await screen.findByText("Drinks tea")).toBeTruthy();
   expect(asked).toEqual([[null, AT]]);
   expect(screen.queryByRole("button", { name: "Edit “Drinks tea”" })).toBeNull();
-  await userEvent.click(screen.getByRole("button", { name: "Back to now" }));
-  expect(await screen.findByText("Nothing has happened to this memory yet.")).toBeTruthy();
+  await userEvent.click(screen.getByRole("button", { name: "Back to current" }));
+  expect(await screen.findByText("No changes yet")).toBeTruthy();
 });
 
 test("a run says what it was told, and what has gone since", async () => {
@@ -289,11 +289,11 @@ test("a run says what it was told, and what has gone since", async () => {
       }),
     },
   });
-  const receipt = await screen.findByRole("region", { name: "Told from memory" });
-  expect(receipt.textContent).toContain("2 of 5 facts · 1.2K tokens · 3 left out");
+  const receipt = await screen.findByRole("region", { name: "Memory used" });
+  expect(receipt.textContent).toContain("2 of 5 facts · 1.2K tokens · 3 omitted");
   await waitFor(() => expect(within(receipt).getAllByRole("listitem")).toHaveLength(2));
   expect(receipt.textContent).toContain("Drinks tea");
-  expect(receipt.textContent).toContain("a fact that has gone since");
+  expect(receipt.textContent).toContain("a deleted fact");
   expect(asked).toEqual(["ada"]);
 });
 

@@ -26,7 +26,7 @@ const COMMAND = /^\/memory(?:\s+(.*))?$/s;
 export function memoryCommand(text: string): MemorySearch | null {
   const found = COMMAND.exec(text.trim());
   if (found === null) return null;
-  const words = (found[1] ?? "").trim();
-  if (words === "undo" || words === "history") return { view: "history" };
-  return words === "" ? {} : { q: words };
+  const argument = (found[1] ?? "").trim();
+  if (argument === "undo" || argument === "history") return { view: "history" };
+  return argument === "" ? {} : { q: argument };
 }

@@ -5,8 +5,8 @@ import { createContext, use } from "react";
 import { isUnderWay, type MemoryDocument, type MemoryOf, type MemoryStatus } from "@/api/memory";
 import { useLanguage, usePage } from "@/app/context";
 import { useServer } from "@/app/server";
-import { memoryWordsEn, memoryWordsZh } from "@/words/memory";
-import type { Language } from "@/words/words";
+import type { Language } from "@/i18n/i18n";
+import { memoryStringsEn, memoryStringsZh } from "@/i18n/memory";
 
 /** What is said after a change; `group` undoes it. */
 export interface Notice {
@@ -34,9 +34,12 @@ export function useShown(): Shown {
   return use(MemoryContext);
 }
 
-const WORDS: Readonly<Record<Language, typeof memoryWordsEn>> = { en: memoryWordsEn, zh: memoryWordsZh };
+const WORDS: Readonly<Record<Language, typeof memoryStringsEn>> = {
+  en: memoryStringsEn,
+  zh: memoryStringsZh,
+};
 
-export function useMemoryWords(): typeof memoryWordsEn {
+export function useMemoryStrings(): typeof memoryStringsEn {
   return WORDS[useLanguage()];
 }
 
@@ -85,9 +88,9 @@ export function useChange<Given>(change: (given: Given) => Promise<MemoryDocumen
 export function useUndo() {
   const { of } = useShown();
   const server = useServer();
-  const words = useMemoryWords();
+  const strings = useMemoryStrings();
   return useChange((which: { change_id: string } | { group: string }) => server.undoMemory(of, which), {
-    text: words.undoneNow,
+    text: strings.undoneNow,
     undoable: false,
   });
 }

@@ -1,15 +1,15 @@
 /** How full the model's window is, and what the thread has cost. */
 
 import { useQuery } from "@tanstack/react-query";
-import { useLanguage, usePage, useWords } from "@/app/context";
+import { useLanguage, usePage, useStrings } from "@/app/context";
 import { useOffers, useServer } from "@/app/server";
+import { formatCost, formatCount } from "@/i18n/format";
 import { isBegun } from "@/run/conversation";
-import { costWords, countWords } from "@/words/numbers";
 
 const NEARLY_FULL = 0.8;
 
 export function ContextGauge({ threadId }: { threadId: string }) {
-  const words = useWords();
+  const strings = useStrings();
   const language = useLanguage();
   const server = useServer();
   const counted = useOffers("token_usage");
@@ -25,11 +25,11 @@ export function ContextGauge({ threadId }: { threadId: string }) {
   const { used_tokens: used, window_tokens: window, fraction } = context;
   const said =
     window === null || fraction === null
-      ? words.contextUsed(countWords(used, language))
-      : words.contextFull(Math.round(fraction * 100), countWords(window, language));
+      ? strings.contextUsed(formatCount(used, language))
+      : strings.contextFull(Math.round(fraction * 100), formatCount(window, language));
   return (
     <span className="flex items-center gap-2 text-small text-faint" title={said}>
-      {totals?.cost && <span>{costWords(totals.cost, language)}</span>}
+      {totals?.cost && <span>{formatCost(totals.cost, language)}</span>}
       {fraction === null ? (
         <span>{said}</span>
       ) : (

@@ -3,7 +3,7 @@
 import { ArrowLeft, Download } from "lucide-react";
 import { lazy, Suspense, useState } from "react";
 import { artifactUrl } from "@/api/artifacts";
-import { useAddresses, useWords } from "@/app/context";
+import { useAddresses, useStrings } from "@/app/context";
 import { fileName } from "@/features/chat/tools";
 import { mayBeText, type Preview, previewOf } from "@/features/panel/kinds";
 import { Loading, Unshown } from "@/features/panel/states";
@@ -25,7 +25,7 @@ interface Props {
 type Way = "preview" | "text";
 
 export function FileView({ threadId, path, onBack }: Props) {
-  const words = useWords();
+  const strings = useStrings();
   const preview = previewOf(path);
   const [chosen, setChosen] = useState<Way>("preview");
   const way: Way = preview === null ? "text" : chosen;
@@ -33,23 +33,23 @@ export function FileView({ threadId, path, onBack }: Props) {
   return (
     <section aria-label={name} className="flex min-h-0 flex-1 flex-col">
       <div className="flex h-11 shrink-0 items-center gap-1 border-b border-line px-2">
-        <IconButton icon={ArrowLeft} label={words.back} onClick={onBack} />
+        <IconButton icon={ArrowLeft} label={strings.back} onClick={onBack} />
         <h2 title={path} className="min-w-0 flex-1 truncate font-medium">
           {name}
         </h2>
         {preview !== null && mayBeText(path) && (
           <Segments<Way>
-            label={words.fileWay}
+            label={strings.fileWay}
             value={way}
-            options={{ preview: words.preview, text: words.source }}
+            options={{ preview: strings.preview, text: strings.source }}
             onChoose={setChosen}
           />
         )}
         <a
           href={artifactUrl(threadId, path, { download: true })}
           download={name}
-          aria-label={words.download(name)}
-          title={words.download(name)}
+          aria-label={strings.download(name)}
+          title={strings.download(name)}
           className="inline-flex size-8 shrink-0 items-center justify-center rounded-box text-faint hover:bg-tint hover:text-ink"
         >
           <Download aria-hidden className="size-4" />
@@ -61,7 +61,7 @@ export function FileView({ threadId, path, onBack }: Props) {
         ) : mayBeText(path) ? (
           <TextView key={path} threadId={threadId} path={path} />
         ) : (
-          <Unshown text={words.fileUnshown} />
+          <Unshown text={strings.fileUnshown} />
         )}
       </Suspense>
     </section>
@@ -108,11 +108,11 @@ function PreviewOfText({
   threadId: string;
   path: string;
 }) {
-  const words = useWords();
+  const strings = useStrings();
   const file = useText(threadId, path);
   if (file.isPending) return <Loading />;
-  if (file.isError) return <Unshown text={words.fileMissing} onRetry={() => void file.refetch()} />;
-  if (file.data === null) return <Unshown text={words.fileUnshown} />;
+  if (file.isError) return <Unshown text={strings.fileMissing} onRetry={() => void file.refetch()} />;
+  if (file.data === null) return <Unshown text={strings.fileUnshown} />;
   if (kind === "table") return <TableView text={file.data.text} path={path} />;
   return (
     <div className="min-h-0 flex-1 overflow-y-auto p-4">

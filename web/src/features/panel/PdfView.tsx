@@ -4,14 +4,14 @@ import { useQuery } from "@tanstack/react-query";
 import { GlobalWorkerOptions, getDocument, type PDFDocumentProxy, VerbosityLevel } from "pdfjs-dist";
 import workerUrl from "pdfjs-dist/build/pdf.worker.min.mjs?url";
 import { useEffect, useRef, useState } from "react";
-import { useWords } from "@/app/context";
+import { useStrings } from "@/app/context";
 import { useServer } from "@/app/server";
 import { Loading, Unshown } from "@/features/panel/states";
 
 GlobalWorkerOptions.workerSrc = workerUrl;
 
 export default function PdfView({ threadId, path }: { threadId: string; path: string }) {
-  const words = useWords();
+  const strings = useStrings();
   const server = useServer();
   const { document, broken } = useDocument(
     useQuery({
@@ -19,7 +19,7 @@ export default function PdfView({ threadId, path }: { threadId: string; path: st
       queryFn: () => server.bytes(threadId, path),
     }),
   );
-  if (broken) return <Unshown text={words.fileUnshown} />;
+  if (broken) return <Unshown text={strings.fileUnshown} />;
   if (document === null) return <Loading />;
   const pages = Array.from({ length: document.numPages }, (_, index) => index + 1);
   return (
@@ -47,7 +47,7 @@ function useDocument({ data, isError }: { data: ArrayBuffer | undefined; isError
 
 /** One page, drawn when it comes near. */
 function PdfPage({ document, number }: { document: PDFDocumentProxy; number: number }) {
-  const words = useWords();
+  const strings = useStrings();
   const canvas = useRef<HTMLCanvasElement>(null);
   useEffect(() => {
     const place = canvas.current;
@@ -69,7 +69,7 @@ function PdfPage({ document, number }: { document: PDFDocumentProxy; number: num
     <canvas
       ref={canvas}
       role="img"
-      aria-label={words.pdfPage(number)}
+      aria-label={strings.pdfPage(number)}
       className="aspect-[1/1.414] w-full border border-line bg-sheet"
     />
   );

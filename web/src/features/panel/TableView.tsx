@@ -2,7 +2,7 @@
 
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useMemo, useState } from "react";
-import { useWords } from "@/app/context";
+import { useStrings } from "@/app/context";
 import { endingOf } from "@/features/chat/files";
 import { fileName } from "@/features/chat/tools";
 import { parseTable, separatorOf } from "@/features/panel/csv";
@@ -10,7 +10,7 @@ import { parseTable, separatorOf } from "@/features/panel/csv";
 const ROW = 32;
 
 export default function TableView({ text, path }: { text: string; path: string }) {
-  const words = useWords();
+  const strings = useStrings();
   const [area, setArea] = useState<HTMLDivElement | null>(null);
   const [head = [], ...rows] = useMemo(
     () => parseTable(text, separatorOf(text, endingOf(path))),
@@ -45,7 +45,7 @@ export default function TableView({ text, path }: { text: string; path: string }
         </div>
       </div>
       <p className="shrink-0 border-t border-line px-3 py-2 text-small text-faint">
-        {words.tableSize(rows.length, head.length)}
+        {strings.tableSize(rows.length, head.length)}
       </p>
     </>
   );

@@ -4,7 +4,7 @@ import { useQueryClient } from "@tanstack/react-query";
 import { lazy, useState } from "react";
 import { Refused } from "@/api/http";
 import type { TextFile } from "@/api/threadFiles";
-import { useWords } from "@/app/context";
+import { useStrings } from "@/app/context";
 import { useOffers, useServer } from "@/app/server";
 import { endingOf } from "@/features/chat/files";
 import { fileName } from "@/features/chat/tools";
@@ -20,14 +20,14 @@ interface Props {
 }
 
 export function TextView({ threadId, path }: Props) {
-  const words = useWords();
+  const strings = useStrings();
   const file = useText(threadId, path);
   const editable = useOffers("artifact_editing");
   const [edited, setEdited] = useState<TextFile | null>(null);
   const [copy, setCopy] = useState<string | null>(null);
   if (file.isPending) return <Loading />;
-  if (file.isError) return <Unshown text={words.fileMissing} onRetry={() => void file.refetch()} />;
-  if (file.data === null) return <Unshown text={words.fileUnshown} />;
+  if (file.isError) return <Unshown text={strings.fileMissing} onRetry={() => void file.refetch()} />;
+  if (file.data === null) return <Unshown text={strings.fileUnshown} />;
   const { data } = file;
   if (edited !== null) {
     return (
@@ -44,13 +44,13 @@ export function TextView({ threadId, path }: Props) {
     <>
       {copy !== null && (
         <p role="status" className="border-b border-line bg-done-tint px-3 py-2 text-small text-done">
-          {words.fileKept(copy)}
+          {strings.fileKept(copy)}
         </p>
       )}
       <CodeEditor text={data.text} ending={endingOf(path)} label={fileName(path)} readOnly />
       {editable && data.sha256 !== "" && (
         <div className={BAR}>
-          <Button onClick={() => setEdited(data)}>{words.edit}</Button>
+          <Button onClick={() => setEdited(data)}>{strings.edit}</Button>
         </div>
       )}
     </>
@@ -70,7 +70,7 @@ interface EditedProps extends Props {
 
 /** The text as the user changes it; nothing of it is lost when the server does not take it. */
 function EditedText({ threadId, path, file, onDone, onCopied }: EditedProps) {
-  const words = useWords();
+  const strings = useStrings();
   const server = useServer();
   const queries = useQueryClient();
   const [text, setText] = useState(file.text);
@@ -114,21 +114,21 @@ function EditedText({ threadId, path, file, onDone, onCopied }: EditedProps) {
       <CodeEditor text={file.text} ending={endingOf(path)} label={fileName(path)} onChange={setText} />
       {trouble !== null && (
         <p role="alert" className="border-t border-line bg-warning-tint px-3 py-2 text-small text-warning">
-          {trouble === "conflict" ? words.fileConflict : words.fileNotSaved}
+          {trouble === "conflict" ? strings.fileConflict : strings.fileNotSaved}
         </p>
       )}
       <div className={BAR}>
         {trouble === "conflict" && (
           <>
-            <Button onClick={reload}>{words.fileReload}</Button>
+            <Button onClick={reload}>{strings.fileReload}</Button>
             <Button disabled={saving} onClick={() => void keepBoth()}>
-              {words.fileKeepBoth}
+              {strings.fileKeepBoth}
             </Button>
           </>
         )}
-        <Button onClick={onDone}>{words.cancel}</Button>
+        <Button onClick={onDone}>{strings.cancel}</Button>
         <Button primary disabled={saving || text === file.text} onClick={() => void save()}>
-          {words.save}
+          {strings.save}
         </Button>
       </div>
     </>

@@ -30,7 +30,7 @@ test("what the agent presented is listed, opened and left again, and the address
 
 test("Ctrl+. opens the panel and closes it, and that is remembered", async () => {
   const { saved } = showThread("/threads/t");
-  await screen.findByRole("button", { name: "Show the panel" });
+  await screen.findByRole("button", { name: "Show panel" });
   await userEvent.keyboard("{Control>}.{/Control}");
   expect(await screen.findByRole("complementary", { name: "Panel" })).toBeTruthy();
   expect(saved()?.panelOpen).toBe(true);
@@ -41,7 +41,7 @@ test("Ctrl+. opens the panel and closes it, and that is remembered", async () =>
 
 test("the panel is made wider and narrower within its bounds", async () => {
   const { saved } = showThread("/threads/t?panel=run");
-  const edge = await screen.findByRole("separator", { name: "Width of the panel" });
+  const edge = await screen.findByRole("separator", { name: "Panel width" });
   edge.focus();
   await userEvent.keyboard("{ArrowLeft}");
   expect(saved()?.panelWidth).toBe(44);
@@ -79,7 +79,7 @@ test.each([
   ["too long", new Uint8Array(3 * 1024 * 1024).buffer],
 ])("what is %s is said not to be shown", async (_, content) => {
   showThread(`/threads/t?panel=files&file=${OUTPUTS}/a.csv`, { bytes: async () => content });
-  expect(await screen.findByText(/cannot be shown here/)).toBeTruthy();
+  expect(await screen.findByText(/No preview for this file type/)).toBeTruthy();
 });
 
 test("folders are opened one by one, and a file in them is looked at", async () => {
@@ -137,5 +137,5 @@ test("a run shows its steps, how long they took, and what they cost", async () =
     .map((row) => row.textContent);
   expect(rows).toEqual(["Model2 s", "Ran ls3 s"]);
   expect(await screen.findByText("$0.0123")).toBeTruthy();
-  expect(await screen.findByRole("meter", { name: "Context 50 % full, of 2.6K tokens" })).toBeTruthy();
+  expect(await screen.findByRole("meter", { name: "Context 50% full (2.6K tokens)" })).toBeTruthy();
 });

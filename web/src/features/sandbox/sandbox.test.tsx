@@ -24,14 +24,14 @@ test("commands that are off are said to be, with what to do", async () => {
   showWith({ tier: "none", problem: "bubblewrap was not found", remedy: "run `apt install bubblewrap`" });
   const code = await screen.findByText("apt install bubblewrap");
   expect(code.parentElement?.textContent).toBe(
-    "The agent cannot run commands here. Bubblewrap was not found. Run apt install bubblewrap.",
+    "Commands are turned off on this server. Bubblewrap was not found. Run apt install bubblewrap.",
   );
   expect(screen.queryByRole("region", { name: UNSAFE })).toBeNull();
 });
 
 test.each([
-  ["isolated", "Run isolated from this machine"],
-  ["container", "Run in a container"],
+  ["isolated", "Sandboxed, isolated from this machine"],
+  ["container", "Sandboxed in a container"],
 ] as const)("%s commands are a quiet line in the settings", async (tier, line) => {
   showWith({ tier, detail: "bubblewrap 0.11.0" });
   await userEvent.click(await screen.findByRole("link", { name: "Settings" }));

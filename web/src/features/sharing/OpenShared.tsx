@@ -1,13 +1,13 @@
 /** The name of a presented file, which opens it in front of the conversation of a shared thread. */
 
 import { lazy, Suspense, useState } from "react";
-import { useWords } from "@/app/context";
+import { useStrings } from "@/app/context";
 import { fileName } from "@/features/chat/tools";
 
 const SharedFile = lazy(() => import("@/features/sharing/SharedFile"));
 
 export function OpenShared({ path }: { path: string }) {
-  const words = useWords();
+  const strings = useStrings();
   const [open, setOpen] = useState(false);
   const name = fileName(path);
   return (
@@ -15,7 +15,7 @@ export function OpenShared({ path }: { path: string }) {
       <button
         type="button"
         title={path}
-        aria-label={words.openFile(name)}
+        aria-label={strings.openFile(name)}
         onClick={() => setOpen(true)}
         className="block max-w-full truncate text-left font-medium hover:underline"
       >

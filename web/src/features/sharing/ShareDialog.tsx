@@ -4,14 +4,14 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link2, Trash2, X } from "lucide-react";
 import { useState } from "react";
 import type { Share } from "@/api/sharing";
-import { useLanguage, useWords } from "@/app/context";
+import { useLanguage, useStrings } from "@/app/context";
 import { useServer } from "@/app/server";
+import { sentence } from "@/i18n/i18n";
 import { Button } from "@/ui/Button";
 import { CopyButton } from "@/ui/CopyButton";
 import { Dialog } from "@/ui/Dialog";
 import { IconButton } from "@/ui/IconButton";
 import { Segments } from "@/ui/Segments";
-import { sentence } from "@/words/words";
 
 interface Props {
   readonly threadId: string;
@@ -22,15 +22,19 @@ interface Props {
 type Days = "7" | "30" | "any";
 
 export default function ShareDialog({ threadId, title, onClose }: Props) {
-  const words = useWords();
+  const strings = useStrings();
   return (
-    <Dialog label={words.shareThread(title)} onClose={onClose} className="max-h-[88dvh] w-[min(34rem,94vw)]">
+    <Dialog
+      label={strings.shareThread(title)}
+      onClose={onClose}
+      className="max-h-[88dvh] w-[min(34rem,94vw)]"
+    >
       <div className="flex h-12 shrink-0 items-center gap-2 border-b border-line pr-2 pl-4">
-        <h2 className="min-w-0 flex-1 truncate font-medium">{words.shareThread(title)}</h2>
-        <IconButton icon={X} label={words.closeIt} onClick={onClose} />
+        <h2 className="min-w-0 flex-1 truncate font-medium">{strings.shareThread(title)}</h2>
+        <IconButton icon={X} label={strings.closeIt} onClick={onClose} />
       </div>
       <div className="flex flex-col gap-4 overflow-y-auto p-4">
-        <p className="text-soft">{words.shareExplained}</p>
+        <p className="text-soft">{strings.shareExplained}</p>
         <Maker threadId={threadId} />
         <Links threadId={threadId} />
       </div>
@@ -39,7 +43,7 @@ export default function ShareDialog({ threadId, title, onClose }: Props) {
 }
 
 function Maker({ threadId }: { threadId: string }) {
-  const words = useWords();
+  const strings = useStrings();
   const server = useServer();
   const queries = useQueryClient();
   const [days, setDays] = useState<Days>("7");
@@ -52,18 +56,18 @@ function Maker({ threadId }: { threadId: string }) {
     <>
       <div className="flex flex-wrap items-center gap-3">
         <Segments<Days>
-          label={words.shareLasts}
+          label={strings.shareLasts}
           value={days}
-          options={{ "7": words.shareDays(7), "30": words.shareDays(30), any: words.shareNoEnd }}
+          options={{ "7": strings.shareDays(7), "30": strings.shareDays(30), any: strings.shareNoEnd }}
           onChoose={setDays}
         />
         <Button primary disabled={making.isPending} onClick={() => making.mutate()}>
-          {words.shareMake}
+          {strings.shareMake}
         </Button>
       </div>
       <div role="status" className="empty:hidden">
         {making.isError && (
-          <p className="text-small text-error">{sentence(making.error.message) || words.shareFailed}</p>
+          <p className="text-small text-error">{sentence(making.error.message) || strings.shareFailed}</p>
         )}
         {address !== null && (
           <div className="flex flex-col gap-1">
@@ -71,13 +75,13 @@ function Maker({ threadId }: { threadId: string }) {
               <input
                 readOnly
                 value={address}
-                aria-label={words.shareAddress}
+                aria-label={strings.shareAddress}
                 onFocus={(event) => event.target.select()}
                 className="h-9 min-w-0 flex-1 truncate bg-transparent font-mono text-small outline-none"
               />
-              <CopyButton text={address} label={words.shareCopy} />
+              <CopyButton text={address} label={strings.shareCopy} />
             </div>
-            <p className="text-small text-faint">{words.shareOnce}</p>
+            <p className="text-small text-faint">{strings.shareOnce}</p>
           </div>
         )}
       </div>
@@ -86,20 +90,20 @@ function Maker({ threadId }: { threadId: string }) {
 }
 
 function Links({ threadId }: { threadId: string }) {
-  const words = useWords();
+  const strings = useStrings();
   const server = useServer();
   const links = useQuery({ queryKey: keyOf(threadId), queryFn: () => server.shares(threadId) });
   if (links.isError) {
     return (
       <div className="flex flex-wrap items-center gap-3 text-soft">
-        {words.shareUnlisted}
-        <Button onClick={() => void links.refetch()}>{words.tryAgain}</Button>
+        {strings.shareUnlisted}
+        <Button onClick={() => void links.refetch()}>{strings.tryAgain}</Button>
       </div>
     );
   }
   if (links.data === undefined || links.data.length === 0) return null;
   return (
-    <ul aria-label={words.shareLinks} className="divide-y divide-line rounded-box border border-line">
+    <ul aria-label={strings.shareLinks} className="divide-y divide-line rounded-box border border-line">
       {links.data.map((share) => (
         <LinkRow key={share.share_id} share={share} threadId={threadId} />
       ))}
@@ -108,7 +112,7 @@ function Links({ threadId }: { threadId: string }) {
 }
 
 function LinkRow({ share, threadId }: { share: Share; threadId: string }) {
-  const words = useWords();
+  const strings = useStrings();
   const language = useLanguage();
   const server = useServer();
   const queries = useQueryClient();
@@ -122,12 +126,12 @@ function LinkRow({ share, threadId }: { share: Share; threadId: string }) {
     <li className="flex items-center gap-3 py-1 pr-1 pl-3">
       <Link2 aria-hidden className="size-4 shrink-0 text-faint" />
       <div className="min-w-0 flex-1" title={exact}>
-        <div className="truncate">{words.shareMade(exact)}</div>
-        <div className="text-small text-faint">{ending.isError ? words.shareFailed : endOf(share)}</div>
+        <div className="truncate">{strings.shareMade(exact)}</div>
+        <div className="text-small text-faint">{ending.isError ? strings.shareFailed : endOf(share)}</div>
       </div>
       <IconButton
         icon={Trash2}
-        label={words.shareTakeBack(exact)}
+        label={strings.shareTakeBack(exact)}
         disabled={ending.isPending}
         onClick={() => ending.mutate()}
       />
@@ -135,10 +139,10 @@ function LinkRow({ share, threadId }: { share: Share; threadId: string }) {
   );
 
   function endOf({ expires_at }: Share): string {
-    if (expires_at === null) return words.shareWorks;
+    if (expires_at === null) return strings.shareWorks;
     return Date.parse(expires_at) < Date.now()
-      ? words.shareEnded(day(expires_at))
-      : words.shareEnds(day(expires_at));
+      ? strings.shareEnded(day(expires_at))
+      : strings.shareEnds(day(expires_at));
   }
 }
 

@@ -2,7 +2,7 @@
 
 import { Download, X } from "lucide-react";
 import { Suspense } from "react";
-import { useAddresses, useWords } from "@/app/context";
+import { useAddresses, useStrings } from "@/app/context";
 import { fileName } from "@/features/chat/tools";
 import { PreviewOf } from "@/features/panel/FileView";
 import { mayBeText, previewOf } from "@/features/panel/kinds";
@@ -12,7 +12,7 @@ import { Dialog } from "@/ui/Dialog";
 import { IconButton } from "@/ui/IconButton";
 
 export default function SharedFile({ path, onClose }: { path: string; onClose: () => void }) {
-  const words = useWords();
+  const strings = useStrings();
   const addresses = useAddresses();
   const name = fileName(path);
   const preview = previewOf(path);
@@ -25,13 +25,13 @@ export default function SharedFile({ path, onClose }: { path: string; onClose: (
         <a
           href={addresses.artifact(path, { download: true })}
           download={name}
-          aria-label={words.download(name)}
-          title={words.download(name)}
+          aria-label={strings.download(name)}
+          title={strings.download(name)}
           className="inline-flex size-8 shrink-0 items-center justify-center rounded-box text-faint hover:bg-tint hover:text-ink"
         >
           <Download aria-hidden className="size-4" />
         </a>
-        <IconButton icon={X} label={words.closeIt} onClick={onClose} />
+        <IconButton icon={X} label={strings.closeIt} onClick={onClose} />
       </div>
       <Suspense fallback={<Loading />}>
         {preview !== null ? (
@@ -39,7 +39,7 @@ export default function SharedFile({ path, onClose }: { path: string; onClose: (
         ) : mayBeText(path) ? (
           <PlainText path={path} />
         ) : (
-          <Unshown text={words.fileUnshown} />
+          <Unshown text={strings.fileUnshown} />
         )}
       </Suspense>
     </Dialog>
@@ -47,11 +47,11 @@ export default function SharedFile({ path, onClose }: { path: string; onClose: (
 }
 
 function PlainText({ path }: { path: string }) {
-  const words = useWords();
+  const strings = useStrings();
   const file = useText("", path);
   if (file.isPending) return <Loading />;
-  if (file.isError) return <Unshown text={words.fileMissing} onRetry={() => void file.refetch()} />;
-  if (file.data === null) return <Unshown text={words.fileUnshown} />;
+  if (file.isError) return <Unshown text={strings.fileMissing} onRetry={() => void file.refetch()} />;
+  if (file.data === null) return <Unshown text={strings.fileUnshown} />;
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by the keyboard
     <pre tabIndex={0} className="min-h-0 flex-1 overflow-auto p-4 font-mono text-small">

@@ -4,30 +4,30 @@ import { useQuery } from "@tanstack/react-query";
 import { Link2Off, Unplug } from "lucide-react";
 import { useEffect } from "react";
 import type { SharedThread } from "@/api/shared";
-import { useActions, useLanguage, usePage, useWords } from "@/app/context";
+import { useActions, useLanguage, usePage, useStrings } from "@/app/context";
 import { useTitle } from "@/app/useTitle";
 import { Conversation } from "@/features/chat/Conversation";
 import { Button } from "@/ui/Button";
 
 export function SharedPage({ about }: { about: () => Promise<SharedThread> }) {
-  const words = useWords();
+  const strings = useStrings();
   const opening = usePage((page) => page.opening);
   const title = usePage(({ conversation }) => conversation.title);
   useDocument();
-  useTitle(title ?? words.sharedThread);
+  useTitle(title ?? strings.sharedThread);
   return (
     <main className="flex h-dvh flex-col">
       <header className="flex h-12 shrink-0 items-center gap-3 border-b border-line px-4">
         <img src="/icon.svg" alt="DeerFlow" className="size-5" />
-        <h1 className="min-w-0 flex-1 truncate font-medium">{title ?? words.sharedThread}</h1>
+        <h1 className="min-w-0 flex-1 truncate font-medium">{title ?? strings.sharedThread}</h1>
         <span className="shrink-0 rounded-full border border-line px-2 py-0.5 text-small text-soft">
-          {words.readOnly}
+          {strings.readOnly}
         </span>
       </header>
       {opening.phase === "ready" && <Conversation />}
       {opening.phase === "loading" && (
         <p role="status" className="m-auto animate-late text-soft">
-          {words.loadingThread}
+          {strings.loadingThread}
         </p>
       )}
       {opening.phase === "failed" && <CannotOpen missing={opening.problem === "missing"} />}
@@ -38,7 +38,7 @@ export function SharedPage({ about }: { about: () => Promise<SharedThread> }) {
 
 /** Up to when the thread is shown. */
 function Note({ about }: { about: () => Promise<SharedThread> }) {
-  const words = useWords();
+  const strings = useStrings();
   const language = useLanguage();
   const thread = useQuery({ queryKey: ["shared"], queryFn: about, staleTime: Number.POSITIVE_INFINITY });
   const shared = thread.data && new Date(thread.data.shared_at);
@@ -47,21 +47,23 @@ function Note({ about }: { about: () => Promise<SharedThread> }) {
       title={shared?.toLocaleString(language)}
       className="min-h-9 shrink-0 border-t border-line px-4 py-2 text-center text-small text-faint"
     >
-      {shared && words.sharedNote(shared.toLocaleDateString(language, { dateStyle: "medium" }))}
+      {shared && strings.sharedNote(shared.toLocaleDateString(language, { dateStyle: "medium" }))}
     </footer>
   );
 }
 
 function CannotOpen({ missing }: { missing: boolean }) {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
   const Icon = missing ? Link2Off : Unplug;
   return (
     <div role="alert" className="m-auto flex max-w-96 flex-col items-center gap-2 p-6 text-center">
       <Icon aria-hidden className="mb-2 size-6 text-faint" />
-      <h2 className="text-title font-semibold">{missing ? words.linkMissing : words.threadUnavailable}</h2>
-      <p className="mb-3 text-soft">{missing ? words.linkMissingHint : words.threadUnavailableHint}</p>
-      {!missing && <Button onClick={() => void actions.reload()}>{words.tryAgain}</Button>}
+      <h2 className="text-title font-semibold">
+        {missing ? strings.linkMissing : strings.threadUnavailable}
+      </h2>
+      <p className="mb-3 text-soft">{missing ? strings.linkMissingHint : strings.threadUnavailableHint}</p>
+      {!missing && <Button onClick={() => void actions.reload()}>{strings.tryAgain}</Button>}
     </div>
   );
 }

@@ -48,12 +48,12 @@ test("a link is made for a while, shown once, listed and taken back", async () =
   await openMenu();
   await userEvent.click(await screen.findByRole("menuitem", { name: "Share" }));
   const dialog = within(await screen.findByRole("dialog", { name: "Share “Rome”" }));
-  await userEvent.click(dialog.getByText("30 days"));
-  await userEvent.click(dialog.getByRole("button", { name: "Make a link" }));
-  const field = await dialog.findByRole<HTMLInputElement>("textbox", { name: "Address of the link" });
+  await userEvent.click(dialog.getByText("In 30 days"));
+  await userEvent.click(dialog.getByRole("button", { name: "Create link" }));
+  const field = await dialog.findByRole<HTMLInputElement>("textbox", { name: "Link address" });
   expect(field.value).toBe("http://localhost:3000/share/secret");
   expect(asked).toEqual([30]);
-  await userEvent.click(await dialog.findByRole("button", { name: /^Take back the link/ }));
+  await userEvent.click(await dialog.findByRole("button", { name: /^Revoke link/ }));
   await expect.poll(() => dialog.queryByRole("listitem")).toBeNull();
   expect(links).toEqual([]);
 });
@@ -68,7 +68,7 @@ test("what the server says against a link is shown", async () => {
   });
   await openMenu();
   await userEvent.click(await screen.findByRole("menuitem", { name: "Share" }));
-  await userEvent.click(await screen.findByRole("button", { name: "Make a link" }));
+  await userEvent.click(await screen.findByRole("button", { name: "Create link" }));
   expect(await screen.findByText("Links work for at most 3 days here.")).toBeTruthy();
 });
 
@@ -122,11 +122,11 @@ test("a reader sees what was said and can do nothing, and nothing of the owner's
   render(readerPage(ask, "secret", { ...DEFAULT_PREFERENCES, language: "en" }));
   expect(await screen.findByRole("heading", { name: "Rome", level: 1 })).toBeTruthy();
   expect(await screen.findByText("Look")).toBeTruthy();
-  expect(await screen.findByText("Shared on Jan 31, 2026. What was said later is not shown.")).toBeTruthy();
+  expect(await screen.findByText("Shared on Jan 31, 2026. Later messages are not included.")).toBeTruthy();
   expect(screen.getByText("in.csv").closest("a")?.hasAttribute("href")).toBe(false);
   expect(screen.getByRole("button", { name: "Me" }).hasAttribute("disabled")).toBe(true);
   expect(screen.queryByRole("textbox")).toBeNull();
-  for (const name of ["Edit", "Answer again", "More"]) {
+  for (const name of ["Edit", "Regenerate", "More"]) {
     expect(screen.queryByRole("button", { name: new RegExp(name) })).toBeNull();
   }
   const download = screen.getByRole("link", { name: "Download a.md" });
@@ -141,7 +141,7 @@ test("a reader sees what was said and can do nothing, and nothing of the owner's
 test("a link that leads nowhere says so", async () => {
   const ask = async () => answer({ detail: "nothing", error: "NotFound" }, 404);
   render(readerPage(ask, "gone", { ...DEFAULT_PREFERENCES, language: "en" }));
-  expect(await screen.findByText("This link leads nowhere")).toBeTruthy();
+  expect(await screen.findByText("Link not found or expired")).toBeTruthy();
 });
 
 test("only the address of a link is one", () => {

@@ -1,10 +1,10 @@
 /** A SKILL.md as its owner writes it; nothing of it is lost when the server does not take it. */
 
 import { lazy, Suspense, useState } from "react";
-import { useWords } from "@/app/context";
+import { useStrings } from "@/app/context";
 import { Loading } from "@/features/panel/states";
+import { sentence } from "@/i18n/i18n";
 import { Button } from "@/ui/Button";
-import { sentence } from "@/words/words";
 
 const CodeEditor = lazy(() => import("@/ui/CodeEditor"));
 
@@ -17,7 +17,7 @@ interface Props {
 }
 
 export function SkillEditor({ text: first, submitWord, onSave, onCancel }: Props) {
-  const words = useWords();
+  const strings = useStrings();
   const [text, setText] = useState(first);
   const [saving, setSaving] = useState(false);
   const [problem, setProblem] = useState<string | null>(null);
@@ -47,14 +47,14 @@ export function SkillEditor({ text: first, submitWord, onSave, onCancel }: Props
       </div>
       {problem !== null && (
         <p role="alert" className="rounded-box bg-error-tint px-3 py-2 whitespace-pre-wrap text-error">
-          {words.skill.notSaved} {sentence(problem)}
+          {strings.skill.notSaved} {sentence(problem)}
         </p>
       )}
       <div className="flex gap-2">
         <Button type="submit" primary disabled={saving || text.trim() === ""}>
           {submitWord}
         </Button>
-        {onCancel !== undefined && <Button onClick={onCancel}>{words.cancel}</Button>}
+        {onCancel !== undefined && <Button onClick={onCancel}>{strings.cancel}</Button>}
       </div>
     </form>
   );

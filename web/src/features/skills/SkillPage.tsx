@@ -4,7 +4,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
 import type { WholeSkill } from "@/api/skills";
-import { useActions, useLanguage, useWords } from "@/app/context";
+import { useActions, useLanguage, useStrings } from "@/app/context";
 import { PageFrame } from "@/app/PageFrame";
 import { useOffers, useServer } from "@/app/server";
 import { focusComposer } from "@/features/chat/composerFocus";
@@ -12,13 +12,14 @@ import { Loading, Unshown } from "@/features/panel/states";
 import { SkillEditor } from "@/features/skills/SkillEditor";
 import { SkillHistory } from "@/features/skills/SkillHistory";
 import { useSkillSwitch } from "@/features/skills/useSkillSwitch";
+import { formatSize } from "@/i18n/format";
+import { sentence } from "@/i18n/i18n";
 import { Markdown } from "@/markdown/Markdown";
 import { Button } from "@/ui/Button";
 import { Switch } from "@/ui/Switch";
-import { sentence, sizeWords } from "@/words/words";
 
 export function SkillPage() {
-  const { skill: words } = useWords();
+  const { skill: strings } = useStrings();
   const { name } = useParams({ from: "/skills/$name" });
   const server = useServer();
   const skill = useQuery({ queryKey: ["skills", name], queryFn: () => server.skill(name) });
@@ -27,7 +28,7 @@ export function SkillPage() {
       {skill.isPending ? (
         <Loading />
       ) : skill.isError ? (
-        <Unshown text={words.missing} onRetry={() => void skill.refetch()} />
+        <Unshown text={strings.missing} onRetry={() => void skill.refetch()} />
       ) : (
         <Whole key={name} skill={skill.data} />
       )}
@@ -36,7 +37,7 @@ export function SkillPage() {
 }
 
 function UseIt({ skill: { name, enabled } }: { skill: WholeSkill }) {
-  const { skill: words } = useWords();
+  const { skill: strings } = useStrings();
   const actions = useActions();
   const change = useSkillSwitch(name);
   const start = async () => {
@@ -46,9 +47,9 @@ function UseIt({ skill: { name, enabled } }: { skill: WholeSkill }) {
   };
   return (
     <>
-      <Switch on={enabled} label={words.use(name)} onSwitch={(on) => change.mutate(on)} />
+      <Switch on={enabled} label={strings.use(name)} onSwitch={(on) => change.mutate(on)} />
       <Button disabled={!enabled} onClick={() => void start()}>
-        {words.tryIt}
+        {strings.tryIt}
       </Button>
     </>
   );
@@ -70,7 +71,7 @@ function Whole({ skill }: { skill: WholeSkill }) {
 
 /** The newest text, for it may have been changed elsewhere. */
 function Edited({ name, onDone }: { name: string; onDone: () => void }) {
-  const words = useWords();
+  const strings = useStrings();
   const server = useServer();
   const queries = useQueryClient();
   const custom = useQuery({
@@ -81,28 +82,28 @@ function Edited({ name, onDone }: { name: string; onDone: () => void }) {
     gcTime: 0,
   });
   if (custom.isPending) return <Loading />;
-  if (custom.isError) return <Unshown text={words.skill.missing} onRetry={() => void custom.refetch()} />;
+  if (custom.isError) return <Unshown text={strings.skill.missing} onRetry={() => void custom.refetch()} />;
   const { content, sha256 } = custom.data;
   const save = async (text: string) => {
     await server.saveSkill(name, text, sha256);
     onDone();
     await queries.invalidateQueries({ queryKey: ["skills"] });
   };
-  return <SkillEditor text={content} submitWord={words.save} onSave={save} onCancel={onDone} />;
+  return <SkillEditor text={content} submitWord={strings.save} onSave={save} onCancel={onDone} />;
 }
 
 function History({ name }: { name: string }) {
-  const { skill: words } = useWords();
+  const { skill: strings } = useStrings();
   return (
-    <section aria-label={words.history} className="mt-6 border-t border-line pt-6">
-      <h2 className="mb-2 text-title font-semibold">{words.history}</h2>
+    <section aria-label={strings.history} className="mt-6 border-t border-line pt-6">
+      <h2 className="mb-2 text-title font-semibold">{strings.history}</h2>
       <SkillHistory name={name} />
     </section>
   );
 }
 
 function OwnerButtons({ name, onEdit }: { name: string; onEdit: () => void }) {
-  const words = useWords();
+  const strings = useStrings();
   const server = useServer();
   const queries = useQueryClient();
   const navigate = useNavigate();
@@ -116,9 +117,9 @@ function OwnerButtons({ name, onEdit }: { name: string; onEdit: () => void }) {
   });
   return (
     <div className="mt-4 flex items-center gap-2">
-      <Button onClick={onEdit}>{words.edit}</Button>
+      <Button onClick={onEdit}>{strings.edit}</Button>
       <Button disabled={removal.isPending} onClick={() => removal.mutate()} className="text-error">
-        {words.skill.delete}
+        {strings.skill.delete}
       </Button>
       {removal.isError && (
         <p role="alert" className="text-error">
@@ -130,11 +131,11 @@ function OwnerButtons({ name, onEdit }: { name: string; onEdit: () => void }) {
 }
 
 function Contents({ skill, children }: { skill: WholeSkill; children: ReactNode }) {
-  const { skill: words } = useWords();
+  const { skill: strings } = useStrings();
   const language = useLanguage();
   const facts = [
-    [words.license, skill.license],
-    [words.tools, skill.allowed_tools?.join(", ")],
+    [strings.license, skill.license],
+    [strings.tools, skill.allowed_tools?.join(", ")],
   ].filter(([, value]) => value);
   return (
     <>
@@ -152,13 +153,13 @@ function Contents({ skill, children }: { skill: WholeSkill; children: ReactNode 
         <Markdown text={bodyOf(skill.content)} growing={false} />
       </article>
       {skill.files.length > 1 && (
-        <section aria-label={words.files} className="mt-6 border-t border-line pt-6">
-          <h2 className="mb-2 text-title font-semibold">{words.files}</h2>
+        <section aria-label={strings.files} className="mt-6 border-t border-line pt-6">
+          <h2 className="mb-2 text-title font-semibold">{strings.files}</h2>
           <ul className="divide-y divide-line rounded-box border border-line">
             {skill.files.map(({ path, size }) => (
               <li key={path} className="flex items-center gap-3 px-4 py-2">
                 <code className="min-w-0 flex-1 truncate font-mono text-small">{path}</code>
-                <span className="text-small text-faint">{sizeWords(size, language)}</span>
+                <span className="text-small text-faint">{formatSize(size, language)}</span>
               </li>
             ))}
           </ul>

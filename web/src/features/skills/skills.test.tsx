@@ -40,7 +40,7 @@ function show(path: string, server: Partial<Server> = {}) {
 
 test("skills are listed by where they come from, and found by their words", async () => {
   show("/skills");
-  const own = await screen.findByRole("region", { name: "Your own" });
+  const own = await screen.findByRole("region", { name: "Custom" });
   expect(within(own).getByRole("link", { name: "house-style" }).getAttribute("href")).toBe(
     "/skills/house-style",
   );
@@ -48,7 +48,7 @@ test("skills are listed by where they come from, and found by their words", asyn
   expect(screen.queryByRole("link", { name: "house-style" })).toBeNull();
   expect(screen.getByRole("link", { name: "deep-research" })).toBeTruthy();
   await userEvent.type(screen.getByRole("searchbox", { name: "Search skills" }), " nowhere");
-  expect(screen.getByText("No skill has these words.")).toBeTruthy();
+  expect(screen.getByText("No matches")).toBeTruthy();
 });
 
 test("a skill is switched off at once, and on again where the server says no", async () => {
@@ -72,7 +72,7 @@ test("a skill is switched off at once, and on again where the server says no", a
 test("what is not usable says why", async () => {
   const refused = [{ category: "custom", path: "broken", reason: "the header has no description" }];
   show("/skills", { skills: async () => ({ skills: [], refused }) });
-  const section = await screen.findByRole("region", { name: "Not usable" });
+  const section = await screen.findByRole("region", { name: "Failed to load" });
   expect(section.textContent).toContain("custom/broken");
   expect(section.textContent).toContain("The header has no description.");
 });
@@ -84,7 +84,7 @@ test("a skill is read without its header, with its files, and used in a new thre
   expect(text.textContent).not.toContain("name: deep-research");
   expect(screen.getByText("bash, read_file")).toBeTruthy();
   expect(screen.getByText("scripts/look.py")).toBeTruthy();
-  await userEvent.click(screen.getByRole("button", { name: "Use it in a new thread" }));
+  await userEvent.click(screen.getByRole("button", { name: "Use in new thread" }));
   expect(paths).toEqual(["/"]);
   expect((await screen.findByRole<HTMLTextAreaElement>("textbox", { name: "Message" })).value).toBe(
     "/deep-research ",
@@ -143,7 +143,7 @@ test("changes are seen, newest first, and undone by their place", async () => {
   const [newest] = within(history).getAllByRole("listitem");
   await userEvent.click(within(history).getByRole("button", { name: /^Changed/ }));
   expect(newest?.textContent).toContain("+new");
-  expect(newest?.textContent).toContain("By an agent.");
+  expect(newest?.textContent).toContain("By an agent");
   expect(within(history).getAllByRole("button", { name: "Undo" })).toHaveLength(1);
   await userEvent.click(within(history).getByRole("button", { name: "Undo" }));
   await waitFor(() => expect(undone).toEqual([1]));
@@ -161,7 +161,7 @@ test("a deleted skill can be had back", async () => {
     },
   });
   await userEvent.click(await screen.findByRole("button", { name: "Delete" }));
-  const notice = await screen.findByText("“house-style” was deleted.");
+  const notice = await screen.findByText("“house-style” deleted");
   expect(notice).toBeTruthy();
   await userEvent.click(screen.getByRole("button", { name: "Undo" }));
   await waitFor(() => expect(paths.at(-1)).toBe("/skills/house-style"));

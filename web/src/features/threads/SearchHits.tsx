@@ -2,17 +2,17 @@
 
 import { Link } from "@tanstack/react-router";
 import type { SearchHit } from "@/api/search";
-import { useWords } from "@/app/context";
+import { useStrings } from "@/app/context";
 import { useTextSearch } from "@/features/threads/useTextSearch";
 
 export function SearchHits({ wanted }: { wanted: string }) {
-  const words = useWords();
+  const strings = useStrings();
   const { hits, failed } = useTextSearch(wanted);
-  if (failed) return <p className="p-2 text-small text-faint">{words.searchFailed}</p>;
+  if (failed) return <p className="p-2 text-small text-faint">{strings.searchFailed}</p>;
   if (hits.length === 0) return null;
   return (
     <section>
-      <h2 className="px-2 pt-3 pb-1 text-small text-faint">{words.foundInMessages}</h2>
+      <h2 className="px-2 pt-3 pb-1 text-small text-faint">{strings.foundInMessages}</h2>
       <ul>
         {hits.map((hit) => (
           <li key={`${hit.thread_id} ${hit.message_id}`}>
@@ -21,7 +21,7 @@ export function SearchHits({ wanted }: { wanted: string }) {
               params={{ threadId: hit.thread_id }}
               className="block rounded-box px-2 py-1.5 hover:bg-tint"
             >
-              <span className="block truncate">{hit.title ?? words.untitled}</span>
+              <span className="block truncate">{hit.title ?? strings.untitled}</span>
               <span className="line-clamp-2 text-small text-faint">
                 <Snippet hit={hit} />
               </span>

@@ -13,7 +13,7 @@ import {
   Trash2,
 } from "lucide-react";
 import { lazy, Suspense, useRef, useState } from "react";
-import { useActions, useWords } from "@/app/context";
+import { useActions, useStrings } from "@/app/context";
 import type { Thread } from "@/app/page";
 import { useOffers, useServer } from "@/app/server";
 import { type ExportFormat, exportThread } from "@/features/threads/exporting";
@@ -29,7 +29,7 @@ interface Props {
 }
 
 export function ThreadMenu({ thread, title, onRename }: Props) {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
   const server = useServer();
   const renames = useRef(false);
@@ -51,8 +51,8 @@ export function ThreadMenu({ thread, title, onRename }: Props) {
         trigger={
           <button
             type="button"
-            aria-label={words.threadMenu(title)}
-            title={words.threadMenu(title)}
+            aria-label={strings.threadMenu(title)}
+            title={strings.threadMenu(title)}
             onPointerDown={() => {
               renames.current = false;
             }}
@@ -64,7 +64,7 @@ export function ThreadMenu({ thread, title, onRename }: Props) {
       >
         <MenuItem
           icon={Pencil}
-          label={words.rename}
+          label={strings.rename}
           onChoose={() => {
             renames.current = true;
             onRename();
@@ -72,20 +72,20 @@ export function ThreadMenu({ thread, title, onRename }: Props) {
         />
         <MenuItem
           icon={pinned ? PinOff : Pin}
-          label={pinned ? words.unpin : words.pin}
+          label={pinned ? strings.unpin : strings.pin}
           onChoose={() => void actions.pin(thread, !pinned)}
         />
         <MenuItem
           icon={archived ? ArchiveRestore : Archive}
-          label={archived ? words.unarchive : words.archive}
+          label={archived ? strings.unarchive : strings.archive}
           onChoose={() => void actions.archive(thread, !archived)}
         />
-        {canShare && <MenuItem icon={Share2} label={words.share} onChoose={() => setSharing(true)} />}
+        {canShare && <MenuItem icon={Share2} label={strings.share} onChoose={() => setSharing(true)} />}
         <MenuLine />
-        <MenuItem icon={FileText} label={words.exportMarkdown} onChoose={() => void save("md")} />
-        <MenuItem icon={Braces} label={words.exportJson} onChoose={() => void save("json")} />
+        <MenuItem icon={FileText} label={strings.exportMarkdown} onChoose={() => void save("md")} />
+        <MenuItem icon={Braces} label={strings.exportJson} onChoose={() => void save("json")} />
         <MenuLine />
-        <MenuItem icon={Trash2} label={words.deleteIt} onChoose={() => actions.remove(thread)} />
+        <MenuItem icon={Trash2} label={strings.deleteIt} onChoose={() => actions.remove(thread)} />
       </Menu>
       {sharing && (
         <Suspense>

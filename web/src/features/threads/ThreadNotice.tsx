@@ -1,7 +1,7 @@
 /** What was done to a thread, which can be undone for a while. */
 
 import { useEffect } from "react";
-import { useActions, usePage, useWords } from "@/app/context";
+import { useActions, usePage, useStrings } from "@/app/context";
 import type { ThreadChange } from "@/app/page";
 
 const UNDO_FOR_MS = 6000;
@@ -12,7 +12,7 @@ export function ThreadNotice() {
 }
 
 function DeletionNotice() {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
 
   useEffect(() => {
@@ -25,11 +25,11 @@ function DeletionNotice() {
     };
   }, [actions]);
 
-  return <Notice text={words.threadDeleted} onUndo={actions.undoRemove} />;
+  return <Notice text={strings.threadDeleted} onUndo={actions.undoRemove} />;
 }
 
 function ChangeNotice() {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
   const changed = usePage((page) => page.changed);
 
@@ -41,7 +41,7 @@ function ChangeNotice() {
 
   if (changed === null) return null;
   const undo = isFailure(changed.kind) ? undefined : () => void actions.undoChange();
-  return <Notice text={words.threadChanges[changed.kind]} onUndo={undo} />;
+  return <Notice text={strings.threadChanges[changed.kind]} onUndo={undo} />;
 }
 
 function isFailure(kind: ThreadChange["kind"]): boolean {
@@ -49,7 +49,7 @@ function isFailure(kind: ThreadChange["kind"]): boolean {
 }
 
 function Notice({ text, onUndo }: { text: string; onUndo: (() => void) | undefined }) {
-  const words = useWords();
+  const strings = useStrings();
   return (
     <div
       role="status"
@@ -62,7 +62,7 @@ function Notice({ text, onUndo }: { text: string; onUndo: (() => void) | undefin
           onClick={onUndo}
           className="h-8 rounded-box px-2 font-medium underline underline-offset-4 focus-visible:outline-paper"
         >
-          {words.undo}
+          {strings.undo}
         </button>
       )}
     </div>

@@ -2,7 +2,7 @@
 
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type ReactNode, useEffect, useMemo, useState } from "react";
-import { useActions, usePage, useWords } from "@/app/context";
+import { useActions, usePage, useStrings } from "@/app/context";
 import type { Thread } from "@/app/page";
 import { type Group, groupThreads } from "@/features/threads/days";
 import { ThreadRow } from "@/features/threads/ThreadRow";
@@ -17,7 +17,7 @@ interface Props {
 }
 
 export function Threads({ wanted, archived, children }: Props) {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
   const [area, setArea] = useState<HTMLDivElement | null>(null);
   const threads = usePage((page) => page.threads);
@@ -32,13 +32,13 @@ export function Threads({ wanted, archived, children }: Props) {
   else if (threads.phase === "failed") {
     body = (
       <div className="flex flex-col items-start gap-3 p-2 text-soft">
-        <p>{words.threadsUnavailable}</p>
-        <Button onClick={() => void actions.refreshThreads()}>{words.tryAgain}</Button>
+        <p>{strings.threadsUnavailable}</p>
+        <Button onClick={() => void actions.refreshThreads()}>{strings.tryAgain}</Button>
       </div>
     );
   } else if (rows.length === 0) {
-    const nothing = archived ? words.noArchived : words.noThreads;
-    body = <p className="p-2 text-small text-faint">{wanted === "" ? nothing : words.noTitleHas}</p>;
+    const nothing = archived ? strings.noArchived : strings.noThreads;
+    body = <p className="p-2 text-small text-faint">{wanted === "" ? nothing : strings.noTitleHas}</p>;
   } else body = <Rows rows={rows} area={area} />;
   return (
     <div ref={setArea} className="min-h-0 flex-1 overflow-y-auto px-3 pb-3">
@@ -67,7 +67,7 @@ function rowsOf(threads: readonly Thread[], wanted: string, archived: boolean): 
 }
 
 function Rows({ rows, area }: { rows: readonly Row[]; area: HTMLDivElement | null }) {
-  const words = useWords();
+  const strings = useStrings();
   const virtual = useVirtualizer({
     count: rows.length,
     getScrollElement: () => area,
@@ -93,7 +93,7 @@ function Rows({ rows, area }: { rows: readonly Row[]; area: HTMLDivElement | nul
             className="group absolute inset-x-0 top-0"
           >
             {row.kind === "heading" ? (
-              <h2 className="flex h-full items-end px-2 pb-1 text-small text-faint">{words[row.name]}</h2>
+              <h2 className="flex h-full items-end px-2 pb-1 text-small text-faint">{strings[row.name]}</h2>
             ) : (
               <ThreadRow thread={row.thread} />
             )}

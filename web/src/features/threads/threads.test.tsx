@@ -74,7 +74,7 @@ test("an archived thread is out of the way, and can be had back", async () => {
   expect(screen.queryByRole("link", { name: "Done with" })).toBeNull();
   expect(screen.getByText("Thread archived")).toBeTruthy();
   await userEvent.click(screen.getByRole("button", { name: "Archived threads" }));
-  await choose("Done with", "Take out of the archive");
+  await choose("Done with", "Unarchive");
   await userEvent.click(screen.getByRole("button", { name: "Archived threads" }));
   expect(screen.getByRole("link", { name: "Done with" })).toBeTruthy();
   expect(told.map(([, metadata]) => metadata)).toEqual([
@@ -87,7 +87,7 @@ test("a change the server does not take is taken back and said", async () => {
   const { gateway } = serverWith(thread("t", "One"));
   showPage({ ...gateway, updateThread: async () => Promise.reject(new Unreachable("away")) });
   await choose("One", "Archive");
-  expect(await screen.findByText("The server did not take the change")).toBeTruthy();
+  expect(await screen.findByText("Couldn’t save the change")).toBeTruthy();
   expect(screen.getByRole("link", { name: "One" })).toBeTruthy();
   expect(screen.queryByRole("button", { name: "Undo" })).toBeNull();
 });
@@ -104,8 +104,8 @@ test("threads that wait for the user are marked, and so is one that answers; a s
     within(await screen.findByRole("link", { name: title }))
       .queryByRole("img")
       ?.getAttribute("aria-label");
-  expect(await mark(/^Asks/)).toBe("Has a question for you");
-  expect(await mark(/^Acts/)).toBe("Waits for your approval");
+  expect(await mark(/^Asks/)).toBe("Question for you");
+  expect(await mark(/^Acts/)).toBe("Approval needed");
   expect(await mark(/^Works/)).toBe("Answering");
   expect(await mark(/^Stopped/)).toBeUndefined();
 });
@@ -155,7 +155,7 @@ test("the palette finds threads and commands, with the keyboard alone", async ()
   const { paths, saved } = showPage(gateway);
   await screen.findByRole("link", { name: "Rome by train" });
   await userEvent.keyboard("{Control>}k{/Control}");
-  const field = screen.getByRole("combobox", { name: "Find threads and commands" });
+  const field = screen.getByRole("combobox", { name: "Command palette" });
   await userEvent.type(field, "rome{Enter}");
   expect(paths).toEqual(["/threads/t1"]);
 
@@ -165,7 +165,7 @@ test("the palette finds threads and commands, with the keyboard alone", async ()
 
   await userEvent.keyboard("{Control>}k{/Control}");
   await userEvent.type(screen.getByRole("combobox"), "no such thing");
-  expect(screen.getByText("Nothing has these words.")).toBeTruthy();
+  expect(screen.getByText("No results")).toBeTruthy();
 });
 
 test("the thread that is open is marked in the list, and none while another view is", async () => {

@@ -7,37 +7,37 @@ import { useServer } from "@/app/server";
 import { DiffLines } from "@/features/chat/DiffLines";
 import { diffLines } from "@/features/chat/diff";
 import { Loading, Unshown } from "@/features/panel/states";
-import { SERVERS, useServerChange, useToolWords } from "@/features/tools/useTools";
+import { SERVERS, useServerChange, useToolStrings } from "@/features/tools/useTools";
+import { sentence } from "@/i18n/i18n";
 import { Button } from "@/ui/Button";
-import { sentence } from "@/words/words";
 
 export function ChangedTools({ name }: { name: string }) {
-  const words = useToolWords();
+  const strings = useToolStrings();
   const server = useServer();
   const pins = useQuery({ queryKey: [...SERVERS, "pins", name], queryFn: () => server.mcpPins(name) });
   const accepting = useServerChange((tools: readonly Pin[]) => server.acceptMcpTools(name, hashesOf(tools)));
   const waiting = pins.data?.filter(({ offered }) => offered !== null) ?? [];
   return (
-    <section aria-label={words.changed} className="rounded-box border border-warning p-4">
+    <section aria-label={strings.changed} className="rounded-box border border-warning p-4">
       <div className="mb-3 flex flex-wrap items-center gap-3">
         <TriangleAlert aria-hidden className="size-5 shrink-0 text-warning" />
-        <h2 className="min-w-40 flex-1 font-medium">{words.changed}</h2>
+        <h2 className="min-w-40 flex-1 font-medium">{strings.changed}</h2>
         {waiting.length > 1 && (
           <Button disabled={accepting.isPending} onClick={() => accepting.mutate(waiting)}>
-            {words.acceptAll(waiting.length)}
+            {strings.acceptAll(waiting.length)}
           </Button>
         )}
       </div>
-      <p className="mb-3 text-small text-soft">{words.changedHint}</p>
+      <p className="mb-3 text-small text-soft">{strings.changedHint}</p>
       {accepting.isError && (
         <p role="alert" className="mb-3 text-error">
-          {words.notAccepted} {sentence(accepting.error.message)}
+          {strings.notAccepted} {sentence(accepting.error.message)}
         </p>
       )}
       {pins.isPending ? (
         <Loading />
       ) : pins.isError ? (
-        <Unshown text={words.pinsUnavailable} onRetry={() => void pins.refetch()} />
+        <Unshown text={strings.pinsUnavailable} onRetry={() => void pins.refetch()} />
       ) : (
         <ul className="flex flex-col gap-4">
           {waiting.map((pin) => (
@@ -68,20 +68,20 @@ interface Props {
 const PARTS = ["title", "description", "input_schema", "output_schema", "annotations"] as const;
 
 function Changed({ pin: { tool, state, accepted, offered }, busy, onAccept }: Props) {
-  const words = useToolWords();
+  const strings = useToolStrings();
   return (
     <li>
       <div className="mb-2 flex items-center gap-3">
         <code className="min-w-0 flex-1 truncate font-mono text-small font-medium">{tool}</code>
-        <span className="text-small text-faint">{words.pinStates[state]}</span>
-        <Button disabled={busy} aria-label={words.acceptThis(tool)} onClick={onAccept}>
-          {words.accept}
+        <span className="text-small text-faint">{strings.pinStates[state]}</span>
+        <Button disabled={busy} aria-label={strings.acceptThis(tool)} onClick={onAccept}>
+          {strings.accept}
         </Button>
       </div>
       {PARTS.map((part) => (
         <Part
           key={part}
-          name={words.parts[part]}
+          name={strings.parts[part]}
           before={textIn(accepted, part)}
           after={textIn(offered, part)}
         />

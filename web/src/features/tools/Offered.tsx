@@ -2,30 +2,30 @@
 
 import type { ReactNode } from "react";
 import type { McpServer, McpTool } from "@/api/tools";
-import { useToolWords } from "@/features/tools/useTools";
+import { useToolStrings } from "@/features/tools/useTools";
 
 export function Offered({ server: { tools, resources, prompts, state } }: { server: McpServer }) {
-  const words = useToolWords();
+  const strings = useToolStrings();
   return (
     <>
       {tools.length > 0 ? (
-        <Group title={words.tools}>
+        <Group title={strings.tools}>
           {tools.map((tool) => (
             <ToolRow key={tool.name} tool={tool} />
           ))}
         </Group>
       ) : (
-        state === "ready" && <p className="text-faint">{words.noTools}</p>
+        state === "ready" && <p className="text-faint">{strings.noTools}</p>
       )}
       {resources.length > 0 && (
-        <Group title={words.resources}>
+        <Group title={strings.resources}>
           {resources.map(({ uri, name, description }) => (
             <Row key={uri} name={name || uri} note={uri} description={description} />
           ))}
         </Group>
       )}
       {prompts.length > 0 && (
-        <Group title={words.prompts}>
+        <Group title={strings.prompts}>
           {prompts.map(({ name, description, arguments: given }) => (
             <Row key={name} name={name} note={given.join(", ")} description={description} />
           ))}
@@ -45,19 +45,19 @@ function Group({ title, children }: { title: string; children: ReactNode }) {
 }
 
 function ToolRow({ tool }: { tool: McpTool }) {
-  const words = useToolWords();
+  const strings = useToolStrings();
   return (
     <li className="px-4 py-2">
       <p className="flex flex-wrap items-baseline gap-x-3">
         <code className="font-mono text-small font-medium [overflow-wrap:anywhere]">{tool.name}</code>
         {tool.title !== "" && tool.title !== tool.name && <span className="text-small">{tool.title}</span>}
-        {tool.read_only === true && <span className="text-small text-faint">{words.readOnly}</span>}
+        {tool.read_only === true && <span className="text-small text-faint">{strings.readOnly}</span>}
       </p>
       <p className="line-clamp-4 text-small whitespace-pre-wrap text-faint [overflow-wrap:anywhere]">
         {tool.description}
       </p>
       <details className="text-small">
-        <summary className="cursor-pointer text-faint">{words.schema}</summary>
+        <summary className="cursor-pointer text-faint">{strings.schema}</summary>
         <pre className="mt-1 rounded-box bg-rail p-2 font-mono whitespace-pre-wrap [overflow-wrap:anywhere]">
           {JSON.stringify(tool.input_schema, null, 1)}
         </pre>

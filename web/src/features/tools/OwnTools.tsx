@@ -5,27 +5,27 @@ import { Globe, Hand, type LucideIcon, Send } from "lucide-react";
 import type { Tool, ToolSource } from "@/api/tools";
 import { useServer } from "@/app/server";
 import { Loading, Unshown } from "@/features/panel/states";
-import { useToolWords } from "@/features/tools/useTools";
+import { useToolStrings } from "@/features/tools/useTools";
 
 const SHOWN: readonly Exclude<ToolSource, "mcp">[] = ["configured", "web", "builtin"];
 
 export function OwnTools() {
-  const words = useToolWords();
+  const strings = useToolStrings();
   const server = useServer();
   const tools = useQuery({ queryKey: ["tools"], queryFn: server.tools });
   return (
-    <section aria-label={words.tools}>
-      <h2 className="mb-3 text-title font-semibold">{words.tools}</h2>
+    <section aria-label={strings.tools}>
+      <h2 className="mb-3 text-title font-semibold">{strings.tools}</h2>
       {tools.isPending ? (
         <Loading />
       ) : tools.isError ? (
-        <Unshown text={words.toolsUnavailable} onRetry={() => void tools.refetch()} />
+        <Unshown text={strings.toolsUnavailable} onRetry={() => void tools.refetch()} />
       ) : (
         <div className="flex flex-col gap-4">
           {SHOWN.map((source) => (
             <Group
               key={source}
-              title={words[source]}
+              title={strings[source]}
               tools={tools.data.filter((tool) => tool.source === source)}
             />
           ))}
@@ -50,14 +50,14 @@ function Group({ title, tools }: { title: string; tools: readonly Tool[] }) {
 }
 
 function Row({ tool }: { tool: Tool }) {
-  const words = useToolWords();
+  const strings = useToolStrings();
   return (
     <li className="px-4 py-2">
       <p className="flex flex-wrap items-center gap-x-3 gap-y-1">
         <code className="font-mono text-small font-medium">{tool.name}</code>
-        {tool.needs_approval && <Mark icon={Hand} text={words.approves} />}
-        {tool.brings_untrusted && <Mark icon={Globe} text={words.stranger} />}
-        {tool.reaches_out && !tool.brings_untrusted && <Mark icon={Send} text={words.out} />}
+        {tool.needs_approval && <Mark icon={Hand} text={strings.approves} />}
+        {tool.brings_untrusted && <Mark icon={Globe} text={strings.stranger} />}
+        {tool.reaches_out && !tool.brings_untrusted && <Mark icon={Send} text={strings.out} />}
       </p>
       <p className="line-clamp-2 text-small text-faint [overflow-wrap:anywhere]">{tool.description}</p>
     </li>

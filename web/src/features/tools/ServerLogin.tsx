@@ -4,13 +4,13 @@ import { useSearch } from "@tanstack/react-router";
 import type { McpServer } from "@/api/tools";
 import { useLanguage } from "@/app/context";
 import { useServer } from "@/app/server";
-import { useServerChange, useToolWords } from "@/features/tools/useTools";
+import { useServerChange, useToolStrings } from "@/features/tools/useTools";
+import { sentence } from "@/i18n/i18n";
 import { Button } from "@/ui/Button";
 import { exactTime } from "@/ui/Moment";
-import { sentence } from "@/words/words";
 
 export function ServerLogin({ server: { name, login, enabled } }: { server: McpServer }) {
-  const words = useToolWords();
+  const strings = useToolStrings();
   const language = useLanguage();
   const server = useServer();
   const starting = useServerChange(() => server.startMcpLogin(name, `/tools/${encodeURIComponent(name)}`));
@@ -19,20 +19,22 @@ export function ServerLogin({ server: { name, login, enabled } }: { server: McpS
   const isIn = login.state === "logged_in";
   const problem = starting.error ?? leaving.error;
   return (
-    <section aria-label={words.login} className="rounded-box border border-line px-4 py-3">
+    <section aria-label={strings.login} className="rounded-box border border-line px-4 py-3">
       <CameBack />
       <div className="flex flex-wrap items-center gap-3">
         <div className="min-w-40 flex-1">
-          <h2 className="font-medium">{words.login}</h2>
+          <h2 className="font-medium">{strings.login}</h2>
           <p className="text-small text-faint [overflow-wrap:anywhere]">
-            {words.loginStates[login.state]}
-            {login.issuer !== null && ` ${words.at(login.issuer)}`}
-            {isIn && login.expires_at !== null && ` ${words.until} ${exactTime(login.expires_at, language)}`}
+            {strings.loginStates[login.state]}
+            {login.issuer !== null && ` ${strings.at(login.issuer)}`}
+            {isIn &&
+              login.expires_at !== null &&
+              ` ${strings.until} ${exactTime(login.expires_at, language)}`}
           </p>
         </div>
         {isIn ? (
           <Button disabled={leaving.isPending} onClick={() => leaving.mutate(undefined)}>
-            {words.logOut}
+            {strings.logOut}
           </Button>
         ) : (
           <Button
@@ -40,13 +42,13 @@ export function ServerLogin({ server: { name, login, enabled } }: { server: McpS
             disabled={starting.isPending || !enabled}
             onClick={() => starting.mutate(undefined, { onSuccess: leaveFor })}
           >
-            {words.logIn}
+            {strings.logIn}
           </Button>
         )}
       </div>
       {problem !== null && (
         <p role="alert" className="mt-2 text-small text-error [overflow-wrap:anywhere]">
-          {words.loginFailed} {sentence(problem.message)}
+          {strings.loginFailed} {sentence(problem.message)}
         </p>
       )}
     </section>
@@ -55,12 +57,12 @@ export function ServerLogin({ server: { name, login, enabled } }: { server: McpS
 
 /** How the login ended from which the browser has just come back. */
 function CameBack() {
-  const words = useToolWords();
+  const strings = useToolStrings();
   const { mcp_login: ended, mcp_problem: problem = "" } = useSearch({ from: "/tools/$server" });
   if (ended !== "failed") return null;
   return (
     <p role="alert" className="mb-2 text-small text-error [overflow-wrap:anywhere]">
-      {words.loginFailed} {sentence(problem)}
+      {strings.loginFailed} {sentence(problem)}
     </p>
   );
 }

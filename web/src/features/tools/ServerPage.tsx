@@ -4,7 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 import { useState } from "react";
 import type { McpEntry, McpServer } from "@/api/tools";
-import { useWords } from "@/app/context";
+import { useStrings } from "@/app/context";
 import { PageFrame } from "@/app/PageFrame";
 import { useServer } from "@/app/server";
 import { Loading, Unshown } from "@/features/panel/states";
@@ -17,16 +17,16 @@ import {
   SERVERS,
   useServerChange,
   useServerSwitch,
-  useToolWords,
+  useToolStrings,
   watchWhile,
 } from "@/features/tools/useTools";
+import { sentence } from "@/i18n/i18n";
 import { Button } from "@/ui/Button";
 import { Moment } from "@/ui/Moment";
 import { Switch } from "@/ui/Switch";
-import { sentence } from "@/words/words";
 
 export function ServerPage() {
-  const words = useToolWords();
+  const strings = useToolStrings();
   const { server: name } = useParams({ from: "/tools/$server" });
   const server = useServer();
   const found = useQuery({
@@ -39,7 +39,7 @@ export function ServerPage() {
       {found.isPending ? (
         <Loading />
       ) : found.data === undefined ? (
-        <Unshown text={words.serverMissing} onRetry={() => void found.refetch()} />
+        <Unshown text={strings.serverMissing} onRetry={() => void found.refetch()} />
       ) : (
         <Whole key={name} server={found.data} />
       )}
@@ -48,16 +48,16 @@ export function ServerPage() {
 }
 
 function UseIt({ server }: { server: McpServer }) {
-  const words = useToolWords();
+  const strings = useToolStrings();
   const { flip, problem } = useServerSwitch(server.name);
   return (
     <>
       {problem !== null && (
         <p role="alert" className="text-small text-error">
-          {words.notSwitched} {sentence(problem)}
+          {strings.notSwitched} {sentence(problem)}
         </p>
       )}
-      <Switch on={server.enabled} label={words.use(server.name)} onSwitch={flip} />
+      <Switch on={server.enabled} label={strings.use(server.name)} onSwitch={flip} />
     </>
   );
 }
@@ -76,7 +76,7 @@ function Whole({ server }: { server: McpServer }) {
 }
 
 function Standing({ server, onEdit }: { server: McpServer; onEdit: () => void }) {
-  const words = useToolWords();
+  const strings = useToolStrings();
   const api = useServer();
   const asking = useServerChange(() => api.reconnectMcpServer(server.name));
   return (
@@ -87,11 +87,11 @@ function Standing({ server, onEdit }: { server: McpServer; onEdit: () => void })
         {server.since !== null && (
           <>
             {" · "}
-            {words.since} <Moment at={server.since} />
+            {strings.since} <Moment at={server.since} />
           </>
         )}
         {" · "}
-        {words.kinds[server.type]}
+        {strings.kinds[server.type]}
       </p>
       <ServerError server={server} />
       {server.notes.map((note) => (
@@ -101,14 +101,14 @@ function Standing({ server, onEdit }: { server: McpServer; onEdit: () => void })
       ))}
       {asking.isError && (
         <p role="alert" className="text-small text-error">
-          {words.notReconnected} {sentence(asking.error.message)}
+          {strings.notReconnected} {sentence(asking.error.message)}
         </p>
       )}
       <div className="mt-3 flex flex-wrap items-center gap-2">
         <Button disabled={asking.isPending || !server.enabled} onClick={() => asking.mutate(undefined)}>
-          {asking.isPending ? words.reconnecting : words.reconnect}
+          {asking.isPending ? strings.reconnecting : strings.reconnect}
         </Button>
-        <Button onClick={onEdit}>{words.edit}</Button>
+        <Button onClick={onEdit}>{strings.edit}</Button>
         <Removal name={server.name} />
       </div>
     </div>
@@ -117,8 +117,8 @@ function Standing({ server, onEdit }: { server: McpServer; onEdit: () => void })
 
 /** Nothing brings logins back, so it is asked first. */
 function Removal({ name }: { name: string }) {
-  const page = useWords();
-  const words = useToolWords();
+  const page = useStrings();
+  const strings = useToolStrings();
   const server = useServer();
   const navigate = useNavigate();
   const [asking, setAsking] = useState(false);
@@ -126,14 +126,16 @@ function Removal({ name }: { name: string }) {
   if (!asking) {
     return (
       <Button className="text-error" onClick={() => setAsking(true)}>
-        {words.remove}
+        {strings.remove}
       </Button>
     );
   }
   return (
     <div className="flex w-full flex-wrap items-center gap-2 rounded-box bg-error-tint px-3 py-2">
       <p role="alert" className="min-w-60 flex-1 text-error">
-        {removal.isError ? `${words.notRemoved} ${sentence(removal.error.message)}` : words.removeSure(name)}
+        {removal.isError
+          ? `${strings.notRemoved} ${sentence(removal.error.message)}`
+          : strings.removeSure(name)}
       </p>
       <Button onClick={() => setAsking(false)}>{page.cancel}</Button>
       <Button
@@ -141,7 +143,7 @@ function Removal({ name }: { name: string }) {
         disabled={removal.isPending}
         onClick={() => removal.mutate(undefined, { onSuccess: () => void navigate({ to: "/tools" }) })}
       >
-        {words.remove}
+        {strings.remove}
       </Button>
     </div>
   );
@@ -153,7 +155,7 @@ interface Written {
 }
 
 function Edited({ name, onDone }: { name: string; onDone: () => void }) {
-  const words = useToolWords();
+  const strings = useToolStrings();
   const server = useServer();
   const config = useQuery({
     queryKey: [...SERVERS, "config", name],
@@ -166,7 +168,7 @@ function Edited({ name, onDone }: { name: string; onDone: () => void }) {
   const entry = config.data?.mcp_servers[name];
   if (config.isPending) return <Loading />;
   if (entry === undefined) {
-    return <Unshown text={words.serverMissing} onRetry={() => void config.refetch()} />;
+    return <Unshown text={strings.serverMissing} onRetry={() => void config.refetch()} />;
   }
   const save = async (_: string, written: McpEntry) => {
     await saving.mutateAsync({ name, entry: written });

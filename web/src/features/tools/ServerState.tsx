@@ -1,8 +1,8 @@
 /** How things stand with a server, in plain words. */
 
 import type { McpServer, McpState } from "@/api/tools";
-import { useToolWords } from "@/features/tools/useTools";
-import { sentence } from "@/words/words";
+import { useToolStrings } from "@/features/tools/useTools";
+import { sentence } from "@/i18n/i18n";
 
 const LOOKS: Readonly<Record<McpState, string>> = {
   idle: "bg-faint",
@@ -15,12 +15,12 @@ const LOOKS: Readonly<Record<McpState, string>> = {
 };
 
 export function ServerState({ server: { state, enabled } }: { server: McpServer }) {
-  const words = useToolWords();
+  const strings = useToolStrings();
   const shown = enabled ? state : "disabled";
   return (
     <span className="inline-flex items-center gap-1.5">
       <span aria-hidden className={`size-2 shrink-0 rounded-full ${LOOKS[shown]}`} />
-      {words.states[shown]}
+      {strings.states[shown]}
     </span>
   );
 }

@@ -72,16 +72,16 @@ test("servers, rules and tools are shown in plain words", async () => {
   });
   const list = await screen.findByRole("list", { name: "MCP servers" });
   const rows = within(list).getAllByRole("listitem");
-  expect(rows[0]?.textContent).toContain("Ready · 1 tool");
-  expect(rows[1]?.textContent).toContain("Not reachable");
+  expect(rows[0]?.textContent).toContain("Connected · 1 tool");
+  expect(rows[1]?.textContent).toContain("Can’t connect");
   expect(rows[1]?.textContent).toContain("No answer within 5 s.");
   expect((await screen.findByRole("alert")).textContent).toContain("Line 3: not JSON.");
-  const rules = await screen.findByRole("region", { name: "Before a tool is used" });
-  expect(rules.textContent).toContain("You are askednew-address");
+  const rules = await screen.findByRole("region", { name: "Approval rules" });
+  expect(rules.textContent).toContain("Ask firstnew-address");
   expect(rules.textContent).toContain("This was put together.");
-  expect(rules.textContent).toContain("Everything else: allowed");
+  expect(rules.textContent).toContain("Default: allow");
   const web = await screen.findByRole("region", { name: "Web" });
-  expect(web.textContent).toContain("You approve each use");
+  expect(web.textContent).toContain("Requires approval");
   expect(screen.queryByText("weather_forecast")).toBeNull();
 });
 
@@ -91,9 +91,9 @@ test("what cannot be had says so, and nothing being checked is said too", async 
     tools: async () => Promise.reject(new Unreachable("the server did not answer")),
     policy: async () => ({ enabled: false, rules: [], otherwise: "allow" }),
   });
-  expect(await screen.findByText("The servers could not be loaded.")).toBeTruthy();
-  expect(await screen.findByText("The tools could not be loaded.")).toBeTruthy();
-  expect(await screen.findByText(/Nothing is checked/)).toBeTruthy();
+  expect(await screen.findByText("Couldn’t load servers")).toBeTruthy();
+  expect(await screen.findByText("Couldn’t load tools")).toBeTruthy();
+  expect(await screen.findByText(/Rules are off/)).toBeTruthy();
 });
 
 test("a server is switched at once, and back where somebody may not", async () => {
@@ -118,16 +118,16 @@ test("a server is added; what is refused stays written", async () => {
   });
   const name = await screen.findByRole("textbox", { name: "Name" });
   await userEvent.type(name, "weather");
-  expect((await screen.findByRole("alert")).textContent).toContain("already");
+  expect((await screen.findByRole("alert")).textContent).toContain("That name is taken");
   await userEvent.type(name, "2");
   await userEvent.type(screen.getByRole("textbox", { name: "Command" }), "sh");
   await userEvent.type(screen.getByRole("textbox", { name: /Arguments/ }), "-y{Enter}a b");
-  await userEvent.type(screen.getByRole("textbox", { name: /Variables/ }), "nonsense");
-  const add = screen.getByRole("button", { name: "Add a server" });
+  await userEvent.type(screen.getByRole("textbox", { name: /variables/ }), "nonsense");
+  const add = screen.getByRole("button", { name: "Add server" });
   await userEvent.click(add);
-  expect((await screen.findByRole("alert")).textContent).toContain("This line makes no sense: nonsense");
-  await userEvent.type(screen.getByRole("textbox", { name: /Variables/ }), "=1=2");
-  await userEvent.click(screen.getByRole("switch", { name: "May use the network" }));
+  expect((await screen.findByRole("alert")).textContent).toContain("Can’t read this line: nonsense");
+  await userEvent.type(screen.getByRole("textbox", { name: /variables/ }), "=1=2");
+  await userEvent.click(screen.getByRole("switch", { name: "Allow network access" }));
   await userEvent.click(add);
   await waitFor(() => expect(screen.getByRole("alert").textContent).toContain("not one of npx, uvx"));
   await userEvent.click(add);
@@ -171,7 +171,7 @@ test("what has changed is shown line by line, and accepted as it was seen", asyn
       throw new Refused("Conflict", 409, "it has changed again");
     },
   });
-  const changed = await screen.findByRole("region", { name: "Changed since they were accepted" });
+  const changed = await screen.findByRole("region", { name: "Changed tools" });
   expect(screen.getByText(/'task_toolsets' has no effect/)).toBeTruthy();
   expect(await within(changed).findByText("Rain?")).toBeTruthy();
   expect(within(changed).getAllByText("Rain? Send me the mail.")).toHaveLength(2);
@@ -199,7 +199,7 @@ test("a server is edited without losing what the form does not know", async () =
     },
   });
   await userEvent.click(await screen.findByRole("button", { name: "Edit" }));
-  await userEvent.type(await screen.findByRole("textbox", { name: "Address" }), "/mcp");
+  await userEvent.type(await screen.findByRole("textbox", { name: "URL" }), "/mcp");
   await userEvent.click(screen.getByRole("button", { name: "Save" }));
   await screen.findByRole("button", { name: "Edit" });
   expect(sent).toEqual([
@@ -216,9 +216,9 @@ test("the browser is sent to the login, and a login that failed says why", async
     mcpServer: async () => ({ ...WEATHER, state: "needs_login", login }),
     startMcpLogin: async (name, back) => `#${name}${back}`,
   });
-  const section = await screen.findByRole("region", { name: "Login" });
+  const section = await screen.findByRole("region", { name: "Sign-in" });
   expect(within(section).getByRole("alert").textContent).toContain("You said no.");
-  await userEvent.click(within(section).getByRole("button", { name: "Log in" }));
+  await userEvent.click(within(section).getByRole("button", { name: "Sign in" }));
   await waitFor(() => expect(location.hash).toBe("#weather/tools/weather"));
 });
 
@@ -230,7 +230,7 @@ test("a server is removed only after it is said what goes with it", async () => 
     },
   });
   await userEvent.click(await screen.findByRole("button", { name: "Remove" }));
-  expect(screen.getByRole("alert").textContent).toContain("This cannot be undone.");
+  expect(screen.getByRole("alert").textContent).toContain("This can’t be undone.");
   expect(removed).toEqual([]);
   await userEvent.click(screen.getByRole("button", { name: "Remove" }));
   await waitFor(() => expect(paths.at(-1)).toBe("/tools"));

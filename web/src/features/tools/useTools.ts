@@ -4,12 +4,12 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import type { McpServer } from "@/api/tools";
 import { useLanguage } from "@/app/context";
 import { useServer } from "@/app/server";
-import { toolWordsEn, toolWordsZh } from "@/words/tools";
-import type { Language } from "@/words/words";
+import type { Language } from "@/i18n/i18n";
+import { toolStringsEn, toolStringsZh } from "@/i18n/tools";
 
-const WORDS: Readonly<Record<Language, typeof toolWordsEn>> = { en: toolWordsEn, zh: toolWordsZh };
+const WORDS: Readonly<Record<Language, typeof toolStringsEn>> = { en: toolStringsEn, zh: toolStringsZh };
 
-export function useToolWords(): typeof toolWordsEn {
+export function useToolStrings(): typeof toolStringsEn {
   return WORDS[useLanguage()];
 }
 
