@@ -1,4 +1,4 @@
-/** Builds the page from its parts. */
+/** Entry point of the page. */
 
 import { QueryClient } from "@tanstack/react-query";
 import { createBrowserHistory, RouterProvider } from "@tanstack/react-router";
@@ -9,16 +9,16 @@ import { createGateway } from "@/api/gateway";
 import type { Fetch } from "@/api/http";
 import { createServer } from "@/api/server";
 import { createActions } from "@/app/actions";
-import { sharedInPath, threadInPath } from "@/app/address";
 import { AppProvider } from "@/app/context";
-import { followAddress } from "@/app/followAddress";
 import { initialPage, reducePage } from "@/app/page";
 import { readPreferences, writePreferences } from "@/app/preferences";
 import { retryWhenAway } from "@/app/queries";
 import { createAppRouter } from "@/app/routes";
 import { ServerProvider } from "@/app/server";
 import { createStore } from "@/app/store";
-import { browserPatience } from "@/run/stream";
+import { syncThreadWithUrl } from "@/app/syncThreadWithUrl";
+import { sharedInPath, threadInPath } from "@/app/urls";
+import { browserRetryPolicy } from "@/run/stream";
 import { newId } from "@/ui/newId";
 import "@/style/page.css";
 
@@ -31,7 +31,7 @@ const page = createRoot(root);
 const token = sharedInPath(location.pathname);
 if (token === null) page.render(workspace());
 else {
-  // Whoever reads under a link has no rights here: nothing of the workspace is begun.
+  // A shared page must not load anything of the workspace.
   void import("@/features/sharing/reader").then(({ readerPage }) =>
     page.render(<StrictMode>{readerPage(ask, token, readPreferences(localStorage))}</StrictMode>),
   );
@@ -41,7 +41,7 @@ function workspace(): ReactNode {
   const store = createStore(
     reducePage,
     initialPage(threadInPath(location.pathname) ?? null, readPreferences(localStorage), navigator.onLine),
-    // A hidden page draws no frames, yet its title and list should stay true.
+    // Hidden pages get no animation frames but still update title and list.
     (callback) => (document.hidden ? setTimeout(callback, 500) : requestAnimationFrame(callback)),
   );
 
@@ -49,13 +49,13 @@ function workspace(): ReactNode {
   const files = createFilesGateway(ask, sendFormInBrowser);
   const actions = createActions({
     gateway: createGateway(ask, {
-      current: () => store.get().answering,
-      heard: (threadId, answering) => {
-        if (threadId === store.get().threadId) store.dispatch({ type: "agent known", answering });
+      current: () => store.get().activeAgent,
+      onRunAgent: (threadId, activeAgent) => {
+        if (threadId === store.get().threadId) store.dispatch({ type: "agentResolved", activeAgent });
       },
     }),
     store,
-    patience: browserPatience,
+    retryPolicy: browserRetryPolicy,
     newId,
     now: Date.now,
     pushPath: (path) => addresses.push(path),
@@ -67,13 +67,13 @@ function workspace(): ReactNode {
     },
   });
 
-  followAddress(addresses, store, actions);
+  syncThreadWithUrl(addresses, store, actions);
   const router = createAppRouter(addresses);
   const queries = new QueryClient({
     defaultOptions: { queries: { retry: retryWhenAway, staleTime: 5_000 } },
   });
   void actions.start().then(() => {
-    // So that these views open at once, and also when the server is away by then.
+    // Preload so that views open at once, also when the server is down later.
     for (const to of ["/agents", "/skills", "/memory", "/tools", "/settings"] as const)
       void router.preloadRoute({ to });
   });

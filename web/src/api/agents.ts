@@ -1,15 +1,15 @@
-/** The agents people make. */
+/** Custom agents. */
 
 import { type Fetch, jsonBody, request, requestJson } from "@/api/http";
 
 export interface Agent {
   readonly name: string;
   readonly description: string;
-  /** null: the default model. */
+  /** Null for the default model. */
   readonly model: string | null;
-  /** null: all of them. */
+  /** Null for all groups. */
   readonly tool_groups: readonly string[] | null;
-  /** Who the agent is, in its own words. */
+  /** The agent's instructions (SOUL.md). */
   readonly soul: string;
 }
 

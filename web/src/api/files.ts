@@ -1,6 +1,6 @@
-/** Uploads of a thread, suggestions, and help with writing: parts a server may not have. */
+/** Uploads, suggestions and prompt rewriting: features a server may lack. */
 
-import { type Fetch, jsonBody, Refused, request, requestJson } from "@/api/http";
+import { ApiError, type Fetch, jsonBody, request, requestJson } from "@/api/http";
 import type { SentFile } from "@/run/files";
 
 export interface UploadLimits {
@@ -23,7 +23,7 @@ interface UploadAnswer {
 export interface FilesGateway {
   takesUploads(): Promise<boolean>;
   polishes(): Promise<boolean>;
-  /** null: this server says nothing of it. */
+  /** Null if the server does not report limits. */
   uploadLimits(threadId: string): Promise<UploadLimits | null>;
   upload(
     threadId: string,
@@ -33,18 +33,22 @@ export interface FilesGateway {
   ): Promise<SentFile>;
   deleteUpload(threadId: string, filename: string): Promise<void>;
   uploads(threadId: string): Promise<readonly SentFile[]>;
-  /** What could be asked next; none where this server does not say. */
-  suggestions(threadId: string, said: readonly Spoken[], model: string | null): Promise<readonly string[]>;
-  /** The text said better; null where this server does not do that. */
+  /** Return suggested follow-ups, none if the server has no suggestions. */
+  suggestions(
+    threadId: string,
+    messages: readonly ChatMessage[],
+    model: string | null,
+  ): Promise<readonly string[]>;
+  /** Return the rewritten prompt, null if the server does not rewrite prompts. */
   polish(text: string, locale: string, threadId: string | null): Promise<string | null>;
 }
 
-export interface Spoken {
+export interface ChatMessage {
   readonly role: "user" | "assistant";
   readonly content: string;
 }
 
-/** Sends a form and tells how much of it has gone; a test passes its own. */
+/** Sends a form and reports upload progress; tests pass a fake. */
 export type SendForm = (
   path: string,
   form: FormData,
@@ -61,7 +65,7 @@ interface Features {
 export function createFilesGateway(fetch: Fetch, sendForm: SendForm): FilesGateway {
   let asked: Promise<Partial<Features>> | null = null;
 
-  /** Whether the server has a part; it is asked once, and again only if it did not answer. */
+  /** Check a feature. The answer is cached; a failed request is repeated next time. */
   async function has(part: keyof Features): Promise<boolean> {
     asked ??= requestJson<{ enabled: Features }>(fetch, "/api/features")
       .then(({ enabled }) => enabled)
@@ -82,7 +86,7 @@ export function createFilesGateway(fetch: Fetch, sendForm: SendForm): FilesGatew
     },
 
     async upload(threadId, file, onProgress, signal) {
-      // Files may come before the first message, and so before the thread.
+      // Files may be attached before the first message creates the thread.
       const thread = { thread_id: threadId, if_exists: "do_nothing" };
       await request(fetch, "/api/threads", { ...jsonBody(thread), signal });
       const form = new FormData();
@@ -94,7 +98,7 @@ export function createFilesGateway(fetch: Fetch, sendForm: SendForm): FilesGatew
         return { filename: kept.filename, size: kept.size, path: kept.virtual_path };
       const skipped = answer.skipped_files?.[0];
       const reason = typeof skipped === "object" ? skipped.reason : answer.detail;
-      throw new Refused(
+      throw new ApiError(
         String(answer.error ?? "HttpError"),
         status,
         typeof reason === "string" ? reason : "",
@@ -128,12 +132,12 @@ export function createFilesGateway(fetch: Fetch, sendForm: SendForm): FilesGatew
   };
 }
 
-/** What a request finds; null where the server has no such part. */
+/** Return null for 404 and 405: the server lacks this feature. */
 async function orNull<T>(asked: Promise<T>): Promise<T | null> {
   try {
     return await asked;
   } catch (error) {
-    if (error instanceof Refused && (error.status === 404 || error.status === 405)) return null;
+    if (error instanceof ApiError && (error.status === 404 || error.status === 405)) return null;
     throw error;
   }
 }
@@ -142,7 +146,7 @@ function uploadsOf(threadId: string): string {
   return `/api/threads/${encodeURIComponent(threadId)}/uploads`;
 }
 
-/** `fetch` does not tell how much has gone; this old way does. */
+/** Uses XMLHttpRequest because `fetch` has no upload progress. */
 export const sendFormInBrowser: SendForm = (path, form, onProgress, signal) =>
   new Promise((resolve, reject) => {
     const asked = new XMLHttpRequest();

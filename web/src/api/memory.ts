@@ -1,4 +1,4 @@
-/** What is known about the user: facts, summaries, and every change of them. */
+/** Memory: facts, summaries and their history. */
 
 import { type Fetch, jsonBody, request, requestJson } from "@/api/http";
 import type { LoggedEvent } from "@/api/usage";
@@ -22,15 +22,15 @@ export type SummaryKey =
   | "history.earlierContext"
   | "history.longTermBackground";
 
-export interface KnownFact {
+export interface MemoryFact {
   readonly id: string;
   readonly content: string;
   readonly category: Category;
   readonly confidence: number;
   readonly createdAt: string;
-  /** A thread, `manual` or `deleted thread`. */
+  /** A thread id, `manual` or `deleted thread`. */
   readonly source: string;
-  /** What a correction corrects. */
+  /** The statement a correction replaces. */
   readonly sourceError?: string | null;
 }
 
@@ -43,21 +43,21 @@ export interface MemoryDocument {
   readonly lastUpdated: string;
   readonly user: Readonly<Record<string, SummaryText>>;
   readonly history: Readonly<Record<string, SummaryText>>;
-  readonly facts: readonly KnownFact[];
+  readonly facts: readonly MemoryFact[];
   readonly revision: number;
 }
 
 export interface MemoryStatus {
   readonly config: {
-    /** Whether this server remembers anything. */
+    /** Memory is enabled on the server. */
     readonly enabled: boolean;
-    /** Whether the user wants it to. */
+    /** The user has memory turned on. */
     readonly switched_on: boolean;
     readonly mode: string;
     readonly debounce_seconds: number;
   };
   readonly data: MemoryDocument;
-  /** Threads that are yet to be learned from, the next first. */
+  /** Threads pending extraction, next first. */
   readonly pending: readonly PendingThread[];
 }
 
@@ -65,22 +65,22 @@ export interface PendingThread {
   readonly thread_id: string;
   readonly due_at: string;
   readonly is_being_read: boolean;
-  /** It waits for the thread's next run: the budget of the last one does not pay for it. */
+  /** Out of budget: extraction waits for the thread's next run. */
   readonly is_unpaid: boolean;
 }
 
-/** Whether something will become of it by itself. */
+/** Return true if extraction will start without another run. */
 export const isUnderWay = ({ is_unpaid }: PendingThread): boolean => !is_unpaid;
 
 export interface Source {
-  /** null: in a thread that is deleted. */
+  /** Null if the thread was deleted. */
   readonly thread_id: string | null;
   readonly message_id: string | null;
   readonly quote: string | null;
 }
 
-export interface FactDetails extends KnownFact {
-  /** null: somebody wrote it down. */
+export interface FactDetails extends MemoryFact {
+  /** Null if the fact was added by hand. */
   readonly learnedIn: Source | null;
 }
 
@@ -90,17 +90,17 @@ export interface MemoryChange {
   readonly at: string;
   readonly actor: "model" | "user" | "agent" | "import";
   readonly kind: "fact_added" | "fact_changed" | "fact_removed" | "summary_set" | "undone";
-  /** A fact's id, or the key of a summary. */
+  /** A fact id or a summary key. */
   readonly target: string;
   readonly before: FactDetails | SummaryText | null;
   readonly after: FactDetails | SummaryText | null;
   readonly source: Source | null;
-  /** Names what was done at once. */
+  /** Id shared by changes of one operation. */
   readonly group: string;
   readonly undoes: string | null;
 }
 
-export interface WhyKnown {
+export interface FactProvenance {
   readonly fact: FactDetails;
   readonly changes: readonly MemoryChange[];
   readonly superseded: readonly FactDetails[];
@@ -111,8 +111,8 @@ export interface HistoryPage {
   readonly next_before: number | null;
 }
 
-/** What a run was told; a thread that was told earlier is told the same again. */
-export interface Receipt {
+/** The memory injected into a run. */
+export interface InjectedMemory {
   readonly injected: readonly string[];
   readonly considered: number;
   readonly dropped: number;
@@ -120,43 +120,43 @@ export interface Receipt {
   readonly is_new: boolean;
 }
 
-/** What a fact is to be. */
+/** Editable fields of a fact. */
 export interface FactText {
   readonly content: string;
   readonly category: Category;
   readonly confidence: number;
 }
 
-/** The custom agent whose memory is meant; null is everybody else's. */
+/** Name of the custom agent that owns the memory, null for the shared memory. */
 export type MemoryOf = string | null;
 
 export interface MemoryApi {
   memory(of: MemoryOf): Promise<MemoryStatus>;
-  /** As it was, without what has been erased since. */
+  /** Memory at a point in time, without facts erased since. */
   memoryAsOf(of: MemoryOf, moment: string): Promise<MemoryDocument>;
   switchMemory(of: MemoryOf, on: boolean): Promise<void>;
   addFact(of: MemoryOf, fact: FactText): Promise<MemoryDocument>;
-  /** Refused where the memory has changed since `revision`. */
+  /** Rejected if the memory has changed since `revision`. */
   changeFact(of: MemoryOf, id: string, fact: FactText, revision: number): Promise<MemoryDocument>;
-  /** Takes a fact away, which can be undone. */
-  takeFact(of: MemoryOf, id: string): Promise<MemoryDocument>;
+  /** Remove a fact; can be undone. */
+  removeFact(of: MemoryOf, id: string): Promise<MemoryDocument>;
   eraseFact(of: MemoryOf, id: string): Promise<MemoryDocument>;
   eraseLearnedIn(of: MemoryOf, threadId: string): Promise<MemoryDocument>;
   eraseMemory(of: MemoryOf): Promise<MemoryDocument>;
   writeSummary(of: MemoryOf, key: SummaryKey, text: string, revision: number): Promise<MemoryDocument>;
-  whyKnown(of: MemoryOf, id: string): Promise<WhyKnown>;
+  factProvenance(of: MemoryOf, id: string): Promise<FactProvenance>;
   searchMemory(of: MemoryOf, text: string, category: Category | null): Promise<readonly FactDetails[]>;
   memoryHistory(of: MemoryOf, limit: number, before: number | null): Promise<HistoryPage>;
   undoMemory(of: MemoryOf, which: { change_id: string } | { group: string }): Promise<MemoryDocument>;
-  /** The text of a `memory.json`. */
+  /** Return the text of a `memory.json`. */
   exportMemory(of: MemoryOf): Promise<string>;
   importMemory(of: MemoryOf, document: unknown): Promise<MemoryDocument>;
-  /** null: nothing was told. */
-  memoryReceipt(threadId: string, runId: string): Promise<Receipt | null>;
+  /** Null if no memory was injected. */
+  injectedMemory(threadId: string, runId: string): Promise<InjectedMemory | null>;
 }
 
 const FOUND = "50";
-// It is written before the model is first asked.
+// The event is logged before the first model call.
 const FIRST_EVENTS = "20";
 
 export function memoryApi(fetch: Fetch): MemoryApi {
@@ -175,7 +175,7 @@ export function memoryApi(fetch: Fetch): MemoryApi {
     addFact: (of, text) => requestJson(fetch, at(of, "/facts"), jsonBody(text)),
     changeFact: (of, id, text, revision) =>
       requestJson(fetch, at(of, fact(id), { revision: `${revision}` }), jsonBody(text, "PATCH")),
-    takeFact: (of, id) => requestJson(fetch, at(of, fact(id), { keep_history: "true" }), erase),
+    removeFact: (of, id) => requestJson(fetch, at(of, fact(id), { keep_history: "true" }), erase),
     eraseFact: (of, id) => requestJson(fetch, at(of, fact(id)), erase),
     eraseLearnedIn: (of, id) => requestJson(fetch, at(of, `/threads/${encodeURIComponent(id)}`), erase),
     eraseMemory: (of) => requestJson(fetch, at(of), erase),
@@ -185,7 +185,7 @@ export function memoryApi(fetch: Fetch): MemoryApi {
         at(of, `/summaries/${key}`, { revision: `${revision}` }),
         jsonBody({ summary }, "PUT"),
       ),
-    whyKnown: (of, id) => requestJson(fetch, at(of, `${fact(id)}/why`)),
+    factProvenance: (of, id) => requestJson(fetch, at(of, `${fact(id)}/why`)),
     async searchMemory(of, q, category) {
       const query = { q, limit: FOUND, ...(category === null ? {} : { category }) };
       return (await requestJson<{ facts: FactDetails[] }>(fetch, at(of, "/search", query))).facts;
@@ -199,15 +199,15 @@ export function memoryApi(fetch: Fetch): MemoryApi {
       return (await request(fetch, at(of, "/export"))).text();
     },
     importMemory: (of, document) => requestJson(fetch, at(of, "/import"), jsonBody(document)),
-    async memoryReceipt(threadId, runId) {
+    async injectedMemory(threadId, runId) {
       const run = `/api/threads/${encodeURIComponent(threadId)}/runs/${encodeURIComponent(runId)}`;
       const query = new URLSearchParams({ event_types: "custom", limit: FIRST_EVENTS });
-      const { data } = await requestJson<{ data: LoggedEvent[] }>(fetch, `${run}/events?${query}`);
-      return data.map(({ data: said }) => said).find(isReceipt) ?? null;
+      const { data: events } = await requestJson<{ data: LoggedEvent[] }>(fetch, `${run}/events?${query}`);
+      return events.map(({ data }) => data).find(isInjectedMemory) ?? null;
     },
   };
 }
 
-function isReceipt(said: unknown): said is Receipt {
-  return isRecord(said) && said.type === "memory" && Array.isArray(said.injected);
+function isInjectedMemory(data: unknown): data is InjectedMemory {
+  return isRecord(data) && data.type === "memory" && Array.isArray(data.injected);
 }

@@ -1,4 +1,4 @@
-/** What was said in any thread, found by its words. */
+/** Full-text search over all threads. */
 
 import { type Fetch, requestJson } from "@/api/http";
 
@@ -7,12 +7,12 @@ export interface SearchHit {
   readonly title: string | null;
   readonly message_id: string | null;
   readonly snippet: string;
-  /** Where in `snippet` the words are, from and to, counted in characters. */
+  /** Start and end of each match in `snippet`, in code points. */
   readonly highlights: readonly (readonly [number, number])[];
 }
 
 export interface SearchApi {
-  /** Places where the words are, the best first. */
+  /** Search messages, best match first. */
   search(text: string, limit: number): Promise<readonly SearchHit[]>;
 }
 

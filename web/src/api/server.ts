@@ -1,4 +1,4 @@
-/** What the server can be asked for beside threads and their runs. */
+/** HTTP calls for everything except threads and runs. */
 
 import { type AgentsApi, agentsApi } from "@/api/agents";
 import { type Fetch, requestJson } from "@/api/http";
@@ -11,8 +11,8 @@ import { type ToolsApi, toolsApi } from "@/api/tools";
 import { type UsageApi, usageApi } from "@/api/usage";
 import type { ThreadValues } from "@/api/wire";
 
-/** What a server may offer or not. */
-export type Offer =
+/** Optional features of a server. */
+export type Feature =
   | "mcp"
   | "memory"
   | "search"
@@ -41,8 +41,8 @@ export interface Server
     ToolsApi,
     UsageApi {
   info(): Promise<ServerInfo>;
-  /** The whole thread, also what the agent no longer has in view. */
-  everythingSaid(threadId: string): Promise<ThreadValues>;
+  /** Load all messages, including those no longer in the model's context. */
+  allMessages(threadId: string): Promise<ThreadValues>;
   offers(): Promise<Readonly<Record<string, boolean>>>;
 }
 
@@ -57,7 +57,7 @@ export function createServer(fetch: Fetch): Server {
     ...toolsApi(fetch),
     ...usageApi(fetch),
     info: () => requestJson(fetch, "/api/info"),
-    everythingSaid: (threadId) => requestJson(fetch, `/api/threads/${encodeURIComponent(threadId)}/messages`),
+    allMessages: (threadId) => requestJson(fetch, `/api/threads/${encodeURIComponent(threadId)}/messages`),
     offers: async () => (await requestJson<Features>(fetch, "/api/features")).enabled,
   };
 }

@@ -1,17 +1,17 @@
-/** A thread for somebody who has nothing but a link to it: everything else is refused before it is asked. */
+/** Read-only access through a share link; every other call is rejected on the client. */
 
-import type { Addresses } from "@/api/artifacts";
+import type { FileUrls } from "@/api/artifacts";
 import type { Gateway } from "@/api/gateway";
-import { type Fetch, Refused, request, requestJson } from "@/api/http";
-import type { Said } from "@/api/said";
+import { ApiError, type Fetch, request, requestJson } from "@/api/http";
+import type { MessagePage } from "@/api/messagePage";
 import type { WireMessage } from "@/api/wire";
 
 const AT_ONCE = 200;
 
-/** What a link leads to. */
+/** A shared thread. */
 export interface SharedThread {
   readonly title: string | null;
-  /** What was said later is not shown. */
+  /** Later messages are not included. */
   readonly shared_at: string;
   readonly expires_at: string | null;
   readonly artifacts: readonly string[];
@@ -22,9 +22,9 @@ interface SharedMessages {
   readonly before: string | null;
 }
 
-export interface SharedApi extends Addresses {
+export interface SharedApi extends FileUrls {
   about(): Promise<SharedThread>;
-  said(before: string | null): Promise<Said>;
+  messagePage(before: string | null): Promise<MessagePage>;
   bytes(path: string): Promise<ArrayBuffer>;
 }
 
@@ -33,7 +33,7 @@ export function sharedApi(fetch: Fetch, token: string): SharedApi {
   const file = (kind: string, path: string) =>
     `${root}/${kind}/${path.replace(/^\/+/, "").split("/").map(encodeURIComponent).join("/")}`;
   const about = () => requestJson<SharedThread>(fetch, root);
-  const artifact: Addresses["artifact"] = (path, { download = false } = {}) =>
+  const artifact: FileUrls["artifact"] = (path, { download = false } = {}) =>
     `${file("artifacts", path)}${download ? "?download=true" : ""}`;
   return {
     about,
@@ -42,32 +42,32 @@ export function sharedApi(fetch: Fetch, token: string): SharedApi {
     async bytes(path) {
       return (await request(fetch, artifact(path))).arrayBuffer();
     },
-    async said(before) {
+    async messagePage(before) {
       const place = before === null ? "" : `&before=${encodeURIComponent(before)}`;
       const [thread, page] = await Promise.all([
         before === null ? about() : null,
         requestJson<SharedMessages>(fetch, `${root}/messages?limit=${AT_ONCE}${place}`),
       ]);
-      const told = page.data.map(
+      const times = page.data.map(
         ({ message, created_at }) => [message.id ?? "", Date.parse(created_at)] as const,
       );
       return {
         ...(thread !== null && { title: thread.title, artifacts: thread.artifacts }),
         messages: page.data.map(({ message }) => message),
-        told: new Map(told.map(([id, at]) => [id, { at }])),
+        metadata: new Map(times.map(([id, at]) => [id, { at }])),
         before: page.before,
       };
     },
   };
 }
 
-/** The calls of a page that can only read. */
+/** Return a gateway that can only read. */
 export function readingGateway(shared: SharedApi): Gateway {
   const refuse = async (): Promise<never> => {
-    throw new Refused("ReadOnly", 403, "this thread can only be read");
+    throw new ApiError("ReadOnly", 403, "this thread can only be read");
   };
   return {
-    said: (_, before = null) => shared.said(before),
+    messagePage: (_, before = null) => shared.messagePage(before),
     newestRun: async () => null,
     unfinishedRuns: async () => [],
     reports: async () => [],

@@ -1,23 +1,23 @@
-/** Links under which others read a thread: made and taken back by its owner. */
+/** Share links of a thread. */
 
 import { type Fetch, jsonBody, request, requestJson } from "@/api/http";
 
 export interface Share {
   readonly share_id: string;
   readonly created_at: string;
-  /** null: until it is taken back. */
+  /** Null for no expiry. */
   readonly expires_at: string | null;
 }
 
 export interface NewShare extends Share {
-  /** Where its page is, below the address of this server; told once. */
+  /** URL path of the shared page; returned once. */
   readonly path: string;
 }
 
 export interface SharingApi {
-  /** The links to a thread, newest first. */
+  /** List share links, newest first. */
   shares(threadId: string): Promise<readonly Share[]>;
-  /** Makes a link for so many days, or for as long as the server allows. */
+  /** Create a link that expires in `days`, or never. */
   share(threadId: string, days: number | null): Promise<NewShare>;
   unshare(threadId: string, shareId: string): Promise<void>;
 }

@@ -1,4 +1,4 @@
-/** Skills: what an agent can learn when it needs it. */
+/** Skills: instructions and files agents load on demand. */
 
 import { type Fetch, jsonBody, request, requestJson } from "@/api/http";
 import type { WireThread } from "@/api/wire";
@@ -12,31 +12,31 @@ export interface Skill {
   readonly editable: boolean;
 }
 
-/** A folder that was to be a skill and is none. */
+/** A folder that failed to load as a skill. */
 export interface RefusedSkill {
   readonly category: string;
   readonly path: string;
   readonly reason: string;
 }
 
-export interface AllSkills {
+export interface SkillList {
   readonly skills: readonly Skill[];
   readonly refused?: readonly RefusedSkill[];
 }
 
-/** A skill with what is in it. */
-export interface WholeSkill extends Skill {
-  /** The whole SKILL.md. */
+/** A skill with its content and files. */
+export interface SkillWithContent extends Skill {
+  /** Full text of SKILL.md. */
   readonly content: string;
   readonly files: readonly { readonly path: string; readonly size: number }[];
   readonly allowed_tools?: readonly string[] | null;
 }
 
-/** A skill of one's own, to be changed. */
+/** An editable custom skill. */
 export interface CustomSkill {
   readonly name: string;
   readonly content: string;
-  /** Of the SKILL.md; a change is taken only where it is still that one. */
+  /** Hash of SKILL.md, used for optimistic concurrency. */
   readonly sha256: string;
 }
 
@@ -51,14 +51,14 @@ export type SkillAction =
   | "rollback";
 
 export interface SkillChange {
-  /** What undoes it; the oldest has 0. */
+  /** Index for rollback; the oldest change is 0. */
   readonly history_index: number;
   readonly at: string;
   readonly action: SkillAction;
   readonly author: "person" | "agent";
   readonly thread_id: string | null;
   readonly file: string | null;
-  /** Unified; empty where there is nothing to compare. */
+  /** Unified diff; empty if there is no text to compare. */
   readonly diff: string;
 }
 
@@ -68,20 +68,20 @@ export interface Installed {
 }
 
 export interface SkillsApi {
-  skills(): Promise<AllSkills>;
-  skill(name: string): Promise<WholeSkill>;
+  skills(): Promise<SkillList>;
+  skill(name: string): Promise<SkillWithContent>;
   switchSkill(name: string, enabled: boolean): Promise<Skill>;
-  /** Takes in a `.skill` archive. */
+  /** Install a `.skill` archive. */
   installSkill(file: File): Promise<Installed>;
-  /** Takes in an archive that is among the files of a thread. */
+  /** Install an archive from a thread's files. */
   installSkillFrom(threadId: string, path: string): Promise<Installed>;
   customSkill(name: string): Promise<CustomSkill>;
   createSkill(content: string): Promise<CustomSkill>;
   saveSkill(name: string, content: string, expected: string): Promise<CustomSkill>;
   deleteSkill(name: string): Promise<void>;
-  /** What became of a skill, oldest first. */
+  /** List changes, oldest first. */
   skillHistory(name: string): Promise<readonly SkillChange[]>;
-  /** Undoes a change by its place in the history; -1 is the last. */
+  /** Undo a change by index; -1 is the last. */
   undoSkillChange(name: string, index: number): Promise<void>;
 }
 
@@ -99,7 +99,7 @@ export function skillsApi(fetch: Fetch): SkillsApi {
     skill: (name) => requestJson(fetch, place(name)),
     switchSkill: (name, enabled) => requestJson(fetch, place(name), jsonBody({ enabled }, "PUT")),
     async installSkill(file) {
-      // Archives are taken from threads: this one has a thread of its own, for as long as it takes.
+      // The endpoint installs from a thread, so the archive is uploaded to a temporary one.
       const { thread_id: threadId } = await requestJson<WireThread>(fetch, "/api/threads", jsonBody({}));
       const thread = `/api/threads/${encodeURIComponent(threadId)}`;
       try {

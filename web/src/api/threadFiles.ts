@@ -17,7 +17,7 @@ export interface Folder {
   readonly is_truncated: boolean;
 }
 
-/** A text, and what the server must still have for an edit of it to be taken. */
+/** A text with the hash that an edit must match. */
 export interface TextFile {
   readonly text: string;
   readonly sha256: string;
@@ -30,9 +30,9 @@ export interface SavedFile {
 
 export interface FilesApi {
   folder(threadId: string, path: string): Promise<Folder>;
-  /** The file's bytes. */
+  /** Load the bytes of a file. */
   bytes(threadId: string, path: string): Promise<ArrayBuffer>;
-  /** Replaces a text unless it is no longer what `expected` says; null makes a file where there is none. */
+  /** Replace a text if its hash is still `expected`; null creates a new file. */
   saveText(threadId: string, path: string, text: string, expected: string | null): Promise<SavedFile>;
 }
 

@@ -1,4 +1,4 @@
-/** What agents can use: tools, the MCP servers that offer some, and what is asked before. */
+/** Tools, MCP servers and approval rules. */
 
 import { type Fetch, jsonBody, request, requestJson } from "@/api/http";
 
@@ -10,11 +10,11 @@ export interface Tool {
   readonly description: string;
   readonly source: ToolSource;
   readonly server: string | null;
-  /** Whether it returns words of strangers. */
+  /** Returns untrusted content. */
   readonly brings_untrusted: boolean;
-  /** Whether it can send something elsewhere. */
+  /** Can send data out. */
   readonly reaches_out: boolean;
-  /** Whether each use of it is approved. */
+  /** Every call requires approval. */
   readonly needs_approval: boolean;
 }
 
@@ -22,9 +22,9 @@ export interface Rule {
   readonly name: string;
   readonly outcome: Outcome;
   readonly reason: string;
-  /** Whether it comes with DeerFlow. */
+  /** Built-in rule. */
   readonly is_shipped: boolean;
-  /** Which calls it is about, as the file has it. */
+  /** Conditions as written in the file. */
   readonly conditions: Readonly<Record<string, unknown>>;
 }
 
@@ -37,7 +37,7 @@ export interface Policy {
 export type McpState = "idle" | "connecting" | "ready" | "failed" | "disabled" | "changed" | "needs_login";
 
 export interface McpLogin {
-  /** `none`: nobody logs in; `server`: with what is configured; `personal`: each person for themselves. */
+  /** `none`: no login; `server`: configured credentials; `personal`: each user signs in. */
   readonly kind: "none" | "server" | "personal";
   readonly state: "not_needed" | "logged_in" | "needs_login" | "expired_key";
   readonly expires_at: string | null;
@@ -53,11 +53,11 @@ export interface McpServer {
   readonly enabled: boolean;
   readonly state: McpState;
   readonly error: string | null;
-  /** What its entry asks for in vain. */
+  /** Unsupported settings of its entry. */
   readonly notes: readonly string[];
   readonly since: string | null;
   readonly tools: readonly McpTool[];
-  /** Those that wait until they are accepted as they are now. */
+  /** Changed tools that need to be accepted. */
   readonly changed_tools: readonly string[];
   readonly resources: readonly {
     readonly uri: string;
@@ -80,12 +80,12 @@ export interface McpTool {
   readonly read_only: boolean | null;
 }
 
-/** A server as it is written in the file; secrets read `********`. */
+/** A server entry as in the file; secrets are masked as `********`. */
 export type McpEntry = Readonly<Record<string, unknown>>;
 
 export interface McpConfig {
   readonly mcp_servers: Readonly<Record<string, McpEntry>>;
-  /** What is wrong with the file; the former entries are in force then. */
+  /** Parse error of the file; the last valid version is in use. */
   readonly problem: string | null;
 }
 
@@ -102,7 +102,7 @@ export interface Pin {
   readonly tool: string;
   readonly state: "accepted" | "changed" | "added";
   readonly accepted: ToolVersion | null;
-  /** Only where it differs from what was accepted. */
+  /** Set if it differs from the accepted version. */
   readonly offered: ToolVersion | null;
 }
 
@@ -113,16 +113,16 @@ export interface ToolsApi {
   mcpServers(): Promise<readonly McpServer[]>;
   mcpServer(name: string): Promise<McpServer>;
   switchMcpServer(name: string, enabled: boolean): Promise<McpConfig>;
-  /** Adds a server, or replaces its entry. */
+  /** Add or replace a server. */
   putMcpServer(name: string, entry: McpEntry): Promise<McpServer>;
   removeMcpServer(name: string): Promise<void>;
   reconnectMcpServer(name: string): Promise<McpServer>;
   mcpPins(name: string): Promise<readonly Pin[]>;
-  /** Refused where one has changed again since its hash was read. */
+  /** Rejected if a tool has changed since its hash was read. */
   acceptMcpTools(name: string, hashes: Readonly<Record<string, string>>): Promise<readonly Pin[]>;
-  /** Where the browser has to go. */
+  /** Return the authorization URL. */
   startMcpLogin(name: string, returnTo: string): Promise<string>;
-  forgetMcpLogin(name: string): Promise<void>;
+  deleteMcpLogin(name: string): Promise<void>;
 }
 
 export function toolsApi(fetch: Fetch): ToolsApi {
@@ -150,7 +150,7 @@ export function toolsApi(fetch: Fetch): ToolsApi {
       return (await requestJson<{ authorization_url: string }>(fetch, `${at(name)}/oauth/start`, body))
         .authorization_url;
     },
-    async forgetMcpLogin(name) {
+    async deleteMcpLogin(name) {
       await request(fetch, `${at(name)}/oauth`, { method: "DELETE" });
     },
   };

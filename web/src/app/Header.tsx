@@ -1,4 +1,4 @@
-/** Title of the thread, the ways to list and panel, and how full the model's memory is. */
+/** Thread title, list and panel toggles, context usage. */
 
 import { Link } from "@tanstack/react-router";
 import { Bot, PanelRight } from "lucide-react";
@@ -23,7 +23,7 @@ export function Header() {
       <div className="ml-auto flex shrink-0 items-center gap-3 pl-2">
         {threadId !== null && <ContextGauge threadId={threadId} />}
         <AgentChip />
-        {/* Where there is little room the composer alone says it. */}
+        {/* On narrow screens only the composer shows the model. */}
         {model !== null && (
           <span className="hidden max-w-48 truncate text-small text-faint wide:inline">
             {modelName(model)}
@@ -35,17 +35,17 @@ export function Header() {
   );
 }
 
-/** Who answers, where that is not the lead agent. */
+/** Shows the agent if it is not the lead agent. */
 function AgentChip() {
   const strings = useStrings();
-  const { agent, bootstrap } = usePage((page) => page.answering);
-  if (bootstrap) return <span className={`${CHIP} text-soft`}>{strings.makingAgent}</span>;
+  const { agent, bootstrap } = usePage((page) => page.activeAgent);
+  if (bootstrap) return <span className={`${CHIP} text-soft`}>{strings.creatingAgent}</span>;
   if (agent === null) return null;
   return (
     <Link
       to="/agents/$name"
       params={{ name: agent }}
-      title={strings.agentAnswers(agent)}
+      title={strings.chattingWith(agent)}
       className={`${CHIP} text-soft hover:border-line-strong hover:text-ink`}
     >
       <Bot aria-hidden className="size-3.5" />

@@ -1,4 +1,4 @@
-/** The way to the list of threads. */
+/** Button that toggles the thread list. */
 
 import { PanelLeft } from "lucide-react";
 import { usePage, useStrings } from "@/app/context";

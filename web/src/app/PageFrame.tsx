@@ -1,4 +1,4 @@
-/** A view that is not a conversation: its title, and a column to read. */
+/** Layout of a view with a title and a reading column. */
 
 import type { ReactNode } from "react";
 import { ListToggle } from "@/app/ListToggle";
@@ -6,7 +6,7 @@ import { useTitle } from "@/app/useTitle";
 
 interface Props {
   readonly title: string;
-  /** What can be done with all of it. */
+  /** Buttons for the whole view. */
   readonly actions?: ReactNode;
   readonly children: ReactNode;
 }

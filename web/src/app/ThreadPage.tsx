@@ -1,11 +1,11 @@
-/** A conversation, and beside it what came of it. */
+/** A conversation with the side panel. */
 
 import { lazy, Suspense } from "react";
 import { usePage } from "@/app/context";
 import { Header, threadTitle } from "@/app/Header";
 import { useTitle } from "@/app/useTitle";
 import { ThreadView } from "@/features/chat/ThreadView";
-import { useFreshFiles } from "@/features/panel/useFreshFiles";
+import { useFileRefresh } from "@/features/panel/useFileRefresh";
 import { usePanel } from "@/features/panel/usePanel";
 import { SandboxBanner } from "@/features/sandbox/SandboxBanner";
 
@@ -13,7 +13,7 @@ const Panel = lazy(() => import("@/features/panel/Panel"));
 
 export function ThreadPage() {
   const { tab } = usePanel();
-  useFreshFiles();
+  useFileRefresh();
   useTitle(usePage(threadTitle));
   return (
     <div className="flex min-h-0 flex-1">

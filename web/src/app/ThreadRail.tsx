@@ -1,4 +1,4 @@
-/** The thread list's place: beside the conversation, or a drawer over it. */
+/** Thread list as a sidebar, or as a drawer on narrow screens. */
 
 import { useActions, usePage, useStrings } from "@/app/context";
 import { ThreadList } from "@/features/threads/ThreadList";
@@ -25,7 +25,7 @@ function Drawer() {
     <Modal
       open={open}
       label={strings.threads}
-      onClose={() => actions.drawer(false)}
+      onClose={() => actions.setDrawerOpen(false)}
       className="fixed inset-y-0 left-0 m-0 h-dvh max-h-none w-[min(300px,85vw)] max-w-none border-r border-line bg-rail"
     >
       <ThreadList />

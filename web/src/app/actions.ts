@@ -1,37 +1,37 @@
-/** What the user can do. */
+/** Actions of the page. */
 
-import type { Answering } from "@/api/assistants";
+import type { ActiveAgent } from "@/api/assistants";
 import { type ConversationActions, conversationActions } from "@/app/conversationActions";
+import type { Dependencies } from "@/app/dependencies";
 import { type ModelActions, modelActions } from "@/app/modelActions";
 import type { Thread } from "@/app/page";
-import { createReading } from "@/app/reading";
-import type { Surroundings } from "@/app/surroundings";
+import { createRunReader } from "@/app/runReader";
 import { type ThreadActions, threadActions } from "@/app/threadActions";
 import { type TurnActions, turnActions } from "@/app/turnActions";
 
 export interface Actions extends ConversationActions, ModelActions, ThreadActions, TurnActions {
-  /** Loads what the page shows first. */
+  /** Load the initial data. */
   start(): Promise<void>;
-  /** Begins a thread with a custom agent, or one that makes an agent. */
-  talkTo(answering: Answering): Promise<void>;
-  drawer(open: boolean): void;
-  palette(open: boolean): void;
+  /** Start a thread with a custom agent, or one that creates an agent. */
+  startChat(activeAgent: ActiveAgent): Promise<void>;
+  setDrawerOpen(open: boolean): void;
+  setPaletteOpen(open: boolean): void;
   setOnline(online: boolean): void;
 }
 
-export function createActions(around: Surroundings): Actions {
-  const { gateway, store } = around;
+export function createActions(dependencies: Dependencies): Actions {
+  const { gateway, store } = dependencies;
   const { get, dispatch } = store;
-  const threads = threadActions(around);
-  const models = modelActions(around);
-  const reading = createReading(around, threads);
-  const conversation = conversationActions(around, threads, models, reading);
-  const turns = turnActions(around, threads, reading, conversation.open);
+  const threads = threadActions(dependencies);
+  const models = modelActions(dependencies);
+  const reader = createRunReader(dependencies, threads);
+  const conversation = conversationActions(dependencies, threads, models, reader);
+  const turns = turnActions(dependencies, threads, reader, conversation.open);
 
-  async function lookAtSandbox(): Promise<void> {
-    // A server that does not say where commands run has nothing to warn of.
+  async function loadSandbox(): Promise<void> {
+    // A server without sandbox status shows no warning.
     const sandbox = await gateway.sandbox().catch(() => null);
-    if (sandbox !== null) dispatch({ type: "sandbox known", sandbox });
+    if (sandbox !== null) dispatch({ type: "sandboxLoaded", sandbox });
   }
 
   return {
@@ -41,7 +41,7 @@ export function createActions(around: Surroundings): Actions {
     ...turns,
 
     async start() {
-      const loading = [models.loadModels(), threads.refreshThreads(), conversation.reload(), lookAtSandbox()];
+      const loading = [models.loadModels(), threads.refreshThreads(), conversation.reload(), loadSandbox()];
       await Promise.all(loading);
     },
 
@@ -50,22 +50,22 @@ export function createActions(around: Surroundings): Actions {
       if (get().threadId === thread.id) void conversation.open(null);
     },
 
-    async talkTo(answering) {
+    async startChat(activeAgent) {
       await conversation.open(null);
-      dispatch({ type: "agent known", answering });
+      dispatch({ type: "agentResolved", activeAgent });
     },
 
-    drawer: (open) => dispatch({ type: "drawer", open }),
-    palette: (open) => dispatch({ type: "palette", open }),
+    setDrawerOpen: (open) => dispatch({ type: "drawerToggled", open }),
+    setPaletteOpen: (open) => dispatch({ type: "paletteToggled", open }),
 
     setOnline(online) {
-      dispatch({ type: "online", online });
+      dispatch({ type: "onlineChanged", online });
       if (!online) return;
       void threads.refreshThreads();
       const { opening, stale } = get();
       if (stale || opening.phase === "failed") void conversation.reload();
       if (get().models.phase === "failed") void models.loadModels();
-      if (get().sandbox === null) void lookAtSandbox();
+      if (get().sandbox === null) void loadSandbox();
     },
   };
 }

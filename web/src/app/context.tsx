@@ -1,4 +1,4 @@
-/** How components reach the store, the actions and the words. */
+/** React context with the store, the actions and the strings. */
 
 import {
   createContext,
@@ -9,9 +9,9 @@ import {
   useState,
   useSyncExternalStore,
 } from "react";
-import { type Addresses, addressesOf } from "@/api/artifacts";
+import { type FileUrls, fileUrls } from "@/api/artifacts";
 import type { FilesGateway } from "@/api/files";
-import { Refused } from "@/api/http";
+import { ApiError } from "@/api/http";
 import type { Actions } from "@/app/actions";
 import type { Page, PageAction } from "@/app/page";
 import type { Store } from "@/app/store";
@@ -20,17 +20,17 @@ import { DICTIONARIES, type Language, preferredLanguage, type Strings } from "@/
 interface App {
   readonly store: Store<Page, PageAction>;
   readonly actions: Actions;
-  /** Missing: a server without files, suggestions and help with writing. */
+  /** Missing for servers without uploads, suggestions and prompt rewriting. */
   readonly files?: FilesGateway;
-  /** Where files are for somebody who reads under a link; missing: this is the owner's page. */
-  readonly shared?: Addresses;
+  /** File URLs of a share link; missing on the owner's page. */
+  readonly shared?: FileUrls;
 }
 
 const NO_FILES: FilesGateway = {
   takesUploads: async () => false,
   polishes: async () => false,
   uploadLimits: async () => null,
-  upload: async () => Promise.reject(new Refused("NotFound", 404, "")),
+  upload: async () => Promise.reject(new ApiError("NotFound", 404, "")),
   deleteUpload: async () => {},
   uploads: async () => [],
   suggestions: async () => [],
@@ -49,7 +49,7 @@ function useApp(): App {
   return app;
 }
 
-/** A slice of the page's state; `select` must return something of stable identity. */
+/** Select a slice of the state; `select` must return a stable reference. */
 export function usePage<T>(select: (page: Page) => T): T {
   const { store } = useApp();
   return useSyncExternalStore(store.subscribe, () => select(store.get()));
@@ -63,19 +63,19 @@ export function useFiles(): FilesGateway {
   return useApp().files ?? NO_FILES;
 }
 
-/** Where the files of the open thread are. */
-export function useAddresses(): Addresses {
+/** Return the file URLs of the open thread. */
+export function useFileUrls(): FileUrls {
   const { shared } = useApp();
   const threadId = usePage((page) => page.threadId);
-  return useMemo(() => shared ?? addressesOf(threadId ?? ""), [shared, threadId]);
+  return useMemo(() => shared ?? fileUrls(threadId ?? ""), [shared, threadId]);
 }
 
-/** Whether somebody reads under a link, and can do nothing else. */
+/** Return true on a shared, read-only page. */
 export function useIsReader(): boolean {
   return useApp().shared !== undefined;
 }
 
-/** Whether the server has a part that the page can do without. */
+/** Return true if the server has an optional feature. */
 export function useOffer(part: "takesUploads" | "polishes"): boolean {
   const files = useFiles();
   const [offered, setOffered] = useState(false);

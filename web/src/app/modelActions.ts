@@ -1,31 +1,31 @@
-/** Which model answers, and the user's other choices. */
+/** Actions for models and preferences. */
 
+import { type Dependencies, toProblem } from "@/app/dependencies";
 import { currentModel } from "@/app/page";
 import type { Preferences } from "@/app/preferences";
-import { problemOf, type Surroundings } from "@/app/surroundings";
 
 export interface ModelActions {
   loadModels(): Promise<void>;
-  /** Ends when it is known which models there are, or that it cannot be known. */
+  /** Resolves when the models have loaded or failed to load. */
   modelsLooked(): Promise<void>;
   prefer(change: Partial<Preferences>): void;
 }
 
-export function modelActions({ gateway, store, savePreferences }: Surroundings): ModelActions {
+export function modelActions({ gateway, store, savePreferences }: Dependencies): ModelActions {
   const { get, dispatch } = store;
 
   async function loadStarters(): Promise<void> {
     const model = currentModel(get());
-    // Without starters the empty page is a little emptier; that is no error to show.
+    // Starters are optional; errors are ignored.
     const starters = await gateway.starters(model?.name ?? null).catch(() => []);
-    dispatch({ type: "starters listed", starters });
+    dispatch({ type: "startersListed", starters });
   }
 
   async function listModels(): Promise<void> {
     try {
-      dispatch({ type: "models listed", models: await gateway.models() });
+      dispatch({ type: "modelsListed", models: await gateway.models() });
     } catch (error) {
-      dispatch({ type: "models failed", problem: problemOf(error) });
+      dispatch({ type: "modelsFailed", problem: toProblem(error) });
     }
   }
 
@@ -41,7 +41,7 @@ export function modelActions({ gateway, store, savePreferences }: Surroundings):
     modelsLooked: () => looking,
 
     prefer(change) {
-      dispatch({ type: "preferred", change });
+      dispatch({ type: "preferencesChanged", change });
       savePreferences(get().preferences);
       if (change.model !== undefined) void loadStarters();
     },

@@ -1,4 +1,4 @@
-/** How much the agent does for one message, from a quick answer to a project. */
+/** Modes: how much work the agent does for one message. */
 
 import type { RunSettings } from "@/api/gateway";
 import type { ModelInfo } from "@/api/wire";
@@ -9,7 +9,7 @@ export const MODES: readonly Mode[] = ["flash", "thinking", "pro", "ultra"];
 
 const EFFORTS = { flash: null, thinking: "low", pro: "medium", ultra: "high" } as const;
 
-/** What a mode asks of a model, as far as the model can do it. */
+/** Return the run settings of a mode, limited to what the model supports. */
 export function settingsFor(mode: Mode, model: ModelInfo | null): RunSettings {
   return {
     model: model?.name ?? null,
@@ -24,11 +24,11 @@ export function isMode(value: unknown): value is Mode {
   return MODES.some((mode) => mode === value);
 }
 
-// More would only make the browser's memory of this page grow.
+// Bounds the size of the stored preferences.
 const REMEMBERED = 200;
 
-/** The modes of threads with one more, the oldest forgotten. */
-export function remembered(modes: Readonly<Record<string, Mode>>, threadId: string, mode: Mode) {
+/** Add a thread's mode and drop the oldest entries. */
+export function rememberMode(modes: Readonly<Record<string, Mode>>, threadId: string, mode: Mode) {
   const others = Object.entries(modes).filter(([id]) => id !== threadId);
   return Object.fromEntries([...others.slice(1 - REMEMBERED), [threadId, mode] as const]);
 }

@@ -1,18 +1,18 @@
-/** The state of the whole page and everything that can happen to it. */
+/** State of the page and its actions. */
 
-import { type Answering, LEAD } from "@/api/assistants";
+import { type ActiveAgent, LEAD_AGENT } from "@/api/assistants";
 import type { ModelInfo, ModelsAnswer, SandboxInfo, Starter, WaitsFor, WireThread } from "@/api/wire";
 import type { Mode } from "@/app/modes";
 import type { Preferences } from "@/app/preferences";
 import { NO_RUN } from "@/run/conversation";
 import { type Conversation, EMPTY_CONVERSATION, type RunEvent, reduce } from "@/run/reduce";
 
-export type Loading<T> =
+export type LoadState<T> =
   | { readonly phase: "loading" }
   | { readonly phase: "ready"; readonly value: T }
   | { readonly phase: "failed"; readonly problem: Problem };
 
-/** Why something could not be had. */
+/** Reason of a failed request. */
 export type Problem = "unreachable" | "missing" | "refused";
 
 export interface Thread {
@@ -20,42 +20,42 @@ export interface Thread {
   readonly title: string | null;
   readonly updatedAt: string;
   readonly status: WireThread["status"];
-  /** Whether the user gave the title; the agent then has no say in it. */
+  /** The user set the title; generated titles do not replace it. */
   readonly renamed: boolean;
   readonly pinned: boolean;
   readonly archived: boolean;
   readonly waitsFor: WaitsFor | null;
 }
 
-/** What the user did to a thread, and how it was before. */
+/** A change of a thread, with the state before it. */
 export interface ThreadChange {
   readonly kind: "renamed" | "pinned" | "unpinned" | "archived" | "unarchived" | "refused" | "unexported";
   readonly before: Thread;
 }
 
 export interface Page {
-  /** null: a thread that begins with the next message. */
+  /** Null for a new thread without messages. */
   readonly threadId: string | null;
-  readonly opening: Loading<null>;
+  readonly opening: LoadState<null>;
   readonly conversation: Conversation;
-  /** The conversations that were open last, to be read where the server cannot be reached. */
-  readonly kept: ReadonlyMap<string, Conversation>;
-  /** Whether what is shown was kept, and may be old. */
+  /** Recently opened conversations, shown while the server is unreachable. */
+  readonly cached: ReadonlyMap<string, Conversation>;
+  /** True while a cached conversation is shown. */
   readonly stale: boolean;
-  readonly answering: Answering;
-  readonly threads: Loading<readonly Thread[]>;
-  /** Whether the server has threads that are not listed yet. */
+  readonly activeAgent: ActiveAgent;
+  readonly threads: LoadState<readonly Thread[]>;
+  /** The server has more threads. */
   readonly moreThreads: boolean;
-  /** The newest change of a thread that can be undone. */
+  /** The last change that can be undone. */
   readonly changed: ThreadChange | null;
-  /** Deleted for the eye; still to be had back. */
+  /** Hidden thread whose deletion can be undone. */
   readonly deleted: Thread | null;
-  readonly models: Loading<ModelsAnswer>;
+  readonly models: LoadState<ModelsAnswer>;
   readonly starters: readonly Starter[];
-  /** null: not known. */
+  /** Null until loaded. */
   readonly sandbox: SandboxInfo | null;
   readonly preferences: Preferences;
-  /** What stands in the composer of each thread; null is the one that has not begun. */
+  /** Drafts by thread id; null is the new thread. */
   readonly drafts: ReadonlyMap<string | null, string>;
   readonly drawerOpen: boolean;
   readonly paletteOpen: boolean;
@@ -65,36 +65,36 @@ export interface Page {
 export type PageAction =
   | { readonly type: "visited"; readonly threadId: string | null }
   | { readonly type: "opened" }
-  | { readonly type: "open failed"; readonly problem: Problem }
-  | { readonly type: "agent known"; readonly answering: Answering }
+  | { readonly type: "openFailed"; readonly problem: Problem }
+  | { readonly type: "agentResolved"; readonly activeAgent: ActiveAgent }
   | { readonly type: "run"; readonly event: RunEvent }
-  | { readonly type: "threads listed"; readonly threads: readonly Thread[]; readonly more: boolean }
-  | { readonly type: "threads continued"; readonly threads: readonly Thread[]; readonly more: boolean }
-  | { readonly type: "threads failed"; readonly problem: Problem }
-  | { readonly type: "thread touched"; readonly thread: Thread }
-  | { readonly type: "thread changed"; readonly thread: Thread; readonly change: ThreadChange | null }
-  | { readonly type: "thread change seen" }
-  | { readonly type: "thread deleted"; readonly thread: Thread }
-  | { readonly type: "deletion undone"; readonly thread: Thread }
-  | { readonly type: "deletion final"; readonly threadId: string }
-  | { readonly type: "models listed"; readonly models: ModelsAnswer }
-  | { readonly type: "models failed"; readonly problem: Problem }
-  | { readonly type: "starters listed"; readonly starters: readonly Starter[] }
-  | { readonly type: "sandbox known"; readonly sandbox: SandboxInfo }
-  | { readonly type: "preferred"; readonly change: Partial<Preferences> }
-  | { readonly type: "drafted"; readonly text: string }
-  | { readonly type: "drawer"; readonly open: boolean }
-  | { readonly type: "palette"; readonly open: boolean }
-  | { readonly type: "online"; readonly online: boolean };
+  | { readonly type: "threadsListed"; readonly threads: readonly Thread[]; readonly more: boolean }
+  | { readonly type: "threadsContinued"; readonly threads: readonly Thread[]; readonly more: boolean }
+  | { readonly type: "threadsFailed"; readonly problem: Problem }
+  | { readonly type: "threadTouched"; readonly thread: Thread }
+  | { readonly type: "threadChanged"; readonly thread: Thread; readonly change: ThreadChange | null }
+  | { readonly type: "threadChangeDismissed" }
+  | { readonly type: "threadDeleted"; readonly thread: Thread }
+  | { readonly type: "deletionUndone"; readonly thread: Thread }
+  | { readonly type: "deletionFinished"; readonly threadId: string }
+  | { readonly type: "modelsListed"; readonly models: ModelsAnswer }
+  | { readonly type: "modelsFailed"; readonly problem: Problem }
+  | { readonly type: "startersListed"; readonly starters: readonly Starter[] }
+  | { readonly type: "sandboxLoaded"; readonly sandbox: SandboxInfo }
+  | { readonly type: "preferencesChanged"; readonly change: Partial<Preferences> }
+  | { readonly type: "draftChanged"; readonly text: string }
+  | { readonly type: "drawerToggled"; readonly open: boolean }
+  | { readonly type: "paletteToggled"; readonly open: boolean }
+  | { readonly type: "onlineChanged"; readonly online: boolean };
 
 export function initialPage(threadId: string | null, preferences: Preferences, online: boolean): Page {
   return {
     threadId,
     opening: threadId === null ? { phase: "ready", value: null } : { phase: "loading" },
     conversation: EMPTY_CONVERSATION,
-    kept: new Map(),
+    cached: new Map(),
     stale: false,
-    answering: LEAD,
+    activeAgent: LEAD_AGENT,
     threads: { phase: "loading" },
     moreThreads: false,
     changed: null,
@@ -116,72 +116,72 @@ export function reducePage(page: Page, action: PageAction): Page {
       return visit(page, action.threadId);
     case "opened":
       return { ...page, opening: { phase: "ready", value: null }, stale: false };
-    case "open failed":
+    case "openFailed":
       return failToOpen(page, action.problem);
-    case "agent known":
-      return { ...page, answering: action.answering };
+    case "agentResolved":
+      return { ...page, activeAgent: action.activeAgent };
     case "run":
       return { ...page, conversation: reduce(page.conversation, action.event) };
-    case "preferred":
+    case "preferencesChanged":
       return { ...page, preferences: { ...page.preferences, ...action.change } };
-    case "drafted":
+    case "draftChanged":
       return { ...page, drafts: new Map(page.drafts).set(page.threadId, action.text) };
-    case "drawer":
+    case "drawerToggled":
       return { ...page, drawerOpen: action.open };
-    case "palette":
+    case "paletteToggled":
       return { ...page, paletteOpen: action.open };
-    case "online":
+    case "onlineChanged":
       return { ...page, online: action.online };
-    case "models listed":
+    case "modelsListed":
       return { ...page, models: { phase: "ready", value: action.models } };
-    case "models failed":
+    case "modelsFailed":
       return { ...page, models: { phase: "failed", problem: action.problem } };
-    case "sandbox known":
+    case "sandboxLoaded":
       return { ...page, sandbox: action.sandbox };
-    case "starters listed":
+    case "startersListed":
       return { ...page, starters: action.starters };
     default:
       return reduceThreads(page, action);
   }
 }
 
-type ThreadAction = Extract<PageAction, { readonly type: `thread${string}` | `deletion ${string}` }>;
+type ThreadAction = Extract<PageAction, { readonly type: `thread${string}` | `deletion${string}` }>;
 
 function reduceThreads(page: Page, action: ThreadAction): Page {
   switch (action.type) {
-    case "threads listed": {
+    case "threadsListed": {
       const value = action.threads.filter((thread) => thread.id !== page.deleted?.id);
       return { ...page, threads: { phase: "ready", value }, moreThreads: action.more };
     }
-    case "threads continued":
+    case "threadsContinued":
       return {
         ...withThreads(page, (threads) => continued(threads, action.threads)),
         moreThreads: action.more,
       };
-    case "threads failed":
-      // What is already listed stays readable.
+    case "threadsFailed":
+      // Keep the threads already listed.
       if (page.threads.phase === "ready") return page;
       return { ...page, threads: { phase: "failed", problem: action.problem } };
-    case "thread touched":
+    case "threadTouched":
       return withThreads(page, (threads) => [action.thread, ...without(threads, action.thread.id)]);
-    case "thread changed":
+    case "threadChanged":
       return {
         ...withThreads(page, (threads) =>
           threads.map((thread) => (thread.id === action.thread.id ? action.thread : thread)),
         ),
         changed: action.change,
       };
-    case "thread change seen":
+    case "threadChangeDismissed":
       return { ...page, changed: null };
-    case "thread deleted":
+    case "threadDeleted":
       return {
         ...withThreads(page, (threads) => without(threads, action.thread.id)),
         deleted: action.thread,
         changed: null,
       };
-    case "deletion undone":
+    case "deletionUndone":
       return { ...withThreads(page, (threads) => inserted(threads, action.thread)), deleted: null };
-    case "deletion final":
+    case "deletionFinished":
       return page.deleted?.id === action.threadId ? { ...page, deleted: null } : page;
   }
 }
@@ -190,7 +190,7 @@ export function currentDraft({ drafts, threadId }: Page): string {
   return drafts.get(threadId) ?? "";
 }
 
-/** The model that answers next: the chosen one while it exists, else the server's default. */
+/** Return the preferred model if it exists, else the server's default. */
 export function currentModel(page: Page): ModelInfo | null {
   if (page.models.phase !== "ready") return null;
   const { models, default: fallback } = page.models.value;
@@ -198,7 +198,7 @@ export function currentModel(page: Page): ModelInfo | null {
   return named(page.preferences.model) ?? named(fallback) ?? models[0] ?? null;
 }
 
-/** How much the agent does for the next message: as chosen in this thread, else as chosen last. */
+/** Return the mode chosen in this thread, else the last one chosen. */
 export function currentMode({ preferences, threadId }: Page): Mode {
   return preferences.modes[threadId ?? ""] ?? preferences.mode;
 }
@@ -214,35 +214,35 @@ function visit(page: Page, threadId: string | null): Page {
     threadId,
     opening: fresh.opening,
     conversation: EMPTY_CONVERSATION,
-    kept: keep(page),
+    cached: cacheOpen(page),
     stale: false,
-    answering: begins(page, threadId) ? page.answering : LEAD,
+    activeAgent: begins(page, threadId) ? page.activeAgent : LEAD_AGENT,
     drawerOpen: false,
   };
 }
 
-// More would only make a day-long page grow.
-const MOST_KEPT = 20;
+// Bounds memory use of a long-lived page.
+const MAX_CACHED = 20;
 
-/** What was loaded, with the conversation that is left now. */
-function keep({ kept, threadId, conversation }: Page): Page["kept"] {
-  if (threadId === null || conversation.order.length === 0) return kept;
-  const others = [...kept].filter(([id]) => id !== threadId);
-  return new Map([...others.slice(1 - MOST_KEPT), [threadId, conversation] as const]);
+/** Add the current conversation to the cache. */
+function cacheOpen({ cached, threadId, conversation }: Page): Page["cached"] {
+  if (threadId === null || conversation.order.length === 0) return cached;
+  const others = [...cached].filter(([id]) => id !== threadId);
+  return new Map([...others.slice(1 - MAX_CACHED), [threadId, conversation] as const]);
 }
 
-/** What was loaded before stays readable while the server is away. */
+/** Show the cached conversation if the server is unreachable. */
 function failToOpen(page: Page, problem: Problem): Page {
-  const kept = page.kept.get(page.threadId ?? "");
-  if (problem !== "unreachable" || kept === undefined)
+  const cached = page.cached.get(page.threadId ?? "");
+  if (problem !== "unreachable" || cached === undefined)
     return { ...page, opening: { phase: "failed", problem } };
-  // Whether its run goes on is not known; what had come of its answer is.
-  const settled = new Map([...kept.settled, ...kept.streaming]);
-  const conversation = { ...kept, settled, streaming: new Map(), run: { ...NO_RUN, id: kept.run.id } };
+  // The state of its run is unknown; the received output is kept.
+  const settled = new Map([...cached.settled, ...cached.streaming]);
+  const conversation = { ...cached, settled, streaming: new Map(), run: { ...NO_RUN, id: cached.run.id } };
   return { ...page, opening: { phase: "ready", value: null }, stale: true, conversation };
 }
 
-/** Whether a new thread goes on under an address of its own, which nobody has heard of yet. */
+/** Return true if a new thread gets its id with this visit. */
 function begins({ threadId: before, threads }: Page, threadId: string | null): boolean {
   const isListed = threads.phase === "ready" && threads.value.some(({ id }) => id === threadId);
   return before === null && threadId !== null && !isListed;
@@ -257,13 +257,13 @@ function without(threads: readonly Thread[], id: string): readonly Thread[] {
   return threads.filter((thread) => thread.id !== id);
 }
 
-/** What is listed, and after it what was not listed before. */
+/** Append threads that are not listed yet. */
 function continued(threads: readonly Thread[], next: readonly Thread[]): readonly Thread[] {
   const known = new Set(threads.map(({ id }) => id));
   return [...threads, ...next.filter(({ id }) => !known.has(id))];
 }
 
-/** Newest first, as the server lists them. */
+/** Insert by time of update, newest first. */
 function inserted(threads: readonly Thread[], thread: Thread): readonly Thread[] {
   return [...without(threads, thread.id), thread].sort((a, b) => b.updatedAt.localeCompare(a.updatedAt));
 }

@@ -1,27 +1,27 @@
-/** What this browser remembers of its user's choices. */
+/** Preferences stored in this browser. */
 
 import { isMode, type Mode } from "@/app/modes";
 import { isTab, type PanelTab } from "@/features/panel/search";
 import type { Language } from "@/i18n/i18n";
-import type { Manner } from "@/run/waiting";
+import type { MultitaskStrategy } from "@/run/queuedMessage";
 
 export type Theme = "system" | "light" | "dark";
 
 export interface Preferences {
   readonly theme: Theme;
-  /** null: whatever the browser speaks. */
+  /** Null for the browser's language. */
   readonly language: Language | null;
-  /** null: the server's default. */
+  /** Null for the server's default model. */
   readonly model: string | null;
   readonly mode: Mode;
-  /** The modes last chosen in threads. */
+  /** Modes by thread id. */
   readonly modes: Readonly<Record<string, Mode>>;
-  /** What a message does that is sent while the agent works. */
-  readonly manner: Manner;
+  /** Effect of a message sent during a run. */
+  readonly strategy: MultitaskStrategy;
   readonly listOpen: boolean;
   readonly panelOpen: boolean;
   readonly panelTab: PanelTab;
-  /** How much of the room beside the list the panel has, in percent. */
+  /** Panel width in percent of the space next to the list. */
   readonly panelWidth: number;
 }
 
@@ -36,7 +36,7 @@ export const DEFAULT_PREFERENCES: Preferences = {
   model: null,
   mode: "thinking",
   modes: {},
-  manner: "enqueue",
+  strategy: "enqueue",
   listOpen: true,
   panelOpen: false,
   panelTab: "artifacts",
@@ -48,7 +48,7 @@ export function readPreferences(storage: Storage): Preferences {
     const stored: unknown = JSON.parse(storage.getItem(KEY) ?? "{}");
     return checked((stored ?? {}) as Record<string, unknown>);
   } catch {
-    return DEFAULT_PREFERENCES; // damaged or refused storage is no reason not to start
+    return DEFAULT_PREFERENCES; // invalid or blocked storage must not break the page
   }
 }
 
@@ -56,12 +56,13 @@ export function writePreferences(storage: Storage, preferences: Preferences): vo
   try {
     storage.setItem(KEY, JSON.stringify(preferences));
   } catch {
-    // Full or refused storage: the choice holds until the page is left.
+    // Full or blocked storage: preferences last until the page is closed.
   }
 }
 
 function checked(stored: Record<string, unknown>): Preferences {
-  const { theme, language, model, mode, modes, manner, listOpen } = stored;
+  // Earlier versions stored the strategy as `manner`.
+  const { theme, language, model, mode, modes, manner, strategy = manner, listOpen } = stored;
   const { panelOpen, panelTab, panelWidth } = stored;
   return {
     theme: theme === "light" || theme === "dark" ? theme : "system",
@@ -69,7 +70,7 @@ function checked(stored: Record<string, unknown>): Preferences {
     model: typeof model === "string" ? model : null,
     mode: isMode(mode) ? mode : "thinking",
     modes: Object.fromEntries(Object.entries(modes ?? {}).filter(([, chosen]) => isMode(chosen))),
-    manner: manner === "interrupt" || manner === "steer" ? manner : "enqueue",
+    strategy: strategy === "interrupt" || strategy === "steer" ? strategy : "enqueue",
     listOpen: listOpen !== false,
     panelOpen: panelOpen === true,
     panelTab: isTab(panelTab) ? panelTab : DEFAULT_PREFERENCES.panelTab,
@@ -77,7 +78,7 @@ function checked(stored: Record<string, unknown>): Preferences {
   };
 }
 
-/** The width the panel may have that is nearest to `width`. */
+/** Clamp a panel width to its limits. */
 export function allowedWidth(width: number): number {
   return Math.min(Math.max(Math.round(width), PANEL_WIDTHS.least), PANEL_WIDTHS.most);
 }

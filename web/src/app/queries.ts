@@ -1,10 +1,10 @@
-/** How the page asks for what is not part of a run. */
+/** Retry rule of queries. */
 
-import { Unreachable } from "@/api/http";
+import { NetworkError } from "@/api/http";
 
 const TRIES = 3;
 
-/** A server that is away may come back; one that has said no has said no. */
+/** Retry network errors, not error responses. */
 export function retryWhenAway(failures: number, error: Error): boolean {
-  return error instanceof Unreachable && failures < TRIES;
+  return error instanceof NetworkError && failures < TRIES;
 }

@@ -1,8 +1,8 @@
-/** How components ask the server for what is not part of a run. */
+/** React context with the HTTP calls used in queries. */
 
 import { type QueryClient, QueryClientProvider, useQuery } from "@tanstack/react-query";
 import { createContext, type ReactNode, use } from "react";
-import type { Offer, Server } from "@/api/server";
+import type { Feature, Server } from "@/api/server";
 
 interface Props {
   readonly server: Server;
@@ -20,15 +20,15 @@ export function ServerProvider({ server, queries, children }: Props) {
   );
 }
 
-/** The calls to make in queries. */
+/** Return the HTTP calls. */
 export function useServer(): Server {
   const server = use(ServerContext);
   if (server === null) throw new Error("a component is used outside ServerProvider");
   return server;
 }
 
-/** Whether this server can do something that not every one can. */
-export function useOffers(offer: Offer): boolean {
+/** Return true if the server has a feature. */
+export function useOffers(offer: Feature): boolean {
   const server = useServer();
   const offers = useQuery({
     queryKey: ["offers"],

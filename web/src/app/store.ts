@@ -1,14 +1,14 @@
-/** A store: one state, one pure reducer, listeners told at most once a frame where asked. */
+/** State store with a pure reducer and batched notifications. */
 
 export interface Store<State, Action> {
   get(): State;
   dispatch(action: Action): void;
-  /** Reduces at once, tells the listeners with the next frame: for events that come faster than anyone can see. */
-  dispatchQuietly(action: Action): void;
+  /** Reduce now and notify listeners with the next frame, for high-frequency events. */
+  dispatchBatched(action: Action): void;
   subscribe(listener: () => void): () => void;
 }
 
-/** Calls back before the next picture is drawn. */
+/** Schedules a callback before the next paint. */
 export type NextFrame = (callback: () => void) => void;
 
 export function createStore<State, Action>(
@@ -18,12 +18,12 @@ export function createStore<State, Action>(
 ): Store<State, Action> {
   const listeners = new Set<() => void>();
   let state = initial;
-  let told = initial;
-  let waiting = false;
+  let notified = initial;
+  let isScheduled = false;
 
-  function tell(): void {
-    if (state === told) return;
-    told = state;
+  function notify(): void {
+    if (state === notified) return;
+    notified = state;
     for (const listener of listeners) listener();
   }
 
@@ -31,15 +31,15 @@ export function createStore<State, Action>(
     get: () => state,
     dispatch(action) {
       state = reduce(state, action);
-      tell();
+      notify();
     },
-    dispatchQuietly(action) {
+    dispatchBatched(action) {
       state = reduce(state, action);
-      if (waiting) return;
-      waiting = true;
+      if (isScheduled) return;
+      isScheduled = true;
       nextFrame(() => {
-        waiting = false;
-        tell();
+        isScheduled = false;
+        notify();
       });
     },
     subscribe(listener) {

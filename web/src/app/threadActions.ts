@@ -1,57 +1,57 @@
-/** The list of threads. */
+/** Actions of the thread list. */
 
-import { Refused } from "@/api/http";
+import { ApiError } from "@/api/http";
 import type { WireThread } from "@/api/wire";
+import { type Dependencies, toProblem } from "@/app/dependencies";
 import type { Page, Thread, ThreadChange } from "@/app/page";
-import { problemOf, type Surroundings } from "@/app/surroundings";
 import { firstOwn } from "@/run/reduce";
 
 export interface ThreadActions {
   refreshThreads(): Promise<void>;
-  /** Lists threads that are older than those listed. */
+  /** Load the next page of threads. */
   loadMoreThreads(): Promise<void>;
-  /** Puts a thread at the head of the list with what this page knows of it. */
+  /** Move a thread to the top of the list with the data this page has. */
   touch(threadId: string, status: Thread["status"]): void;
   rename(thread: Thread, title: string): Promise<void>;
   pin(thread: Thread, pinned: boolean): Promise<void>;
   archive(thread: Thread, archived: boolean): Promise<void>;
-  /** Says that a thread could not be had as a file. */
-  sayUnexported(thread: Thread): void;
-  /** Makes the newest change of a thread undone. */
+  /** Report that an export failed. */
+  reportExportFailure(thread: Thread): void;
+  /** Undo the last change. */
   undoChange(): Promise<void>;
-  forgetChange(): void;
-  /** Takes a thread away for the eye; `undoRemove` brings it back, `finishRemove` makes it final. */
+  dismissChange(): void;
+  /** Hide a thread; `undoRemove` restores it, `finishRemove` deletes it. */
   remove(thread: Thread): void;
   undoRemove(): void;
   finishRemove(): Promise<void>;
 }
 
 const PAGE_OF_THREADS = 100;
-const MOST_AT_ONCE = 1000; // more the server does not tell at a time
+const MOST_AT_ONCE = 1000; // the server's maximum page size
 
-export function threadActions(around: Surroundings): ThreadActions {
-  const { gateway, store, now, deleting } = around;
+export function threadActions(dependencies: Dependencies): ThreadActions {
+  const { gateway, store, now, deleting } = dependencies;
   const { get, dispatch } = store;
   let loadingMore = false;
-  let reached = 0; // how many of the newest threads the server has told
+  let reached = 0; // number of threads loaded so far
 
-  // A reload may be faster than the deletion that the page before it sent off.
-  const kept = (threads: readonly WireThread[]) =>
+  // After a reload the thread may still be listed while its deletion is in progress.
+  const toThreads = (threads: readonly WireThread[]) =>
     threads.filter((thread) => thread.thread_id !== deleting.get()).map(threadOf);
 
   async function refreshThreads(): Promise<void> {
     const limit = Math.min(Math.max(PAGE_OF_THREADS, reached), MOST_AT_ONCE);
     try {
-      // Pinned ones are listed however old they are.
+      // Pinned threads are listed regardless of age.
       const [newest, pinned] = await Promise.all([
         gateway.threads(limit),
         gateway.threads(PAGE_OF_THREADS, 0, { pinned: true }),
       ]);
       reached = newest.length;
-      dispatch({ type: "threads listed", threads: kept(newest), more: newest.length === limit });
-      dispatch({ type: "threads continued", threads: kept(pinned), more: newest.length === limit });
+      dispatch({ type: "threadsListed", threads: toThreads(newest), more: newest.length === limit });
+      dispatch({ type: "threadsContinued", threads: toThreads(pinned), more: newest.length === limit });
     } catch (error) {
-      dispatch({ type: "threads failed", problem: problemOf(error) });
+      dispatch({ type: "threadsFailed", problem: toProblem(error) });
     }
   }
 
@@ -62,9 +62,9 @@ export function threadActions(around: Surroundings): ThreadActions {
       const older = await gateway.threads(PAGE_OF_THREADS, reached);
       reached += older.length;
       const more = older.length === PAGE_OF_THREADS;
-      dispatch({ type: "threads continued", threads: kept(older), more });
+      dispatch({ type: "threadsContinued", threads: toThreads(older), more });
     } catch {
-      // What is listed stays; reaching the end of it again asks again.
+      // Keep the list; scrolling to its end retries.
     } finally {
       loadingMore = false;
     }
@@ -73,12 +73,12 @@ export function threadActions(around: Surroundings): ThreadActions {
   async function finishRemove(): Promise<void> {
     const thread = get().deleted;
     if (thread === null) return;
-    dispatch({ type: "deletion final", threadId: thread.id });
+    dispatch({ type: "deletionFinished", threadId: thread.id });
     deleting.set(thread.id);
     try {
       await gateway.deleteThread(thread.id);
     } catch (error) {
-      const gone = error instanceof Refused && error.status === 404;
+      const gone = error instanceof ApiError && error.status === 404;
       deleting.set(null);
       if (!gone) await refreshThreads();
     }
@@ -88,10 +88,10 @@ export function threadActions(around: Surroundings): ThreadActions {
     refreshThreads,
     loadMoreThreads,
     finishRemove,
-    ...changeActions(around),
+    ...changeActions(dependencies),
 
-    sayUnexported: (before) =>
-      dispatch({ type: "thread changed", thread: before, change: { kind: "unexported", before } }),
+    reportExportFailure: (before) =>
+      dispatch({ type: "threadChanged", thread: before, change: { kind: "unexported", before } }),
 
     touch(threadId, status) {
       const known = listed(get()).find(({ id }) => id === threadId);
@@ -99,29 +99,29 @@ export function threadActions(around: Surroundings): ThreadActions {
       const title = renamed && known ? known.title : knownTitle(get(), known);
       const updatedAt = new Date(now()).toISOString();
       const thread = { id: threadId, title, updatedAt, status, renamed, pinned, archived, waitsFor: null };
-      dispatch({ type: "thread touched", thread });
+      dispatch({ type: "threadTouched", thread });
     },
 
     remove(thread) {
-      void finishRemove(); // of the one deleted before: only the last can be had back
-      dispatch({ type: "thread deleted", thread });
+      void finishRemove(); // the previous one: only the last deletion can be undone
+      dispatch({ type: "threadDeleted", thread });
     },
 
     undoRemove() {
       const thread = get().deleted;
-      if (thread !== null) dispatch({ type: "deletion undone", thread });
+      if (thread !== null) dispatch({ type: "deletionUndone", thread });
     },
   };
 }
 
-type ChangeActions = Pick<ThreadActions, "rename" | "pin" | "archive" | "undoChange" | "forgetChange">;
+type ChangeActions = Pick<ThreadActions, "rename" | "pin" | "archive" | "undoChange" | "dismissChange">;
 
-/** Changes that are shown before the server has them, and taken back when it does not take them. */
-function changeActions({ gateway, store }: Surroundings): ChangeActions {
+/** Optimistic changes, reverted if the request fails. */
+function changeActions({ gateway, store }: Dependencies): ChangeActions {
   const { get, dispatch } = store;
 
   async function make(before: Thread, thread: Thread, kind: ThreadChange["kind"] | null): Promise<void> {
-    dispatch({ type: "thread changed", thread, change: kind && { kind, before } });
+    dispatch({ type: "threadChanged", thread, change: kind && { kind, before } });
     try {
       await gateway.updateThread(thread.id, {
         title: thread.renamed ? thread.title : null,
@@ -129,7 +129,7 @@ function changeActions({ gateway, store }: Surroundings): ChangeActions {
         archived: thread.archived,
       });
     } catch {
-      dispatch({ type: "thread changed", thread: before, change: { kind: "refused", before } });
+      dispatch({ type: "threadChanged", thread: before, change: { kind: "refused", before } });
     }
   }
 
@@ -148,7 +148,7 @@ function changeActions({ gateway, store }: Surroundings): ChangeActions {
       const now = listed(get()).find(({ id }) => id === changed.before.id) ?? changed.before;
       await make(now, changed.before, null);
     },
-    forgetChange: () => dispatch({ type: "thread change seen" }),
+    dismissChange: () => dispatch({ type: "threadChangeDismissed" }),
   };
 }
 
@@ -171,7 +171,7 @@ function threadOf(wire: WireThread): Thread {
   };
 }
 
-/** The title of the open thread; its first words until it has one. */
+/** Return the title of the open thread, else its first message. */
 function knownTitle({ conversation }: Page, known: Thread | undefined): string | null {
   const firstWords = firstOwn(conversation)?.text.trim().split("\n")[0]?.slice(0, 80) || null;
   return conversation.title ?? known?.title ?? firstWords;

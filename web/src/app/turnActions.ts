@@ -1,49 +1,49 @@
-/** Acting on what was said: answering anew, saying otherwise, going on elsewhere. */
+/** Actions on messages: regenerate, edit, branch. */
 
 import { settingsOf } from "@/app/conversationActions";
-import type { Reading } from "@/app/reading";
-import type { Surroundings } from "@/app/surroundings";
+import type { Dependencies } from "@/app/dependencies";
+import type { RunReader } from "@/app/runReader";
 import type { ThreadActions } from "@/app/threadActions";
-import { wayThrough } from "@/run/branches";
+import { selectBranch } from "@/run/branches";
 import { isOwn, type Message } from "@/run/message";
 import { isActive, type RunEvent } from "@/run/reduce";
 
 export interface TurnActions {
-  /** Has the answer to a message made anew; `messageId` may be the message or any part of its answer. */
+  /** Regenerate the response to a message; `messageId` may be any part of the turn. */
   regenerate(messageId: string): Promise<void>;
-  /** Says something else in the place of an own message, and goes on from there. */
+  /** Replace a user message and continue from there. */
   edit(messageId: string, text: string): Promise<void>;
-  /** Opens a new thread with the conversation up to a message; before an own one, which is there to be written anew. */
+  /** Copy the conversation up to a message into a new thread; a user message becomes the draft. */
   branch(messageId: string): Promise<void>;
-  /** Fetches what subagents did in a run that this page did not follow. */
-  loadLanes(runId: string): Promise<void>;
-  /** Shows another version of what was said where versions part. */
-  lookBack(undone: ReadonlySet<string>): void;
+  /** Load the subagent events of a run this page did not stream. */
+  loadSubagentTasks(runId: string): Promise<void>;
+  /** Select another version at a fork. */
+  selectVersion(rewoundRuns: ReadonlySet<string>): void;
 }
 
 interface Turn {
-  /** The message that began it. */
+  /** The first message of the turn. */
   readonly own: Message;
   readonly runId: string;
-  /** What was said before it. */
+  /** Ids of the messages before the turn. */
   readonly before: readonly string[];
 }
 
 export function turnActions(
-  around: Surroundings,
+  dependencies: Dependencies,
   threads: ThreadActions,
-  reading: Reading,
+  reader: RunReader,
   open: (threadId: string) => Promise<void>,
 ): TurnActions {
-  const { gateway, store, newId, now } = around;
+  const { gateway, store, newId, now } = dependencies;
   const { get, dispatch } = store;
-  const happen = (event: RunEvent) => dispatch({ type: "run", event });
+  const emit = (event: RunEvent) => dispatch({ type: "run", event });
 
-  /** The turn a message belongs to: it begins with the first own message of the run. */
+  /** Return the turn of a message, starting at the first user message of its run. */
   function turnOf(messageId: string): Turn | null {
     const { conversation } = get();
-    const { settled, undone } = conversation;
-    const { ids } = wayThrough(conversation, undone);
+    const { settled, rewoundRuns } = conversation;
+    const { ids } = selectBranch(conversation, rewoundRuns);
     const place = ids.indexOf(messageId);
     const last = ids.slice(0, place + 1).findLast((id) => isOwn(settled.get(id)));
     const runId = settled.get(last ?? "")?.runId ?? null;
@@ -53,12 +53,12 @@ export function turnActions(
     return own === undefined ? null : { own, runId, before: ids.slice(0, first) };
   }
 
-  /** The thread, the turn and where it began, if it can be taken again now. */
+  /** Return the thread, the turn and its start checkpoint, null if it cannot be repeated now. */
   async function again(messageId: string) {
     const { threadId, conversation } = get();
     const turn = turnOf(messageId);
     if (threadId === null || turn === null || isActive(conversation.run)) return null;
-    const signal = reading.signal();
+    const signal = reader.signal();
     const checkpoint = await gateway.beginningOf(threadId, turn.runId).catch(() => null);
     if (checkpoint === null || signal.aborted || isActive(get().conversation.run)) return null;
     return { threadId, turn, checkpoint };
@@ -72,9 +72,9 @@ export function turnActions(
       const hidden = get().conversation.order.filter(
         (id) => get().conversation.settled.get(id)?.hidden === true,
       );
-      happen({ type: "asked again", keeps: [...turn.before, turn.own.id, ...hidden] });
+      emit({ type: "regenerated", keeps: [...turn.before, turn.own.id, ...hidden] });
       threads.touch(threadId, "busy");
-      await reading.read(threadId, {
+      await reader.read(threadId, {
         connect: (until) => gateway.repeatRun(threadId, { checkpoint, ...settingsOf(get()) }, until),
         rejoin: (runId, after, until) => gateway.joinRun(threadId, runId, after, until),
       });
@@ -87,7 +87,7 @@ export function turnActions(
       const { files } = turn.own;
       const run = { messageId: newId(), text, files, checkpoint, ...settingsOf(get()) };
       const { planMode, subagents = false } = run;
-      happen({
+      emit({
         type: "sent",
         messageId: run.messageId,
         text,
@@ -98,7 +98,7 @@ export function turnActions(
         at: now(),
       });
       threads.touch(threadId, "busy");
-      await reading.read(threadId, {
+      await reader.read(threadId, {
         connect: (until) => gateway.startRun(threadId, run, until),
         rejoin: (runId, after, until) => gateway.joinRun(threadId, runId, after, until),
       });
@@ -108,7 +108,7 @@ export function turnActions(
       const { threadId, conversation } = get();
       const message = conversation.settled.get(messageId);
       if (threadId === null || message?.runId == null || isActive(conversation.run)) return;
-      const signal = reading.signal();
+      const signal = reader.signal();
       const own = isOwn(message);
       const where = own ? gateway.beginningOf : gateway.endOf;
       const checkpoint = await where(threadId, message.runId);
@@ -116,18 +116,18 @@ export function turnActions(
       const copy = await gateway.copyThread(threadId, checkpoint);
       if (signal.aborted) return;
       await Promise.all([open(copy), threads.refreshThreads()]);
-      if (own && get().threadId === copy) dispatch({ type: "drafted", text: message.text });
+      if (own && get().threadId === copy) dispatch({ type: "draftChanged", text: message.text });
     },
 
-    async loadLanes(runId) {
+    async loadSubagentTasks(runId) {
       const { threadId } = get();
       if (threadId === null) return;
-      const signal = reading.signal();
-      // What went on is told by the result too; the steps are more than that.
+      const signal = reader.signal();
+      // Steps are optional: the result is shown anyway.
       const events = await gateway.reports(threadId, runId).catch(() => []);
-      if (!signal.aborted && events.length > 0) happen({ type: "lanes", events });
+      if (!signal.aborted && events.length > 0) emit({ type: "subagentEventsLoaded", events });
     },
 
-    lookBack: (undone) => happen({ type: "looked back", undone }),
+    selectVersion: (rewoundRuns) => emit({ type: "versionSelected", rewoundRuns }),
   };
 }

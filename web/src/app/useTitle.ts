@@ -1,4 +1,4 @@
-/** Puts a title on the window. */
+/** Sets the document title. */
 
 import { useEffect } from "react";
 

@@ -104,7 +104,7 @@ export const toolStringsEn = {
   web: "Web",
   configured: "From config.yaml",
   approves: "Requires approval",
-  stranger: "Untrusted output",
+  untrustedOutput: "Untrusted output",
   out: "Can send data out",
 
   // Policy
@@ -219,7 +219,7 @@ export const toolStringsZh: typeof toolStringsEn = {
   web: "网络",
   configured: "来自 config.yaml",
   approves: "需要批准",
-  stranger: "返回不受信任的内容",
+  untrustedOutput: "返回不受信任的内容",
   out: "可向外发送数据",
 
   policy: "审批规则",

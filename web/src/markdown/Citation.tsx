@@ -1,12 +1,12 @@
-/** A source of what is said: `[citation:Title](address)` as a chip, with where it leads on hover and focus. */
+/** A citation chip for `[citation:Title](url)` with a preview on hover and focus. */
 
 import { ExternalLink } from "lucide-react";
-import { useAddresses, useStrings } from "@/app/context";
+import { useFileUrls, useStrings } from "@/app/context";
 
 export const CITATION = /^citation:\s*/i;
 
 export function Citation({ title, href }: { title: string; href: string }) {
-  const { webPage } = useAddresses();
+  const { webPage } = useFileUrls();
   const strings = useStrings();
   const site = siteOf(href);
   if (site === null) return <span className="citation">{title}</span>;
@@ -28,7 +28,7 @@ export function Citation({ title, href }: { title: string; href: string }) {
         </span>
         {webPage !== undefined && (
           <a href={webPage(href)} target="_blank" rel="noopener noreferrer">
-            {strings.pageAsRead}
+            {strings.savedCopy}
           </a>
         )}
       </span>

@@ -1,4 +1,4 @@
-/** A block of code, coloured once it is complete. */
+/** A code block, highlighted once complete. */
 
 import { memo, useEffect, useState } from "react";
 import { useStrings } from "@/app/context";
@@ -42,7 +42,7 @@ function ColouredCode({ nodes }: { nodes: readonly Coloured[] }) {
   );
 }
 
-/** The code's colours, once the highlighter is there and the code complete; only colours change, never the layout. */
+/** Return highlighted tokens once loaded; the layout does not change. */
 function useHighlight(code: string, language: string, settled: boolean): readonly Coloured[] | null {
   const [result, setResult] = useState<{ code: string; nodes: readonly Coloured[] | null } | null>(null);
   useEffect(() => {

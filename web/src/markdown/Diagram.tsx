@@ -1,4 +1,4 @@
-/** A diagram, drawn from its source; the source itself where it cannot be. */
+/** A Mermaid diagram; shows the source if rendering fails. */
 
 import { memo, useEffect, useState } from "react";
 import { useStrings } from "@/app/context";

@@ -1,11 +1,11 @@
-/** Links and images in an answer: nothing is fetched from outside, nothing runs. */
+/** Links and images; nothing external is loaded. */
 
 import { Image } from "lucide-react";
 import type { ReactNode } from "react";
-import { useAddresses, useStrings } from "@/app/context";
+import { useFileUrls, useStrings } from "@/app/context";
 
 const OUTSIDE = /^(https?:|mailto:)/i;
-// A picture that lies in the thread's own folders.
+// An image in the thread's folders.
 const OWN_FILE = /^\/?mnt\/user-data\/[^?#]+\.(png|jpe?g|gif|webp)$/i;
 const INLINE_IMAGE = /^data:image\/(png|jpeg|gif|webp);/i;
 
@@ -20,7 +20,7 @@ export function Link({ href, children }: { href: string; children: ReactNode }) 
 
 export function ImageLink({ source, description }: { source: string; description: string }) {
   const strings = useStrings();
-  const addresses = useAddresses();
+  const addresses = useFileUrls();
   if (INLINE_IMAGE.test(source)) return <img src={source} alt={description} />;
   if (OWN_FILE.test(source)) {
     const address = addresses.artifact(source.replace(/^\/?/, "/"));

@@ -1,15 +1,15 @@
-/** Files that are sent along with a message. */
+/** Files sent with a message. */
 
 import { isRecord } from "@/run/json";
 
 export interface SentFile {
   readonly filename: string;
   readonly size: number;
-  /** Where the agent finds it. */
+  /** Virtual path. */
   readonly path: string;
 }
 
-/** The files a message's extra fields name. */
+/** Parse the files of a message. */
 export function sentFilesOf(extra: unknown): readonly SentFile[] {
   const files = isRecord(extra) ? extra.files : null;
   if (!Array.isArray(files)) return NO_FILES;
@@ -21,7 +21,7 @@ export function sentFilesOf(extra: unknown): readonly SentFile[] {
   });
 }
 
-/** The extra fields of a message that brings files. */
+/** Return the message fields for files. */
 export function withFiles(files: readonly SentFile[]): object {
   return files.length === 0 ? {} : { files: files.map((file) => ({ ...file, status: "uploaded" })) };
 }

@@ -1,4 +1,4 @@
-/** Looking into what may be anything. */
+/** Helpers for unknown JSON. */
 
 export type Fields = Readonly<Record<string, unknown>>;
 
@@ -6,7 +6,7 @@ export function isRecord(value: unknown): value is Fields {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** What a text says in JSON, or undefined where it says nothing. */
+/** Parse JSON; returns undefined for invalid text. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);

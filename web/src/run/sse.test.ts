@@ -9,13 +9,13 @@ const EVENTS = [
   { id: "2", event: "end", data: "null" },
 ];
 
-test("events are read, comments are not", () => {
+test("events are parsed and comments are skipped", () => {
   expect(createSseParser()(WIRE)).toEqual(EVENTS);
 });
 
 test.each(["\r\n", "\r"])("lines may end with %j", (lineEnd) => {
   const parse = createSseParser();
-  // The last line end may be half of one; whatever comes next decides.
+  // A trailing carriage return may be half of a line end.
   expect([...parse(WIRE.replaceAll("\n", lineEnd)), ...parse(":")]).toEqual(EVENTS);
 });
 
@@ -27,26 +27,26 @@ test.each(["\n", "\r\n"])("any split gives the same events (line end %j)", (line
   }
 });
 
-test("one character at a time gives the same events", () => {
+test("chunks of one character give the same events", () => {
   const parse = createSseParser();
   expect([...WIRE].flatMap((char) => parse(char))).toEqual(EVENTS);
 });
 
-test("several data lines are one text, fields may have no space or no value", () => {
+test("several data lines are joined and fields may have no space or value", () => {
   expect(createSseParser()("data:a\ndata: b\ndata\n\n")).toEqual([
     { id: null, event: "message", data: "a\nb\n" },
   ]);
 });
 
-test("an event without data and one that never ends are not events", () => {
+test("an event without data and an incomplete one are skipped", () => {
   expect(createSseParser()("event: x\n\ndata: half")).toEqual([]);
 });
 
-test("a byte order mark is no part of the first field", () => {
+test("a byte order mark is skipped", () => {
   expect(createSseParser()("\ufeffdata: x\n\n")).toHaveLength(1);
 });
 
-test("characters cut between two arrivals are put together", async () => {
+test("characters split between chunks are joined", async () => {
   const bytes = new TextEncoder().encode("data: 鹿🦌\n\n");
   const body = new ReadableStream<Uint8Array>({
     start(controller) {

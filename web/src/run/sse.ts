@@ -1,4 +1,4 @@
-/** Server-sent events, read from a fetch body. */
+/** Server-sent events of a fetch body. */
 
 export interface SseEvent {
   readonly id: string | null;
@@ -6,7 +6,7 @@ export interface SseEvent {
   readonly data: string;
 }
 
-/** Takes text in any pieces, hands back the events completed by each piece. */
+/** Create an incremental parser; returns the events completed by each chunk. */
 export function createSseParser(): (text: string) => SseEvent[] {
   let rest = "";
   let id: string | null = null;
@@ -22,7 +22,7 @@ export function createSseParser(): (text: string) => SseEvent[] {
       return;
     }
     const colon = text.indexOf(":");
-    if (colon === 0) return; // a comment: keeps the connection warm
+    if (colon === 0) return; // a keep-alive comment
     const field = colon < 0 ? text : text.slice(0, colon);
     const value = colon < 0 ? "" : text.slice(text[colon + 1] === " " ? colon + 2 : colon + 1);
     if (field === "data") data.push(value);
@@ -49,19 +49,19 @@ export function createSseParser(): (text: string) => SseEvent[] {
   };
 }
 
-/** Where the line at `from` ends, or null while that cannot be known. */
+/** Return the end of the line, null if incomplete. */
 function lineEnd(text: string, from: number): { at: number; next: number } | null {
   for (let at = from; at < text.length; at++) {
     const char = text[at];
     if (char === "\n") return { at, next: at + 1 };
     if (char !== "\r") continue;
-    if (at + 1 === text.length) return null; // the "\n" of "\r\n" may still be on its way
+    if (at + 1 === text.length) return null; // the "\n" of "\r\n" may follow
     return { at, next: text[at + 1] === "\n" ? at + 2 : at + 1 };
   }
   return null;
 }
 
-/** The events of a body; `onBytes` hears of every arrival, comments too. */
+/** Yield the events of a body; `onBytes` is called for every chunk, comments included. */
 export async function* readEvents(
   body: ReadableStream<Uint8Array>,
   onBytes: () => void = () => {},
@@ -77,6 +77,6 @@ export async function* readEvents(
       yield* parse(decoder.decode(value, { stream: true }));
     }
   } finally {
-    await reader.cancel().catch(() => {}); // already broken is as good as cancelled
+    await reader.cancel().catch(() => {}); // already broken
   }
 }

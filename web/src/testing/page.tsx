@@ -1,4 +1,4 @@
-/** The whole page over a fake gateway. */
+/** Renders the page with a fake gateway. */
 
 import { QueryClient } from "@tanstack/react-query";
 import { createMemoryHistory, RouterProvider } from "@tanstack/react-router";
@@ -6,15 +6,15 @@ import { render } from "@testing-library/react";
 import type { Gateway } from "@/api/gateway";
 import type { Server } from "@/api/server";
 import { createActions } from "@/app/actions";
-import { threadInPath } from "@/app/address";
 import { AppProvider } from "@/app/context";
-import { followAddress } from "@/app/followAddress";
 import { initialPage, reducePage } from "@/app/page";
 import { DEFAULT_PREFERENCES, type Preferences } from "@/app/preferences";
 import { createAppRouter } from "@/app/routes";
 import { ServerProvider } from "@/app/server";
 import { createStore } from "@/app/store";
-import { noWaiting } from "@/testing/gateway";
+import { syncThreadWithUrl } from "@/app/syncThreadWithUrl";
+import { threadInPath } from "@/app/urls";
+import { instantRetryPolicy } from "@/testing/gateway";
 import { fakeServer } from "@/testing/server";
 
 interface Shown {
@@ -47,7 +47,7 @@ export function showPage(
   const actions = createActions({
     gateway,
     store,
-    patience: noWaiting,
+    retryPolicy: instantRetryPolicy,
     newId: () => `id-${++ids}`,
     now: () => 0,
     pushPath: (pushed) => addresses.push(pushed),
@@ -61,7 +61,7 @@ export function showPage(
       },
     },
   });
-  followAddress(addresses, store, actions);
+  syncThreadWithUrl(addresses, store, actions);
   const queries = new QueryClient({ defaultOptions: { queries: { retry: false } } });
   render(
     <AppProvider app={{ store, actions }}>

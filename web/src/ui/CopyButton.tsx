@@ -1,11 +1,11 @@
-/** Copies a text and says so. */
+/** Button that copies a text. */
 
 import { Check, Copy } from "lucide-react";
 import { useEffect, useState } from "react";
 import { useStrings } from "@/app/context";
 import { IconButton } from "@/ui/IconButton";
 
-const SAID_FOR_MS = 1600;
+const COPIED_MS = 1600;
 
 export function CopyButton({ text, label }: { text: string; label: string }) {
   const strings = useStrings();
@@ -13,7 +13,7 @@ export function CopyButton({ text, label }: { text: string; label: string }) {
 
   useEffect(() => {
     if (!copied) return;
-    const timer = setTimeout(() => setCopied(false), SAID_FOR_MS);
+    const timer = setTimeout(() => setCopied(false), COPIED_MS);
     return () => clearTimeout(timer);
   }, [copied]);
 
@@ -35,7 +35,7 @@ async function copyText(text: string): Promise<boolean> {
   }
 }
 
-/** For pages not served over HTTPS, which have no clipboard. */
+/** Fallback without a secure context. */
 function copyBySelection(text: string): boolean {
   const area = document.createElement("textarea");
   area.value = text;

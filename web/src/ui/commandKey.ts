@@ -1,4 +1,4 @@
-/** What the key beside the space bar is called here. */
+/** Name of the command key on this platform. */
 export function commandKey(platform: string): string {
   return /mac|iphone|ipad/i.test(platform) ? "⌘" : "Ctrl";
 }

@@ -1,4 +1,4 @@
-/** Random ids, also where the page is not served over HTTPS and `randomUUID` is missing. */
+/** Random ids; works without a secure context, which `randomUUID` needs. */
 export function newId(): string {
   if (typeof crypto.randomUUID === "function") return crypto.randomUUID();
   const bytes = crypto.getRandomValues(new Uint8Array(16));

@@ -1,4 +1,4 @@
-/** Whether the window has room for the thread list beside the conversation. */
+/** Return true if the window is too narrow for the thread list. */
 
 import { useMedia } from "@/ui/useMedia";
 

@@ -1,4 +1,4 @@
-/** Whether a media query holds now. */
+/** Match a media query. */
 
 import { useCallback, useSyncExternalStore } from "react";
 

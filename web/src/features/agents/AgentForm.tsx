@@ -1,4 +1,4 @@
-/** What makes an agent, to be written. */
+/** Form of an agent. */
 
 import { useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
@@ -8,9 +8,9 @@ import { usePage, useStrings } from "@/app/context";
 import { modelName } from "@/app/page";
 import { useServer } from "@/app/server";
 import { useNameProblem } from "@/features/agents/useNameProblem";
-import { Loading } from "@/features/panel/states";
 import { sentence } from "@/i18n/i18n";
 import { Button } from "@/ui/Button";
+import { LoadingState } from "@/ui/states";
 
 const CodeEditor = lazy(() => import("@/ui/CodeEditor"));
 
@@ -89,7 +89,7 @@ export function AgentForm({ agent, isNew }: { agent: Agent; isNew: boolean }) {
         <h2 className="font-medium">{strings.agentSoul}</h2>
         <p className="text-small text-faint">{strings.agentSoulHint}</p>
         <div className="flex h-72 flex-col rounded-box border border-line-strong focus-within:border-accent">
-          <Suspense fallback={<Loading />}>
+          <Suspense fallback={<LoadingState />}>
             <CodeEditor
               text={agent.soul}
               ending="md"
@@ -116,7 +116,7 @@ export function AgentForm({ agent, isNew }: { agent: Agent; isNew: boolean }) {
   );
 }
 
-/** The groups a list names; none means all. */
+/** Parse a comma-separated list; empty means all groups. */
 function groupsIn(text: string): readonly string[] | null {
   const groups = text.split(/[,，]/).map((group) => group.trim());
   const named = groups.filter((group) => group !== "");

@@ -1,4 +1,4 @@
-/** One agent: made, changed or deleted. */
+/** Page of one agent: create, edit, delete. */
 
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
@@ -8,8 +8,8 @@ import { PageFrame } from "@/app/PageFrame";
 import { useServer } from "@/app/server";
 import { AgentForm } from "@/features/agents/AgentForm";
 import { NEW } from "@/features/agents/AgentsPage";
-import { Loading, Unshown } from "@/features/panel/states";
 import { Button } from "@/ui/Button";
+import { ErrorState, LoadingState } from "@/ui/states";
 
 const EMPTY = { name: "", description: "", model: null, tool_groups: null, soul: "" } as const;
 
@@ -26,14 +26,14 @@ export function AgentPage() {
   return (
     <PageFrame
       title={isNew ? strings.newAgent : name}
-      actions={!isNew && agent.isSuccess && <Talk name={name} />}
+      actions={!isNew && agent.isSuccess && <ChatButton name={name} />}
     >
       {isNew ? (
         <AgentForm key={NEW} agent={EMPTY} isNew />
       ) : agent.isPending ? (
-        <Loading />
+        <LoadingState />
       ) : agent.isError ? (
-        <Unshown text={strings.agentMissing} onRetry={() => void agent.refetch()} />
+        <ErrorState text={strings.agentMissing} onRetry={() => void agent.refetch()} />
       ) : (
         <>
           <AgentForm key={name} agent={agent.data} isNew={false} />
@@ -44,15 +44,15 @@ export function AgentPage() {
   );
 }
 
-function Talk({ name }: { name: string }) {
+function ChatButton({ name }: { name: string }) {
   const strings = useStrings();
   const actions = useActions();
   return (
-    <Button onClick={() => void actions.talkTo({ agent: name, bootstrap: false })}>{strings.talk}</Button>
+    <Button onClick={() => void actions.startChat({ agent: name, bootstrap: false })}>{strings.chat}</Button>
   );
 }
 
-/** Nothing brings an agent back, so it is asked first. */
+/** Deletion cannot be undone, so ask first. */
 function Deletion({ name }: { name: string }) {
   const strings = useStrings();
   const server = useServer();
@@ -80,7 +80,7 @@ function Deletion({ name }: { name: string }) {
           </p>
           <Button onClick={() => setAsking(false)}>{strings.cancel}</Button>
           <Button onClick={() => void remove()} className="text-error">
-            {strings.deleteIt}
+            {strings.deleteItem}
           </Button>
         </>
       ) : (

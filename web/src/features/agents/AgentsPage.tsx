@@ -1,4 +1,4 @@
-/** The agents there are. */
+/** List of custom agents. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
@@ -6,8 +6,8 @@ import { Bot, Plus } from "lucide-react";
 import { useActions, useStrings } from "@/app/context";
 import { PageFrame } from "@/app/PageFrame";
 import { useServer } from "@/app/server";
-import { Loading, Unshown } from "@/features/panel/states";
 import { Button } from "@/ui/Button";
+import { ErrorState, LoadingState } from "@/ui/states";
 
 export function AgentsPage() {
   const strings = useStrings();
@@ -17,8 +17,8 @@ export function AgentsPage() {
       title={strings.agents}
       actions={
         <>
-          <Button onClick={() => void actions.talkTo({ agent: null, bootstrap: true })}>
-            {strings.makeByTalking}
+          <Button onClick={() => void actions.startChat({ agent: null, bootstrap: true })}>
+            {strings.createWithChat}
           </Button>
           <Link
             to="/agents/$name"
@@ -37,7 +37,7 @@ export function AgentsPage() {
   );
 }
 
-/** No agent can be called so: names have no underscores. */
+/** Not a valid agent name, so it cannot collide. */
 export const NEW = "_new";
 
 function AgentList() {
@@ -45,9 +45,9 @@ function AgentList() {
   const actions = useActions();
   const server = useServer();
   const agents = useQuery({ queryKey: ["agents"], queryFn: server.agents });
-  if (agents.isPending) return <Loading />;
+  if (agents.isPending) return <LoadingState />;
   if (agents.isError)
-    return <Unshown text={strings.agentsUnavailable} onRetry={() => void agents.refetch()} />;
+    return <ErrorState text={strings.agentsUnavailable} onRetry={() => void agents.refetch()} />;
   if (agents.data.length === 0) return <p className="text-faint">{strings.noAgents}</p>;
   return (
     <ul className="divide-y divide-line rounded-box border border-line">
@@ -60,8 +60,8 @@ function AgentList() {
             </Link>
             {description !== "" && <p className="truncate text-small text-faint">{description}</p>}
           </div>
-          <Button onClick={() => void actions.talkTo({ agent: name, bootstrap: false })}>
-            {strings.talk}
+          <Button onClick={() => void actions.startChat({ agent: name, bootstrap: false })}>
+            {strings.chat}
           </Button>
         </li>
       ))}

@@ -1,4 +1,4 @@
-/** Why a new agent cannot have a name. */
+/** Validates the name of a new agent. */
 
 import { useQuery } from "@tanstack/react-query";
 import { useStrings } from "@/app/context";

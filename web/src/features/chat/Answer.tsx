@@ -1,4 +1,4 @@
-/** What the assistant said and did. */
+/** An assistant message with its tool calls. */
 
 import { usePage } from "@/app/context";
 import { Checklist } from "@/features/chat/Checklist";
@@ -48,7 +48,7 @@ export function Answer({ message, growing, turns, fork }: Props) {
   );
 }
 
-/** Whether a call has its place elsewhere: in a to-do list or group that is there already, or in the form at the end. */
+/** Return true if a call is shown elsewhere: in a to-do list, a group or the approval form. */
 function isFolded(call: ToolCall, message: Message, growing: boolean, turns: Turns): boolean {
   const { checklists, groups, open } = turns;
   if (open.size > 1 && open.has(call.id)) return true;

@@ -2,9 +2,9 @@ import { screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { expect, test } from "vitest";
 import type { Gateway, ResumedRun } from "@/api/gateway";
-import { Refused, Unreachable } from "@/api/http";
+import { ApiError, NetworkError } from "@/api/http";
 import type { ThreadValues, WireMessage, WireRun, WireToolCall } from "@/api/wire";
-import { fakeGateway, openStream, streamOf, written } from "@/testing/gateway";
+import { encodeEvent, fakeGateway, openStream, streamOf } from "@/testing/gateway";
 import { showPage } from "@/testing/page";
 import { asking, call, calling, result } from "@/testing/tools";
 
@@ -14,7 +14,7 @@ const look = call("c3", "read_file", { path: "/mnt/user-data/workspace/a.md" });
 const human: WireMessage = { type: "human", id: "h", content: "go" };
 const interrupted: WireRun = { run_id: "r", status: "interrupted", created_at: "", updated_at: "" };
 
-/** A thread that was opened while it waits for a word on these calls; what is decided. */
+/** Open a thread paused on these calls; returns the submitted decisions. */
 function showPaused(
   asked: readonly WireToolCall[],
   { besides = [] as readonly WireToolCall[], answers = {} as Partial<Gateway> } = {},
@@ -22,7 +22,7 @@ function showPaused(
   const resumed: ResumedRun[] = [];
   const values = { messages: [human, calling(...asked, ...besides)], __interrupt__: asking(...asked) };
   const gateway = fakeGateway({
-    said: async () => values,
+    messagePage: async () => values,
     newestRun: async () => interrupted,
     resumeRun: async (_, run) => {
       resumed.push(run);
@@ -42,7 +42,7 @@ function showPaused(
 const block = () => screen.findByRole("group", { name: /^Approval needed/ });
 const press = (name: string) => userEvent.click(screen.getByRole("button", { name }));
 
-test("what waits is shown with its arguments, in place of its card, and is no stopped run", async () => {
+test("a call that needs approval is shown with its arguments instead of its card", async () => {
   showPaused([count], { besides: [look] });
   const group = await block();
   expect(within(group).getByText("Use")).toBeTruthy();
@@ -54,7 +54,7 @@ test("what waits is shown with its arguments, in place of its card, and is no st
   expect(screen.getAllByText("Approval needed")).toHaveLength(2);
 });
 
-test("an approved action is done, and the block is gone", async () => {
+test("an approved action runs and the form disappears", async () => {
   const resumed = showPaused([count]);
   await block();
   await press("Approve");
@@ -64,7 +64,7 @@ test("an approved action is done, and the block is gone", async () => {
   expect(screen.getByRole("button", { name: /Used\s*word_count/ })).toBeTruthy();
 });
 
-test("a command is edited as text, whole and with the keyboard alone", async () => {
+test("a command is edited as text with the keyboard", async () => {
   const resumed = showPaused([remove]);
   const group = await block();
   expect(within(group).getByText("Clean up")).toBeTruthy();
@@ -81,7 +81,7 @@ test("a command is edited as text, whole and with the keyboard alone", async () 
   expect(resumed[0]?.decisions).toEqual([{ type: "edit", edited_action: { name: "bash", args } }]);
 });
 
-test("other arguments are edited as JSON, and nothing is sent that is none", async () => {
+test("other arguments are edited as JSON and invalid JSON is not sent", async () => {
   const resumed = showPaused([count]);
   const group = await block();
   await press("Edit");
@@ -104,7 +104,7 @@ test("other arguments are edited as JSON, and nothing is sent that is none", asy
   expect(resumed[0]?.decisions).toEqual([{ type: "edit", edited_action }]);
 });
 
-test("an action is refused with a reason or without", async () => {
+test("an action is rejected with or without a reason", async () => {
   const resumed = showPaused([count]);
   await block();
   await press("Reject");
@@ -114,7 +114,7 @@ test("an action is refused with a reason or without", async () => {
   expect(resumed[0]?.decisions).toEqual([{ type: "reject", message: "not today" }]);
 });
 
-test("a refusal needs no reason", async () => {
+test("a rejection needs no reason", async () => {
   const resumed = showPaused([count]);
   await block();
   await press("Reject");
@@ -123,7 +123,7 @@ test("a refusal needs no reason", async () => {
   expect(resumed[0]?.decisions).toEqual([{ type: "reject" }]);
 });
 
-test("Escape leaves a form, decides nothing and gives the focus back", async () => {
+test("Escape closes a form without a decision and restores focus", async () => {
   const resumed = showPaused([count]);
   await block();
   for (const name of ["Edit", "Reject"]) {
@@ -134,7 +134,7 @@ test("Escape leaves a form, decides nothing and gives the focus back", async () 
   expect(resumed).toEqual([]);
 });
 
-test("several actions are decided one by one and sent together", async () => {
+test("several decisions are submitted together", async () => {
   const resumed = showPaused([count, remove]);
   const group = await block();
   expect(within(group).getByText("Approval needed for 2 actions")).toBeTruthy();
@@ -172,9 +172,9 @@ test("several actions are approved at once", async () => {
   expect(resumed[0]?.decisions).toEqual([{ type: "approve" }, { type: "approve" }]);
 });
 
-test("a decision that does not arrive can be made again", async () => {
+test("a decision that failed to send can be repeated", async () => {
   const answers = [
-    async () => Promise.reject(new Unreachable("away")),
+    async () => Promise.reject(new NetworkError("away")),
     async () => streamOf([["end", null]]),
   ];
   showPaused([count], { answers: { resumeRun: () => (answers.shift() ?? (async () => streamOf([])))() } });
@@ -188,22 +188,22 @@ test("a decision that does not arrive can be made again", async () => {
   expect(screen.queryByRole("alert")).toBeNull();
 });
 
-test("a decision the server does not want says why", async () => {
-  const resumeRun = async () => Promise.reject(new Refused("InvalidRequest", 422, "one for each call"));
+test("a rejected decision shows the reason", async () => {
+  const resumeRun = async () => Promise.reject(new ApiError("InvalidRequest", 422, "one for each call"));
   showPaused([count], { answers: { resumeRun } });
   await block();
   await press("Approve");
   expect((await screen.findByRole("alert")).textContent).toContain("One for each call.");
 });
 
-test("what somebody else has decided is looked at anew", async () => {
+test("the thread is reloaded if another page has decided", async () => {
   const values = { messages: [human, calling(count)], __interrupt__: asking(count) };
   let known: ThreadValues = values;
   const resumeRun = async () => {
     known = { messages: [...values.messages, result("c1", "2 words")] };
-    return Promise.reject(new Refused("Conflict", 409, "nothing waits for an answer"));
+    return Promise.reject(new ApiError("Conflict", 409, "nothing waits for an answer"));
   };
-  showPaused([count], { answers: { said: async () => known, resumeRun } });
+  showPaused([count], { answers: { messagePage: async () => known, resumeRun } });
   await block();
   await press("Approve");
   expect(await screen.findByRole("button", { name: /Used\s*word_count/ })).toBeTruthy();
@@ -211,7 +211,7 @@ test("what somebody else has decided is looked at anew", async () => {
   expect(screen.queryByRole("alert")).toBeNull();
 });
 
-test("while a decision is on its way it cannot be made twice", async () => {
+test("a decision cannot be submitted twice", async () => {
   const resumed: ResumedRun[] = [];
   const resumeRun: Gateway["resumeRun"] = (_, run) => {
     resumed.push(run);
@@ -225,7 +225,7 @@ test("while a decision is on its way it cannot be made twice", async () => {
   expect((group as HTMLFieldSetElement).disabled).toBe(true);
 });
 
-test("a message can be sent in place of a decision", async () => {
+test("a message can be sent instead of a decision", async () => {
   const sent: string[] = [];
   const startRun: Gateway["startRun"] = async (_, { text }) => {
     sent.push(text);
@@ -238,23 +238,23 @@ test("a message can be sent in place of a decision", async () => {
   expect(sent).toEqual(["never mind"]);
 });
 
-test("a run that pauses under the reader's eyes asks once it has ended", async () => {
+test("a run that pauses while streaming asks once it has ended", async () => {
   const stream = openStream();
   showPage(fakeGateway({ startRun: async () => stream.response }));
   await userEvent.type(await screen.findByRole("textbox"), "go{Enter}");
-  stream.write(written(1, ["changes", { messages: [calling(remove)] }]));
-  stream.write(written(2, ["changes", { values: { __interrupt__: asking(remove) } }]));
+  stream.write(encodeEvent(1, ["changes", { messages: [calling(remove)] }]));
+  stream.write(encodeEvent(2, ["changes", { values: { __interrupt__: asking(remove) } }]));
   const group = (await block()) as HTMLFieldSetElement;
   expect(group.disabled).toBe(true);
-  stream.write(written(3, ["end", null]));
+  stream.write(encodeEvent(3, ["end", null]));
   await waitFor(() => expect(group.disabled).toBe(false));
-  // Whoever writes is not made to approve by the next Enter.
+  // Focus must not move to the approve button while the user types.
   expect(group.contains(document.activeElement)).toBe(false);
 });
 
-test("it is asked in Chinese too", async () => {
+test("the approval form is translated", async () => {
   const values = { messages: [human, calling(remove)], __interrupt__: asking(remove) };
-  showPage(fakeGateway({ said: async () => values }), {
+  showPage(fakeGateway({ messagePage: async () => values }), {
     path: "/threads/t",
     preferences: { language: "zh" },
   });

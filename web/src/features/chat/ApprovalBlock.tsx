@@ -1,4 +1,4 @@
-/** What the agent wants to do, for the user to decide. */
+/** Approval of tool calls. */
 
 import { ShieldQuestionMark } from "lucide-react";
 import { type RefObject, useId, useLayoutEffect, useRef, useState } from "react";
@@ -22,11 +22,11 @@ function Block({ approval: { requests } }: { approval: Approval }) {
   const dead = usePage(({ conversation }) => isActive(conversation.run));
   const [decisions, setDecisions] = useState<ReadonlyMap<number, Decision>>(new Map());
   const block = useRef<HTMLFieldSetElement>(null);
-  const moveFocus = useFocusLater(block);
+  const moveFocus = useFocusAfterUpdate(block);
   const several = requests.length > 1;
 
   const send = (all: readonly Decision[]) => {
-    // The buttons are dead from here on, and focus would be lost with them.
+    // The buttons become disabled and would lose focus.
     focusComposer();
     void actions.decide(all);
   };
@@ -93,10 +93,10 @@ function Block({ approval: { requests } }: { approval: Approval }) {
   );
 }
 
-/** Moves the focus to what is there once the change it comes with is drawn. */
-function useFocusLater(inside: RefObject<HTMLElement | null>): (selector: string) => void {
+/** Moves focus after the change has rendered. */
+function useFocusAfterUpdate(inside: RefObject<HTMLElement | null>): (selector: string) => void {
   const wanted = useRef<string | null>(null);
-  // With the change itself: an effect that waits may be that of an earlier one, and find what is about to go.
+  // Flush with this change: a pending effect could focus an element about to be removed.
   useLayoutEffect(() => {
     if (wanted.current !== null) inside.current?.querySelector<HTMLElement>(wanted.current)?.focus();
     wanted.current = null;

@@ -1,4 +1,4 @@
-/** What is filled in before an action is approved with changes, or refused. */
+/** Forms to edit or reject an action. */
 
 import { type FormEvent, type KeyboardEvent, type ReactNode, useId, useState } from "react";
 import type { Decision } from "@/api/wire";
@@ -7,7 +7,7 @@ import { argsText } from "@/features/chat/tools";
 import type { ApprovalRequest } from "@/run/approval";
 import { type Fields, isRecord, parseJson } from "@/run/json";
 import { Button } from "@/ui/Button";
-import { focusNow } from "@/ui/focusNow";
+import { focusOnMount } from "@/ui/focusOnMount";
 
 interface EditProps {
   readonly call: ApprovalRequest["call"];
@@ -18,7 +18,7 @@ interface EditProps {
 export function EditForm({ call, onDecide, onCancel }: EditProps) {
   const strings = useStrings();
   const id = useId();
-  // A command is edited as one; other arguments as the JSON they are.
+  // Commands are edited as text, other arguments as JSON.
   const { command } = call.args;
   const isCommand = typeof command === "string";
   const [text, setText] = useState(isCommand ? command : argsText(call));
@@ -39,7 +39,7 @@ export function EditForm({ call, onDecide, onCancel }: EditProps) {
       </label>
       <textarea
         id={id}
-        ref={focusNow}
+        ref={focusOnMount}
         value={text}
         spellCheck={false}
         onChange={(event) => {
@@ -75,7 +75,7 @@ export function RejectForm({ onDecide, onCancel }: Omit<EditProps, "call">) {
       </label>
       <input
         id={id}
-        ref={focusNow}
+        ref={focusOnMount}
         value={reason}
         onChange={(event) => setReason(event.target.value)}
         className="block h-9 w-full rounded-box border border-line-strong bg-raised px-3 text-ui"

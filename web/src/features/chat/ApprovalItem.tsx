@@ -1,4 +1,4 @@
-/** One action that waits for the user's word: approved as it is, changed first, or refused. */
+/** One action to approve, edit or reject. */
 
 import { Check, PencilLine, X } from "lucide-react";
 import { useState } from "react";
@@ -11,14 +11,14 @@ import { toolKind, toolObject } from "@/features/chat/tools";
 import type { ApprovalRequest, DecisionKind } from "@/run/approval";
 import type { ToolCall } from "@/run/message";
 import { Button } from "@/ui/Button";
-import { focusNow } from "@/ui/focusNow";
+import { focusOnMount } from "@/ui/focusOnMount";
 
 interface Props {
   readonly place: number;
   readonly request: ApprovalRequest;
-  /** Whether nothing else waits. */
+  /** True if it is the only action. */
   readonly alone: boolean;
-  /** What was decided, where other actions still wait. */
+  /** The decision, while other actions are undecided. */
   readonly decision: Decision | undefined;
   readonly onDecide: (decision: Decision) => void;
   readonly onReconsider: () => void;
@@ -26,7 +26,7 @@ interface Props {
 
 export function ApprovalItem({ place, request, alone, decision, onDecide, onReconsider }: Props) {
   const { call, allowed, reason } = request;
-  // `left`: the form that was closed without a decision; the focus goes back to its button.
+  // `left` is the form closed without a decision; focus returns to its button.
   const [form, setForm] = useState<{ open: DecisionKind | null; left: DecisionKind | null }>({
     open: null,
     left: null,
@@ -72,7 +72,7 @@ function Headline({ call }: { call: ToolCall }) {
     <div className="flex items-center gap-2 text-ui">
       <Icon aria-hidden className="size-4 shrink-0 text-faint" />
       <span className="shrink-0 font-medium">{strings.toolVerbs[kind].plain}</span>
-      {/* A command stands whole below. */}
+      {/* The full command is shown below. */}
       {kind !== "run" && kind !== "start" && (
         <code className="min-w-0 truncate font-mono text-small">{toolObject(call)}</code>
       )}
@@ -90,7 +90,7 @@ interface ChoicesProps {
 
 function Choices({ allowed, alone, left, onApprove, onOpen }: ChoicesProps) {
   const strings = useStrings();
-  const focusIfLeft = (form: DecisionKind) => (left === form ? focusNow : undefined);
+  const focusIfLeft = (form: DecisionKind) => (left === form ? focusOnMount : undefined);
   return (
     <div className="flex flex-wrap gap-2">
       {allowed.includes("approve") && (
@@ -128,7 +128,7 @@ function Decided({ decision, onReconsider }: { decision: Decision; onReconsider:
         <span className="min-w-0 truncate text-soft">{decision.message}</span>
       )}
       <Button className="ml-auto" onClick={onReconsider}>
-        {strings.reconsider}
+        {strings.editDecision}
       </Button>
     </div>
   );

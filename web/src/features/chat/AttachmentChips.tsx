@@ -1,4 +1,4 @@
-/** The files that go with the next message. */
+/** Files attached to the next message. */
 
 import { CircleAlert, Paperclip, X } from "lucide-react";
 import { useLanguage, useStrings } from "@/app/context";

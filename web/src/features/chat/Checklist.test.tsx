@@ -3,7 +3,7 @@ import userEvent from "@testing-library/user-event";
 import { expect, test } from "vitest";
 import type { WireMessage } from "@/api/wire";
 import type { TodoStatus } from "@/run/todos";
-import { fakeGateway, openStream, type Written, written } from "@/testing/gateway";
+import { encodeEvent, fakeGateway, openStream, type WireEvent } from "@/testing/gateway";
 import { showPage } from "@/testing/page";
 
 function todosWith(...statuses: readonly TodoStatus[]) {
@@ -22,7 +22,7 @@ function done(callId: string, status = "success"): WireMessage {
   return { type: "tool", id: `t-${callId}`, tool_call_id: callId, content: "Updated todo list", status };
 }
 
-function piece(callId: string, args: string): Written {
+function piece(callId: string, args: string): WireEvent {
   const chunk = { index: 0, id: callId, name: "", args };
   return [
     "messages",
@@ -30,7 +30,7 @@ function piece(callId: string, args: string): Written {
   ];
 }
 
-function begin(callId: string): Written {
+function begin(callId: string): WireEvent {
   const chunk = { index: 0, id: callId, name: "write_todos", args: "" };
   return [
     "messages",
@@ -42,7 +42,7 @@ const list = () => screen.findByRole("list", { name: /^To-do list/ });
 const statuses = (within: HTMLElement) =>
   [...within.children].map((item) => item.getAttribute("data-status"));
 
-test("the lists of a turn are one, the newest, and no tool calls", async () => {
+test("a turn shows one to-do list, the latest, and no tool calls for it", async () => {
   const messages = [
     { type: "human", id: "h", content: "plan" },
     plans("c1", todosWith("in_progress", "pending")),
@@ -51,7 +51,7 @@ test("the lists of a turn are one, the newest, and no tool calls", async () => {
     done("c2"),
     { type: "ai", id: "b", content: "There." },
   ];
-  showPage(fakeGateway({ said: async () => ({ messages }) }), { path: "/threads/t" });
+  showPage(fakeGateway({ messagePage: async () => ({ messages }) }), { path: "/threads/t" });
   const items = await list();
   expect(screen.getAllByRole("list", { name: "To-do list 1 of 2 done" })).toEqual([items]);
   expect(statuses(items)).toEqual(["completed", "in_progress"]);
@@ -63,11 +63,11 @@ test("the lists of a turn are one, the newest, and no tool calls", async () => {
   expect(document.querySelectorAll("[data-role=assistant]")).toHaveLength(2);
 });
 
-test("while a list is written, the last whole one is shown in its place", async () => {
+test("the last complete list is shown while a new one streams", async () => {
   const stream = openStream();
   let seq = 0;
-  const say = (...events: readonly Written[]) => {
-    for (const event of events) stream.write(written(++seq, event));
+  const say = (...events: readonly WireEvent[]) => {
+    for (const event of events) stream.write(encodeEvent(++seq, event));
   };
   showPage(fakeGateway({ startRun: async () => stream.response }));
   await userEvent.type(await screen.findByRole("textbox"), "plan{Enter}");
@@ -96,14 +96,14 @@ test("while a list is written, the last whole one is shown in its place", async 
   expect(screen.getByText("1 of 2 done")).toBeTruthy();
 });
 
-test("a list that breaks off or is refused is an ordinary tool call", async () => {
+test("an incomplete or rejected list is an ordinary tool call", async () => {
   const messages = [
     plans("c1", { todos: "what?" }),
     done("c1"),
     plans("c2", todosWith("pending")),
     done("c2", "error"),
   ];
-  showPage(fakeGateway({ said: async () => ({ messages }) }), { path: "/threads/t" });
+  showPage(fakeGateway({ messagePage: async () => ({ messages }) }), { path: "/threads/t" });
   expect(await screen.findByRole("button", { name: /^Used\s*write_todos/ })).toBeTruthy();
   expect(screen.getByRole("button", { name: /^Failed to use\s*write_todos/ })).toBeTruthy();
   expect(screen.queryByText("To-do list")).toBeNull();

@@ -1,4 +1,4 @@
-/** The agent's to-do list: one a turn, changing where it stands. */
+/** To-do list of a turn, updated in place. */
 
 import { Circle, CircleCheck, CircleDot, ListTodo, type LucideIcon } from "lucide-react";
 import { useId, useMemo } from "react";
@@ -10,7 +10,7 @@ import { type Todo, type TodoStatus, todosOf } from "@/run/todos";
 
 interface Props {
   readonly todos: readonly Todo[];
-  /** Whether it may still change: its turn is the newest. */
+  /** True for the newest turn, whose list may change. */
   readonly current: boolean;
 }
 
@@ -21,9 +21,9 @@ export function Checklist({ todos, current }: Props) {
   const writing = usePage(({ conversation }) =>
     current ? todosBeingWritten(conversation.streaming) : undefined,
   );
-  // Until a new list is written whole, the last whole one is shown.
-  const written = useMemo(() => (writing === undefined ? null : todosOf(writing)), [writing]);
-  const shown = written ?? todos;
+  // Show the last complete list while a new one streams.
+  const latest = useMemo(() => (writing === undefined ? null : todosOf(writing)), [writing]);
+  const shown = latest ?? todos;
   const done = shown.filter(({ status }) => status === "completed").length;
   return (
     <div className="rounded-box border border-line">

@@ -1,4 +1,4 @@
-/** What a mention may mean, to choose one. */
+/** Completion list of a mention. */
 
 import { FileText, GraduationCap, SquareSlash } from "lucide-react";
 import { useEffect, useRef } from "react";
@@ -36,7 +36,7 @@ export function CompletionList({ kind, candidates, current, onChoose }: Props) {
           role="option"
           aria-selected={index === current}
           tabIndex={-1}
-          // The keyboard stays where the text is.
+          // Keep focus in the text field.
           onMouseDown={(event) => {
             event.preventDefault();
             onChoose(candidate);

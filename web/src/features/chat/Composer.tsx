@@ -1,4 +1,4 @@
-/** Where the user writes. */
+/** Message composer. */
 
 import { useNavigate } from "@tanstack/react-router";
 import { Paperclip } from "lucide-react";
@@ -7,12 +7,13 @@ import { useActions, useOffer, usePage, useStrings } from "@/app/context";
 import { currentDraft } from "@/app/page";
 import { useOffers } from "@/app/server";
 import { AttachmentChips } from "@/features/chat/AttachmentChips";
-import { isSending, keptFiles } from "@/features/chat/attachments";
+import { isSending, uploadedFiles } from "@/features/chat/attachments";
 import { COMPLETION_LIST_ID, CompletionList, completionOptionId } from "@/features/chat/CompletionList";
 import { COMPOSER_ID, focusComposer } from "@/features/chat/composerFocus";
 import { ModelPicker } from "@/features/chat/ModelPicker";
 import { ModePicker } from "@/features/chat/ModePicker";
 import { PolishButton } from "@/features/chat/PolishButton";
+import { QueuedMessages } from "@/features/chat/QueuedMessages";
 import { ScriptedNotice } from "@/features/chat/ScriptedNotice";
 import { SendButtons } from "@/features/chat/SendButtons";
 import { Suggestions } from "@/features/chat/Suggestions";
@@ -20,7 +21,6 @@ import type { UseAttachments } from "@/features/chat/useAttachments";
 import { useCompletion } from "@/features/chat/useCompletion";
 import { useDrop } from "@/features/chat/useDrop";
 import { useInputHistory } from "@/features/chat/useInputHistory";
-import { WaitingMessages } from "@/features/chat/WaitingMessages";
 import { memoryCommand } from "@/features/memory/search";
 import { SandboxNotice } from "@/features/sandbox/SandboxNotice";
 import { isActive } from "@/run/reduce";
@@ -35,7 +35,7 @@ export function Composer({ attachments }: { attachments: UseAttachments }) {
   const takesFiles = useOffer("takesUploads");
   const dropping = useDrop(takesFiles ? attachments.add : null);
   const history = useInputHistory();
-  const [area, write] = useWriting();
+  const [area, write] = useTextField();
   const completion = useCompletion(draft, write);
   const carriedOut = useCommand();
   const picker = useRef<HTMLInputElement>(null);
@@ -43,7 +43,7 @@ export function Composer({ attachments }: { attachments: UseAttachments }) {
   // biome-ignore lint/correctness/useExhaustiveDependencies: a newly opened thread is ready to be written in
   useEffect(focusComposer, [threadId]);
 
-  const files = keptFiles(attachments.all);
+  const files = uploadedFiles(attachments.all);
   const sending = isSending(attachments.all);
   const canSend = (draft.trim() !== "" || files.length > 0) && !sending;
   const [waitsForFiles, setWaitsForFiles] = useState(false);
@@ -54,7 +54,7 @@ export function Composer({ attachments }: { attachments: UseAttachments }) {
     void actions.send(draft, { files });
   };
 
-  // Whoever sends while files are on their way means them too.
+  // Wait for uploads in progress.
   // biome-ignore lint/correctness/useExhaustiveDependencies: the moment the last of them has come
   useEffect(() => {
     if (waitsForFiles && !sending) send();
@@ -82,7 +82,7 @@ export function Composer({ attachments }: { attachments: UseAttachments }) {
   return (
     <div className="mx-auto w-full max-w-[46rem] px-4 pb-[max(0.75rem,env(safe-area-inset-bottom))]">
       <Suggestions />
-      <WaitingMessages />
+      <QueuedMessages />
       {lists && <CompletionList {...completion} onChoose={completion.choose} />}
       <form
         onSubmit={(event) => {
@@ -99,7 +99,7 @@ export function Composer({ attachments }: { attachments: UseAttachments }) {
           rows={1}
           onChange={({ target }) => {
             actions.draft(target.value);
-            completion.look(target.value, target.selectionStart);
+            completion.update(target.value, target.selectionStart);
           }}
           onKeyDown={onKeyDown}
           onPaste={onPaste}
@@ -144,7 +144,7 @@ export function Composer({ attachments }: { attachments: UseAttachments }) {
   );
 }
 
-/** Carries out what is meant for the page rather than for the agent; false: it was not. */
+/** Handle page commands such as `/memory`; returns false if the text is a message. */
 function useCommand(): (text: string) => boolean {
   const actions = useActions();
   const navigate = useNavigate();
@@ -158,8 +158,8 @@ function useCommand(): (text: string) => boolean {
   };
 }
 
-/** Puts a text into the composer, and the caret where it belongs. */
-function useWriting() {
+/** Set the text and the caret. */
+function useTextField() {
   const actions = useActions();
   const area = useRef<HTMLTextAreaElement>(null);
   const caret = useRef<number | null>(null);

@@ -1,4 +1,4 @@
-/** The messages of the open thread. */
+/** Messages of the open thread. */
 
 import { ArrowDown } from "lucide-react";
 import { useEffect } from "react";
@@ -12,14 +12,14 @@ export function Conversation() {
   const { area, setArea, content, atEnd, toEnd } = useStickToEnd();
   const lastSent = usePage(({ conversation }) => conversation.run.phase === "starting");
 
-  // Whoever sends wants to see the answer, wherever they were reading.
+  // Scroll to the end after sending.
   useEffect(() => {
     if (lastSent) toEnd();
   }, [lastSent, toEnd]);
 
   return (
     <div className="relative min-h-0 flex-1">
-      {/* The list keeps the reader's place itself; two that do so would fight. */}
+      {/* The virtual list anchors the scroll position; browser anchoring would conflict. */}
       <div ref={setArea} className="h-full overflow-y-auto [overflow-anchor:none]" data-scroll-area>
         <div ref={content} className="mx-auto w-full max-w-[46rem] px-4 pb-6">
           <section aria-label={strings.conversation}>

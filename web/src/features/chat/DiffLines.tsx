@@ -1,4 +1,4 @@
-/** What changed between two pieces of text, in colour. */
+/** Coloured diff of two texts. */
 
 import type { DiffLine, Sign } from "@/features/chat/diff";
 

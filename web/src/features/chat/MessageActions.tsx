@@ -1,4 +1,4 @@
-/** What can be done with what was said. */
+/** Actions of a message. */
 
 import { Ellipsis, GitBranch, Pencil, RefreshCw } from "lucide-react";
 import type { ReactNode } from "react";
@@ -18,7 +18,7 @@ interface Props {
 
 export function UserMessageActions({ message, fork, onEdit }: Props & { readonly onEdit: () => void }) {
   const strings = useStrings();
-  const free = useIsFree(message);
+  const free = useIsEditable(message);
   return (
     <Row fork={fork}>
       <CopyButton text={message.text} label={strings.copyMessage} />
@@ -31,7 +31,7 @@ export function UserMessageActions({ message, fork, onEdit }: Props & { readonly
 export function AnswerActions({ message, fork }: Props) {
   const strings = useStrings();
   const actions = useActions();
-  const free = useIsFree(message);
+  const free = useIsEditable(message);
   return (
     <div className="-mt-2 -ml-2">
       <Row fork={fork}>
@@ -59,7 +59,7 @@ function More({ message, label }: { message: Message; label: string }) {
   );
 }
 
-/** Always there for the keyboard and where nothing hovers; for the eye only where it rests, unless there are versions. */
+/** Visible on hover, on focus and on touch screens; always visible if there are versions. */
 function Row({ fork, children }: { fork: Fork | undefined; children: ReactNode }) {
   return (
     <div className="-mb-4 flex h-8 items-center">
@@ -71,7 +71,7 @@ function Row({ fork, children }: { fork: Fork | undefined; children: ReactNode }
   );
 }
 
-/** Whether a message is the server's and nothing is under way that it would be taken from. */
-function useIsFree({ runId }: Message): boolean {
+/** Return true if a message is stored and no run is active. */
+function useIsEditable({ runId }: Message): boolean {
   return usePage(({ conversation }) => runId !== null && !isActive(conversation.run));
 }

@@ -1,9 +1,9 @@
-/** An own message, to be said otherwise, in its place. */
+/** Inline editor of a user message. */
 
 import { type KeyboardEvent, useState } from "react";
 import { useStrings } from "@/app/context";
 import { Button } from "@/ui/Button";
-import { focusNow } from "@/ui/focusNow";
+import { focusOnMount } from "@/ui/focusOnMount";
 
 interface Props {
   readonly text: string;
@@ -13,8 +13,8 @@ interface Props {
 
 export function MessageEditor({ text, onSend, onCancel }: Props) {
   const strings = useStrings();
-  const [written, setWritten] = useState(text);
-  const empty = written.trim() === "";
+  const [draft, setDraft] = useState(text);
+  const empty = draft.trim() === "";
   const onKeyDown = (event: KeyboardEvent<HTMLTextAreaElement>) => {
     if (event.nativeEvent.isComposing) return;
     if (event.key === "Escape") {
@@ -22,7 +22,7 @@ export function MessageEditor({ text, onSend, onCancel }: Props) {
       onCancel();
     } else if (event.key === "Enter" && !event.shiftKey) {
       event.preventDefault();
-      if (!empty) onSend(written);
+      if (!empty) onSend(draft);
     }
   };
   return (
@@ -30,15 +30,15 @@ export function MessageEditor({ text, onSend, onCancel }: Props) {
       data-role="user"
       onSubmit={(event) => {
         event.preventDefault();
-        if (!empty) onSend(written);
+        if (!empty) onSend(draft);
       }}
       className="rounded-box border border-line-strong bg-raised focus-within:border-accent/60"
     >
       <textarea
-        ref={focusNow}
-        value={written}
+        ref={focusOnMount}
+        value={draft}
         rows={1}
-        onChange={(event) => setWritten(event.target.value)}
+        onChange={(event) => setDraft(event.target.value)}
         onKeyDown={onKeyDown}
         aria-label={strings.editMessage}
         className="block field-sizing-content max-h-[50dvh] min-h-12 w-full resize-none bg-transparent px-4 pt-3 pb-1 text-prose outline-none"

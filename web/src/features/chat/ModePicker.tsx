@@ -1,8 +1,8 @@
-/** How much the agent does for a message. */
+/** Mode picker. */
 
 import { ChevronDown } from "lucide-react";
 import { useActions, usePage, useStrings } from "@/app/context";
-import { isMode, MODES, remembered } from "@/app/modes";
+import { isMode, MODES, rememberMode } from "@/app/modes";
 import { currentMode } from "@/app/page";
 import { Menu, MenuChoice } from "@/ui/Menu";
 
@@ -16,7 +16,7 @@ export function ModePicker() {
     if (!isMode(value)) return;
     actions.prefer({
       mode: value,
-      ...(threadId !== null && { modes: remembered(modes, threadId, value) }),
+      ...(threadId !== null && { modes: rememberMode(modes, threadId, value) }),
     });
   };
   return (

@@ -1,4 +1,4 @@
-/** Which model answers, and a way to choose another. */
+/** Model picker. */
 
 import { ChevronDown } from "lucide-react";
 import type { ModelInfo } from "@/api/wire";
@@ -39,7 +39,9 @@ export function ModelPicker() {
         options={models.map((model) => ({
           value: model.name,
           name: modelName(model),
-          note: [model.supports_thinking && strings.canThink, model.description].filter(Boolean).join(" · "),
+          note: [model.supports_thinking && strings.supportsReasoning, model.description]
+            .filter(Boolean)
+            .join(" · "),
         }))}
         onChoose={(model) => actions.prefer({ model })}
       />

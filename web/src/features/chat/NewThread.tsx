@@ -1,4 +1,4 @@
-/** A thread nothing has been said in. */
+/** Start page of a new thread. */
 
 import { useActions, usePage, useStrings } from "@/app/context";
 import { Composer } from "@/features/chat/Composer";
@@ -17,7 +17,7 @@ export function NewThread({ attachments }: { attachments: UseAttachments }) {
           <p className="mt-2 text-prose text-soft">{strings.greetingHint}</p>
         </div>
         <Composer attachments={attachments} />
-        {/* Its room is kept while the suggestions load, so nothing jumps. */}
+        {/* Reserve the space while starters load to avoid a layout shift. */}
         <ul
           aria-label={strings.starters}
           className="mx-auto mt-2 flex min-h-75 w-full max-w-[46rem] flex-wrap content-start gap-2 px-4 wide:min-h-31"

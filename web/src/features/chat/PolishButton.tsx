@@ -1,11 +1,11 @@
-/** Has what is written said better, and takes that back. */
+/** Rewrites the draft, with undo. */
 
 import { Sparkles, Undo2 } from "lucide-react";
 import { useState } from "react";
 import { useActions, useFiles, useLanguage, useOffer, usePage, useStrings } from "@/app/context";
 import { IconButton } from "@/ui/IconButton";
 
-// Shorter texts have nothing to be polished.
+// Shorter texts are not rewritten.
 const WORTH_POLISHING = 12;
 
 export function PolishButton({ draft }: { draft: string }) {

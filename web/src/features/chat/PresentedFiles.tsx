@@ -1,9 +1,9 @@
-/** Files the agent hands to the user. */
+/** Files presented by the agent. */
 
 import { Download } from "lucide-react";
 import { type ReactNode, useState } from "react";
-import { useAddresses, useIsReader, usePage, useStrings } from "@/app/context";
-import { fileKind, isPicture, kindWords } from "@/features/chat/files";
+import { useFileUrls, useIsReader, usePage, useStrings } from "@/app/context";
+import { describeKind, fileKind, isPicture } from "@/features/chat/files";
 import { fileName } from "@/features/chat/tools";
 import { kindIcon } from "@/features/panel/kinds";
 import { OpenInPanel } from "@/features/panel/OpenInPanel";
@@ -11,9 +11,9 @@ import { OpenShared } from "@/features/sharing/OpenShared";
 import { InstallFromThread } from "@/features/skills/InstallFromThread";
 
 interface Props {
-  /** As the call names them; those the server did not find are left out. */
+  /** Paths of the call; files missing on the server are left out. */
   readonly paths: readonly string[];
-  /** What is shown where none of them is to be had. */
+  /** Shown if no file is available. */
   readonly children: ReactNode;
 }
 
@@ -36,13 +36,13 @@ export function PresentedFiles({ paths, children }: Props) {
 
 interface CardProps {
   readonly path: string;
-  /** Whether a picture has the whole width, for it is the only one. */
+  /** A single image uses the full width. */
   readonly large: boolean;
 }
 
 function FileCard({ path, large }: CardProps) {
   const strings = useStrings();
-  const addresses = useAddresses();
+  const addresses = useFileUrls();
   const [lost, setLost] = useState(false);
   const name = fileName(path);
   const Icon = kindIcon(fileKind(path));
@@ -71,7 +71,7 @@ function FileCard({ path, large }: CardProps) {
         <Icon aria-hidden className="size-5 shrink-0 text-accent" />
         <div className="min-w-0 flex-1">
           <OpenFile path={path} />
-          <div className="text-small text-faint">{kindWords(path, strings)}</div>
+          <div className="text-small text-faint">{describeKind(path, strings)}</div>
         </div>
         {path.endsWith(".skill") && <InstallSkill path={path} />}
         <a
@@ -88,12 +88,12 @@ function FileCard({ path, large }: CardProps) {
   );
 }
 
-/** The file's name, which opens it: beside the conversation, or for somebody who reads under a link, in front of it. */
+/** File name that opens the file in the panel, or in a dialog on shared pages. */
 function OpenFile({ path }: { path: string }) {
   return useIsReader() ? <OpenShared path={path} /> : <OpenInPanel path={path} />;
 }
 
-/** Offered to whoever the thread belongs to. */
+/** Only for the owner of the thread. */
 function InstallSkill({ path }: { path: string }) {
   const threadId = usePage((page) => page.threadId);
   const isReader = useIsReader();

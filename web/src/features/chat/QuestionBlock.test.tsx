@@ -2,7 +2,7 @@ import { screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { expect, test } from "vitest";
 import type { WireMessage } from "@/api/wire";
-import { fakeGateway, openStream, streamOf, written } from "@/testing/gateway";
+import { encodeEvent, fakeGateway, openStream, streamOf } from "@/testing/gateway";
 import { showPage } from "@/testing/page";
 
 const call: WireMessage = {
@@ -31,11 +31,11 @@ function asks(change: object = {}): WireMessage {
   return { type: "tool", id: "t", name, tool_call_id: "c", content: "Who?", artifact: { human_input } };
 }
 
-/** An opened thread with these messages; what is said in it. */
+/** Open a thread with these messages; returns the messages sent. */
 function showThread(...messages: readonly WireMessage[]): readonly string[] {
   const sent: string[] = [];
   const gateway = fakeGateway({
-    said: async () => ({ messages }),
+    messagePage: async () => ({ messages }),
     startRun: async (_, run) => {
       sent.push(run.text);
       return streamOf([
@@ -48,7 +48,7 @@ function showThread(...messages: readonly WireMessage[]): readonly string[] {
   return sent;
 }
 
-/** Which options can be chosen. */
+/** Return the labels of enabled options. */
 function choices(group: HTMLElement): readonly (string | null)[] {
   const buttons = within(group).getAllByRole<HTMLButtonElement>("button");
   return buttons.filter(({ disabled }) => !disabled).map(({ textContent }) => textContent);
@@ -56,7 +56,7 @@ function choices(group: HTMLElement): readonly (string | null)[] {
 
 const question = () => screen.findByRole("group", { name: "Who is it for?" });
 
-test("an option is chosen with the keyboard, sent as a message and marked", async () => {
+test("an option is selected with the keyboard, sent as a message and marked", async () => {
   const sent = showThread(call, asks());
   const group = await question();
   expect(within(group).getByText("The tone depends on it.")).toBeTruthy();
@@ -74,7 +74,7 @@ test("an option is chosen with the keyboard, sent as a message and marked", asyn
   expect(sent).toEqual(["customer"]);
 });
 
-test("an answer in own words marks no option", async () => {
+test("a free-text answer marks no option", async () => {
   const sent = showThread(call, asks());
   await question();
   await userEvent.type(screen.getByRole("textbox"), "the board{Enter}");
@@ -84,7 +84,7 @@ test("an answer in own words marks no option", async () => {
   expect(screen.queryByRole("button", { name: /^Chosen/ })).toBeNull();
 });
 
-test("what was being written stays when an option is chosen", async () => {
+test("the draft is kept when an option is selected", async () => {
   showThread(call, asks());
   const group = await question();
   await userEvent.type(screen.getByRole("textbox"), "half a thought");
@@ -100,27 +100,27 @@ test("a question without options points to the composer", async () => {
   expect(within(group).queryByRole("button")).toBeNull();
 });
 
-test("an answered question of an old thread shows what was chosen", async () => {
+test("an answered question of an old thread shows the selected option", async () => {
   showThread(call, asks(), { type: "human", id: "h", content: "team" });
   const group = await question();
   expect(choices(group)).toEqual([]);
   expect(within(group).getByRole("button", { name: "Selected: My team" })).toBeTruthy();
 });
 
-test("a question in a form this page does not know is a tool call", async () => {
+test("a question in an unknown format is a tool call", async () => {
   showThread(call, asks({ version: 2 }));
   expect(await screen.findByRole("button", { name: /Asked\s*Who is it for\?/ })).toBeTruthy();
   expect(screen.queryByRole("group")).toBeNull();
 });
 
-test("a question can be answered once the run that asks it has ended", async () => {
+test("a question can be answered once its run has ended", async () => {
   const stream = openStream();
   showPage(fakeGateway({ startRun: async () => stream.response }));
   await userEvent.type(await screen.findByRole("textbox"), "report{Enter}");
-  stream.write(written(1, ["changes", { messages: [call, asks()] }]));
+  stream.write(encodeEvent(1, ["changes", { messages: [call, asks()] }]));
   const group = await question();
   expect(choices(group)).toEqual([]);
-  stream.write(written(2, ["end", null]));
+  stream.write(encodeEvent(2, ["end", null]));
   await waitFor(() => expect(choices(group)).toEqual(["My team", "A customer"]));
   expect(screen.getByText("The agent has a question")).toBeTruthy();
 });
@@ -139,7 +139,7 @@ function when(): WireMessage {
   return { ...asked, id: "t2", tool_call_id: "c2" };
 }
 
-test("several questions are one form, answered by choosing and writing, and one message", async () => {
+test("several questions are one form and are answered with one message", async () => {
   const sent = showThread(second, asks(), when());
   const form = await screen.findByRole("form", { name: "The agent has 2 questions" });
   expect(within(form).getByText("0 of 2 answered")).toBeTruthy();
@@ -156,7 +156,7 @@ test("several questions are one form, answered by choosing and writing, and one 
   expect(screen.getByRole("group", { name: "By when?" })).toBeTruthy();
 });
 
-test("own words instead of an option, and a choice taken back", async () => {
+test("free text replaces an option and a selection can be cleared", async () => {
   const sent = showThread(second, asks(), when());
   const form = await screen.findByRole("form", { name: "The agent has 2 questions" });
   const team = within(form).getByRole("button", { name: "My team" });

@@ -1,4 +1,4 @@
-/** A question to the user. The composer below takes any answer; options are answers that need no typing. */
+/** A clarification question. Options are shortcuts; the composer accepts any answer. */
 
 import { Check, MessageCircleQuestionMark } from "lucide-react";
 import { useId } from "react";
@@ -10,7 +10,7 @@ import { isActive } from "@/run/reduce";
 
 interface Props {
   readonly question: Question;
-  /** What the user said to it; undefined: nothing yet, null: it went on without that. */
+  /** The answer; undefined if open, null if the agent continued without one. */
   readonly reply: string | null | undefined;
 }
 
@@ -18,8 +18,8 @@ export function QuestionBlock({ question, reply }: Props) {
   const strings = useStrings();
   const active = usePage(({ conversation }) => isActive(conversation.run));
   const label = useId();
-  const reading = useIsReader();
-  const waits = reply === undefined && !reading;
+  const reader = useIsReader();
+  const waits = reply === undefined && !reader;
   const { text, context, options } = question;
   return (
     <fieldset
@@ -66,7 +66,7 @@ function OptionButton({ option, chosen, dead }: OptionProps) {
   const strings = useStrings();
   const actions = useActions();
   const choose = () => {
-    // The buttons are dead from here on, and focus would be lost with them.
+    // The buttons become disabled and would lose focus.
     focusComposer();
     void actions.send(option.value);
   };

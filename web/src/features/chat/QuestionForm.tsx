@@ -1,4 +1,4 @@
-/** Several questions to the user at once. Each is answered by choosing or writing; together they are one message. */
+/** Form for several questions, answered with one message. */
 
 import { MessageCircleQuestionMark } from "lucide-react";
 import { type FormEvent, useId, useState } from "react";
@@ -23,7 +23,7 @@ export function QuestionForm({ questions }: { questions: readonly Question[] }) 
   const submit = (event: FormEvent) => {
     event.preventDefault();
     if (answered.length === 0) return;
-    // The form is gone from here on, and focus would be lost with it.
+    // The form unmounts and would lose focus.
     focusComposer();
     void actions.send(answersText(answered));
   };
@@ -73,7 +73,7 @@ interface FieldProps {
 function Field({ question: { text, context, options }, answer, onAnswer }: FieldProps) {
   const strings = useStrings();
   const label = useId();
-  const written = options.some(({ value }) => value === answer) ? "" : answer;
+  const typed = options.some(({ value }) => value === answer) ? "" : answer;
   return (
     <fieldset aria-labelledby={label} className="flex min-w-0 flex-col gap-2 px-3 py-3">
       <div>
@@ -100,7 +100,7 @@ function Field({ question: { text, context, options }, answer, onAnswer }: Field
         </div>
       )}
       <input
-        value={written}
+        value={typed}
         aria-label={options.length > 0 ? strings.otherAnswer : strings.yourAnswer}
         aria-describedby={label}
         placeholder={options.length > 0 ? strings.otherAnswer : strings.yourAnswer}

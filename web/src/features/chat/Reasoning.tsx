@@ -1,4 +1,4 @@
-/** The model's thoughts: one line, opened by who wants to read them. */
+/** Collapsible reasoning. */
 
 import { ChevronRight } from "lucide-react";
 import { useState } from "react";
@@ -12,7 +12,7 @@ interface Props {
   readonly durationMs: number | null;
 }
 
-// Shorter thoughts are not worth a number.
+// No duration is shown below this.
 const WORTH_SAYING_MS = 1000;
 
 export function Reasoning({ text, live, durationMs }: Props) {

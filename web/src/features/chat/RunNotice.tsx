@@ -1,4 +1,4 @@
-/** What stands at the end of a conversation: that it works, or what went wrong, what was kept and what to do. */
+/** Status at the end of a conversation: working, stopped or failed. */
 
 import { CircleAlert, CircleStop } from "lucide-react";
 import { useActions, usePage, useStrings } from "@/app/context";
@@ -62,14 +62,14 @@ function Failure() {
   );
 }
 
-/** The model has been asked and nothing of its answer is to be seen yet. */
+/** Return true while waiting for the first token. */
 function waitsForModel({ order, settled, streaming }: Conversation): boolean {
   const last = settled.get(order.findLast((id) => !streaming.has(id)) ?? "");
   if (last === undefined || last.question !== null) return false;
   return last.toolCalls.every(writesTodos) && [...streaming.values()].every(showsNothingNew);
 }
 
-/** The to-do list has its place further up, whichever message goes on with it. */
+/** The to-do list is shown further up. */
 function showsNothingNew({ text, reasoning, toolCalls }: Message): boolean {
   return text === "" && reasoning === "" && toolCalls.every(writesTodos);
 }
@@ -79,11 +79,11 @@ function detailOf(error: RunError | null, keptOutput: boolean, strings: Strings)
   const known: Readonly<Record<string, string>> = strings.reasons;
   const reason = error === null ? "" : (known[error.name] ?? sentence(error.message));
   if (keptOutput) return `${reason} ${strings.runFailedKept}`.trim();
-  const isInHeadline = error?.name === "Unreachable" || error?.name === "Conflict";
+  const isInHeadline = error?.name === "NetworkError" || error?.name === "Conflict";
   return isInHeadline ? "" : reason;
 }
 
 function notSent(error: RunError | null, strings: Strings): string {
-  if (error?.name === "Unreachable") return strings.notSentUnreachable;
+  if (error?.name === "NetworkError") return strings.notSentUnreachable;
   return error?.name === "Conflict" ? strings.notSentBusy : strings.notSent;
 }

@@ -1,4 +1,4 @@
-/** Says honestly that the demo model answers, and how to have a real one. */
+/** Notice of the demo model. */
 
 import { Info } from "lucide-react";
 import { usePage, useStrings } from "@/app/context";

@@ -1,20 +1,20 @@
-/** Sending, choosing what a message does to the run under way, and stopping that. */
+/** Send, send options and stop buttons. */
 
 import { ArrowUp, ChevronDown, Square } from "lucide-react";
 import { useActions, usePage, useStrings } from "@/app/context";
+import type { MultitaskStrategy } from "@/run/queuedMessage";
 import { isActive } from "@/run/reduce";
-import type { Manner } from "@/run/waiting";
 import { Menu, MenuChoice } from "@/ui/Menu";
 
-const MANNERS: readonly Manner[] = ["enqueue", "steer", "interrupt"];
+const STRATEGIES: readonly MultitaskStrategy[] = ["enqueue", "steer", "interrupt"];
 const LOOK =
   "inline-flex size-8 shrink-0 items-center justify-center rounded-box disabled:bg-tint-strong disabled:text-faint";
 
 export function SendButtons({ canSend }: { canSend: boolean }) {
   const strings = useStrings();
   const active = usePage(({ conversation }) => isActive(conversation.run));
-  const manner = usePage((page) => page.preferences.manner);
-  const label = active ? strings.manners[manner].name : strings.send;
+  const strategy = usePage((page) => page.preferences.strategy);
+  const label = active ? strings.strategies[strategy].name : strings.send;
   return (
     <div className="ml-auto flex items-center gap-2 wide:ml-0">
       {active && <Stop />}
@@ -29,14 +29,14 @@ export function SendButtons({ canSend }: { canSend: boolean }) {
           >
             <ArrowUp aria-hidden className="size-4" />
           </button>
-          {active && <MannerPicker manner={manner} />}
+          {active && <StrategyPicker strategy={strategy} />}
         </div>
       )}
     </div>
   );
 }
 
-function MannerPicker({ manner }: { manner: Manner }) {
+function StrategyPicker({ strategy }: { strategy: MultitaskStrategy }) {
   const strings = useStrings();
   const actions = useActions();
   return (
@@ -46,8 +46,8 @@ function MannerPicker({ manner }: { manner: Manner }) {
       trigger={
         <button
           type="button"
-          aria-label={strings.chooseManner}
-          title={strings.chooseManner}
+          aria-label={strings.sendOptions}
+          title={strings.sendOptions}
           className="inline-flex h-8 w-6 items-center justify-center rounded-r-box border-l border-paper/30 bg-accent text-on-accent hover:bg-accent-strong"
         >
           <ChevronDown aria-hidden className="size-3.5" />
@@ -56,9 +56,9 @@ function MannerPicker({ manner }: { manner: Manner }) {
     >
       <MenuChoice
         label={strings.whileRunning}
-        value={manner}
-        options={MANNERS.map((value) => ({ value, ...strings.manners[value] }))}
-        onChoose={(value) => actions.prefer({ manner: value as Manner })}
+        value={strategy}
+        options={STRATEGIES.map((value) => ({ value, ...strings.strategies[value] }))}
+        onChoose={(value) => actions.prefer({ strategy: value as MultitaskStrategy })}
       />
     </Menu>
   );

@@ -1,20 +1,20 @@
-/** The files that came with a message. */
+/** Files sent with a message. */
 
 import { Paperclip } from "lucide-react";
-import { useAddresses, useLanguage, useStrings } from "@/app/context";
+import { useFileUrls, useLanguage, useStrings } from "@/app/context";
 import { formatSize } from "@/i18n/format";
 import type { SentFile } from "@/run/files";
 
 export function SentFiles({ files }: { files: readonly SentFile[] }) {
   const strings = useStrings();
-  const addresses = useAddresses();
+  const addresses = useFileUrls();
   const language = useLanguage();
   return (
     <ul aria-label={strings.attachedFiles} className="flex max-w-full flex-wrap justify-end gap-2">
       {files.map(({ filename, path, size }) => (
         <li key={path || filename} className="min-w-0 max-w-full">
           <a
-            // Who reads under a link is told the names alone.
+            // Shared pages show names without links.
             href={path === "" ? undefined : addresses.artifact(path, { download: true })}
             download={filename}
             title={path === "" ? filename : strings.download(filename)}

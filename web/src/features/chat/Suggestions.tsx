@@ -1,7 +1,7 @@
-/** What could be asked next, once an answer is complete. */
+/** Suggested follow-ups after a response. */
 
 import { useEffect, useState } from "react";
-import type { Spoken } from "@/api/files";
+import type { ChatMessage } from "@/api/files";
 import { useActions, useFiles, usePage, useStrings } from "@/app/context";
 import { currentModel } from "@/app/page";
 import { focusComposer } from "@/features/chat/composerFocus";
@@ -25,8 +25,8 @@ export function Suggestions() {
   useEffect(() => {
     if (threadId === null || conversation === null || runId === null) return;
     let wanted = true;
-    // A page without suggestions is a little emptier; that is no error to show.
-    files.suggestions(threadId, lastSpoken(conversation), model).then(
+    // Suggestions are optional; errors are ignored.
+    files.suggestions(threadId, lastMessages(conversation), model).then(
       (texts) => wanted && setFound({ runId, texts }),
       () => undefined,
     );
@@ -56,15 +56,15 @@ export function Suggestions() {
   );
 }
 
-/** The conversation, if its last run has just come to its end and asks nothing. */
+/** Return the messages if the last run has just ended without a question. */
 function endedConversation(conversation: Conversation): Conversation | null {
-  const { run, approval, undone } = conversation;
-  const over = run.phase === "done" && approval === null && undone.size === 0;
+  const { run, approval, rewoundRuns } = conversation;
+  const over = run.phase === "done" && approval === null && rewoundRuns.size === 0;
   return over && !isAsking(conversation) ? conversation : null;
 }
 
-function lastSpoken({ order, settled }: Conversation): readonly Spoken[] {
-  const spoken: Spoken[] = [];
+function lastMessages({ order, settled }: Conversation): readonly ChatMessage[] {
+  const spoken: ChatMessage[] = [];
   for (let place = order.length - 1; place >= 0 && spoken.length < HEARD; place--) {
     const message = settled.get(order[place] ?? "");
     if (message === undefined || message.hidden || !isHere(message) || message.text === "") continue;

@@ -1,4 +1,4 @@
-/** The open thread in whatever state it is. */
+/** The open thread in each of its states. */
 
 import { CloudOff, type LucideIcon, MessageCircleOff, Unplug } from "lucide-react";
 import { type ReactNode, useEffect } from "react";
@@ -15,7 +15,7 @@ export function ThreadView() {
   const opening = usePage((page) => page.opening);
   const stale = usePage((page) => page.stale);
   const attachments = useAttachments();
-  useLookAgain(stale || (opening.phase === "failed" && opening.problem === "unreachable"));
+  useReloadOnReturn(stale || (opening.phase === "failed" && opening.problem === "unreachable"));
   if (threadId === null) {
     return (
       <>
@@ -24,7 +24,7 @@ export function ThreadView() {
       </>
     );
   }
-  if (opening.phase === "failed") return <CannotOpen problem={opening.problem} threadId={threadId} />;
+  if (opening.phase === "failed") return <OpenError problem={opening.problem} threadId={threadId} />;
   return (
     <>
       <ConnectionBanner />
@@ -36,8 +36,8 @@ export function ThreadView() {
 
 const LOOK_AGAIN_MS = 5000;
 
-/** Looks for a server that is away until it answers. */
-function useLookAgain(away: boolean): void {
+/** Reload until the server responds. */
+function useReloadOnReturn(away: boolean): void {
   const actions = useActions();
   useEffect(() => {
     if (!away) return;
@@ -63,31 +63,31 @@ function ConnectionBanner() {
   );
 }
 
-function CannotOpen({ problem, threadId }: { problem: Problem; threadId: string }) {
+function OpenError({ problem, threadId }: { problem: Problem; threadId: string }) {
   const strings = useStrings();
   const actions = useActions();
   if (problem === "missing") {
     return (
-      <Apology icon={MessageCircleOff} title={strings.threadMissing} hint={strings.threadMissingHint}>
+      <ErrorMessage icon={MessageCircleOff} title={strings.threadMissing} hint={strings.threadMissingHint}>
         <Button onClick={() => void actions.open(null)}>{strings.newThread}</Button>
-      </Apology>
+      </ErrorMessage>
     );
   }
   return (
-    <Apology icon={Unplug} title={strings.threadUnavailable} hint={strings.threadUnavailableHint}>
+    <ErrorMessage icon={Unplug} title={strings.threadUnavailable} hint={strings.threadUnavailableHint}>
       <Button onClick={() => void actions.open(threadId, "pop")}>{strings.tryAgain}</Button>
-    </Apology>
+    </ErrorMessage>
   );
 }
 
-interface ApologyProps {
+interface ErrorMessageProps {
   readonly icon: LucideIcon;
   readonly title: string;
   readonly hint: string;
   readonly children: ReactNode;
 }
 
-function Apology({ icon: Icon, title, hint, children }: ApologyProps) {
+function ErrorMessage({ icon: Icon, title, hint, children }: ErrorMessageProps) {
   return (
     <div role="alert" className="m-auto flex max-w-96 flex-col items-center gap-2 p-6 text-center">
       <Icon aria-hidden className="mb-2 size-6 text-faint" />

@@ -1,4 +1,4 @@
-/** A tool call in one line; opened, what went in and what came out. */
+/** A tool call: one line that expands to input and output. */
 
 import {
   Activity,
@@ -20,8 +20,8 @@ import {
 } from "lucide-react";
 import { type ReactNode, useState } from "react";
 import { useLanguage, usePage, useStrings } from "@/app/context";
-import { Mono } from "@/features/chat/Mono";
-import { SubagentLane, useLaneNote } from "@/features/chat/SubagentLane";
+import { Monospace } from "@/features/chat/Monospace";
+import { SubagentProgress, useSubagentNote } from "@/features/chat/SubagentProgress";
 import { ToolInput } from "@/features/chat/ToolInput";
 import { exitCodeIn, type ToolKind, textArgument, toolKind, toolObject } from "@/features/chat/tools";
 import type { Group, Turns } from "@/features/chat/turns";
@@ -48,7 +48,7 @@ export const TOOL_ICONS: Readonly<Record<ToolKind, LucideIcon>> = {
   use: Wrench,
 };
 
-/** What is being done about a call that has no result. */
+/** State of a call without a result. */
 export type CallState = "running" | "waiting" | "over";
 
 interface Props {
@@ -58,97 +58,97 @@ interface Props {
   readonly calledAt: number | null;
 }
 
-export function ToolCard({ call: called, result: told, state, calledAt }: Props) {
+export function ToolCard({ call: called, result: toolResult, state, calledAt }: Props) {
   const strings = useStrings();
   const language = useLanguage();
-  const laneNote = useLaneNote(called.id);
-  const said = usePage(({ conversation }) => conversation.progress.get(called.id));
-  // What somebody stopped has not failed: it has no result.
-  const result = told?.stopped === true ? undefined : told;
+  const subagentNote = useSubagentNote(called.id);
+  const output = usePage(({ conversation }) => conversation.progress.get(called.id));
+  // A stopped call has no result and is not a failure.
+  const result = toolResult?.stopped === true ? undefined : toolResult;
   const review = result === undefined ? null : reviewOf(result);
-  // The reader sees what was run, not what was first asked for.
+  // Show the arguments that were run, not the original ones.
   const call = review?.type === "edited" ? { ...called, args: review.args } : called;
   const kind = toolKind(call);
   const exitCode = kind === "run" ? exitCodeIn(result?.text ?? "") : null;
   const failed = (result?.failed === true && review === null) || exitCode !== null;
   const running = result === undefined && state === "running";
-  const live = result === undefined ? said : undefined;
+  const live = result === undefined ? output : undefined;
   const duration = durationOf(result, calledAt);
   const took = duration !== null && formatShortDuration(duration, language);
 
   return (
-    <Foldable
+    <Collapsible
       icon={TOOL_ICONS[kind]}
-      look={failed ? "failed" : running ? "running" : "quiet"}
+      tone={failed ? "failed" : running ? "running" : "quiet"}
       verb={review?.type === "rejected" ? strings.toolRejected : verbOf(kind, result, strings)}
       object={toolObject(call)}
       title={textArgument(call, "path") || toolObject(call)}
       aside={[
-        laneNote,
+        subagentNote,
         review?.type === "edited" && strings.toolEdited,
         exitCode !== null && strings.exitCode(exitCode),
         result === undefined
-          ? laneNote === false && standing(state, strings)
+          ? subagentNote === false && describeState(state, strings)
           : review?.type !== "rejected" && took,
       ]}
-      opensItself={failed || (running && (live !== undefined || laneNote !== false))}
+      opensByDefault={failed || (running && (live !== undefined || subagentNote !== false))}
     >
       <ToolInput call={call} />
-      {kind === "delegate" && <SubagentLane callId={call.id} runId={told?.runId ?? null} />}
-      {live !== undefined && <Mono label={strings.toolOutput} text={lastLines(live)} grows />}
+      {kind === "delegate" && <SubagentProgress callId={call.id} runId={toolResult?.runId ?? null} />}
+      {live !== undefined && <Monospace label={strings.toolOutput} text={lastLines(live)} grows />}
       {result !== undefined && (failed || (kind !== "write" && kind !== "edit")) && (
-        <Mono label={strings.toolOutput} text={outputOf(result, review) || strings.toolNoOutput} />
+        <Monospace label={strings.toolOutput} text={outputOf(result, review) || strings.toolNoOutput} />
       )}
-    </Foldable>
+    </Collapsible>
   );
 }
 
-/** Several similar calls in one line; opened, each of them. */
+/** Similar calls grouped in one line. */
 export function ToolGroup({ group, results }: { group: Group; results: Turns["results"] }) {
   const strings = useStrings();
   return (
-    <Foldable
+    <Collapsible
       icon={TOOL_ICONS[group.kind]}
-      look="quiet"
+      tone="quiet"
       verb={strings.toolGroups[group.kind](group.calls.length)}
-      opensItself={false}
+      opensByDefault={false}
     >
       {group.calls.map(({ call, calledAt }) => (
         <ToolCard key={call.id} call={call} calledAt={calledAt} result={results.get(call.id)} state="over" />
       ))}
-    </Foldable>
+    </Collapsible>
   );
 }
 
 interface FoldableProps {
   readonly icon: LucideIcon;
-  readonly look: "failed" | "running" | "quiet";
+  readonly tone: "failed" | "running" | "quiet";
   readonly verb: string;
   readonly object?: string;
   readonly title?: string;
-  /** What stands at the end of the line, as far as there is anything to say. */
+  /** Notes at the end of the line; false values are skipped. */
   readonly aside?: readonly (string | false)[];
-  readonly opensItself: boolean;
+  readonly opensByDefault: boolean;
   readonly children: ReactNode;
 }
 
-function Foldable({
+function Collapsible({
   icon: Icon,
-  look,
+  tone,
   verb,
   object,
   title,
   aside = [],
-  opensItself,
+  opensByDefault,
   children,
 }: FoldableProps) {
-  // null: the reader has not decided.
+  // Null until the user toggles it.
   const [chosen, setChosen] = useState<boolean | null>(null);
-  const open = chosen ?? opensItself;
+  const open = chosen ?? opensByDefault;
   const colours = { failed: "text-error", running: "animate-breathe text-running", quiet: "text-faint" };
   return (
     <div
-      className={`overflow-hidden rounded-box border bg-paper ${look === "failed" ? "border-error/40" : "border-line"}`}
+      className={`overflow-hidden rounded-box border bg-paper ${tone === "failed" ? "border-error/40" : "border-line"}`}
     >
       <button
         type="button"
@@ -156,8 +156,8 @@ function Foldable({
         onClick={() => setChosen(!open)}
         className="flex h-9 w-full items-center gap-2 px-3 text-left text-ui hover:bg-tint focus-visible:-outline-offset-2"
       >
-        <Icon aria-hidden className={`size-4 shrink-0 ${colours[look]}`} />
-        <span className={`shrink-0 ${look === "failed" ? "text-error" : "text-soft"}`}>{verb}</span>
+        <Icon aria-hidden className={`size-4 shrink-0 ${colours[tone]}`} />
+        <span className={`shrink-0 ${tone === "failed" ? "text-error" : "text-soft"}`}>{verb}</span>
         <code title={title} className="min-w-0 truncate font-mono text-small">
           {object}
         </code>
@@ -180,12 +180,12 @@ function verbOf(kind: ToolKind, result: Message | undefined, strings: Strings): 
   return result.failed ? failing : past;
 }
 
-/** How it stands with a call that has no result. */
-function standing(state: CallState, strings: Strings): string {
+/** Describe the state of a call without a result. */
+function describeState(state: CallState, strings: Strings): string {
   return { running: "", waiting: strings.toolWaiting, over: strings.toolUnfinished }[state];
 }
 
-/** What came out, without what was only told to the model. */
+/** Return the output without the note for the model. */
 function outputOf(result: Message, review: Review | null): string {
   if (review === null) return result.text;
   return review.type === "edited" ? review.output : review.reason;

@@ -1,4 +1,4 @@
-/** What the user said: a quiet block on the right. */
+/** A user message. */
 
 import { useState } from "react";
 import { useActions, useStrings } from "@/app/context";

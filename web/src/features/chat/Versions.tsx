@@ -1,4 +1,4 @@
-/** Leads from one version of what was said to another: ‹ 2/3 ›. */
+/** Version switcher: ‹ 2/3 ›. */
 
 import { ChevronLeft, ChevronRight } from "lucide-react";
 import { useActions, usePage, useStrings } from "@/app/context";
@@ -9,12 +9,12 @@ import { IconButton } from "@/ui/IconButton";
 export function Versions({ fork: { runs, back } }: { fork: Fork }) {
   const strings = useStrings();
   const actions = useActions();
-  const undone = usePage(({ conversation }) => conversation.undone);
+  const rewoundRuns = usePage(({ conversation }) => conversation.rewoundRuns);
   const active = usePage(({ conversation }) => isActive(conversation.run));
   const all = runs.length + 1;
   const goTo = (steps: number) => {
-    const others = [...undone].filter((run) => !runs.includes(run));
-    actions.lookBack(new Set([...others, ...runs.slice(0, steps)]));
+    const others = [...rewoundRuns].filter((run) => !runs.includes(run));
+    actions.selectVersion(new Set([...others, ...runs.slice(0, steps)]));
   };
   return (
     <fieldset aria-label={strings.versions} className="flex items-center text-small text-faint">

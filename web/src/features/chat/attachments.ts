@@ -1,4 +1,4 @@
-/** Files on their way from the composer to the thread: a pure fold, like the conversation. */
+/** Attachment state: a pure reducer. */
 
 import type { UploadLimits } from "@/api/files";
 import type { SentFile } from "@/run/files";
@@ -11,7 +11,7 @@ export interface Attachment {
   readonly size: number;
   readonly state:
     | { readonly phase: "sending"; readonly part: number }
-    | { readonly phase: "kept"; readonly file: SentFile }
+    | { readonly phase: "uploaded"; readonly file: SentFile }
     | { readonly phase: "failed"; readonly fault: Fault; readonly reason: string };
 }
 
@@ -24,11 +24,11 @@ export type AttachmentEvent =
       readonly fault: Fault | null;
     }
   | { readonly type: "sending"; readonly id: string; readonly part: number }
-  | { readonly type: "kept"; readonly id: string; readonly file: SentFile }
+  | { readonly type: "uploaded"; readonly id: string; readonly file: SentFile }
   | { readonly type: "failed"; readonly id: string; readonly fault: Fault; readonly reason: string }
   | { readonly type: "removed"; readonly id: string }
   | { readonly type: "sent" }
-  /** Another thread is open. */
+  /** Another thread was opened. */
   | { readonly type: "cleared" };
 
 export type Attachments = readonly Attachment[];
@@ -45,8 +45,8 @@ export function reduceAttachments(all: Attachments, event: AttachmentEvent): Att
     }
     case "sending":
       return changed(all, event.id, { phase: "sending", part: event.part });
-    case "kept":
-      return changed(all, event.id, { phase: "kept", file: event.file });
+    case "uploaded":
+      return changed(all, event.id, { phase: "uploaded", file: event.file });
     case "failed":
       return changed(all, event.id, { phase: "failed", fault: event.fault, reason: event.reason });
     case "removed":
@@ -54,7 +54,7 @@ export function reduceAttachments(all: Attachments, event: AttachmentEvent): Att
     case "cleared":
       return [];
     case "sent":
-      return all.filter(({ state }) => state.phase !== "kept");
+      return all.filter(({ state }) => state.phase !== "uploaded");
   }
 }
 
@@ -62,7 +62,7 @@ function changed(all: Attachments, id: string, state: Attachment["state"]): Atta
   return all.map((each) => (each.id === id ? { ...each, state } : each));
 }
 
-/** Why a file cannot be taken, before anything of it is sent; null: it can. */
+/** Return why a file is rejected before the upload, null if it is accepted. */
 export function faultOf(size: number, others: Attachments, limits: UploadLimits | null): Fault | null {
   if (limits === null) return null;
   const taken = others.filter(({ state }) => state.phase !== "failed");
@@ -71,8 +71,8 @@ export function faultOf(size: number, others: Attachments, limits: UploadLimits 
   return size > limits.max_file_size || total > limits.max_total_size ? "too large" : null;
 }
 
-export function keptFiles(all: Attachments): readonly SentFile[] {
-  return all.flatMap(({ state }) => (state.phase === "kept" ? [state.file] : []));
+export function uploadedFiles(all: Attachments): readonly SentFile[] {
+  return all.flatMap(({ state }) => (state.phase === "uploaded" ? [state.file] : []));
 }
 
 export function isSending(all: Attachments): boolean {

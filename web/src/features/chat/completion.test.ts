@@ -18,13 +18,13 @@ test.each([
   expect(mentionAt(text, caret)).toEqual(mention);
 });
 
-test("files are found by any part of their name, by its beginning first", () => {
+test("files match by any part of their name, prefix matches first", () => {
   const found = (query: string) => fileCandidates(paths, query).map(({ text }) => text);
   expect(found("REPORT")).toEqual([paths[1], paths[0]]);
   expect(found("csv")).toEqual([paths[1]]);
 });
 
-test("skills that are on are found by their names", () => {
+test("enabled skills are found by name", () => {
   const skill = (name: string, enabled = true): Skill => ({
     name,
     description: `About ${name}`,
@@ -41,7 +41,7 @@ test("skills that are on are found by their names", () => {
   expect(skillCandidates(skills, "")).toHaveLength(2);
 });
 
-test("a mention becomes the path, and the caret stands behind it", () => {
+test("a mention becomes the path and the caret moves behind it", () => {
   const [text, caret] = completed("sum @rep up", 8, { kind: "file", start: 4, query: "rep" }, paths[1] ?? "");
   expect(text).toBe("sum /mnt/user-data/uploads/report.csv up");
   expect(text.slice(caret)).toBe("up");

@@ -1,23 +1,23 @@
-/** Completing what is being written: `@` to the path of a file, `/` at the beginning to the name of a skill. */
+/** Completion: `@` for file paths, `/` at the start for skills. */
 
 import type { Skill } from "@/api/skills";
 import { fileName } from "@/features/chat/tools";
 
 export interface Mention {
   readonly kind: "file" | "skill";
-  /** Where its sign stands. */
+  /** Position of the trigger character. */
   readonly start: number;
   readonly query: string;
 }
 
-/** What a mention may become. */
+/** A completion candidate. */
 export interface Candidate {
   readonly id: string;
   readonly label: string;
   readonly note: string;
-  /** What is written in the place of the mention. */
+  /** Text inserted for the mention. */
   readonly text: string;
-  /** The page itself carries it out. */
+  /** Handled by the page. */
   readonly isCommand?: boolean;
 }
 
@@ -25,7 +25,7 @@ const FILE = /(?:^|\s)@([^\s@]*)$/;
 const SKILL = /^\/([^\s/]*)$/;
 const MOST = 8;
 
-/** What is being mentioned right before `caret`. */
+/** Return the mention before the caret. */
 export function mentionAt(text: string, caret: number): Mention | null {
   const before = text.slice(0, caret);
   const skill = SKILL.exec(before)?.[1];
@@ -44,7 +44,7 @@ export function fileCandidates(paths: readonly string[], query: string): readonl
   return matching(files, query, MOST);
 }
 
-/** Skills are to be discovered, so all of them are offered. */
+/** All skills are listed so that users can discover them. */
 export function skillCandidates(skills: readonly Skill[], query: string): readonly Candidate[] {
   const usable = skills.filter(({ enabled }) => enabled);
   const candidates = usable.map(({ name, description }) => ({
@@ -56,13 +56,13 @@ export function skillCandidates(skills: readonly Skill[], query: string): readon
   return matching(candidates, query, candidates.length);
 }
 
-/** The text with the mention made whole, and where the caret is then. */
+/** Insert a candidate; returns the text and the caret. */
 export function completed(text: string, caret: number, { start }: Mention, whole: string): [string, number] {
   const before = `${text.slice(0, start)}${whole} `;
   return [before + text.slice(caret).replace(/^ /, ""), before.length];
 }
 
-/** Those whose label has the query, those that begin with it first. */
+/** Filter by label, prefix matches first. */
 export function matching(all: readonly Candidate[], query: string, most: number): readonly Candidate[] {
   const wanted = query.toLowerCase();
   const name = ({ label }: Candidate) => label.replace(/^\//, "").toLowerCase();

@@ -1,8 +1,8 @@
-/** Where the keyboard goes when what it was on is done with. */
+/** Moves focus to the composer. */
 
 export const COMPOSER_ID = "composer";
 
 export function focusComposer(): void {
-  // On a phone focus would raise the keyboard over what is to be read.
+  // On touch screens focus would open the on-screen keyboard.
   if (matchMedia("(hover: hover)").matches) document.getElementById(COMPOSER_ID)?.focus();
 }

@@ -1,4 +1,4 @@
-/** What changed between two pieces of text, line by line. */
+/** Line diff of two texts. */
 
 export type Sign = " " | "−" | "+";
 
@@ -7,7 +7,7 @@ export interface DiffLine {
   readonly text: string;
 }
 
-/** The lines both begin and end with stay; what is between was taken out and put in. */
+/** Return the lines with their change sign. */
 export function diffLines(before: string, after: string): readonly DiffLine[] {
   const [old, now] = [linesOf(before), linesOf(after)];
   const shorter = Math.min(old.length, now.length);

@@ -1,4 +1,4 @@
-/** What kind of file a name promises. */
+/** File kinds by extension. */
 
 import { fileName } from "@/features/chat/tools";
 import type { Strings } from "@/i18n/i18n";
@@ -20,7 +20,7 @@ const ENDINGS: Readonly<Record<FileKind, string>> = {
 };
 const SHOWN_IN_PLACE = ["png", "jpg", "jpeg", "gif", "webp"];
 
-/** The ending of a file's name, without the dot and in small letters. */
+/** Return the lower-case extension without the dot. */
 export function endingOf(path: string): string {
   return /[^.]\.([^.]+)$/.exec(fileName(path))?.[1]?.toLowerCase() ?? "";
 }
@@ -31,15 +31,15 @@ export function fileKind(path: string): FileKind {
   return kinds.find((kind) => ending !== "" && ENDINGS[kind].split(" ").includes(ending)) ?? "file";
 }
 
-/** Whether a browser shows it as a picture without running anything in it. */
+/** Return true for images that are safe to show. */
 export function isPicture(path: string): boolean {
   return SHOWN_IN_PLACE.includes(endingOf(path));
 }
 
 const WELL_KNOWN: Readonly<Record<string, string>> = { md: "Markdown", txt: "TXT", ipynb: "Notebook" };
 
-/** The kind of a file for people: "PNG image", "Markdown". */
-export function kindWords(path: string, strings: Strings): string {
+/** Describe a file kind: "PNG image", "Markdown". */
+export function describeKind(path: string, strings: Strings): string {
   const ending = endingOf(path);
   return WELL_KNOWN[ending] ?? `${ending.toUpperCase()} ${strings.fileKinds[fileKind(path)]}`.trim();
 }

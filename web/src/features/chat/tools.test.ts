@@ -21,7 +21,7 @@ test.each<[string, object, string, string]>([
   ["read_file", {}, "read", "read_file"],
   ["view_image", why, "read", "Look around"],
   ["mcp_tool", { path: "x" }, "use", "mcp_tool"],
-])("%s %j is told in one line", (name, args, kind, object) => {
+])("%s %j has a one-line summary", (name, args, kind, object) => {
   const given = made(name, args as ToolCall["args"]);
   expect([toolKind(given), toolObject(given)]).toEqual([kind, object]);
 });
@@ -32,15 +32,15 @@ test.each([
   ['{"description": "Draw", "path": "/w/ch', ""],
   ['{"description": "Draw", "path": "/w/a \\"b\\".py", "content": "impo', 'a "b".py'],
   ['{"content": "{\\"path\\": \\"x\\"}', ""],
-])("of arguments that still come, %j, the file is told as soon as it is known", (args, object) => {
+])("streaming arguments %j show the file as soon as it is known", (args, object) => {
   expect(toolObject(made("write_file", args))).toBe(object);
 });
 
-test("a long command is cut in its line", () => {
+test("a long command is shortened", () => {
   expect(toolObject(made("bash", { command: "x".repeat(500) }))).toHaveLength(121);
 });
 
-test("the model's reason is told for tools that ask for one", () => {
+test("the model's description is shown for tools that have one", () => {
   expect(toolReason(made("bash", why))).toBe("Look around");
   expect(toolReason(made("mcp_tool", why))).toBe("");
   expect(toolReason(made("bash", '{"descr'))).toBe("");

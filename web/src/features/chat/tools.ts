@@ -1,9 +1,9 @@
-/** What a tool call does, in the reader's words. */
+/** Kind, object and reason of tool calls. */
 
 import type { Strings } from "@/i18n/i18n";
 import { parseJson } from "@/run/json";
 import type { ToolCall } from "@/run/message";
-import { tellingLine } from "@/run/telling";
+import { summaryLine } from "@/run/toolSummary";
 
 export type ToolKind = keyof Strings["toolVerbs"];
 export type GroupKind = keyof Strings["toolGroups"];
@@ -37,31 +37,31 @@ export function toolKind({ name, args }: ToolCall): ToolKind {
   return KINDS[name] ?? "use";
 }
 
-/** How calls of a kind that tend to come in numbers are told together, or null for others. */
+/** Return the group kind of a call, null if it is not grouped. */
 export function groupKind(call: ToolCall): GroupKind | null {
   const kind = toolKind(call);
   return kind === "read" || kind === "list" || kind === "search" || kind === "fetch" ? kind : null;
 }
 
-/** What a call is about, in one line. */
+/** Return the object of a call in one line. */
 export function toolObject(call: ToolCall): string {
   const kind = toolKind(call);
   if (kind === "use") return call.name;
   if (kind === "present") return presentedPaths(call).map(fileName).join(", ");
   if (kind === "delegate") return textArgument(call, "description");
-  // What tells more may still be coming.
+  // A more specific argument may still be streaming.
   const otherwise = typeof call.args === "string" ? "" : toolReason(call) || call.name;
-  const line = tellingLine((key) => textArgument(call, key)) ?? otherwise.trim().split("\n")[0] ?? "";
+  const line = summaryLine((key) => textArgument(call, key)) ?? otherwise.trim().split("\n")[0] ?? "";
   const object = NAMED_BY_FILE.includes(kind) ? fileName(line) : line;
   return object.length > LONGEST_OBJECT ? `${object.slice(0, LONGEST_OBJECT)}…` : object;
 }
 
-/** Why the model makes a call, in its own words. */
+/** Return the model's description of a call. */
 export function toolReason(call: ToolCall): string {
   return toolKind(call) === "use" ? "" : textArgument(call, "description").trim();
 }
 
-/** How many items a call gives to subagents one by one, or null where it does not list them. */
+/** Return the number of batch items, null if they are not listed. */
 export function itemCount({ args }: ToolCall): number | null {
   const items = argument(args, "items");
   return Array.isArray(items) ? items.length : null;
@@ -77,12 +77,12 @@ export function textArgument({ args }: ToolCall, key: string): string {
   return typeof value === "string" ? value : "";
 }
 
-/** What went in, as JSON; of arguments that are still coming, what there is of them. */
+/** Return the arguments as JSON, or the part streamed so far. */
 export function argsText({ args }: ToolCall): string {
   return typeof args === "string" ? args : JSON.stringify(args, null, 2);
 }
 
-/** What a command ended with, where it ended badly. */
+/** Return the exit code of a failed command. */
 export function exitCodeIn(output: string): number | null {
   const code = /\[exit code (-?\d+)\]$/.exec(output)?.[1];
   return code === undefined ? null : Number(code);
@@ -96,7 +96,7 @@ function argument(args: ToolCall["args"], key: string): unknown {
   return typeof args === "string" ? earlyText(args, key) : args[key];
 }
 
-/** A text among arguments that are still coming; only their beginning is looked at, however long they get. */
+/** Return a text argument. Only the start of streaming arguments is parsed. */
 function earlyText(args: string, key: string): unknown {
   const found = new RegExp(`"${key}"\\s*:\\s*("(?:[^"\\\\]|\\\\.)*")`).exec(args.slice(0, EARLY_CHARS));
   return parseJson(found?.[1] ?? "");

@@ -1,14 +1,14 @@
-/** Sends files to the thread as soon as they are chosen, each on its own. */
+/** Uploads files when they are attached. */
 
 import { useEffect, useReducer, useRef } from "react";
 import type { UploadLimits } from "@/api/files";
-import { Refused } from "@/api/http";
+import { ApiError } from "@/api/http";
 import { useActions, useFiles, usePage } from "@/app/context";
 import { type Attachment, type Attachments, faultOf, reduceAttachments } from "@/features/chat/attachments";
-import { isBegun } from "@/run/conversation";
+import { isCreated } from "@/run/conversation";
 import { newId } from "@/ui/newId";
 
-/** Lives as long as the view of threads: a file may be what a thread begins with. */
+/** Kept across threads: an attachment may create one. */
 export interface UseAttachments {
   readonly all: Attachments;
   readonly add: (files: Iterable<File>) => void;
@@ -27,9 +27,9 @@ export function useAttachments(): UseAttachments {
   const latest = useRef(all);
   latest.current = all;
 
-  // The server knows a thread from its first file or its first run on.
-  const begun = usePage(({ conversation }) => isBegun(conversation));
-  const known = begun || all.some(({ state }) => state.phase === "kept");
+  // The thread exists after its first file or run.
+  const created = usePage(({ conversation }) => isCreated(conversation));
+  const known = created || all.some(({ state }) => state.phase === "uploaded");
 
   useEffect(() => {
     if (home.current !== threadId) dispatch({ type: "cleared" });
@@ -39,10 +39,10 @@ export function useAttachments(): UseAttachments {
   useEffect(() => {
     limits.current = null;
     if (threadId === null || !known) return;
-    // A server that does not tell its limits says no itself.
+    // Without limits the server validates the upload.
     files.uploadLimits(threadId).then(
-      (told) => {
-        limits.current = told;
+      (received) => {
+        limits.current = received;
       },
       () => undefined,
     );
@@ -53,10 +53,10 @@ export function useAttachments(): UseAttachments {
     under.current.set(id, stop);
     try {
       const onProgress = (part: number) => dispatch({ type: "sending", id, part });
-      dispatch({ type: "kept", id, file: await files.upload(thread, file, onProgress, stop.signal) });
+      dispatch({ type: "uploaded", id, file: await files.upload(thread, file, onProgress, stop.signal) });
     } catch (error) {
       if (stop.signal.aborted) return;
-      const refused = error instanceof Refused;
+      const refused = error instanceof ApiError;
       const fault = refused ? (error.status === 413 ? "too large" : "refused") : "unreachable";
       dispatch({ type: "failed", id, fault, reason: refused ? error.message : "" });
     } finally {
@@ -89,7 +89,7 @@ export function useAttachments(): UseAttachments {
     remove({ id, state }) {
       under.current.get(id)?.abort();
       dispatch({ type: "removed", id });
-      if (state.phase === "kept" && threadId !== null)
+      if (state.phase === "uploaded" && threadId !== null)
         void files.deleteUpload(threadId, state.file.filename).catch(() => undefined);
     },
 

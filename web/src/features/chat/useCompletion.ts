@@ -1,4 +1,4 @@
-/** Offers what may be meant while something is being mentioned. */
+/** Completion state of the composer. */
 
 import { useQuery } from "@tanstack/react-query";
 import { type KeyboardEvent, useEffect, useState } from "react";
@@ -18,9 +18,9 @@ interface Completion {
   readonly kind: Mention["kind"];
   readonly candidates: readonly Candidate[];
   readonly current: number;
-  /** Looks at what was just written. */
-  readonly look: (text: string, caret: number) => void;
-  /** Whether a key was for the list. */
+  /** Update for the text and caret. */
+  readonly update: (text: string, caret: number) => void;
+  /** Handle a key; returns true if the list used it. */
   readonly takesKey: (event: KeyboardEvent<HTMLTextAreaElement>) => boolean;
   readonly choose: (candidate: Candidate) => void;
 }
@@ -42,8 +42,8 @@ export function useCompletion(text: string, write: (text: string, caret: number)
     current: Math.min(current, Math.max(candidates.length - 1, 0)),
     choose,
 
-    look(written, caret) {
-      const found = mentionAt(written, caret);
+    update(text, caret) {
+      const found = mentionAt(text, caret);
       setMention(found === null ? null : { ...found, caret });
       setCurrent(0);
     },
@@ -54,7 +54,7 @@ export function useCompletion(text: string, write: (text: string, caret: number)
       if (chosen === undefined) return false;
       const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
       if (step !== undefined) setCurrent((at + step + candidates.length) % candidates.length);
-      // A skill that stands there whole is meant to be sent.
+      // Enter sends a completed skill name.
       else if (event.key === "Enter" && chosen.text === text) return false;
       else if (event.key === "Enter" || event.key === "Tab") choose(chosen);
       else if (event.key === "Escape") setMention(null);
@@ -65,7 +65,7 @@ export function useCompletion(text: string, write: (text: string, caret: number)
   };
 }
 
-/** The files of the thread that a query may mean; null asks for none. */
+/** Return files that match a query; null disables the request. */
 function useMentionedFiles(query: string | null): readonly Candidate[] {
   const files = useFiles();
   const threadId = usePage((page) => page.threadId);
@@ -75,7 +75,7 @@ function useMentionedFiles(query: string | null): readonly Candidate[] {
 
   useEffect(() => {
     if (!mentions || threadId === null) return;
-    // Without the list of uploads, what the agent has presented can still be mentioned.
+    // If uploads cannot be listed, presented files still can be mentioned.
     files.uploads(threadId).then(
       (found) => setUploads(found.map(({ path }) => path)),
       () => undefined,
@@ -85,7 +85,7 @@ function useMentionedFiles(query: string | null): readonly Candidate[] {
   return query === null ? [] : fileCandidates([...uploads, ...artifacts], query);
 }
 
-/** What the page itself does when it is sent. */
+/** Commands handled by the page. */
 function useCommands(query: string | null): readonly Candidate[] {
   const { memoryNote: note } = useStrings();
   const offered = useOffers("memory");

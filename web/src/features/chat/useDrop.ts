@@ -1,8 +1,8 @@
-/** Files dropped anywhere on the page go to the composer. */
+/** Accepts files dropped anywhere on the page. */
 
 import { useEffect, useRef, useState } from "react";
 
-/** Whether files are being held over the page; null: they are nobody's. */
+/** Return true while files are dragged over the page; `null` disables dropping. */
 export function useDrop(take: ((files: Iterable<File>) => void) | null): boolean {
   const [over, setOver] = useState(false);
   const taking = useRef(take);

@@ -1,4 +1,4 @@
-/** What happened to a memory, newest first; each change says what it changed, and can be undone. */
+/** History of a memory, newest first, with undo. */
 
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
@@ -7,15 +7,15 @@ import { type FormEvent, useState } from "react";
 import type { FactDetails, MemoryChange, SummaryKey, SummaryText } from "@/api/memory";
 import { useLanguage } from "@/app/context";
 import { useServer } from "@/app/server";
-import { percentWords } from "@/features/memory/FactForm";
+import { formatPercent } from "@/features/memory/FactForm";
 import { short } from "@/features/memory/FactRow";
 import { ThreadLink } from "@/features/memory/ThreadLink";
 import { keyOf, useMemoryStrings, useShown, useUndo } from "@/features/memory/useMemory";
-import { Loading, Unshown } from "@/features/panel/states";
 import { sentence } from "@/i18n/i18n";
 import { Button } from "@/ui/Button";
 import { IconButton } from "@/ui/IconButton";
-import { Moment } from "@/ui/Moment";
+import { RelativeTime } from "@/ui/RelativeTime";
+import { ErrorState, LoadingState } from "@/ui/states";
 
 const PAGE = 50;
 
@@ -29,8 +29,8 @@ export function Changes({ onAsOf }: { onAsOf: (moment: string) => void }) {
     initialPageParam: null as number | null,
     getNextPageParam: ({ next_before }) => next_before,
   });
-  if (history.isPending) return <Loading />;
-  if (history.isError) return <Unshown text={strings.noHistory} onRetry={() => void history.refetch()} />;
+  if (history.isPending) return <LoadingState />;
+  if (history.isError) return <ErrorState text={strings.noHistory} onRetry={() => void history.refetch()} />;
   const groups = grouped(history.data.pages.flatMap(({ changes }) => changes));
   if (groups.length === 0) return <p className="text-faint">{strings.unchanged}</p>;
   return (
@@ -54,7 +54,7 @@ export function Changes({ onAsOf }: { onAsOf: (moment: string) => void }) {
   );
 }
 
-/** What was done at once, together. */
+/** Changes of one operation. */
 type Done = readonly [MemoryChange, ...MemoryChange[]];
 
 export function grouped(changes: readonly MemoryChange[]): readonly Done[] {
@@ -102,13 +102,13 @@ function Group({ changes }: { changes: Done }) {
   const several = changes.length > 1;
   const shown = all ? changes : changes.slice(0, AT_ONCE);
   const threadId = newest.source?.thread_id ?? null;
-  const undone = useUndoneBy(newest);
+  const undone = useUndoLabel(newest);
   return (
     <li className="flex flex-col gap-2 px-4 py-3">
       <div className="flex flex-wrap items-center gap-x-2 gap-y-1">
         <span className="font-medium">{strings.actors[newest.actor]}</span>
         <span className="text-small text-faint">
-          <Moment at={newest.at} />
+          <RelativeTime at={newest.at} />
           {threadId !== null && (
             <>
               {" · "}
@@ -121,7 +121,7 @@ function Group({ changes }: { changes: Done }) {
             search={{ as_of: newest.at, ...(of === null ? {} : { agent: of }) }}
             className="underline underline-offset-2 hover:text-ink"
           >
-            {strings.showThen}
+            {strings.viewAtTime}
           </Link>
         </span>
         <Button
@@ -164,7 +164,7 @@ interface ChangeProps {
 function Change({ change, onUndo }: ChangeProps) {
   const strings = useMemoryStrings();
   const name = strings.summaryNames[change.target as SummaryKey];
-  const label = useUndoneBy(change);
+  const label = useUndoLabel(change);
   return (
     <li className="flex items-start gap-2 text-small">
       <div className="min-w-0 flex-1">
@@ -180,26 +180,26 @@ function Change({ change, onUndo }: ChangeProps) {
   );
 }
 
-/** What a change is called where it may be undone. */
-function useUndoneBy({ kind, before, after }: MemoryChange): string {
+/** Return the label of a change for undo. */
+function useUndoLabel({ kind, before, after }: MemoryChange): string {
   const strings = useMemoryStrings();
   return `${strings.actions[kind]} “${short(textOf(after ?? before))}”`;
 }
 
-type Known = FactDetails | SummaryText | null;
+type MemoryValue = FactDetails | SummaryText | null;
 
-function textOf(known: Known): string {
+function textOf(known: MemoryValue): string {
   if (known === null) return "";
   return "content" in known ? known.content : known.summary;
 }
 
 const LOOKS = { "-": "bg-error-tint text-error", "+": "bg-done-tint text-done" } as const;
 
-function Side({ known, sign }: { known: Known; sign: "-" | "+" }) {
+function Side({ known, sign }: { known: MemoryValue; sign: "-" | "+" }) {
   const strings = useMemoryStrings();
   const language = useLanguage();
   if (known === null || textOf(known) === "") return null;
-  const sure = "content" in known ? strings.sure(percentWords(known.confidence, language)) : "";
+  const sure = "content" in known ? strings.confidenceLabel(formatPercent(known.confidence, language)) : "";
   const details = "content" in known ? ` (${strings.kinds[known.category]}, ${sure})` : "";
   return (
     <p

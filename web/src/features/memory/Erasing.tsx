@@ -1,4 +1,4 @@
-/** Asks before something is erased, for nothing brings it back. */
+/** Confirmation of a permanent deletion. */
 
 import { useState } from "react";
 import type { MemoryDocument } from "@/api/memory";
@@ -9,7 +9,7 @@ import { sentence } from "@/i18n/i18n";
 import { Button } from "@/ui/Button";
 import { Dialog } from "@/ui/Dialog";
 
-/** What is to be erased. */
+/** Target of the deletion. */
 export type Erasable =
   | { readonly kind: "fact"; readonly id: string; readonly content: string }
   | { readonly kind: "thread"; readonly id: string }
@@ -60,7 +60,7 @@ function useErasure(what: Erasable): () => Promise<MemoryDocument> {
   };
 }
 
-/** What is being asked about, and how to ask. */
+/** Return the target and the function that asks. */
 export function useErasing() {
   const [what, setWhat] = useState<Erasable | null>(null);
   return { ask: setWhat, dialog: what && <Erasing what={what} onClose={() => setWhat(null)} /> };

@@ -1,4 +1,4 @@
-/** A fact as its owner writes it; what the server does not take stays written. */
+/** Form of a fact; rejected input is kept. */
 
 import { useId, useState } from "react";
 import { CATEGORIES, type Category, type FactText } from "@/api/memory";
@@ -6,7 +6,7 @@ import { useLanguage, useStrings } from "@/app/context";
 import { useMemoryStrings } from "@/features/memory/useMemory";
 import { sentence } from "@/i18n/i18n";
 import { Button } from "@/ui/Button";
-import { focusNow } from "@/ui/focusNow";
+import { focusOnMount } from "@/ui/focusOnMount";
 
 interface Props {
   readonly fact: FactText;
@@ -33,7 +33,7 @@ export function FactForm({ fact, submitWord, busy, problem, onSave, onCancel }: 
       className="flex flex-col gap-3"
     >
       <textarea
-        ref={focusNow}
+        ref={focusOnMount}
         value={content}
         rows={2}
         maxLength={4000}
@@ -49,7 +49,7 @@ export function FactForm({ fact, submitWord, busy, problem, onSave, onCancel }: 
       )}
       <div className="flex flex-wrap items-center gap-x-4 gap-y-2">
         <KindPicker value={category} onChoose={setCategory} />
-        <Sureness value={confidence} onChange={setConfidence} />
+        <ConfidenceInput value={confidence} onChange={setConfidence} />
         <div className="ml-auto flex gap-2">
           <Button onClick={onCancel}>{cancel}</Button>
           <Button type="submit" primary disabled={busy || content.trim() === ""}>
@@ -79,7 +79,7 @@ function KindPicker({ value, onChoose }: { value: Category; onChoose: (category:
   );
 }
 
-function Sureness({ value, onChange }: { value: number; onChange: (value: number) => void }) {
+function ConfidenceInput({ value, onChange }: { value: number; onChange: (value: number) => void }) {
   const strings = useMemoryStrings();
   const language = useLanguage();
   const id = useId();
@@ -92,17 +92,17 @@ function Sureness({ value, onChange }: { value: number; onChange: (value: number
         max={1}
         step={0.05}
         value={value}
-        aria-label={strings.howSure}
+        aria-label={strings.confidenceField}
         onChange={(event) => onChange(Number(event.target.value))}
         className="w-24 accent-accent"
       />
       <output htmlFor={id} className="min-w-16">
-        {strings.sure(percentWords(value, language))}
+        {strings.confidenceLabel(formatPercent(value, language))}
       </output>
     </div>
   );
 }
 
-export function percentWords(value: number, language: string): string {
+export function formatPercent(value: number, language: string): string {
   return new Intl.NumberFormat(language, { style: "percent" }).format(value);
 }

@@ -1,21 +1,21 @@
-/** One fact: what is known, how surely, and where from. */
+/** Row of a fact with confidence and source. */
 
 import { Ellipsis, Eraser, Pencil, Undo2 } from "lucide-react";
 import { useId, useState } from "react";
-import type { FactText, KnownFact } from "@/api/memory";
+import type { FactText, MemoryFact } from "@/api/memory";
 import { useLanguage, useStrings } from "@/app/context";
 import { useServer } from "@/app/server";
 import { useErasing } from "@/features/memory/Erasing";
-import { FactForm, percentWords } from "@/features/memory/FactForm";
-import { FactOrigin } from "@/features/memory/FactOrigin";
+import { FactForm, formatPercent } from "@/features/memory/FactForm";
+import { FactSource } from "@/features/memory/FactSource";
 import { ThreadLink } from "@/features/memory/ThreadLink";
 import { useChange, useMemoryStrings, useShown } from "@/features/memory/useMemory";
 import { sentence } from "@/i18n/i18n";
 import { IconButton } from "@/ui/IconButton";
 import { Menu, MenuItem } from "@/ui/Menu";
-import { Moment } from "@/ui/Moment";
+import { RelativeTime } from "@/ui/RelativeTime";
 
-export function FactRow({ fact }: { fact: KnownFact }) {
+export function FactRow({ fact }: { fact: MemoryFact }) {
   const [editing, setEditing] = useState(false);
   return (
     <li className="px-4 py-3">
@@ -28,7 +28,7 @@ export function FactRow({ fact }: { fact: KnownFact }) {
   );
 }
 
-function Edited({ fact, onDone }: { fact: KnownFact; onDone: () => void }) {
+function Edited({ fact, onDone }: { fact: MemoryFact; onDone: () => void }) {
   const { save } = useStrings();
   const strings = useMemoryStrings();
   const { of, revision } = useShown();
@@ -49,7 +49,7 @@ function Edited({ fact, onDone }: { fact: KnownFact; onDone: () => void }) {
   );
 }
 
-function Read({ fact, onEdit }: { fact: KnownFact; onEdit: () => void }) {
+function Read({ fact, onEdit }: { fact: MemoryFact; onEdit: () => void }) {
   const strings = useMemoryStrings();
   const language = useLanguage();
   const { isNow } = useShown();
@@ -63,11 +63,11 @@ function Read({ fact, onEdit }: { fact: KnownFact; onEdit: () => void }) {
           <p className="mt-1 flex flex-wrap items-center gap-x-2 text-small text-faint">
             <span className="text-soft">{strings.kinds[fact.category]}</span>
             <Dot />
-            <span>{strings.sure(percentWords(fact.confidence, language))}</span>
+            <span>{strings.confidenceLabel(formatPercent(fact.confidence, language))}</span>
             <Dot />
             <Origin source={fact.source} />
             <Dot />
-            <Moment at={fact.createdAt} />
+            <RelativeTime at={fact.createdAt} />
             {isNow && (
               <>
                 <Dot />
@@ -84,9 +84,9 @@ function Read({ fact, onEdit }: { fact: KnownFact; onEdit: () => void }) {
             )}
           </p>
         </div>
-        {isNow && <Doing fact={fact} onEdit={onEdit} />}
+        {isNow && <FactActions fact={fact} onEdit={onEdit} />}
       </div>
-      <div id={id}>{open && <FactOrigin factId={fact.id} />}</div>
+      <div id={id}>{open && <FactSource factId={fact.id} />}</div>
     </>
   );
 }
@@ -106,12 +106,12 @@ function Origin({ source }: { source: string }) {
   );
 }
 
-function Doing({ fact, onEdit }: { fact: KnownFact; onEdit: () => void }) {
+function FactActions({ fact, onEdit }: { fact: MemoryFact; onEdit: () => void }) {
   const strings = useMemoryStrings();
   const { of } = useShown();
   const server = useServer();
   const erasing = useErasing();
-  const taking = useChange(() => server.takeFact(of, fact.id), { text: strings.taken, undoable: true });
+  const taking = useChange(() => server.removeFact(of, fact.id), { text: strings.taken, undoable: true });
   const name = short(fact.content);
   return (
     <div className="flex shrink-0 flex-wrap items-center justify-end">
@@ -136,7 +136,7 @@ function Doing({ fact, onEdit }: { fact: KnownFact; onEdit: () => void }) {
 
 const LONGEST = 60;
 
-/** Enough of a text to tell it from others. */
+/** Shorten a text for labels. */
 export function short(text: string): string {
   return text.length <= LONGEST ? text : `${text.slice(0, LONGEST)}…`;
 }

@@ -1,21 +1,21 @@
-/** The facts: all of them, of one kind, or those with some words. */
+/** List of facts, filtered by category and search. */
 
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { Search } from "lucide-react";
 import { type ReactNode, useState } from "react";
-import { CATEGORIES, type Category, type KnownFact } from "@/api/memory";
+import { CATEGORIES, type Category, type MemoryFact } from "@/api/memory";
 import { useLanguage } from "@/app/context";
 import { useServer } from "@/app/server";
 import { FactRow } from "@/features/memory/FactRow";
 import { keyOf, useMemoryStrings, useShown } from "@/features/memory/useMemory";
-import { Loading, Unshown } from "@/features/panel/states";
 import { Button } from "@/ui/Button";
-import { useSettled } from "@/ui/useSettled";
+import { ErrorState, LoadingState } from "@/ui/states";
+import { useDebounced } from "@/ui/useDebounced";
 
 type Kind = Category | "all";
 
 interface Props {
-  readonly facts: readonly KnownFact[];
+  readonly facts: readonly MemoryFact[];
   readonly wanted: string;
   readonly onWant: (strings: string) => void;
 }
@@ -25,14 +25,14 @@ export function Facts({ facts, wanted: first, onWant }: Props) {
   const language = useLanguage();
   const { isNow } = useShown();
   const [kind, setKind] = useState<Kind>("all");
-  // The address follows what is typed; it is too slow to be typed into.
+  // The URL is updated after typing, so it cannot be the input's value.
   const [wanted, setWanted] = useState(first);
   const want = (text: string) => {
     setWanted(text);
     onWant(text);
   };
   const newestFirst = facts.filter(({ category }) => kind === "all" || category === kind).toReversed();
-  const none = facts.length > 0 ? strings.noneOfKind : isNow ? strings.none : strings.noneThen;
+  const none = facts.length > 0 ? strings.noneOfKind : isNow ? strings.none : strings.noneAtTime;
   return (
     <section aria-label={strings.facts}>
       <div className="mb-2 flex items-baseline gap-3">
@@ -50,7 +50,7 @@ export function Facts({ facts, wanted: first, onWant }: Props) {
         </div>
       )}
       {wanted.trim() !== "" && isNow ? (
-        <Found wanted={wanted.trim()} kind={kind} />
+        <SearchResults wanted={wanted.trim()} kind={kind} />
       ) : (
         <Rows key={kind} facts={newestFirst} none={none} />
       )}
@@ -95,25 +95,25 @@ function KindFilter({ value, onChoose }: { value: Kind; onChoose: (kind: Kind) =
   );
 }
 
-function Found({ wanted, kind }: { wanted: string; kind: Kind }) {
+function SearchResults({ wanted, kind }: { wanted: string; kind: Kind }) {
   const strings = useMemoryStrings();
   const { of } = useShown();
   const server = useServer();
-  const settled = useSettled(wanted);
+  const settled = useDebounced(wanted);
   const found = useQuery({
     queryKey: [...keyOf(of), "search", settled, kind],
     queryFn: () => server.searchMemory(of, settled, kind === "all" ? null : kind),
     placeholderData: keepPreviousData,
   });
-  if (found.isPending) return <Loading />;
-  if (found.isError) return <Unshown text={strings.searchFailed} onRetry={() => void found.refetch()} />;
+  if (found.isPending) return <LoadingState />;
+  if (found.isError) return <ErrorState text={strings.searchFailed} onRetry={() => void found.refetch()} />;
   return <Rows facts={found.data} none={strings.noneFound} />;
 }
 
 const AT_ONCE = 100;
 
-/** A memory may hold very many: they are shown by the hundred. */
-function Rows({ facts, none }: { facts: readonly KnownFact[]; none: ReactNode }) {
+/** Facts are shown in pages of one hundred. */
+function Rows({ facts, none }: { facts: readonly MemoryFact[]; none: ReactNode }) {
   const strings = useMemoryStrings();
   const [most, setMost] = useState(AT_ONCE);
   if (facts.length === 0) return <p className="text-faint">{none}</p>;

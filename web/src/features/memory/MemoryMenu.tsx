@@ -1,4 +1,4 @@
-/** What can be done with a whole memory: carried out and in, or erased. */
+/** Export, import and delete a memory. */
 
 import { useMutation } from "@tanstack/react-query";
 import { Download, Ellipsis, Eraser, Upload } from "lucide-react";

@@ -1,4 +1,4 @@
-/** What agents know about the user, to be read, corrected, undone and erased. */
+/** Memory page. */
 
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
@@ -12,7 +12,7 @@ import { Changes } from "@/features/memory/Changes";
 import { FactForm } from "@/features/memory/FactForm";
 import { Facts } from "@/features/memory/Facts";
 import { MemoryMenu } from "@/features/memory/MemoryMenu";
-import { Remembering } from "@/features/memory/Remembering";
+import { MemorySettings } from "@/features/memory/MemorySettings";
 import { Summaries } from "@/features/memory/Summaries";
 import {
   keyOf,
@@ -24,11 +24,11 @@ import {
   useShown,
   useUndo,
 } from "@/features/memory/useMemory";
-import { Loading, Unshown } from "@/features/panel/states";
 import { sentence } from "@/i18n/i18n";
 import { Button } from "@/ui/Button";
-import { exactTime } from "@/ui/Moment";
+import { exactTime } from "@/ui/RelativeTime";
 import { Segments } from "@/ui/Segments";
+import { ErrorState, LoadingState } from "@/ui/states";
 
 export function MemoryPage() {
   const page = useStrings();
@@ -59,7 +59,7 @@ export function MemoryPage() {
       >
         <div className="mb-4 flex flex-wrap items-start gap-x-4 gap-y-2">
           <p className="min-w-60 flex-1 text-soft">{strings.hint}</p>
-          <WhosePicker />
+          <OwnerPicker />
         </div>
         {problem !== null && (
           <p role="alert" className="mb-4 rounded-box bg-error-tint px-3 py-2 whitespace-pre-wrap text-error">
@@ -71,14 +71,14 @@ export function MemoryPage() {
         {memory.data !== undefined ? (
           <Shown status={memory.data} stale={memory.isError} />
         ) : memory.isError ? (
-          <Unshown
+          <ErrorState
             text={`${strings.unavailable} ${sentence(memory.error.message)}`}
             onRetry={() => void memory.refetch()}
           />
         ) : memory.fetchStatus === "paused" ? (
-          <Unshown text={page.offline} />
+          <ErrorState text={page.offline} />
         ) : (
-          <Loading />
+          <LoadingState />
         )}
       </PageFrame>
     </MemoryContext>
@@ -92,7 +92,7 @@ function Shown({ status, stale }: { status: MemoryStatus; stale: boolean }) {
   const { view = "known", as_of: asOf, q = "" } = useSearch({ from: "/memory" });
   const seeAsOf = (moment: string) =>
     void navigate({ search: ({ agent }) => ({ ...(agent && { agent }), as_of: moment }) });
-  if (asOf !== undefined) return <Then moment={asOf} />;
+  if (asOf !== undefined) return <PastMemory moment={asOf} />;
   return (
     <div className="flex flex-col gap-6">
       {stale && (
@@ -100,7 +100,7 @@ function Shown({ status, stale }: { status: MemoryStatus; stale: boolean }) {
           {page.stale}
         </p>
       )}
-      <Remembering status={status} />
+      <MemorySettings status={status} />
       <div className="flex">
         <Segments<"known" | "history">
           label={strings.view}
@@ -137,8 +137,8 @@ function Shown({ status, stale }: { status: MemoryStatus; stale: boolean }) {
   );
 }
 
-/** What was known at a moment. */
-function Then({ moment }: { moment: string }) {
+/** Memory at a point in time. */
+function PastMemory({ moment }: { moment: string }) {
   const strings = useMemoryStrings();
   const language = useLanguage();
   const navigate = useNavigate({ from: "/memory" });
@@ -153,13 +153,13 @@ function Then({ moment }: { moment: string }) {
     <div className="flex flex-col gap-6">
       <div role="status" className="flex flex-wrap items-center gap-3 rounded-box bg-tint px-3 py-2">
         <History aria-hidden className="size-4 shrink-0 text-faint" />
-        <p className="min-w-40 flex-1">{strings.asItWas(exactTime(moment, language))}</p>
-        <Button onClick={back}>{strings.backToNow}</Button>
+        <p className="min-w-40 flex-1">{strings.asOfNotice(exactTime(moment, language))}</p>
+        <Button onClick={back}>{strings.backToCurrent}</Button>
       </div>
       {then.isPending ? (
-        <Loading />
+        <LoadingState />
       ) : then.isError ? (
-        <Unshown
+        <ErrorState
           text={`${strings.unavailable} ${sentence(then.error.message)}`}
           onRetry={() => void then.refetch()}
         />
@@ -197,8 +197,8 @@ function NewFact({ onDone }: { onDone: () => void }) {
   );
 }
 
-/** Whose memory: each custom agent has one of its own. */
-function WhosePicker() {
+/** Picker of the memory's owner; each custom agent has its own. */
+function OwnerPicker() {
   const strings = useMemoryStrings();
   const navigate = useNavigate({ from: "/memory" });
   const { of } = useShown();
@@ -209,7 +209,7 @@ function WhosePicker() {
   return (
     <select
       value={of ?? ""}
-      aria-label={strings.whose}
+      aria-label={strings.owner}
       onChange={({ target: { value } }) => void navigate({ search: value === "" ? {} : { agent: value } })}
       className="h-8 max-w-60 rounded-box border border-line-strong bg-raised px-2"
     >
@@ -223,7 +223,7 @@ function WhosePicker() {
   );
 }
 
-/** Says what was done, and undoes it. */
+/** Notice of a change, with undo. */
 function NoticeBar({ notice }: { notice: Notice | null }): ReactNode {
   const strings = useMemoryStrings();
   const undoing = useUndo();

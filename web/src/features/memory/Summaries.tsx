@@ -1,4 +1,4 @@
-/** What is known in a few sentences; each can be written anew. */
+/** Editable memory summaries. */
 
 import { Pencil } from "lucide-react";
 import { useState } from "react";
@@ -8,9 +8,9 @@ import { useServer } from "@/app/server";
 import { useChange, useMemoryStrings, useShown } from "@/features/memory/useMemory";
 import { sentence } from "@/i18n/i18n";
 import { Button } from "@/ui/Button";
-import { focusNow } from "@/ui/focusNow";
+import { focusOnMount } from "@/ui/focusOnMount";
 import { IconButton } from "@/ui/IconButton";
-import { Moment } from "@/ui/Moment";
+import { RelativeTime } from "@/ui/RelativeTime";
 
 export function Summaries({ document }: { document: MemoryDocument }) {
   const strings = useMemoryStrings();
@@ -51,7 +51,7 @@ function Row({ name: key, summary }: { name: SummaryKey; summary: SummaryText })
       <div className="flex items-center gap-2">
         <h3 className="font-medium">{name}</h3>
         <span className="text-small text-faint">
-          <Moment at={summary.updatedAt} />
+          <RelativeTime at={summary.updatedAt} />
         </span>
         {isNow && !editing && (
           <IconButton
@@ -79,7 +79,7 @@ function Editor({ name: key, text: first, onDone }: { name: SummaryKey; text: st
   const { of, revision } = useShown();
   const server = useServer();
   const [text, setText] = useState(first);
-  const saving = useChange((written: string) => server.writeSummary(of, key, written, revision), {
+  const saving = useChange((text: string) => server.writeSummary(of, key, text, revision), {
     text: strings.changed,
     undoable: true,
   });
@@ -93,7 +93,7 @@ function Editor({ name: key, text: first, onDone }: { name: SummaryKey; text: st
       className="mt-2 flex flex-col gap-3"
     >
       <textarea
-        ref={focusNow}
+        ref={focusOnMount}
         value={text}
         rows={3}
         maxLength={20_000}

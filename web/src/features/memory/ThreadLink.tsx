@@ -1,4 +1,4 @@
-/** The way to a thread, by its title. */
+/** Link to a thread. */
 
 import { Link } from "@tanstack/react-router";
 import { useMemoryStrings, useThreadTitle } from "@/features/memory/useMemory";

@@ -1,12 +1,12 @@
-/** What the address of the memory page says. */
+/** URL search parameters of the memory page. */
 
 export interface MemorySearch {
-  /** The custom agent whose memory is meant. */
+  /** Custom agent that owns the memory. */
   readonly agent?: string;
   readonly view?: "history";
-  /** The moment as of which it is shown. */
+  /** Point in time to show. */
   readonly as_of?: string;
-  /** Words that facts are looked for with. */
+  /** Search text. */
   readonly q?: string;
 }
 
@@ -15,14 +15,14 @@ export function memorySearch({ agent, view, as_of, q }: Record<string, unknown>)
     ...(typeof agent === "string" && agent !== "" && { agent }),
     ...(view === "history" && { view }),
     ...(typeof as_of === "string" && !Number.isNaN(Date.parse(as_of)) && { as_of }),
-    // The router reads what looks like a number as one.
+    // The router parses numeric text as a number.
     ...((typeof q === "string" || typeof q === "number") && q !== "" && { q: String(q) }),
   };
 }
 
 const COMMAND = /^\/memory(?:\s+(.*))?$/s;
 
-/** Where `/memory`, written as a message, leads; null where a text is none. */
+/** Parse a `/memory` command; returns null for other texts. */
 export function memoryCommand(text: string): MemorySearch | null {
   const found = COMMAND.exec(text.trim());
   if (found === null) return null;

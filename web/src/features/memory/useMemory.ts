@@ -1,4 +1,4 @@
-/** Reads and changes the memory that is on the page. */
+/** Queries and mutations of the memory page. */
 
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { createContext, use } from "react";
@@ -8,7 +8,7 @@ import { useServer } from "@/app/server";
 import type { Language } from "@/i18n/i18n";
 import { memoryStringsEn, memoryStringsZh } from "@/i18n/memory";
 
-/** What is said after a change; `group` undoes it. */
+/** Notice after a change; `group` identifies it for undo. */
 export interface Notice {
   readonly text: string;
   readonly group: string | null;
@@ -16,7 +16,7 @@ export interface Notice {
 
 interface Shown {
   readonly of: MemoryOf;
-  /** Not that of an earlier time. */
+  /** The current memory, not a past one. */
   readonly isNow: boolean;
   readonly revision: number;
   readonly say: (notice: Notice | null) => void;
@@ -29,23 +29,23 @@ export const MemoryContext = createContext<Shown>({
   say: () => undefined,
 });
 
-/** The memory that is shown, and where to say what became of it. */
+/** The memory shown and the notice setter. */
 export function useShown(): Shown {
   return use(MemoryContext);
 }
 
-const WORDS: Readonly<Record<Language, typeof memoryStringsEn>> = {
+const STRINGS: Readonly<Record<Language, typeof memoryStringsEn>> = {
   en: memoryStringsEn,
   zh: memoryStringsZh,
 };
 
 export function useMemoryStrings(): typeof memoryStringsEn {
-  return WORDS[useLanguage()];
+  return STRINGS[useLanguage()];
 }
 
 const WATCH_MS = 2000;
 
-/** What is known, looked at again while there is something to learn. */
+/** Load the memory, polling while extractions are pending. */
 export function useMemory(of: MemoryOf) {
   const server = useServer();
   return useQuery({
@@ -55,25 +55,25 @@ export function useMemory(of: MemoryOf) {
   });
 }
 
-interface Said {
+interface ChangeNotice {
   readonly text: string;
   readonly undoable: boolean;
 }
 
-/** A change of the memory: shown at once when the server has taken it, and said. */
-export function useChange<Given>(change: (given: Given) => Promise<MemoryDocument>, said: Said) {
+/** Mutation that updates the cached memory and shows a notice. */
+export function useChange<Given>(change: (given: Given) => Promise<MemoryDocument>, notice: ChangeNotice) {
   const { of, say } = useShown();
   const server = useServer();
   const queries = useQueryClient();
   return useMutation({
-    // Somebody who is offline is told so, instead of a change that happens some time later.
+    // Fail while offline instead of pausing the mutation.
     networkMode: "always",
     mutationFn: change,
     onMutate: () => say(null),
     onSuccess: async (data) => {
       queries.setQueryData<MemoryStatus>(keyOf(of), (status) => status && { ...status, data });
-      const group = said.undoable ? await newest() : null;
-      say({ text: said.text, group });
+      const group = notice.undoable ? await newest() : null;
+      say({ text: notice.text, group });
       await queries.invalidateQueries({ queryKey: ["memory"] });
     },
   });
@@ -84,13 +84,13 @@ export function useChange<Given>(change: (given: Given) => Promise<MemoryDocumen
   }
 }
 
-/** Undoes a change, or all of a group. */
+/** Undo a change or a group. */
 export function useUndo() {
   const { of } = useShown();
   const server = useServer();
   const strings = useMemoryStrings();
   return useChange((which: { change_id: string } | { group: string }) => server.undoMemory(of, which), {
-    text: strings.undoneNow,
+    text: strings.undoneNotice,
     undoable: false,
   });
 }
@@ -99,7 +99,7 @@ export function keyOf(of: MemoryOf): readonly string[] {
   return ["memory", of ?? ""];
 }
 
-/** What a thread is called. */
+/** Return the title of a thread. */
 export function useThreadTitle(threadId: string | null): string | null {
   return usePage(({ threads }) => {
     if (threads.phase !== "ready") return null;

@@ -1,4 +1,4 @@
-/** Threads and commands by their names, from anywhere. */
+/** Command palette. */
 
 import { type KeyboardEvent, useEffect, useId, useRef, useState } from "react";
 import { useActions, usePage, useStrings } from "@/app/context";
@@ -13,10 +13,10 @@ export function Palette() {
     <Modal
       open={open}
       label={strings.palette}
-      onClose={() => actions.palette(false)}
+      onClose={() => actions.setPaletteOpen(false)}
       className="mx-auto mt-[12vh] mb-auto w-[min(36rem,92vw)] rounded-box border border-line bg-raised p-0 shadow-float"
     >
-      <Chooser onDone={() => actions.palette(false)} />
+      <Chooser onDone={() => actions.setPaletteOpen(false)} />
     </Modal>
   );
 }
@@ -63,7 +63,7 @@ function Chooser({ onDone }: { onDone: () => void }) {
         onKeyDown={onKeyDown}
         className="h-12 w-full border-b border-line bg-transparent px-4 text-prose outline-none placeholder:text-faint"
       />
-      {choices.length === 0 && <p className="px-4 py-3 text-faint">{strings.paletteNothing}</p>}
+      {choices.length === 0 && <p className="px-4 py-3 text-faint">{strings.paletteEmpty}</p>}
       <div id={id} role="listbox" aria-label={strings.palette} className="max-h-[50vh] overflow-y-auto p-1">
         {choices.map((choice, index) => (
           <Option

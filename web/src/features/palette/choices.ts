@@ -1,4 +1,4 @@
-/** What the palette offers for some words. */
+/** Items of the command palette. */
 
 import { useNavigate } from "@tanstack/react-router";
 import {
@@ -34,7 +34,7 @@ export interface Choice {
 
 const MOST_THREADS = 8;
 
-/** Commands and threads whose names have the words, and threads in which they were said. */
+/** Return commands and threads that match, and threads with matching messages. */
 export function useChoices(wanted: string): readonly Choice[] {
   const commands = useCommands();
   const threads = useThreadChoices();
@@ -51,7 +51,7 @@ export function useChoices(wanted: string): readonly Choice[] {
     run: () => openThread(hit.thread_id),
   }));
   const titles = threads.filter(named).slice(0, MOST_THREADS);
-  // Before anything is typed the commands are what one looks for; after that, mostly a thread.
+  // Commands come first until something is typed, then threads.
   return sought === "" ? [...commands, ...titles] : [...titles, ...commands.filter(named), ...found];
 }
 

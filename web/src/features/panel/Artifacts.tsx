@@ -1,4 +1,4 @@
-/** The files the agent has presented. */
+/** List of presented files. */
 
 import { Download, FolderArchive } from "lucide-react";
 import { artifactUrl, bundleUrl } from "@/api/artifacts";

@@ -1,10 +1,10 @@
-/** How full the model's window is, and what the thread has cost. */
+/** Context usage and cost of the thread. */
 
 import { useQuery } from "@tanstack/react-query";
 import { useLanguage, usePage, useStrings } from "@/app/context";
 import { useOffers, useServer } from "@/app/server";
 import { formatCost, formatCount } from "@/i18n/format";
-import { isBegun } from "@/run/conversation";
+import { isCreated } from "@/run/conversation";
 
 const NEARLY_FULL = 0.8;
 
@@ -13,28 +13,28 @@ export function ContextGauge({ threadId }: { threadId: string }) {
   const language = useLanguage();
   const server = useServer();
   const counted = useOffers("token_usage");
-  // Before its first run is accepted, the server does not know the thread.
-  const begun = usePage(({ conversation }) => isBegun(conversation));
+  // The thread does not exist on the server before its first run.
+  const created = usePage(({ conversation }) => isCreated(conversation));
   const usage = useQuery({
     queryKey: ["thread", threadId, "usage"],
     queryFn: () => server.threadUsage(threadId),
-    enabled: counted && begun,
+    enabled: counted && created,
   });
   const { context_usage: context, totals } = usage.data ?? {};
   if (!context) return null;
   const { used_tokens: used, window_tokens: window, fraction } = context;
-  const said =
+  const label =
     window === null || fraction === null
       ? strings.contextUsed(formatCount(used, language))
       : strings.contextFull(Math.round(fraction * 100), formatCount(window, language));
   return (
-    <span className="flex items-center gap-2 text-small text-faint" title={said}>
+    <span className="flex items-center gap-2 text-small text-faint" title={label}>
       {totals?.cost && <span>{formatCost(totals.cost, language)}</span>}
       {fraction === null ? (
-        <span>{said}</span>
+        <span>{label}</span>
       ) : (
         <meter
-          aria-label={said}
+          aria-label={label}
           min={0}
           max={1}
           high={NEARLY_FULL}

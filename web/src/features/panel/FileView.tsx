@@ -1,17 +1,17 @@
-/** One file: looked at, read or changed. */
+/** View of one file: preview or source. */
 
 import { ArrowLeft, Download } from "lucide-react";
 import { lazy, Suspense, useState } from "react";
 import { artifactUrl } from "@/api/artifacts";
-import { useAddresses, useStrings } from "@/app/context";
+import { useFileUrls, useStrings } from "@/app/context";
 import { fileName } from "@/features/chat/tools";
 import { mayBeText, type Preview, previewOf } from "@/features/panel/kinds";
-import { Loading, Unshown } from "@/features/panel/states";
 import { TextView } from "@/features/panel/TextView";
 import { useText } from "@/features/panel/useText";
 import { Markdown } from "@/markdown/Markdown";
 import { IconButton } from "@/ui/IconButton";
 import { Segments } from "@/ui/Segments";
+import { ErrorState, LoadingState } from "@/ui/states";
 
 const PdfView = lazy(() => import("@/features/panel/PdfView"));
 const TableView = lazy(() => import("@/features/panel/TableView"));
@@ -22,13 +22,13 @@ interface Props {
   readonly onBack: () => void;
 }
 
-type Way = "preview" | "text";
+type View = "preview" | "text";
 
 export function FileView({ threadId, path, onBack }: Props) {
   const strings = useStrings();
   const preview = previewOf(path);
-  const [chosen, setChosen] = useState<Way>("preview");
-  const way: Way = preview === null ? "text" : chosen;
+  const [chosen, setChosen] = useState<View>("preview");
+  const view: View = preview === null ? "text" : chosen;
   const name = fileName(path);
   return (
     <section aria-label={name} className="flex min-h-0 flex-1 flex-col">
@@ -38,9 +38,9 @@ export function FileView({ threadId, path, onBack }: Props) {
           {name}
         </h2>
         {preview !== null && mayBeText(path) && (
-          <Segments<Way>
-            label={strings.fileWay}
-            value={way}
+          <Segments<View>
+            label={strings.fileView}
+            value={view}
             options={{ preview: strings.preview, text: strings.source }}
             onChoose={setChosen}
           />
@@ -55,13 +55,13 @@ export function FileView({ threadId, path, onBack }: Props) {
           <Download aria-hidden className="size-4" />
         </a>
       </div>
-      <Suspense fallback={<Loading />}>
-        {way === "preview" && preview !== null ? (
+      <Suspense fallback={<LoadingState />}>
+        {view === "preview" && preview !== null ? (
           <PreviewOf kind={preview} threadId={threadId} path={path} />
         ) : mayBeText(path) ? (
           <TextView key={path} threadId={threadId} path={path} />
         ) : (
-          <Unshown text={strings.fileUnshown} />
+          <ErrorState text={strings.noPreview} />
         )}
       </Suspense>
     </section>
@@ -69,7 +69,7 @@ export function FileView({ threadId, path, onBack }: Props) {
 }
 
 export function PreviewOf({ kind, threadId, path }: { kind: Preview; threadId: string; path: string }) {
-  const addresses = useAddresses();
+  const addresses = useFileUrls();
   switch (kind) {
     case "picture":
       return (
@@ -82,7 +82,7 @@ export function PreviewOf({ kind, threadId, path }: { kind: Preview; threadId: s
         </div>
       );
     case "page":
-      // No origin, and the answer's own policy: the page's scripts run, but reach nothing.
+      // Sandboxed without an origin; scripts run but cannot reach anything.
       return (
         <iframe
           key={path}
@@ -110,9 +110,9 @@ function PreviewOfText({
 }) {
   const strings = useStrings();
   const file = useText(threadId, path);
-  if (file.isPending) return <Loading />;
-  if (file.isError) return <Unshown text={strings.fileMissing} onRetry={() => void file.refetch()} />;
-  if (file.data === null) return <Unshown text={strings.fileUnshown} />;
+  if (file.isPending) return <LoadingState />;
+  if (file.isError) return <ErrorState text={strings.fileMissing} onRetry={() => void file.refetch()} />;
+  if (file.data === null) return <ErrorState text={strings.noPreview} />;
   if (kind === "table") return <TableView text={file.data.text} path={path} />;
   return (
     <div className="min-h-0 flex-1 overflow-y-auto p-4">

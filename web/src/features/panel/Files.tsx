@@ -1,4 +1,4 @@
-/** All files of the thread, folder by folder. */
+/** File tree of the thread. */
 
 import { useQuery } from "@tanstack/react-query";
 import { ChevronRight, Folder } from "lucide-react";
@@ -9,9 +9,9 @@ import { useServer } from "@/app/server";
 import { fileKind } from "@/features/chat/files";
 import { FileView } from "@/features/panel/FileView";
 import { kindIcon } from "@/features/panel/kinds";
-import { Loading, Unshown } from "@/features/panel/states";
 import { useOpenPanel, usePanel } from "@/features/panel/usePanel";
 import { formatSize } from "@/i18n/format";
+import { ErrorState, LoadingState } from "@/ui/states";
 
 const ROOT = "/mnt/user-data";
 
@@ -41,8 +41,9 @@ function FolderContent({
     queryKey: ["thread", threadId, "folder", path],
     queryFn: () => server.folder(threadId, path),
   });
-  if (folder.isPending) return <Loading />;
-  if (folder.isError) return <Unshown text={strings.folderMissing} onRetry={() => void folder.refetch()} />;
+  if (folder.isPending) return <LoadingState />;
+  if (folder.isError)
+    return <ErrorState text={strings.folderMissing} onRetry={() => void folder.refetch()} />;
   const { entries, is_truncated: isTruncated } = folder.data;
   if (entries.length === 0) return <p className="px-2 py-1 text-small text-faint">{strings.folderEmpty}</p>;
   return (

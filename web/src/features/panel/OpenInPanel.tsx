@@ -1,4 +1,4 @@
-/** The name of a presented file, which opens it beside the conversation. */
+/** File name that opens the panel. */
 
 import { useStrings } from "@/app/context";
 import { fileName } from "@/features/chat/tools";

@@ -1,4 +1,4 @@
-/** What came of the conversation: files and the course of the run. */
+/** Side panel: artifacts, files, run. */
 
 import * as Tabs from "@radix-ui/react-tabs";
 import { X } from "lucide-react";

@@ -1,4 +1,4 @@
-/** A PDF, drawn page by page; the reader of its format runs in a worker of its own. */
+/** PDF viewer; parsing runs in a worker. */
 
 import { useQuery } from "@tanstack/react-query";
 import { GlobalWorkerOptions, getDocument, type PDFDocumentProxy, VerbosityLevel } from "pdfjs-dist";
@@ -6,21 +6,21 @@ import workerUrl from "pdfjs-dist/build/pdf.worker.min.mjs?url";
 import { useEffect, useRef, useState } from "react";
 import { useStrings } from "@/app/context";
 import { useServer } from "@/app/server";
-import { Loading, Unshown } from "@/features/panel/states";
+import { ErrorState, LoadingState } from "@/ui/states";
 
 GlobalWorkerOptions.workerSrc = workerUrl;
 
 export default function PdfView({ threadId, path }: { threadId: string; path: string }) {
   const strings = useStrings();
   const server = useServer();
-  const { document, broken } = useDocument(
+  const { document, broken } = useDocumentAttributes(
     useQuery({
       queryKey: ["thread", threadId, "bytes", path],
       queryFn: () => server.bytes(threadId, path),
     }),
   );
-  if (broken) return <Unshown text={strings.fileUnshown} />;
-  if (document === null) return <Loading />;
+  if (broken) return <ErrorState text={strings.noPreview} />;
+  if (document === null) return <LoadingState />;
   const pages = Array.from({ length: document.numPages }, (_, index) => index + 1);
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls can be scrolled with keys
@@ -32,12 +32,12 @@ export default function PdfView({ threadId, path }: { threadId: string; path: st
   );
 }
 
-function useDocument({ data, isError }: { data: ArrayBuffer | undefined; isError: boolean }) {
+function useDocumentAttributes({ data, isError }: { data: ArrayBuffer | undefined; isError: boolean }) {
   const [document, setDocument] = useState<PDFDocumentProxy | null>(null);
   const [unreadable, setUnreadable] = useState(false);
   useEffect(() => {
     if (data === undefined) return;
-    // A copy: the worker takes the bytes away. No WebAssembly: the page's policy compiles none.
+    // Copied because the worker transfers the buffer. WebAssembly is blocked by the page's CSP.
     const task = getDocument({ data: data.slice(0), useWasm: false, verbosity: VerbosityLevel.ERRORS });
     task.promise.then(setDocument, () => setUnreadable(true));
     return () => void task.destroy();
@@ -45,7 +45,7 @@ function useDocument({ data, isError }: { data: ArrayBuffer | undefined; isError
   return { document, broken: isError || unreadable };
 }
 
-/** One page, drawn when it comes near. */
+/** A page, rendered when scrolled near. */
 function PdfPage({ document, number }: { document: PDFDocumentProxy; number: number }) {
   const strings = useStrings();
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -57,7 +57,7 @@ function PdfPage({ document, number }: { document: PDFDocumentProxy; number: num
       (seen) => {
         if (drawn || !seen.some((entry) => entry.isIntersecting)) return;
         drawn = true;
-        // A page that cannot be drawn stays blank; the others need not.
+        // A page that fails to render stays blank.
         draw(document, number, place).catch(() => undefined);
       },
       { rootMargin: "600px" },

@@ -1,4 +1,4 @@
-/** The edge of the panel, which can be moved. */
+/** Resize handle of the panel. */
 
 import type { KeyboardEvent, PointerEvent } from "react";
 import { useActions, usePage, useStrings } from "@/app/context";

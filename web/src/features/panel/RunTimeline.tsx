@@ -1,4 +1,4 @@
-/** The course of a run: what took how long, and what it cost. */
+/** Timeline of a run with durations and cost. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Brain, type LucideIcon, TriangleAlert, Wrench } from "lucide-react";
@@ -7,11 +7,11 @@ import type { WireRun } from "@/api/wire";
 import { useLanguage, useStrings } from "@/app/context";
 import { useOffers, useServer } from "@/app/server";
 import { toolKind, toolObject } from "@/features/chat/tools";
-import { Receipt } from "@/features/memory/Receipt";
-import { Loading, Unshown } from "@/features/panel/states";
+import { InjectedMemory } from "@/features/memory/InjectedMemory";
 import { type Step, timelineOf } from "@/features/panel/timeline";
 import { formatCost, formatCount, formatDuration, formatShortDuration } from "@/i18n/format";
 import { sentence } from "@/i18n/i18n";
+import { ErrorState, LoadingState } from "@/ui/states";
 
 export function RunTimeline({ threadId }: { threadId: string }) {
   const strings = useStrings();
@@ -19,8 +19,8 @@ export function RunTimeline({ threadId }: { threadId: string }) {
   const server = useServer();
   const [chosen, setChosen] = useState<string | null>(null);
   const runs = useQuery({ queryKey: ["thread", threadId, "runs"], queryFn: () => server.runs(threadId) });
-  if (runs.isPending) return <Loading />;
-  if (runs.isError) return <Unshown text={strings.runUnavailable} onRetry={() => void runs.refetch()} />;
+  if (runs.isPending) return <LoadingState />;
+  if (runs.isError) return <ErrorState text={strings.runUnavailable} onRetry={() => void runs.refetch()} />;
   const run = runs.data.find(({ run_id }) => run_id === chosen) ?? runs.data[0];
   if (run === undefined) return <p className="p-4 text-faint">{strings.noRuns}</p>;
   return (
@@ -42,7 +42,7 @@ export function RunTimeline({ threadId }: { threadId: string }) {
         </label>
       )}
       <Totals threadId={threadId} run={run} />
-      <Receipt threadId={threadId} run={run} />
+      <InjectedMemory threadId={threadId} run={run} />
       <Steps threadId={threadId} run={run} />
     </div>
   );
@@ -86,8 +86,9 @@ function Steps({ threadId, run }: { threadId: string; run: WireRun }) {
     queryKey: ["thread", threadId, "events", run.run_id],
     queryFn: () => server.runEvents(threadId, run.run_id),
   });
-  if (events.isPending) return <Loading />;
-  if (events.isError) return <Unshown text={strings.runUnavailable} onRetry={() => void events.refetch()} />;
+  if (events.isPending) return <LoadingState />;
+  if (events.isError)
+    return <ErrorState text={strings.runUnavailable} onRetry={() => void events.refetch()} />;
   const steps = timelineOf(run, events.data);
   const whole = Math.max(...steps.map(({ startMs, durationMs }) => startMs + durationMs), 1);
   return (

@@ -1,4 +1,4 @@
-/** A table, of which only the rows in view are drawn. */
+/** Virtualized table. */
 
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useMemo, useState } from "react";

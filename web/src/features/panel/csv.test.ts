@@ -30,7 +30,7 @@ test.each([
   expect(parseTable(text, ",")).toEqual(rows);
 });
 
-test("the separator is what the first line has most of", () => {
+test("the separator is the most frequent one of the first line", () => {
   expect(separatorOf("a;b;c,d\n1,2,3,4,5", "csv")).toBe(";");
   expect(separatorOf("a,b", "tsv")).toBe("\t");
   expect(separatorOf("one", "csv")).toBe(",");

@@ -1,6 +1,6 @@
-/** Tables in text files. */
+/** CSV parsing. */
 
-/** The cells of each line; quoted cells may hold separators, quotes and line breaks. One pass, whatever it holds. */
+/** Parse cells in one pass; quoted cells may contain separators, quotes and line breaks. */
 export function parseTable(text: string, separator: "," | ";" | "\t"): readonly (readonly string[])[] {
   const rows: string[][] = [];
   let row: string[] = [];
@@ -29,7 +29,7 @@ export function parseTable(text: string, separator: "," | ";" | "\t"): readonly 
   return rows;
 }
 
-/** What separates the cells: by the name of the file, else whatever the first line has most of. */
+/** Detect the separator by extension, else by the first line. */
 export function separatorOf(text: string, ending: string): "," | ";" | "\t" {
   if (ending === "tsv") return "\t";
   const line = text.slice(0, text.indexOf("\n") + 1 || 1000);

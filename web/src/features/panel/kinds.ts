@@ -1,4 +1,4 @@
-/** Kinds of files: their icons, and how each is looked at. */
+/** Icons and previews by file kind. */
 
 import {
   File,
@@ -34,7 +34,7 @@ export function kindIcon(kind: FileKind): LucideIcon {
   return ICONS[kind];
 }
 
-/** What a file is shown by, beside its text. */
+/** Preview kind of a file, null for text only. */
 export type Preview = "markdown" | "page" | "picture" | "pdf" | "table";
 
 const PREVIEWS: Readonly<Record<string, Preview>> = {
@@ -56,7 +56,7 @@ export function previewOf(path: string): Preview | null {
   return isPicture(path) ? "picture" : (PREVIEWS[endingOf(path)] ?? null);
 }
 
-/** Whether a file may be read as text, as far as its name tells. */
+/** Return true if the extension may be text. */
 export function mayBeText(path: string): boolean {
   return !isPicture(path) && !NO_TEXT.includes(endingOf(path));
 }

@@ -1,11 +1,11 @@
-/** What the address says of the panel. */
+/** URL search parameters of the panel. */
 
 export const PANEL_TABS = ["artifacts", "files", "run"] as const;
 export type PanelTab = (typeof PANEL_TABS)[number];
 
 export interface PanelSearch {
   readonly panel?: PanelTab;
-  /** The file that is looked at, as the agent names it. */
+  /** Virtual path of the open file. */
   readonly file?: string;
 }
 

@@ -1,4 +1,4 @@
-/** Whether the panel is open, at what, and the ways to change that. */
+/** State of the panel and ways to change it. */
 
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useActions, usePage } from "@/app/context";
@@ -6,10 +6,10 @@ import type { PanelTab } from "@/features/panel/search";
 import { useMedia } from "@/ui/useMedia";
 
 export interface PanelState {
-  /** null: closed. */
+  /** Null if closed. */
   readonly tab: PanelTab | null;
   readonly file: string | null;
-  /** Whether it lies over the conversation, for lack of room beside it. */
+  /** True if the panel covers the conversation. */
   readonly isSheet: boolean;
 }
 
@@ -22,11 +22,11 @@ export function usePanel(): PanelState {
   const remembered = usePage(({ preferences, threadId }) =>
     preferences.panelOpen && threadId !== null ? preferences.panelTab : null,
   );
-  // A sheet hides what is below it: only an address opens it, not a memory.
+  // A covering panel is opened by URL only, not by the stored preference.
   return { tab: panel ?? (isSheet ? null : remembered), file: file ?? null, isSheet };
 }
 
-/** Opens the panel at a tab and a file; null closes it. */
+/** Open a tab and a file; null closes the panel. */
 export function useOpenPanel(): (tab: PanelTab | null, file?: string) => void {
   const navigate = useNavigate();
   const actions = useActions();

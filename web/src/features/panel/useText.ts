@@ -1,13 +1,13 @@
-/** A file of a thread as text. */
+/** Text of a file. */
 
 import { type UseQueryResult, useQuery } from "@tanstack/react-query";
 import type { TextFile } from "@/api/threadFiles";
 import { useServer } from "@/app/server";
 
-// More than this nobody reads in a panel, and an editor would not bear it.
+// Larger files are too slow for the editor.
 const LARGEST = 2 * 1024 * 1024;
 
-/** The text and its hash; null for what is no text, or too much of it. */
+/** Return the text and its hash, null for binary or large files. */
 export function useText(threadId: string, path: string): UseQueryResult<TextFile | null> {
   const server = useServer();
   return useQuery({
@@ -26,11 +26,11 @@ export async function textFile(bytes: ArrayBuffer): Promise<TextFile | null> {
     const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
     return text.includes("\0") ? null : { text, sha256: await sha256(bytes) };
   } catch {
-    return null; // it is not UTF-8
+    return null; // not UTF-8
   }
 }
 
-/** Empty where the browser does not compute it: on pages that are not served securely. */
+/** Empty without a secure context, which SubtleCrypto needs. */
 async function sha256(bytes: ArrayBuffer): Promise<string> {
   if (crypto.subtle === undefined) return "";
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));

@@ -1,9 +1,9 @@
-/** Says that nothing stands between the agent and this machine, as long as that is so. */
+/** Warning that commands run without isolation. */
 
 import { ShieldAlert } from "lucide-react";
 import { usePage, useStrings } from "@/app/context";
 import { sentence } from "@/i18n/i18n";
-import { WithCode } from "@/ui/WithCode";
+import { InlineCode } from "@/ui/InlineCode";
 
 export function SandboxBanner() {
   const strings = useStrings();
@@ -17,7 +17,7 @@ export function SandboxBanner() {
       <ShieldAlert aria-hidden className="mt-px size-4 shrink-0" />
       <p>
         <strong className="font-semibold">{strings.unsafe}.</strong> {strings.unsafeHint}{" "}
-        <WithCode text={sentence(sandbox.remedy ?? "")} />
+        <InlineCode text={sentence(sandbox.remedy ?? "")} />
       </p>
     </section>
   );

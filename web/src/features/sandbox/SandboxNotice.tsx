@@ -1,9 +1,9 @@
-/** Says beside the composer that the agent cannot run commands, and how it could. */
+/** Notice that commands are off, with the remedy. */
 
 import { ShieldOff } from "lucide-react";
 import { usePage, useStrings } from "@/app/context";
 import { sentence } from "@/i18n/i18n";
-import { WithCode } from "@/ui/WithCode";
+import { InlineCode } from "@/ui/InlineCode";
 
 export function SandboxNotice() {
   const strings = useStrings();
@@ -14,7 +14,7 @@ export function SandboxNotice() {
     <p className="mt-2 flex gap-2 px-1 text-small text-faint">
       <ShieldOff aria-hidden className="mt-0.5 size-3.5 shrink-0" />
       <span className="min-w-0 [overflow-wrap:anywhere]">
-        <WithCode text={`${strings.commandsOff} ${sentence(problem ?? "")} ${sentence(remedy ?? "")}`} />
+        <InlineCode text={`${strings.commandsOff} ${sentence(problem ?? "")} ${sentence(remedy ?? "")}`} />
       </span>
     </p>
   );

@@ -1,7 +1,7 @@
 import { screen } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { expect, test } from "vitest";
-import { Refused } from "@/api/http";
+import { ApiError } from "@/api/http";
 import type { SandboxInfo } from "@/api/wire";
 import { fakeGateway } from "@/testing/gateway";
 import { showPage } from "@/testing/page";
@@ -13,14 +13,14 @@ function showWith(sandbox: Partial<SandboxInfo>): void {
 
 const UNSAFE = "Commands run on this machine without isolation";
 
-test("commands that run on this machine are warned of", async () => {
+test("a warning is shown when commands run without isolation", async () => {
   showWith({ tier: "host", remedy: "install bubblewrap and set sandbox.allow_host_bash to false" });
   const banner = await screen.findByRole("region", { name: UNSAFE });
   expect(banner.textContent).toContain("The agent can read, change and delete");
   expect(banner.textContent).toContain("Install bubblewrap and set sandbox.allow_host_bash to false.");
 });
 
-test("commands that are off are said to be, with what to do", async () => {
+test("a notice with the remedy is shown when commands are off", async () => {
   showWith({ tier: "none", problem: "bubblewrap was not found", remedy: "run `apt install bubblewrap`" });
   const code = await screen.findByText("apt install bubblewrap");
   expect(code.parentElement?.textContent).toBe(
@@ -42,8 +42,8 @@ test.each([
   expect(screen.queryByText(/cannot run commands/)).toBeNull();
 });
 
-test("a server that does not say where commands run is not spoken about", async () => {
-  const sandbox = async () => Promise.reject(new Refused("NotFound", 404, "no such route"));
+test("no notice is shown without sandbox status", async () => {
+  const sandbox = async () => Promise.reject(new ApiError("NotFound", 404, "no such route"));
   showPage(fakeGateway({ sandbox }));
   await userEvent.click(await screen.findByRole("link", { name: "Settings" }));
   await screen.findByRole("heading", { name: "Models" });

@@ -1,4 +1,4 @@
-/** Keys, and what they do. */
+/** List of keyboard shortcuts. */
 
 import { useStrings } from "@/app/context";
 import { Fact, Section } from "@/features/settings/Section";

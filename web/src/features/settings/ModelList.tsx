@@ -1,4 +1,4 @@
-/** The models there are, which one answers, and how to have another. */
+/** List of models with the one in use. */
 
 import { Check, Info, KeyRound } from "lucide-react";
 import type { ModelInfo } from "@/api/wire";
@@ -6,7 +6,7 @@ import { useActions, usePage, useStrings } from "@/app/context";
 import { currentModel, modelName } from "@/app/page";
 import { Fact, Section } from "@/features/settings/Section";
 import { Button } from "@/ui/Button";
-import { WithCode } from "@/ui/WithCode";
+import { InlineCode } from "@/ui/InlineCode";
 
 export function ModelList() {
   const strings = useStrings();
@@ -43,7 +43,7 @@ export function ModelList() {
           }
         >
           {model.name === current?.name ? (
-            <span className="text-small text-done">{strings.modelAnswers}</span>
+            <span className="text-small text-done">{strings.modelInUse}</span>
           ) : (
             <Button onClick={() => actions.prefer({ model: model.name })}>{strings.modelUse}</Button>
           )}
@@ -59,7 +59,7 @@ export function ModelList() {
   );
 }
 
-/** Whether its key is there, and what it can do. */
+/** Key status and capabilities. */
 function ModelFacts({ model }: { model: ModelInfo }) {
   const strings = useStrings();
   const { key = "unknown" } = model;
@@ -84,7 +84,7 @@ function ModelFacts({ model }: { model: ModelInfo }) {
         ))}
       {key === "missing" && (
         <span className="basis-full text-faint">
-          <WithCode text={strings.modelKeyHint} />
+          <InlineCode text={strings.modelKeyHint} />
         </span>
       )}
     </div>

@@ -1,4 +1,4 @@
-/** Choices, and what this server is. */
+/** Settings page. */
 
 import { useQuery } from "@tanstack/react-query";
 import { useActions, useLanguage, usePage, useStrings } from "@/app/context";
@@ -9,8 +9,8 @@ import { KeyboardHelp } from "@/features/settings/KeyboardHelp";
 import { ModelList } from "@/features/settings/ModelList";
 import { Fact, Section } from "@/features/settings/Section";
 import { LANGUAGE_NAMES, type Language, sentence } from "@/i18n/i18n";
+import { InlineCode } from "@/ui/InlineCode";
 import { Segments } from "@/ui/Segments";
-import { WithCode } from "@/ui/WithCode";
 
 export function SettingsPage() {
   const strings = useStrings();
@@ -71,7 +71,7 @@ function Commands() {
           {sandbox.remedy !== null && (
             <>
               {" "}
-              <WithCode text={sentence(sandbox.remedy)} />
+              <InlineCode text={sentence(sandbox.remedy)} />
             </>
           )}
         </span>

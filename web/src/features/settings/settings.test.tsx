@@ -4,7 +4,7 @@ import type { ModelInfo } from "@/api/wire";
 import { DEMO_MODEL, fakeGateway } from "@/testing/gateway";
 import { showPage } from "@/testing/page";
 
-test("each model tells whether its key is there, what it can do, and how a missing key is set", async () => {
+test("each model shows its key status, capabilities and how to set a missing key", async () => {
   const real = { ...DEMO_MODEL, scripted: false };
   const models: readonly ModelInfo[] = [
     { ...real, name: "gpt", display_name: "GPT", key: "set", supports_vision: true, supports_thinking: true },

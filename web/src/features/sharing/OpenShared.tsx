@@ -1,4 +1,4 @@
-/** The name of a presented file, which opens it in front of the conversation of a shared thread. */
+/** File name that opens a dialog on a shared page. */
 
 import { lazy, Suspense, useState } from "react";
 import { useStrings } from "@/app/context";

@@ -1,4 +1,4 @@
-/** Links under which others read a thread: made, copied, listed and taken back. */
+/** Dialog to create, copy, list and revoke share links. */
 
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link2, Trash2, X } from "lucide-react";
@@ -31,18 +31,18 @@ export default function ShareDialog({ threadId, title, onClose }: Props) {
     >
       <div className="flex h-12 shrink-0 items-center gap-2 border-b border-line pr-2 pl-4">
         <h2 className="min-w-0 flex-1 truncate font-medium">{strings.shareThread(title)}</h2>
-        <IconButton icon={X} label={strings.closeIt} onClick={onClose} />
+        <IconButton icon={X} label={strings.close} onClick={onClose} />
       </div>
       <div className="flex flex-col gap-4 overflow-y-auto p-4">
-        <p className="text-soft">{strings.shareExplained}</p>
-        <Maker threadId={threadId} />
+        <p className="text-soft">{strings.shareHint}</p>
+        <NewLink threadId={threadId} />
         <Links threadId={threadId} />
       </div>
     </Dialog>
   );
 }
 
-function Maker({ threadId }: { threadId: string }) {
+function NewLink({ threadId }: { threadId: string }) {
   const strings = useStrings();
   const server = useServer();
   const queries = useQueryClient();
@@ -56,13 +56,13 @@ function Maker({ threadId }: { threadId: string }) {
     <>
       <div className="flex flex-wrap items-center gap-3">
         <Segments<Days>
-          label={strings.shareLasts}
+          label={strings.shareExpiry}
           value={days}
-          options={{ "7": strings.shareDays(7), "30": strings.shareDays(30), any: strings.shareNoEnd }}
+          options={{ "7": strings.shareDays(7), "30": strings.shareDays(30), any: strings.shareNever }}
           onChoose={setDays}
         />
         <Button primary disabled={making.isPending} onClick={() => making.mutate()}>
-          {strings.shareMake}
+          {strings.shareCreate}
         </Button>
       </div>
       <div role="status" className="empty:hidden">
@@ -96,7 +96,7 @@ function Links({ threadId }: { threadId: string }) {
   if (links.isError) {
     return (
       <div className="flex flex-wrap items-center gap-3 text-soft">
-        {strings.shareUnlisted}
+        {strings.shareLinksUnavailable}
         <Button onClick={() => void links.refetch()}>{strings.tryAgain}</Button>
       </div>
     );
@@ -126,12 +126,12 @@ function LinkRow({ share, threadId }: { share: Share; threadId: string }) {
     <li className="flex items-center gap-3 py-1 pr-1 pl-3">
       <Link2 aria-hidden className="size-4 shrink-0 text-faint" />
       <div className="min-w-0 flex-1" title={exact}>
-        <div className="truncate">{strings.shareMade(exact)}</div>
+        <div className="truncate">{strings.shareCreated(exact)}</div>
         <div className="text-small text-faint">{ending.isError ? strings.shareFailed : endOf(share)}</div>
       </div>
       <IconButton
         icon={Trash2}
-        label={strings.shareTakeBack(exact)}
+        label={strings.shareRevoke(exact)}
         disabled={ending.isPending}
         onClick={() => ending.mutate()}
       />
@@ -139,10 +139,10 @@ function LinkRow({ share, threadId }: { share: Share; threadId: string }) {
   );
 
   function endOf({ expires_at }: Share): string {
-    if (expires_at === null) return strings.shareWorks;
+    if (expires_at === null) return strings.shareNeverExpires;
     return Date.parse(expires_at) < Date.now()
-      ? strings.shareEnded(day(expires_at))
-      : strings.shareEnds(day(expires_at));
+      ? strings.shareExpired(day(expires_at))
+      : strings.shareExpires(day(expires_at));
   }
 }
 

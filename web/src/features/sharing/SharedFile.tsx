@@ -1,19 +1,19 @@
-/** A file of a shared thread, to look at. */
+/** File dialog of a shared thread. */
 
 import { Download, X } from "lucide-react";
 import { Suspense } from "react";
-import { useAddresses, useStrings } from "@/app/context";
+import { useFileUrls, useStrings } from "@/app/context";
 import { fileName } from "@/features/chat/tools";
 import { PreviewOf } from "@/features/panel/FileView";
 import { mayBeText, previewOf } from "@/features/panel/kinds";
-import { Loading, Unshown } from "@/features/panel/states";
 import { useText } from "@/features/panel/useText";
 import { Dialog } from "@/ui/Dialog";
 import { IconButton } from "@/ui/IconButton";
+import { ErrorState, LoadingState } from "@/ui/states";
 
 export default function SharedFile({ path, onClose }: { path: string; onClose: () => void }) {
   const strings = useStrings();
-  const addresses = useAddresses();
+  const addresses = useFileUrls();
   const name = fileName(path);
   const preview = previewOf(path);
   return (
@@ -31,15 +31,15 @@ export default function SharedFile({ path, onClose }: { path: string; onClose: (
         >
           <Download aria-hidden className="size-4" />
         </a>
-        <IconButton icon={X} label={strings.closeIt} onClick={onClose} />
+        <IconButton icon={X} label={strings.close} onClick={onClose} />
       </div>
-      <Suspense fallback={<Loading />}>
+      <Suspense fallback={<LoadingState />}>
         {preview !== null ? (
           <PreviewOf kind={preview} threadId="" path={path} />
         ) : mayBeText(path) ? (
           <PlainText path={path} />
         ) : (
-          <Unshown text={strings.fileUnshown} />
+          <ErrorState text={strings.noPreview} />
         )}
       </Suspense>
     </Dialog>
@@ -49,9 +49,9 @@ export default function SharedFile({ path, onClose }: { path: string; onClose: (
 function PlainText({ path }: { path: string }) {
   const strings = useStrings();
   const file = useText("", path);
-  if (file.isPending) return <Loading />;
-  if (file.isError) return <Unshown text={strings.fileMissing} onRetry={() => void file.refetch()} />;
-  if (file.data === null) return <Unshown text={strings.fileUnshown} />;
+  if (file.isPending) return <LoadingState />;
+  if (file.isError) return <ErrorState text={strings.fileMissing} onRetry={() => void file.refetch()} />;
+  if (file.data === null) return <ErrorState text={strings.noPreview} />;
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by the keyboard
     <pre tabIndex={0} className="min-h-0 flex-1 overflow-auto p-4 font-mono text-small">

@@ -1,4 +1,4 @@
-/** A thread that somebody reads under a link: what was said, and nothing to do with it. */
+/** Read-only page of a shared thread. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link2Off, Unplug } from "lucide-react";
@@ -13,7 +13,7 @@ export function SharedPage({ about }: { about: () => Promise<SharedThread> }) {
   const strings = useStrings();
   const opening = usePage((page) => page.opening);
   const title = usePage(({ conversation }) => conversation.title);
-  useDocument();
+  useDocumentAttributes();
   useTitle(title ?? strings.sharedThread);
   return (
     <main className="flex h-dvh flex-col">
@@ -30,13 +30,13 @@ export function SharedPage({ about }: { about: () => Promise<SharedThread> }) {
           {strings.loadingThread}
         </p>
       )}
-      {opening.phase === "failed" && <CannotOpen missing={opening.problem === "missing"} />}
+      {opening.phase === "failed" && <OpenError missing={opening.problem === "missing"} />}
       {opening.phase === "ready" && <Note about={about} />}
     </main>
   );
 }
 
-/** Up to when the thread is shown. */
+/** Shows the time of sharing. */
 function Note({ about }: { about: () => Promise<SharedThread> }) {
   const strings = useStrings();
   const language = useLanguage();
@@ -52,7 +52,7 @@ function Note({ about }: { about: () => Promise<SharedThread> }) {
   );
 }
 
-function CannotOpen({ missing }: { missing: boolean }) {
+function OpenError({ missing }: { missing: boolean }) {
   const strings = useStrings();
   const actions = useActions();
   const Icon = missing ? Link2Off : Unplug;
@@ -68,7 +68,7 @@ function CannotOpen({ missing }: { missing: boolean }) {
   );
 }
 
-function useDocument(): void {
+function useDocumentAttributes(): void {
   const language = useLanguage();
   useEffect(() => {
     document.documentElement.lang = language;

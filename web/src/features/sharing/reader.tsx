@@ -1,4 +1,4 @@
-/** Builds the page of somebody who reads a thread under a link. It asks for nothing but that thread. */
+/** Entry point of shared pages. Requests only the shared thread. */
 
 import { QueryClient } from "@tanstack/react-query";
 import type { ReactNode } from "react";
@@ -13,7 +13,7 @@ import { retryWhenAway } from "@/app/queries";
 import { ServerProvider } from "@/app/server";
 import { createStore } from "@/app/store";
 import { SharedPage } from "@/features/sharing/SharedPage";
-import { browserPatience } from "@/run/stream";
+import { browserRetryPolicy } from "@/run/stream";
 import { newId } from "@/ui/newId";
 
 export function readerPage(ask: Fetch, token: string, preferences: Preferences): ReactNode {
@@ -22,7 +22,7 @@ export function readerPage(ask: Fetch, token: string, preferences: Preferences):
   const actions = createActions({
     gateway: readingGateway(shared),
     store,
-    patience: browserPatience,
+    retryPolicy: browserRetryPolicy,
     newId,
     now: Date.now,
     pushPath: () => {},

@@ -1,11 +1,11 @@
 import { render, screen, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { expect, test } from "vitest";
-import { Refused } from "@/api/http";
+import { ApiError } from "@/api/http";
 import type { Share } from "@/api/sharing";
 import type { WireMessage, WireThread } from "@/api/wire";
-import { sharedInPath } from "@/app/address";
 import { DEFAULT_PREFERENCES } from "@/app/preferences";
+import { sharedInPath } from "@/app/urls";
 import { readerPage } from "@/features/sharing/reader";
 import { fakeGateway } from "@/testing/gateway";
 import { showPage } from "@/testing/page";
@@ -23,14 +23,14 @@ async function openMenu(): Promise<void> {
   await userEvent.click(await screen.findByRole("button", { name: "Actions for “Rome”" }));
 }
 
-test("there is no word of sharing where the server does not allow it", async () => {
+test("sharing is hidden on servers without it", async () => {
   showPage(fakeGateway({ threads }));
   await openMenu();
   expect(await screen.findByRole("menuitem", { name: "Rename" })).toBeTruthy();
   expect(screen.queryByRole("menuitem", { name: "Share" })).toBeNull();
 });
 
-test("a link is made for a while, shown once, listed and taken back", async () => {
+test("a link is created with an expiry, shown once, listed and revoked", async () => {
   const links: Share[] = [];
   const asked: (number | null)[] = [];
   showPage(fakeGateway({ threads }), {
@@ -58,12 +58,12 @@ test("a link is made for a while, shown once, listed and taken back", async () =
   expect(links).toEqual([]);
 });
 
-test("what the server says against a link is shown", async () => {
+test("a rejected link shows the reason", async () => {
   showPage(fakeGateway({ threads }), {
     server: {
       offers: async () => ({ sharing: true }),
       share: async () =>
-        Promise.reject(new Refused("InvalidRequest", 422, "links work for at most 3 days here")),
+        Promise.reject(new ApiError("InvalidRequest", 422, "links work for at most 3 days here")),
     },
   });
   await openMenu();
@@ -92,7 +92,7 @@ const ASK: WireMessage = {
   },
 };
 
-test("a reader sees what was said and can do nothing, and nothing of the owner's is asked for", async () => {
+test("a shared page is read-only and requests nothing of the owner", async () => {
   const asked: string[] = [];
   const messages: readonly WireMessage[] = [
     {
@@ -138,13 +138,13 @@ test("a reader sees what was said and can do nothing, and nothing of the owner's
   expect(asked.filter((each) => !each.startsWith("GET /api/shared/secret"))).toEqual([]);
 });
 
-test("a link that leads nowhere says so", async () => {
+test("an invalid link shows an error", async () => {
   const ask = async () => answer({ detail: "nothing", error: "NotFound" }, 404);
   render(readerPage(ask, "gone", { ...DEFAULT_PREFERENCES, language: "en" }));
   expect(await screen.findByText("Link not found or expired")).toBeTruthy();
 });
 
-test("only the address of a link is one", () => {
+test("only share URLs are recognized as links", () => {
   expect(["/share/a_-B", "/share/", "/share/a/b", "/threads/share"].map(sharedInPath)).toEqual([
     "a_-B",
     null,

@@ -1,4 +1,4 @@
-/** Makes a skill of an archive that an agent has presented. */
+/** Installs a skill from a presented archive. */
 
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";

@@ -1,4 +1,4 @@
-/** Takes a skill in from a file. */
+/** Installs a skill from a file. */
 
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
@@ -7,7 +7,7 @@ import { useStrings } from "@/app/context";
 import { useServer } from "@/app/server";
 import { Button } from "@/ui/Button";
 
-/** The button, and what to say of it below the page's title. */
+/** The button and the notice below the page title. */
 export function useInstallation() {
   const server = useServer();
   const queries = useQueryClient();

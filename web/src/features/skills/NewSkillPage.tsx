@@ -1,4 +1,4 @@
-/** A skill that is being made. */
+/** Page of a new skill. */
 
 import { useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";

@@ -1,17 +1,17 @@
-/** A SKILL.md as its owner writes it; nothing of it is lost when the server does not take it. */
+/** Editor of a SKILL.md; rejected input is kept. */
 
 import { lazy, Suspense, useState } from "react";
 import { useStrings } from "@/app/context";
-import { Loading } from "@/features/panel/states";
 import { sentence } from "@/i18n/i18n";
 import { Button } from "@/ui/Button";
+import { LoadingState } from "@/ui/states";
 
 const CodeEditor = lazy(() => import("@/ui/CodeEditor"));
 
 interface Props {
   readonly text: string;
   readonly submitWord: string;
-  /** Throws where the server does not take it. */
+  /** Throws if the server rejects it. */
   readonly onSave: (text: string) => Promise<void>;
   readonly onCancel?: () => void;
 }
@@ -41,7 +41,7 @@ export function SkillEditor({ text: first, submitWord, onSave, onCancel }: Props
       className="flex flex-col gap-3"
     >
       <div className="flex h-[60dvh] flex-col rounded-box border border-line-strong focus-within:border-accent">
-        <Suspense fallback={<Loading />}>
+        <Suspense fallback={<LoadingState />}>
           <CodeEditor text={first} ending="md" label="SKILL.md" onChange={setText} />
         </Suspense>
       </div>

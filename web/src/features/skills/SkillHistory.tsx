@@ -1,4 +1,4 @@
-/** What became of a skill, newest first; each change can be seen and undone. */
+/** History of a skill, newest first, with diff and undo. */
 
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
@@ -7,9 +7,9 @@ import { useState } from "react";
 import type { SkillChange } from "@/api/skills";
 import { useLanguage, useStrings } from "@/app/context";
 import { useServer } from "@/app/server";
-import { Loading, Unshown } from "@/features/panel/states";
 import { sentence } from "@/i18n/i18n";
 import { Button } from "@/ui/Button";
+import { ErrorState, LoadingState } from "@/ui/states";
 
 export function SkillHistory({ name }: { name: string }) {
   const { skill: strings } = useStrings();
@@ -18,8 +18,8 @@ export function SkillHistory({ name }: { name: string }) {
     queryKey: ["skills", name, "history"],
     queryFn: () => server.skillHistory(name),
   });
-  if (history.isPending) return <Loading />;
-  if (history.isError) return <Unshown text={strings.noHistory} onRetry={() => void history.refetch()} />;
+  if (history.isPending) return <LoadingState />;
+  if (history.isError) return <ErrorState text={strings.noHistory} onRetry={() => void history.refetch()} />;
   if (history.data.length === 0) return <p className="text-faint">{strings.unchanged}</p>;
   return (
     <ol aria-label={strings.history} className="divide-y divide-line rounded-box border border-line">

@@ -1,14 +1,13 @@
-/** One skill: what it says, what is in it. */
+/** Page of one skill. */
 
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
-import type { WholeSkill } from "@/api/skills";
+import type { SkillWithContent } from "@/api/skills";
 import { useActions, useLanguage, useStrings } from "@/app/context";
 import { PageFrame } from "@/app/PageFrame";
 import { useOffers, useServer } from "@/app/server";
 import { focusComposer } from "@/features/chat/composerFocus";
-import { Loading, Unshown } from "@/features/panel/states";
 import { SkillEditor } from "@/features/skills/SkillEditor";
 import { SkillHistory } from "@/features/skills/SkillHistory";
 import { useSkillSwitch } from "@/features/skills/useSkillSwitch";
@@ -17,6 +16,7 @@ import { sentence } from "@/i18n/i18n";
 import { Markdown } from "@/markdown/Markdown";
 import { Button } from "@/ui/Button";
 import { Switch } from "@/ui/Switch";
+import { ErrorState, LoadingState } from "@/ui/states";
 
 export function SkillPage() {
   const { skill: strings } = useStrings();
@@ -24,19 +24,19 @@ export function SkillPage() {
   const server = useServer();
   const skill = useQuery({ queryKey: ["skills", name], queryFn: () => server.skill(name) });
   return (
-    <PageFrame title={name} actions={skill.isSuccess && <UseIt skill={skill.data} />}>
+    <PageFrame title={name} actions={skill.isSuccess && <UseSkillButton skill={skill.data} />}>
       {skill.isPending ? (
-        <Loading />
+        <LoadingState />
       ) : skill.isError ? (
-        <Unshown text={strings.missing} onRetry={() => void skill.refetch()} />
+        <ErrorState text={strings.missing} onRetry={() => void skill.refetch()} />
       ) : (
-        <Whole key={name} skill={skill.data} />
+        <SkillDetails key={name} skill={skill.data} />
       )}
     </PageFrame>
   );
 }
 
-function UseIt({ skill: { name, enabled } }: { skill: WholeSkill }) {
+function UseSkillButton({ skill: { name, enabled } }: { skill: SkillWithContent }) {
   const { skill: strings } = useStrings();
   const actions = useActions();
   const change = useSkillSwitch(name);
@@ -55,7 +55,7 @@ function UseIt({ skill: { name, enabled } }: { skill: WholeSkill }) {
   );
 }
 
-function Whole({ skill }: { skill: WholeSkill }) {
+function SkillDetails({ skill }: { skill: SkillWithContent }) {
   const [editing, setEditing] = useState(false);
   const own = useOffers("skill_editing") && skill.editable;
   if (editing) return <Edited name={skill.name} onDone={() => setEditing(false)} />;
@@ -69,7 +69,7 @@ function Whole({ skill }: { skill: WholeSkill }) {
   );
 }
 
-/** The newest text, for it may have been changed elsewhere. */
+/** Refetched because it may have changed elsewhere. */
 function Edited({ name, onDone }: { name: string; onDone: () => void }) {
   const strings = useStrings();
   const server = useServer();
@@ -77,12 +77,13 @@ function Edited({ name, onDone }: { name: string; onDone: () => void }) {
   const custom = useQuery({
     queryKey: ["skills", name, "custom"],
     queryFn: () => server.customSkill(name),
-    // What is being written stays: a newer text is for the next time.
+    // Edits are kept; a newer text is loaded next time.
     staleTime: Number.POSITIVE_INFINITY,
     gcTime: 0,
   });
-  if (custom.isPending) return <Loading />;
-  if (custom.isError) return <Unshown text={strings.skill.missing} onRetry={() => void custom.refetch()} />;
+  if (custom.isPending) return <LoadingState />;
+  if (custom.isError)
+    return <ErrorState text={strings.skill.missing} onRetry={() => void custom.refetch()} />;
   const { content, sha256 } = custom.data;
   const save = async (text: string) => {
     await server.saveSkill(name, text, sha256);
@@ -130,7 +131,7 @@ function OwnerButtons({ name, onEdit }: { name: string; onEdit: () => void }) {
   );
 }
 
-function Contents({ skill, children }: { skill: WholeSkill; children: ReactNode }) {
+function Contents({ skill, children }: { skill: SkillWithContent; children: ReactNode }) {
   const { skill: strings } = useStrings();
   const language = useLanguage();
   const facts = [
@@ -169,7 +170,7 @@ function Contents({ skill, children }: { skill: WholeSkill; children: ReactNode 
   );
 }
 
-/** What a skill says, without its header. */
+/** Return the body of a SKILL.md without its front matter. */
 function bodyOf(content: string): string {
   return content.replace(/^\uFEFF?---\r?\n[\s\S]*?\n---[ \t]*(?:\r?\n|$)/, "");
 }

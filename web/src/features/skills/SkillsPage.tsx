@@ -1,4 +1,4 @@
-/** The skills there are, and what keeps others from being some. */
+/** List of skills and of folders that failed to load. */
 
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
@@ -8,12 +8,12 @@ import type { RefusedSkill, Skill } from "@/api/skills";
 import { useStrings } from "@/app/context";
 import { PageFrame } from "@/app/PageFrame";
 import { useOffers, useServer } from "@/app/server";
-import { Loading, Unshown } from "@/features/panel/states";
 import { InstallButton, useInstallation } from "@/features/skills/InstallSkill";
 import { useSkillSwitch } from "@/features/skills/useSkillSwitch";
 import { sentence } from "@/i18n/i18n";
 import { Button } from "@/ui/Button";
 import { Switch } from "@/ui/Switch";
+import { ErrorState, LoadingState } from "@/ui/states";
 
 export function SkillsPage() {
   const strings = useStrings();
@@ -45,12 +45,12 @@ export function SkillsPage() {
       )}
       {deleted !== undefined && <Deleted name={deleted} />}
       <p className="mb-4 text-soft">{strings.skill.hint}</p>
-      <AllSkills />
+      <SkillList />
     </PageFrame>
   );
 }
 
-/** Says what is gone, and brings it back. */
+/** Notice of a deletion, with undo. */
 function Deleted({ name }: { name: string }) {
   const { skill: strings } = useStrings();
   const server = useServer();
@@ -73,13 +73,13 @@ function Deleted({ name }: { name: string }) {
   );
 }
 
-function AllSkills() {
+function SkillList() {
   const { skill: strings } = useStrings();
   const server = useServer();
   const [wanted, setWanted] = useState("");
   const all = useQuery({ queryKey: ["skills"], queryFn: server.skills });
-  if (all.isPending) return <Loading />;
-  if (all.isError) return <Unshown text={strings.unavailable} onRetry={() => void all.refetch()} />;
+  if (all.isPending) return <LoadingState />;
+  if (all.isError) return <ErrorState text={strings.unavailable} onRetry={() => void all.refetch()} />;
   const { skills, refused = [] } = all.data;
   const found = skills.filter((skill) => has(skill, wanted));
   return (
@@ -90,7 +90,7 @@ function AllSkills() {
       )}
       <Section title={strings.custom} skills={found.filter(({ category }) => category === "custom")} />
       <Section title={strings.builtIn} skills={found.filter(({ category }) => category !== "custom")} />
-      {refused.length > 0 && wanted === "" && <Refused refused={refused} />}
+      {refused.length > 0 && wanted === "" && <ApiError refused={refused} />}
     </div>
   );
 }
@@ -156,7 +156,7 @@ function Row({ skill: { name, description, enabled } }: { skill: Skill }) {
   );
 }
 
-function Refused({ refused }: { refused: readonly RefusedSkill[] }) {
+function ApiError({ refused }: { refused: readonly RefusedSkill[] }) {
   const { skill: strings } = useStrings();
   return (
     <section aria-label={strings.refused}>

@@ -1,4 +1,4 @@
-/** Messages that have the words. */
+/** Search results in messages. */
 
 import { Link } from "@tanstack/react-router";
 import type { SearchHit } from "@/api/search";
@@ -33,9 +33,9 @@ export function SearchHits({ wanted }: { wanted: string }) {
   );
 }
 
-/** The words are set apart from the text around them. */
+/** Snippet with highlighted matches. */
 export function Snippet({ hit }: { hit: SearchHit }) {
-  // Counted in characters, as people count them, not in the units of a string.
+  // Offsets are code points, not UTF-16 units.
   const signs = Array.from(hit.snippet);
   let reached = 0;
   const parts = hit.highlights.map(([from, to]) => {

@@ -1,4 +1,4 @@
-/** The user's threads, and the ways to everything else. */
+/** Thread list and navigation. */
 
 import { Link } from "@tanstack/react-router";
 import { Archive, Bot, Brain, GraduationCap, Search, Settings, SquarePen, Wrench } from "lucide-react";

@@ -1,4 +1,4 @@
-/** What can be done with a thread. */
+/** Menu of a thread. */
 
 import {
   Archive,
@@ -16,7 +16,7 @@ import { lazy, Suspense, useRef, useState } from "react";
 import { useActions, useStrings } from "@/app/context";
 import type { Thread } from "@/app/page";
 import { useOffers, useServer } from "@/app/server";
-import { type ExportFormat, exportThread } from "@/features/threads/exporting";
+import { type ExportFormat, exportThread } from "@/features/threads/exportThread";
 import { Menu, MenuItem, MenuLine } from "@/ui/Menu";
 import { saveFile } from "@/ui/saveFile";
 
@@ -38,9 +38,9 @@ export function ThreadMenu({ thread, title, onRename }: Props) {
   const { pinned, archived } = thread;
   const save = async (format: ExportFormat) => {
     try {
-      saveFile(exportThread(title, await server.everythingSaid(thread.id), format));
+      saveFile(exportThread(title, await server.allMessages(thread.id), format));
     } catch {
-      actions.sayUnexported(thread);
+      actions.reportExportFailure(thread);
     }
   };
   return (
@@ -85,7 +85,7 @@ export function ThreadMenu({ thread, title, onRename }: Props) {
         <MenuItem icon={FileText} label={strings.exportMarkdown} onChoose={() => void save("md")} />
         <MenuItem icon={Braces} label={strings.exportJson} onChoose={() => void save("json")} />
         <MenuLine />
-        <MenuItem icon={Trash2} label={strings.deleteIt} onChoose={() => actions.remove(thread)} />
+        <MenuItem icon={Trash2} label={strings.deleteItem} onChoose={() => actions.remove(thread)} />
       </Menu>
       {sharing && (
         <Suspense>

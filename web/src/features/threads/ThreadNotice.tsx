@@ -1,4 +1,4 @@
-/** What was done to a thread, which can be undone for a while. */
+/** Toast of a thread change, with undo. */
 
 import { useEffect } from "react";
 import { useActions, usePage, useStrings } from "@/app/context";
@@ -35,7 +35,7 @@ function ChangeNotice() {
 
   useEffect(() => {
     if (changed === null) return;
-    const timer = setTimeout(actions.forgetChange, UNDO_FOR_MS);
+    const timer = setTimeout(actions.dismissChange, UNDO_FOR_MS);
     return () => clearTimeout(timer);
   }, [changed, actions]);
 

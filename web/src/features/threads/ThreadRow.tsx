@@ -1,4 +1,4 @@
-/** One thread of the list. */
+/** Row of the thread list. */
 
 import { Link } from "@tanstack/react-router";
 import { Hand, MessageCircleQuestionMark, Pin } from "lucide-react";
@@ -32,7 +32,7 @@ export function ThreadRow({ thread }: { thread: Thread }) {
   );
 }
 
-/** What is going on in a thread. */
+/** Status icon of a thread. */
 function Mark({ thread }: { thread: Thread }) {
   const strings = useStrings();
   if (thread.status === "busy") {

@@ -1,4 +1,4 @@
-/** Threads in their groups; only the ones in view are drawn. */
+/** Virtualized, grouped thread list. */
 
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type ReactNode, useEffect, useMemo, useState } from "react";
@@ -9,10 +9,10 @@ import { ThreadRow } from "@/features/threads/ThreadRow";
 import { Button } from "@/ui/Button";
 
 interface Props {
-  /** Words that titles must have. */
+  /** Title filter. */
   readonly wanted: string;
   readonly archived: boolean;
-  /** What follows the threads. */
+  /** Content after the list. */
   readonly children: ReactNode;
 }
 
@@ -25,7 +25,7 @@ export function Threads({ wanted, archived, children }: Props) {
     () => rowsOf(threads.phase === "ready" ? threads.value : [], wanted, archived),
     [threads, wanted, archived],
   );
-  // Where none of those listed is to be shown, an older one may be.
+  // Load more if no loaded thread is visible.
   useMoreAtEnd(threads.phase === "ready" && rows.length === 0);
   let body: ReactNode;
   if (threads.phase === "loading") body = <Skeleton />;
@@ -38,7 +38,7 @@ export function Threads({ wanted, archived, children }: Props) {
     );
   } else if (rows.length === 0) {
     const nothing = archived ? strings.noArchived : strings.noThreads;
-    body = <p className="p-2 text-small text-faint">{wanted === "" ? nothing : strings.noTitleHas}</p>;
+    body = <p className="p-2 text-small text-faint">{wanted === "" ? nothing : strings.noMatchingTitles}</p>;
   } else body = <Rows rows={rows} area={area} />;
   return (
     <div ref={setArea} className="min-h-0 flex-1 overflow-y-auto px-3 pb-3">
@@ -54,7 +54,7 @@ type Row =
 
 const HEIGHT = { heading: 32, thread: 36 } as const;
 
-/** Headings and threads, one after the other. */
+/** Flat list of headings and threads. */
 function rowsOf(threads: readonly Thread[], wanted: string, archived: boolean): readonly Row[] {
   const sought = wanted.trim().toLocaleLowerCase();
   const shown = threads.filter(
@@ -109,7 +109,7 @@ function keyOf(row: Row | undefined): string {
   return row.kind === "heading" ? row.name : row.thread.id;
 }
 
-/** Lists more threads when the last one listed is in view. */
+/** Loads more threads when the end is visible. */
 function useMoreAtEnd(atEnd: boolean): void {
   const actions = useActions();
   const threads = usePage((page) => page.threads);

@@ -1,21 +1,21 @@
-/** Asks the server where words were said, once the reader has stopped typing. */
+/** Debounced message search. */
 
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import type { SearchHit } from "@/api/search";
 import { useOffers, useServer } from "@/app/server";
-import { useSettled } from "@/ui/useSettled";
+import { useDebounced } from "@/ui/useDebounced";
 
 const SHORTEST = 2;
 const MOST = 20;
 
-interface Found {
+interface SearchResult {
   readonly hits: readonly SearchHit[];
   readonly failed: boolean;
 }
 
-export function useTextSearch(wanted: string): Found {
+export function useTextSearch(wanted: string): SearchResult {
   const server = useServer();
-  const settled = useSettled(wanted.trim());
+  const settled = useDebounced(wanted.trim());
   const offered = useOffers("search");
   const enabled = offered && settled.length >= SHORTEST && wanted.trim() !== "";
   const found = useQuery({
@@ -28,4 +28,4 @@ export function useTextSearch(wanted: string): Found {
   return { hits: found.data ?? NOTHING.hits, failed: found.isError };
 }
 
-const NOTHING: Found = { hits: [], failed: false };
+const NOTHING: SearchResult = { hits: [], failed: false };

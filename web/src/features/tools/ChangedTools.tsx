@@ -1,4 +1,4 @@
-/** Tools that are not what was accepted: what is different, and accepting it. */
+/** Changed tools: diff and acceptance. */
 
 import { useQuery } from "@tanstack/react-query";
 import { TriangleAlert } from "lucide-react";
@@ -6,25 +6,25 @@ import type { Pin, ToolVersion } from "@/api/tools";
 import { useServer } from "@/app/server";
 import { DiffLines } from "@/features/chat/DiffLines";
 import { diffLines } from "@/features/chat/diff";
-import { Loading, Unshown } from "@/features/panel/states";
 import { SERVERS, useServerChange, useToolStrings } from "@/features/tools/useTools";
 import { sentence } from "@/i18n/i18n";
 import { Button } from "@/ui/Button";
+import { ErrorState, LoadingState } from "@/ui/states";
 
 export function ChangedTools({ name }: { name: string }) {
   const strings = useToolStrings();
   const server = useServer();
   const pins = useQuery({ queryKey: [...SERVERS, "pins", name], queryFn: () => server.mcpPins(name) });
   const accepting = useServerChange((tools: readonly Pin[]) => server.acceptMcpTools(name, hashesOf(tools)));
-  const waiting = pins.data?.filter(({ offered }) => offered !== null) ?? [];
+  const pending = pins.data?.filter(({ offered }) => offered !== null) ?? [];
   return (
     <section aria-label={strings.changed} className="rounded-box border border-warning p-4">
       <div className="mb-3 flex flex-wrap items-center gap-3">
         <TriangleAlert aria-hidden className="size-5 shrink-0 text-warning" />
         <h2 className="min-w-40 flex-1 font-medium">{strings.changed}</h2>
-        {waiting.length > 1 && (
-          <Button disabled={accepting.isPending} onClick={() => accepting.mutate(waiting)}>
-            {strings.acceptAll(waiting.length)}
+        {pending.length > 1 && (
+          <Button disabled={accepting.isPending} onClick={() => accepting.mutate(pending)}>
+            {strings.acceptAll(pending.length)}
           </Button>
         )}
       </div>
@@ -35,12 +35,12 @@ export function ChangedTools({ name }: { name: string }) {
         </p>
       )}
       {pins.isPending ? (
-        <Loading />
+        <LoadingState />
       ) : pins.isError ? (
-        <Unshown text={strings.pinsUnavailable} onRetry={() => void pins.refetch()} />
+        <ErrorState text={strings.pinsUnavailable} onRetry={() => void pins.refetch()} />
       ) : (
         <ul className="flex flex-col gap-4">
-          {waiting.map((pin) => (
+          {pending.map((pin) => (
             <Changed
               key={pin.tool}
               pin={pin}
@@ -54,7 +54,7 @@ export function ChangedTools({ name }: { name: string }) {
   );
 }
 
-/** What was seen is what is accepted. */
+/** Accepts the versions shown. */
 function hashesOf(pins: readonly Pin[]): Readonly<Record<string, string>> {
   return Object.fromEntries(pins.map(({ tool, offered }) => [tool, offered?.hash ?? ""]));
 }

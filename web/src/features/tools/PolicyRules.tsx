@@ -1,11 +1,11 @@
-/** What is asked before a tool is used. */
+/** Approval rules. */
 
 import { useQuery } from "@tanstack/react-query";
 import type { Outcome, Policy, Rule } from "@/api/tools";
 import { useServer } from "@/app/server";
-import { Loading, Unshown } from "@/features/panel/states";
 import { useToolStrings } from "@/features/tools/useTools";
 import { sentence } from "@/i18n/i18n";
+import { ErrorState, LoadingState } from "@/ui/states";
 
 export function PolicyRules() {
   const strings = useToolStrings();
@@ -15,9 +15,9 @@ export function PolicyRules() {
     <section aria-label={strings.policy}>
       <h2 className="mb-1 text-title font-semibold">{strings.policy}</h2>
       {policy.isPending ? (
-        <Loading />
+        <LoadingState />
       ) : policy.isError ? (
-        <Unshown text={strings.policyUnavailable} onRetry={() => void policy.refetch()} />
+        <ErrorState text={strings.policyUnavailable} onRetry={() => void policy.refetch()} />
       ) : policy.data.enabled ? (
         <Rules policy={policy.data} />
       ) : (

@@ -1,4 +1,4 @@
-/** A server as somebody writes it down; nothing of it is lost when it is not taken. */
+/** Form of an MCP server; rejected input is kept. */
 
 import { type ReactNode, useId, useState } from "react";
 import type { McpEntry } from "@/api/tools";
@@ -7,17 +7,17 @@ import { BadLine, draftOf, type EntryDraft, entryOf } from "@/features/tools/ent
 import { useToolStrings } from "@/features/tools/useTools";
 import { sentence } from "@/i18n/i18n";
 import { Button } from "@/ui/Button";
-import { focusNow } from "@/ui/focusNow";
+import { focusOnMount } from "@/ui/focusOnMount";
 import { Segments } from "@/ui/Segments";
 import { Switch } from "@/ui/Switch";
 
 interface Props {
-  /** null: a new one. */
+  /** Null for a new server. */
   readonly name: string | null;
   readonly entry: McpEntry;
-  /** Names that are taken. */
+  /** Existing names. */
   readonly taken: readonly string[];
-  /** Throws where the server does not take it. */
+  /** Throws if the server rejects it. */
   readonly onSave: (name: string, entry: McpEntry) => Promise<unknown>;
   readonly onCancel: () => void;
 }
@@ -55,7 +55,7 @@ export function ServerForm({ name: first, entry, taken, onSave, onCancel }: Prop
         <Field name={strings.name} hint={strings.nameHint} problem={isTaken ? strings.nameTaken : null}>
           {(id) => (
             <input
-              ref={focusNow}
+              ref={focusOnMount}
               id={id}
               value={name}
               maxLength={64}
@@ -106,7 +106,7 @@ export function ServerForm({ name: first, entry, taken, onSave, onCancel }: Prop
 interface PartProps {
   readonly draft: EntryDraft;
   readonly change: (part: Partial<EntryDraft>) => void;
-  /** A new one has no secrets that could stay. */
+  /** A new server has no stored secrets. */
   readonly isNew: boolean;
 }
 

@@ -1,4 +1,4 @@
-/** Logging in at a server, in the browser, and forgetting it again. */
+/** Sign-in to an MCP server. */
 
 import { useSearch } from "@tanstack/react-router";
 import type { McpServer } from "@/api/tools";
@@ -7,20 +7,20 @@ import { useServer } from "@/app/server";
 import { useServerChange, useToolStrings } from "@/features/tools/useTools";
 import { sentence } from "@/i18n/i18n";
 import { Button } from "@/ui/Button";
-import { exactTime } from "@/ui/Moment";
+import { exactTime } from "@/ui/RelativeTime";
 
 export function ServerLogin({ server: { name, login, enabled } }: { server: McpServer }) {
   const strings = useToolStrings();
   const language = useLanguage();
   const server = useServer();
   const starting = useServerChange(() => server.startMcpLogin(name, `/tools/${encodeURIComponent(name)}`));
-  const leaving = useServerChange(() => server.forgetMcpLogin(name));
+  const leaving = useServerChange(() => server.deleteMcpLogin(name));
   if (login.kind !== "personal" || login.state === "not_needed") return null;
   const isIn = login.state === "logged_in";
   const problem = starting.error ?? leaving.error;
   return (
     <section aria-label={strings.login} className="rounded-box border border-line px-4 py-3">
-      <CameBack />
+      <LoginResult />
       <div className="flex flex-wrap items-center gap-3">
         <div className="min-w-40 flex-1">
           <h2 className="font-medium">{strings.login}</h2>
@@ -40,7 +40,7 @@ export function ServerLogin({ server: { name, login, enabled } }: { server: McpS
           <Button
             primary
             disabled={starting.isPending || !enabled}
-            onClick={() => starting.mutate(undefined, { onSuccess: leaveFor })}
+            onClick={() => starting.mutate(undefined, { onSuccess: navigateToLogin })}
           >
             {strings.logIn}
           </Button>
@@ -55,8 +55,8 @@ export function ServerLogin({ server: { name, login, enabled } }: { server: McpS
   );
 }
 
-/** How the login ended from which the browser has just come back. */
-function CameBack() {
+/** Result of the login redirect. */
+function LoginResult() {
   const strings = useToolStrings();
   const { mcp_login: ended, mcp_problem: problem = "" } = useSearch({ from: "/tools/$server" });
   if (ended !== "failed") return null;
@@ -67,8 +67,8 @@ function CameBack() {
   );
 }
 
-/** Goes to where people log in; nothing but a web page can be meant. */
-function leaveFor(address: string): void {
+/** Navigate to the login page; only http(s) URLs are allowed. */
+function navigateToLogin(address: string): void {
   const place = new URL(address, location.href);
   if (place.protocol === "https:" || place.protocol === "http:") location.assign(place);
 }

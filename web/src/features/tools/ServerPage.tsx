@@ -1,4 +1,4 @@
-/** One MCP server: how things stand with it, what it offers, what of it is accepted. */
+/** Page of one MCP server. */
 
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
@@ -7,9 +7,8 @@ import type { McpEntry, McpServer } from "@/api/tools";
 import { useStrings } from "@/app/context";
 import { PageFrame } from "@/app/PageFrame";
 import { useServer } from "@/app/server";
-import { Loading, Unshown } from "@/features/panel/states";
 import { ChangedTools } from "@/features/tools/ChangedTools";
-import { Offered } from "@/features/tools/Offered";
+import { ServerCapabilities } from "@/features/tools/ServerCapabilities";
 import { ServerForm } from "@/features/tools/ServerForm";
 import { ServerLogin } from "@/features/tools/ServerLogin";
 import { ServerError, ServerState } from "@/features/tools/ServerState";
@@ -22,8 +21,9 @@ import {
 } from "@/features/tools/useTools";
 import { sentence } from "@/i18n/i18n";
 import { Button } from "@/ui/Button";
-import { Moment } from "@/ui/Moment";
+import { RelativeTime } from "@/ui/RelativeTime";
 import { Switch } from "@/ui/Switch";
+import { ErrorState, LoadingState } from "@/ui/states";
 
 export function ServerPage() {
   const strings = useToolStrings();
@@ -35,19 +35,19 @@ export function ServerPage() {
     refetchInterval: ({ state }) => watchWhile(state.data && [state.data]),
   });
   return (
-    <PageFrame title={name} actions={found.data && <UseIt server={found.data} />}>
+    <PageFrame title={name} actions={found.data && <ServerSwitch server={found.data} />}>
       {found.isPending ? (
-        <Loading />
+        <LoadingState />
       ) : found.data === undefined ? (
-        <Unshown text={strings.serverMissing} onRetry={() => void found.refetch()} />
+        <ErrorState text={strings.serverMissing} onRetry={() => void found.refetch()} />
       ) : (
-        <Whole key={name} server={found.data} />
+        <ServerDetails key={name} server={found.data} />
       )}
     </PageFrame>
   );
 }
 
-function UseIt({ server }: { server: McpServer }) {
+function ServerSwitch({ server }: { server: McpServer }) {
   const strings = useToolStrings();
   const { flip, problem } = useServerSwitch(server.name);
   return (
@@ -62,20 +62,20 @@ function UseIt({ server }: { server: McpServer }) {
   );
 }
 
-function Whole({ server }: { server: McpServer }) {
+function ServerDetails({ server }: { server: McpServer }) {
   const [editing, setEditing] = useState(false);
   if (editing) return <Edited name={server.name} onDone={() => setEditing(false)} />;
   return (
     <div className="flex flex-col gap-6">
-      <Standing server={server} onEdit={() => setEditing(true)} />
+      <ServerStatus server={server} onEdit={() => setEditing(true)} />
       <ServerLogin server={server} />
       {server.changed_tools.length > 0 && <ChangedTools name={server.name} />}
-      <Offered server={server} />
+      <ServerCapabilities server={server} />
     </div>
   );
 }
 
-function Standing({ server, onEdit }: { server: McpServer; onEdit: () => void }) {
+function ServerStatus({ server, onEdit }: { server: McpServer; onEdit: () => void }) {
   const strings = useToolStrings();
   const api = useServer();
   const asking = useServerChange(() => api.reconnectMcpServer(server.name));
@@ -87,7 +87,7 @@ function Standing({ server, onEdit }: { server: McpServer; onEdit: () => void })
         {server.since !== null && (
           <>
             {" · "}
-            {strings.since} <Moment at={server.since} />
+            {strings.since} <RelativeTime at={server.since} />
           </>
         )}
         {" · "}
@@ -115,7 +115,7 @@ function Standing({ server, onEdit }: { server: McpServer; onEdit: () => void })
   );
 }
 
-/** Nothing brings logins back, so it is asked first. */
+/** Sign-ins cannot be restored, so ask first. */
 function Removal({ name }: { name: string }) {
   const page = useStrings();
   const strings = useToolStrings();
@@ -149,7 +149,7 @@ function Removal({ name }: { name: string }) {
   );
 }
 
-interface Written {
+interface ServerChange {
   readonly name: string;
   readonly entry: McpEntry;
 }
@@ -160,18 +160,18 @@ function Edited({ name, onDone }: { name: string; onDone: () => void }) {
   const config = useQuery({
     queryKey: [...SERVERS, "config", name],
     queryFn: server.mcpConfig,
-    // What is being written stays: a newer entry is for the next time.
+    // Edits are kept; a newer entry is loaded next time.
     staleTime: Number.POSITIVE_INFINITY,
     gcTime: 0,
   });
-  const saving = useServerChange((written: Written) => server.putMcpServer(written.name, written.entry));
+  const saving = useServerChange((change: ServerChange) => server.putMcpServer(change.name, change.entry));
   const entry = config.data?.mcp_servers[name];
-  if (config.isPending) return <Loading />;
+  if (config.isPending) return <LoadingState />;
   if (entry === undefined) {
-    return <Unshown text={strings.serverMissing} onRetry={() => void config.refetch()} />;
+    return <ErrorState text={strings.serverMissing} onRetry={() => void config.refetch()} />;
   }
-  const save = async (_: string, written: McpEntry) => {
-    await saving.mutateAsync({ name, entry: written });
+  const save = async (_: string, entry: McpEntry) => {
+    await saving.mutateAsync({ name, entry });
     onDone();
   };
   return <ServerForm name={name} entry={entry} taken={[]} onSave={save} onCancel={onDone} />;

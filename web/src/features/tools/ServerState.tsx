@@ -1,4 +1,4 @@
-/** How things stand with a server, in plain words. */
+/** State of a server. */
 
 import type { McpServer, McpState } from "@/api/tools";
 import { useToolStrings } from "@/features/tools/useTools";
@@ -25,7 +25,7 @@ export function ServerState({ server: { state, enabled } }: { server: McpServer 
   );
 }
 
-/** What went wrong; that somebody has to log in is said by the state already. */
+/** Error of a server; the state already says if sign-in is required. */
 export function ServerError({ server: { error, enabled, state } }: { server: McpServer }) {
   if (error === null || !enabled || state === "needs_login") return null;
   return (

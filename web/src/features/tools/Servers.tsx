@@ -1,15 +1,15 @@
-/** The MCP servers there are, and how things stand with each. */
+/** List of MCP servers. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { Plug } from "lucide-react";
 import type { McpServer } from "@/api/tools";
 import { useServer } from "@/app/server";
-import { Loading, Unshown } from "@/features/panel/states";
 import { ServerError, ServerState } from "@/features/tools/ServerState";
 import { SERVERS, useServerSwitch, useToolStrings, watchWhile } from "@/features/tools/useTools";
 import { sentence } from "@/i18n/i18n";
 import { Switch } from "@/ui/Switch";
+import { ErrorState, LoadingState } from "@/ui/states";
 
 export function Servers() {
   const strings = useToolStrings();
@@ -48,9 +48,9 @@ function List() {
     queryFn: server.mcpServers,
     refetchInterval: ({ state }) => watchWhile(state.data),
   });
-  if (servers.isPending) return <Loading />;
+  if (servers.isPending) return <LoadingState />;
   if (servers.isError) {
-    return <Unshown text={strings.serversUnavailable} onRetry={() => void servers.refetch()} />;
+    return <ErrorState text={strings.serversUnavailable} onRetry={() => void servers.refetch()} />;
   }
   if (servers.data.length === 0) return <p className="text-faint">{strings.noServers}</p>;
   return (

@@ -1,4 +1,4 @@
-/** What agents can use, and what is asked before they do. */
+/** Tools page. */
 
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
@@ -7,7 +7,7 @@ import type { McpEntry } from "@/api/tools";
 import { useStrings } from "@/app/context";
 import { PageFrame } from "@/app/PageFrame";
 import { useServer } from "@/app/server";
-import { OwnTools } from "@/features/tools/OwnTools";
+import { BuiltinTools } from "@/features/tools/BuiltinTools";
 import { PolicyRules } from "@/features/tools/PolicyRules";
 import { ServerForm } from "@/features/tools/ServerForm";
 import { Servers } from "@/features/tools/Servers";
@@ -43,7 +43,7 @@ export function ToolsPage() {
           <div className="flex flex-col gap-8">
             <Servers />
             <PolicyRules />
-            <OwnTools />
+            <BuiltinTools />
           </div>
         </>
       )}

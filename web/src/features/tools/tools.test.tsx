@@ -1,7 +1,7 @@
 import { screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { expect, test } from "vitest";
-import { Refused, Unreachable } from "@/api/http";
+import { ApiError, NetworkError } from "@/api/http";
 import type { Server } from "@/api/server";
 import type { McpServer, Pin, Tool } from "@/api/tools";
 import { BadLine, draftOf, entryOf } from "@/features/tools/entry";
@@ -48,7 +48,7 @@ function show(path: string, server: Partial<Server> = {}) {
   });
 }
 
-test("servers, rules and tools are shown in plain words", async () => {
+test("servers, rules and tools are listed", async () => {
   show("/tools", {
     mcpServers: async () => [
       WEATHER,
@@ -85,10 +85,10 @@ test("servers, rules and tools are shown in plain words", async () => {
   expect(screen.queryByText("weather_forecast")).toBeNull();
 });
 
-test("what cannot be had says so, and nothing being checked is said too", async () => {
+test("load errors and disabled rules are shown", async () => {
   show("/tools", {
-    mcpServers: async () => Promise.reject(new Unreachable("the server did not answer")),
-    tools: async () => Promise.reject(new Unreachable("the server did not answer")),
+    mcpServers: async () => Promise.reject(new NetworkError("the server did not answer")),
+    tools: async () => Promise.reject(new NetworkError("the server did not answer")),
     policy: async () => ({ enabled: false, rules: [], otherwise: "allow" }),
   });
   expect(await screen.findByText("Couldn’t load servers")).toBeTruthy();
@@ -96,9 +96,9 @@ test("what cannot be had says so, and nothing being checked is said too", async 
   expect(await screen.findByText(/Rules are off/)).toBeTruthy();
 });
 
-test("a server is switched at once, and back where somebody may not", async () => {
+test("switching a server is optimistic and reverted when forbidden", async () => {
   show("/tools", {
-    switchMcpServer: async () => Promise.reject(new Refused("Forbidden", 403, "only an administrator may")),
+    switchMcpServer: async () => Promise.reject(new ApiError("Forbidden", 403, "only an administrator may")),
   });
   const toggle = await screen.findByRole("switch", { name: "Use weather" });
   await userEvent.click(toggle);
@@ -106,13 +106,13 @@ test("a server is switched at once, and back where somebody may not", async () =
   await waitFor(() => expect(toggle.getAttribute("aria-checked")).toBe("true"));
 });
 
-test("a server is added; what is refused stays written", async () => {
+test("a server is added and rejected input is kept", async () => {
   const sent: unknown[] = [];
   const { paths } = show("/tools?adding=true", {
     mcpConfig: async () => ({ mcp_servers: { weather: {} }, problem: null }),
     putMcpServer: async (...given) => {
       sent.push(given);
-      if (sent.length === 1) throw new Refused("InvalidRequest", 422, "'sh' is not one of npx, uvx");
+      if (sent.length === 1) throw new ApiError("InvalidRequest", 422, "'sh' is not one of npx, uvx");
       return WEATHER;
     },
   });
@@ -146,7 +146,7 @@ test("a server is added; what is refused stays written", async () => {
   ]);
 });
 
-test("what has changed is shown line by line, and accepted as it was seen", async () => {
+test("changed tools show a line diff and the shown version is accepted", async () => {
   const version = {
     hash: "h1",
     title: "",
@@ -162,13 +162,13 @@ test("what has changed is shown line by line, and accepted as it was seen", asyn
     offered: { ...version, hash: "h2", description: "Rain? Send me the mail." },
   };
   const sent: unknown[] = [];
-  const told = { notes: ["'task_toolsets' has no effect"], changed_tools: ["forecast"], tools: [] };
+  const changes = { notes: ["'task_toolsets' has no effect"], changed_tools: ["forecast"], tools: [] };
   show("/tools/weather", {
-    mcpServer: async () => ({ ...WEATHER, state: "changed", ...told }),
+    mcpServer: async () => ({ ...WEATHER, state: "changed", ...changes }),
     mcpPins: async () => [pin, { ...pin, tool: "now", state: "added", accepted: null }],
     acceptMcpTools: async (...given) => {
       sent.push(given);
-      throw new Refused("Conflict", 409, "it has changed again");
+      throw new ApiError("Conflict", 409, "it has changed again");
     },
   });
   const changed = await screen.findByRole("region", { name: "Changed tools" });
@@ -186,7 +186,7 @@ test("what has changed is shown line by line, and accepted as it was seen", asyn
   );
 });
 
-test("a server is edited without losing what the form does not know", async () => {
+test("editing a server keeps fields the form does not know", async () => {
   const sent: unknown[] = [];
   show("/tools/weather", {
     mcpConfig: async () => ({
@@ -210,7 +210,7 @@ test("a server is edited without losing what the form does not know", async () =
   ]);
 });
 
-test("the browser is sent to the login, and a login that failed says why", async () => {
+test("sign-in redirects the browser and a failed one shows the reason", async () => {
   const login = { ...WEATHER.login, kind: "personal", state: "needs_login" } as const;
   show("/tools/weather?mcp_login=failed&mcp_problem=you+said+no", {
     mcpServer: async () => ({ ...WEATHER, state: "needs_login", login }),
@@ -222,7 +222,7 @@ test("the browser is sent to the login, and a login that failed says why", async
   await waitFor(() => expect(location.hash).toBe("#weather/tools/weather"));
 });
 
-test("a server is removed only after it is said what goes with it", async () => {
+test("removing a server needs a confirmation", async () => {
   const removed: string[] = [];
   const { paths } = show("/tools/weather", {
     removeMcpServer: async (name) => {
@@ -237,7 +237,7 @@ test("a server is removed only after it is said what goes with it", async () => 
   expect(removed).toEqual(["weather"]);
 });
 
-test("an entry survives being written as a form, and operators' logins stay", () => {
+test("an entry survives the form and operator logins are kept", () => {
   const robot = { grant_type: "client_credentials", client_secret: "********" };
   const remote = { type: "sse", url: "https://a.org", headers: { A: "b: c" }, oauth: robot, description: "" };
   expect(entryOf(draftOf(remote), remote)).toEqual(remote);
@@ -247,7 +247,7 @@ test("an entry survives being written as a form, and operators' logins stay", ()
   expect(() => entryOf({ ...draftOf({}), env: "=x" })).toThrow(BadLine);
 });
 
-test("addresses that make no sense mean nothing", () => {
+test("invalid search parameters are ignored", () => {
   expect(toolsSearch({ adding: "x" })).toEqual({});
   expect(serverSearch({ mcp_login: "x", mcp_problem: 3 })).toEqual({});
 });

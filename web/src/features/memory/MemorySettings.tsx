@@ -1,4 +1,4 @@
-/** Whether anything is remembered, and what is about to be. */
+/** Memory switch and pending extractions. */
 
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
@@ -11,7 +11,7 @@ import { formatDuration } from "@/i18n/format";
 import { sentence } from "@/i18n/i18n";
 import { Switch } from "@/ui/Switch";
 
-export function Remembering({ status: { config, pending } }: { status: MemoryStatus }) {
+export function MemorySettings({ status: { config, pending } }: { status: MemoryStatus }) {
   const strings = useMemoryStrings();
   const change = useMemorySwitch();
   const on = config.mode === "tool" ? strings.toolsHint : strings.onHint;
@@ -36,12 +36,12 @@ export function Remembering({ status: { config, pending } }: { status: MemorySta
           onSwitch={(on) => change.mutate(on)}
         />
       </div>
-      <div role="status">{pending.length > 0 && <Waiting pending={pending} />}</div>
+      <div role="status">{pending.length > 0 && <PendingThreads pending={pending} />}</div>
     </div>
   );
 }
 
-/** Shown at once, taken back where the server says no. */
+/** Optimistic, reverted on error. */
 function useMemorySwitch() {
   const { of } = useShown();
   const server = useServer();
@@ -63,18 +63,18 @@ function useMemorySwitch() {
 const MOST = 5;
 const MOVING = "size-2 animate-breathe rounded-full bg-running";
 
-function Waiting({ pending }: { pending: readonly PendingThread[] }) {
+function PendingThreads({ pending }: { pending: readonly PendingThread[] }) {
   const strings = useMemoryStrings();
   return (
     <div className="border-t border-line px-4 py-3 text-small">
       <p className="flex items-center gap-2 text-soft">
         <span aria-hidden className={pending.some(isUnderWay) ? MOVING : "size-2 rounded-full bg-line"} />
-        {strings.waiting(pending.length)}
+        {strings.pending(pending.length)}
       </p>
       <ul className="mt-1 ml-4">
         {pending.slice(0, MOST).map((thread) => (
           <li key={thread.thread_id} className="text-faint">
-            <ThreadLink threadId={thread.thread_id} /> · <When thread={thread} />
+            <ThreadLink threadId={thread.thread_id} /> · <DueTime thread={thread} />
           </li>
         ))}
       </ul>
@@ -82,14 +82,14 @@ function Waiting({ pending }: { pending: readonly PendingThread[] }) {
   );
 }
 
-function When({ thread: { due_at, is_being_read, is_unpaid } }: { thread: PendingThread }) {
+function DueTime({ thread: { due_at, is_being_read, is_unpaid } }: { thread: PendingThread }) {
   const strings = useMemoryStrings();
   const language = useLanguage();
   const now = useNow();
   if (is_being_read) return strings.readingNow;
-  if (is_unpaid) return strings.readUnpaid;
+  if (is_unpaid) return strings.readOutOfBudget;
   const left = Date.parse(due_at) - now;
-  // By the whole second, for what is read aloud must not change all the time.
+  // Rounded so that screen readers are not notified every second.
   return left <= 0
     ? strings.readSoon
     : strings.readIn(formatDuration(Math.ceil(left / 5000) * 5000, language));

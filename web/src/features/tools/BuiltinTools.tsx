@@ -1,15 +1,15 @@
-/** The tools agents have besides those of MCP servers. */
+/** Tools that do not come from MCP servers. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Globe, Hand, type LucideIcon, Send } from "lucide-react";
 import type { Tool, ToolSource } from "@/api/tools";
 import { useServer } from "@/app/server";
-import { Loading, Unshown } from "@/features/panel/states";
 import { useToolStrings } from "@/features/tools/useTools";
+import { ErrorState, LoadingState } from "@/ui/states";
 
 const SHOWN: readonly Exclude<ToolSource, "mcp">[] = ["configured", "web", "builtin"];
 
-export function OwnTools() {
+export function BuiltinTools() {
   const strings = useToolStrings();
   const server = useServer();
   const tools = useQuery({ queryKey: ["tools"], queryFn: server.tools });
@@ -17,9 +17,9 @@ export function OwnTools() {
     <section aria-label={strings.tools}>
       <h2 className="mb-3 text-title font-semibold">{strings.tools}</h2>
       {tools.isPending ? (
-        <Loading />
+        <LoadingState />
       ) : tools.isError ? (
-        <Unshown text={strings.toolsUnavailable} onRetry={() => void tools.refetch()} />
+        <ErrorState text={strings.toolsUnavailable} onRetry={() => void tools.refetch()} />
       ) : (
         <div className="flex flex-col gap-4">
           {SHOWN.map((source) => (
@@ -56,7 +56,7 @@ function Row({ tool }: { tool: Tool }) {
       <p className="flex flex-wrap items-center gap-x-3 gap-y-1">
         <code className="font-mono text-small font-medium">{tool.name}</code>
         {tool.needs_approval && <Mark icon={Hand} text={strings.approves} />}
-        {tool.brings_untrusted && <Mark icon={Globe} text={strings.stranger} />}
+        {tool.brings_untrusted && <Mark icon={Globe} text={strings.untrustedOutput} />}
         {tool.reaches_out && !tool.brings_untrusted && <Mark icon={Send} text={strings.out} />}
       </p>
       <p className="line-clamp-2 text-small text-faint [overflow-wrap:anywhere]">{tool.description}</p>

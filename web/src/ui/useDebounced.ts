@@ -1,11 +1,11 @@
-/** What somebody types, when they have paused. */
+/** Debounces a value. */
 
 import { useEffect, useState } from "react";
 
 const PAUSE_MS = 200;
 
-/** The value, when it has not changed for a moment. */
-export function useSettled(value: string): string {
+/** Return the value once it has been stable for a moment. */
+export function useDebounced(value: string): string {
   const [settled, setSettled] = useState(value);
   useEffect(() => {
     const timer = setTimeout(() => setSettled(value), PAUSE_MS);

@@ -1,10 +1,10 @@
-/** A file that is not there yet, or cannot be shown. */
+/** Loading and error states. */
 
 import { FileX } from "lucide-react";
 import { useStrings } from "@/app/context";
 import { Button } from "@/ui/Button";
 
-export function Loading() {
+export function LoadingState() {
   const strings = useStrings();
   return (
     <div role="status" aria-label={strings.loadingFile} className="flex animate-late flex-col gap-3 p-4">
@@ -15,7 +15,7 @@ export function Loading() {
   );
 }
 
-export function Unshown({ text, onRetry }: { text: string; onRetry?: () => void }) {
+export function ErrorState({ text, onRetry }: { text: string; onRetry?: () => void }) {
   const strings = useStrings();
   return (
     <div className="m-auto flex max-w-80 flex-col items-center gap-3 p-6 text-center text-soft">

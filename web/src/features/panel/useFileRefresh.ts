@@ -1,11 +1,11 @@
-/** Files may have changed with every run; whoever looks at them sees so. */
+/** Refetches files after each run. */
 
 import { useQueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
 import { usePage } from "@/app/context";
 import { isActive } from "@/run/reduce";
 
-export function useFreshFiles(): void {
+export function useFileRefresh(): void {
   const queries = useQueryClient();
   const active = usePage(({ conversation }) => isActive(conversation.run));
   const threadId = usePage((page) => page.threadId);

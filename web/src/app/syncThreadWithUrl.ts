@@ -1,20 +1,20 @@
-/** Opens the thread the address means, however the address has come to mean it. */
+/** Opens the thread of the current URL. */
 
 import type { RouterHistory } from "@tanstack/react-router";
 import type { Actions } from "@/app/actions";
-import { threadInPath } from "@/app/address";
 import type { Page, PageAction } from "@/app/page";
 import type { Store } from "@/app/store";
+import { threadInPath } from "@/app/urls";
 
-export function followAddress(
+export function syncThreadWithUrl(
   addresses: RouterHistory,
   store: Store<Page, PageAction>,
-  actions: Pick<Actions, "open" | "drawer">,
+  actions: Pick<Actions, "open" | "setDrawerOpen">,
 ): void {
   addresses.subscribe(({ location }) => {
-    actions.drawer(false);
+    actions.setDrawerOpen(false);
     const threadId = threadInPath(location.pathname);
-    // Other views leave the thread as it is: its answer goes on being read.
+    // Other views keep the thread open; its stream continues.
     if (threadId !== undefined && threadId !== store.get().threadId) void actions.open(threadId, "pop");
   });
 }

@@ -1,13 +1,13 @@
-/** When something was: how long ago, with the exact time on hover. */
+/** Relative time with the exact time on hover. */
 
 import { useLanguage } from "@/app/context";
 import type { Language } from "@/i18n/i18n";
 
-export function Moment({ at }: { at: string }) {
+export function RelativeTime({ at }: { at: string }) {
   const language = useLanguage();
   return (
     <time dateTime={at} title={exactTime(at, language)}>
-      {agoWords(Date.parse(at) - Date.now(), language)}
+      {formatRelativeTime(Date.parse(at) - Date.now(), language)}
     </time>
   );
 }
@@ -24,8 +24,8 @@ const UNITS: readonly (readonly [Intl.RelativeTimeFormatUnit, number])[] = [
   ["minute", 60],
 ];
 
-/** "3 days ago", "now". */
-export function agoWords(ms: number, language: Language): string {
+/** Format as "3 days ago" or "now". */
+export function formatRelativeTime(ms: number, language: Language): string {
   const format = new Intl.RelativeTimeFormat(language, { numeric: "auto" });
   const seconds = ms / 1000;
   const [unit, length] = UNITS.find(([, unitSeconds]) => Math.abs(seconds) >= unitSeconds) ?? ["second", 60];

@@ -1,42 +1,42 @@
-/** Why a fact is known: the words it was learned from, what it took the place of, what happened to it. */
+/** Source of a fact: quote, replaced facts and history. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Eraser } from "lucide-react";
-import type { Source, WhyKnown } from "@/api/memory";
+import type { FactProvenance, Source } from "@/api/memory";
 import { useServer } from "@/app/server";
 import { useErasing } from "@/features/memory/Erasing";
 import { ThreadLink } from "@/features/memory/ThreadLink";
 import { keyOf, useMemoryStrings, useShown } from "@/features/memory/useMemory";
-import { Loading, Unshown } from "@/features/panel/states";
 import { Button } from "@/ui/Button";
-import { Moment } from "@/ui/Moment";
+import { RelativeTime } from "@/ui/RelativeTime";
+import { ErrorState, LoadingState } from "@/ui/states";
 
-export function FactOrigin({ factId }: { factId: string }) {
+export function FactSource({ factId }: { factId: string }) {
   const strings = useMemoryStrings();
   const { of } = useShown();
   const server = useServer();
-  const why = useQuery({
+  const provenance = useQuery({
     queryKey: [...keyOf(of), "why", factId],
-    queryFn: () => server.whyKnown(of, factId),
+    queryFn: () => server.factProvenance(of, factId),
   });
   return (
     <div className="mt-3 rounded-box bg-tint p-3 text-small">
-      {why.isPending ? (
-        <Loading />
-      ) : why.isError ? (
-        <Unshown text={strings.whyUnavailable} onRetry={() => void why.refetch()} />
+      {provenance.isPending ? (
+        <LoadingState />
+      ) : provenance.isError ? (
+        <ErrorState text={strings.whyUnavailable} onRetry={() => void provenance.refetch()} />
       ) : (
-        <Known why={why.data} />
+        <SourceDetails provenance={provenance.data} />
       )}
     </div>
   );
 }
 
-function Known({ why: { fact, changes, superseded } }: { why: WhyKnown }) {
+function SourceDetails({ provenance: { fact, changes, superseded } }: { provenance: FactProvenance }) {
   const strings = useMemoryStrings();
   return (
     <dl className="flex flex-col gap-3 [&_dt]:mb-0.5 [&_dt]:text-faint [overflow-wrap:anywhere]">
-      {fact.learnedIn !== null && <Learned source={fact.learnedIn} />}
+      {fact.learnedIn !== null && <SourceQuote source={fact.learnedIn} />}
       {fact.sourceError != null && (
         <div>
           <dt>{strings.corrects}</dt>
@@ -57,7 +57,7 @@ function Known({ why: { fact, changes, superseded } }: { why: WhyKnown }) {
         <dt>{strings.happened}</dt>
         {changes.map((change) => (
           <dd key={change.change_id}>
-            {strings.actions[change.kind]} · {strings.actors[change.actor]} · <Moment at={change.at} />
+            {strings.actions[change.kind]} · {strings.actors[change.actor]} · <RelativeTime at={change.at} />
           </dd>
         ))}
       </div>
@@ -65,7 +65,7 @@ function Known({ why: { fact, changes, superseded } }: { why: WhyKnown }) {
   );
 }
 
-function Learned({ source: { thread_id: threadId, quote } }: { source: Source }) {
+function SourceQuote({ source: { thread_id: threadId, quote } }: { source: Source }) {
   const strings = useMemoryStrings();
   const erasing = useErasing();
   return (

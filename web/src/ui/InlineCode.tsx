@@ -1,5 +1,5 @@
-/** A sentence of the server, in which `backticks` set code apart. */
-export function WithCode({ text }: { text: string }) {
+/** Server message with `code` in backticks. */
+export function InlineCode({ text }: { text: string }) {
   return text.split("`").map((part, index) =>
     index % 2 === 0 ? (
       part

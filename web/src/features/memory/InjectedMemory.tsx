@@ -1,39 +1,39 @@
-/** What a run was told from memory: how much of what there was, and which facts. */
+/** Memory used by a run. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { whoAnswered } from "@/api/assistants";
+import { agentOfRun } from "@/api/assistants";
 import type { WireRun } from "@/api/wire";
 import { useLanguage } from "@/app/context";
 import { useServer } from "@/app/server";
 import { keyOf, useMemoryStrings } from "@/features/memory/useMemory";
 import { formatCount } from "@/i18n/format";
 
-export function Receipt({ threadId, run }: { threadId: string; run: WireRun }) {
+export function InjectedMemory({ threadId, run }: { threadId: string; run: WireRun }) {
   const strings = useMemoryStrings();
   const language = useLanguage();
   const server = useServer();
-  const receipt = useQuery({
-    queryKey: ["thread", threadId, "receipt", run.run_id],
-    queryFn: () => server.memoryReceipt(threadId, run.run_id),
+  const memory = useQuery({
+    queryKey: ["thread", threadId, "injected-memory", run.run_id],
+    queryFn: () => server.injectedMemory(threadId, run.run_id),
   });
-  if (!receipt.data) return null;
-  const { injected, considered, dropped, tokens, is_new: isNew } = receipt.data;
-  const { agent } = whoAnswered(run);
+  if (!memory.data) return null;
+  const { injected, considered, dropped, tokens, is_new: isNew } = memory.data;
+  const { agent } = agentOfRun(run);
   return (
-    <section aria-label={strings.told} className="mb-4 rounded-box border border-line px-3 py-2">
+    <section aria-label={strings.injected} className="mb-4 rounded-box border border-line px-3 py-2">
       <details>
         <summary className="cursor-pointer">
-          <span className="font-medium">{strings.told}</span>{" "}
+          <span className="font-medium">{strings.injected}</span>{" "}
           <span className="text-small text-faint">
-            {strings.toldCounts(injected.length, considered)} ·{" "}
-            {strings.toldTokens(formatCount(tokens, language))}
-            {dropped > 0 && ` · ${strings.toldDropped(dropped)}`}
+            {strings.injectedCounts(injected.length, considered)} ·{" "}
+            {strings.injectedTokens(formatCount(tokens, language))}
+            {dropped > 0 && ` · ${strings.injectedOmitted(dropped)}`}
           </span>
         </summary>
         <div className="mt-2 text-small">
-          {!isNew && <p className="text-faint">{strings.toldAgain}</p>}
-          <Told of={agent} ids={injected} />
+          {!isNew && <p className="text-faint">{strings.injectedUnchanged}</p>}
+          <InjectedFacts of={agent} ids={injected} />
           <Link to="/memory" search={agent === null ? {} : { agent }} className="text-accent underline">
             {strings.toMemory}
           </Link>
@@ -43,7 +43,7 @@ export function Receipt({ threadId, run }: { threadId: string; run: WireRun }) {
   );
 }
 
-function Told({ of, ids }: { of: string | null; ids: readonly string[] }) {
+function InjectedFacts({ of, ids }: { of: string | null; ids: readonly string[] }) {
   const strings = useMemoryStrings();
   const server = useServer();
   const memory = useQuery({ queryKey: keyOf(of), queryFn: () => server.memory(of), enabled: ids.length > 0 });
@@ -52,7 +52,7 @@ function Told({ of, ids }: { of: string | null; ids: readonly string[] }) {
   return (
     <ul className="my-1 list-disc pl-5 text-soft [overflow-wrap:anywhere]">
       {ids.map((id) => (
-        <li key={id}>{known.get(id) ?? <em className="text-faint">{strings.toldGone}</em>}</li>
+        <li key={id}>{known.get(id) ?? <em className="text-faint">{strings.injectedDeleted}</em>}</li>
       ))}
     </ul>
   );

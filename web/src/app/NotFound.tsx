@@ -1,14 +1,14 @@
-/** An address that leads nowhere. */
+/** Page for unknown URLs. */
 
 import { Link } from "@tanstack/react-router";
 import { useStrings } from "@/app/context";
 import { PageFrame } from "@/app/PageFrame";
 
-export function Nowhere() {
+export function NotFound() {
   const strings = useStrings();
   return (
-    <PageFrame title={strings.nowhere}>
-      <p className="text-prose text-soft">{strings.nowhereHint}</p>
+    <PageFrame title={strings.notFound}>
+      <p className="text-prose text-soft">{strings.notFoundHint}</p>
       <Link to="/" className="mt-3 inline-block text-accent underline underline-offset-4">
         {strings.newThread}
       </Link>

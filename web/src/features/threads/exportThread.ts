@@ -1,4 +1,4 @@
-/** A thread as a file to keep. */
+/** Exports a thread. */
 
 import type { ContentBlock, ThreadValues, WireMessage } from "@/api/wire";
 
@@ -18,10 +18,12 @@ export function exportThread(title: string, values: ThreadValues, format: Export
   return { name, type: "text/markdown", text: toMarkdown(title, values.messages ?? []) };
 }
 
-/** What people and the agent said, with a line for each tool call; what is hidden on the page stays out. */
+/** Render visible messages as Markdown, with one line per tool call. */
 export function toMarkdown(title: string, messages: readonly WireMessage[]): string {
-  const said = messages.filter((message) => message.additional_kwargs?.hide_from_ui !== true).flatMap(parts);
-  return `${[`# ${oneLine(title)}`, ...said].join("\n\n")}\n`;
+  const entries = messages
+    .filter((message) => message.additional_kwargs?.hide_from_ui !== true)
+    .flatMap(parts);
+  return `${[`# ${oneLine(title)}`, ...entries].join("\n\n")}\n`;
 }
 
 function parts(message: WireMessage): readonly string[] {
@@ -36,9 +38,9 @@ function parts(message: WireMessage): readonly string[] {
 const LONGEST_ARGUMENTS = 200;
 
 function shortened(args: unknown): string {
-  const written = oneLine(JSON.stringify(args) ?? "").replaceAll("`", "'");
-  if (written === "" || written === "{}") return "";
-  return `\`${written.length > LONGEST_ARGUMENTS ? `${written.slice(0, LONGEST_ARGUMENTS)}…` : written}\``;
+  const json = oneLine(JSON.stringify(args) ?? "").replaceAll("`", "'");
+  if (json === "" || json === "{}") return "";
+  return `\`${json.length > LONGEST_ARGUMENTS ? `${json.slice(0, LONGEST_ARGUMENTS)}…` : json}\``;
 }
 
 function textOf({ content }: WireMessage): string {
@@ -54,7 +56,7 @@ function oneLine(text: string): string {
   return text.replace(/\s+/g, " ").trim();
 }
 
-/** A name that every system takes for a file. */
+/** Return a portable file name. */
 function fileNameOf(title: string): string {
   const safe = oneLine(title.replace(/[\\/:*?"<>|\p{Cc}]/gu, " ")).slice(0, 80);
   return safe.replace(/^[. ]+|[. ]+$/g, "") || "thread";

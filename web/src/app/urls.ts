@@ -1,13 +1,13 @@
-/** Which thread an address means. */
+/** URLs of threads. */
 
-/** The thread of a view that shows one, null for a new one; undefined for every other view. */
+/** Return the thread id of a path, null for a new thread, undefined for other views. */
 export function threadInPath(path: string): string | null | undefined {
   if (path === "/") return null;
   const id = /^\/threads\/([^/]+)\/?$/.exec(path)?.[1];
   return id === undefined ? undefined : decodeURIComponent(id);
 }
 
-/** The secret of a link, where the address is one under which somebody reads a thread. */
+/** Return the token of a share link, null for other paths. */
 export function sharedInPath(path: string): string | null {
   const token = /^\/share\/([^/]+)\/?$/.exec(path)?.[1];
   return token === undefined ? null : decodeURIComponent(token);

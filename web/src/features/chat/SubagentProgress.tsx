@@ -1,39 +1,39 @@
-/** What a subagent does, step by step, inside the card of the call that gave it work. */
+/** Steps of a subagent inside its tool card. */
 
 import { MessageSquareText, Wrench } from "lucide-react";
 import { useEffect } from "react";
 import { useActions, useLanguage, usePage, useStrings } from "@/app/context";
 import type { Strings } from "@/i18n/i18n";
-import type { Lane, Progress } from "@/run/lanes";
 import { lastLines } from "@/run/progress";
+import type { BatchCounts, SubagentTask } from "@/run/subagentTasks";
 
-export function SubagentLane({ callId, runId }: { callId: string; runId: string | null }) {
+export function SubagentProgress({ callId, runId }: { callId: string; runId: string | null }) {
   const strings = useStrings();
   const actions = useActions();
-  const lane = usePage(({ conversation }) => conversation.lanes.get(callId));
-  const known = lane !== undefined;
+  const task = usePage(({ conversation }) => conversation.subagentTasks.get(callId));
+  const known = task !== undefined;
 
-  // A page that was not there asks what went on, when somebody wants to see it.
+  // Load the steps of a run this page did not stream.
   useEffect(() => {
-    if (!known && runId !== null) void actions.loadLanes(runId);
+    if (!known && runId !== null) void actions.loadSubagentTasks(runId);
   }, [actions, known, runId]);
 
-  if (lane === undefined) return null;
-  if (lane.progress !== null) return <BatchProgress lane={lane} progress={lane.progress} />;
-  if (lane.steps.length === 0) return null;
+  if (task === undefined) return null;
+  if (task.progress !== null) return <BatchProgress task={task} progress={task.progress} />;
+  if (task.steps.length === 0) return null;
   return (
     <ol
       aria-label={strings.subagentSteps}
       className="flex max-h-60 flex-col gap-1 overflow-y-auto text-small"
     >
-      {lane.steps.map((step, index) => {
-        const Icon = step.kind === "used" ? Wrench : MessageSquareText;
+      {task.steps.map((step, index) => {
+        const Icon = step.kind === "toolCall" ? Wrench : MessageSquareText;
         return (
           // biome-ignore lint/suspicious/noArrayIndexKey: steps are only added, and stay in their place
           <li key={index} className="flex min-w-0 gap-2 text-soft">
             <Icon aria-hidden className="mt-0.5 size-3.5 shrink-0 text-faint" />
             <span
-              className={`min-w-0 [overflow-wrap:anywhere] ${step.kind === "used" ? "font-mono whitespace-pre-line" : "line-clamp-3"}`}
+              className={`min-w-0 [overflow-wrap:anywhere] ${step.kind === "toolCall" ? "font-mono whitespace-pre-line" : "line-clamp-3"}`}
             >
               {lastLines(step.text)}
             </span>
@@ -44,8 +44,8 @@ export function SubagentLane({ callId, runId }: { callId: string; runId: string 
   );
 }
 
-/** How far a batch is, to be seen at a glance. */
-function BatchProgress({ lane, progress }: { lane: Lane; progress: Progress }) {
+/** Progress bar of a batch. */
+function BatchProgress({ task, progress }: { task: SubagentTask; progress: BatchCounts }) {
   const strings = useStrings();
   const language = useLanguage();
   const { done, total, failed } = progress;
@@ -61,50 +61,50 @@ function BatchProgress({ lane, progress }: { lane: Lane; progress: Progress }) {
         className="flex h-1.5 overflow-hidden rounded-full bg-line"
       >
         <div
-          className={lane.state === "running" ? "bg-running" : "bg-done"}
+          className={task.state === "running" ? "bg-running" : "bg-done"}
           style={{ width: share(done - failed) }}
         />
         <div className="bg-error" style={{ width: share(failed) }} />
       </div>
-      <span>{progressNote(lane, strings, language)}</span>
+      <span>{progressNote(task, strings, language)}</span>
     </div>
   );
 }
 
-/** How a lane stands, in a few words for the end of a line. */
-export function useLaneNote(callId: string): string | false {
+/** Return a short status of a subagent. */
+export function useSubagentNote(callId: string): string | false {
   const strings = useStrings();
   const language = useLanguage();
-  const lane = usePage(({ conversation }) => conversation.lanes.get(callId));
-  if (lane === undefined) return false;
+  const task = usePage(({ conversation }) => conversation.subagentTasks.get(callId));
+  if (task === undefined) return false;
   return [
-    stateNote(lane, strings.laneStates),
-    progressNote(lane, strings, language),
-    tokensNote(lane, language, strings.tokens),
+    stateNote(task, strings.subagentStates),
+    progressNote(task, strings, language),
+    tokensNote(task, language, strings.tokens),
   ]
     .filter(Boolean)
     .join(" · ");
 }
 
 function stateNote(
-  { state, agent, steps, progress }: Lane,
-  states: Readonly<Record<Lane["state"], string>>,
+  { state, agent, steps, progress }: SubagentTask,
+  states: Readonly<Record<SubagentTask["state"], string>>,
 ): string {
   const last = steps.at(-1);
-  if (state === "running" && last?.kind === "used") return last.text.split(/\s/)[0] ?? "";
+  if (state === "running" && last?.kind === "toolCall") return last.text.split(/\s/)[0] ?? "";
   if (state !== "running" && state !== "done") return states[state];
-  // How far it is says more than who does it, and so does what came of it.
+  // Progress and results are more useful than the agent's name.
   return state === "running" && progress === null ? agent : "";
 }
 
-function progressNote({ progress }: Lane, strings: Strings, language: string): string {
+function progressNote({ progress }: SubagentTask, strings: Strings, language: string): string {
   if (progress === null) return "";
   const count = new Intl.NumberFormat(language);
   const done = `${count.format(progress.done)} / ${count.format(progress.total)}`;
   return progress.failed === 0 ? done : `${done} · ${strings.itemsFailed(count.format(progress.failed))}`;
 }
 
-function tokensNote({ tokens }: Lane, language: string, strings: (count: string) => string): string {
+function tokensNote({ tokens }: SubagentTask, language: string, strings: (count: string) => string): string {
   if (tokens === 0) return "";
   return strings(new Intl.NumberFormat(language, { notation: "compact" }).format(tokens));
 }

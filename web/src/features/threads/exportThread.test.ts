@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { WireMessage } from "@/api/wire";
-import { exportThread, toMarkdown } from "@/features/threads/exporting";
+import { exportThread, toMarkdown } from "@/features/threads/exportThread";
 import { call, calling, result } from "@/testing/tools";
 
 const MESSAGES: readonly WireMessage[] = [
@@ -18,7 +18,7 @@ const MESSAGES: readonly WireMessage[] = [
   },
 ];
 
-test("Markdown has what was said and which tools were used, and nothing hidden", () => {
+test("Markdown has visible messages and tool calls", () => {
   expect(toMarkdown("A\nlist", MESSAGES)).toBe(
     [
       "# A list",
@@ -43,6 +43,6 @@ test.each([
   ["...", "thread.md"],
   ["数据 分析", "数据 分析.md"],
   ["x".repeat(300), `${"x".repeat(80)}.md`],
-])("the title %s makes a name for a file", (title, name) => {
+])("the title %s becomes a file name", (title, name) => {
   expect(exportThread(title, {}, "md").name).toBe(name);
 });

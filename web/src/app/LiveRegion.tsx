@@ -1,10 +1,10 @@
-/** Says to screen readers what happens, once, not token by token. */
+/** Announces status changes to screen readers, not every token. */
 
 import { usePage, useStrings } from "@/app/context";
 import type { Strings } from "@/i18n/i18n";
 import { type Conversation, isActive, isAsking, type Phase } from "@/run/reduce";
 
-export function StatusVoice() {
+export function LiveRegion() {
   const strings = useStrings();
   const run = usePage(({ conversation }) => statusOf(conversation));
   return (

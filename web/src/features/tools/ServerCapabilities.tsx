@@ -1,10 +1,10 @@
-/** What a server offers, in its own words, which are shown and not believed. */
+/** Tools, resources and prompts of a server, shown as untrusted text. */
 
 import type { ReactNode } from "react";
 import type { McpServer, McpTool } from "@/api/tools";
 import { useToolStrings } from "@/features/tools/useTools";
 
-export function Offered({ server: { tools, resources, prompts, state } }: { server: McpServer }) {
+export function ServerCapabilities({ server: { tools, resources, prompts, state } }: { server: McpServer }) {
   const strings = useToolStrings();
   return (
     <>

@@ -1,18 +1,18 @@
-/** Text as a machine wrote it, under a few words on what it is. */
+/** Labelled monospace text. */
 
 import type { ReactNode } from "react";
 
 interface Props {
   readonly label: string;
-  /** Where it belongs: a path. */
+  /** Path shown with the label. */
   readonly note?: string;
   readonly text?: string;
-  /** Whether it grows: then its end stays in view. */
+  /** Keeps the end in view while output streams. */
   readonly grows?: boolean;
   readonly children?: ReactNode;
 }
 
-export function Mono({ label, note = "", text, grows = false, children }: Props) {
+export function Monospace({ label, note = "", text, grows = false, children }: Props) {
   return (
     <div className="text-small">
       <div className="mb-1 text-faint">{label}</div>
