@@ -8,18 +8,18 @@ import { createFilesGateway, sendFormInBrowser } from "@/api/files";
 import { createGateway } from "@/api/gateway";
 import type { Fetch } from "@/api/http";
 import { createServer } from "@/api/server";
-import { createActions } from "@/app/actions";
-import { AppProvider } from "@/app/context";
-import { initialPage, reducePage } from "@/app/page";
-import { readPreferences, writePreferences } from "@/app/preferences";
-import { retryWhenAway } from "@/app/queries";
 import { createAppRouter } from "@/app/routes";
-import { ServerProvider } from "@/app/server";
-import { createStore } from "@/app/store";
-import { syncThreadWithUrl } from "@/app/syncThreadWithUrl";
-import { sharedInPath, threadInPath } from "@/app/urls";
 import { browserRetryPolicy } from "@/run/stream";
-import { newId } from "@/ui/newId";
+import { createActions } from "@/state/actions";
+import { AppProvider } from "@/state/context";
+import { initialPage, reducePage } from "@/state/page";
+import { readPreferences, writePreferences } from "@/state/preferences";
+import { retryWhenAway } from "@/state/queries";
+import { ServerProvider } from "@/state/server";
+import { createStore } from "@/state/store";
+import { syncThreadWithUrl } from "@/state/syncThreadWithUrl";
+import { sharedInPath, threadInPath } from "@/state/urls";
+import { newId } from "@/ui/dom/newId";
 import "@/style/page.css";
 
 const DELETING = "deerflow.deleting";
@@ -32,8 +32,8 @@ const token = sharedInPath(location.pathname);
 if (token === null) page.render(workspace());
 else {
   // A shared page must not load anything of the workspace.
-  void import("@/features/sharing/reader").then(({ readerPage }) =>
-    page.render(<StrictMode>{readerPage(ask, token, readPreferences(localStorage))}</StrictMode>),
+  void import("@/app/shared/sharedApp").then(({ sharedPage }) =>
+    page.render(<StrictMode>{sharedPage(ask, token, readPreferences(localStorage))}</StrictMode>),
   );
 }
 

@@ -34,3 +34,8 @@ export function bundleUrl(threadId: string): string {
 export function previewUrl(threadId: string, path: string): string {
   return artifactUrl(threadId, path).replace("/artifacts/", "/previews/");
 }
+
+/** Return the last segment of a path. */
+export function fileName(path: string): string {
+  return path.replace(/\/+$/, "").split("/").at(-1) || path;
+}

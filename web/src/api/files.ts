@@ -1,7 +1,7 @@
 /** Uploads, suggestions and prompt rewriting: features a server may lack. */
 
 import { ApiError, type Fetch, jsonBody, request, requestJson } from "@/api/http";
-import type { SentFile } from "@/run/files";
+import type { SentFile } from "@/api/sentFiles";
 
 export interface UploadLimits {
   readonly max_files: number;

@@ -3,6 +3,8 @@
 import { agentOfRun, assistantFields, LEAD_AGENT_ONLY } from "@/api/assistants";
 import { type Fetch, jsonBody, request, requestJson } from "@/api/http";
 import { type MessagePage, toMessagePage } from "@/api/messagePage";
+import { type QueuedMessage, queuedMetadata } from "@/api/queuedMessage";
+import { type SentFile, withFiles } from "@/api/sentFiles";
 import type {
   Decision,
   ModelsAnswer,
@@ -12,9 +14,6 @@ import type {
   WireRun,
   WireThread,
 } from "@/api/wire";
-import { type ApprovalRequest, resumeOf } from "@/run/approval";
-import { type SentFile, withFiles } from "@/run/files";
-import { type QueuedMessage, queuedMetadata } from "@/run/queuedMessage";
 
 const GRAPH = "/api/langgraph";
 const PAGE_SIZE = 200;
@@ -45,11 +44,16 @@ export interface NewRun extends RunSettings, Begins {
   readonly files?: readonly SentFile[];
 }
 
+/** A request with the id of its interrupt. */
+export interface InterruptedRequest {
+  readonly asked: string | null;
+}
+
 /** A run that resumes an interrupted one. */
 export interface ResumedRun extends RunSettings {
   readonly decisions: readonly Decision[];
   /** The request of each decision; missing if there was one interrupt. */
-  readonly requests?: readonly Pick<ApprovalRequest, "asked">[];
+  readonly requests?: readonly InterruptedRequest[];
 }
 
 /** A run that repeats from a checkpoint. */
@@ -238,4 +242,12 @@ function runBody(settings: RunSettings, checkpoint: string | null = null) {
     stream_mode: STREAM_MODES,
     on_disconnect: "continue",
   };
+}
+
+/** Return the resume value: decisions, by interrupt id if there are several. */
+export function resumeOf(requests: readonly InterruptedRequest[], decisions: readonly Decision[]): unknown {
+  const asked = [...new Set(requests.map((request) => request.asked))];
+  if (asked.length <= 1) return { decisions };
+  const part = (id: string | null) => decisions.filter((_, index) => requests[index]?.asked === id);
+  return Object.fromEntries(asked.map((id) => [id, { decisions: part(id) }]));
 }

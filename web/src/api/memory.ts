@@ -1,8 +1,8 @@
 /** Memory: facts, summaries and their history. */
 
 import { type Fetch, jsonBody, request, requestJson } from "@/api/http";
+import { isRecord } from "@/api/json";
 import type { LoggedEvent } from "@/api/usage";
-import { isRecord } from "@/run/json";
 
 export type Category = "preference" | "knowledge" | "context" | "behavior" | "goal" | "correction";
 export const CATEGORIES: readonly Category[] = [

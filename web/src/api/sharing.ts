@@ -1,6 +1,10 @@
-/** Share links of a thread. */
+/** Share links: management by the owner and read-only access through a link. */
 
-import { type Fetch, jsonBody, request, requestJson } from "@/api/http";
+import type { FileUrls } from "@/api/artifacts";
+import type { Gateway } from "@/api/gateway";
+import { ApiError, type Fetch, jsonBody, request, requestJson } from "@/api/http";
+import type { MessagePage } from "@/api/messagePage";
+import type { WireMessage } from "@/api/wire";
 
 export interface Share {
   readonly share_id: string;
@@ -34,4 +38,87 @@ export function sharingApi(fetch: Fetch): SharingApi {
 
 function sharesOf(threadId: string): string {
   return `/api/threads/${encodeURIComponent(threadId)}/shares`;
+}
+
+const AT_ONCE = 200;
+
+/** A shared thread. */
+export interface SharedThread {
+  readonly title: string | null;
+  /** Later messages are not included. */
+  readonly shared_at: string;
+  readonly expires_at: string | null;
+  readonly artifacts: readonly string[];
+}
+
+interface SharedMessages {
+  readonly data: readonly { readonly message: WireMessage; readonly created_at: string }[];
+  readonly before: string | null;
+}
+
+export interface SharedApi extends FileUrls {
+  about(): Promise<SharedThread>;
+  messagePage(before: string | null): Promise<MessagePage>;
+  bytes(path: string): Promise<ArrayBuffer>;
+}
+
+export function sharedApi(fetch: Fetch, token: string): SharedApi {
+  const root = `/api/shared/${encodeURIComponent(token)}`;
+  const file = (kind: string, path: string) =>
+    `${root}/${kind}/${path.replace(/^\/+/, "").split("/").map(encodeURIComponent).join("/")}`;
+  const about = () => requestJson<SharedThread>(fetch, root);
+  const artifact: FileUrls["artifact"] = (path, { download = false } = {}) =>
+    `${file("artifacts", path)}${download ? "?download=true" : ""}`;
+  return {
+    about,
+    artifact,
+    preview: (path) => file("previews", path),
+    async bytes(path) {
+      return (await request(fetch, artifact(path))).arrayBuffer();
+    },
+    async messagePage(before) {
+      const place = before === null ? "" : `&before=${encodeURIComponent(before)}`;
+      const [thread, page] = await Promise.all([
+        before === null ? about() : null,
+        requestJson<SharedMessages>(fetch, `${root}/messages?limit=${AT_ONCE}${place}`),
+      ]);
+      const times = page.data.map(
+        ({ message, created_at }) => [message.id ?? "", Date.parse(created_at)] as const,
+      );
+      return {
+        ...(thread !== null && { title: thread.title, artifacts: thread.artifacts }),
+        messages: page.data.map(({ message }) => message),
+        metadata: new Map(times.map(([id, at]) => [id, { at }])),
+        before: page.before,
+      };
+    },
+  };
+}
+
+/** Return a gateway that can only read. */
+export function readingGateway(shared: SharedApi): Gateway {
+  const refuse = async (): Promise<never> => {
+    throw new ApiError("ReadOnly", 403, "this thread can only be read");
+  };
+  return {
+    messagePage: (_, before = null) => shared.messagePage(before),
+    newestRun: async () => null,
+    unfinishedRuns: async () => [],
+    reports: async () => [],
+    threads: async () => [],
+    starters: async () => [],
+    sandbox: refuse,
+    models: refuse,
+    updateThread: refuse,
+    deleteThread: refuse,
+    startRun: refuse,
+    resumeRun: refuse,
+    repeatRun: refuse,
+    addRun: refuse,
+    beginningOf: refuse,
+    endOf: refuse,
+    copyThread: refuse,
+    joinRun: refuse,
+    cancelRun: refuse,
+  };
 }

@@ -2,13 +2,14 @@
 
 import { Outlet } from "@tanstack/react-router";
 import { useEffect } from "react";
-import { useActions, useLanguage, usePage } from "@/app/context";
 import { LiveRegion } from "@/app/LiveRegion";
-import type { Thread } from "@/app/page";
 import { ThreadRail } from "@/app/ThreadRail";
 import { useShortcuts } from "@/app/useShortcuts";
 import { Palette } from "@/features/palette/Palette";
 import { ThreadNotice } from "@/features/threads/ThreadNotice";
+import { useLanguage } from "@/i18n/context";
+import { useActions, usePage } from "@/state/context";
+import type { Thread } from "@/state/page";
 
 export function App() {
   useDocumentAttributes();

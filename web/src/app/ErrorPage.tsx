@@ -2,7 +2,7 @@
 
 import type { ErrorComponentProps } from "@tanstack/react-router";
 import { CircleAlert } from "lucide-react";
-import { useStrings } from "@/app/context";
+import { useStrings } from "@/i18n/context";
 import { Button } from "@/ui/Button";
 
 export function ErrorPage({ error }: ErrorComponentProps) {

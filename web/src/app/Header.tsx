@@ -2,11 +2,12 @@
 
 import { Link } from "@tanstack/react-router";
 import { Bot, PanelRight } from "lucide-react";
-import { usePage, useStrings } from "@/app/context";
-import { ListToggle } from "@/app/ListToggle";
-import { currentModel, modelName, type Page } from "@/app/page";
 import { ContextGauge } from "@/features/panel/ContextGauge";
-import { usePanel, useTogglePanel } from "@/features/panel/usePanel";
+import { useStrings } from "@/i18n/context";
+import { ListToggle } from "@/layout/ListToggle";
+import { usePage } from "@/state/context";
+import { currentModel, modelName, type Page } from "@/state/page";
+import { usePanel, useTogglePanel } from "@/state/usePanel";
 import { IconButton } from "@/ui/IconButton";
 
 export function Header() {

@@ -1,8 +1,9 @@
 /** Announces status changes to screen readers, not every token. */
 
-import { usePage, useStrings } from "@/app/context";
+import { useStrings } from "@/i18n/context";
 import type { Strings } from "@/i18n/i18n";
 import { type Conversation, isActive, isAsking, type Phase } from "@/run/reduce";
+import { usePage } from "@/state/context";
 
 export function LiveRegion() {
   const strings = useStrings();

@@ -1,8 +1,8 @@
 /** Page for unknown URLs. */
 
 import { Link } from "@tanstack/react-router";
-import { useStrings } from "@/app/context";
-import { PageFrame } from "@/app/PageFrame";
+import { useStrings } from "@/i18n/context";
+import { PageFrame } from "@/layout/PageFrame";
 
 export function NotFound() {
   const strings = useStrings();

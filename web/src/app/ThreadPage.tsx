@@ -1,14 +1,18 @@
 /** A conversation with the side panel. */
 
 import { lazy, Suspense } from "react";
-import { usePage } from "@/app/context";
 import { Header, threadTitle } from "@/app/Header";
-import { useTitle } from "@/app/useTitle";
+import { SandboxBanner } from "@/app/SandboxBanner";
+import { type FileActions, FileActionsProvider } from "@/features/chat/message/FileActions";
 import { ThreadView } from "@/features/chat/ThreadView";
+import { OpenInPanel } from "@/features/panel/OpenInPanel";
 import { useFileRefresh } from "@/features/panel/useFileRefresh";
-import { usePanel } from "@/features/panel/usePanel";
-import { SandboxBanner } from "@/features/sandbox/SandboxBanner";
+import { InstallFromThread } from "@/features/skills/InstallFromThread";
+import { useTitle } from "@/layout/useTitle";
+import { usePage } from "@/state/context";
+import { usePanel } from "@/state/usePanel";
 
+const FILE_ACTIONS: FileActions = { OpenFile: OpenInPanel, InstallSkill: InstallFromThread };
 const Panel = lazy(() => import("@/features/panel/Panel"));
 
 export function ThreadPage() {
@@ -20,7 +24,9 @@ export function ThreadPage() {
       <div className="flex min-w-0 flex-1 flex-col">
         <Header />
         <SandboxBanner />
-        <ThreadView />
+        <FileActionsProvider actions={FILE_ACTIONS}>
+          <ThreadView />
+        </FileActionsProvider>
       </div>
       {tab !== null && (
         <Suspense>

@@ -1,9 +1,10 @@
 /** Thread list as a sidebar, or as a drawer on narrow screens. */
 
-import { useActions, usePage, useStrings } from "@/app/context";
 import { ThreadList } from "@/features/threads/ThreadList";
+import { useStrings } from "@/i18n/context";
+import { useActions, usePage } from "@/state/context";
+import { useIsNarrow } from "@/ui/dom/useIsNarrow";
 import { Modal } from "@/ui/Modal";
-import { useIsNarrow } from "@/ui/useIsNarrow";
 
 export function ThreadRail() {
   const narrow = useIsNarrow();

@@ -11,9 +11,9 @@ import { App } from "@/app/App";
 import { ErrorPage } from "@/app/ErrorPage";
 import { NotFound } from "@/app/NotFound";
 import { ThreadPage } from "@/app/ThreadPage";
-import { memorySearch } from "@/features/memory/search";
-import { panelSearch } from "@/features/panel/search";
 import { serverSearch, toolsSearch } from "@/features/tools/search";
+import { memorySearch } from "@/state/memorySearch";
+import { panelSearch } from "@/state/panelSearch";
 
 const root = createRootRoute({ component: App, notFoundComponent: NotFound });
 

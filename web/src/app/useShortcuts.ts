@@ -1,9 +1,9 @@
 /** Global keyboard shortcuts. */
 
 import { useEffect } from "react";
-import { useActions, usePage } from "@/app/context";
-import { useTogglePanel } from "@/features/panel/usePanel";
-import { useIsNarrow } from "@/ui/useIsNarrow";
+import { useToggleList } from "@/layout/useToggleList";
+import { useActions, usePage } from "@/state/context";
+import { useTogglePanel } from "@/state/usePanel";
 
 export function useShortcuts(): void {
   const actions = useActions();
@@ -36,13 +36,4 @@ export function useShortcuts(): void {
 /** Escape closes a dialog instead. */
 function isInDialog(target: EventTarget | null): boolean {
   return target instanceof Element && target.closest("dialog") !== null;
-}
-
-/** Toggle the thread list, or the drawer on narrow screens. */
-export function useToggleList(): () => void {
-  const actions = useActions();
-  const narrow = useIsNarrow();
-  const drawerOpen = usePage((page) => page.drawerOpen);
-  const listOpen = usePage((page) => page.preferences.listOpen);
-  return () => (narrow ? actions.setDrawerOpen(!drawerOpen) : actions.prefer({ listOpen: !listOpen }));
 }

@@ -1,7 +1,8 @@
 /** A citation chip for `[citation:Title](url)` with a preview on hover and focus. */
 
 import { ExternalLink } from "lucide-react";
-import { useFileUrls, useStrings } from "@/app/context";
+import { useStrings } from "@/i18n/context";
+import { useFileUrls } from "@/ui/FileUrls";
 
 export const CITATION = /^citation:\s*/i;
 

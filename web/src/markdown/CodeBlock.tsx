@@ -1,7 +1,7 @@
 /** A code block, highlighted once complete. */
 
 import { memo, useEffect, useState } from "react";
-import { useStrings } from "@/app/context";
+import { useStrings } from "@/i18n/context";
 import { type Coloured, highlight } from "@/markdown/highlight";
 import { CopyButton } from "@/ui/CopyButton";
 

@@ -1,7 +1,7 @@
 /** A Mermaid diagram; shows the source if rendering fails. */
 
 import { memo, useEffect, useState } from "react";
-import { useStrings } from "@/app/context";
+import { useStrings } from "@/i18n/context";
 import { CodeBlock } from "@/markdown/CodeBlock";
 import { type Drawn, drawDiagram } from "@/markdown/diagrams";
 

@@ -1,12 +1,12 @@
 import { render, screen } from "@testing-library/react";
 import type { ReactNode } from "react";
 import { expect, test } from "vitest";
-import { createActions } from "@/app/actions";
-import { AppProvider } from "@/app/context";
-import { initialPage, reducePage } from "@/app/page";
-import { DEFAULT_PREFERENCES } from "@/app/preferences";
-import { createStore } from "@/app/store";
 import { Markdown } from "@/markdown/Markdown";
+import { createActions } from "@/state/actions";
+import { AppProvider } from "@/state/context";
+import { initialPage, reducePage } from "@/state/page";
+import { DEFAULT_PREFERENCES } from "@/state/preferences";
+import { createStore } from "@/state/store";
 import { fakeGateway, instantRetryPolicy } from "@/testing/gateway";
 
 function inPage(children: ReactNode): ReactNode {

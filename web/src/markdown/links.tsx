@@ -2,7 +2,8 @@
 
 import { Image } from "lucide-react";
 import type { ReactNode } from "react";
-import { useFileUrls, useStrings } from "@/app/context";
+import { useStrings } from "@/i18n/context";
+import { useFileUrls } from "@/ui/FileUrls";
 
 const OUTSIDE = /^(https?:|mailto:)/i;
 // An image in the thread's folders.
@@ -20,10 +21,10 @@ export function Link({ href, children }: { href: string; children: ReactNode }) 
 
 export function ImageLink({ source, description }: { source: string; description: string }) {
   const strings = useStrings();
-  const addresses = useFileUrls();
+  const urls = useFileUrls();
   if (INLINE_IMAGE.test(source)) return <img src={source} alt={description} />;
   if (OWN_FILE.test(source)) {
-    const address = addresses.artifact(source.replace(/^\/?/, "/"));
+    const address = urls.artifact(source.replace(/^\/?/, "/"));
     return (
       <a href={address} target="_blank" rel="noreferrer" className="own-image">
         <img src={address} alt={description} loading="lazy" />

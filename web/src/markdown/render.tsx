@@ -3,7 +3,7 @@
 import { Square, SquareCheck } from "lucide-react";
 import type { Token, Tokens } from "marked";
 import { Fragment, type ReactNode } from "react";
-import { useStrings } from "@/app/context";
+import { useStrings } from "@/i18n/context";
 import { CITATION, Citation } from "@/markdown/Citation";
 import { CodeBlock } from "@/markdown/CodeBlock";
 import { Diagram } from "@/markdown/Diagram";

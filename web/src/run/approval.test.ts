@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
+import { resumeOf } from "@/api/gateway";
 import type { WireInterrupt } from "@/api/wire";
-import { approvalOf, resumeOf } from "@/run/approval";
+import { approvalOf } from "@/run/approval";
 import { EMPTY_CONVERSATION, reduce } from "@/run/reduce";
 import { asking, call, calling } from "@/testing/tools";
 

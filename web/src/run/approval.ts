@@ -1,7 +1,7 @@
 /** Approval requests of a paused run. */
 
+import { type Fields, isRecord } from "@/api/json";
 import type { Decision, WireInterrupt } from "@/api/wire";
-import { type Fields, isRecord } from "@/run/json";
 import type { Message, ToolCall } from "@/run/message";
 
 export type DecisionKind = Decision["type"];
@@ -45,17 +45,6 @@ export function approvalOf(
     requests.push(...part);
   }
   return requests.length === 0 ? null : { messageId: paused?.id ?? null, requests };
-}
-
-/** Return the resume value: decisions, by interrupt id if there are several. */
-export function resumeOf(
-  requests: readonly Pick<ApprovalRequest, "asked">[],
-  decisions: readonly Decision[],
-): unknown {
-  const asked = [...new Set(requests.map((request) => request.asked))];
-  if (asked.length <= 1) return { decisions };
-  const part = (id: string | null) => decisions.filter((_, index) => requests[index]?.asked === id);
-  return Object.fromEntries(asked.map((id) => [id, { decisions: part(id) }]));
 }
 
 function requestsOf(

@@ -1,12 +1,12 @@
 /** State and events of a conversation. */
 
 import type { MessagePage } from "@/api/messagePage";
+import type { QueuedMessage } from "@/api/queuedMessage";
+import type { SentFile } from "@/api/sentFiles";
 import type { Frame, WireRun } from "@/api/wire";
 import type { Approval } from "@/run/approval";
-import type { SentFile } from "@/run/files";
 import { isOwn, type Message } from "@/run/message";
 import type { Progress } from "@/run/progress";
-import type { QueuedMessage } from "@/run/queuedMessage";
 import type { SubagentTasks } from "@/run/subagentTasks";
 
 export type Phase = "idle" | "starting" | "running" | "done" | "stopped" | "failed";

@@ -1,8 +1,8 @@
 /** Message model, complete or streaming. */
 
 import type { MessageMetadata } from "@/api/messagePage";
+import { type SentFile, sentFilesOf } from "@/api/sentFiles";
 import type { Content, WireMessage, WireToolCallChunk } from "@/api/wire";
-import { type SentFile, sentFilesOf } from "@/run/files";
 import { type Question, questionOf } from "@/run/question";
 
 export type Role = "user" | "assistant" | "tool" | "system";

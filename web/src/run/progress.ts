@@ -1,6 +1,6 @@
 /** Live tool output by call id; only the end is kept. */
 
-import { isRecord } from "@/run/json";
+import { isRecord } from "@/api/json";
 
 export type Progress = ReadonlyMap<string, string>;
 

@@ -1,6 +1,6 @@
 /** Clarification questions. */
 
-import { isRecord } from "@/run/json";
+import { isRecord } from "@/api/json";
 
 export interface Option {
   readonly id: string;

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import type { QueuedMessage } from "@/api/queuedMessage";
 import type { Changes, Frame, WireMessage, WireRun } from "@/api/wire";
-import type { QueuedMessage } from "@/run/queuedMessage";
 import {
   type Conversation,
   EMPTY_CONVERSATION,

@@ -6,6 +6,7 @@
  */
 
 import type { MessageMetadata, MessagePage } from "@/api/messagePage";
+import type { QueuedMessage } from "@/api/queuedMessage";
 import type { Changes, Frame, WireError, WireMessage, WireRun } from "@/api/wire";
 import { approvalOf } from "@/run/approval";
 import {
@@ -21,7 +22,6 @@ import {
 } from "@/run/conversation";
 import { append, emptyMessage, isChunk, isOwn, type Message, messageOf, roleOf } from "@/run/message";
 import { addProgress, dropProgress } from "@/run/progress";
-import type { QueuedMessage } from "@/run/queuedMessage";
 import { applyTaskEvent, type SubagentTasks } from "@/run/subagentTasks";
 import { supersede, supersedeAllBut } from "@/run/supersede";
 

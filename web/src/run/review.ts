@@ -1,6 +1,6 @@
 /** Review decisions parsed from tool results. */
 
-import { type Fields, isRecord, parseJson } from "@/run/json";
+import { type Fields, isRecord, parseJson } from "@/api/json";
 import type { Message } from "@/run/message";
 
 export type Review =

@@ -1,7 +1,7 @@
 /** Subagent tasks by call id, built from task events. */
 
+import { isRecord } from "@/api/json";
 import type { WireMessage } from "@/api/wire";
-import { isRecord } from "@/run/json";
 import { textOf } from "@/run/message";
 import { summaryArgument } from "@/run/toolSummary";
 

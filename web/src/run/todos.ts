@@ -1,6 +1,6 @@
 /** To-do lists of `write_todos` calls. */
 
-import { isRecord, parseJson } from "@/run/json";
+import { isRecord, parseJson } from "@/api/json";
 import type { ToolCall } from "@/run/message";
 
 export type TodoStatus = "pending" | "in_progress" | "completed";

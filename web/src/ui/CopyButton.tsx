@@ -2,7 +2,7 @@
 
 import { Check, Copy } from "lucide-react";
 import { useEffect, useState } from "react";
-import { useStrings } from "@/app/context";
+import { useStrings } from "@/i18n/context";
 import { IconButton } from "@/ui/IconButton";
 
 const COPIED_MS = 1600;

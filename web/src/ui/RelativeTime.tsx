@@ -1,6 +1,6 @@
 /** Relative time with the exact time on hover. */
 
-import { useLanguage } from "@/app/context";
+import { useLanguage } from "@/i18n/context";
 import type { Language } from "@/i18n/i18n";
 
 export function RelativeTime({ at }: { at: string }) {

@@ -1,7 +1,7 @@
 /** Loading and error states. */
 
 import { FileX } from "lucide-react";
-import { useStrings } from "@/app/context";
+import { useStrings } from "@/i18n/context";
 import { Button } from "@/ui/Button";
 
 export function LoadingState() {

@@ -4,11 +4,12 @@ import { useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { lazy, type ReactNode, Suspense, useId, useState } from "react";
 import type { Agent } from "@/api/agents";
-import { usePage, useStrings } from "@/app/context";
-import { modelName } from "@/app/page";
-import { useServer } from "@/app/server";
 import { useNameProblem } from "@/features/agents/useNameProblem";
+import { useStrings } from "@/i18n/context";
 import { sentence } from "@/i18n/i18n";
+import { usePage } from "@/state/context";
+import { modelName } from "@/state/page";
+import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
 import { LoadingState } from "@/ui/states";
 

@@ -1,8 +1,8 @@
 /** Validates the name of a new agent. */
 
 import { useQuery } from "@tanstack/react-query";
-import { useStrings } from "@/app/context";
-import { useServer } from "@/app/server";
+import { useStrings } from "@/i18n/context";
+import { useServer } from "@/state/server";
 
 const NAME = /^[A-Za-z0-9-]{1,64}$/;
 

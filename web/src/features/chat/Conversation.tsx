@@ -2,9 +2,10 @@
 
 import { ArrowDown } from "lucide-react";
 import { useEffect } from "react";
-import { usePage, useStrings } from "@/app/context";
 import { Entries } from "@/features/chat/Entries";
 import { useStickToEnd } from "@/features/chat/useStickToEnd";
+import { useStrings } from "@/i18n/context";
+import { usePage } from "@/state/context";
 
 export function Conversation() {
   const strings = useStrings();

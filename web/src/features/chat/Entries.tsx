@@ -2,17 +2,18 @@
 
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { memo, useEffect, useLayoutEffect, useMemo, useRef } from "react";
-import { useActions, usePage, useStrings } from "@/app/context";
-import { Answer } from "@/features/chat/Answer";
-import { ApprovalBlock } from "@/features/chat/ApprovalBlock";
-import { EarlierVersionNotice } from "@/features/chat/EarlierVersionNotice";
-import { QuestionForm } from "@/features/chat/QuestionForm";
-import { RunNotice } from "@/features/chat/RunNotice";
+import { ApprovalBlock } from "@/features/chat/approval/ApprovalBlock";
+import { QuestionForm } from "@/features/chat/approval/QuestionForm";
+import { Answer } from "@/features/chat/message/Answer";
+import { EarlierVersionNotice } from "@/features/chat/message/EarlierVersionNotice";
+import { RunNotice } from "@/features/chat/message/RunNotice";
+import { UserMessage } from "@/features/chat/message/UserMessage";
 import { shownIds, type Turns, turnsOf } from "@/features/chat/turns";
-import { UserMessage } from "@/features/chat/UserMessage";
+import { useStrings } from "@/i18n/context";
 import { type Fork, selectBranch } from "@/run/branches";
 import { isBlank } from "@/run/message";
 import { findMessage } from "@/run/reduce";
+import { useActions, usePage } from "@/state/context";
 import { Button } from "@/ui/Button";
 
 // Initial estimate, replaced by the measured height.

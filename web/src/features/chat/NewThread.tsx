@@ -1,8 +1,9 @@
 /** Start page of a new thread. */
 
-import { useActions, usePage, useStrings } from "@/app/context";
-import { Composer } from "@/features/chat/Composer";
-import type { UseAttachments } from "@/features/chat/useAttachments";
+import { Composer } from "@/features/chat/composer/Composer";
+import type { UseAttachments } from "@/features/chat/composer/useAttachments";
+import { useStrings } from "@/i18n/context";
+import { useActions, usePage } from "@/state/context";
 
 export function NewThread({ attachments }: { attachments: UseAttachments }) {
   const strings = useStrings();

@@ -2,12 +2,13 @@
 
 import { CloudOff, type LucideIcon, MessageCircleOff, Unplug } from "lucide-react";
 import { type ReactNode, useEffect } from "react";
-import { useActions, usePage, useStrings } from "@/app/context";
-import type { Problem } from "@/app/page";
-import { Composer } from "@/features/chat/Composer";
 import { Conversation } from "@/features/chat/Conversation";
+import { Composer } from "@/features/chat/composer/Composer";
+import { useAttachments } from "@/features/chat/composer/useAttachments";
 import { NewThread } from "@/features/chat/NewThread";
-import { useAttachments } from "@/features/chat/useAttachments";
+import { useStrings } from "@/i18n/context";
+import { useActions, usePage } from "@/state/context";
+import type { Problem } from "@/state/page";
 import { Button } from "@/ui/Button";
 
 export function ThreadView() {

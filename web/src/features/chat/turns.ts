@@ -1,11 +1,11 @@
 /** Groups messages into turns and entries. */
 
-import { type GroupKind, groupKind } from "@/features/chat/tools";
 import { answerIn } from "@/run/answers";
 import { isBlank, isOwn, type Message, type ToolCall } from "@/run/message";
 import type { Question } from "@/run/question";
 import type { Conversation } from "@/run/reduce";
 import { type Todo, todosOf, writesTodos } from "@/run/todos";
+import { type GroupKind, groupKind } from "@/run/toolCalls";
 
 type Settled = Pick<Conversation, "order" | "settled">;
 

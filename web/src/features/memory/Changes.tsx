@@ -5,13 +5,15 @@ import { Link } from "@tanstack/react-router";
 import { Undo2 } from "lucide-react";
 import { type FormEvent, useState } from "react";
 import type { FactDetails, MemoryChange, SummaryKey, SummaryText } from "@/api/memory";
-import { useLanguage } from "@/app/context";
-import { useServer } from "@/app/server";
 import { formatPercent } from "@/features/memory/FactForm";
 import { short } from "@/features/memory/FactRow";
 import { ThreadLink } from "@/features/memory/ThreadLink";
-import { keyOf, useMemoryStrings, useShown, useUndo } from "@/features/memory/useMemory";
+import { useShown, useUndo } from "@/features/memory/useMemory";
+import { useLanguage } from "@/i18n/context";
 import { sentence } from "@/i18n/i18n";
+import { useMemoryStrings } from "@/i18n/useMemoryStrings";
+import { memoryKey } from "@/state/queries";
+import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
 import { IconButton } from "@/ui/IconButton";
 import { RelativeTime } from "@/ui/RelativeTime";
@@ -24,7 +26,7 @@ export function Changes({ onAsOf }: { onAsOf: (moment: string) => void }) {
   const { of } = useShown();
   const server = useServer();
   const history = useInfiniteQuery({
-    queryKey: [...keyOf(of), "history"],
+    queryKey: [...memoryKey(of), "history"],
     queryFn: ({ pageParam }) => server.memoryHistory(of, PAGE, pageParam),
     initialPageParam: null as number | null,
     getNextPageParam: ({ next_before }) => next_before,

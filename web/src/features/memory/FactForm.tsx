@@ -2,11 +2,11 @@
 
 import { useId, useState } from "react";
 import { CATEGORIES, type Category, type FactText } from "@/api/memory";
-import { useLanguage, useStrings } from "@/app/context";
-import { useMemoryStrings } from "@/features/memory/useMemory";
+import { useLanguage, useStrings } from "@/i18n/context";
 import { sentence } from "@/i18n/i18n";
+import { useMemoryStrings } from "@/i18n/useMemoryStrings";
 import { Button } from "@/ui/Button";
-import { focusOnMount } from "@/ui/focusOnMount";
+import { focusOnMount } from "@/ui/dom/focusOnMount";
 
 interface Props {
   readonly fact: FactText;

@@ -3,14 +3,15 @@
 import { Ellipsis, Eraser, Pencil, Undo2 } from "lucide-react";
 import { useId, useState } from "react";
 import type { FactText, MemoryFact } from "@/api/memory";
-import { useLanguage, useStrings } from "@/app/context";
-import { useServer } from "@/app/server";
 import { useErasing } from "@/features/memory/Erasing";
 import { FactForm, formatPercent } from "@/features/memory/FactForm";
 import { FactSource } from "@/features/memory/FactSource";
 import { ThreadLink } from "@/features/memory/ThreadLink";
-import { useChange, useMemoryStrings, useShown } from "@/features/memory/useMemory";
+import { useChange, useShown } from "@/features/memory/useMemory";
+import { useLanguage, useStrings } from "@/i18n/context";
 import { sentence } from "@/i18n/i18n";
+import { useMemoryStrings } from "@/i18n/useMemoryStrings";
+import { useServer } from "@/state/server";
 import { IconButton } from "@/ui/IconButton";
 import { Menu, MenuItem } from "@/ui/Menu";
 import { RelativeTime } from "@/ui/RelativeTime";

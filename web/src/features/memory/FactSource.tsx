@@ -3,10 +3,12 @@
 import { useQuery } from "@tanstack/react-query";
 import { Eraser } from "lucide-react";
 import type { FactProvenance, Source } from "@/api/memory";
-import { useServer } from "@/app/server";
 import { useErasing } from "@/features/memory/Erasing";
 import { ThreadLink } from "@/features/memory/ThreadLink";
-import { keyOf, useMemoryStrings, useShown } from "@/features/memory/useMemory";
+import { useShown } from "@/features/memory/useMemory";
+import { useMemoryStrings } from "@/i18n/useMemoryStrings";
+import { memoryKey } from "@/state/queries";
+import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
 import { RelativeTime } from "@/ui/RelativeTime";
 import { ErrorState, LoadingState } from "@/ui/states";
@@ -16,7 +18,7 @@ export function FactSource({ factId }: { factId: string }) {
   const { of } = useShown();
   const server = useServer();
   const provenance = useQuery({
-    queryKey: [...keyOf(of), "why", factId],
+    queryKey: [...memoryKey(of), "why", factId],
     queryFn: () => server.factProvenance(of, factId),
   });
   return (

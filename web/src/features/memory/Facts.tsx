@@ -4,13 +4,15 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { Search } from "lucide-react";
 import { type ReactNode, useState } from "react";
 import { CATEGORIES, type Category, type MemoryFact } from "@/api/memory";
-import { useLanguage } from "@/app/context";
-import { useServer } from "@/app/server";
 import { FactRow } from "@/features/memory/FactRow";
-import { keyOf, useMemoryStrings, useShown } from "@/features/memory/useMemory";
+import { useShown } from "@/features/memory/useMemory";
+import { useLanguage } from "@/i18n/context";
+import { useMemoryStrings } from "@/i18n/useMemoryStrings";
+import { memoryKey } from "@/state/queries";
+import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
+import { useDebounced } from "@/ui/dom/useDebounced";
 import { ErrorState, LoadingState } from "@/ui/states";
-import { useDebounced } from "@/ui/useDebounced";
 
 type Kind = Category | "all";
 
@@ -101,7 +103,7 @@ function SearchResults({ wanted, kind }: { wanted: string; kind: Kind }) {
   const server = useServer();
   const settled = useDebounced(wanted);
   const found = useQuery({
-    queryKey: [...keyOf(of), "search", settled, kind],
+    queryKey: [...memoryKey(of), "search", settled, kind],
     queryFn: () => server.searchMemory(of, settled, kind === "all" ? null : kind),
     placeholderData: keepPreviousData,
   });

@@ -3,13 +3,14 @@
 import { useMutation } from "@tanstack/react-query";
 import { Download, Ellipsis, Eraser, Upload } from "lucide-react";
 import { useRef } from "react";
-import { useServer } from "@/app/server";
 import { useErasing } from "@/features/memory/Erasing";
-import { useChange, useMemoryStrings, useShown } from "@/features/memory/useMemory";
+import { useChange, useShown } from "@/features/memory/useMemory";
 import { sentence } from "@/i18n/i18n";
+import { useMemoryStrings } from "@/i18n/useMemoryStrings";
+import { useServer } from "@/state/server";
+import { saveFile } from "@/ui/dom/saveFile";
 import { IconButton } from "@/ui/IconButton";
 import { Menu, MenuItem, MenuLine } from "@/ui/Menu";
-import { saveFile } from "@/ui/saveFile";
 
 export function MemoryMenu({ onProblem }: { onProblem: (problem: string | null) => void }) {
   const strings = useMemoryStrings();

@@ -5,9 +5,6 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { History, Plus } from "lucide-react";
 import { type ReactNode, useState } from "react";
 import type { FactText, MemoryStatus } from "@/api/memory";
-import { useLanguage, useStrings } from "@/app/context";
-import { PageFrame } from "@/app/PageFrame";
-import { useServer } from "@/app/server";
 import { Changes } from "@/features/memory/Changes";
 import { FactForm } from "@/features/memory/FactForm";
 import { Facts } from "@/features/memory/Facts";
@@ -15,16 +12,19 @@ import { MemoryMenu } from "@/features/memory/MemoryMenu";
 import { MemorySettings } from "@/features/memory/MemorySettings";
 import { Summaries } from "@/features/memory/Summaries";
 import {
-  keyOf,
   MemoryContext,
   type Notice,
   useChange,
   useMemory,
-  useMemoryStrings,
   useShown,
   useUndo,
 } from "@/features/memory/useMemory";
+import { useLanguage, useStrings } from "@/i18n/context";
 import { sentence } from "@/i18n/i18n";
+import { useMemoryStrings } from "@/i18n/useMemoryStrings";
+import { PageFrame } from "@/layout/PageFrame";
+import { memoryKey } from "@/state/queries";
+import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
 import { exactTime } from "@/ui/RelativeTime";
 import { Segments } from "@/ui/Segments";
@@ -145,7 +145,7 @@ function PastMemory({ moment }: { moment: string }) {
   const { of } = useShown();
   const server = useServer();
   const then = useQuery({
-    queryKey: [...keyOf(of), "as of", moment],
+    queryKey: [...memoryKey(of), "as of", moment],
     queryFn: () => server.memoryAsOf(of, moment),
   });
   const back = () => void navigate({ search: ({ agent }) => ({ ...(agent && { agent }), view: "history" }) });

@@ -3,12 +3,14 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { isUnderWay, type MemoryStatus, type PendingThread } from "@/api/memory";
-import { useLanguage } from "@/app/context";
-import { useServer } from "@/app/server";
 import { ThreadLink } from "@/features/memory/ThreadLink";
-import { keyOf, useMemoryStrings, useShown } from "@/features/memory/useMemory";
+import { useShown } from "@/features/memory/useMemory";
+import { useLanguage } from "@/i18n/context";
 import { formatDuration } from "@/i18n/format";
 import { sentence } from "@/i18n/i18n";
+import { useMemoryStrings } from "@/i18n/useMemoryStrings";
+import { memoryKey } from "@/state/queries";
+import { useServer } from "@/state/server";
 import { Switch } from "@/ui/Switch";
 
 export function MemorySettings({ status: { config, pending } }: { status: MemoryStatus }) {
@@ -48,7 +50,7 @@ function useMemorySwitch() {
   const queries = useQueryClient();
   const show = (switched_on: boolean) =>
     queries.setQueryData<MemoryStatus>(
-      keyOf(of),
+      memoryKey(of),
       (status) => status && { ...status, config: { ...status.config, switched_on } },
     );
   return useMutation({
@@ -56,7 +58,7 @@ function useMemorySwitch() {
     mutationFn: (on: boolean) => server.switchMemory(of, on),
     onMutate: (on) => void show(on),
     onError: (_, on) => void show(!on),
-    onSettled: () => queries.invalidateQueries({ queryKey: keyOf(of) }),
+    onSettled: () => queries.invalidateQueries({ queryKey: memoryKey(of) }),
   });
 }
 

@@ -3,12 +3,13 @@
 import { Pencil } from "lucide-react";
 import { useState } from "react";
 import type { MemoryDocument, SummaryKey, SummaryText } from "@/api/memory";
-import { useStrings } from "@/app/context";
-import { useServer } from "@/app/server";
-import { useChange, useMemoryStrings, useShown } from "@/features/memory/useMemory";
+import { useChange, useShown } from "@/features/memory/useMemory";
+import { useStrings } from "@/i18n/context";
 import { sentence } from "@/i18n/i18n";
+import { useMemoryStrings } from "@/i18n/useMemoryStrings";
+import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
-import { focusOnMount } from "@/ui/focusOnMount";
+import { focusOnMount } from "@/ui/dom/focusOnMount";
 import { IconButton } from "@/ui/IconButton";
 import { RelativeTime } from "@/ui/RelativeTime";
 

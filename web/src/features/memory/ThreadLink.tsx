@@ -1,7 +1,8 @@
 /** Link to a thread. */
 
 import { Link } from "@tanstack/react-router";
-import { useMemoryStrings, useThreadTitle } from "@/features/memory/useMemory";
+import { useThreadTitle } from "@/features/memory/useMemory";
+import { useMemoryStrings } from "@/i18n/useMemoryStrings";
 
 export function ThreadLink({ threadId }: { threadId: string }) {
   const strings = useMemoryStrings();

@@ -5,7 +5,7 @@ import { ApiError, NetworkError } from "@/api/http";
 import type { FactDetails, MemoryChange, MemoryDocument, MemoryFact, MemoryStatus } from "@/api/memory";
 import type { Server } from "@/api/server";
 import { grouped } from "@/features/memory/Changes";
-import { memoryCommand, memorySearch } from "@/features/memory/search";
+import { memoryCommand, memorySearch } from "@/state/memorySearch";
 import { fakeGateway } from "@/testing/gateway";
 import { showPage } from "@/testing/page";
 import { formatRelativeTime } from "@/ui/RelativeTime";

@@ -3,10 +3,10 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { createContext, use } from "react";
 import { isUnderWay, type MemoryDocument, type MemoryOf, type MemoryStatus } from "@/api/memory";
-import { useLanguage, usePage } from "@/app/context";
-import { useServer } from "@/app/server";
-import type { Language } from "@/i18n/i18n";
-import { memoryStringsEn, memoryStringsZh } from "@/i18n/memory";
+import { useMemoryStrings } from "@/i18n/useMemoryStrings";
+import { usePage } from "@/state/context";
+import { memoryKey } from "@/state/queries";
+import { useServer } from "@/state/server";
 
 /** Notice after a change; `group` identifies it for undo. */
 export interface Notice {
@@ -34,22 +34,13 @@ export function useShown(): Shown {
   return use(MemoryContext);
 }
 
-const STRINGS: Readonly<Record<Language, typeof memoryStringsEn>> = {
-  en: memoryStringsEn,
-  zh: memoryStringsZh,
-};
-
-export function useMemoryStrings(): typeof memoryStringsEn {
-  return STRINGS[useLanguage()];
-}
-
 const WATCH_MS = 2000;
 
 /** Load the memory, polling while extractions are pending. */
 export function useMemory(of: MemoryOf) {
   const server = useServer();
   return useQuery({
-    queryKey: keyOf(of),
+    queryKey: memoryKey(of),
     queryFn: () => server.memory(of),
     refetchInterval: ({ state }) => (state.data?.pending.some(isUnderWay) ? WATCH_MS : false),
   });
@@ -71,7 +62,7 @@ export function useChange<Given>(change: (given: Given) => Promise<MemoryDocumen
     mutationFn: change,
     onMutate: () => say(null),
     onSuccess: async (data) => {
-      queries.setQueryData<MemoryStatus>(keyOf(of), (status) => status && { ...status, data });
+      queries.setQueryData<MemoryStatus>(memoryKey(of), (status) => status && { ...status, data });
       const group = notice.undoable ? await newest() : null;
       say({ text: notice.text, group });
       await queries.invalidateQueries({ queryKey: ["memory"] });
@@ -93,10 +84,6 @@ export function useUndo() {
     text: strings.undoneNotice,
     undoable: false,
   });
-}
-
-export function keyOf(of: MemoryOf): readonly string[] {
-  return ["memory", of ?? ""];
 }
 
 /** Return the title of a thread. */

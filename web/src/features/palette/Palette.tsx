@@ -1,8 +1,9 @@
 /** Command palette. */
 
 import { type KeyboardEvent, useEffect, useId, useRef, useState } from "react";
-import { useActions, usePage, useStrings } from "@/app/context";
 import { type Choice, useChoices } from "@/features/palette/choices";
+import { useStrings } from "@/i18n/context";
+import { useActions, usePage } from "@/state/context";
 import { Modal } from "@/ui/Modal";
 
 export function Palette() {

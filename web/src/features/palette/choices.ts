@@ -16,13 +16,14 @@ import {
   TextSearch,
   Wrench,
 } from "lucide-react";
-import { useActions, usePage, useStrings } from "@/app/context";
-import type { Theme } from "@/app/preferences";
-import { useOffers } from "@/app/server";
-import { useToggleList } from "@/app/useShortcuts";
-import { useTogglePanel } from "@/features/panel/usePanel";
-import { useTextSearch } from "@/features/threads/useTextSearch";
+import { useStrings } from "@/i18n/context";
 import { LANGUAGE_NAMES, type Language } from "@/i18n/i18n";
+import { useToggleList } from "@/layout/useToggleList";
+import { useActions, usePage } from "@/state/context";
+import type { Theme } from "@/state/preferences";
+import { useOffers } from "@/state/server";
+import { useTogglePanel } from "@/state/usePanel";
+import { useTextSearch } from "@/state/useTextSearch";
 
 export interface Choice {
   readonly id: string;

@@ -1,14 +1,14 @@
 /** List of presented files. */
 
 import { Download, FolderArchive } from "lucide-react";
-import { artifactUrl, bundleUrl } from "@/api/artifacts";
-import { usePage, useStrings } from "@/app/context";
-import { useOffers } from "@/app/server";
-import { fileKind } from "@/features/chat/files";
-import { fileName } from "@/features/chat/tools";
+import { artifactUrl, bundleUrl, fileName } from "@/api/artifacts";
 import { FileView } from "@/features/panel/FileView";
-import { kindIcon } from "@/features/panel/kinds";
-import { useOpenPanel, usePanel } from "@/features/panel/usePanel";
+import { fileKind } from "@/files/kinds";
+import { kindIcon } from "@/files/previews";
+import { useStrings } from "@/i18n/context";
+import { usePage } from "@/state/context";
+import { useOffers } from "@/state/server";
+import { useOpenPanel, usePanel } from "@/state/usePanel";
 
 export function Artifacts({ threadId }: { threadId: string }) {
   const strings = useStrings();

@@ -1,10 +1,11 @@
 /** Context usage and cost of the thread. */
 
 import { useQuery } from "@tanstack/react-query";
-import { useLanguage, usePage, useStrings } from "@/app/context";
-import { useOffers, useServer } from "@/app/server";
+import { useLanguage, useStrings } from "@/i18n/context";
 import { formatCost, formatCount } from "@/i18n/format";
 import { isCreated } from "@/run/conversation";
+import { usePage } from "@/state/context";
+import { useOffers, useServer } from "@/state/server";
 
 const NEARLY_FULL = 0.8;
 

@@ -1,20 +1,15 @@
 /** View of one file: preview or source. */
 
 import { ArrowLeft, Download } from "lucide-react";
-import { lazy, Suspense, useState } from "react";
-import { artifactUrl } from "@/api/artifacts";
-import { useFileUrls, useStrings } from "@/app/context";
-import { fileName } from "@/features/chat/tools";
-import { mayBeText, type Preview, previewOf } from "@/features/panel/kinds";
+import { Suspense, useState } from "react";
+import { artifactUrl, fileName } from "@/api/artifacts";
 import { TextView } from "@/features/panel/TextView";
-import { useText } from "@/features/panel/useText";
-import { Markdown } from "@/markdown/Markdown";
+import { FilePreview } from "@/files/FilePreview";
+import { mayBeText, previewOf } from "@/files/previews";
+import { useStrings } from "@/i18n/context";
 import { IconButton } from "@/ui/IconButton";
 import { Segments } from "@/ui/Segments";
 import { ErrorState, LoadingState } from "@/ui/states";
-
-const PdfView = lazy(() => import("@/features/panel/PdfView"));
-const TableView = lazy(() => import("@/features/panel/TableView"));
 
 interface Props {
   readonly threadId: string;
@@ -57,7 +52,7 @@ export function FileView({ threadId, path, onBack }: Props) {
       </div>
       <Suspense fallback={<LoadingState />}>
         {view === "preview" && preview !== null ? (
-          <PreviewOf kind={preview} threadId={threadId} path={path} />
+          <FilePreview kind={preview} threadId={threadId} path={path} />
         ) : mayBeText(path) ? (
           <TextView key={path} threadId={threadId} path={path} />
         ) : (
@@ -65,58 +60,5 @@ export function FileView({ threadId, path, onBack }: Props) {
         )}
       </Suspense>
     </section>
-  );
-}
-
-export function PreviewOf({ kind, threadId, path }: { kind: Preview; threadId: string; path: string }) {
-  const addresses = useFileUrls();
-  switch (kind) {
-    case "picture":
-      return (
-        <div className="flex min-h-0 flex-1 items-center justify-center overflow-auto bg-rail p-4">
-          <img
-            src={addresses.artifact(path)}
-            alt={fileName(path)}
-            className="max-h-full max-w-full object-contain"
-          />
-        </div>
-      );
-    case "page":
-      // Sandboxed without an origin; scripts run but cannot reach anything.
-      return (
-        <iframe
-          key={path}
-          src={addresses.preview(path)}
-          title={fileName(path)}
-          sandbox="allow-scripts"
-          className="min-h-0 w-full flex-1 bg-sheet [color-scheme:light]"
-        />
-      );
-    case "pdf":
-      return <PdfView threadId={threadId} path={path} />;
-    default:
-      return <PreviewOfText kind={kind} threadId={threadId} path={path} />;
-  }
-}
-
-function PreviewOfText({
-  kind,
-  threadId,
-  path,
-}: {
-  kind: "markdown" | "table";
-  threadId: string;
-  path: string;
-}) {
-  const strings = useStrings();
-  const file = useText(threadId, path);
-  if (file.isPending) return <LoadingState />;
-  if (file.isError) return <ErrorState text={strings.fileMissing} onRetry={() => void file.refetch()} />;
-  if (file.data === null) return <ErrorState text={strings.noPreview} />;
-  if (kind === "table") return <TableView text={file.data.text} path={path} />;
-  return (
-    <div className="min-h-0 flex-1 overflow-y-auto p-4">
-      <Markdown text={file.data.text} growing={false} />
-    </div>
   );
 }

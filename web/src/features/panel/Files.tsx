@@ -4,13 +4,13 @@ import { useQuery } from "@tanstack/react-query";
 import { ChevronRight, Folder } from "lucide-react";
 import { useState } from "react";
 import type { FolderEntry } from "@/api/threadFiles";
-import { useLanguage, useStrings } from "@/app/context";
-import { useServer } from "@/app/server";
-import { fileKind } from "@/features/chat/files";
 import { FileView } from "@/features/panel/FileView";
-import { kindIcon } from "@/features/panel/kinds";
-import { useOpenPanel, usePanel } from "@/features/panel/usePanel";
+import { fileKind } from "@/files/kinds";
+import { kindIcon } from "@/files/previews";
+import { useLanguage, useStrings } from "@/i18n/context";
 import { formatSize } from "@/i18n/format";
+import { useServer } from "@/state/server";
+import { useOpenPanel, usePanel } from "@/state/usePanel";
 import { ErrorState, LoadingState } from "@/ui/states";
 
 const ROOT = "/mnt/user-data";

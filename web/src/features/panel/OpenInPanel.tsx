@@ -1,8 +1,8 @@
 /** File name that opens the panel. */
 
-import { useStrings } from "@/app/context";
-import { fileName } from "@/features/chat/tools";
-import { useOpenPanel } from "@/features/panel/usePanel";
+import { fileName } from "@/api/artifacts";
+import { useStrings } from "@/i18n/context";
+import { useOpenPanel } from "@/state/usePanel";
 
 export function OpenInPanel({ path }: { path: string }) {
   const strings = useStrings();

@@ -3,13 +3,14 @@
 import * as Tabs from "@radix-ui/react-tabs";
 import { X } from "lucide-react";
 import { useEffect, useRef } from "react";
-import { usePage, useStrings } from "@/app/context";
 import { Artifacts } from "@/features/panel/Artifacts";
 import { Files } from "@/features/panel/Files";
 import { Resizer } from "@/features/panel/Resizer";
 import { RunTimeline } from "@/features/panel/RunTimeline";
-import { isTab, PANEL_TABS, type PanelTab } from "@/features/panel/search";
-import { useOpenPanel, usePanel } from "@/features/panel/usePanel";
+import { useStrings } from "@/i18n/context";
+import { usePage } from "@/state/context";
+import { isTab, PANEL_TABS, type PanelTab } from "@/state/panelSearch";
+import { useOpenPanel, usePanel } from "@/state/usePanel";
 import { IconButton } from "@/ui/IconButton";
 
 export default function Panel() {

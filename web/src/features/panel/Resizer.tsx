@@ -1,8 +1,9 @@
 /** Resize handle of the panel. */
 
 import type { KeyboardEvent, PointerEvent } from "react";
-import { useActions, usePage, useStrings } from "@/app/context";
-import { allowedWidth, PANEL_WIDTHS } from "@/app/preferences";
+import { useStrings } from "@/i18n/context";
+import { useActions, usePage } from "@/state/context";
+import { allowedWidth, PANEL_WIDTHS } from "@/state/preferences";
 
 const STEP = 2;
 

@@ -4,13 +4,13 @@ import { useQuery } from "@tanstack/react-query";
 import { Brain, type LucideIcon, TriangleAlert, Wrench } from "lucide-react";
 import { useState } from "react";
 import type { WireRun } from "@/api/wire";
-import { useLanguage, useStrings } from "@/app/context";
-import { useOffers, useServer } from "@/app/server";
-import { toolKind, toolObject } from "@/features/chat/tools";
-import { InjectedMemory } from "@/features/memory/InjectedMemory";
+import { InjectedMemory } from "@/features/panel/InjectedMemory";
 import { type Step, timelineOf } from "@/features/panel/timeline";
+import { useLanguage, useStrings } from "@/i18n/context";
 import { formatCost, formatCount, formatDuration, formatShortDuration } from "@/i18n/format";
 import { sentence } from "@/i18n/i18n";
+import { toolKind, toolObject } from "@/run/toolCalls";
+import { useOffers, useServer } from "@/state/server";
 import { ErrorState, LoadingState } from "@/ui/states";
 
 export function RunTimeline({ threadId }: { threadId: string }) {

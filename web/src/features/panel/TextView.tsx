@@ -2,13 +2,13 @@
 
 import { useQueryClient } from "@tanstack/react-query";
 import { lazy, useState } from "react";
+import { fileName } from "@/api/artifacts";
 import { ApiError } from "@/api/http";
 import type { TextFile } from "@/api/threadFiles";
-import { useStrings } from "@/app/context";
-import { useOffers, useServer } from "@/app/server";
-import { endingOf } from "@/features/chat/files";
-import { fileName } from "@/features/chat/tools";
-import { textKey, useText } from "@/features/panel/useText";
+import { endingOf } from "@/files/kinds";
+import { textKey, useText } from "@/files/useText";
+import { useStrings } from "@/i18n/context";
+import { useOffers, useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
 import { ErrorState, LoadingState } from "@/ui/states";
 

@@ -1,8 +1,8 @@
 /** Timeline steps from run events. */
 
+import { isRecord } from "@/api/json";
 import type { LoggedEvent } from "@/api/usage";
 import type { Changes, WireMessage, WireRun, WireToolCall } from "@/api/wire";
-import { isRecord } from "@/run/json";
 import { hasFailed } from "@/run/message";
 
 export interface Step {

@@ -2,8 +2,8 @@
 
 import { useQueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
-import { usePage } from "@/app/context";
 import { isActive } from "@/run/reduce";
+import { usePage } from "@/state/context";
 
 export function useFileRefresh(): void {
   const queries = useQueryClient();

@@ -1,8 +1,8 @@
 /** List of keyboard shortcuts. */
 
-import { useStrings } from "@/app/context";
 import { Fact, Section } from "@/features/settings/Section";
-import { commandKey } from "@/ui/commandKey";
+import { useStrings } from "@/i18n/context";
+import { commandKey } from "@/ui/dom/commandKey";
 
 export function KeyboardHelp() {
   const strings = useStrings();

@@ -2,9 +2,10 @@
 
 import { Check, Info, KeyRound } from "lucide-react";
 import type { ModelInfo } from "@/api/wire";
-import { useActions, usePage, useStrings } from "@/app/context";
-import { currentModel, modelName } from "@/app/page";
 import { Fact, Section } from "@/features/settings/Section";
+import { useStrings } from "@/i18n/context";
+import { useActions, usePage } from "@/state/context";
+import { currentModel, modelName } from "@/state/page";
 import { Button } from "@/ui/Button";
 import { InlineCode } from "@/ui/InlineCode";
 

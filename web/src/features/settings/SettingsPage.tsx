@@ -1,14 +1,15 @@
 /** Settings page. */
 
 import { useQuery } from "@tanstack/react-query";
-import { useActions, useLanguage, usePage, useStrings } from "@/app/context";
-import { PageFrame } from "@/app/PageFrame";
-import type { Theme } from "@/app/preferences";
-import { useServer } from "@/app/server";
 import { KeyboardHelp } from "@/features/settings/KeyboardHelp";
 import { ModelList } from "@/features/settings/ModelList";
 import { Fact, Section } from "@/features/settings/Section";
+import { useLanguage, useStrings } from "@/i18n/context";
 import { LANGUAGE_NAMES, type Language, sentence } from "@/i18n/i18n";
+import { PageFrame } from "@/layout/PageFrame";
+import { useActions, usePage } from "@/state/context";
+import type { Theme } from "@/state/preferences";
+import { useServer } from "@/state/server";
 import { InlineCode } from "@/ui/InlineCode";
 import { Segments } from "@/ui/Segments";
 

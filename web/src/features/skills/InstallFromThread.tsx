@@ -2,9 +2,9 @@
 
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { useStrings } from "@/app/context";
-import { useOffers, useServer } from "@/app/server";
+import { useStrings } from "@/i18n/context";
 import { sentence } from "@/i18n/i18n";
+import { useOffers, useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
 
 export function InstallFromThread({ threadId, path }: { threadId: string; path: string }) {

@@ -3,8 +3,8 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useRef } from "react";
-import { useStrings } from "@/app/context";
-import { useServer } from "@/app/server";
+import { useStrings } from "@/i18n/context";
+import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
 
 /** The button and the notice below the page title. */

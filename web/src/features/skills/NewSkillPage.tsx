@@ -2,10 +2,10 @@
 
 import { useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { useStrings } from "@/app/context";
-import { PageFrame } from "@/app/PageFrame";
-import { useServer } from "@/app/server";
 import { SkillEditor } from "@/features/skills/SkillEditor";
+import { useStrings } from "@/i18n/context";
+import { PageFrame } from "@/layout/PageFrame";
+import { useServer } from "@/state/server";
 
 export function NewSkillPage() {
   const strings = useStrings();

@@ -1,7 +1,7 @@
 /** Editor of a SKILL.md; rejected input is kept. */
 
 import { lazy, Suspense, useState } from "react";
-import { useStrings } from "@/app/context";
+import { useStrings } from "@/i18n/context";
 import { sentence } from "@/i18n/i18n";
 import { Button } from "@/ui/Button";
 import { LoadingState } from "@/ui/states";

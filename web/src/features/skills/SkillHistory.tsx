@@ -5,9 +5,9 @@ import { Link } from "@tanstack/react-router";
 import { ChevronRight } from "lucide-react";
 import { useState } from "react";
 import type { SkillChange } from "@/api/skills";
-import { useLanguage, useStrings } from "@/app/context";
-import { useServer } from "@/app/server";
+import { useLanguage, useStrings } from "@/i18n/context";
 import { sentence } from "@/i18n/i18n";
+import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
 import { ErrorState, LoadingState } from "@/ui/states";
 

@@ -2,7 +2,7 @@
 
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import type { Skill, SkillList } from "@/api/skills";
-import { useServer } from "@/app/server";
+import { useServer } from "@/state/server";
 
 export function useSkillSwitch(name: string) {
   const server = useServer();

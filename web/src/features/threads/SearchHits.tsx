@@ -2,8 +2,8 @@
 
 import { Link } from "@tanstack/react-router";
 import type { SearchHit } from "@/api/search";
-import { useStrings } from "@/app/context";
-import { useTextSearch } from "@/features/threads/useTextSearch";
+import { useStrings } from "@/i18n/context";
+import { useTextSearch } from "@/state/useTextSearch";
 
 export function SearchHits({ wanted }: { wanted: string }) {
   const strings = useStrings();

@@ -3,11 +3,11 @@
 import { Link } from "@tanstack/react-router";
 import { Archive, Bot, Brain, GraduationCap, Search, Settings, SquarePen, Wrench } from "lucide-react";
 import { useState } from "react";
-import { useStrings } from "@/app/context";
-import { useOffers } from "@/app/server";
 import { SearchHits } from "@/features/threads/SearchHits";
 import { Threads } from "@/features/threads/Threads";
-import { commandKey } from "@/ui/commandKey";
+import { useStrings } from "@/i18n/context";
+import { useOffers } from "@/state/server";
+import { commandKey } from "@/ui/dom/commandKey";
 import { IconButton } from "@/ui/IconButton";
 
 export function ThreadList() {

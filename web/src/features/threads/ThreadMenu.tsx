@@ -13,14 +13,15 @@ import {
   Trash2,
 } from "lucide-react";
 import { lazy, Suspense, useRef, useState } from "react";
-import { useActions, useStrings } from "@/app/context";
-import type { Thread } from "@/app/page";
-import { useOffers, useServer } from "@/app/server";
 import { type ExportFormat, exportThread } from "@/features/threads/exportThread";
+import { useStrings } from "@/i18n/context";
+import { useActions } from "@/state/context";
+import type { Thread } from "@/state/page";
+import { useOffers, useServer } from "@/state/server";
+import { saveFile } from "@/ui/dom/saveFile";
 import { Menu, MenuItem, MenuLine } from "@/ui/Menu";
-import { saveFile } from "@/ui/saveFile";
 
-const ShareDialog = lazy(() => import("@/features/sharing/ShareDialog"));
+const ShareDialog = lazy(() => import("@/features/threads/ShareDialog"));
 
 interface Props {
   readonly thread: Thread;

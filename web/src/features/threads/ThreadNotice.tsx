@@ -1,8 +1,9 @@
 /** Toast of a thread change, with undo. */
 
 import { useEffect } from "react";
-import { useActions, usePage, useStrings } from "@/app/context";
-import type { ThreadChange } from "@/app/page";
+import { useStrings } from "@/i18n/context";
+import { useActions, usePage } from "@/state/context";
+import type { ThreadChange } from "@/state/page";
 
 const UNDO_FOR_MS = 6000;
 

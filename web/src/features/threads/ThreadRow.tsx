@@ -3,9 +3,10 @@
 import { Link } from "@tanstack/react-router";
 import { Hand, MessageCircleQuestionMark, Pin } from "lucide-react";
 import { type KeyboardEvent, useState } from "react";
-import { useActions, useLanguage, useStrings } from "@/app/context";
-import type { Thread } from "@/app/page";
 import { ThreadMenu } from "@/features/threads/ThreadMenu";
+import { useLanguage, useStrings } from "@/i18n/context";
+import { useActions } from "@/state/context";
+import type { Thread } from "@/state/page";
 
 export function ThreadRow({ thread }: { thread: Thread }) {
   const strings = useStrings();

@@ -2,10 +2,11 @@
 
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type ReactNode, useEffect, useMemo, useState } from "react";
-import { useActions, usePage, useStrings } from "@/app/context";
-import type { Thread } from "@/app/page";
 import { type Group, groupThreads } from "@/features/threads/days";
 import { ThreadRow } from "@/features/threads/ThreadRow";
+import { useStrings } from "@/i18n/context";
+import { useActions, usePage } from "@/state/context";
+import type { Thread } from "@/state/page";
 import { Button } from "@/ui/Button";
 
 interface Props {

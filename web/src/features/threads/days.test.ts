@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { Thread } from "@/app/page";
 import { groupThreads } from "@/features/threads/days";
+import type { Thread } from "@/state/page";
 
 function thread(id: string, at: Date, pinned = false): Thread {
   return {

@@ -1,6 +1,6 @@
 /** Groups threads by day. */
 
-import type { Thread } from "@/app/page";
+import type { Thread } from "@/state/page";
 
 export type Day = "today" | "yesterday" | "earlier";
 

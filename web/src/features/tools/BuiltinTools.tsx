@@ -3,8 +3,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { Globe, Hand, type LucideIcon, Send } from "lucide-react";
 import type { Tool, ToolSource } from "@/api/tools";
-import { useServer } from "@/app/server";
 import { useToolStrings } from "@/features/tools/useTools";
+import { useServer } from "@/state/server";
 import { ErrorState, LoadingState } from "@/ui/states";
 
 const SHOWN: readonly Exclude<ToolSource, "mcp">[] = ["configured", "web", "builtin"];

@@ -3,12 +3,12 @@
 import { useQuery } from "@tanstack/react-query";
 import { TriangleAlert } from "lucide-react";
 import type { Pin, ToolVersion } from "@/api/tools";
-import { useServer } from "@/app/server";
-import { DiffLines } from "@/features/chat/DiffLines";
-import { diffLines } from "@/features/chat/diff";
 import { SERVERS, useServerChange, useToolStrings } from "@/features/tools/useTools";
 import { sentence } from "@/i18n/i18n";
+import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
+import { DiffLines } from "@/ui/DiffLines";
+import { diffLines } from "@/ui/diff";
 import { ErrorState, LoadingState } from "@/ui/states";
 
 export function ChangedTools({ name }: { name: string }) {

@@ -2,9 +2,9 @@
 
 import { useQuery } from "@tanstack/react-query";
 import type { Outcome, Policy, Rule } from "@/api/tools";
-import { useServer } from "@/app/server";
 import { useToolStrings } from "@/features/tools/useTools";
 import { sentence } from "@/i18n/i18n";
+import { useServer } from "@/state/server";
 import { ErrorState, LoadingState } from "@/ui/states";
 
 export function PolicyRules() {

@@ -2,12 +2,12 @@
 
 import { type ReactNode, useId, useState } from "react";
 import type { McpEntry } from "@/api/tools";
-import { useStrings } from "@/app/context";
 import { BadLine, draftOf, type EntryDraft, entryOf } from "@/features/tools/entry";
 import { useToolStrings } from "@/features/tools/useTools";
+import { useStrings } from "@/i18n/context";
 import { sentence } from "@/i18n/i18n";
 import { Button } from "@/ui/Button";
-import { focusOnMount } from "@/ui/focusOnMount";
+import { focusOnMount } from "@/ui/dom/focusOnMount";
 import { Segments } from "@/ui/Segments";
 import { Switch } from "@/ui/Switch";
 

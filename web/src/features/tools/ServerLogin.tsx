@@ -2,10 +2,10 @@
 
 import { useSearch } from "@tanstack/react-router";
 import type { McpServer } from "@/api/tools";
-import { useLanguage } from "@/app/context";
-import { useServer } from "@/app/server";
 import { useServerChange, useToolStrings } from "@/features/tools/useTools";
+import { useLanguage } from "@/i18n/context";
 import { sentence } from "@/i18n/i18n";
+import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
 import { exactTime } from "@/ui/RelativeTime";
 

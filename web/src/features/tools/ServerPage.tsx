@@ -4,9 +4,6 @@ import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 import { useState } from "react";
 import type { McpEntry, McpServer } from "@/api/tools";
-import { useStrings } from "@/app/context";
-import { PageFrame } from "@/app/PageFrame";
-import { useServer } from "@/app/server";
 import { ChangedTools } from "@/features/tools/ChangedTools";
 import { ServerCapabilities } from "@/features/tools/ServerCapabilities";
 import { ServerForm } from "@/features/tools/ServerForm";
@@ -19,7 +16,10 @@ import {
   useToolStrings,
   watchWhile,
 } from "@/features/tools/useTools";
+import { useStrings } from "@/i18n/context";
 import { sentence } from "@/i18n/i18n";
+import { PageFrame } from "@/layout/PageFrame";
+import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
 import { RelativeTime } from "@/ui/RelativeTime";
 import { Switch } from "@/ui/Switch";

@@ -4,10 +4,10 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { Plug } from "lucide-react";
 import type { McpServer } from "@/api/tools";
-import { useServer } from "@/app/server";
 import { ServerError, ServerState } from "@/features/tools/ServerState";
 import { SERVERS, useServerSwitch, useToolStrings, watchWhile } from "@/features/tools/useTools";
 import { sentence } from "@/i18n/i18n";
+import { useServer } from "@/state/server";
 import { Switch } from "@/ui/Switch";
 import { ErrorState, LoadingState } from "@/ui/states";
 

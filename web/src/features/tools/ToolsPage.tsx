@@ -4,14 +4,14 @@ import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { Plus } from "lucide-react";
 import type { McpEntry } from "@/api/tools";
-import { useStrings } from "@/app/context";
-import { PageFrame } from "@/app/PageFrame";
-import { useServer } from "@/app/server";
 import { BuiltinTools } from "@/features/tools/BuiltinTools";
 import { PolicyRules } from "@/features/tools/PolicyRules";
 import { ServerForm } from "@/features/tools/ServerForm";
 import { Servers } from "@/features/tools/Servers";
 import { SERVERS, useServerChange, useToolStrings } from "@/features/tools/useTools";
+import { useStrings } from "@/i18n/context";
+import { PageFrame } from "@/layout/PageFrame";
+import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
 
 export function ToolsPage() {

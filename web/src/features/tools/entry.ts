@@ -1,7 +1,7 @@
 /** Converts a server entry to and from the form. */
 
+import { isRecord } from "@/api/json";
 import type { McpEntry } from "@/api/tools";
-import { isRecord } from "@/run/json";
 
 export interface EntryDraft {
   readonly way: "stdio" | "http";

@@ -2,10 +2,10 @@
 
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import type { McpServer } from "@/api/tools";
-import { useLanguage } from "@/app/context";
-import { useServer } from "@/app/server";
+import { useLanguage } from "@/i18n/context";
 import type { Language } from "@/i18n/i18n";
 import { toolStringsEn, toolStringsZh } from "@/i18n/tools";
+import { useServer } from "@/state/server";
 
 const STRINGS: Readonly<Record<Language, typeof toolStringsEn>> = { en: toolStringsEn, zh: toolStringsZh };
 

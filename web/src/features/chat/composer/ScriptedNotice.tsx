@@ -1,0 +1,21 @@
+/** Notice of the demo model. */
+
+import { Info } from "lucide-react";
+import { useStrings } from "@/i18n/context";
+import { usePage } from "@/state/context";
+import { currentModel } from "@/state/page";
+
+export function ScriptedNotice() {
+  const strings = useStrings();
+  const scripted = usePage((page) => currentModel(page)?.scripted === true);
+  if (!scripted) return null;
+  return (
+    <p className="mt-2 flex gap-2 px-1 text-small text-faint">
+      <Info aria-hidden className="mt-0.5 size-3.5 shrink-0" />
+      <span>
+        {strings.scriptedNotice}{" "}
+        <code className="font-mono whitespace-nowrap text-soft">deerflow config init</code>.
+      </span>
+    </p>
+  );
+}

@@ -1,0 +1,103 @@
+/** React context with the store and the actions. */
+
+import {
+  createContext,
+  type ReactNode,
+  use,
+  useEffect,
+  useMemo,
+  useState,
+  useSyncExternalStore,
+} from "react";
+import { type FileUrls, fileUrls } from "@/api/artifacts";
+import type { FilesGateway } from "@/api/files";
+import { ApiError } from "@/api/http";
+import { LanguageProvider } from "@/i18n/context";
+import { preferredLanguage } from "@/i18n/i18n";
+import type { Actions } from "@/state/actions";
+import type { Page, PageAction } from "@/state/page";
+import type { Store } from "@/state/store";
+import { FileUrlsProvider } from "@/ui/FileUrls";
+
+interface App {
+  readonly store: Store<Page, PageAction>;
+  readonly actions: Actions;
+  /** Missing for servers without uploads, suggestions and prompt rewriting. */
+  readonly files?: FilesGateway;
+  /** File URLs of a share link; missing on the owner's page. */
+  readonly shared?: FileUrls;
+}
+
+const NO_FILES: FilesGateway = {
+  takesUploads: async () => false,
+  polishes: async () => false,
+  uploadLimits: async () => null,
+  upload: async () => Promise.reject(new ApiError("NotFound", 404, "")),
+  deleteUpload: async () => {},
+  uploads: async () => [],
+  suggestions: async () => [],
+  polish: async () => null,
+};
+
+const AppContext = createContext<App | null>(null);
+
+export function AppProvider({ app, children }: { app: App; children: ReactNode }) {
+  return (
+    <AppContext value={app}>
+      <PageContexts shared={app.shared}>{children}</PageContexts>
+    </AppContext>
+  );
+}
+
+/** Provides the language and the file URLs, which depend on the state of the page. */
+function PageContexts({ shared, children }: { shared: FileUrls | undefined; children: ReactNode }) {
+  const language = usePage(
+    ({ preferences }) => preferences.language ?? preferredLanguage(navigator.languages),
+  );
+  const threadId = usePage((page) => page.threadId);
+  const urls = useMemo(() => shared ?? fileUrls(threadId ?? ""), [shared, threadId]);
+  return (
+    <LanguageProvider language={language}>
+      <FileUrlsProvider urls={urls}>{children}</FileUrlsProvider>
+    </LanguageProvider>
+  );
+}
+
+function useApp(): App {
+  const app = use(AppContext);
+  if (app === null) throw new Error("a component is used outside AppProvider");
+  return app;
+}
+
+/** Select a slice of the state; `select` must return a stable reference. */
+export function usePage<T>(select: (page: Page) => T): T {
+  const { store } = useApp();
+  return useSyncExternalStore(store.subscribe, () => select(store.get()));
+}
+
+export function useActions(): Actions {
+  return useApp().actions;
+}
+
+export function useFiles(): FilesGateway {
+  return useApp().files ?? NO_FILES;
+}
+
+/** Return true on a shared, read-only page. */
+export function useIsReader(): boolean {
+  return useApp().shared !== undefined;
+}
+
+/** Return true if the server has an optional feature. */
+export function useOffer(part: "takesUploads" | "polishes"): boolean {
+  const files = useFiles();
+  const [offered, setOffered] = useState(false);
+  useEffect(() => {
+    let wanted = true;
+    void files[part]().then((has) => wanted && setOffered(has));
+    return () => {
+      wanted = false;
+    };
+  }, [files, part]);
+  return offered;
+}
