@@ -1,17 +1,11 @@
 /** Custom agents. */
 
 import { type Fetch, jsonBody, request, requestJson } from "@/api/http";
+import type { Schemas } from "@/api/wire";
 
-export interface Agent {
-  readonly name: string;
-  readonly description: string;
-  /** Null for the default model. */
-  readonly model: string | null;
-  /** Null for all groups. */
-  readonly tool_groups: readonly string[] | null;
-  /** The agent's instructions (SOUL.md). */
-  readonly soul: string;
-}
+export type Agent = Required<
+  Pick<Schemas["Agent"], "name" | "description" | "model" | "tool_groups" | "soul">
+>;
 
 export interface AgentsApi {
   agents(): Promise<readonly Agent[]>;

@@ -2,23 +2,11 @@
 
 import { ApiError, type Fetch, jsonBody, request, requestJson } from "@/api/http";
 import type { SentFile } from "@/api/sentFiles";
+import type { Schemas } from "@/api/wire";
 
-export interface UploadLimits {
-  readonly max_files: number;
-  readonly max_file_size: number;
-  readonly max_total_size: number;
-}
+export type UploadLimits = Schemas["UploadLimits"];
 
-interface WireUpload {
-  readonly filename: string;
-  readonly size: number;
-  readonly virtual_path: string;
-}
-
-interface UploadAnswer {
-  readonly files: readonly WireUpload[];
-  readonly skipped_files?: readonly (string | { readonly filename: string; readonly reason?: string })[];
-}
+type UploadAnswer = Schemas["UploadAnswer"];
 
 export interface FilesGateway {
   takesUploads(): Promise<boolean>;
@@ -43,10 +31,7 @@ export interface FilesGateway {
   polish(text: string, locale: string, threadId: string | null): Promise<string | null>;
 }
 
-export interface ChatMessage {
-  readonly role: "user" | "assistant";
-  readonly content: string;
-}
+export type ChatMessage = Schemas["Said"] & { readonly role: "user" | "assistant" };
 
 /** Sends a form and reports upload progress; tests pass a fake. */
 export type SendForm = (

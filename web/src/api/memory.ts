@@ -3,8 +3,9 @@
 import { type Fetch, jsonBody, request, requestJson } from "@/api/http";
 import { isRecord } from "@/api/json";
 import type { LoggedEvent } from "@/api/usage";
+import type { Schemas } from "@/api/wire";
 
-export type Category = "preference" | "knowledge" | "context" | "behavior" | "goal" | "correction";
+export type Category = Schemas["KnownFact"]["category"];
 export const CATEGORIES: readonly Category[] = [
   "preference",
   "knowledge",
@@ -22,94 +23,30 @@ export type SummaryKey =
   | "history.earlierContext"
   | "history.longTermBackground";
 
-export interface MemoryFact {
-  readonly id: string;
-  readonly content: string;
-  readonly category: Category;
-  readonly confidence: number;
-  readonly createdAt: string;
-  /** A thread id, `manual` or `deleted thread`. */
-  readonly source: string;
-  /** The statement a correction replaces. */
-  readonly sourceError?: string | null;
-}
+export type MemoryFact = Schemas["KnownFact"];
 
-export interface SummaryText {
-  readonly summary: string;
-  readonly updatedAt: string;
-}
+export type SummaryText = Schemas["SummaryText"];
 
-export interface MemoryDocument {
-  readonly lastUpdated: string;
-  readonly user: Readonly<Record<string, SummaryText>>;
-  readonly history: Readonly<Record<string, SummaryText>>;
-  readonly facts: readonly MemoryFact[];
-  readonly revision: number;
-}
+export type MemoryDocument = Schemas["MemoryDocument"];
 
-export interface MemoryStatus {
-  readonly config: {
-    /** Memory is enabled on the server. */
-    readonly enabled: boolean;
-    /** The user has memory turned on. */
-    readonly switched_on: boolean;
-    readonly mode: string;
-    readonly debounce_seconds: number;
-  };
-  readonly data: MemoryDocument;
-  /** Threads pending extraction, next first. */
-  readonly pending: readonly PendingThread[];
-}
+export type MemoryStatus = Omit<Schemas["MemoryStatus"], "config"> & {
+  readonly config: Pick<Schemas["MemorySettings"], "enabled" | "switched_on" | "mode" | "debounce_seconds">;
+};
 
-export interface PendingThread {
-  readonly thread_id: string;
-  readonly due_at: string;
-  readonly is_being_read: boolean;
-  /** Out of budget: extraction waits for the thread's next run. */
-  readonly is_unpaid: boolean;
-}
+export type PendingThread = Schemas["PendingThread"];
 
 /** Return true if extraction will start without another run. */
 export const isUnderWay = ({ is_unpaid }: PendingThread): boolean => !is_unpaid;
 
-export interface Source {
-  /** Null if the thread was deleted. */
-  readonly thread_id: string | null;
-  readonly message_id: string | null;
-  readonly quote: string | null;
-}
+export type Source = Schemas["SourceOf"];
 
-export interface FactDetails extends MemoryFact {
-  /** Null if the fact was added by hand. */
-  readonly learnedIn: Source | null;
-}
+export type FactDetails = Schemas["FactDetails"];
 
-export interface MemoryChange {
-  readonly change_id: string;
-  readonly seq: number;
-  readonly at: string;
-  readonly actor: "model" | "user" | "agent" | "import";
-  readonly kind: "fact_added" | "fact_changed" | "fact_removed" | "summary_set" | "undone";
-  /** A fact id or a summary key. */
-  readonly target: string;
-  readonly before: FactDetails | SummaryText | null;
-  readonly after: FactDetails | SummaryText | null;
-  readonly source: Source | null;
-  /** Id shared by changes of one operation. */
-  readonly group: string;
-  readonly undoes: string | null;
-}
+export type MemoryChange = Schemas["ChangeMade"];
 
-export interface FactProvenance {
-  readonly fact: FactDetails;
-  readonly changes: readonly MemoryChange[];
-  readonly superseded: readonly FactDetails[];
-}
+export type FactProvenance = Schemas["WhyKnown"];
 
-export interface HistoryPage {
-  readonly changes: readonly MemoryChange[];
-  readonly next_before: number | null;
-}
+export type HistoryPage = Schemas["HistoryPage"];
 
 /** The memory injected into a run. */
 export interface InjectedMemory {
@@ -121,11 +58,7 @@ export interface InjectedMemory {
 }
 
 /** Editable fields of a fact. */
-export interface FactText {
-  readonly content: string;
-  readonly category: Category;
-  readonly confidence: number;
-}
+export type FactText = Pick<Schemas["KnownFact"], "content" | "category" | "confidence">;
 
 /** Name of the custom agent that owns the memory, null for the shared memory. */
 export type MemoryOf = string | null;

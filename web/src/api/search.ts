@@ -1,15 +1,9 @@
 /** Full-text search over all threads. */
 
 import { type Fetch, requestJson } from "@/api/http";
+import type { Schemas } from "@/api/wire";
 
-export interface SearchHit {
-  readonly thread_id: string;
-  readonly title: string | null;
-  readonly message_id: string | null;
-  readonly snippet: string;
-  /** Start and end of each match in `snippet`, in code points. */
-  readonly highlights: readonly (readonly [number, number])[];
-}
+export type SearchHit = Pick<Schemas["Hit"], "thread_id" | "title" | "message_id" | "snippet" | "highlights">;
 
 export interface SearchApi {
   /** Search messages, best match first. */

@@ -9,7 +9,7 @@ import { type SkillsApi, skillsApi } from "@/api/skills";
 import { type FilesApi, filesApi } from "@/api/threadFiles";
 import { type ToolsApi, toolsApi } from "@/api/tools";
 import { type UsageApi, usageApi } from "@/api/usage";
-import type { ThreadValues } from "@/api/wire";
+import type { Schemas, ThreadValues } from "@/api/wire";
 
 /** Optional features of a server. */
 export type Feature =
@@ -23,13 +23,9 @@ export type Feature =
   | "skills"
   | "skill_editing";
 
-interface Features {
-  readonly enabled: Readonly<Record<string, boolean>>;
-}
+type Features = Schemas["Features"];
 
-export interface ServerInfo {
-  readonly version: string;
-}
+export type ServerInfo = Pick<Schemas["Features"], "version">;
 
 export interface Server
   extends AgentsApi,

@@ -4,19 +4,11 @@ import type { FileUrls } from "@/api/artifacts";
 import type { Gateway } from "@/api/gateway";
 import { ApiError, type Fetch, jsonBody, request, requestJson } from "@/api/http";
 import type { MessagePage } from "@/api/messagePage";
-import type { WireMessage } from "@/api/wire";
+import type { Schemas, WireMessage } from "@/api/wire";
 
-export interface Share {
-  readonly share_id: string;
-  readonly created_at: string;
-  /** Null for no expiry. */
-  readonly expires_at: string | null;
-}
+export type Share = Omit<Schemas["Share"], "thread_id">;
 
-export interface NewShare extends Share {
-  /** URL path of the shared page; returned once. */
-  readonly path: string;
-}
+export type NewShare = Pick<Schemas["NewShare"], "share_id" | "created_at" | "expires_at" | "path">;
 
 export interface SharingApi {
   /** List share links, newest first. */
@@ -43,18 +35,13 @@ function sharesOf(threadId: string): string {
 const AT_ONCE = 200;
 
 /** A shared thread. */
-export interface SharedThread {
-  readonly title: string | null;
-  /** Later messages are not included. */
-  readonly shared_at: string;
-  readonly expires_at: string | null;
-  readonly artifacts: readonly string[];
-}
+export type SharedThread = Schemas["SharedThread"];
 
-interface SharedMessages {
-  readonly data: readonly { readonly message: WireMessage; readonly created_at: string }[];
-  readonly before: string | null;
-}
+type SharedMessages = Pick<Schemas["SharedMessages"], "before"> & {
+  readonly data: readonly (Pick<Schemas["SharedMessage"], "created_at"> & {
+    readonly message: WireMessage;
+  })[];
+};
 
 export interface SharedApi extends FileUrls {
   about(): Promise<SharedThread>;

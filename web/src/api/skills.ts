@@ -1,71 +1,31 @@
 /** Skills: instructions and files agents load on demand. */
 
 import { type Fetch, jsonBody, request, requestJson } from "@/api/http";
-import type { WireThread } from "@/api/wire";
+import type { Schemas, WireThread } from "@/api/wire";
 
-export interface Skill {
-  readonly name: string;
-  readonly description: string;
-  readonly license: string | null;
-  readonly category: string;
-  readonly enabled: boolean;
-  readonly editable: boolean;
-}
+export type Skill = Omit<Schemas["SkillSummary"], "location" | "allowed_tools">;
 
 /** A folder that failed to load as a skill. */
-export interface RefusedSkill {
-  readonly category: string;
-  readonly path: string;
-  readonly reason: string;
-}
+export type RefusedSkill = Schemas["RefusedSkill"];
 
-export interface SkillList {
+export type SkillList = {
   readonly skills: readonly Skill[];
-  readonly refused?: readonly RefusedSkill[];
-}
+  readonly refused?: Schemas["Skills"]["refused"];
+};
 
 /** A skill with its content and files. */
-export interface SkillWithContent extends Skill {
-  /** Full text of SKILL.md. */
-  readonly content: string;
-  readonly files: readonly { readonly path: string; readonly size: number }[];
-  readonly allowed_tools?: readonly string[] | null;
-}
+export type SkillWithContent = Skill &
+  Pick<Schemas["SkillDetails"], "content" | "files"> &
+  Partial<Pick<Schemas["SkillDetails"], "allowed_tools">>;
 
 /** An editable custom skill. */
-export interface CustomSkill {
-  readonly name: string;
-  readonly content: string;
-  /** Hash of SKILL.md, used for optimistic concurrency. */
-  readonly sha256: string;
-}
+export type CustomSkill = Pick<Schemas["CustomSkill"], "name" | "content" | "sha256">;
 
-export type SkillAction =
-  | "create"
-  | "edit"
-  | "patch"
-  | "delete"
-  | "write_file"
-  | "remove_file"
-  | "install"
-  | "rollback";
+export type SkillAction = Schemas["SkillChange"]["action"];
 
-export interface SkillChange {
-  /** Index for rollback; the oldest change is 0. */
-  readonly history_index: number;
-  readonly at: string;
-  readonly action: SkillAction;
-  readonly author: "person" | "agent";
-  readonly thread_id: string | null;
-  readonly file: string | null;
-  /** Unified diff; empty if there is no text to compare. */
-  readonly diff: string;
-}
+export type SkillChange = Omit<Schemas["SkillChange"], "before" | "after" | "scanner">;
 
-export interface Installed {
-  readonly skill_name: string;
-  readonly message: string;
-}
+export type Installed = Pick<Schemas["InstalledSkill"], "skill_name" | "message">;
 
 export interface SkillsApi {
   skills(): Promise<SkillList>;
@@ -85,9 +45,7 @@ export interface SkillsApi {
   undoSkillChange(name: string, index: number): Promise<void>;
 }
 
-interface Uploaded {
-  readonly files: readonly { readonly virtual_path: string }[];
-}
+type Uploaded = Pick<Schemas["UploadAnswer"], "files">;
 
 export function skillsApi(fetch: Fetch): SkillsApi {
   const place = (name: string) => `/api/skills/${encodeURIComponent(name)}`;

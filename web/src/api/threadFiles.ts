@@ -2,20 +2,11 @@
 
 import { artifactUrl } from "@/api/artifacts";
 import { type Fetch, jsonBody, request, requestJson } from "@/api/http";
+import type { Schemas } from "@/api/wire";
 
-export interface FolderEntry {
-  readonly name: string;
-  readonly path: string;
-  readonly kind: "file" | "folder";
-  readonly size: number;
-  readonly modified_at: string;
-}
+export type FolderEntry = Schemas["FileOrFolder"];
 
-export interface Folder {
-  readonly path: string;
-  readonly entries: readonly FolderEntry[];
-  readonly is_truncated: boolean;
-}
+export type Folder = Schemas["FolderListing"];
 
 /** A text with the hash that an edit must match. */
 export interface TextFile {
@@ -23,10 +14,7 @@ export interface TextFile {
   readonly sha256: string;
 }
 
-export interface SavedFile {
-  readonly sha256: string;
-  readonly size: number;
-}
+export type SavedFile = Omit<Schemas["Edited"], "path">;
 
 export interface FilesApi {
   folder(threadId: string, path: string): Promise<Folder>;

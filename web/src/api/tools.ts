@@ -1,110 +1,33 @@
 /** Tools, MCP servers and approval rules. */
 
 import { type Fetch, jsonBody, request, requestJson } from "@/api/http";
+import type { Schemas } from "@/api/wire";
 
-export type ToolSource = "builtin" | "configured" | "web" | "mcp";
-export type Outcome = "allow" | "ask" | "deny";
+export type ToolSource = Schemas["ToolInfo"]["source"];
+export type Outcome = Schemas["RuleInfo"]["outcome"];
 
-export interface Tool {
-  readonly name: string;
-  readonly description: string;
-  readonly source: ToolSource;
-  readonly server: string | null;
-  /** Returns untrusted content. */
-  readonly brings_untrusted: boolean;
-  /** Can send data out. */
-  readonly reaches_out: boolean;
-  /** Every call requires approval. */
-  readonly needs_approval: boolean;
-}
+export type Tool = Schemas["ToolInfo"];
 
-export interface Rule {
-  readonly name: string;
-  readonly outcome: Outcome;
-  readonly reason: string;
-  /** Built-in rule. */
-  readonly is_shipped: boolean;
-  /** Conditions as written in the file. */
-  readonly conditions: Readonly<Record<string, unknown>>;
-}
+export type Rule = Schemas["RuleInfo"];
 
-export interface Policy {
-  readonly enabled: boolean;
-  readonly rules: readonly Rule[];
-  readonly otherwise: Outcome;
-}
+export type Policy = Schemas["PolicyInfo"];
 
-export type McpState = "idle" | "connecting" | "ready" | "failed" | "disabled" | "changed" | "needs_login";
+export type McpState = Schemas["McpServer"]["state"];
 
-export interface McpLogin {
-  /** `none`: no login; `server`: configured credentials; `personal`: each user signs in. */
-  readonly kind: "none" | "server" | "personal";
-  readonly state: "not_needed" | "logged_in" | "needs_login" | "expired_key";
-  readonly expires_at: string | null;
-  readonly scope: string | null;
-  readonly issuer: string | null;
-  readonly since: string | null;
-}
+export type McpLogin = Schemas["McpLogin"];
 
-export interface McpServer {
-  readonly name: string;
-  readonly type: "stdio" | "sse" | "http";
-  readonly description: string;
-  readonly enabled: boolean;
-  readonly state: McpState;
-  readonly error: string | null;
-  /** Unsupported settings of its entry. */
-  readonly notes: readonly string[];
-  readonly since: string | null;
-  readonly tools: readonly McpTool[];
-  /** Changed tools that need to be accepted. */
-  readonly changed_tools: readonly string[];
-  readonly resources: readonly {
-    readonly uri: string;
-    readonly name: string;
-    readonly description: string;
-  }[];
-  readonly prompts: readonly {
-    readonly name: string;
-    readonly description: string;
-    readonly arguments: readonly string[];
-  }[];
-  readonly login: McpLogin;
-}
+export type McpServer = Schemas["McpServer"];
 
-export interface McpTool {
-  readonly name: string;
-  readonly title: string;
-  readonly description: string;
-  readonly input_schema: unknown;
-  readonly read_only: boolean | null;
-}
+export type McpTool = Schemas["McpTool"];
 
 /** A server entry as in the file; secrets are masked as `********`. */
-export type McpEntry = Readonly<Record<string, unknown>>;
+export type McpEntry = Schemas["McpConfig"]["mcp_servers"][string];
 
-export interface McpConfig {
-  readonly mcp_servers: Readonly<Record<string, McpEntry>>;
-  /** Parse error of the file; the last valid version is in use. */
-  readonly problem: string | null;
-}
+export type McpConfig = Schemas["McpConfig"];
 
-export interface ToolVersion {
-  readonly hash: string;
-  readonly title: string;
-  readonly description: string;
-  readonly input_schema: string;
-  readonly output_schema: string | null;
-  readonly annotations: string;
-}
+export type ToolVersion = Schemas["ToolVersion"];
 
-export interface Pin {
-  readonly tool: string;
-  readonly state: "accepted" | "changed" | "added";
-  readonly accepted: ToolVersion | null;
-  /** Set if it differs from the accepted version. */
-  readonly offered: ToolVersion | null;
-}
+export type Pin = Pick<Schemas["Pin"], "tool" | "state" | "accepted" | "offered">;
 
 export interface ToolsApi {
   tools(): Promise<readonly Tool[]>;

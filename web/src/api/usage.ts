@@ -1,27 +1,19 @@
 /** Run events and token usage. */
 
 import { type Fetch, requestJson } from "@/api/http";
-import type { WireRun } from "@/api/wire";
+import type { Schemas, WireRun } from "@/api/wire";
 
 /** Token usage. `cost` is null unless all prices are known in one currency. */
-export interface Tokens {
-  readonly calls: number;
-  readonly input_tokens: number;
-  readonly cached_tokens: number;
-  readonly output_tokens: number;
-  readonly total_tokens: number;
-  readonly cost: { readonly amount: string; readonly currency: string } | null;
-}
+export type Tokens = Pick<
+  Schemas["Tokens"],
+  "calls" | "input_tokens" | "cached_tokens" | "output_tokens" | "total_tokens" | "cost"
+>;
 
-export interface ThreadUsage {
+export type ThreadUsage = {
   readonly totals: Tokens;
   /** Context usage at the last model call. */
-  readonly context_usage: {
-    readonly used_tokens: number;
-    readonly window_tokens: number | null;
-    readonly fraction: number | null;
-  } | null;
-}
+  readonly context_usage: Omit<Schemas["ContextUsage"], "model"> | null;
+};
 
 export interface LoggedEvent {
   readonly seq: number;

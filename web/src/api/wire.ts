@@ -1,46 +1,31 @@
-/** Wire formats of events and messages. */
+/** Wire formats: aliases of the generated schema, and event frames, which the schema does not describe. */
 
-export interface ModelInfo {
-  readonly name: string;
-  readonly model: string;
-  readonly display_name: string | null;
-  readonly description: string | null;
-  readonly supports_thinking: boolean;
-  readonly supports_reasoning_effort: boolean;
-  readonly supports_vision: boolean;
-  readonly scripted: boolean;
-  /** Status of the API key; missing on servers that do not report it. */
-  readonly key?: KeyStatus;
-}
+import type { components } from "@/api/schema";
 
-export type KeyStatus = "set" | "missing" | "not needed" | "unknown";
+export type Schemas = components["schemas"];
 
-export interface ModelsAnswer {
+export type ModelInfo = Partial<Pick<Schemas["Model"], "key">> & Omit<Schemas["Model"], "key">;
+
+export type KeyStatus = Schemas["Model"]["key"];
+
+export type ModelsAnswer = {
   readonly models: readonly ModelInfo[];
   readonly default: string | null;
-}
+};
 
-export interface Starter {
-  readonly id: string;
-  readonly title: string;
-  readonly prompt: string;
-  readonly is_plan_mode: boolean;
-}
+export type Starter = Schemas["Starter"];
 
-export type ThreadStatus = "idle" | "busy" | "error" | "interrupted";
+export type ThreadStatus = Schemas["Thread"]["status"];
 
-export interface WireThread {
-  readonly thread_id: string;
-  readonly created_at: string;
-  readonly updated_at: string;
-  readonly status: ThreadStatus;
-  readonly metadata: Readonly<Record<string, unknown>>;
+export type WireThread = Pick<
+  Schemas["Thread"],
+  "thread_id" | "created_at" | "updated_at" | "status" | "metadata" | "waits_for"
+> & {
   readonly values: ThreadValues | null;
-  readonly waits_for?: WaitsFor | null;
-}
+};
 
 /** User input a thread waits for. */
-export type WaitsFor = "answer" | "approval";
+export type WaitsFor = NonNullable<Schemas["Thread"]["waits_for"]>;
 
 export interface ThreadValues {
   readonly title?: string | null;
@@ -52,25 +37,16 @@ export interface ThreadValues {
 }
 
 /** A message with its metadata. */
-export interface WireMessageRecord {
-  readonly message: WireMessage;
-  readonly run_id: string;
-  readonly created_at: string;
-  readonly thought_ms: number | null;
-  /** The run that branched off before this message. */
-  readonly left_behind_by: string | null;
-}
+export type WireMessageRecord = Omit<Schemas["SaidMessage"], "message"> & { readonly message: WireMessage };
 
 /** A page of messages, in order. */
-export interface WireMessagePage {
+export type WireMessagePage = Pick<Schemas["MessagePage"], "before"> & {
   readonly data: readonly WireMessageRecord[];
   /** Thread values; only on the last page. */
   readonly values: ThreadValues | null;
   /** The last event included; only on the last page. */
-  readonly heard?: { readonly run_id: string; readonly seq: number } | null;
-  /** Cursor of the previous page; null on the first page. */
-  readonly before: string | null;
-}
+  readonly heard?: Schemas["Heard"] | null;
+};
 
 export interface WireInterrupt {
   readonly id?: string;
@@ -89,24 +65,16 @@ export interface WireAction {
 }
 
 /** Sandbox status. */
-export interface SandboxInfo {
-  readonly tier: "isolated" | "container" | "host" | "none";
-  readonly detail: string;
-  readonly problem: string | null;
-  readonly remedy: string | null;
-}
+export type SandboxInfo = Schemas["SandboxInfo"];
 
 export type RunStatus = "pending" | "running" | "success" | "error" | "timeout" | "interrupted";
 
-export interface WireRun {
-  readonly run_id: string;
-  readonly assistant_id?: string;
-  readonly status: RunStatus;
-  readonly created_at: string;
-  readonly updated_at: string;
-  readonly error?: string | WireError | null;
-  readonly metadata?: Readonly<Record<string, unknown>>;
-}
+/** A run; the schema has its status as text. */
+export type WireRun = Pick<Schemas["Run"], "run_id" | "created_at" | "updated_at"> &
+  Partial<Pick<Schemas["Run"], "assistant_id" | "metadata">> & {
+    readonly status: RunStatus;
+    readonly error?: string | WireError | null;
+  };
 
 export interface ContentBlock {
   readonly type: string;

@@ -39,7 +39,8 @@ const NONE: SummaryText = { summary: "", updatedAt: "" };
 
 export function summaryIn(document: MemoryDocument, key: SummaryKey): SummaryText {
   const [part = "", name = ""] = key.split(".");
-  return (part === "user" ? document.user : document.history)[name] ?? NONE;
+  const summaries: Readonly<Record<string, SummaryText>> = part === "user" ? document.user : document.history;
+  return summaries[name] ?? NONE;
 }
 
 function Row({ name: key, summary }: { name: SummaryKey; summary: SummaryText }) {

@@ -29,6 +29,9 @@ const OSLO: MemoryFact = {
 const DETAILS: FactDetails = {
   ...TEA,
   learnedIn: { thread_id: "t1", message_id: "m", quote: "I drink tea" },
+  validFrom: AT,
+  validTo: null,
+  supersedes: null,
 };
 const CHANGED: MemoryChange = {
   change_id: "c2",
@@ -44,9 +47,13 @@ const CHANGED: MemoryChange = {
   undoes: null,
 };
 
+const EMPTY = { summary: "", updatedAt: "" };
+const NOTHING_ABOUT_USER = { workContext: EMPTY, personalContext: EMPTY, topOfMind: EMPTY };
+
 function knowing(...facts: MemoryFact[]): MemoryDocument {
-  const work = { summary: "Teaches physics.", updatedAt: AT };
-  return { lastUpdated: AT, user: { workContext: work }, history: {}, facts, revision: 7 };
+  const user = { ...NOTHING_ABOUT_USER, workContext: { summary: "Teaches physics.", updatedAt: AT } };
+  const history = { recentMonths: EMPTY, earlierContext: EMPTY, longTermBackground: EMPTY };
+  return { version: "1.0", lastUpdated: AT, user, history, facts, revision: 7 };
 }
 
 function status(data: MemoryDocument, more: Partial<MemoryStatus> = {}): MemoryStatus {
@@ -96,7 +103,7 @@ test("loading memory can be retried after an error", async () => {
   show({
     memory: async () => {
       if (away) throw new NetworkError("the server did not answer");
-      return status({ ...knowing(), user: {} });
+      return status({ ...knowing(), user: NOTHING_ABOUT_USER });
     },
   });
   expect(await screen.findByText("Couldn’t load memory. The server did not answer.")).toBeTruthy();

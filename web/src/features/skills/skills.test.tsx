@@ -70,7 +70,7 @@ test("switching a skill is optimistic and reverted on error", async () => {
 });
 
 test("folders that failed to load show the reason", async () => {
-  const refused = [{ category: "custom", path: "broken", reason: "the header has no description" }];
+  const refused = [{ category: "custom" as const, path: "broken", reason: "the header has no description" }];
   show("/skills", { skills: async () => ({ skills: [], refused }) });
   const section = await screen.findByRole("region", { name: "Failed to load" });
   expect(section.textContent).toContain("custom/broken");
