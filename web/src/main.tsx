@@ -10,7 +10,7 @@ import type { Fetch } from "@/api/http";
 import { createServer } from "@/api/server";
 import { createAppRouter } from "@/app/routes";
 import { browserRetryPolicy } from "@/run/stream";
-import { createActions } from "@/state/actions";
+import { createActions } from "@/state/actions/actions";
 import { AppProvider } from "@/state/context";
 import { initialPage, reducePage } from "@/state/page";
 import { readPreferences, writePreferences } from "@/state/preferences";
@@ -47,14 +47,19 @@ function workspace(): ReactNode {
 
   const addresses = createBrowserHistory();
   const files = createFilesGateway(ask, sendFormInBrowser);
+  const queries = new QueryClient({
+    defaultOptions: { queries: { retry: retryWhenAway, staleTime: 5_000 } },
+  });
+  const gateway = createGateway(ask, {
+    current: () => store.get().activeAgent,
+    onRunAgent: (threadId, activeAgent) => {
+      if (threadId === store.get().threadId) store.dispatch({ type: "agentResolved", activeAgent });
+    },
+  });
   const actions = createActions({
-    gateway: createGateway(ask, {
-      current: () => store.get().activeAgent,
-      onRunAgent: (threadId, activeAgent) => {
-        if (threadId === store.get().threadId) store.dispatch({ type: "agentResolved", activeAgent });
-      },
-    }),
+    gateway,
     store,
+    queries,
     retryPolicy: browserRetryPolicy,
     newId,
     now: Date.now,
@@ -69,9 +74,6 @@ function workspace(): ReactNode {
 
   syncThreadWithUrl(addresses, store, actions);
   const router = createAppRouter(addresses);
-  const queries = new QueryClient({
-    defaultOptions: { queries: { retry: retryWhenAway, staleTime: 5_000 } },
-  });
   void actions.start().then(() => {
     // Preload so that views open at once, also when the server is down later.
     for (const to of ["/agents", "/skills", "/memory", "/tools", "/settings"] as const)
@@ -79,7 +81,7 @@ function workspace(): ReactNode {
   });
   return (
     <StrictMode>
-      <AppProvider app={{ store, actions, files }}>
+      <AppProvider app={{ store, actions, gateway, files }}>
         <ServerProvider server={createServer(ask)} queries={queries}>
           <RouterProvider router={router} />
         </ServerProvider>

@@ -9,8 +9,6 @@ export type UploadLimits = Schemas["UploadLimits"];
 type UploadAnswer = Schemas["UploadAnswer"];
 
 export interface FilesGateway {
-  takesUploads(): Promise<boolean>;
-  polishes(): Promise<boolean>;
   /** Null if the server does not report limits. */
   uploadLimits(threadId: string): Promise<UploadLimits | null>;
   upload(
@@ -41,32 +39,9 @@ export type SendForm = (
   signal: AbortSignal,
 ) => Promise<{ readonly status: number; readonly body: unknown }>;
 
-interface Features {
-  readonly uploads: boolean;
-  readonly suggestions: boolean;
-  readonly input_polish: boolean;
-}
-
 export function createFilesGateway(fetch: Fetch, sendForm: SendForm): FilesGateway {
-  let asked: Promise<Partial<Features>> | null = null;
-
-  /** Check a feature. The answer is cached; a failed request is repeated next time. */
-  async function has(part: keyof Features): Promise<boolean> {
-    asked ??= requestJson<{ enabled: Features }>(fetch, "/api/features")
-      .then(({ enabled }) => enabled)
-      .catch(() => {
-        asked = null;
-        return {};
-      });
-    return (await asked)[part] === true;
-  }
-
   return {
-    takesUploads: () => has("uploads"),
-    polishes: () => has("input_polish"),
-
     async uploadLimits(threadId) {
-      if (!(await has("uploads"))) return null;
       return orNull(requestJson<UploadLimits>(fetch, `${uploadsOf(threadId)}/limits`));
     },
 
@@ -95,13 +70,11 @@ export function createFilesGateway(fetch: Fetch, sendForm: SendForm): FilesGatew
     },
 
     async uploads(threadId) {
-      if (!(await has("uploads"))) return [];
       const found = await orNull(requestJson<UploadAnswer>(fetch, `${uploadsOf(threadId)}/list`));
       return (found?.files ?? []).map(({ filename, size, virtual_path: path }) => ({ filename, size, path }));
     },
 
     async suggestions(threadId, messages, model) {
-      if (!(await has("suggestions"))) return [];
       const body = jsonBody({ messages, n: 3, ...(model !== null && { model_name: model }) });
       const path = `/api/threads/${encodeURIComponent(threadId)}/suggestions`;
       const found = await orNull(requestJson<{ suggestions: string[] }>(fetch, path, body));
@@ -109,7 +82,6 @@ export function createFilesGateway(fetch: Fetch, sendForm: SendForm): FilesGatew
     },
 
     async polish(text, locale, threadId) {
-      if (!(await has("input_polish"))) return null;
       const body = jsonBody({ text, locale, ...(threadId !== null && { thread_id: threadId }) });
       const found = await orNull(requestJson<{ rewritten_text: string }>(fetch, "/api/input-polish", body));
       return found?.rewritten_text ?? null;

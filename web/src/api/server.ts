@@ -19,6 +19,9 @@ export type Feature =
   | "token_usage"
   | "artifact_editing"
   | "artifact_bundles"
+  | "input_polish"
+  | "suggestions"
+  | "uploads"
   | "sharing"
   | "skills"
   | "skill_editing";
@@ -39,7 +42,7 @@ export interface Server
   info(): Promise<ServerInfo>;
   /** Load all messages, including those no longer in the model's context. */
   allMessages(threadId: string): Promise<ThreadValues>;
-  offers(): Promise<Readonly<Record<string, boolean>>>;
+  features(): Promise<Readonly<Record<string, boolean>>>;
 }
 
 export function createServer(fetch: Fetch): Server {
@@ -54,6 +57,6 @@ export function createServer(fetch: Fetch): Server {
     ...usageApi(fetch),
     info: () => requestJson(fetch, "/api/info"),
     allMessages: (threadId) => requestJson(fetch, `/api/threads/${encodeURIComponent(threadId)}/messages`),
-    offers: async () => (await requestJson<Features>(fetch, "/api/features")).enabled,
+    features: async () => (await requestJson<Features>(fetch, "/api/features")).enabled,
   };
 }

@@ -9,7 +9,7 @@ import { Palette } from "@/features/palette/Palette";
 import { ThreadNotice } from "@/features/threads/ThreadNotice";
 import { useLanguage } from "@/i18n/context";
 import { useActions, usePage } from "@/state/context";
-import type { Thread } from "@/state/page";
+import { useThreadPolling } from "@/state/threadList";
 
 export function App() {
   useDocumentAttributes();
@@ -42,45 +42,16 @@ function useDocumentAttributes(): void {
   }, [theme]);
 }
 
-// Polling intervals of the thread list, with and without active threads.
-const REFRESH_MS = 5000;
-const QUIET_MS = 20_000;
-const FRESH_MS = 30_000;
-
-/** Polls the thread list for status and title changes made elsewhere. */
-function useThreadPolling(): void {
-  const actions = useActions();
-  const busy = usePage(({ threads }) => threads.phase === "ready" && threads.value.some(isChanging));
-  useEffect(() => {
-    const timer = setInterval(
-      () => {
-        if (!document.hidden) void actions.refreshThreads();
-      },
-      busy ? REFRESH_MS : QUIET_MS,
-    );
-    return () => clearInterval(timer);
-  }, [busy, actions]);
-}
-
-function isChanging({ status, updatedAt }: Thread): boolean {
-  return status === "busy" || Date.now() - Date.parse(updatedAt) < FRESH_MS;
-}
-
-/** Listens for network changes and for the page becoming visible. */
+/** Listens for network changes. */
 function useConnectivity(): void {
   const actions = useActions();
   useEffect(() => {
     const network = () => actions.setOnline(navigator.onLine);
-    const back = () => {
-      if (!document.hidden) void actions.refreshThreads();
-    };
     window.addEventListener("online", network);
     window.addEventListener("offline", network);
-    document.addEventListener("visibilitychange", back);
     return () => {
       window.removeEventListener("online", network);
       window.removeEventListener("offline", network);
-      document.removeEventListener("visibilitychange", back);
     };
   }, [actions]);
 }

@@ -6,15 +6,16 @@ import { ContextGauge } from "@/features/panel/ContextGauge";
 import { useStrings } from "@/i18n/context";
 import { ListToggle } from "@/layout/ListToggle";
 import { usePage } from "@/state/context";
-import { currentModel, modelName, type Page } from "@/state/page";
+import { modelName, useCurrentModel } from "@/state/models";
+import { useThread } from "@/state/threadList";
 import { usePanel, useTogglePanel } from "@/state/usePanel";
 import { IconButton } from "@/ui/IconButton";
 
 export function Header() {
   const strings = useStrings();
-  const title = usePage(threadTitle);
+  const title = useOpenTitle();
   const threadId = usePage((page) => page.threadId);
-  const model = usePage(currentModel);
+  const model = useCurrentModel();
   return (
     <header className="flex h-12 shrink-0 items-center gap-2 border-b border-line px-3">
       <ListToggle />
@@ -72,7 +73,9 @@ function PanelToggle() {
   );
 }
 
-export function threadTitle({ threadId, conversation, threads }: Page): string | null {
-  const listed = threads.phase === "ready" ? threads.value.find(({ id }) => id === threadId) : undefined;
-  return listed?.renamed ? listed.title : (conversation.title ?? listed?.title ?? null);
+/** Return the title of the open thread. */
+export function useOpenTitle(): string | null {
+  const title = usePage(({ conversation }) => conversation.title);
+  const listed = useThread(usePage((page) => page.threadId));
+  return listed?.renamed ? listed.title : (title ?? listed?.title ?? null);
 }

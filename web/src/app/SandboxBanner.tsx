@@ -3,12 +3,12 @@
 import { ShieldAlert } from "lucide-react";
 import { useStrings } from "@/i18n/context";
 import { sentence } from "@/i18n/i18n";
-import { usePage } from "@/state/context";
+import { useSandbox } from "@/state/sandbox";
 import { InlineCode } from "@/ui/InlineCode";
 
 export function SandboxBanner() {
   const strings = useStrings();
-  const sandbox = usePage((page) => page.sandbox);
+  const sandbox = useSandbox();
   if (sandbox?.tier !== "host") return null;
   return (
     <section

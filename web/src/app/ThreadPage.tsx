@@ -1,7 +1,7 @@
 /** A conversation with the side panel. */
 
 import { lazy, Suspense } from "react";
-import { Header, threadTitle } from "@/app/Header";
+import { Header, useOpenTitle } from "@/app/Header";
 import { SandboxBanner } from "@/app/SandboxBanner";
 import { type FileActions, FileActionsProvider } from "@/features/chat/message/FileActions";
 import { ThreadView } from "@/features/chat/ThreadView";
@@ -9,7 +9,6 @@ import { OpenInPanel } from "@/features/panel/OpenInPanel";
 import { useFileRefresh } from "@/features/panel/useFileRefresh";
 import { InstallFromThread } from "@/features/skills/InstallFromThread";
 import { useTitle } from "@/layout/useTitle";
-import { usePage } from "@/state/context";
 import { usePanel } from "@/state/usePanel";
 
 const FILE_ACTIONS: FileActions = { OpenFile: OpenInPanel, InstallSkill: InstallFromThread };
@@ -18,7 +17,7 @@ const Panel = lazy(() => import("@/features/panel/Panel"));
 export function ThreadPage() {
   const { tab } = usePanel();
   useFileRefresh();
-  useTitle(usePage(threadTitle));
+  useTitle(useOpenTitle());
   return (
     <div className="flex min-h-0 flex-1">
       <div className="flex min-w-0 flex-1 flex-col">

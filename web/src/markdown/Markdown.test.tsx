@@ -1,31 +1,17 @@
 import { render, screen } from "@testing-library/react";
 import type { ReactNode } from "react";
 import { expect, test } from "vitest";
+import { fileUrls } from "@/api/artifacts";
+import { LanguageProvider } from "@/i18n/context";
 import { Markdown } from "@/markdown/Markdown";
-import { createActions } from "@/state/actions";
-import { AppProvider } from "@/state/context";
-import { initialPage, reducePage } from "@/state/page";
-import { DEFAULT_PREFERENCES } from "@/state/preferences";
-import { createStore } from "@/state/store";
-import { fakeGateway, instantRetryPolicy } from "@/testing/gateway";
+import { FileUrlsProvider } from "@/ui/FileUrls";
 
 function inPage(children: ReactNode): ReactNode {
-  const store = createStore(
-    reducePage,
-    initialPage(null, { ...DEFAULT_PREFERENCES, language: "en" }, true),
-    queueMicrotask,
+  return (
+    <LanguageProvider language="en">
+      <FileUrlsProvider urls={fileUrls("")}>{children}</FileUrlsProvider>
+    </LanguageProvider>
   );
-  const actions = createActions({
-    gateway: fakeGateway(),
-    store,
-    retryPolicy: instantRetryPolicy,
-    newId: () => "id",
-    now: () => 0,
-    pushPath: () => {},
-    savePreferences: () => {},
-    deleting: { get: () => null, set: () => {} },
-  });
-  return <AppProvider app={{ store, actions }}>{children}</AppProvider>;
 }
 
 function show(text: string): HTMLElement {

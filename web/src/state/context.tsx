@@ -1,20 +1,13 @@
 /** React context with the store and the actions. */
 
-import {
-  createContext,
-  type ReactNode,
-  use,
-  useEffect,
-  useMemo,
-  useState,
-  useSyncExternalStore,
-} from "react";
+import { createContext, type ReactNode, use, useMemo, useSyncExternalStore } from "react";
 import { type FileUrls, fileUrls } from "@/api/artifacts";
 import type { FilesGateway } from "@/api/files";
+import type { Gateway } from "@/api/gateway";
 import { ApiError } from "@/api/http";
 import { LanguageProvider } from "@/i18n/context";
 import { preferredLanguage } from "@/i18n/i18n";
-import type { Actions } from "@/state/actions";
+import type { Actions } from "@/state/actions/actions";
 import type { Page, PageAction } from "@/state/page";
 import type { Store } from "@/state/store";
 import { FileUrlsProvider } from "@/ui/FileUrls";
@@ -22,6 +15,7 @@ import { FileUrlsProvider } from "@/ui/FileUrls";
 interface App {
   readonly store: Store<Page, PageAction>;
   readonly actions: Actions;
+  readonly gateway: Gateway;
   /** Missing for servers without uploads, suggestions and prompt rewriting. */
   readonly files?: FilesGateway;
   /** File URLs of a share link; missing on the owner's page. */
@@ -29,8 +23,6 @@ interface App {
 }
 
 const NO_FILES: FilesGateway = {
-  takesUploads: async () => false,
-  polishes: async () => false,
   uploadLimits: async () => null,
   upload: async () => Promise.reject(new ApiError("NotFound", 404, "")),
   deleteUpload: async () => {},
@@ -79,6 +71,10 @@ export function useActions(): Actions {
   return useApp().actions;
 }
 
+export function useGateway(): Gateway {
+  return useApp().gateway;
+}
+
 export function useFiles(): FilesGateway {
   return useApp().files ?? NO_FILES;
 }
@@ -86,18 +82,4 @@ export function useFiles(): FilesGateway {
 /** Return true on a shared, read-only page. */
 export function useIsReader(): boolean {
   return useApp().shared !== undefined;
-}
-
-/** Return true if the server has an optional feature. */
-export function useOffer(part: "takesUploads" | "polishes"): boolean {
-  const files = useFiles();
-  const [offered, setOffered] = useState(false);
-  useEffect(() => {
-    let wanted = true;
-    void files[part]().then((has) => wanted && setOffered(has));
-    return () => {
-      wanted = false;
-    };
-  }, [files, part]);
-  return offered;
 }

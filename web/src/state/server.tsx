@@ -28,12 +28,12 @@ export function useServer(): Server {
 }
 
 /** Return true if the server has a feature. */
-export function useOffers(offer: Feature): boolean {
+export function useFeature(feature: Feature): boolean {
   const server = useServer();
-  const offers = useQuery({
-    queryKey: ["offers"],
-    queryFn: server.offers,
+  const features = useQuery({
+    queryKey: ["features"],
+    queryFn: server.features,
     staleTime: Number.POSITIVE_INFINITY,
   });
-  return offers.data?.[offer] ?? false;
+  return features.data?.[feature] ?? false;
 }

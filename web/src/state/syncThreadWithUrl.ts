@@ -1,7 +1,7 @@
 /** Opens the thread of the current URL. */
 
 import type { RouterHistory } from "@tanstack/react-router";
-import type { Actions } from "@/state/actions";
+import type { Actions } from "@/state/actions/actions";
 import type { Page, PageAction } from "@/state/page";
 import type { Store } from "@/state/store";
 import { threadInPath } from "@/state/urls";

@@ -2,7 +2,7 @@
 
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import type { SearchHit } from "@/api/search";
-import { useOffers, useServer } from "@/state/server";
+import { useFeature, useServer } from "@/state/server";
 import { useDebounced } from "@/ui/dom/useDebounced";
 
 const SHORTEST = 2;
@@ -16,7 +16,7 @@ interface SearchResult {
 export function useTextSearch(wanted: string): SearchResult {
   const server = useServer();
   const settled = useDebounced(wanted.trim());
-  const offered = useOffers("search");
+  const offered = useFeature("search");
   const enabled = offered && settled.length >= SHORTEST && wanted.trim() !== "";
   const found = useQuery({
     queryKey: ["search", settled],

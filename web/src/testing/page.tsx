@@ -6,7 +6,7 @@ import { render } from "@testing-library/react";
 import type { Gateway } from "@/api/gateway";
 import type { Server } from "@/api/server";
 import { createAppRouter } from "@/app/routes";
-import { createActions } from "@/state/actions";
+import { createActions } from "@/state/actions/actions";
 import { AppProvider } from "@/state/context";
 import { initialPage, reducePage } from "@/state/page";
 import { DEFAULT_PREFERENCES, type Preferences } from "@/state/preferences";
@@ -44,9 +44,11 @@ export function showPage(
   });
   let saved: Preferences | null = null;
   let ids = 0;
+  const queries = new QueryClient({ defaultOptions: { queries: { retry: false } } });
   const actions = createActions({
     gateway,
     store,
+    queries,
     retryPolicy: instantRetryPolicy,
     newId: () => `id-${++ids}`,
     now: () => 0,
@@ -62,9 +64,8 @@ export function showPage(
     },
   });
   syncThreadWithUrl(addresses, store, actions);
-  const queries = new QueryClient({ defaultOptions: { queries: { retry: false } } });
   render(
-    <AppProvider app={{ store, actions }}>
+    <AppProvider app={{ store, actions, gateway }}>
       <ServerProvider server={fakeServer(server)} queries={queries}>
         <RouterProvider router={createAppRouter(addresses)} />
       </ServerProvider>

@@ -8,7 +8,7 @@ export function fakeServer(answers: Partial<Server> = {}): Server {
   return {
     info: async () => ({ version: "0.1.0" }),
     allMessages: async () => ({ messages: [] }),
-    offers: async () => ({}),
+    features: async () => ({}),
     agents: async () => [],
     agent: unexpectedCall,
     isAgentNameFree: async () => true,

@@ -25,7 +25,7 @@ test("an edited file that changed meanwhile is not overwritten and the edit is k
   showPage(fakeGateway(), {
     path: `/threads/t?panel=files&file=${PATH}`,
     server: {
-      offers: async () => ({ artifact_editing: true }),
+      features: async () => ({ artifact_editing: true }),
       bytes: async () => new TextEncoder().encode("old").buffer as ArrayBuffer,
       saveText: (_, __, text) => {
         sent.push(text);

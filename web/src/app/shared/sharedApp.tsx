@@ -7,7 +7,7 @@ import { createServer } from "@/api/server";
 import { readingGateway, sharedApi } from "@/api/sharing";
 import { SharedPage } from "@/app/shared/SharedPage";
 import { browserRetryPolicy } from "@/run/stream";
-import { createActions } from "@/state/actions";
+import { createActions } from "@/state/actions/actions";
 import { AppProvider } from "@/state/context";
 import { initialPage, reducePage } from "@/state/page";
 import type { Preferences } from "@/state/preferences";
@@ -19,9 +19,12 @@ import { newId } from "@/ui/dom/newId";
 export function sharedPage(ask: Fetch, token: string, preferences: Preferences): ReactNode {
   const shared = sharedApi(ask, token);
   const store = createStore(reducePage, initialPage(token, preferences, true), requestAnimationFrame);
+  const queries = new QueryClient({ defaultOptions: { queries: { retry: retryWhenAway } } });
+  const gateway = readingGateway(shared);
   const actions = createActions({
-    gateway: readingGateway(shared),
+    gateway,
     store,
+    queries,
     retryPolicy: browserRetryPolicy,
     newId,
     now: Date.now,
@@ -29,11 +32,10 @@ export function sharedPage(ask: Fetch, token: string, preferences: Preferences):
     savePreferences: () => {},
     deleting: { get: () => null, set: () => {} },
   });
-  const queries = new QueryClient({ defaultOptions: { queries: { retry: retryWhenAway } } });
   const server = { ...createServer(ask), bytes: (_: string, path: string) => shared.bytes(path) };
   void actions.reload();
   return (
-    <AppProvider app={{ store, actions, shared }}>
+    <AppProvider app={{ store, actions, gateway, shared }}>
       <ServerProvider server={server} queries={queries}>
         <SharedPage about={shared.about} />
       </ServerProvider>

@@ -35,7 +35,7 @@ test("a link is created with an expiry, shown once, listed and revoked", async (
   const asked: (number | null)[] = [];
   showPage(fakeGateway({ threads }), {
     server: {
-      offers: async () => ({ sharing: true }),
+      features: async () => ({ sharing: true }),
       shares: async () => [...links],
       share: async (_, days) => {
         asked.push(days);
@@ -61,7 +61,7 @@ test("a link is created with an expiry, shown once, listed and revoked", async (
 test("a rejected link shows the reason", async () => {
   showPage(fakeGateway({ threads }), {
     server: {
-      offers: async () => ({ sharing: true }),
+      features: async () => ({ sharing: true }),
       share: async () =>
         Promise.reject(new ApiError("InvalidRequest", 422, "links work for at most 3 days here")),
     },

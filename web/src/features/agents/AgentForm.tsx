@@ -7,8 +7,7 @@ import type { Agent } from "@/api/agents";
 import { useNameProblem } from "@/features/agents/useNameProblem";
 import { useStrings } from "@/i18n/context";
 import { sentence } from "@/i18n/i18n";
-import { usePage } from "@/state/context";
-import { modelName } from "@/state/page";
+import { modelName, useModels } from "@/state/models";
 import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
 import { LoadingState } from "@/ui/states";
@@ -158,7 +157,7 @@ interface ModelChoiceProps {
 
 function ModelChoice({ id, value, onChoose }: ModelChoiceProps) {
   const strings = useStrings();
-  const models = usePage((page) => page.models);
+  const models = useModels();
   const known = models.phase === "ready" ? models.value.models : [];
   const isUnknown = value !== null && !known.some(({ name }) => name === value);
   return (

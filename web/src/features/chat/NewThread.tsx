@@ -3,12 +3,13 @@
 import { Composer } from "@/features/chat/composer/Composer";
 import type { UseAttachments } from "@/features/chat/composer/useAttachments";
 import { useStrings } from "@/i18n/context";
-import { useActions, usePage } from "@/state/context";
+import { useActions } from "@/state/context";
+import { useStarters } from "@/state/models";
 
 export function NewThread({ attachments }: { attachments: UseAttachments }) {
   const strings = useStrings();
   const actions = useActions();
-  const starters = usePage((page) => page.starters);
+  const starters = useStarters();
   const titles: Readonly<Record<string, string>> = strings.starterTitles;
   return (
     <div className="flex min-h-0 flex-1 flex-col overflow-y-auto">

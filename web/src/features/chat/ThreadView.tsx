@@ -8,7 +8,7 @@ import { useAttachments } from "@/features/chat/composer/useAttachments";
 import { NewThread } from "@/features/chat/NewThread";
 import { useStrings } from "@/i18n/context";
 import { useActions, usePage } from "@/state/context";
-import type { Problem } from "@/state/page";
+import type { Problem } from "@/state/queries";
 import { Button } from "@/ui/Button";
 
 export function ThreadView() {

@@ -62,9 +62,9 @@ function status(data: MemoryDocument, more: Partial<MemoryStatus> = {}): MemoryS
 }
 
 function show(server: Partial<Server> = {}, path = "/memory") {
-  const offers = async () => ({ memory: true });
+  const features = async () => ({ memory: true });
   const memory = async () => status(knowing(TEA, OSLO));
-  return showPage(fakeGateway(), { path, server: { offers, memory, ...server } });
+  return showPage(fakeGateway(), { path, server: { features, memory, ...server } });
 }
 
 test("facts are listed newest first with confidence and source", async () => {

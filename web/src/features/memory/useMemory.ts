@@ -4,9 +4,9 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { createContext, use } from "react";
 import { isUnderWay, type MemoryDocument, type MemoryOf, type MemoryStatus } from "@/api/memory";
 import { useMemoryStrings } from "@/i18n/useMemoryStrings";
-import { usePage } from "@/state/context";
 import { memoryKey } from "@/state/queries";
 import { useServer } from "@/state/server";
+import { useThread } from "@/state/threadList";
 
 /** Notice after a change; `group` identifies it for undo. */
 export interface Notice {
@@ -88,8 +88,5 @@ export function useUndo() {
 
 /** Return the title of a thread. */
 export function useThreadTitle(threadId: string | null): string | null {
-  return usePage(({ threads }) => {
-    if (threads.phase !== "ready") return null;
-    return threads.value.find(({ id }) => id === threadId)?.title ?? null;
-  });
+  return useThread(threadId)?.title ?? null;
 }

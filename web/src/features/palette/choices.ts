@@ -21,7 +21,8 @@ import { LANGUAGE_NAMES, type Language } from "@/i18n/i18n";
 import { useToggleList } from "@/layout/useToggleList";
 import { useActions, usePage } from "@/state/context";
 import type { Theme } from "@/state/preferences";
-import { useOffers } from "@/state/server";
+import { useFeature } from "@/state/server";
+import { useThreads } from "@/state/threadList";
 import { useTogglePanel } from "@/state/usePanel";
 import { useTextSearch } from "@/state/useTextSearch";
 
@@ -64,7 +65,7 @@ function useOpenThread(): (threadId: string) => void {
 function useThreadChoices(): readonly Choice[] {
   const strings = useStrings();
   const openThread = useOpenThread();
-  const threads = usePage((page) => page.threads);
+  const threads = useThreads();
   if (threads.phase !== "ready") return [];
   return threads.value.map((thread) => ({
     id: thread.id,
@@ -80,9 +81,9 @@ function useCommands(): readonly Choice[] {
   const actions = useActions();
   const toggleList = useToggleList();
   const togglePanel = useTogglePanel();
-  const hasSkills = useOffers("skills");
-  const hasMemory = useOffers("memory");
-  const hasTools = useOffers("mcp");
+  const hasSkills = useFeature("skills");
+  const hasMemory = useFeature("memory");
+  const hasTools = useFeature("mcp");
   const inThread = usePage((page) => page.threadId !== null);
   const themes: Readonly<Record<Theme, string>> = {
     system: strings.themeSystem,

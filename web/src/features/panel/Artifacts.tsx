@@ -7,7 +7,7 @@ import { fileKind } from "@/files/kinds";
 import { kindIcon } from "@/files/previews";
 import { useStrings } from "@/i18n/context";
 import { usePage } from "@/state/context";
-import { useOffers } from "@/state/server";
+import { useFeature } from "@/state/server";
 import { useOpenPanel, usePanel } from "@/state/usePanel";
 
 export function Artifacts({ threadId }: { threadId: string }) {
@@ -15,7 +15,7 @@ export function Artifacts({ threadId }: { threadId: string }) {
   const { file } = usePanel();
   const open = useOpenPanel();
   const artifacts = usePage(({ conversation }) => conversation.artifacts);
-  const bundles = useOffers("artifact_bundles");
+  const bundles = useFeature("artifact_bundles");
   if (file !== null) return <FileView threadId={threadId} path={file} onBack={() => open("artifacts")} />;
   if (artifacts.length === 0) return <p className="p-4 text-faint">{strings.noArtifacts}</p>;
   return (

@@ -5,7 +5,7 @@ import { useLanguage, useStrings } from "@/i18n/context";
 import { formatCost, formatCount } from "@/i18n/format";
 import { isCreated } from "@/run/conversation";
 import { usePage } from "@/state/context";
-import { useOffers, useServer } from "@/state/server";
+import { useFeature, useServer } from "@/state/server";
 
 const NEARLY_FULL = 0.8;
 
@@ -13,7 +13,7 @@ export function ContextGauge({ threadId }: { threadId: string }) {
   const strings = useStrings();
   const language = useLanguage();
   const server = useServer();
-  const counted = useOffers("token_usage");
+  const counted = useFeature("token_usage");
   // The thread does not exist on the server before its first run.
   const created = usePage(({ conversation }) => isCreated(conversation));
   const usage = useQuery({

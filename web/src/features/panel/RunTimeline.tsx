@@ -10,7 +10,7 @@ import { useLanguage, useStrings } from "@/i18n/context";
 import { formatCost, formatCount, formatDuration, formatShortDuration } from "@/i18n/format";
 import { sentence } from "@/i18n/i18n";
 import { toolKind, toolObject } from "@/run/toolCalls";
-import { useOffers, useServer } from "@/state/server";
+import { useFeature, useServer } from "@/state/server";
 import { ErrorState, LoadingState } from "@/ui/states";
 
 export function RunTimeline({ threadId }: { threadId: string }) {
@@ -52,7 +52,7 @@ function Totals({ threadId, run }: { threadId: string; run: WireRun }) {
   const strings = useStrings();
   const language = useLanguage();
   const server = useServer();
-  const counted = useOffers("token_usage");
+  const counted = useFeature("token_usage");
   const usage = useQuery({
     queryKey: ["thread", threadId, "usage", run.run_id],
     queryFn: () => server.runUsage(threadId, run.run_id),

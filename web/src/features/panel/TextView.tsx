@@ -8,7 +8,7 @@ import type { TextFile } from "@/api/threadFiles";
 import { endingOf } from "@/files/kinds";
 import { textKey, useText } from "@/files/useText";
 import { useStrings } from "@/i18n/context";
-import { useOffers, useServer } from "@/state/server";
+import { useFeature, useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
 import { ErrorState, LoadingState } from "@/ui/states";
 
@@ -22,7 +22,7 @@ interface Props {
 export function TextView({ threadId, path }: Props) {
   const strings = useStrings();
   const file = useText(threadId, path);
-  const editable = useOffers("artifact_editing");
+  const editable = useFeature("artifact_editing");
   const [edited, setEdited] = useState<TextFile | null>(null);
   const [copy, setCopy] = useState<string | null>(null);
   if (file.isPending) return <LoadingState />;

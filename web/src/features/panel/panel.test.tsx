@@ -105,7 +105,7 @@ test("a run shows its steps, durations and cost", async () => {
   const at = (second: number) => `2026-01-01T00:00:0${second}Z`;
   const tokens = { calls: 1, input_tokens: 1200, cached_tokens: 0, output_tokens: 80, total_tokens: 1280 };
   showThread("/threads/t?panel=run", {
-    offers: async () => ({ token_usage: true }),
+    features: async () => ({ token_usage: true }),
     runs: async () => [{ run_id: "r", status: "success", created_at: at(0), updated_at: at(5) }],
     runEvents: async () => [
       {

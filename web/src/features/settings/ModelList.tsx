@@ -4,21 +4,21 @@ import { Check, Info, KeyRound } from "lucide-react";
 import type { ModelInfo } from "@/api/wire";
 import { Fact, Section } from "@/features/settings/Section";
 import { useStrings } from "@/i18n/context";
-import { useActions, usePage } from "@/state/context";
-import { currentModel, modelName } from "@/state/page";
+import { useActions } from "@/state/context";
+import { modelName, useCurrentModel, useModels } from "@/state/models";
 import { Button } from "@/ui/Button";
 import { InlineCode } from "@/ui/InlineCode";
 
 export function ModelList() {
   const strings = useStrings();
   const actions = useActions();
-  const models = usePage((page) => page.models);
-  const current = usePage(currentModel);
+  const models = useModels();
+  const current = useCurrentModel();
   if (models.phase === "failed") {
     return (
       <Section title={strings.models}>
         <Fact name={strings.modelsUnavailable}>
-          <Button onClick={() => void actions.loadModels()}>{strings.tryAgain}</Button>
+          <Button onClick={models.reload}>{strings.tryAgain}</Button>
         </Fact>
       </Section>
     );

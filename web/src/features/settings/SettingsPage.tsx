@@ -9,6 +9,7 @@ import { LANGUAGE_NAMES, type Language, sentence } from "@/i18n/i18n";
 import { PageFrame } from "@/layout/PageFrame";
 import { useActions, usePage } from "@/state/context";
 import type { Theme } from "@/state/preferences";
+import { useSandbox } from "@/state/sandbox";
 import { useServer } from "@/state/server";
 import { InlineCode } from "@/ui/InlineCode";
 import { Segments } from "@/ui/Segments";
@@ -62,7 +63,7 @@ function Appearance() {
 
 function Commands() {
   const strings = useStrings();
-  const sandbox = usePage((page) => page.sandbox);
+  const sandbox = useSandbox();
   if (sandbox === null) return null;
   return (
     <Section title={strings.commands}>

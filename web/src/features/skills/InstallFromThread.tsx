@@ -4,14 +4,14 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useStrings } from "@/i18n/context";
 import { sentence } from "@/i18n/i18n";
-import { useOffers, useServer } from "@/state/server";
+import { useFeature, useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
 
 export function InstallFromThread({ threadId, path }: { threadId: string; path: string }) {
   const { skill: strings } = useStrings();
   const server = useServer();
   const queries = useQueryClient();
-  const offered = useOffers("skill_editing");
+  const offered = useFeature("skill_editing");
   const installing = useMutation({
     mutationFn: () => server.installSkillFrom(threadId, path),
     onSuccess: () => queries.invalidateQueries({ queryKey: ["skills"] }),

@@ -13,7 +13,7 @@ import { sentence } from "@/i18n/i18n";
 import { PageFrame } from "@/layout/PageFrame";
 import { Markdown } from "@/markdown/Markdown";
 import { useActions } from "@/state/context";
-import { useOffers, useServer } from "@/state/server";
+import { useFeature, useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
 import { focusComposer } from "@/ui/dom/composerFocus";
 import { Switch } from "@/ui/Switch";
@@ -58,7 +58,7 @@ function UseSkillButton({ skill: { name, enabled } }: { skill: SkillWithContent 
 
 function SkillDetails({ skill }: { skill: SkillWithContent }) {
   const [editing, setEditing] = useState(false);
-  const own = useOffers("skill_editing") && skill.editable;
+  const own = useFeature("skill_editing") && skill.editable;
   if (editing) return <Edited name={skill.name} onDone={() => setEditing(false)} />;
   return (
     <>

@@ -10,7 +10,7 @@ import { useSkillSwitch } from "@/features/skills/useSkillSwitch";
 import { useStrings } from "@/i18n/context";
 import { sentence } from "@/i18n/i18n";
 import { PageFrame } from "@/layout/PageFrame";
-import { useOffers, useServer } from "@/state/server";
+import { useFeature, useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
 import { Switch } from "@/ui/Switch";
 import { ErrorState, LoadingState } from "@/ui/states";
@@ -19,7 +19,7 @@ export function SkillsPage() {
   const strings = useStrings();
   const { deleted } = useSearch({ from: "/skills" });
   const installing = useInstallation();
-  const makes = useOffers("skill_editing");
+  const makes = useFeature("skill_editing");
   return (
     <PageFrame
       title={strings.skills}

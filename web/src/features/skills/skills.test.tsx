@@ -34,8 +34,8 @@ const WHOLE: SkillWithContent = {
 
 function show(path: string, server: Partial<Server> = {}) {
   const all = { skills: [RESEARCH, OWN], refused: [] };
-  const offers = async () => ({ skills: true, skill_editing: true });
-  return showPage(fakeGateway(), { path, server: { offers, skills: async () => all, ...server } });
+  const features = async () => ({ skills: true, skill_editing: true });
+  return showPage(fakeGateway(), { path, server: { features, skills: async () => all, ...server } });
 }
 
 test("skills are grouped by source and searchable", async () => {

@@ -6,7 +6,7 @@ import { useState } from "react";
 import { SearchHits } from "@/features/threads/SearchHits";
 import { Threads } from "@/features/threads/Threads";
 import { useStrings } from "@/i18n/context";
-import { useOffers } from "@/state/server";
+import { useFeature } from "@/state/server";
 import { commandKey } from "@/ui/dom/commandKey";
 import { IconButton } from "@/ui/IconButton";
 
@@ -14,9 +14,9 @@ export function ThreadList() {
   const strings = useStrings();
   const [wanted, setWanted] = useState("");
   const [archived, setArchived] = useState(false);
-  const hasSkills = useOffers("skills");
-  const hasMemory = useOffers("memory");
-  const hasTools = useOffers("mcp");
+  const hasSkills = useFeature("skills");
+  const hasMemory = useFeature("memory");
+  const hasTools = useFeature("mcp");
   return (
     <nav aria-label={strings.threads} className="flex h-full flex-col">
       <div className="flex h-12 shrink-0 items-center gap-2 px-5 font-semibold tracking-tight">

@@ -16,8 +16,8 @@ import { lazy, Suspense, useRef, useState } from "react";
 import { type ExportFormat, exportThread } from "@/features/threads/exportThread";
 import { useStrings } from "@/i18n/context";
 import { useActions } from "@/state/context";
-import type { Thread } from "@/state/page";
-import { useOffers, useServer } from "@/state/server";
+import { useFeature, useServer } from "@/state/server";
+import type { Thread } from "@/state/threadList";
 import { saveFile } from "@/ui/dom/saveFile";
 import { Menu, MenuItem, MenuLine } from "@/ui/Menu";
 
@@ -35,7 +35,7 @@ export function ThreadMenu({ thread, title, onRename }: Props) {
   const server = useServer();
   const renames = useRef(false);
   const [sharing, setSharing] = useState(false);
-  const canShare = useOffers("sharing");
+  const canShare = useFeature("sharing");
   const { pinned, archived } = thread;
   const save = async (format: ExportFormat) => {
     try {

@@ -6,7 +6,7 @@ import { type KeyboardEvent, useState } from "react";
 import { ThreadMenu } from "@/features/threads/ThreadMenu";
 import { useLanguage, useStrings } from "@/i18n/context";
 import { useActions } from "@/state/context";
-import type { Thread } from "@/state/page";
+import type { Thread } from "@/state/threadList";
 
 export function ThreadRow({ thread }: { thread: Thread }) {
   const strings = useStrings();

@@ -5,8 +5,8 @@ import { type ReactNode, useEffect, useMemo, useState } from "react";
 import { type Group, groupThreads } from "@/features/threads/days";
 import { ThreadRow } from "@/features/threads/ThreadRow";
 import { useStrings } from "@/i18n/context";
-import { useActions, usePage } from "@/state/context";
-import type { Thread } from "@/state/page";
+import { useActions } from "@/state/context";
+import { type Thread, useThreads } from "@/state/threadList";
 import { Button } from "@/ui/Button";
 
 interface Props {
@@ -21,11 +21,9 @@ export function Threads({ wanted, archived, children }: Props) {
   const strings = useStrings();
   const actions = useActions();
   const [area, setArea] = useState<HTMLDivElement | null>(null);
-  const threads = usePage((page) => page.threads);
-  const rows = useMemo(
-    () => rowsOf(threads.phase === "ready" ? threads.value : [], wanted, archived),
-    [threads, wanted, archived],
-  );
+  const threads = useThreads();
+  const listed = threads.phase === "ready" ? threads.value : NOTHING;
+  const rows = useMemo(() => rowsOf(listed, wanted, archived), [listed, wanted, archived]);
   // Load more if no loaded thread is visible.
   useMoreAtEnd(threads.phase === "ready" && rows.length === 0);
   let body: ReactNode;
@@ -48,6 +46,8 @@ export function Threads({ wanted, archived, children }: Props) {
     </div>
   );
 }
+
+const NOTHING: readonly Thread[] = [];
 
 type Row =
   | { readonly kind: "heading"; readonly name: Group["name"] }
@@ -113,11 +113,11 @@ function keyOf(row: Row | undefined): string {
 /** Loads more threads when the end is visible. */
 function useMoreAtEnd(atEnd: boolean): void {
   const actions = useActions();
-  const threads = usePage((page) => page.threads);
+  const threads = useThreads();
   // biome-ignore lint/correctness/useExhaustiveDependencies: what was listed may leave the end in view
   useEffect(() => {
     if (atEnd) void actions.loadMoreThreads();
-  }, [atEnd, threads, actions]);
+  }, [atEnd, threads.phase === "ready" ? threads.value : null, actions]);
 }
 
 function Skeleton() {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { groupThreads } from "@/features/threads/days";
-import type { Thread } from "@/state/page";
+import type { Thread } from "@/state/threadList";
 
 function thread(id: string, at: Date, pinned = false): Thread {
   return {

@@ -1,6 +1,6 @@
 /** Groups threads by day. */
 
-import type { Thread } from "@/state/page";
+import type { Thread } from "@/state/threadList";
 
 export type Day = "today" | "yesterday" | "earlier";
 

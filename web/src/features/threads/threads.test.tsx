@@ -121,7 +121,7 @@ test("titles are filtered at once and messages are searched on the server", asyn
   };
   showPage(gateway, {
     server: {
-      offers: async () => ({ search: true }),
+      features: async () => ({ search: true }),
       search: async () => [{ ...hit, highlights: [[6, 11]] }],
     },
   });

@@ -40,7 +40,7 @@ function show(path: string, server: Partial<Server> = {}) {
   return showPage(fakeGateway(), {
     path,
     server: {
-      offers: async () => ({ mcp: true }),
+      features: async () => ({ mcp: true }),
       mcpServers: async () => [WEATHER],
       mcpServer: async () => WEATHER,
       ...server,

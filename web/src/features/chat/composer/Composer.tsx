@@ -24,10 +24,10 @@ import { useDrop } from "@/features/chat/composer/useDrop";
 import { useInputHistory } from "@/features/chat/composer/useInputHistory";
 import { useStrings } from "@/i18n/context";
 import { isActive } from "@/run/reduce";
-import { useActions, useOffer, usePage } from "@/state/context";
+import { useActions, usePage } from "@/state/context";
 import { memoryCommand } from "@/state/memorySearch";
 import { currentDraft } from "@/state/page";
-import { useOffers } from "@/state/server";
+import { useFeature } from "@/state/server";
 import { COMPOSER_ID, focusComposer } from "@/ui/dom/composerFocus";
 import { IconButton } from "@/ui/IconButton";
 
@@ -37,7 +37,7 @@ export function Composer({ attachments }: { attachments: UseAttachments }) {
   const draft = usePage(currentDraft);
   const threadId = usePage((page) => page.threadId);
   const active = usePage(({ conversation }) => isActive(conversation.run));
-  const takesFiles = useOffer("takesUploads");
+  const takesFiles = useFeature("uploads");
   const dropping = useDrop(takesFiles ? attachments.add : null);
   const history = useInputHistory();
   const [area, write] = useTextField();
@@ -153,7 +153,7 @@ export function Composer({ attachments }: { attachments: UseAttachments }) {
 function useCommand(): (text: string) => boolean {
   const actions = useActions();
   const navigate = useNavigate();
-  const remembers = useOffers("memory");
+  const remembers = useFeature("memory");
   return (text) => {
     const search = remembers ? memoryCommand(text) : null;
     if (search === null) return false;

@@ -1,24 +1,21 @@
 /** Model picker. */
 
 import { ChevronDown } from "lucide-react";
-import type { ModelInfo } from "@/api/wire";
 import { useStrings } from "@/i18n/context";
-import { useActions, usePage } from "@/state/context";
-import { currentModel, modelName } from "@/state/page";
+import { useActions } from "@/state/context";
+import { modelName, useCurrentModel, useModels } from "@/state/models";
 import { Button } from "@/ui/Button";
 import { Menu, MenuChoice } from "@/ui/Menu";
 
 export function ModelPicker() {
   const strings = useStrings();
   const actions = useActions();
-  const models = usePage((page) => (page.models.phase === "ready" ? page.models.value.models : NO_MODELS));
-  const phase = usePage((page) => page.models.phase);
-  const current = usePage(currentModel);
+  const models = useModels();
+  const current = useCurrentModel();
 
-  if (phase === "loading")
+  if (models.phase === "loading")
     return <span aria-hidden className="h-4 w-24 animate-breathe rounded-box bg-tint-strong" />;
-  if (phase === "failed")
-    return <Button onClick={() => void actions.loadModels()}>{strings.reloadModels}</Button>;
+  if (models.phase === "failed") return <Button onClick={models.reload}>{strings.reloadModels}</Button>;
   if (current === null) return <span className="px-2 text-small text-faint">{strings.noModel}</span>;
   return (
     <Menu
@@ -37,7 +34,7 @@ export function ModelPicker() {
       <MenuChoice
         label={strings.model}
         value={current.name}
-        options={models.map((model) => ({
+        options={models.value.models.map((model) => ({
           value: model.name,
           name: modelName(model),
           note: [model.supports_thinking && strings.supportsReasoning, model.description]
@@ -49,5 +46,3 @@ export function ModelPicker() {
     </Menu>
   );
 }
-
-const NO_MODELS: readonly ModelInfo[] = [];

@@ -3,7 +3,8 @@
 import { Sparkles, Undo2 } from "lucide-react";
 import { useState } from "react";
 import { useLanguage, useStrings } from "@/i18n/context";
-import { useActions, useFiles, useOffer, usePage } from "@/state/context";
+import { useActions, useFiles, usePage } from "@/state/context";
+import { useFeature } from "@/state/server";
 import { IconButton } from "@/ui/IconButton";
 
 // Shorter texts are not rewritten.
@@ -15,7 +16,7 @@ export function PolishButton({ draft }: { draft: string }) {
   const files = useFiles();
   const language = useLanguage();
   const threadId = usePage((page) => page.threadId);
-  const offered = useOffer("polishes");
+  const offered = useFeature("input_polish");
   const [busy, setBusy] = useState(false);
   const [before, setBefore] = useState<{ readonly text: string; readonly polished: string } | null>(null);
 

@@ -2,12 +2,11 @@
 
 import { Info } from "lucide-react";
 import { useStrings } from "@/i18n/context";
-import { usePage } from "@/state/context";
-import { currentModel } from "@/state/page";
+import { useCurrentModel } from "@/state/models";
 
 export function ScriptedNotice() {
   const strings = useStrings();
-  const scripted = usePage((page) => currentModel(page)?.scripted === true);
+  const scripted = useCurrentModel()?.scripted === true;
   if (!scripted) return null;
   return (
     <p className="mt-2 flex gap-2 px-1 text-small text-faint">

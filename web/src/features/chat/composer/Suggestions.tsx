@@ -6,10 +6,11 @@ import { useStrings } from "@/i18n/context";
 import { isOwn } from "@/run/message";
 import { type Conversation, isAsking, isHere } from "@/run/reduce";
 import { useActions, useFiles, usePage } from "@/state/context";
-import { currentModel } from "@/state/page";
+import { useCurrentModel } from "@/state/models";
+import { useFeature } from "@/state/server";
 import { focusComposer } from "@/ui/dom/composerFocus";
 
-const HEARD = 6;
+const MOST_MESSAGES = 6;
 const MOST_CHARS = 4000;
 
 export function Suggestions() {
@@ -17,14 +18,15 @@ export function Suggestions() {
   const actions = useActions();
   const files = useFiles();
   const threadId = usePage((page) => page.threadId);
-  const model = usePage((page) => currentModel(page)?.name ?? null);
+  const model = useCurrentModel()?.name ?? null;
   const conversation = usePage((page) => endedConversation(page.conversation));
+  const offered = useFeature("suggestions");
   const runId = conversation?.run.id ?? null;
   const [found, setFound] = useState<{ runId: string | null; texts: readonly string[] } | null>(null);
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: asked once for each run that has ended
   useEffect(() => {
-    if (threadId === null || conversation === null || runId === null) return;
+    if (!offered || threadId === null || conversation === null || runId === null) return;
     let wanted = true;
     // Suggestions are optional; errors are ignored.
     files.suggestions(threadId, lastMessages(conversation), model).then(
@@ -34,7 +36,7 @@ export function Suggestions() {
     return () => {
       wanted = false;
     };
-  }, [threadId, runId]);
+  }, [threadId, runId, offered]);
 
   if (runId === null || found?.runId !== runId || found.texts.length === 0) return null;
   return (
@@ -65,15 +67,15 @@ function endedConversation(conversation: Conversation): Conversation | null {
 }
 
 function lastMessages({ order, settled }: Conversation): readonly ChatMessage[] {
-  const spoken: ChatMessage[] = [];
-  for (let place = order.length - 1; place >= 0 && spoken.length < HEARD; place--) {
+  const messages: ChatMessage[] = [];
+  for (let place = order.length - 1; place >= 0 && messages.length < MOST_MESSAGES; place--) {
     const message = settled.get(order[place] ?? "");
     if (message === undefined || message.hidden || !isHere(message) || message.text === "") continue;
     if (message.role !== "user" && message.role !== "assistant") continue;
-    spoken.unshift({
+    messages.unshift({
       role: isOwn(message) ? "user" : "assistant",
       content: message.text.slice(0, MOST_CHARS),
     });
   }
-  return spoken;
+  return messages;
 }

@@ -11,6 +11,7 @@ import {
 } from "@/features/chat/composer/attachments";
 import { isCreated } from "@/run/conversation";
 import { useActions, useFiles, usePage } from "@/state/context";
+import { useFeature } from "@/state/server";
 import { newId } from "@/ui/dom/newId";
 
 /** Kept across threads: an attachment may create one. */
@@ -23,6 +24,7 @@ export interface UseAttachments {
 
 export function useAttachments(): UseAttachments {
   const files = useFiles();
+  const offered = useFeature("uploads");
   const actions = useActions();
   const threadId = usePage((page) => page.threadId);
   const [all, dispatch] = useReducer(reduceAttachments, []);
@@ -43,7 +45,7 @@ export function useAttachments(): UseAttachments {
 
   useEffect(() => {
     limits.current = null;
-    if (threadId === null || !known) return;
+    if (!offered || threadId === null || !known) return;
     // Without limits the server validates the upload.
     files.uploadLimits(threadId).then(
       (received) => {
@@ -51,7 +53,7 @@ export function useAttachments(): UseAttachments {
       },
       () => undefined,
     );
-  }, [files, threadId, known]);
+  }, [files, threadId, known, offered]);
 
   async function send(thread: string, id: string, file: File): Promise<void> {
     const stop = new AbortController();

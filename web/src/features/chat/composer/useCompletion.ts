@@ -13,7 +13,7 @@ import {
 } from "@/features/chat/composer/completion";
 import { useStrings } from "@/i18n/context";
 import { useFiles, usePage } from "@/state/context";
-import { useOffers, useServer } from "@/state/server";
+import { useFeature, useServer } from "@/state/server";
 
 interface Completion {
   readonly kind: Mention["kind"];
@@ -69,19 +69,20 @@ export function useCompletion(text: string, write: (text: string, caret: number)
 /** Return files that match a query; null disables the request. */
 function useMentionedFiles(query: string | null): readonly Candidate[] {
   const files = useFiles();
+  const offered = useFeature("uploads");
   const threadId = usePage((page) => page.threadId);
   const artifacts = usePage(({ conversation }) => conversation.artifacts);
   const [uploads, setUploads] = useState<readonly string[]>([]);
   const mentions = query !== null;
 
   useEffect(() => {
-    if (!mentions || threadId === null) return;
+    if (!offered || !mentions || threadId === null) return;
     // If uploads cannot be listed, presented files still can be mentioned.
     files.uploads(threadId).then(
       (found) => setUploads(found.map(({ path }) => path)),
       () => undefined,
     );
-  }, [files, threadId, mentions]);
+  }, [files, threadId, mentions, offered]);
 
   return query === null ? [] : fileCandidates([...uploads, ...artifacts], query);
 }
@@ -89,14 +90,14 @@ function useMentionedFiles(query: string | null): readonly Candidate[] {
 /** Commands handled by the page. */
 function useCommands(query: string | null): readonly Candidate[] {
   const { memoryNote: note } = useStrings();
-  const offered = useOffers("memory");
+  const offered = useFeature("memory");
   const memory = { id: "/memory", label: "/memory", note, text: "/memory", isCommand: true };
   return query === null || !offered ? [] : matching([memory], query, 1);
 }
 
 function useMentionedSkills(query: string | null): readonly Candidate[] {
   const server = useServer();
-  const offered = useOffers("skills");
+  const offered = useFeature("skills");
   const skills = useQuery({
     queryKey: ["skills"],
     queryFn: server.skills,

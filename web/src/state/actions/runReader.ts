@@ -2,8 +2,8 @@
 
 import type { RunError } from "@/run/reduce";
 import { followRun, type RunSource } from "@/run/stream";
-import type { Dependencies } from "@/state/dependencies";
-import type { ThreadActions } from "@/state/threadActions";
+import type { Dependencies } from "@/state/actions/dependencies";
+import type { ThreadActions } from "@/state/actions/threadActions";
 
 export interface RunReader {
   /** Aborted when another thread is opened; the run itself continues. */

@@ -3,10 +3,11 @@
 import { selectBranch } from "@/run/branches";
 import { isOwn, type Message } from "@/run/message";
 import { isActive, type RunEvent } from "@/run/reduce";
-import { settingsOf } from "@/state/conversationActions";
-import type { Dependencies } from "@/state/dependencies";
-import type { RunReader } from "@/state/runReader";
-import type { ThreadActions } from "@/state/threadActions";
+import { settingsOf } from "@/state/actions/conversationActions";
+import type { Dependencies } from "@/state/actions/dependencies";
+import type { ModelChoice } from "@/state/actions/preferenceActions";
+import type { RunReader } from "@/state/actions/runReader";
+import type { ThreadActions } from "@/state/actions/threadActions";
 
 export interface TurnActions {
   /** Regenerate the response to a message; `messageId` may be any part of the turn. */
@@ -32,6 +33,7 @@ interface Turn {
 export function turnActions(
   dependencies: Dependencies,
   threads: ThreadActions,
+  models: ModelChoice,
   reader: RunReader,
   open: (threadId: string) => Promise<void>,
 ): TurnActions {
@@ -75,7 +77,8 @@ export function turnActions(
       emit({ type: "regenerated", keeps: [...turn.before, turn.own.id, ...hidden] });
       threads.touch(threadId, "busy");
       await reader.read(threadId, {
-        connect: (until) => gateway.repeatRun(threadId, { checkpoint, ...settingsOf(get()) }, until),
+        connect: (until) =>
+          gateway.repeatRun(threadId, { checkpoint, ...settingsOf(get(), models.current()) }, until),
         rejoin: (runId, after, until) => gateway.joinRun(threadId, runId, after, until),
       });
     },
@@ -85,7 +88,7 @@ export function turnActions(
       if (found === null) return;
       const { threadId, turn, checkpoint } = found;
       const { files } = turn.own;
-      const run = { messageId: newId(), text, files, checkpoint, ...settingsOf(get()) };
+      const run = { messageId: newId(), text, files, checkpoint, ...settingsOf(get(), models.current()) };
       const { planMode, subagents = false } = run;
       emit({
         type: "sent",

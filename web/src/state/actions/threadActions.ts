@@ -3,11 +3,25 @@
 import { ApiError } from "@/api/http";
 import type { WireThread } from "@/api/wire";
 import { firstOwn } from "@/run/reduce";
-import { type Dependencies, toProblem } from "@/state/dependencies";
-import type { Page, Thread, ThreadChange } from "@/state/page";
+import type { Dependencies } from "@/state/actions/dependencies";
+import type { Page, ThreadChange } from "@/state/page";
+import { IMMEDIATE } from "@/state/queries";
+import {
+  appendThreads,
+  insertThread,
+  NO_THREADS,
+  THREADS_KEY,
+  type Thread,
+  type ThreadList,
+  toThread,
+  withoutThread,
+} from "@/state/threadList";
 
 export interface ThreadActions {
+  /** Load the list from the server; the function of its query. */
+  listThreads(): Promise<ThreadList>;
   refreshThreads(): Promise<void>;
+  isListed(threadId: string | null): boolean;
   /** Load the next page of threads. */
   loadMoreThreads(): Promise<void>;
   /** Move a thread to the top of the list with the data this page has. */
@@ -30,39 +44,47 @@ const PAGE_OF_THREADS = 100;
 const MOST_AT_ONCE = 1000; // the server's maximum page size
 
 export function threadActions(dependencies: Dependencies): ThreadActions {
-  const { gateway, store, now, deleting } = dependencies;
+  const { gateway, store, queries, now, deleting } = dependencies;
   const { get, dispatch } = store;
+  const { list, update } = threadCache(dependencies);
   let loadingMore = false;
-  let reached = 0; // number of threads loaded so far
 
   // After a reload the thread may still be listed while its deletion is in progress.
   const toThreads = (threads: readonly WireThread[]) =>
-    threads.filter((thread) => thread.thread_id !== deleting.get()).map(threadOf);
+    threads.filter(({ thread_id: id }) => id !== deleting.get() && id !== get().deleted?.id).map(toThread);
+
+  async function listThreads(): Promise<ThreadList> {
+    const limit = Math.min(Math.max(PAGE_OF_THREADS, list().loaded), MOST_AT_ONCE);
+    // Pinned threads are listed regardless of age.
+    const [newest, pinned] = await Promise.all([
+      gateway.threads(limit),
+      gateway.threads(PAGE_OF_THREADS, 0, { pinned: true }),
+    ]);
+    return {
+      threads: appendThreads(toThreads(newest), toThreads(pinned)),
+      loaded: newest.length,
+      more: newest.length === limit,
+    };
+  }
 
   async function refreshThreads(): Promise<void> {
-    const limit = Math.min(Math.max(PAGE_OF_THREADS, reached), MOST_AT_ONCE);
-    try {
-      // Pinned threads are listed regardless of age.
-      const [newest, pinned] = await Promise.all([
-        gateway.threads(limit),
-        gateway.threads(PAGE_OF_THREADS, 0, { pinned: true }),
-      ]);
-      reached = newest.length;
-      dispatch({ type: "threadsListed", threads: toThreads(newest), more: newest.length === limit });
-      dispatch({ type: "threadsContinued", threads: toThreads(pinned), more: newest.length === limit });
-    } catch (error) {
-      dispatch({ type: "threadsFailed", problem: toProblem(error) });
-    }
+    // A response requested earlier must not replace a newer one.
+    await queries.cancelQueries({ queryKey: THREADS_KEY });
+    const query = { queryKey: THREADS_KEY, queryFn: listThreads, staleTime: 0, ...IMMEDIATE };
+    await queries.fetchQuery(query).catch(() => undefined);
   }
 
   async function loadMoreThreads(): Promise<void> {
-    if (loadingMore || !get().moreThreads) return;
+    const { loaded, more } = list();
+    if (loadingMore || !more) return;
     loadingMore = true;
     try {
-      const older = await gateway.threads(PAGE_OF_THREADS, reached);
-      reached += older.length;
-      const more = older.length === PAGE_OF_THREADS;
-      dispatch({ type: "threadsContinued", threads: toThreads(older), more });
+      const older = await gateway.threads(PAGE_OF_THREADS, loaded);
+      queries.setQueryData<ThreadList>(THREADS_KEY, ({ threads } = NO_THREADS) => ({
+        threads: appendThreads(threads, toThreads(older)),
+        loaded: loaded + older.length,
+        more: older.length === PAGE_OF_THREADS,
+      }));
     } catch {
       // Keep the list; scrolling to its end retries.
     } finally {
@@ -85,31 +107,37 @@ export function threadActions(dependencies: Dependencies): ThreadActions {
   }
 
   return {
+    listThreads,
     refreshThreads,
     loadMoreThreads,
     finishRemove,
     ...changeActions(dependencies),
 
+    isListed: (threadId) => list().threads.some(({ id }) => id === threadId),
+
     reportExportFailure: (before) =>
-      dispatch({ type: "threadChanged", thread: before, change: { kind: "unexported", before } }),
+      dispatch({ type: "threadChanged", change: { kind: "unexported", before } }),
 
     touch(threadId, status) {
-      const known = listed(get()).find(({ id }) => id === threadId);
+      const known = list().threads.find(({ id }) => id === threadId);
       const { renamed = false, pinned = false, archived = false } = known ?? {};
       const title = renamed && known ? known.title : knownTitle(get(), known);
       const updatedAt = new Date(now()).toISOString();
       const thread = { id: threadId, title, updatedAt, status, renamed, pinned, archived, waitsFor: null };
-      dispatch({ type: "threadTouched", thread });
+      update((threads) => [thread, ...withoutThread(threads, threadId)]);
     },
 
     remove(thread) {
       void finishRemove(); // the previous one: only the last deletion can be undone
       dispatch({ type: "threadDeleted", thread });
+      update((threads) => withoutThread(threads, thread.id));
     },
 
     undoRemove() {
       const thread = get().deleted;
-      if (thread !== null) dispatch({ type: "deletionUndone", thread });
+      if (thread === null) return;
+      dispatch({ type: "deletionUndone" });
+      update((threads) => insertThread(threads, thread));
     },
   };
 }
@@ -117,11 +145,18 @@ export function threadActions(dependencies: Dependencies): ThreadActions {
 type ChangeActions = Pick<ThreadActions, "rename" | "pin" | "archive" | "undoChange" | "dismissChange">;
 
 /** Optimistic changes, reverted if the request fails. */
-function changeActions({ gateway, store }: Dependencies): ChangeActions {
+function changeActions(dependencies: Dependencies): ChangeActions {
+  const { gateway, store } = dependencies;
   const { get, dispatch } = store;
+  const { list, update } = threadCache(dependencies);
+
+  function show(thread: Thread, change: ThreadChange | null): void {
+    update((threads) => threads.map((each) => (each.id === thread.id ? thread : each)));
+    dispatch({ type: "threadChanged", change });
+  }
 
   async function make(before: Thread, thread: Thread, kind: ThreadChange["kind"] | null): Promise<void> {
-    dispatch({ type: "threadChanged", thread, change: kind && { kind, before } });
+    show(thread, kind && { kind, before });
     try {
       await gateway.updateThread(thread.id, {
         title: thread.renamed ? thread.title : null,
@@ -129,7 +164,7 @@ function changeActions({ gateway, store }: Dependencies): ChangeActions {
         archived: thread.archived,
       });
     } catch {
-      dispatch({ type: "threadChanged", thread: before, change: { kind: "refused", before } });
+      show(before, { kind: "refused", before });
     }
   }
 
@@ -145,29 +180,23 @@ function changeActions({ gateway, store }: Dependencies): ChangeActions {
     async undoChange() {
       const { changed } = get();
       if (changed === null) return;
-      const now = listed(get()).find(({ id }) => id === changed.before.id) ?? changed.before;
+      const now = list().threads.find(({ id }) => id === changed.before.id) ?? changed.before;
       await make(now, changed.before, null);
     },
     dismissChange: () => dispatch({ type: "threadChangeDismissed" }),
   };
 }
 
-function listed({ threads }: Page): readonly Thread[] {
-  return threads.phase === "ready" ? threads.value : [];
-}
-
-function threadOf(wire: WireThread): Thread {
-  const { thread_id: id, updated_at: updatedAt, status, metadata, values, waits_for: waitsFor = null } = wire;
-  const given = typeof metadata.title === "string" && metadata.title !== "" ? metadata.title : null;
+/** Read and change the cached list. */
+function threadCache({ queries }: Dependencies) {
   return {
-    id,
-    title: given ?? (values?.title || null),
-    updatedAt,
-    status,
-    renamed: given !== null,
-    pinned: metadata.pinned === true,
-    archived: metadata.archived === true,
-    waitsFor,
+    list: () => queries.getQueryData<ThreadList>(THREADS_KEY) ?? NO_THREADS,
+    update(change: (threads: readonly Thread[]) => readonly Thread[]): void {
+      queries.setQueryData<ThreadList>(THREADS_KEY, (list = NO_THREADS) => ({
+        ...list,
+        threads: change(list.threads),
+      }));
+    },
   };
 }
 

@@ -1,15 +1,17 @@
 /** Actions of the page. */
 
 import type { ActiveAgent } from "@/api/assistants";
-import { type ConversationActions, conversationActions } from "@/state/conversationActions";
-import type { Dependencies } from "@/state/dependencies";
-import { type ModelActions, modelActions } from "@/state/modelActions";
-import type { Thread } from "@/state/page";
-import { createRunReader } from "@/state/runReader";
-import { type ThreadActions, threadActions } from "@/state/threadActions";
-import { type TurnActions, turnActions } from "@/state/turnActions";
+import { type ConversationActions, conversationActions } from "@/state/actions/conversationActions";
+import type { Dependencies } from "@/state/actions/dependencies";
+import { modelChoice, type PreferenceActions, preferenceActions } from "@/state/actions/preferenceActions";
+import { createRunReader } from "@/state/actions/runReader";
+import { type ThreadActions, threadActions } from "@/state/actions/threadActions";
+import { type TurnActions, turnActions } from "@/state/actions/turnActions";
+import { MODELS_KEY, modelsQuery } from "@/state/models";
+import { SANDBOX_KEY, sandboxQuery } from "@/state/sandbox";
+import type { Thread } from "@/state/threadList";
 
-export interface Actions extends ConversationActions, ModelActions, ThreadActions, TurnActions {
+export interface Actions extends ConversationActions, PreferenceActions, ThreadActions, TurnActions {
   /** Load the initial data. */
   start(): Promise<void>;
   /** Start a thread with a custom agent, or one that creates an agent. */
@@ -20,29 +22,27 @@ export interface Actions extends ConversationActions, ModelActions, ThreadAction
 }
 
 export function createActions(dependencies: Dependencies): Actions {
-  const { gateway, store } = dependencies;
+  const { gateway, store, queries } = dependencies;
   const { get, dispatch } = store;
   const threads = threadActions(dependencies);
-  const models = modelActions(dependencies);
+  const models = modelChoice(dependencies);
   const reader = createRunReader(dependencies, threads);
   const conversation = conversationActions(dependencies, threads, models, reader);
-  const turns = turnActions(dependencies, threads, reader, conversation.open);
-
-  async function loadSandbox(): Promise<void> {
-    // A server without sandbox status shows no warning.
-    const sandbox = await gateway.sandbox().catch(() => null);
-    if (sandbox !== null) dispatch({ type: "sandboxLoaded", sandbox });
-  }
+  const turns = turnActions(dependencies, threads, models, reader, conversation.open);
 
   return {
     ...threads,
-    ...models,
+    ...preferenceActions(dependencies),
     ...conversation,
     ...turns,
 
     async start() {
-      const loading = [models.loadModels(), threads.refreshThreads(), conversation.reload(), loadSandbox()];
-      await Promise.all(loading);
+      await Promise.all([
+        queries.prefetchQuery(modelsQuery(gateway)),
+        queries.prefetchQuery(sandboxQuery(gateway)),
+        threads.refreshThreads(),
+        conversation.reload(),
+      ]);
     },
 
     remove(thread: Thread) {
@@ -64,8 +64,8 @@ export function createActions(dependencies: Dependencies): Actions {
       void threads.refreshThreads();
       const { opening, stale } = get();
       if (stale || opening.phase === "failed") void conversation.reload();
-      if (get().models.phase === "failed") void models.loadModels();
-      if (get().sandbox === null) void loadSandbox();
+      for (const queryKey of [MODELS_KEY, SANDBOX_KEY])
+        void queries.refetchQueries({ queryKey, predicate: ({ state }) => state.status === "error" });
     },
   };
 }

@@ -3,16 +3,17 @@
 import type { NewRun, RunSettings } from "@/api/gateway";
 import { type MultitaskStrategy, type QueuedMessage, queuedMessageOf } from "@/api/queuedMessage";
 import type { SentFile } from "@/api/sentFiles";
-import type { Decision } from "@/api/wire";
+import type { Decision, ModelInfo } from "@/api/wire";
 import { selectBranch } from "@/run/branches";
 import { isActive, type RunEvent } from "@/run/reduce";
 import type { RunSource } from "@/run/stream";
-import { type Dependencies, toProblem } from "@/state/dependencies";
-import type { ModelActions } from "@/state/modelActions";
+import type { Dependencies } from "@/state/actions/dependencies";
+import type { ModelChoice } from "@/state/actions/preferenceActions";
+import type { RunReader } from "@/state/actions/runReader";
+import type { ThreadActions } from "@/state/actions/threadActions";
 import { rememberMode, settingsFor } from "@/state/modes";
-import { currentDraft, currentMode, currentModel, type Page } from "@/state/page";
-import type { RunReader } from "@/state/runReader";
-import type { ThreadActions } from "@/state/threadActions";
+import { currentDraft, currentMode, type Page } from "@/state/page";
+import { toProblem } from "@/state/queries";
 import { pathOf } from "@/state/urls";
 
 /** Settings of one message. */
@@ -45,7 +46,7 @@ export interface ConversationActions {
 export function conversationActions(
   dependencies: Dependencies,
   threads: ThreadActions,
-  models: ModelActions,
+  models: ModelChoice,
   reader: RunReader,
 ): ConversationActions {
   const { gateway, store, newId, now, pushPath, savePreferences } = dependencies;
@@ -55,7 +56,7 @@ export function conversationActions(
   async function open(threadId: string | null, how: "push" | "pop" = "push"): Promise<void> {
     // Update the store first so that the URL listener has nothing to do.
     reader.leave();
-    dispatch({ type: "visited", threadId });
+    dispatch({ type: "visited", threadId, isListed: threads.isListed(threadId) });
     if (how === "push") pushPath(pathOf(threadId));
     await reload();
   }
@@ -119,7 +120,7 @@ export function conversationActions(
     if (isPreparing) return false;
     const signal = reader.signal();
     isPreparing = true;
-    await Promise.all([catchUp(), models.modelsLooked()]);
+    await Promise.all([catchUp(), models.ready()]);
     isPreparing = false;
     return !signal.aborted && get().opening.phase === "ready";
   }
@@ -129,7 +130,7 @@ export function conversationActions(
     const threadId = newId();
     const mode = currentMode(get());
     reader.leave();
-    dispatch({ type: "visited", threadId });
+    dispatch({ type: "visited", threadId, isListed: false });
     pushPath(pathOf(threadId));
     dispatch({ type: "opened" });
     const modes = rememberMode(get().preferences.modes, threadId, mode);
@@ -221,7 +222,7 @@ export function conversationActions(
     async send(text, { planMode = false, files = [], strategy } = {}) {
       if ((text.trim() === "" && files.length === 0) || !(await readyToSend())) return;
       const { conversation, preferences } = get();
-      const settings = settingsOf(get());
+      const settings = settingsOf(get(), models.current());
       const run = { messageId: newId(), text, files, ...settings, planMode: planMode || settings.planMode };
       if (isActive(conversation.run)) return add(run, strategy ?? preferences.strategy);
       const where = await selectedCheckpoint();
@@ -236,7 +237,13 @@ export function conversationActions(
       if (message === undefined) return;
       const { id: messageId, text, files } = message;
       // Reusing the id makes the resend idempotent.
-      await submit({ messageId, text, files, ...settingsOf(get()), planMode: run.planMode });
+      await submit({
+        messageId,
+        text,
+        files,
+        ...settingsOf(get(), models.current()),
+        planMode: run.planMode,
+      });
     },
 
     async cancelQueued({ messageId, runId }) {
@@ -254,7 +261,13 @@ export function conversationActions(
       emit({ type: "decided" });
       threads.touch(threadId, "busy");
       const { planMode, subagents } = run;
-      const resumed = { decisions, requests: approval.requests, ...settingsOf(get()), planMode, subagents };
+      const resumed = {
+        decisions,
+        requests: approval.requests,
+        ...settingsOf(get(), models.current()),
+        planMode,
+        subagents,
+      };
       await reader.read(threadId, {
         connect: (until) => gateway.resumeRun(threadId, resumed, until),
         rejoin: (runId, after, until) => gateway.joinRun(threadId, runId, after, until),
@@ -276,6 +289,6 @@ export function conversationActions(
 }
 
 /** Return the settings of the next message. */
-export function settingsOf(page: Page): RunSettings {
-  return settingsFor(currentMode(page), currentModel(page));
+export function settingsOf(page: Page, model: ModelInfo | null): RunSettings {
+  return settingsFor(currentMode(page), model);
 }
