@@ -241,7 +241,6 @@ export interface components {
       /** @default {} */
       readonly budget?: components["schemas"]["Budget"];
     };
-    /** @example {} */
     readonly CopyThread: {
       readonly checkpoint_id?: string | null;
     };
@@ -375,28 +374,6 @@ export interface components {
       readonly validTo: string | null;
       readonly supersedes: string | null;
     };
-    /**
-     * @example {
-     *   "enabled": {
-     *     "memory": false,
-     *     "search": true,
-     *     "suggestions": true
-     *   },
-     *   "models": {
-     *     "count": 2,
-     *     "scripted_only": false,
-     *     "thinking": true,
-     *     "vision": false
-     *   },
-     *   "sandbox": {
-     *     "allow_host_bash": false,
-     *     "network": "none",
-     *     "runs_commands": true,
-     *     "tier": "isolated"
-     *   },
-     *   "version": "0.1.0"
-     * }
-     */
     readonly Features: {
       readonly version: string;
       readonly enabled: {
@@ -456,21 +433,6 @@ export interface components {
       /** @default false */
       readonly langsmith?: boolean;
     };
-    /**
-     * @example {
-     *   "entries": [
-     *     {
-     *       "kind": "file",
-     *       "modified_at": "2026-05-01T09:30:00Z",
-     *       "name": "report.md",
-     *       "path": "/mnt/user-data/outputs/report.md",
-     *       "size": 1204
-     *     }
-     *   ],
-     *   "is_truncated": false,
-     *   "path": "/mnt/user-data/outputs"
-     * }
-     */
     readonly FolderListing: {
       readonly path: string;
       readonly entries: readonly components["schemas"]["FileOrFolder"][];
@@ -509,13 +471,6 @@ export interface components {
     readonly FoundItems: {
       readonly items: readonly components["schemas"]["FoundItem"][];
     };
-    /**
-     * @example {
-     *   "comment": "Just what I needed.",
-     *   "message_id": "answer",
-     *   "rating": 1
-     * }
-     */
     readonly GiveFeedback: {
       /** @enum {integer} */
       readonly rating: -1 | 1;
@@ -575,22 +530,6 @@ export interface components {
       readonly changes: readonly components["schemas"]["ChangeMade"][];
       readonly next_before: number | null;
     };
-    /**
-     * @example {
-     *   "created_at": "2026-05-01T09:30:00Z",
-     *   "highlights": [
-     *     [
-     *       10,
-     *       14
-     *     ]
-     *   ],
-     *   "message_id": "m1",
-     *   "role": "human",
-     *   "run_id": "6f1c0a52-7b0e-4f5e-9a53-0d1b7c9e2f10",
-     *   "snippet": "A week in Rome, by train",
-     *   "thread_id": "trip"
-     * }
-     */
     readonly Hit: {
       readonly thread_id: string;
       readonly title: string | null;
@@ -779,27 +718,6 @@ export interface components {
       readonly data: components["schemas"]["MemoryDocument"];
       readonly pending: readonly components["schemas"]["PendingThread"][];
     };
-    /**
-     * @example {
-     *   "data": [
-     *     {
-     *       "created_at": "2026-01-31T09:30:00Z",
-     *       "message": {
-     *         "content": "Hello",
-     *         "id": "5f0c",
-     *         "type": "human"
-     *       },
-     *       "run_id": "01f0c1d2e3f4"
-     *     }
-     *   ],
-     *   "has_more": false,
-     *   "heard": {
-     *     "run_id": "01f0c1d2e3f4",
-     *     "seq": 7
-     *   },
-     *   "values": {}
-     * }
-     */
     readonly MessagePage: {
       readonly data: readonly components["schemas"]["SaidMessage"][];
       readonly values: {
@@ -843,30 +761,6 @@ export interface components {
       readonly name: string;
       readonly available: boolean;
     };
-    /**
-     * @example {
-     *   "cache_write_tokens": 0,
-     *   "cached_tokens": 4096,
-     *   "calls": 3,
-     *   "cost": {
-     *     "amount": "0.01194",
-     *     "currency": "USD"
-     *   },
-     *   "input_tokens": 5200,
-     *   "known_costs": [
-     *     {
-     *       "amount": "0.01194",
-     *       "currency": "USD"
-     *     }
-     *   ],
-     *   "name": "gpt",
-     *   "output_tokens": 410,
-     *   "reasoning_tokens": 128,
-     *   "total_tokens": 5610,
-     *   "unmetered_calls": 0,
-     *   "unpriced_tokens": 0
-     * }
-     */
     readonly NamedTokens: {
       readonly calls: number;
       readonly unmetered_calls: number;
@@ -904,15 +798,6 @@ export interface components {
       /** @default 0.5 */
       readonly confidence?: number;
     };
-    /**
-     * @example {
-     *   "created_at": "2026-01-31T09:30:00Z",
-     *   "path": "/share/Zk3mP0wq7uX2bVd9sYt5rLhC8nJf1aEg4iKoQvT6yBM",
-     *   "share_id": "1f0a3c5e-7d42-4b1a-8003-0c0ffee0f00d",
-     *   "thread_id": "example",
-     *   "token": "Zk3mP0wq7uX2bVd9sYt5rLhC8nJf1aEg4iKoQvT6yBM"
-     * }
-     */
     readonly NewShare: {
       readonly share_id: string;
       readonly thread_id: string;
@@ -975,12 +860,6 @@ export interface components {
       /** @enum {string} */
       readonly otherwise: "allow" | "ask" | "deny";
     };
-    /**
-     * @example {
-     *   "locale": "en-US",
-     *   "text": "plan trip rome 1 week train"
-     * }
-     */
     readonly Polish: {
       readonly text: string;
       readonly locale?: string | null;
@@ -1065,31 +944,6 @@ export interface components {
       readonly max_tokens?: number | null;
       readonly max_cost?: number | string | null;
     };
-    /**
-     * @example {
-     *   "counts": {
-     *     "added": 1,
-     *     "changed": 0,
-     *     "removed": 0,
-     *     "renamed": 0
-     *   },
-     *   "files": [
-     *     {
-     *       "diff": "--- /dev/null\n+++ b/mnt/user-data/outputs/report.md\n@@ -0,0 +1 @@\n+# Report\n",
-     *       "is_link": false,
-     *       "lines_added": 1,
-     *       "lines_removed": 0,
-     *       "path": "/mnt/user-data/outputs/report.md",
-     *       "size": 9,
-     *       "status": "added"
-     *     }
-     *   ],
-     *   "is_final": true,
-     *   "is_truncated": false,
-     *   "run_id": "r1",
-     *   "thread_id": "t1"
-     * }
-     */
     readonly RunChanges: {
       readonly thread_id: string;
       readonly run_id: string;
@@ -1194,12 +1048,6 @@ export interface components {
       readonly offset?: number;
       readonly refresh_ttl?: boolean | null;
     };
-    /**
-     * @example {
-     *   "limit": 10,
-     *   "q": "rome train"
-     * }
-     */
     readonly SearchRequest: {
       readonly q: string;
       /** @default 20 */
@@ -1245,20 +1093,6 @@ export interface components {
       /** Format: date-time */
       readonly created_at: string;
     };
-    /**
-     * @example {
-     *   "data": [
-     *     {
-     *       "created_at": "2026-01-31T09:30:00Z",
-     *       "message": {
-     *         "content": "Hello",
-     *         "id": "5f0c",
-     *         "type": "human"
-     *       }
-     *     }
-     *   ]
-     * }
-     */
     readonly SharedMessages: {
       readonly data: readonly components["schemas"]["SharedMessage"][];
       readonly before: string | null;
@@ -1476,11 +1310,6 @@ export interface components {
       /** @default false */
       readonly subgraphs?: boolean;
     };
-    /**
-     * @example {
-     *   "n": 3
-     * }
-     */
     readonly Suggest: {
       readonly messages?: (readonly components["schemas"]["Said"][]) | null;
       /** @default 3 */
@@ -1544,29 +1373,6 @@ export interface components {
       /** @default true */
       readonly enabled?: boolean;
     };
-    /**
-     * @example {
-     *   "cache_write_tokens": 0,
-     *   "cached_tokens": 4096,
-     *   "calls": 3,
-     *   "cost": {
-     *     "amount": "0.01194",
-     *     "currency": "USD"
-     *   },
-     *   "input_tokens": 5200,
-     *   "known_costs": [
-     *     {
-     *       "amount": "0.01194",
-     *       "currency": "USD"
-     *     }
-     *   ],
-     *   "output_tokens": 410,
-     *   "reasoning_tokens": 128,
-     *   "total_tokens": 5610,
-     *   "unmetered_calls": 0,
-     *   "unpriced_tokens": 0
-     * }
-     */
     readonly Tokens: {
       readonly calls: number;
       readonly unmetered_calls: number;
@@ -1611,35 +1417,6 @@ export interface components {
         [key: string]: unknown;
       };
     };
-    /**
-     * @example {
-     *   "artifact_url": "/api/threads/7d6c3f0a-1f0e-4f7b-9a3d-0d6f7f7c2b11/artifacts/mnt/user-data/uploads/report.pdf",
-     *   "conversion": "converted",
-     *   "extension": ".pdf",
-     *   "filename": "report.pdf",
-     *   "markdown_artifact_url": "/api/threads/7d6c3f0a-1f0e-4f7b-9a3d-0d6f7f7c2b11/artifacts/mnt/user-data/uploads/report.md",
-     *   "markdown_file": "report.md",
-     *   "markdown_path": "/mnt/user-data/uploads/report.md",
-     *   "markdown_virtual_path": "/mnt/user-data/uploads/report.md",
-     *   "modified": "2026-01-31T09:30:00Z",
-     *   "original_filename": "report.pdf",
-     *   "outline": {
-     *     "beginning": [],
-     *     "headings": [
-     *       {
-     *         "level": 1,
-     *         "line": 1
-     *       }
-     *     ],
-     *     "kind": "page",
-     *     "lines": 412,
-     *     "parts": 12
-     *   },
-     *   "path": "/mnt/user-data/uploads/report.pdf",
-     *   "size": 182044,
-     *   "virtual_path": "/mnt/user-data/uploads/report.pdf"
-     * }
-     */
     readonly Upload: {
       readonly filename: string;
       readonly size: number;
@@ -1665,23 +1442,10 @@ export interface components {
       readonly message: string;
       readonly skipped_files: readonly components["schemas"]["Skipped"][];
     };
-    /**
-     * @example {
-     *   "message": "deleted 'report.pdf'",
-     *   "success": true
-     * }
-     */
     readonly UploadDeleted: {
       readonly success: boolean;
       readonly message: string;
     };
-    /**
-     * @example {
-     *   "max_file_size": 52428800,
-     *   "max_files": 10,
-     *   "max_total_size": 104857600
-     * }
-     */
     readonly UploadLimits: {
       readonly max_files: number;
       readonly max_file_size: number;
@@ -1691,11 +1455,6 @@ export interface components {
       readonly files: readonly components["schemas"]["Upload"][];
       readonly count: number;
     };
-    /**
-     * @example {
-     *   "content": "I teach physics in Berlin. Metric units, please."
-     * }
-     */
     readonly UserProfile: {
       readonly content: string;
     };
