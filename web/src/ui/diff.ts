@@ -1,5 +1,7 @@
 /** Line diff of two texts. */
 
+import { diffArrays } from "diff";
+
 export type Sign = " " | "−" | "+";
 
 export interface DiffLine {
@@ -7,23 +9,21 @@ export interface DiffLine {
   readonly text: string;
 }
 
+// Bounds the cost for long texts without common lines, which are shown as replaced.
+const MAX_EDITS = 1000;
+
 /** Return the lines with their change sign. */
 export function diffLines(before: string, after: string): readonly DiffLine[] {
   const [old, now] = [linesOf(before), linesOf(after)];
-  const shorter = Math.min(old.length, now.length);
-  let head = 0;
-  while (head < shorter && old[head] === now[head]) head++;
-  let tail = 0;
-  while (tail < shorter - head && old.at(-1 - tail) === now.at(-1 - tail)) tail++;
-  const signed = (sign: Sign, lines: readonly string[]) => lines.map((text) => ({ sign, text }));
-  return [
-    ...signed(" ", old.slice(0, head)),
-    ...signed("−", old.slice(head, old.length - tail)),
-    ...signed("+", now.slice(head, now.length - tail)),
-    ...signed(" ", old.slice(old.length - tail)),
-  ];
+  const parts = diffArrays(old, now, { maxEditLength: MAX_EDITS });
+  if (parts === undefined) return [...signed("−", old), ...signed("+", now)];
+  return parts.flatMap(({ value, added, removed }) => signed(added ? "+" : removed ? "−" : " ", value));
 }
 
-function linesOf(text: string): readonly string[] {
+function signed(sign: Sign, lines: readonly string[]): readonly DiffLine[] {
+  return lines.map((text) => ({ sign, text }));
+}
+
+function linesOf(text: string): string[] {
   return text === "" ? [] : text.replace(/\n$/, "").split("\n");
 }
