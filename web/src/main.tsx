@@ -45,7 +45,7 @@ function workspace(): ReactNode {
     (callback) => (document.hidden ? setTimeout(callback, 500) : requestAnimationFrame(callback)),
   );
 
-  const addresses = createBrowserHistory();
+  const history = createBrowserHistory();
   const files = createFilesGateway(ask, sendFormInBrowser);
   const queries = new QueryClient({
     defaultOptions: { queries: { retry: retryWhenAway, staleTime: 5_000 } },
@@ -63,7 +63,7 @@ function workspace(): ReactNode {
     retryPolicy: browserRetryPolicy,
     newId,
     now: Date.now,
-    pushPath: (path) => addresses.push(path),
+    pushPath: (path) => history.push(path),
     savePreferences: (preferences) => writePreferences(localStorage, preferences),
     deleting: {
       get: () => sessionStorage.getItem(DELETING),
@@ -72,8 +72,8 @@ function workspace(): ReactNode {
     },
   });
 
-  syncThreadWithUrl(addresses, store, actions);
-  const router = createAppRouter(addresses);
+  syncThreadWithUrl(history, store, actions);
+  const router = createAppRouter(history);
   void actions.start().then(() => {
     // Preload so that views open at once, also when the server is down later.
     for (const to of ["/agents", "/skills", "/memory", "/tools", "/settings"] as const)

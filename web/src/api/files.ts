@@ -111,7 +111,7 @@ export const sendFormInBrowser: SendForm = (path, form, onProgress, signal) =>
     asked.responseType = "json";
     asked.upload.onprogress = ({ loaded, total }) => onProgress(total === 0 ? 0 : loaded / total);
     asked.onload = () => resolve({ status: asked.status, body: asked.response });
-    asked.onerror = () => reject(new TypeError("the server did not answer"));
+    asked.onerror = () => reject(new TypeError("the server did not respond"));
     asked.onabort = () => reject(signal.reason);
     signal.addEventListener("abort", () => asked.abort());
     asked.send(form);

@@ -26,7 +26,7 @@ export async function request(fetch: Fetch, path: string, init: RequestInit = {}
     response = await fetch(path, init);
   } catch (cause) {
     if (init.signal?.aborted) throw cause;
-    throw new NetworkError("the server did not answer", { cause });
+    throw new NetworkError("the server did not respond", { cause });
   }
   if (response.ok) return response;
   throw await toError(response);
@@ -46,7 +46,7 @@ async function toError(response: Response): Promise<Error> {
   const { error, detail } = (body ?? {}) as { error?: unknown; detail?: unknown };
   // A reverse proxy answers 502 to 504 without our error body while the server is down.
   if (body === null && response.status >= 502 && response.status <= 504) {
-    return new NetworkError("the server did not answer");
+    return new NetworkError("the server did not respond");
   }
   const name = typeof error === "string" ? error : "HttpError";
   const sentence = typeof detail === "string" ? detail : `${response.status} ${response.statusText}`.trim();

@@ -1,7 +1,7 @@
 /** Renders diagrams in an iframe created on first use. */
 
 const FRAME = "/diagram.html";
-const PATIENCE_MS = 20_000;
+const TIMEOUT_MS = 20_000;
 // Longer diagrams would block the frame.
 const LONGEST = 20_000;
 
@@ -22,7 +22,7 @@ export async function drawDiagram(source: string): Promise<Drawn> {
   const { port1, port2 } = new MessageChannel();
   const answer = new Promise<unknown>((resolve, reject) => {
     port1.onmessage = ({ data }) => resolve(data);
-    setTimeout(() => reject(new Error("the diagram took too long")), PATIENCE_MS);
+    setTimeout(() => reject(new Error("the diagram took too long")), TIMEOUT_MS);
   });
   window.postMessage(source, "*", [port2]);
   const { svg } = (await answer) as { readonly svg?: unknown };
@@ -46,7 +46,7 @@ function openFrame(): Promise<Window> {
       element.remove();
       reject(new Error("diagrams cannot be drawn"));
     };
-    const timer = setTimeout(failed, PATIENCE_MS);
+    const timer = setTimeout(failed, TIMEOUT_MS);
     window.addEventListener("message", function ready({ source, data }) {
       if (source !== element.contentWindow || data !== "ready to draw" || element.contentWindow === null)
         return;

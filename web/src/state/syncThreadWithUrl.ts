@@ -7,11 +7,11 @@ import type { Store } from "@/state/store";
 import { threadInPath } from "@/state/urls";
 
 export function syncThreadWithUrl(
-  addresses: RouterHistory,
+  history: RouterHistory,
   store: Store<Page, PageAction>,
   actions: Pick<Actions, "open" | "setDrawerOpen">,
 ): void {
-  addresses.subscribe(({ location }) => {
+  history.subscribe(({ location }) => {
     actions.setDrawerOpen(false);
     const threadId = threadInPath(location.pathname);
     // Other views keep the thread open; its stream continues.

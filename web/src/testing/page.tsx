@@ -37,9 +37,9 @@ export function showPage(
     initialPage(threadInPath(path.split("?")[0] ?? "/") ?? null, chosen, true),
     queueMicrotask,
   );
-  const addresses = createMemoryHistory({ initialEntries: [path] });
+  const history = createMemoryHistory({ initialEntries: [path] });
   const paths: string[] = [];
-  addresses.subscribe(({ location, action }) => {
+  history.subscribe(({ location, action }) => {
     if (action.type === "PUSH") paths.push(location.href);
   });
   let saved: Preferences | null = null;
@@ -52,7 +52,7 @@ export function showPage(
     retryPolicy: instantRetryPolicy,
     newId: () => `id-${++ids}`,
     now: () => 0,
-    pushPath: (pushed) => addresses.push(pushed),
+    pushPath: (pushed) => history.push(pushed),
     savePreferences: (given) => {
       saved = given;
     },
@@ -63,11 +63,11 @@ export function showPage(
       },
     },
   });
-  syncThreadWithUrl(addresses, store, actions);
+  syncThreadWithUrl(history, store, actions);
   render(
     <AppProvider app={{ store, actions, gateway }}>
       <ServerProvider server={fakeServer(server)} queries={queries}>
-        <RouterProvider router={createAppRouter(addresses)} />
+        <RouterProvider router={createAppRouter(history)} />
       </ServerProvider>
     </AppProvider>,
   );

@@ -102,11 +102,11 @@ test("loading memory can be retried after an error", async () => {
   let away = true;
   show({
     memory: async () => {
-      if (away) throw new NetworkError("the server did not answer");
+      if (away) throw new NetworkError("the server did not respond");
       return status({ ...knowing(), user: NOTHING_ABOUT_USER });
     },
   });
-  expect(await screen.findByText("Couldn’t load memory. The server did not answer.")).toBeTruthy();
+  expect(await screen.findByText("Couldn’t load memory. The server did not respond.")).toBeTruthy();
   away = false;
   await userEvent.click(screen.getByRole("button", { name: "Try again" }));
   expect(await screen.findByText(/No memories yet/)).toBeTruthy();
@@ -151,7 +151,7 @@ test("permanent deletion needs a confirmation", async () => {
       agents: async () => [{ name: "ada", description: "", model: null, tool_groups: null, soul: "" }],
       eraseMemory: async (of) => {
         erased.push(of);
-        if (erased.length === 1) throw new NetworkError("the server did not answer");
+        if (erased.length === 1) throw new NetworkError("the server did not respond");
         return knowing();
       },
     },

@@ -87,8 +87,8 @@ test("servers, rules and tools are listed", async () => {
 
 test("load errors and disabled rules are shown", async () => {
   show("/tools", {
-    mcpServers: async () => Promise.reject(new NetworkError("the server did not answer")),
-    tools: async () => Promise.reject(new NetworkError("the server did not answer")),
+    mcpServers: async () => Promise.reject(new NetworkError("the server did not respond")),
+    tools: async () => Promise.reject(new NetworkError("the server did not respond")),
     policy: async () => ({ enabled: false, rules: [], otherwise: "allow" }),
   });
   expect(await screen.findByText("Couldn’t load servers")).toBeTruthy();
