@@ -101,7 +101,7 @@ def converse(browser: Browser, address: str, texts: list[str]) -> str:
         page.goto(address)
         page.get_by_role("textbox", name="Message").fill(text)
         page.keyboard.press("Enter")
-        expect(page.get_by_text("Answer complete")).to_be_attached(timeout=60_000)
+        expect(page.get_by_text("Response complete")).to_be_attached(timeout=60_000)
     url = page.url
     page.close()
     return url

@@ -43,7 +43,7 @@ async def say(page: Page, text: str) -> None:
 
 
 async def until_answered(page: Page) -> None:
-    await expect(page.get_by_text("Answer complete")).to_be_attached()
+    await expect(page.get_by_text("Response complete")).to_be_attached()
 
 
 async def watch_answer_grow(page: Page) -> None:
@@ -85,7 +85,7 @@ async def test_the_first_page_says_that_the_demo_model_is_scripted_and_offers_st
     demo_server: RunningServer, visitor: Visitor
 ) -> None:
     page = await visitor.open(demo_server.url)
-    await expect(page.get_by_text("Scripted demo model.")).to_be_visible()
+    await expect(page.get_by_text("Demo mode: answers are scripted.")).to_be_visible()
     await page.get_by_role("list", name="Suggestions").get_by_role("button").first.click()
     await until_answered(page)
     await expect(page.locator("[data-role=assistant]")).to_contain_text("DeerFlow")
@@ -95,11 +95,11 @@ async def test_a_question_is_answered_by_choosing_and_shows_later_what_was_chose
     demo_server: RunningServer, visitor: Visitor
 ) -> None:
     page = await visitor.open(demo_server.url, reduced_motion="reduce")
-    await page.get_by_role("button", name="Ask me something first").click()
+    await page.get_by_role("button", name="Ask me a question first").click()
     question = page.get_by_role("group", name="Who is the report for?")
     option = question.get_by_role("button", name="My manager")
     await expect(option).to_be_enabled()
-    await expect(page.get_by_text("There is a question for you")).to_be_attached()
+    await expect(page.get_by_text("The agent has a question")).to_be_attached()
     assert await serious_violations(page) == []
 
     await option.focus()
@@ -109,7 +109,7 @@ async def test_a_question_is_answered_by_choosing_and_shows_later_what_was_chose
     await expect(page.get_by_role("textbox", name="Message")).to_be_focused()
 
     await page.reload()
-    await expect(question.get_by_role("button", name="Chosen: My manager")).to_be_disabled()
+    await expect(question.get_by_role("button", name="Selected: My manager")).to_be_disabled()
     await expect(question.get_by_role("button", name="My team")).to_be_disabled()
     assert await serious_violations(page) == []
 
@@ -123,7 +123,7 @@ async def expect_one_finished_plan(page: Page) -> None:
 
 async def test_a_plan_is_one_list_whose_items_get_done(demo_server: RunningServer, visitor: Visitor) -> None:
     page = await visitor.open(demo_server.url, reduced_motion="reduce")
-    await page.get_by_role("button", name="Plan something with a to-do list").click()
+    await page.get_by_role("button", name="Plan a project with a to-do list").click()
     await until_answered(page)
     await expect_one_finished_plan(page)
     assert await serious_violations(page) == []
@@ -139,7 +139,7 @@ async def test_stopping_keeps_what_was_written(tmp_path: Path, visitor: Visitor)
             answer = page.locator("[data-role=assistant] .prose")
             await expect(answer).to_have_text("one two three")
             await page.keyboard.press("Escape")
-            await expect(page.get_by_text("Stopped. What was written is kept.")).to_be_visible()
+            await expect(page.get_by_text("Response stopped")).to_be_visible()
             async with asyncio.timeout(10):
                 await model.disconnected.wait()
             await page.reload()
@@ -155,7 +155,7 @@ async def test_a_server_that_is_killed_and_restarted_goes_on_with_its_answer(tmp
             answer = page.locator("[data-role=assistant] .prose")
             await expect(answer).to_have_text("one two three")
             server.kill()
-            await expect(page.get_by_text("The connection was lost. Reconnecting")).to_be_visible()
+            await expect(page.get_by_text("Connection lost. Reconnecting")).to_be_visible()
         with serving_model(tmp_path, model, port=server.port):
             await expect(answer).to_have_text("four five")
             await expect(page.get_by_text("Reconnecting")).to_have_count(0)
@@ -170,7 +170,7 @@ async def test_a_model_that_breaks_off_leaves_its_words_and_a_reason(tmp_path: P
         with serving_model(tmp_path, model) as server:
             page = await visitor.open(server.url)
             await say(page, "count")
-            await expect(page.get_by_role("alert")).to_contain_text("The answer broke off.")
+            await expect(page.get_by_role("alert")).to_contain_text("The response was interrupted")
             await expect(page.locator("[data-role=assistant] .prose")).to_contain_text("one two three")
             await page.get_by_role("button", name="Try again").click()
             await expect(page.get_by_role("alert")).to_contain_text("no such model")
@@ -243,7 +243,7 @@ async def test_a_deleted_thread_can_be_had_back_for_a_while(demo_server: Running
     await menu.click()
     await delete.click()
     await page.reload()  # leaving the page ends the time for regret
-    await expect(page.get_by_role("heading", name="What shall we work on?")).to_be_visible()
+    await expect(page.get_by_role("heading", name="What are we working on?")).to_be_visible()
     await expect(link).to_have_count(0)
 
 
@@ -258,7 +258,7 @@ async def test_on_a_phone_the_threads_are_a_drawer(demo_server: RunningServer, v
     assert await serious_violations(page) == []
     await drawer.get_by_role("link", name="New thread").click()
     await expect(drawer).not_to_be_visible()
-    await expect(page.get_by_role("heading", name="What shall we work on?")).to_be_visible()
+    await expect(page.get_by_role("heading", name="What are we working on?")).to_be_visible()
     assert await page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
@@ -271,7 +271,7 @@ async def test_the_page_speaks_the_language_of_the_browser(demo_server: RunningS
 async def test_an_address_that_leads_nowhere_says_so(demo_server: RunningServer, visitor: Visitor) -> None:
     visitor.tolerated = "404"
     page = await visitor.open(f"{demo_server.url}/threads/00000000-0000-4000-8000-000000000000")
-    await expect(page.get_by_role("alert")).to_contain_text("This thread does not exist")
+    await expect(page.get_by_role("alert")).to_contain_text("Thread not found")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -292,10 +292,10 @@ async def test_nothing_keeps_people_with_disabilities_out(
         await expect(page.get_by_role("heading", name=heading)).to_be_visible()
         assert await serious_violations(page) == []
     await page.get_by_role("link", name="New agent").click()
-    await expect(page.get_by_role("textbox", name="Soul")).to_be_visible()
+    await expect(page.get_by_role("textbox", name="Instructions (SOUL.md)")).to_be_visible()
     assert await serious_violations(page) == []
     await page.goto(f"{demo_server.url}/nowhere")
-    await expect(page.get_by_role("heading", name="There is nothing here")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Page not found")).to_be_visible()
     assert await serious_violations(page) == []
     await page.keyboard.press("Control+k")
     await expect(page.get_by_role("listbox")).to_be_visible()

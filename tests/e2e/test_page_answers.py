@@ -102,14 +102,14 @@ async def test_subagents_are_watched_inside_the_card_of_their_task(tmp_path: Pat
     async with ScriptedServer([order, looks, "Seen.", "Done."]) as model:
         with serving_model(tmp_path, model) as server:
             page = await visitor.open(server.url, reduced_motion="reduce")
-            await page.get_by_role("button", name="Choose how much the agent does").click()
+            await page.get_by_role("button", name="Choose a mode:").click()
             await page.get_by_role("menuitemradio", name="Ultra").click()
             await say(page, "look around")
             await until_answered(page)
             for _ in range(2):
-                card = page.get_by_role("button", name="Delegated Look around")
+                card = page.get_by_role("button", name="Subagent finished Look around")
                 await card.click()
-                steps = page.get_by_role("list", name="What the subagent does").get_by_role("listitem")
+                steps = page.get_by_role("list", name="Subagent steps").get_by_role("listitem")
                 await expect(steps).to_have_text(["ls /mnt/user-data", "Seen."])
                 assert await serious_violations(page) == []
                 await page.reload()
@@ -126,24 +126,26 @@ async def test_a_batch_and_a_task_that_was_stopped_tell_how_far_they_came_also_a
     async with ScriptedServer(lines) as model:
         with serving_model(tmp_path, model) as server:
             page = await visitor.open(server.url, reduced_motion="reduce")
-            await page.get_by_role("button", name="Choose how much the agent does").click()
+            await page.get_by_role("button", name="Choose a mode:").click()
             await page.get_by_role("menuitemradio", name="Ultra").click()
             await say(page, "sort them")
             await until_answered(page)
             await say(page, "look around")
-            steps = page.get_by_role("list", name="What the subagent does").get_by_role("listitem")
+            steps = page.get_by_role("list", name="Subagent steps").get_by_role("listitem")
             await expect(steps).to_have_text(["ls /mnt/user-data"])
             await page.reload()  # the run goes on meanwhile, and so does what is seen of it
             await expect(steps).to_have_text(["ls /mnt/user-data"])
             await page.get_by_role("textbox", name="Message").press("Escape")
-            stopped = page.get_by_role("button", name="Delegating Look around")
-            await expect(stopped).to_contain_text("stopped")
+            stopped = page.get_by_role("button", name="Subagent working on Look around")
+            await expect(stopped).to_contain_text("Stopped")
             await page.reload()
-            await page.get_by_role("button", name="Delegated Sort letters").click()
-            await expect(page.get_by_role("progressbar", name="Items done")).to_have_attribute("aria-valuenow", "3")
-            await expect(page.get_by_role("button", name="Delegated Sort letters")).to_contain_text("3 / 3 · 1 failed")
-            await expect(stopped).to_contain_text("not finished")
+            letters = page.get_by_role("button", name="Subagent finished Sort letters")
+            await letters.click()
+            bar = page.get_by_role("progressbar", name="Items completed")
+            await expect(bar).to_have_attribute("aria-valuenow", "3")
+            await expect(letters).to_contain_text("3 / 3 · 1 failed")
+            await expect(stopped).to_contain_text("Incomplete")
             await stopped.click()
-            await expect(stopped).to_contain_text("stopped")
+            await expect(stopped).to_contain_text("Stopped")
             await expect(steps).to_have_text(["ls /mnt/user-data"])
             assert await serious_violations(page) == []

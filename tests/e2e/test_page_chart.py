@@ -29,8 +29,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 async def test_the_chart_starter_writes_runs_and_presents_files(server: RunningServer, visitor: Visitor) -> None:
     page = await visitor.open(server.url, reduced_motion="reduce")
-    await page.get_by_role("button", name="Analyse data and draw a chart").click()
-    await expect(page.get_by_text("Answer complete")).to_be_attached(timeout=LONG_WAIT_MS)
+    await page.get_by_role("button", name="Analyze data and draw a chart").click()
+    await expect(page.get_by_text("Response complete")).to_be_attached(timeout=LONG_WAIT_MS)
 
     files = page.get_by_role("list", name="Files")
     for _ in range(2):
@@ -49,8 +49,8 @@ async def test_the_chart_starter_writes_runs_and_presents_files(server: RunningS
 
 async def test_the_slides_starter_uses_a_skill(server: RunningServer, visitor: Visitor) -> None:
     page = await visitor.open(server.url, reduced_motion="reduce")
-    await page.get_by_role("button", name="Make slides with a skill").click()
-    await expect(page.get_by_text("Answer complete")).to_be_attached(timeout=LONG_WAIT_MS)
+    await page.get_by_role("button", name="Create slides with a skill").click()
+    await expect(page.get_by_text("Response complete")).to_be_attached(timeout=LONG_WAIT_MS)
     await page.get_by_role("button", name="make_deck.py").click()
     await expect(page.get_by_text("3 slides, no problems")).to_be_visible()
     async with page.expect_download() as started:

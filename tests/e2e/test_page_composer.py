@@ -73,14 +73,14 @@ async def test_suggestions_are_asked_and_a_text_is_polished_and_had_back(tmp_pat
             page = await visitor.open(server.url, reduced_motion="reduce")
             box = page.get_by_role("textbox", name="Message")
             await box.fill("sum up teh sales plz")
-            await page.get_by_role("button", name="Improve the wording").click()
+            await page.get_by_role("button", name="Improve prompt").click()
             await expect(box).to_have_value("Please sum up the sales.")
-            await page.get_by_role("button", name="Undo: back to your own words").click()
+            await page.get_by_role("button", name="Undo improvement").click()
             await expect(box).to_have_value("sum up teh sales plz")
             await page.keyboard.press("Escape")
             await box.press("Enter")
             await until_answered(page)
-            await page.get_by_role("list", name="What to ask next").get_by_role("button", name="Draw it").click()
+            await page.get_by_role("list", name="Suggested follow-ups").get_by_role("button", name="Draw it").click()
             await expect(page.locator("[data-role=user]").last).to_have_text("Draw it")
             await expect(page.get_by_text("Two.")).to_be_visible()
 
@@ -89,7 +89,7 @@ async def test_another_model_is_chosen_and_answers_also_after_a_reload(tmp_path:
     async with ScriptedServer(["One.", "Two."]) as model:
         with serving_model(tmp_path, model, others=["second"]) as server:
             page = await visitor.open(server.url, reduced_motion="reduce")
-            picker = page.get_by_role("button", name="Choose the model that answers")
+            picker = page.get_by_role("button", name="Choose a model")
             await picker.focus()
             await page.keyboard.press("Enter")
             assert await serious_violations(page) == []
@@ -130,7 +130,7 @@ async def test_the_mode_is_remembered_for_a_thread_and_sent_with_its_messages(
             else None
         ),
     )
-    picker = page.get_by_role("button", name="Choose how much the agent does")
+    picker = page.get_by_role("button", name="Choose a mode:")
     await expect(picker).to_have_text("Thinking")
     await picker.click()
     await expect(page.get_by_role("menuitemradio")).to_have_count(4)

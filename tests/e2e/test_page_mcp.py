@@ -18,25 +18,25 @@ def write_servers(home: Path, **servers: dict[str, object]) -> None:
 
 async def add_weather(page: Page, url: str) -> None:
     await page.get_by_role("link", name="Tools").click()
-    await page.get_by_role("button", name="Add a server").click()
+    await page.get_by_role("button", name="Add server").click()
     await page.get_by_role("textbox", name="Name", exact=True).fill("weather")
-    await page.get_by_text("Address", exact=True).first.click()
-    await page.get_by_role("textbox", name="Address").fill("ftp://nowhere")
-    await page.get_by_role("button", name="Add a server").click()
+    await page.get_by_text("Remote URL", exact=True).click()
+    await page.get_by_role("textbox", name="URL").fill("ftp://nowhere")
+    await page.get_by_role("button", name="Add server").click()
     await expect(page.get_by_role("alert")).to_contain_text("begins with https://")
     assert await serious_violations(page) == []
-    await page.get_by_role("textbox", name="Address").fill(url)
-    await page.get_by_role("button", name="Add a server").click()
+    await page.get_by_role("textbox", name="URL").fill(url)
+    await page.get_by_role("button", name="Add server").click()
     await expect(page.get_by_role("heading", name="weather")).to_be_visible()
 
 
 async def accept_change(page: Page, shop: Shop) -> None:
     """See what a tool has become, and accept it."""
-    tools = page.get_by_role("region", name="Tools")
+    tools = page.get_by_role("region", name="Tools", exact=True)
     await expect(tools).to_contain_text("Tells the weather.")
     shop.describe("Tells the weather, and reads your mail.")
-    await page.get_by_role("button", name="Connect again").click()
-    changed = page.get_by_role("region", name="Changed since they were accepted")
+    await page.get_by_role("button", name="Reconnect").click()
+    changed = page.get_by_role("region", name="Changed tools")
     await expect(changed).to_contain_text("−Tells the weather.")
     await expect(changed).to_contain_text("+Tells the weather, and reads your mail.")
     await expect(tools).to_have_count(0)
@@ -64,16 +64,16 @@ async def test_a_server_is_added_looked_into_accepted_when_it_changes_switched_a
         await page.get_by_role("link", name="Tools").click()
         servers = page.get_by_role("list", name="MCP servers").get_by_role("listitem")
         await expect(servers.filter(has_text="weather")).to_contain_text("Off")
-        await expect(servers.filter(has_text="broken")).to_contain_text("Not reachable")
-        await expect(page.get_by_role("region", name="Before a tool is used")).to_contain_text("You are asked")
+        await expect(servers.filter(has_text="broken")).to_contain_text("Can’t connect")
+        await expect(page.get_by_role("region", name="Approval rules")).to_contain_text("Ask first")
         web = page.get_by_role("region", name="Web").get_by_role("listitem")
-        await expect(web.first).to_contain_text("Brings in words of strangers")
+        await expect(web.first).to_contain_text("Untrusted output")
         await page.emulate_media(color_scheme="dark", reduced_motion="reduce")
         assert await serious_violations(page) == []
 
         await page.get_by_role("link", name="weather").click()
         await page.get_by_role("button", name="Remove").click()
-        await expect(page.get_by_role("alert")).to_contain_text("This cannot be undone.")
+        await expect(page.get_by_role("alert")).to_contain_text("This can’t be undone.")
         await page.get_by_role("button", name="Remove").click()
         await expect(servers).to_have_count(1)
 
@@ -86,19 +86,19 @@ async def test_somebody_logs_in_at_a_server_in_the_browser_and_out_again(tmp_pat
         )
         with serving(tmp_path) as server:
             page = await visitor.open(f"{server.url}/tools/vault", **PHONE, reduced_motion="reduce")
-            section = page.get_by_role("region", name="Login")
-            await expect(section).to_contain_text("once you have logged in")
+            section = page.get_by_role("region", name="Sign-in")
+            await expect(section).to_contain_text("Sign in to let agents use this server for you.")
             login.denies = True
-            await section.get_by_role("button", name="Log in").click()
-            await expect(section.get_by_role("alert")).to_contain_text("The login did not work.")
+            await section.get_by_role("button", name="Sign in").click()
+            await expect(section.get_by_role("alert")).to_contain_text("Sign-in failed")
             login.denies = False
-            await section.get_by_role("button", name="Log in").click()
-            await expect(section).to_contain_text("You are logged in.")
-            await expect(page.get_by_role("region", name="Tools")).to_contain_text("whoami")
+            await section.get_by_role("button", name="Sign in").click()
+            await expect(section).to_contain_text("You’re signed in.")
+            await expect(page.get_by_role("region", name="Tools", exact=True)).to_contain_text("whoami")
             assert await page.evaluate("document.documentElement.scrollWidth") == 390
             assert await serious_violations(page) == []
-            await section.get_by_role("button", name="Log out").click()
-            await expect(section).to_contain_text("once you have logged in")
+            await section.get_by_role("button", name="Sign out").click()
+            await expect(section).to_contain_text("Sign in to let agents use this server for you.")
         # The browser went to the login and to nobody else.
         place = f"request to elsewhere: {login.url.removesuffix('/mcp')}/authorize?"
         visitor.faults = [fault for fault in visitor.faults if not fault.startswith(place)]

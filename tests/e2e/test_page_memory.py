@@ -25,11 +25,11 @@ def remembering(request: ServerRequest) -> str:
 
 async def erase(page: Page, row: Locator) -> None:
     await row.get_by_role("button", name="Actions for").click()
-    await page.get_by_role("menuitem", name="Erase for good").click()
-    dialog = page.get_by_role("dialog", name="Erase this fact for good?")
-    await expect(dialog).to_contain_text("This cannot be undone.")
+    await page.get_by_role("menuitem", name="Delete permanently").click()
+    dialog = page.get_by_role("dialog", name="Delete this fact permanently?")
+    await expect(dialog).to_contain_text("This can’t be undone.")
     assert await serious_violations(page) == []
-    await dialog.get_by_role("button", name="Erase for good").click()
+    await dialog.get_by_role("button", name="Delete permanently").click()
     await expect(dialog).to_have_count(0)
 
 
@@ -46,9 +46,9 @@ async def test_a_preference_is_learned_shown_with_its_source_told_edited_undone_
             await page.get_by_role("link", name="Memory").click()
             facts = page.get_by_role("list", name="Facts")
             row = facts.get_by_role("listitem").filter(has_text="kingfisher")
-            await expect(row).to_contain_text("Preference·90% sure·from")
+            await expect(row).to_contain_text("Preference·90% confidence·from")
             await expect(page.get_by_role("region", name="Summaries")).to_contain_text("Teaches physics.")
-            await row.get_by_role("button", name="Where from").click()
+            await row.get_by_role("button", name="Source").click()
             await expect(row.locator("blockquote")).to_have_text(TOLD)
             await expect(row.get_by_role("link").first).to_have_attribute("href", thread)
             assert await serious_violations(page) == []
@@ -59,7 +59,7 @@ async def test_a_preference_is_learned_shown_with_its_source_told_edited_undone_
             await until_answered(page)
             assert any("kingfisher tea" in str(each.messages) for each in answers(model)[-1:])
             await page.goto(f"{page.url}?panel=run")
-            receipt = page.get_by_role("region", name="Told from memory")
+            receipt = page.get_by_role("region", name="Memory used")
             await receipt.get_by_text("1 of 1 facts").click()
             await expect(receipt.get_by_role("listitem")).to_have_text("Drinks kingfisher tea in the morning")
             assert await serious_violations(page) == []
@@ -74,20 +74,20 @@ async def test_a_preference_is_learned_shown_with_its_source_told_edited_undone_
             await expect(facts).to_contain_text("heron")
             await page.get_by_role("button", name="Undo").click()
             await expect(facts).to_contain_text("kingfisher")
-            await expect(page.get_by_text("Undone.")).to_be_visible()  # what is below has moved by then
+            await expect(page.get_by_text("Undone")).to_be_visible()  # what is below has moved by then
 
             await page.get_by_text("History", exact=True).click()
             changes = page.get_by_role("list", name="History").get_by_role("listitem")
             await expect(changes.first).to_contain_text("Before:Drinks heron tea")
             await expect(changes.first).to_contain_text("After:Drinks kingfisher tea")
             assert await serious_violations(page) == []
-            await page.get_by_role("link", name="Memory at that time").nth(1).click()
+            await page.get_by_role("link", name="View memory at this time").nth(1).click()
             await expect(facts).to_contain_text("heron")
-            await page.get_by_role("button", name="Back to now").click()
+            await page.get_by_role("button", name="Back to current").click()
 
-            await page.get_by_text("What is known", exact=True).click()
+            await page.get_by_text("Memories", exact=True).click()
             await erase(page, row)
-            await expect(page.get_by_text("Nothing is known yet.")).to_be_visible()
+            await expect(page.get_by_text("No memories yet.")).to_be_visible()
             await page.get_by_role("link", name="New thread").click()
             await say(page, "And now?")
             await until_answered(page)
@@ -109,24 +109,24 @@ async def test_memory_is_switched_carried_out_and_in_and_fits_a_phone_in_the_dar
             page = await visitor.open(f"{server.url}/memory", **PHONE, reduced_motion="reduce", color_scheme="dark")
             toggle = page.get_by_role("switch", name="Remember me")
             await toggle.click()
-            await expect(page.get_by_text("Nothing is learned and nothing is told.")).to_be_visible()
+            await expect(page.get_by_text("Nothing new is saved and memory is not used.")).to_be_visible()
             await page.reload()
             await expect(toggle).to_have_attribute("aria-checked", "false")
             assert await serious_violations(page) == []
 
-            await page.get_by_role("button", name="Add a fact").click()
+            await page.get_by_role("button", name="Add fact").click()
             await page.get_by_role("textbox", name="Fact").fill("Lives in Oslo")
-            await page.locator("form").get_by_role("button", name="Add a fact").click()
+            await page.locator("form").get_by_role("button", name="Add fact").click()
             facts = page.get_by_role("list", name="Facts")
             await expect(facts).to_contain_text("Lives in Oslo")
             async with page.expect_download() as saving:
-                await page.get_by_role("button", name="More to do with this memory").click()
-                await page.get_by_role("menuitem", name="Export as a file").click()
+                await page.get_by_role("button", name="Memory actions").click()
+                await page.get_by_role("menuitem", name="Export to file").click()
             exported = json.loads(await asyncio.to_thread((await (await saving.value).path()).read_text))
             assert exported["facts"][0]["content"] == "Lives in Oslo"
 
             picker = page.locator("input[type=file]")
-            for content, complaint in ((b"{", "it is not JSON"), (b'{"facts": [{}]}', "facts.0.content")):
+            for content, complaint in ((b"{", "invalid JSON"), (b'{"facts": [{}]}', "facts.0.content")):
                 file = {"name": "memory.json", "mimeType": "application/json", "buffer": content}
                 await picker.set_input_files([file])
                 await expect(page.get_by_role("alert")).to_contain_text(complaint)

@@ -27,22 +27,22 @@ async def test_an_answer_is_made_anew_and_the_old_one_stays_reachable(tmp_path: 
             await say(page, "count")
             await until_answered(page)
             for answer in ("Uno.", "Eins."):
-                await act(page, "Answer again")
+                await act(page, "Regenerate")
                 await expect(said(page)).to_have_text(["count", answer])
                 await until_answered(page)
             for _ in range(2):
                 versions = page.get_by_role("group", name="Versions")
                 await expect(versions).to_have_text("3/3")
-                await act(page, "Version before")
+                await act(page, "Previous version")
                 await expect(said(page)).to_have_text(["count", "Uno."])
-                await act(page, "Version before")
+                await act(page, "Previous version")
                 await expect(said(page)).to_have_text(["count", "One."])
                 await expect(versions).to_have_text("1/3")
-                await expect(page.get_by_text("This is an earlier version.")).to_be_visible()
+                await expect(page.get_by_text("You’re viewing an earlier version.")).to_be_visible()
                 assert await serious_violations(page) == []
                 await page.reload()
-            await act(page, "Version before")
-            await act(page, "Version before")
+            await act(page, "Previous version")
+            await act(page, "Previous version")
             await say(page, "and then?")
             await until_answered(page)
             await expect(said(page)).to_have_text(["count", "One.", "and then?", "Two."])
@@ -75,7 +75,7 @@ async def test_an_own_message_is_said_otherwise_in_its_place(tmp_path: Path, vis
             assert "secnod" not in str(model.requests[-1].messages)
             await page.reload()
             await expect(said(page)).to_have_text(["first", "One.", "second", "Three."])
-            await act(page, "Version before")
+            await act(page, "Previous version")
             await expect(said(page)).to_have_text(["first", "One.", "secnod", "Two."])
             await page.get_by_role("button", name="Show latest").click()
             await expect(said(page)).to_have_text(["first", "One.", "second", "Three."])
@@ -92,7 +92,7 @@ async def test_a_conversation_goes_on_from_any_message_in_a_new_thread(tmp_path:
             await until_answered(page)
             here = page.url
             await act(page, "More", 1)
-            await page.get_by_role("menuitem", name="Go on from here in a new thread").click()
+            await page.get_by_role("menuitem", name="Branch into new thread").click()
             await expect(said(page)).to_have_text(["first", "One."])
             assert page.url != here
             await say(page, "third")
@@ -101,7 +101,7 @@ async def test_a_conversation_goes_on_from_any_message_in_a_new_thread(tmp_path:
             await page.goto(here)
             await expect(said(page)).to_have_text(["first", "One.", "second", "Two."])
             await act(page, "More", 2)
-            await page.get_by_role("menuitem", name="Start here in a new thread").click()
+            await page.get_by_role("menuitem", name="Branch before this message").click()
             await expect(said(page)).to_have_text(["first", "One."])
             await expect(page.get_by_role("textbox", name="Message")).to_have_value("second")
 
@@ -129,14 +129,14 @@ async def test_messages_sent_meanwhile_wait_their_turn_and_can_be_taken_back(tmp
             await expect(said(page)).to_have_text(["first", "one"])
             for text in ("second", "not this", "third"):
                 await say(page, text)
-            waiting = page.get_by_role("list", name="Messages that wait").get_by_role("listitem")
-            await expect(waiting).to_have_text(["Next:second", "Next:not this", "Next:third"])
+            waiting = page.get_by_role("list", name="Queued messages").get_by_role("listitem")
+            await expect(waiting).to_have_text(["Queued:second", "Queued:not this", "Queued:third"])
             assert await serious_violations(page) == []
-            await page.get_by_role("button", name="Take back “not this”").click()
-            await expect(waiting).to_have_text(["Next:second", "Next:third"])
+            await page.get_by_role("button", name="Cancel “not this”").click()
+            await expect(waiting).to_have_text(["Queued:second", "Queued:third"])
 
             await page.reload()
-            await expect(waiting).to_have_text(["Next:second", "Next:third"])
+            await expect(waiting).to_have_text(["Queued:second", "Queued:third"])
             model.release()
             await expect(said(page)).to_have_text(["first", "one", "second", "two", "third", "three"])
             await expect(waiting).to_have_count(0)
@@ -144,9 +144,9 @@ async def test_messages_sent_meanwhile_wait_their_turn_and_can_be_taken_back(tmp
 
 
 async def choose(page: Page, name: str) -> None:
-    """Choose what sending does while the agent works; it is remembered."""
+    """Choose a send option; the choice is remembered."""
     await page.get_by_role("textbox", name="Message").fill("x")
-    await page.get_by_role("button", name="Choose what sending does").click()
+    await page.get_by_role("button", name="Send options").click()
     await page.get_by_role("menuitemradio", name=name).click()
 
 
@@ -170,10 +170,10 @@ async def test_a_message_joins_what_the_agent_does(tmp_path: Path, visitor: Visi
             page = await visitor.open(server.url, reduced_motion="reduce")
             await say(page, "first")
             await expect(page.get_by_text("42", exact=True)).to_be_visible()  # then its folder is there
-            await choose(page, "Add to what it is doing")
+            await choose(page, "Add to this run")
             await say(page, "and the other thing")
-            waiting = page.get_by_role("list", name="Messages that wait")
-            await expect(waiting).to_contain_text("Joins:and the other thing")
+            waiting = page.get_by_role("list", name="Queued messages")
+            await expect(waiting).to_contain_text("Added to this run:and the other thing")
             thread = page.url.rsplit("/", 1)[1]
             (tmp_path / f"users/local/threads/{thread}/user-data/workspace/go").touch()
             await expect(said(page)).to_have_text(["first", "and the other thing", "Both done."])

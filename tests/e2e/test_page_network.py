@@ -35,7 +35,7 @@ async def test_what_is_loaded_is_read_offline_and_the_page_comes_back_by_itself(
             await expect(page.get_by_text("three four")).to_be_visible()
 
             await page.context.set_offline(True)
-            await expect(page.get_by_text("You are offline. What is loaded stays readable.")).to_be_visible()
+            await expect(page.get_by_text("You’re offline. Loaded content stays available.")).to_be_visible()
             assert await serious_violations(page) == []
             threads = page.get_by_role("navigation", name="Threads")
             for name, answer in (("first thread", "One."), ("Settings", "Appearance"), ("second thread", "three four")):
@@ -44,7 +44,7 @@ async def test_what_is_loaded_is_read_offline_and_the_page_comes_back_by_itself(
 
             model.release()
             await page.context.set_offline(False)
-            await expect(page.get_by_text("You are offline")).to_have_count(0)
+            await expect(page.get_by_text("You’re offline")).to_have_count(0)
             await expect(page.locator("[data-role=assistant] .prose")).to_have_text(["Two.", "three four"])
             await say(page, "and then?")
             await expect(page.get_by_text("Five.")).to_be_visible()

@@ -76,7 +76,7 @@ async def test_presented_files_are_looked_at_each_in_its_way_and_the_address_lea
         panel = page.get_by_role("complementary", name="Panel")
         await expect(panel.locator("strong")).to_have_text("good")
         assert await serious_violations(page) == []
-        await panel.get_by_text("Text", exact=True).click()
+        await panel.get_by_text("Source", exact=True).click()
         await expect(panel.get_by_role("textbox", name="notes.md")).to_contain_text("All **good**.")
         assert await serious_violations(page) == []
 
@@ -119,15 +119,15 @@ async def test_files_are_a_tree_and_a_run_tells_its_steps(tmp_path: Path, visito
         await expect(steps.nth(1)).to_contain_text("Presented notes.md")
         await expect(steps.nth(1)).to_contain_text(re.compile(r"\d ?m?s"))
         await expect(steps.first).to_contain_text(re.compile(r"\d tokens"))
-        for fact in ("Duration", "Tokens in", "Tokens out", "Cost"):
+        for fact in ("Duration", "Input tokens", "Output tokens", "Cost"):
             await expect(panel.get_by_role("term").filter(has_text=fact)).to_be_visible()
         await expect(panel.get_by_role("definition").last).to_contain_text("$")
-        await expect(page.get_by_role("meter", name=re.compile(r"Context \d+ % full"))).to_be_visible()
+        await expect(page.get_by_role("meter", name=re.compile(r"Context \d+% full"))).to_be_visible()
         assert await serious_violations(page) == []
         await panel.get_by_role("combobox").select_option(index=1)
         await expect(steps.nth(1)).to_contain_text("Wrote notes.md")
 
-        edge = panel.get_by_role("separator", name="Width of the panel")
+        edge = panel.get_by_role("separator", name="Panel width")
         before = (await panel.bounding_box() or {"width": 0.0})["width"]
         await edge.focus()
         await page.keyboard.press("ArrowLeft")
@@ -153,7 +153,7 @@ async def test_files_are_had_as_one_and_an_edit_that_comes_too_late_loses_neithe
             assert {name.rsplit("/", 1)[-1] for name in bundle.namelist()} == {"notes.md", *FILES}
 
         await panel.get_by_role("button", name="notes.md", exact=True).click()
-        await panel.get_by_text("Text", exact=True).click()
+        await panel.get_by_text("Source", exact=True).click()
         await panel.get_by_role("button", name="Edit").click()
         editor = panel.get_by_role("textbox", name="notes.md")
         await editor.click()
@@ -161,11 +161,11 @@ async def test_files_are_had_as_one_and_an_edit_that_comes_too_late_loses_neithe
         await page.keyboard.type(" Mine.")
         notes.write_text("Theirs.")
         await panel.get_by_role("button", name="Save").click()
-        await expect(panel.get_by_role("alert")).to_contain_text("Nothing was overwritten; your text is still here.")
+        await expect(panel.get_by_role("alert")).to_contain_text("Nothing was overwritten")
         await expect(editor).to_contain_text("All **good**. Mine.")
         assert notes.read_text() == "Theirs." and await serious_violations(page) == []
-        await panel.get_by_role("button", name="Keep mine as a copy").click()
-        await expect(panel.get_by_text("Your text is kept in notes-mine.md")).to_be_visible()
+        await panel.get_by_role("button", name="Save mine as a copy").click()
+        await expect(panel.get_by_text("Your text was saved as notes-mine.md")).to_be_visible()
         await expect(editor).to_contain_text("Theirs.")
         assert notes.with_name("notes-mine.md").read_text().endswith("All **good**. Mine.")
         assert await serious_violations(page) == []

@@ -41,11 +41,11 @@ async def test_a_reader_without_rights_sees_the_thread_until_its_owner_takes_the
             assert calls and all(path.startswith("/api/shared/") for path in calls)
 
             await open_sharing(page)
-            await page.get_by_role("button", name="Take back the link").click()
+            await page.get_by_role("button", name="Revoke link").click()
             await expect(page.get_by_role("list", name="Links to this thread")).to_have_count(0)
             visitor.tolerated = "Failed to load resource"
             await reader.reload()
-            await expect(reader.get_by_role("heading", name="This link leads nowhere")).to_be_visible()
+            await expect(reader.get_by_role("heading", name="Link not found or expired")).to_be_visible()
             assert await serious_violations(reader) == []
 
 
@@ -58,8 +58,8 @@ async def open_sharing(page: Page) -> Locator:
 
 async def make_link(page: Page) -> str:
     dialog = await open_sharing(page)
-    await dialog.get_by_role("button", name="Make a link").click()
-    address = await dialog.get_by_role("textbox", name="Address of the link").input_value()
+    await dialog.get_by_role("button", name="Create link").click()
+    address = await dialog.get_by_role("textbox", name="Link address").input_value()
     await expect(dialog.get_by_role("list", name="Links to this thread").get_by_role("listitem")).to_have_count(1)
     assert await serious_violations(page) == []
     await page.keyboard.press("Escape")
@@ -95,11 +95,11 @@ async def test_threads_that_wait_for_the_user_are_marked_while_another_one_is_op
                 await run_to_its_end(http, "asks")
                 page = await visitor.open(server.url, reduced_motion="reduce")
                 nav = page.get_by_role("navigation")
-                question = nav.get_by_role("img", name="Has a question for you")
+                question = nav.get_by_role("img", name="Question for you")
                 await expect(question).to_be_visible()
                 await run_to_its_end(http, "acts")
             # Nobody has touched the page: it finds out by itself.
-            await expect(nav.get_by_role("img", name="Waits for your approval")).to_be_visible(timeout=30_000)
+            await expect(nav.get_by_role("img", name="Approval needed")).to_be_visible(timeout=30_000)
             assert await serious_violations(page) == []
             await nav.get_by_role("link", name="this asks").click()
             await page.get_by_role("group", name="For whom?").get_by_role("button", name="You").click()

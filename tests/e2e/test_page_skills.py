@@ -37,7 +37,7 @@ async def test_skills_are_found_read_switched_and_used_by_their_names(tmp_path: 
         with serving_model(tmp_path, model) as server:
             page = await visitor.open(server.url, reduced_motion="reduce")
             await page.get_by_role("link", name="Skills").click()
-            refused = page.get_by_role("region", name="Not usable")
+            refused = page.get_by_role("region", name="Failed to load")
             await expect(refused).to_contain_text("custom/broken")
             await expect(refused).to_contain_text("description")
             assert await serious_violations(page) == []
@@ -86,7 +86,7 @@ async def test_own_skills_are_made_changed_undone_deleted_and_brought_back(tmp_p
             await editor.fill("no header")
             visitor.tolerated = "the server responded with a status of 4"
             await page.get_by_role("button", name="Create").click()
-            await expect(page.get_by_role("alert")).to_contain_text("Not saved; what you wrote is still here.")
+            await expect(page.get_by_role("alert")).to_contain_text("Couldn’t save. Your text is still here.")
             assert await serious_violations(page) == []
             await editor.fill(SKILL)
             await page.get_by_role("button", name="Create").click()
@@ -107,7 +107,7 @@ async def test_own_skills_are_made_changed_undone_deleted_and_brought_back(tmp_p
             await expect(history.get_by_role("listitem")).to_have_count(3)
 
             await page.get_by_role("button", name="Delete").click()
-            await expect(page.get_by_text("“house-style” was deleted.")).to_be_visible()
+            await expect(page.get_by_text("“house-style” deleted")).to_be_visible()
             await expect(page.get_by_role("link", name="house-style")).to_have_count(0)
             await page.get_by_role("button", name="Undo").click()
             await expect(text).to_contain_text("Begin with Moin.")
@@ -118,10 +118,10 @@ async def test_a_skill_is_installed_from_a_file_and_a_hostile_one_is_refused(tmp
     async with ScriptedServer(['{"decision": "allow", "reason": "Nothing but words."}']) as model:
         with serving_model(tmp_path, model) as server:
             page = await visitor.open(f"{server.url}/skills", reduced_motion="reduce")
-            await expect(page.get_by_role("button", name="Install from a file")).to_be_visible()
+            await expect(page.get_by_role("button", name="Install from file")).to_be_visible()
             picker = page.locator("input[type=file]")
             await picker.set_input_files([packed("../house-style/SKILL.md", SKILL)])
-            await expect(page.get_by_role("alert")).to_contain_text("Not installed; nothing of it was kept.")
+            await expect(page.get_by_role("alert")).to_contain_text("Couldn’t install the skill")
             await picker.set_input_files([packed("house-style/SKILL.md", SKILL)])
             await expect(page.get_by_role("article", name="SKILL.md")).to_contain_text("Begin with Moin.")
             await expect(page.get_by_role("list", name="History")).to_contain_text("Installed")

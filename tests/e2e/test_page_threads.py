@@ -19,7 +19,7 @@ async def choose(page: Page, title: str, item: str) -> None:
 async def begin(page: Page, text: str) -> None:
     await page.get_by_role("textbox", name="Message").fill(text)
     await page.keyboard.press("Enter")
-    await expect(page.get_by_text("Answer complete")).to_be_attached(timeout=30_000)
+    await expect(page.get_by_text("Response complete")).to_be_attached(timeout=30_000)
 
 
 async def test_a_thread_is_renamed_pinned_archived_and_found_again_after_a_reload(
@@ -43,7 +43,7 @@ async def test_a_thread_is_renamed_pinned_archived_and_found_again_after_a_reloa
         await expect(page.get_by_role("navigation").get_by_role("link", name="Keys")).to_have_count(0)
         await page.reload()
         await page.get_by_role("button", name="Archived threads").click()
-        await choose(page, "Keys", "Take out of the archive")
+        await choose(page, "Keys", "Unarchive")
         await page.get_by_role("button", name="Undo").click()
         await expect(page.get_by_role("link", name="Keys")).to_be_visible()
 
@@ -97,9 +97,9 @@ async def test_the_palette_leads_to_threads_and_views_by_keyboard(demo_server: R
     await page.keyboard.press("Control+k")
     await page.keyboard.type("settings")
     await page.keyboard.press("Enter")
-    await expect(page.get_by_role("heading", name="Keyboard")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Keyboard shortcuts")).to_be_visible()
     assert page.url.endswith("/settings")
-    await expect(page.get_by_text("Run isolated from this machine")).to_be_visible()
+    await expect(page.get_by_text("Sandboxed, isolated from this machine")).to_be_visible()
     await expect(page.get_by_text("Default", exact=True)).to_be_visible()
     assert await serious_violations(page) == []
     await page.keyboard.press("Control+k")
@@ -108,7 +108,7 @@ async def test_the_palette_leads_to_threads_and_views_by_keyboard(demo_server: R
     await expect(page.locator("[data-role=user]")).to_have_text("a thread for the palette")
     assert page.url == address
     await page.go_back()
-    await expect(page.get_by_role("heading", name="Keyboard")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Keyboard shortcuts")).to_be_visible()
 
 
 async def test_a_word_said_long_ago_is_found_from_the_list_and_from_the_palette(
@@ -140,14 +140,14 @@ async def test_an_agent_is_made_talked_to_changed_and_deleted(tmp_path: Path, vi
         await page.get_by_role("link", name="New agent").click()
         await page.get_by_role("textbox", name="Name").fill("ada")
         await page.get_by_role("textbox", name="Description").fill("Counts")
-        await page.get_by_role("textbox", name="Soul").fill("You count.")
+        await page.get_by_role("textbox", name="Instructions (SOUL.md)").fill("You count.")
         assert await serious_violations(page) == []
         await page.get_by_role("button", name="Create").click()
         await expect(page.get_by_role("heading", name="ada", level=1)).to_be_visible()
         await page.reload()
-        await expect(page.get_by_role("textbox", name="Soul")).to_contain_text("You count.")
+        await expect(page.get_by_role("textbox", name="Instructions (SOUL.md)")).to_contain_text("You count.")
 
-        await page.get_by_role("button", name="Talk to it").click()
+        await page.get_by_role("button", name="Chat").click()
         await begin(page, "hello ada")
         await page.reload()
         await expect(page.get_by_role("link", name="ada", exact=True)).to_be_visible()
@@ -156,12 +156,12 @@ async def test_an_agent_is_made_talked_to_changed_and_deleted(tmp_path: Path, vi
         await page.get_by_role("link", name="ada", exact=True).click()
         await page.get_by_role("button", name="Delete ada").click()
         await page.get_by_role("button", name="Delete", exact=True).click()
-        await expect(page.get_by_text("There is no agent yet")).to_be_visible()
+        await expect(page.get_by_text("No custom agents yet")).to_be_visible()
 
-        await page.get_by_role("button", name="Make one by talking").click()
+        await page.get_by_role("button", name="Create with chat").click()
         await begin(page, "a poet, please")
         await page.reload()
-        await expect(page.get_by_text("Making an agent")).to_be_visible()
+        await expect(page.get_by_text("Creating an agent")).to_be_visible()
         assert (await latest_run(server, page.url))["metadata"] == {"deerflow_bootstrap": True}
 
 

@@ -35,7 +35,7 @@ async def say(page: Page, text: str) -> None:
 
 
 def question(page: Page) -> Locator:
-    return page.get_by_role("group", name="The agent asks for your approval")
+    return page.get_by_role("group", name="Approval needed")
 
 
 def told(model: ScriptedServer) -> list[str]:
@@ -48,7 +48,7 @@ async def test_an_approved_tool_is_used(tmp_path: Path, visitor: Visitor) -> Non
         page = await visitor.open(url, reduced_motion="reduce")
         await say(page, "how much is it?")
         await expect(question(page)).to_contain_text("2048")
-        await expect(page.get_by_text("The agent waits for your approval")).to_be_attached()
+        await expect(page.get_by_role("status").filter(has_text="Approval needed")).to_be_attached()
         assert await serious_violations(page) == []
 
         await question(page).get_by_role("button", name="Approve").focus()
@@ -71,14 +71,14 @@ async def test_a_tool_is_used_with_what_the_user_made_of_it(tmp_path: Path, visi
         assert await serious_violations(page) == []
         await arguments.fill('{"size": 5120')
         await page.keyboard.press("Control+Enter")
-        await expect(question(page).get_by_role("alert")).to_contain_text("not a JSON object")
+        await expect(question(page).get_by_role("alert")).to_contain_text("Not a valid JSON object")
         await arguments.fill('{"size": 5120}')
         await page.keyboard.press("Control+Enter")
 
         await expect(page.get_by_text("Five kilobytes.")).to_be_visible()
         assert told(model)[0].endswith("5.0 KB")
         for _ in range(2):
-            card = page.get_by_role("button", name="Used in_words changed by you")
+            card = page.get_by_role("button", name="Used in_words Edited by you")
             await card.click()
             await expect(page.get_by_text("5120")).to_be_visible()
             await expect(page.get_by_text("5.0 KB", exact=True)).to_be_visible()
@@ -110,11 +110,11 @@ async def test_a_question_waits_for_a_page_that_comes_back(tmp_path: Path, visit
         await expect(question(page)).to_be_enabled()
         await page.reload()
         await expect(question(page)).to_contain_text("2048")
-        await expect(page.get_by_text("Stopped.")).to_have_count(0)
+        await expect(page.get_by_text("Response stopped")).to_have_count(0)
         assert len(model.requests) == 1
 
         phone = await visitor.open(page.url, **PHONE, color_scheme="dark", locale="zh-CN")
-        await expect(phone.get_by_role("group", name="智能体请求你的批准")).to_be_visible()
+        await expect(phone.get_by_role("group", name="需要批准")).to_be_visible()
         assert await serious_violations(phone) == []
         assert await phone.evaluate("document.documentElement.scrollWidth") <= 390
         await phone.get_by_role("button", name="批准").click()
@@ -177,7 +177,7 @@ async def test_a_command_is_watched_while_it_runs(tmp_path: Path, visitor: Visit
 async def test_a_plan_goes_on_after_an_approval_on_a_page_that_came_back(tmp_path: Path, visitor: Visitor) -> None:
     async with asking(tmp_path, [ASKS, "Two kilobytes."]) as (url, model):
         page = await visitor.open(url, reduced_motion="reduce")
-        await page.get_by_role("button", name="Choose how much the agent does").click()
+        await page.get_by_role("button", name="Choose a mode:").click()
         await page.get_by_role("menuitemradio", name="Ultra").click()
         await say(page, "how much is it?")
         await expect(question(page)).to_be_enabled()

@@ -49,7 +49,7 @@ WORK = [
 
 
 async def in_mode(page: Page, name: str) -> None:
-    await page.get_by_role("button", name="Choose how much the agent does").click()
+    await page.get_by_role("button", name="Choose a mode:").click()
     await page.get_by_role("menuitemradio", name=name).click()
 
 
@@ -65,7 +65,7 @@ async def test_thoughts_are_one_closed_line_while_they_come(tmp_path: Path, visi
             await thinking.click()
             await expect(thought).to_be_visible()
             model.release()
-            await expect(page.get_by_role("button", name="Thought")).to_have_attribute("aria-expanded", "true")
+            await expect(page.get_by_role("button", name="Reasoning")).to_have_attribute("aria-expanded", "true")
 
 
 async def test_a_plan_a_change_a_failure_and_what_came_of_it_are_seen(tmp_path: Path, visitor: Visitor) -> None:
@@ -134,6 +134,6 @@ async def test_several_questions_are_one_form_that_waits_for_a_page_that_comes_b
             assert model.requests[-1].messages[-1]["content"] == answered
             await page.reload()
             chosen = page.get_by_role("group", name="Who is it for?")
-            await expect(chosen.get_by_role("button", name="Chosen: A customer")).to_be_disabled()
+            await expect(chosen.get_by_role("button", name="Selected: A customer")).to_be_disabled()
             await expect(page.get_by_role("group", name="How long?")).to_be_visible()
             await expect(form).to_have_count(0)

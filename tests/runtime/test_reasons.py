@@ -8,12 +8,12 @@ import pytest
 from deerflow.domain import errors
 from deerflow.runtime.runs.worker import GIVEN_UP, ROLLED_BACK, TIMED_OUT
 
-WORDS = Path(__file__).parents[2] / "web/src/words"
+STRINGS = Path(__file__).parents[2] / "web/src/i18n"
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_each_reason_the_page_has_words_for_is_one_that_runs_give(language: str) -> None:
-    block = re.search(r"\n  reasons: \{(.*?)\n  \}", (WORDS / f"{language}.ts").read_text(), re.S)
+    block = re.search(r"\n  reasons: \{(.*?)\n  \}", (STRINGS / f"{language}.ts").read_text(), re.S)
     assert block is not None
     named = set(re.findall(r"^    (\w+):", block[1], re.M))
     given = {GIVEN_UP, ROLLED_BACK, TIMED_OUT, *(name for name, kind in vars(errors).items() if isinstance(kind, type))}

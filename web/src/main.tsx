@@ -1,4 +1,4 @@
-/** Builds the page from its parts. */
+/** Entry point of the page. */
 
 import { QueryClient } from "@tanstack/react-query";
 import { createBrowserHistory, RouterProvider } from "@tanstack/react-router";
@@ -8,18 +8,18 @@ import { createFilesGateway, sendFormInBrowser } from "@/api/files";
 import { createGateway } from "@/api/gateway";
 import type { Fetch } from "@/api/http";
 import { createServer } from "@/api/server";
-import { createActions } from "@/app/actions";
-import { sharedInPath, threadInPath } from "@/app/address";
-import { AppProvider } from "@/app/context";
-import { followAddress } from "@/app/followAddress";
-import { initialPage, reducePage } from "@/app/page";
-import { readPreferences, writePreferences } from "@/app/preferences";
-import { retryWhenAway } from "@/app/queries";
 import { createAppRouter } from "@/app/routes";
-import { ServerProvider } from "@/app/server";
-import { createStore } from "@/app/store";
-import { browserPatience } from "@/run/stream";
-import { newId } from "@/ui/newId";
+import { browserRetryPolicy } from "@/run/stream";
+import { createActions } from "@/state/actions/actions";
+import { AppProvider } from "@/state/context";
+import { initialPage, reducePage } from "@/state/page";
+import { readPreferences, writePreferences } from "@/state/preferences";
+import { retryWhenAway } from "@/state/queries";
+import { ServerProvider } from "@/state/server";
+import { createStore } from "@/state/store";
+import { syncThreadWithUrl } from "@/state/syncThreadWithUrl";
+import { sharedInPath, threadInPath } from "@/state/urls";
+import { newId } from "@/ui/dom/newId";
 import "@/style/page.css";
 
 const DELETING = "deerflow.deleting";
@@ -31,9 +31,9 @@ const page = createRoot(root);
 const token = sharedInPath(location.pathname);
 if (token === null) page.render(workspace());
 else {
-  // Whoever reads under a link has no rights here: nothing of the workspace is begun.
-  void import("@/features/sharing/reader").then(({ readerPage }) =>
-    page.render(<StrictMode>{readerPage(ask, token, readPreferences(localStorage))}</StrictMode>),
+  // A shared page must not load anything of the workspace.
+  void import("@/app/shared/sharedApp").then(({ sharedPage }) =>
+    page.render(<StrictMode>{sharedPage(ask, token, readPreferences(localStorage))}</StrictMode>),
   );
 }
 
@@ -41,24 +41,29 @@ function workspace(): ReactNode {
   const store = createStore(
     reducePage,
     initialPage(threadInPath(location.pathname) ?? null, readPreferences(localStorage), navigator.onLine),
-    // A hidden page draws no frames, yet its title and list should stay true.
+    // Hidden pages get no animation frames but still update title and list.
     (callback) => (document.hidden ? setTimeout(callback, 500) : requestAnimationFrame(callback)),
   );
 
-  const addresses = createBrowserHistory();
+  const history = createBrowserHistory();
   const files = createFilesGateway(ask, sendFormInBrowser);
+  const queries = new QueryClient({
+    defaultOptions: { queries: { retry: retryWhenAway, staleTime: 5_000 } },
+  });
+  const gateway = createGateway(ask, {
+    current: () => store.get().activeAgent,
+    onRunAgent: (threadId, activeAgent) => {
+      if (threadId === store.get().threadId) store.dispatch({ type: "agentResolved", activeAgent });
+    },
+  });
   const actions = createActions({
-    gateway: createGateway(ask, {
-      current: () => store.get().answering,
-      heard: (threadId, answering) => {
-        if (threadId === store.get().threadId) store.dispatch({ type: "agent known", answering });
-      },
-    }),
+    gateway,
     store,
-    patience: browserPatience,
+    queries,
+    retryPolicy: browserRetryPolicy,
     newId,
     now: Date.now,
-    pushPath: (path) => addresses.push(path),
+    pushPath: (path) => history.push(path),
     savePreferences: (preferences) => writePreferences(localStorage, preferences),
     deleting: {
       get: () => sessionStorage.getItem(DELETING),
@@ -67,19 +72,16 @@ function workspace(): ReactNode {
     },
   });
 
-  followAddress(addresses, store, actions);
-  const router = createAppRouter(addresses);
-  const queries = new QueryClient({
-    defaultOptions: { queries: { retry: retryWhenAway, staleTime: 5_000 } },
-  });
+  syncThreadWithUrl(history, store, actions);
+  const router = createAppRouter(history);
   void actions.start().then(() => {
-    // So that these views open at once, and also when the server is away by then.
+    // Preload so that views open at once, also when the server is down later.
     for (const to of ["/agents", "/skills", "/memory", "/tools", "/settings"] as const)
       void router.preloadRoute({ to });
   });
   return (
     <StrictMode>
-      <AppProvider app={{ store, actions, files }}>
+      <AppProvider app={{ store, actions, gateway, files }}>
         <ServerProvider server={createServer(ask)} queries={queries}>
           <RouterProvider router={router} />
         </ServerProvider>

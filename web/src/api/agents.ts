@@ -1,17 +1,11 @@
-/** The agents people make. */
+/** Custom agents. */
 
 import { type Fetch, jsonBody, request, requestJson } from "@/api/http";
+import type { Schemas } from "@/api/wire";
 
-export interface Agent {
-  readonly name: string;
-  readonly description: string;
-  /** null: the default model. */
-  readonly model: string | null;
-  /** null: all of them. */
-  readonly tool_groups: readonly string[] | null;
-  /** Who the agent is, in its own words. */
-  readonly soul: string;
-}
+export type Agent = Required<
+  Pick<Schemas["Agent"], "name" | "description" | "model" | "tool_groups" | "soul">
+>;
 
 export interface AgentsApi {
   agents(): Promise<readonly Agent[]>;

@@ -1,12 +1,12 @@
-/** Where files are to be had, and web pages to be seen at work, reaching nothing. */
-export interface Addresses {
+/** URLs of a thread's files and of sandboxed previews. */
+export interface FileUrls {
   artifact(path: string, how?: { readonly download?: boolean }): string;
   preview(path: string): string;
-  /** A page of the web as the agent read it; missing where that is nobody's business. */
+  /** The saved copy of a web page; missing for readers of a share link. */
   webPage?(url: string): string;
 }
 
-export function addressesOf(threadId: string): Addresses {
+export function fileUrls(threadId: string): FileUrls {
   return {
     artifact: (path, how) => artifactUrl(threadId, path, how),
     preview: (path) => previewUrl(threadId, path),
@@ -14,23 +14,28 @@ export function addressesOf(threadId: string): Addresses {
   };
 }
 
-/** Where a file the agent presented is to be had. */
+/** Return the URL of a file. */
 export function artifactUrl(threadId: string, path: string, { download = false } = {}): string {
   const segments = path.replace(/^\/+/, "").split("/").map(encodeURIComponent).join("/");
   return `/api/threads/${encodeURIComponent(threadId)}/artifacts/${segments}${download ? "?download=true" : ""}`;
 }
 
-/** Where a page that the agent has read is to be had as it was then. */
+/** Return the URL of the saved copy of a web page. */
 export function webPageUrl(threadId: string, url: string): string {
   return `/api/threads/${encodeURIComponent(threadId)}/web-pages/at?url=${encodeURIComponent(url)}`;
 }
 
-/** Where all files the agent made are to be had in one. */
+/** Return the URL of a ZIP archive with all artifacts. */
 export function bundleUrl(threadId: string): string {
   return `/api/threads/${encodeURIComponent(threadId)}/artifacts.zip`;
 }
 
-/** Where a web page the agent made can be seen at work, reaching nothing. */
+/** Return the URL of a sandboxed preview of an HTML file. */
 export function previewUrl(threadId: string, path: string): string {
   return artifactUrl(threadId, path).replace("/artifacts/", "/previews/");
+}
+
+/** Return the last segment of a path. */
+export function fileName(path: string): string {
+  return path.replace(/\/+$/, "").split("/").at(-1) || path;
 }

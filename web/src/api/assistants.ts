@@ -1,31 +1,31 @@
-/** Which agent answers. */
+/** The agent that runs in a thread. */
 
 import type { WireRun } from "@/api/wire";
 
-export interface Answering {
-  /** A custom agent; null is the lead agent. */
+export interface ActiveAgent {
+  /** Name of a custom agent, null for the lead agent. */
   readonly agent: string | null;
-  /** Whether the conversation is there to make an agent. */
+  /** True for a conversation that creates an agent. */
   readonly bootstrap: boolean;
 }
 
-export const LEAD: Answering = { agent: null, bootstrap: false };
+export const LEAD_AGENT: ActiveAgent = { agent: null, bootstrap: false };
 
-/** Who answers in the open thread, and who is told what answered in one. */
-export interface Assistants {
-  current(): Answering;
-  heard(threadId: string, answering: Answering): void;
+/** Supplies the agent of the open thread and is notified of the agent of a loaded run. */
+export interface AgentBinding {
+  current(): ActiveAgent;
+  onRunAgent(threadId: string, activeAgent: ActiveAgent): void;
 }
 
-export const ONLY_LEAD: Assistants = { current: () => LEAD, heard: () => {} };
+export const LEAD_AGENT_ONLY: AgentBinding = { current: () => LEAD_AGENT, onRunAgent: () => {} };
 
 interface RunBody {
   readonly context?: object;
   readonly metadata?: object;
 }
 
-/** What a run's request says of who answers; its metadata says so again, to a page that comes later. */
-export function answeredBy({ agent, bootstrap }: Answering, { context, metadata }: RunBody): object {
+/** Return the request fields that select the agent. The metadata repeats them for pages that load later. */
+export function assistantFields({ agent, bootstrap }: ActiveAgent, { context, metadata }: RunBody): object {
   return {
     assistant_id: agent ?? "lead_agent",
     ...(bootstrap && {
@@ -35,6 +35,6 @@ export function answeredBy({ agent, bootstrap }: Answering, { context, metadata 
   };
 }
 
-export function whoAnswered({ assistant_id: name = "lead_agent", metadata }: WireRun): Answering {
+export function agentOfRun({ assistant_id: name = "lead_agent", metadata }: WireRun): ActiveAgent {
   return { agent: name === "lead_agent" ? null : name, bootstrap: metadata?.deerflow_bootstrap === true };
 }

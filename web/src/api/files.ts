@@ -1,29 +1,15 @@
-/** Uploads of a thread, suggestions, and help with writing: parts a server may not have. */
+/** Uploads, suggestions and prompt rewriting: features a server may lack. */
 
-import { type Fetch, jsonBody, Refused, request, requestJson } from "@/api/http";
-import type { SentFile } from "@/run/files";
+import { ApiError, type Fetch, jsonBody, request, requestJson } from "@/api/http";
+import type { SentFile } from "@/api/sentFiles";
+import type { Schemas } from "@/api/wire";
 
-export interface UploadLimits {
-  readonly max_files: number;
-  readonly max_file_size: number;
-  readonly max_total_size: number;
-}
+export type UploadLimits = Schemas["UploadLimits"];
 
-interface WireUpload {
-  readonly filename: string;
-  readonly size: number;
-  readonly virtual_path: string;
-}
-
-interface UploadAnswer {
-  readonly files: readonly WireUpload[];
-  readonly skipped_files?: readonly (string | { readonly filename: string; readonly reason?: string })[];
-}
+type UploadAnswer = Schemas["UploadAnswer"];
 
 export interface FilesGateway {
-  takesUploads(): Promise<boolean>;
-  polishes(): Promise<boolean>;
-  /** null: this server says nothing of it. */
+  /** Null if the server does not report limits. */
   uploadLimits(threadId: string): Promise<UploadLimits | null>;
   upload(
     threadId: string,
@@ -33,18 +19,19 @@ export interface FilesGateway {
   ): Promise<SentFile>;
   deleteUpload(threadId: string, filename: string): Promise<void>;
   uploads(threadId: string): Promise<readonly SentFile[]>;
-  /** What could be asked next; none where this server does not say. */
-  suggestions(threadId: string, said: readonly Spoken[], model: string | null): Promise<readonly string[]>;
-  /** The text said better; null where this server does not do that. */
+  /** Return suggested follow-ups, none if the server has no suggestions. */
+  suggestions(
+    threadId: string,
+    messages: readonly ChatMessage[],
+    model: string | null,
+  ): Promise<readonly string[]>;
+  /** Return the rewritten prompt, null if the server does not rewrite prompts. */
   polish(text: string, locale: string, threadId: string | null): Promise<string | null>;
 }
 
-export interface Spoken {
-  readonly role: "user" | "assistant";
-  readonly content: string;
-}
+export type ChatMessage = Schemas["Said"] & { readonly role: "user" | "assistant" };
 
-/** Sends a form and tells how much of it has gone; a test passes its own. */
+/** Sends a form and reports upload progress; tests pass a fake. */
 export type SendForm = (
   path: string,
   form: FormData,
@@ -52,37 +39,14 @@ export type SendForm = (
   signal: AbortSignal,
 ) => Promise<{ readonly status: number; readonly body: unknown }>;
 
-interface Features {
-  readonly uploads: boolean;
-  readonly suggestions: boolean;
-  readonly input_polish: boolean;
-}
-
 export function createFilesGateway(fetch: Fetch, sendForm: SendForm): FilesGateway {
-  let asked: Promise<Partial<Features>> | null = null;
-
-  /** Whether the server has a part; it is asked once, and again only if it did not answer. */
-  async function has(part: keyof Features): Promise<boolean> {
-    asked ??= requestJson<{ enabled: Features }>(fetch, "/api/features")
-      .then(({ enabled }) => enabled)
-      .catch(() => {
-        asked = null;
-        return {};
-      });
-    return (await asked)[part] === true;
-  }
-
   return {
-    takesUploads: () => has("uploads"),
-    polishes: () => has("input_polish"),
-
     async uploadLimits(threadId) {
-      if (!(await has("uploads"))) return null;
       return orNull(requestJson<UploadLimits>(fetch, `${uploadsOf(threadId)}/limits`));
     },
 
     async upload(threadId, file, onProgress, signal) {
-      // Files may come before the first message, and so before the thread.
+      // Files may be attached before the first message creates the thread.
       const thread = { thread_id: threadId, if_exists: "do_nothing" };
       await request(fetch, "/api/threads", { ...jsonBody(thread), signal });
       const form = new FormData();
@@ -94,7 +58,7 @@ export function createFilesGateway(fetch: Fetch, sendForm: SendForm): FilesGatew
         return { filename: kept.filename, size: kept.size, path: kept.virtual_path };
       const skipped = answer.skipped_files?.[0];
       const reason = typeof skipped === "object" ? skipped.reason : answer.detail;
-      throw new Refused(
+      throw new ApiError(
         String(answer.error ?? "HttpError"),
         status,
         typeof reason === "string" ? reason : "",
@@ -106,13 +70,11 @@ export function createFilesGateway(fetch: Fetch, sendForm: SendForm): FilesGatew
     },
 
     async uploads(threadId) {
-      if (!(await has("uploads"))) return [];
       const found = await orNull(requestJson<UploadAnswer>(fetch, `${uploadsOf(threadId)}/list`));
       return (found?.files ?? []).map(({ filename, size, virtual_path: path }) => ({ filename, size, path }));
     },
 
     async suggestions(threadId, messages, model) {
-      if (!(await has("suggestions"))) return [];
       const body = jsonBody({ messages, n: 3, ...(model !== null && { model_name: model }) });
       const path = `/api/threads/${encodeURIComponent(threadId)}/suggestions`;
       const found = await orNull(requestJson<{ suggestions: string[] }>(fetch, path, body));
@@ -120,7 +82,6 @@ export function createFilesGateway(fetch: Fetch, sendForm: SendForm): FilesGatew
     },
 
     async polish(text, locale, threadId) {
-      if (!(await has("input_polish"))) return null;
       const body = jsonBody({ text, locale, ...(threadId !== null && { thread_id: threadId }) });
       const found = await orNull(requestJson<{ rewritten_text: string }>(fetch, "/api/input-polish", body));
       return found?.rewritten_text ?? null;
@@ -128,12 +89,12 @@ export function createFilesGateway(fetch: Fetch, sendForm: SendForm): FilesGatew
   };
 }
 
-/** What a request finds; null where the server has no such part. */
+/** Return null for 404 and 405: the server lacks this feature. */
 async function orNull<T>(asked: Promise<T>): Promise<T | null> {
   try {
     return await asked;
   } catch (error) {
-    if (error instanceof Refused && (error.status === 404 || error.status === 405)) return null;
+    if (error instanceof ApiError && (error.status === 404 || error.status === 405)) return null;
     throw error;
   }
 }
@@ -142,7 +103,7 @@ function uploadsOf(threadId: string): string {
   return `/api/threads/${encodeURIComponent(threadId)}/uploads`;
 }
 
-/** `fetch` does not tell how much has gone; this old way does. */
+/** Uses XMLHttpRequest because `fetch` has no upload progress. */
 export const sendFormInBrowser: SendForm = (path, form, onProgress, signal) =>
   new Promise((resolve, reject) => {
     const asked = new XMLHttpRequest();
@@ -150,7 +111,7 @@ export const sendFormInBrowser: SendForm = (path, form, onProgress, signal) =>
     asked.responseType = "json";
     asked.upload.onprogress = ({ loaded, total }) => onProgress(total === 0 ? 0 : loaded / total);
     asked.onload = () => resolve({ status: asked.status, body: asked.response });
-    asked.onerror = () => reject(new TypeError("the server did not answer"));
+    asked.onerror = () => reject(new TypeError("the server did not respond"));
     asked.onabort = () => reject(signal.reason);
     signal.addEventListener("abort", () => asked.abort());
     asked.send(form);

@@ -3,7 +3,7 @@ import { createGateway, type Gateway, type NewRun } from "@/api/gateway";
 
 const run: NewRun = { messageId: "m", text: "hi", model: null, thinking: null, planMode: false };
 
-/** The body of what `ask` asks for. */
+/** Return the body of the request that `ask` sends. */
 async function bodyOf(ask: (gateway: Gateway, signal: AbortSignal) => Promise<Response>) {
   const bodies: string[] = [];
   const gateway = createGateway(async (_, options) => {
@@ -14,12 +14,12 @@ async function bodyOf(ask: (gateway: Gateway, signal: AbortSignal) => Promise<Re
   return JSON.parse(bodies[0] ?? "null");
 }
 
-/** The context a run is started with. */
+/** Return the context of a started run. */
 async function contextOf(given: NewRun): Promise<unknown> {
   return (await bodyOf((gateway, signal) => gateway.startRun("t", given, signal))).context;
 }
 
-test("a run says only what was chosen for it", async () => {
+test("a run request has only the chosen settings", async () => {
   expect(await contextOf(run)).toEqual({});
   expect(await contextOf({ ...run, model: "big", thinking: false, planMode: true })).toEqual({
     model_name: "big",
@@ -28,7 +28,7 @@ test("a run says only what was chosen for it", async () => {
   });
 });
 
-test("a run that goes on brings decisions in place of a message, and is read as any other", async () => {
+test("a resumed run sends decisions instead of a message", async () => {
   const decisions = [{ type: "approve" }] as const;
   const { messageId: _, text: __, ...settings } = run;
   const started = await bodyOf((gateway, signal) => gateway.startRun("t", run, signal));
@@ -41,7 +41,7 @@ test("a run that goes on brings decisions in place of a message, and is read as 
   expect(resumed.stream_mode).toEqual(started.stream_mode);
 });
 
-test("all that was reported in a run is read, however many pages it has", async () => {
+test("all pages of a run's custom events are loaded", async () => {
   const asked: (string | null)[] = [];
   const gateway = createGateway(async (url) => {
     const after = new URL(String(url), "http://x").searchParams.get("after_seq");

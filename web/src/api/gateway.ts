@@ -1,32 +1,39 @@
-/** The calls this page makes. */
+/** HTTP calls for threads and runs. */
 
-import { answeredBy, ONLY_LEAD, whoAnswered } from "@/api/assistants";
+import { agentOfRun, assistantFields, LEAD_AGENT_ONLY } from "@/api/assistants";
 import { type Fetch, jsonBody, request, requestJson } from "@/api/http";
-import { type Said, saidOf } from "@/api/said";
-import type { Decision, ModelsAnswer, SaidPage, SandboxInfo, Starter, WireRun, WireThread } from "@/api/wire";
-import { type ApprovalRequest, resumeOf } from "@/run/approval";
-import { type SentFile, withFiles } from "@/run/files";
-import { type Waiting, waitingMetadata } from "@/run/waiting";
+import { type MessagePage, toMessagePage } from "@/api/messagePage";
+import { type QueuedMessage, queuedMetadata } from "@/api/queuedMessage";
+import { type SentFile, withFiles } from "@/api/sentFiles";
+import type {
+  Decision,
+  ModelsAnswer,
+  SandboxInfo,
+  Starter,
+  WireMessagePage,
+  WireRun,
+  WireThread,
+} from "@/api/wire";
 
 const GRAPH = "/api/langgraph";
-const SAID_AT_ONCE = 200;
+const PAGE_SIZE = 200;
 const STREAM_MODES = ["messages-tuple", "changes", "custom"] as const;
 
-/** Who answers, and how. */
+/** Model and mode of a run. */
 export interface RunSettings {
   readonly model: string | null;
   readonly thinking: boolean | null;
-  /** Whether the agent keeps a to-do list. */
+  /** Enables the to-do list. */
   readonly planMode: boolean;
-  /** Whether it may give work to subagents. */
+  /** Enables subagents. */
   readonly subagents?: boolean;
   readonly effort?: Effort | null;
 }
 
-/** How hard a model thinks. */
+/** Reasoning effort. */
 export type Effort = "low" | "medium" | "high";
 
-/** Where a run begins, if not where the thread stands. */
+/** Checkpoint to start from instead of the latest one. */
 interface Begins {
   readonly checkpoint?: string | null;
 }
@@ -37,14 +44,19 @@ export interface NewRun extends RunSettings, Begins {
   readonly files?: readonly SentFile[];
 }
 
-/** A run that goes on where one has paused. */
-export interface ResumedRun extends RunSettings {
-  readonly decisions: readonly Decision[];
-  /** What each decision is about; missing where one question was asked. */
-  readonly requests?: readonly Pick<ApprovalRequest, "asked">[];
+/** A request with the id of its interrupt. */
+export interface InterruptedRequest {
+  readonly asked: string | null;
 }
 
-/** A run that takes a step again that was taken before. */
+/** A run that resumes an interrupted one. */
+export interface ResumedRun extends RunSettings {
+  readonly decisions: readonly Decision[];
+  /** The request of each decision; missing if there was one interrupt. */
+  readonly requests?: readonly InterruptedRequest[];
+}
+
+/** A run that repeats from a checkpoint. */
 export interface RepeatedRun extends RunSettings {
   readonly checkpoint: string;
 }
@@ -59,36 +71,36 @@ export interface Gateway {
   sandbox(): Promise<SandboxInfo>;
   models(): Promise<ModelsAnswer>;
   starters(model: string | null): Promise<readonly Starter[]>;
-  /** Threads, newest activity first; only those whose metadata has what `metadata` says. */
+  /** List threads, latest activity first, filtered by metadata. */
   threads(limit: number, offset?: number, metadata?: object): Promise<readonly WireThread[]>;
-  /** Adds to a thread's metadata. */
+  /** Merge into a thread's metadata. */
   updateThread(threadId: string, metadata: object): Promise<void>;
-  /** The last of what was said, or the last before a place. */
-  said(threadId: string, before?: string | null): Promise<Said>;
+  /** Load the last page of messages, or the page before a cursor. */
+  messagePage(threadId: string, before?: string | null): Promise<MessagePage>;
   deleteThread(threadId: string): Promise<void>;
   newestRun(threadId: string): Promise<WireRun | null>;
   startRun(threadId: string, run: NewRun, signal: AbortSignal): Promise<Response>;
   resumeRun(threadId: string, run: ResumedRun, signal: AbortSignal): Promise<Response>;
   repeatRun(threadId: string, run: RepeatedRun, signal: AbortSignal): Promise<Response>;
-  /** Has a message wait for the run under way, end it or join it; resolves to the run that will answer. */
-  addRun(threadId: string, run: NewRun, waiting: Waiting): Promise<WireRun>;
-  /** Runs that have not ended, oldest first. */
+  /** Queue a message, add it to the active run or interrupt that run; resolves to the run that will answer. */
+  addRun(threadId: string, run: NewRun, queued: QueuedMessage): Promise<WireRun>;
+  /** List pending and running runs, oldest first. */
   unfinishedRuns(threadId: string): Promise<readonly WireRun[]>;
-  /** What tools and subagents reported in a run. */
+  /** Load the custom events of a run. */
   reports(threadId: string, runId: string): Promise<readonly unknown[]>;
-  /** Where the thread stood before a run said anything. */
+  /** Return the checkpoint before a run. */
   beginningOf(threadId: string, runId: string): Promise<string | null>;
-  /** Where the thread stood when a run had ended. */
+  /** Return the checkpoint after a run. */
   endOf(threadId: string, runId: string): Promise<string | null>;
-  /** A new thread with what this one holds, or held at a checkpoint; resolves to its id. */
+  /** Copy a thread, up to a checkpoint if given; resolves to the new id. */
   copyThread(threadId: string, checkpoint: string | null): Promise<string>;
   joinRun(threadId: string, runId: string, after: number | null, signal: AbortSignal): Promise<Response>;
   cancelRun(threadId: string, runId: string): Promise<void>;
 }
 
-export function createGateway(fetch: Fetch, assistants = ONLY_LEAD): Gateway {
+export function createGateway(fetch: Fetch, assistants = LEAD_AGENT_ONLY): Gateway {
   const streamRun = (threadId: string, body: object, signal: AbortSignal) => {
-    const asked = { ...body, ...answeredBy(assistants.current(), body) };
+    const asked = { ...body, ...assistantFields(assistants.current(), body) };
     return request(fetch, `${thread(threadId)}/runs/stream`, { ...jsonBody(asked), signal });
   };
 
@@ -116,22 +128,22 @@ export function createGateway(fetch: Fetch, assistants = ONLY_LEAD): Gateway {
       await request(fetch, thread(threadId), jsonBody({ metadata }, "PATCH"));
     },
 
-    // Not the state: that holds only what the agent still has in view.
-    async said(threadId, before = null) {
+    // The thread state would only have the messages still in the model's context.
+    async messagePage(threadId, before = null) {
       const place = before === null ? "" : `&before=${encodeURIComponent(before)}`;
-      const path = `${thread(threadId)}/messages/page?limit=${SAID_AT_ONCE}${place}`;
-      return saidOf(await requestJson<SaidPage>(fetch, path));
+      const path = `${thread(threadId)}/messages/page?limit=${PAGE_SIZE}${place}`;
+      return toMessagePage(await requestJson<WireMessagePage>(fetch, path));
     },
 
     async deleteThread(threadId) {
-      // Kept alive, so that a deletion still leaves when the page does.
+      // `keepalive` lets the request finish when the page is closed.
       await request(fetch, thread(threadId), { method: "DELETE", keepalive: true });
     },
 
     async newestRun(threadId) {
       const runs = await requestJson<WireRun[]>(fetch, `${thread(threadId)}/runs?limit=1`);
       const newest = runs[0] ?? null;
-      if (newest !== null) assistants.heard(threadId, whoAnswered(newest));
+      if (newest !== null) assistants.onRunAgent(threadId, agentOfRun(newest));
       return newest;
     },
 
@@ -148,11 +160,11 @@ export function createGateway(fetch: Fetch, assistants = ONLY_LEAD): Gateway {
       return streamRun(threadId, { if_not_exists: "reject", ...runBody(settings, checkpoint) }, signal);
     },
 
-    addRun(threadId, run, waiting) {
+    addRun(threadId, run, queued) {
       const body = messageBody(run);
-      const metadata = { ...body.metadata, ...waitingMetadata(waiting) };
-      const asked = { ...body, metadata, multitask_strategy: waiting.manner, if_not_exists: "reject" };
-      const answered = { ...asked, ...answeredBy(assistants.current(), asked) };
+      const metadata = { ...body.metadata, ...queuedMetadata(queued) };
+      const asked = { ...body, metadata, multitask_strategy: queued.strategy, if_not_exists: "reject" };
+      const answered = { ...asked, ...assistantFields(assistants.current(), asked) };
       return requestJson(fetch, `${thread(threadId)}/runs`, jsonBody(answered));
     },
 
@@ -175,7 +187,7 @@ export function createGateway(fetch: Fetch, assistants = ONLY_LEAD): Gateway {
     async beginningOf(threadId, runId) {
       const first = await checkpointOf(threadId, { source: "input", deerflow_run: runId });
       if (first !== null) return first;
-      // A run that repeated a step took in nothing; it has noted where it began.
+      // A repeated run has no input checkpoint; its metadata names the start.
       const run = await requestJson<WireRun>(fetch, `${thread(threadId)}/runs/${encodeURIComponent(runId)}`);
       const noted = run.metadata?.deerflow_from;
       return typeof noted === "string" ? noted : null;
@@ -220,7 +232,7 @@ function runBody(settings: RunSettings, checkpoint: string | null = null) {
       ...(subagents && { subagent_enabled: true }),
       ...(effort !== null && { reasoning_effort: effort }),
     },
-    // For a page that comes later, and has to have the run go on as it was begun.
+    // Lets a page that loads later resume the run with the same settings.
     metadata: {
       ...(planMode && { deerflow_plan: true }),
       ...(subagents && { deerflow_subagents: true }),
@@ -230,4 +242,12 @@ function runBody(settings: RunSettings, checkpoint: string | null = null) {
     stream_mode: STREAM_MODES,
     on_disconnect: "continue",
   };
+}
+
+/** Return the resume value: decisions, by interrupt id if there are several. */
+export function resumeOf(requests: readonly InterruptedRequest[], decisions: readonly Decision[]): unknown {
+  const asked = [...new Set(requests.map((request) => request.asked))];
+  if (asked.length <= 1) return { decisions };
+  const part = (id: string | null) => decisions.filter((_, index) => requests[index]?.asked === id);
+  return Object.fromEntries(asked.map((id) => [id, { decisions: part(id) }]));
 }

@@ -1,7 +1,7 @@
-/** One way to speak to the gateway, with named errors. */
+/** HTTP requests with typed errors. */
 
-/** The gateway answered, and said no. */
-export class Refused extends Error {
+/** An error response of the gateway. */
+export class ApiError extends Error {
   override readonly name: string;
   readonly status: number;
 
@@ -12,24 +12,24 @@ export class Refused extends Error {
   }
 }
 
-/** No answer came: the network or the server is away. */
-export class Unreachable extends Error {
-  override readonly name = "Unreachable";
+/** No response: the network or the server is down. */
+export class NetworkError extends Error {
+  override readonly name = "NetworkError";
 }
 
 export type Fetch = (path: string, init?: RequestInit) => Promise<Response>;
 
-/** Sends a request; resolves to a successful response or throws `Refused`, `Unreachable` or the abort. */
+/** Send a request. Throws `ApiError`, `NetworkError` or the abort reason. */
 export async function request(fetch: Fetch, path: string, init: RequestInit = {}): Promise<Response> {
   let response: Response;
   try {
     response = await fetch(path, init);
   } catch (cause) {
     if (init.signal?.aborted) throw cause;
-    throw new Unreachable("the server did not answer", { cause });
+    throw new NetworkError("the server did not respond", { cause });
   }
   if (response.ok) return response;
-  throw await refusal(response);
+  throw await toError(response);
 }
 
 export async function requestJson<T>(fetch: Fetch, path: string, init?: RequestInit): Promise<T> {
@@ -41,14 +41,14 @@ export function jsonBody(body: unknown, method = "POST"): RequestInit {
   return { method, headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
 }
 
-async function refusal(response: Response): Promise<Error> {
+async function toError(response: Response): Promise<Error> {
   const body: unknown = await response.json().catch(() => null);
   const { error, detail } = (body ?? {}) as { error?: unknown; detail?: unknown };
-  // A proxy in front of a stopped server answers for it, without our error body.
+  // A reverse proxy answers 502 to 504 without our error body while the server is down.
   if (body === null && response.status >= 502 && response.status <= 504) {
-    return new Unreachable("the server did not answer");
+    return new NetworkError("the server did not respond");
   }
   const name = typeof error === "string" ? error : "HttpError";
   const sentence = typeof detail === "string" ? detail : `${response.status} ${response.statusText}`.trim();
-  return new Refused(name, response.status, sentence);
+  return new ApiError(name, response.status, sentence);
 }

@@ -1,10 +1,11 @@
-/** What is known about the user: facts, summaries, and every change of them. */
+/** Memory: facts, summaries and their history. */
 
 import { type Fetch, jsonBody, request, requestJson } from "@/api/http";
+import { isRecord } from "@/api/json";
 import type { LoggedEvent } from "@/api/usage";
-import { isRecord } from "@/run/json";
+import type { Schemas } from "@/api/wire";
 
-export type Category = "preference" | "knowledge" | "context" | "behavior" | "goal" | "correction";
+export type Category = Schemas["KnownFact"]["category"];
 export const CATEGORIES: readonly Category[] = [
   "preference",
   "knowledge",
@@ -22,97 +23,33 @@ export type SummaryKey =
   | "history.earlierContext"
   | "history.longTermBackground";
 
-export interface KnownFact {
-  readonly id: string;
-  readonly content: string;
-  readonly category: Category;
-  readonly confidence: number;
-  readonly createdAt: string;
-  /** A thread, `manual` or `deleted thread`. */
-  readonly source: string;
-  /** What a correction corrects. */
-  readonly sourceError?: string | null;
-}
+export type MemoryFact = Schemas["KnownFact"];
 
-export interface SummaryText {
-  readonly summary: string;
-  readonly updatedAt: string;
-}
+export type SummaryText = Schemas["SummaryText"];
 
-export interface MemoryDocument {
-  readonly lastUpdated: string;
-  readonly user: Readonly<Record<string, SummaryText>>;
-  readonly history: Readonly<Record<string, SummaryText>>;
-  readonly facts: readonly KnownFact[];
-  readonly revision: number;
-}
+export type MemoryDocument = Schemas["MemoryDocument"];
 
-export interface MemoryStatus {
-  readonly config: {
-    /** Whether this server remembers anything. */
-    readonly enabled: boolean;
-    /** Whether the user wants it to. */
-    readonly switched_on: boolean;
-    readonly mode: string;
-    readonly debounce_seconds: number;
-  };
-  readonly data: MemoryDocument;
-  /** Threads that are yet to be learned from, the next first. */
-  readonly pending: readonly PendingThread[];
-}
+export type MemoryStatus = Omit<Schemas["MemoryStatus"], "config"> & {
+  readonly config: Pick<Schemas["MemorySettings"], "enabled" | "switched_on" | "mode" | "debounce_seconds">;
+};
 
-export interface PendingThread {
-  readonly thread_id: string;
-  readonly due_at: string;
-  readonly is_being_read: boolean;
-  /** It waits for the thread's next run: the budget of the last one does not pay for it. */
-  readonly is_unpaid: boolean;
-}
+export type PendingThread = Schemas["PendingThread"];
 
-/** Whether something will become of it by itself. */
+/** Return true if extraction will start without another run. */
 export const isUnderWay = ({ is_unpaid }: PendingThread): boolean => !is_unpaid;
 
-export interface Source {
-  /** null: in a thread that is deleted. */
-  readonly thread_id: string | null;
-  readonly message_id: string | null;
-  readonly quote: string | null;
-}
+export type Source = Schemas["SourceOf"];
 
-export interface FactDetails extends KnownFact {
-  /** null: somebody wrote it down. */
-  readonly learnedIn: Source | null;
-}
+export type FactDetails = Schemas["FactDetails"];
 
-export interface MemoryChange {
-  readonly change_id: string;
-  readonly seq: number;
-  readonly at: string;
-  readonly actor: "model" | "user" | "agent" | "import";
-  readonly kind: "fact_added" | "fact_changed" | "fact_removed" | "summary_set" | "undone";
-  /** A fact's id, or the key of a summary. */
-  readonly target: string;
-  readonly before: FactDetails | SummaryText | null;
-  readonly after: FactDetails | SummaryText | null;
-  readonly source: Source | null;
-  /** Names what was done at once. */
-  readonly group: string;
-  readonly undoes: string | null;
-}
+export type MemoryChange = Schemas["ChangeMade"];
 
-export interface WhyKnown {
-  readonly fact: FactDetails;
-  readonly changes: readonly MemoryChange[];
-  readonly superseded: readonly FactDetails[];
-}
+export type FactProvenance = Schemas["WhyKnown"];
 
-export interface HistoryPage {
-  readonly changes: readonly MemoryChange[];
-  readonly next_before: number | null;
-}
+export type HistoryPage = Schemas["HistoryPage"];
 
-/** What a run was told; a thread that was told earlier is told the same again. */
-export interface Receipt {
+/** The memory injected into a run. */
+export interface InjectedMemory {
   readonly injected: readonly string[];
   readonly considered: number;
   readonly dropped: number;
@@ -120,43 +57,39 @@ export interface Receipt {
   readonly is_new: boolean;
 }
 
-/** What a fact is to be. */
-export interface FactText {
-  readonly content: string;
-  readonly category: Category;
-  readonly confidence: number;
-}
+/** Editable fields of a fact. */
+export type FactText = Pick<Schemas["KnownFact"], "content" | "category" | "confidence">;
 
-/** The custom agent whose memory is meant; null is everybody else's. */
+/** Name of the custom agent that owns the memory, null for the shared memory. */
 export type MemoryOf = string | null;
 
 export interface MemoryApi {
   memory(of: MemoryOf): Promise<MemoryStatus>;
-  /** As it was, without what has been erased since. */
+  /** Memory at a point in time, without facts erased since. */
   memoryAsOf(of: MemoryOf, moment: string): Promise<MemoryDocument>;
   switchMemory(of: MemoryOf, on: boolean): Promise<void>;
   addFact(of: MemoryOf, fact: FactText): Promise<MemoryDocument>;
-  /** Refused where the memory has changed since `revision`. */
+  /** Rejected if the memory has changed since `revision`. */
   changeFact(of: MemoryOf, id: string, fact: FactText, revision: number): Promise<MemoryDocument>;
-  /** Takes a fact away, which can be undone. */
-  takeFact(of: MemoryOf, id: string): Promise<MemoryDocument>;
+  /** Remove a fact; can be undone. */
+  removeFact(of: MemoryOf, id: string): Promise<MemoryDocument>;
   eraseFact(of: MemoryOf, id: string): Promise<MemoryDocument>;
   eraseLearnedIn(of: MemoryOf, threadId: string): Promise<MemoryDocument>;
   eraseMemory(of: MemoryOf): Promise<MemoryDocument>;
   writeSummary(of: MemoryOf, key: SummaryKey, text: string, revision: number): Promise<MemoryDocument>;
-  whyKnown(of: MemoryOf, id: string): Promise<WhyKnown>;
-  searchMemory(of: MemoryOf, words: string, category: Category | null): Promise<readonly FactDetails[]>;
+  factProvenance(of: MemoryOf, id: string): Promise<FactProvenance>;
+  searchMemory(of: MemoryOf, text: string, category: Category | null): Promise<readonly FactDetails[]>;
   memoryHistory(of: MemoryOf, limit: number, before: number | null): Promise<HistoryPage>;
   undoMemory(of: MemoryOf, which: { change_id: string } | { group: string }): Promise<MemoryDocument>;
-  /** The text of a `memory.json`. */
+  /** Return the text of a `memory.json`. */
   exportMemory(of: MemoryOf): Promise<string>;
   importMemory(of: MemoryOf, document: unknown): Promise<MemoryDocument>;
-  /** null: nothing was told. */
-  memoryReceipt(threadId: string, runId: string): Promise<Receipt | null>;
+  /** Null if no memory was injected. */
+  injectedMemory(threadId: string, runId: string): Promise<InjectedMemory | null>;
 }
 
 const FOUND = "50";
-// It is written before the model is first asked.
+// The event is logged before the first model call.
 const FIRST_EVENTS = "20";
 
 export function memoryApi(fetch: Fetch): MemoryApi {
@@ -175,7 +108,7 @@ export function memoryApi(fetch: Fetch): MemoryApi {
     addFact: (of, text) => requestJson(fetch, at(of, "/facts"), jsonBody(text)),
     changeFact: (of, id, text, revision) =>
       requestJson(fetch, at(of, fact(id), { revision: `${revision}` }), jsonBody(text, "PATCH")),
-    takeFact: (of, id) => requestJson(fetch, at(of, fact(id), { keep_history: "true" }), erase),
+    removeFact: (of, id) => requestJson(fetch, at(of, fact(id), { keep_history: "true" }), erase),
     eraseFact: (of, id) => requestJson(fetch, at(of, fact(id)), erase),
     eraseLearnedIn: (of, id) => requestJson(fetch, at(of, `/threads/${encodeURIComponent(id)}`), erase),
     eraseMemory: (of) => requestJson(fetch, at(of), erase),
@@ -185,7 +118,7 @@ export function memoryApi(fetch: Fetch): MemoryApi {
         at(of, `/summaries/${key}`, { revision: `${revision}` }),
         jsonBody({ summary }, "PUT"),
       ),
-    whyKnown: (of, id) => requestJson(fetch, at(of, `${fact(id)}/why`)),
+    factProvenance: (of, id) => requestJson(fetch, at(of, `${fact(id)}/why`)),
     async searchMemory(of, q, category) {
       const query = { q, limit: FOUND, ...(category === null ? {} : { category }) };
       return (await requestJson<{ facts: FactDetails[] }>(fetch, at(of, "/search", query))).facts;
@@ -199,15 +132,15 @@ export function memoryApi(fetch: Fetch): MemoryApi {
       return (await request(fetch, at(of, "/export"))).text();
     },
     importMemory: (of, document) => requestJson(fetch, at(of, "/import"), jsonBody(document)),
-    async memoryReceipt(threadId, runId) {
+    async injectedMemory(threadId, runId) {
       const run = `/api/threads/${encodeURIComponent(threadId)}/runs/${encodeURIComponent(runId)}`;
       const query = new URLSearchParams({ event_types: "custom", limit: FIRST_EVENTS });
-      const { data } = await requestJson<{ data: LoggedEvent[] }>(fetch, `${run}/events?${query}`);
-      return data.map(({ data: said }) => said).find(isReceipt) ?? null;
+      const { data: events } = await requestJson<{ data: LoggedEvent[] }>(fetch, `${run}/events?${query}`);
+      return events.map(({ data }) => data).find(isInjectedMemory) ?? null;
     },
   };
 }
 
-function isReceipt(said: unknown): said is Receipt {
-  return isRecord(said) && said.type === "memory" && Array.isArray(said.injected);
+function isInjectedMemory(data: unknown): data is InjectedMemory {
+  return isRecord(data) && data.type === "memory" && Array.isArray(data.injected);
 }

@@ -1,25 +1,19 @@
-/** What was said in any thread, found by its words. */
+/** Full-text search over all threads. */
 
 import { type Fetch, requestJson } from "@/api/http";
+import type { Schemas } from "@/api/wire";
 
-export interface SearchHit {
-  readonly thread_id: string;
-  readonly title: string | null;
-  readonly message_id: string | null;
-  readonly snippet: string;
-  /** Where in `snippet` the words are, from and to, counted in characters. */
-  readonly highlights: readonly (readonly [number, number])[];
-}
+export type SearchHit = Pick<Schemas["Hit"], "thread_id" | "title" | "message_id" | "snippet" | "highlights">;
 
 export interface SearchApi {
-  /** Places where the words are, the best first. */
-  search(words: string, limit: number): Promise<readonly SearchHit[]>;
+  /** Search messages, best match first. */
+  search(text: string, limit: number): Promise<readonly SearchHit[]>;
 }
 
 export function searchApi(fetch: Fetch): SearchApi {
   return {
-    async search(words, limit) {
-      const query = new URLSearchParams({ q: words, limit: String(limit) });
+    async search(text, limit) {
+      const query = new URLSearchParams({ q: text, limit: String(limit) });
       return (await requestJson<{ hits: SearchHit[] }>(fetch, `/api/search?${query}`)).hits;
     },
   };

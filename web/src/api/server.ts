@@ -1,4 +1,4 @@
-/** What the server can be asked for beside threads and their runs. */
+/** HTTP calls for everything except threads and runs. */
 
 import { type AgentsApi, agentsApi } from "@/api/agents";
 import { type Fetch, requestJson } from "@/api/http";
@@ -9,27 +9,26 @@ import { type SkillsApi, skillsApi } from "@/api/skills";
 import { type FilesApi, filesApi } from "@/api/threadFiles";
 import { type ToolsApi, toolsApi } from "@/api/tools";
 import { type UsageApi, usageApi } from "@/api/usage";
-import type { ThreadValues } from "@/api/wire";
+import type { Schemas, ThreadValues } from "@/api/wire";
 
-/** What a server may offer or not. */
-export type Offer =
+/** Optional features of a server. */
+export type Feature =
   | "mcp"
   | "memory"
   | "search"
   | "token_usage"
   | "artifact_editing"
   | "artifact_bundles"
+  | "input_polish"
+  | "suggestions"
+  | "uploads"
   | "sharing"
   | "skills"
   | "skill_editing";
 
-interface Features {
-  readonly enabled: Readonly<Record<string, boolean>>;
-}
+type Features = Schemas["Features"];
 
-export interface ServerInfo {
-  readonly version: string;
-}
+export type ServerInfo = Pick<Schemas["Features"], "version">;
 
 export interface Server
   extends AgentsApi,
@@ -41,9 +40,9 @@ export interface Server
     ToolsApi,
     UsageApi {
   info(): Promise<ServerInfo>;
-  /** The whole thread, also what the agent no longer has in view. */
-  everythingSaid(threadId: string): Promise<ThreadValues>;
-  offers(): Promise<Readonly<Record<string, boolean>>>;
+  /** Load all messages, including those no longer in the model's context. */
+  allMessages(threadId: string): Promise<ThreadValues>;
+  features(): Promise<Readonly<Record<string, boolean>>>;
 }
 
 export function createServer(fetch: Fetch): Server {
@@ -57,7 +56,7 @@ export function createServer(fetch: Fetch): Server {
     ...toolsApi(fetch),
     ...usageApi(fetch),
     info: () => requestJson(fetch, "/api/info"),
-    everythingSaid: (threadId) => requestJson(fetch, `/api/threads/${encodeURIComponent(threadId)}/messages`),
-    offers: async () => (await requestJson<Features>(fetch, "/api/features")).enabled,
+    allMessages: (threadId) => requestJson(fetch, `/api/threads/${encodeURIComponent(threadId)}/messages`),
+    features: async () => (await requestJson<Features>(fetch, "/api/features")).enabled,
   };
 }

@@ -1,23 +1,19 @@
-/** Links under which others read a thread: made and taken back by its owner. */
+/** Share links: management by the owner and read-only access through a link. */
 
-import { type Fetch, jsonBody, request, requestJson } from "@/api/http";
+import type { FileUrls } from "@/api/artifacts";
+import type { Gateway } from "@/api/gateway";
+import { ApiError, type Fetch, jsonBody, request, requestJson } from "@/api/http";
+import type { MessagePage } from "@/api/messagePage";
+import type { Schemas, WireMessage } from "@/api/wire";
 
-export interface Share {
-  readonly share_id: string;
-  readonly created_at: string;
-  /** null: until it is taken back. */
-  readonly expires_at: string | null;
-}
+export type Share = Omit<Schemas["Share"], "thread_id">;
 
-export interface NewShare extends Share {
-  /** Where its page is, below the address of this server; told once. */
-  readonly path: string;
-}
+export type NewShare = Pick<Schemas["NewShare"], "share_id" | "created_at" | "expires_at" | "path">;
 
 export interface SharingApi {
-  /** The links to a thread, newest first. */
+  /** List share links, newest first. */
   shares(threadId: string): Promise<readonly Share[]>;
-  /** Makes a link for so many days, or for as long as the server allows. */
+  /** Create a link that expires in `days`, or never. */
   share(threadId: string, days: number | null): Promise<NewShare>;
   unshare(threadId: string, shareId: string): Promise<void>;
 }
@@ -34,4 +30,82 @@ export function sharingApi(fetch: Fetch): SharingApi {
 
 function sharesOf(threadId: string): string {
   return `/api/threads/${encodeURIComponent(threadId)}/shares`;
+}
+
+const AT_ONCE = 200;
+
+/** A shared thread. */
+export type SharedThread = Schemas["SharedThread"];
+
+type SharedMessages = Pick<Schemas["SharedMessages"], "before"> & {
+  readonly data: readonly (Pick<Schemas["SharedMessage"], "created_at"> & {
+    readonly message: WireMessage;
+  })[];
+};
+
+export interface SharedApi extends FileUrls {
+  about(): Promise<SharedThread>;
+  messagePage(before: string | null): Promise<MessagePage>;
+  bytes(path: string): Promise<ArrayBuffer>;
+}
+
+export function sharedApi(fetch: Fetch, token: string): SharedApi {
+  const root = `/api/shared/${encodeURIComponent(token)}`;
+  const file = (kind: string, path: string) =>
+    `${root}/${kind}/${path.replace(/^\/+/, "").split("/").map(encodeURIComponent).join("/")}`;
+  const about = () => requestJson<SharedThread>(fetch, root);
+  const artifact: FileUrls["artifact"] = (path, { download = false } = {}) =>
+    `${file("artifacts", path)}${download ? "?download=true" : ""}`;
+  return {
+    about,
+    artifact,
+    preview: (path) => file("previews", path),
+    async bytes(path) {
+      return (await request(fetch, artifact(path))).arrayBuffer();
+    },
+    async messagePage(before) {
+      const place = before === null ? "" : `&before=${encodeURIComponent(before)}`;
+      const [thread, page] = await Promise.all([
+        before === null ? about() : null,
+        requestJson<SharedMessages>(fetch, `${root}/messages?limit=${AT_ONCE}${place}`),
+      ]);
+      const times = page.data.map(
+        ({ message, created_at }) => [message.id ?? "", Date.parse(created_at)] as const,
+      );
+      return {
+        ...(thread !== null && { title: thread.title, artifacts: thread.artifacts }),
+        messages: page.data.map(({ message }) => message),
+        metadata: new Map(times.map(([id, at]) => [id, { at }])),
+        before: page.before,
+      };
+    },
+  };
+}
+
+/** Return a gateway that can only read. */
+export function readingGateway(shared: SharedApi): Gateway {
+  const refuse = async (): Promise<never> => {
+    throw new ApiError("ReadOnly", 403, "this thread can only be read");
+  };
+  return {
+    messagePage: (_, before = null) => shared.messagePage(before),
+    newestRun: async () => null,
+    unfinishedRuns: async () => [],
+    reports: async () => [],
+    threads: async () => [],
+    starters: async () => [],
+    sandbox: refuse,
+    models: refuse,
+    updateThread: refuse,
+    deleteThread: refuse,
+    startRun: refuse,
+    resumeRun: refuse,
+    repeatRun: refuse,
+    addRun: refuse,
+    beginningOf: refuse,
+    endOf: refuse,
+    copyThread: refuse,
+    joinRun: refuse,
+    cancelRun: refuse,
+  };
 }

@@ -1,93 +1,51 @@
-/** Skills: what an agent can learn when it needs it. */
+/** Skills: instructions and files agents load on demand. */
 
 import { type Fetch, jsonBody, request, requestJson } from "@/api/http";
-import type { WireThread } from "@/api/wire";
+import type { Schemas, WireThread } from "@/api/wire";
 
-export interface Skill {
-  readonly name: string;
-  readonly description: string;
-  readonly license: string | null;
-  readonly category: string;
-  readonly enabled: boolean;
-  readonly editable: boolean;
-}
+export type Skill = Omit<Schemas["SkillSummary"], "location" | "allowed_tools">;
 
-/** A folder that was to be a skill and is none. */
-export interface RefusedSkill {
-  readonly category: string;
-  readonly path: string;
-  readonly reason: string;
-}
+/** A folder that failed to load as a skill. */
+export type RefusedSkill = Schemas["RefusedSkill"];
 
-export interface AllSkills {
+export type SkillList = {
   readonly skills: readonly Skill[];
-  readonly refused?: readonly RefusedSkill[];
-}
+  readonly refused?: Schemas["Skills"]["refused"];
+};
 
-/** A skill with what is in it. */
-export interface WholeSkill extends Skill {
-  /** The whole SKILL.md. */
-  readonly content: string;
-  readonly files: readonly { readonly path: string; readonly size: number }[];
-  readonly allowed_tools?: readonly string[] | null;
-}
+/** A skill with its content and files. */
+export type SkillWithContent = Skill &
+  Pick<Schemas["SkillDetails"], "content" | "files"> &
+  Partial<Pick<Schemas["SkillDetails"], "allowed_tools">>;
 
-/** A skill of one's own, to be changed. */
-export interface CustomSkill {
-  readonly name: string;
-  readonly content: string;
-  /** Of the SKILL.md; a change is taken only where it is still that one. */
-  readonly sha256: string;
-}
+/** An editable custom skill. */
+export type CustomSkill = Pick<Schemas["CustomSkill"], "name" | "content" | "sha256">;
 
-export type SkillAction =
-  | "create"
-  | "edit"
-  | "patch"
-  | "delete"
-  | "write_file"
-  | "remove_file"
-  | "install"
-  | "rollback";
+export type SkillAction = Schemas["SkillChange"]["action"];
 
-export interface SkillChange {
-  /** What undoes it; the oldest has 0. */
-  readonly history_index: number;
-  readonly at: string;
-  readonly action: SkillAction;
-  readonly author: "person" | "agent";
-  readonly thread_id: string | null;
-  readonly file: string | null;
-  /** Unified; empty where there is nothing to compare. */
-  readonly diff: string;
-}
+export type SkillChange = Omit<Schemas["SkillChange"], "before" | "after" | "scanner">;
 
-export interface Installed {
-  readonly skill_name: string;
-  readonly message: string;
-}
+export type Installed = Pick<Schemas["InstalledSkill"], "skill_name" | "message">;
 
 export interface SkillsApi {
-  skills(): Promise<AllSkills>;
-  skill(name: string): Promise<WholeSkill>;
+  skills(): Promise<SkillList>;
+  skill(name: string): Promise<SkillWithContent>;
   switchSkill(name: string, enabled: boolean): Promise<Skill>;
-  /** Takes in a `.skill` archive. */
+  /** Install a `.skill` archive. */
   installSkill(file: File): Promise<Installed>;
-  /** Takes in an archive that is among the files of a thread. */
+  /** Install an archive from a thread's files. */
   installSkillFrom(threadId: string, path: string): Promise<Installed>;
   customSkill(name: string): Promise<CustomSkill>;
   createSkill(content: string): Promise<CustomSkill>;
   saveSkill(name: string, content: string, expected: string): Promise<CustomSkill>;
   deleteSkill(name: string): Promise<void>;
-  /** What became of a skill, oldest first. */
+  /** List changes, oldest first. */
   skillHistory(name: string): Promise<readonly SkillChange[]>;
-  /** Undoes a change by its place in the history; -1 is the last. */
+  /** Undo a change by index; -1 is the last. */
   undoSkillChange(name: string, index: number): Promise<void>;
 }
 
-interface Uploaded {
-  readonly files: readonly { readonly virtual_path: string }[];
-}
+type Uploaded = Pick<Schemas["UploadAnswer"], "files">;
 
 export function skillsApi(fetch: Fetch): SkillsApi {
   const place = (name: string) => `/api/skills/${encodeURIComponent(name)}`;
@@ -99,7 +57,7 @@ export function skillsApi(fetch: Fetch): SkillsApi {
     skill: (name) => requestJson(fetch, place(name)),
     switchSkill: (name, enabled) => requestJson(fetch, place(name), jsonBody({ enabled }, "PUT")),
     async installSkill(file) {
-      // Archives are taken from threads: this one has a thread of its own, for as long as it takes.
+      // The endpoint installs from a thread, so the archive is uploaded to a temporary one.
       const { thread_id: threadId } = await requestJson<WireThread>(fetch, "/api/threads", jsonBody({}));
       const thread = `/api/threads/${encodeURIComponent(threadId)}`;
       try {

@@ -2,37 +2,25 @@
 
 import { artifactUrl } from "@/api/artifacts";
 import { type Fetch, jsonBody, request, requestJson } from "@/api/http";
+import type { Schemas } from "@/api/wire";
 
-export interface FolderEntry {
-  readonly name: string;
-  readonly path: string;
-  readonly kind: "file" | "folder";
-  readonly size: number;
-  readonly modified_at: string;
-}
+export type FolderEntry = Schemas["FileOrFolder"];
 
-export interface Folder {
-  readonly path: string;
-  readonly entries: readonly FolderEntry[];
-  readonly is_truncated: boolean;
-}
+export type Folder = Schemas["FolderListing"];
 
-/** A text, and what the server must still have for an edit of it to be taken. */
+/** A text with the hash that an edit must match. */
 export interface TextFile {
   readonly text: string;
   readonly sha256: string;
 }
 
-export interface SavedFile {
-  readonly sha256: string;
-  readonly size: number;
-}
+export type SavedFile = Omit<Schemas["Edited"], "path">;
 
 export interface FilesApi {
   folder(threadId: string, path: string): Promise<Folder>;
-  /** The file's bytes. */
+  /** Load the bytes of a file. */
   bytes(threadId: string, path: string): Promise<ArrayBuffer>;
-  /** Replaces a text unless it is no longer what `expected` says; null makes a file where there is none. */
+  /** Replace a text if its hash is still `expected`; null creates a new file. */
   saveText(threadId: string, path: string, text: string, expected: string | null): Promise<SavedFile>;
 }
 

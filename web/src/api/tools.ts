@@ -1,110 +1,33 @@
-/** What agents can use: tools, the MCP servers that offer some, and what is asked before. */
+/** Tools, MCP servers and approval rules. */
 
 import { type Fetch, jsonBody, request, requestJson } from "@/api/http";
+import type { Schemas } from "@/api/wire";
 
-export type ToolSource = "builtin" | "configured" | "web" | "mcp";
-export type Outcome = "allow" | "ask" | "deny";
+export type ToolSource = Schemas["ToolInfo"]["source"];
+export type Outcome = Schemas["RuleInfo"]["outcome"];
 
-export interface Tool {
-  readonly name: string;
-  readonly description: string;
-  readonly source: ToolSource;
-  readonly server: string | null;
-  /** Whether it returns words of strangers. */
-  readonly brings_untrusted: boolean;
-  /** Whether it can send something elsewhere. */
-  readonly reaches_out: boolean;
-  /** Whether each use of it is approved. */
-  readonly needs_approval: boolean;
-}
+export type Tool = Schemas["ToolInfo"];
 
-export interface Rule {
-  readonly name: string;
-  readonly outcome: Outcome;
-  readonly reason: string;
-  /** Whether it comes with DeerFlow. */
-  readonly is_shipped: boolean;
-  /** Which calls it is about, as the file has it. */
-  readonly conditions: Readonly<Record<string, unknown>>;
-}
+export type Rule = Schemas["RuleInfo"];
 
-export interface Policy {
-  readonly enabled: boolean;
-  readonly rules: readonly Rule[];
-  readonly otherwise: Outcome;
-}
+export type Policy = Schemas["PolicyInfo"];
 
-export type McpState = "idle" | "connecting" | "ready" | "failed" | "disabled" | "changed" | "needs_login";
+export type McpState = Schemas["McpServer"]["state"];
 
-export interface McpLogin {
-  /** `none`: nobody logs in; `server`: with what is configured; `personal`: each person for themselves. */
-  readonly kind: "none" | "server" | "personal";
-  readonly state: "not_needed" | "logged_in" | "needs_login" | "expired_key";
-  readonly expires_at: string | null;
-  readonly scope: string | null;
-  readonly issuer: string | null;
-  readonly since: string | null;
-}
+export type McpLogin = Schemas["McpLogin"];
 
-export interface McpServer {
-  readonly name: string;
-  readonly type: "stdio" | "sse" | "http";
-  readonly description: string;
-  readonly enabled: boolean;
-  readonly state: McpState;
-  readonly error: string | null;
-  /** What its entry asks for in vain. */
-  readonly notes: readonly string[];
-  readonly since: string | null;
-  readonly tools: readonly McpTool[];
-  /** Those that wait until they are accepted as they are now. */
-  readonly changed_tools: readonly string[];
-  readonly resources: readonly {
-    readonly uri: string;
-    readonly name: string;
-    readonly description: string;
-  }[];
-  readonly prompts: readonly {
-    readonly name: string;
-    readonly description: string;
-    readonly arguments: readonly string[];
-  }[];
-  readonly login: McpLogin;
-}
+export type McpServer = Schemas["McpServer"];
 
-export interface McpTool {
-  readonly name: string;
-  readonly title: string;
-  readonly description: string;
-  readonly input_schema: unknown;
-  readonly read_only: boolean | null;
-}
+export type McpTool = Schemas["McpTool"];
 
-/** A server as it is written in the file; secrets read `********`. */
-export type McpEntry = Readonly<Record<string, unknown>>;
+/** A server entry as in the file; secrets are masked as `********`. */
+export type McpEntry = Schemas["McpConfig"]["mcp_servers"][string];
 
-export interface McpConfig {
-  readonly mcp_servers: Readonly<Record<string, McpEntry>>;
-  /** What is wrong with the file; the former entries are in force then. */
-  readonly problem: string | null;
-}
+export type McpConfig = Schemas["McpConfig"];
 
-export interface ToolVersion {
-  readonly hash: string;
-  readonly title: string;
-  readonly description: string;
-  readonly input_schema: string;
-  readonly output_schema: string | null;
-  readonly annotations: string;
-}
+export type ToolVersion = Schemas["ToolVersion"];
 
-export interface Pin {
-  readonly tool: string;
-  readonly state: "accepted" | "changed" | "added";
-  readonly accepted: ToolVersion | null;
-  /** Only where it differs from what was accepted. */
-  readonly offered: ToolVersion | null;
-}
+export type Pin = Pick<Schemas["Pin"], "tool" | "state" | "accepted" | "offered">;
 
 export interface ToolsApi {
   tools(): Promise<readonly Tool[]>;
@@ -113,16 +36,16 @@ export interface ToolsApi {
   mcpServers(): Promise<readonly McpServer[]>;
   mcpServer(name: string): Promise<McpServer>;
   switchMcpServer(name: string, enabled: boolean): Promise<McpConfig>;
-  /** Adds a server, or replaces its entry. */
+  /** Add or replace a server. */
   putMcpServer(name: string, entry: McpEntry): Promise<McpServer>;
   removeMcpServer(name: string): Promise<void>;
   reconnectMcpServer(name: string): Promise<McpServer>;
   mcpPins(name: string): Promise<readonly Pin[]>;
-  /** Refused where one has changed again since its hash was read. */
+  /** Rejected if a tool has changed since its hash was read. */
   acceptMcpTools(name: string, hashes: Readonly<Record<string, string>>): Promise<readonly Pin[]>;
-  /** Where the browser has to go. */
+  /** Return the authorization URL. */
   startMcpLogin(name: string, returnTo: string): Promise<string>;
-  forgetMcpLogin(name: string): Promise<void>;
+  deleteMcpLogin(name: string): Promise<void>;
 }
 
 export function toolsApi(fetch: Fetch): ToolsApi {
@@ -150,7 +73,7 @@ export function toolsApi(fetch: Fetch): ToolsApi {
       return (await requestJson<{ authorization_url: string }>(fetch, `${at(name)}/oauth/start`, body))
         .authorization_url;
     },
-    async forgetMcpLogin(name) {
+    async deleteMcpLogin(name) {
       await request(fetch, `${at(name)}/oauth`, { method: "DELETE" });
     },
   };

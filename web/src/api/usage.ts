@@ -1,27 +1,19 @@
-/** What runs did and what they took. */
+/** Run events and token usage. */
 
 import { type Fetch, requestJson } from "@/api/http";
-import type { WireRun } from "@/api/wire";
+import type { Schemas, WireRun } from "@/api/wire";
 
-/** What model calls took. `cost` is null unless the price of all of it is known in one currency. */
-export interface Tokens {
-  readonly calls: number;
-  readonly input_tokens: number;
-  readonly cached_tokens: number;
-  readonly output_tokens: number;
-  readonly total_tokens: number;
-  readonly cost: { readonly amount: string; readonly currency: string } | null;
-}
+/** Token usage. `cost` is null unless all prices are known in one currency. */
+export type Tokens = Pick<
+  Schemas["Tokens"],
+  "calls" | "input_tokens" | "cached_tokens" | "output_tokens" | "total_tokens" | "cost"
+>;
 
-export interface ThreadUsage {
+export type ThreadUsage = {
   readonly totals: Tokens;
-  /** How full the model's window was when it was last asked. */
-  readonly context_usage: {
-    readonly used_tokens: number;
-    readonly window_tokens: number | null;
-    readonly fraction: number | null;
-  } | null;
-}
+  /** Context usage at the last model call. */
+  readonly context_usage: Omit<Schemas["ContextUsage"], "model"> | null;
+};
 
 export interface LoggedEvent {
   readonly seq: number;
@@ -38,7 +30,7 @@ interface EventsPage {
 
 export interface UsageApi {
   runs(threadId: string): Promise<readonly WireRun[]>;
-  /** The steps of a run, oldest first; only the first pages of one that took very many. */
+  /** Load the events of a run, oldest first, up to a page limit. */
   runEvents(threadId: string, runId: string): Promise<readonly LoggedEvent[]>;
   threadUsage(threadId: string): Promise<ThreadUsage>;
   runUsage(threadId: string, runId: string): Promise<Tokens>;

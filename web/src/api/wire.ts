@@ -1,83 +1,59 @@
-/** What the gateway says, as it says it. */
+/** Wire formats: aliases of the generated schema, and event frames, which the schema does not describe. */
 
-export interface ModelInfo {
-  readonly name: string;
-  readonly model: string;
-  readonly display_name: string | null;
-  readonly description: string | null;
-  readonly supports_thinking: boolean;
-  readonly supports_reasoning_effort: boolean;
-  readonly supports_vision: boolean;
-  readonly scripted: boolean;
-  /** Whether it has the key it needs; missing: a server that does not say. */
-  readonly key?: KeyStatus;
-}
+import type { components } from "@/api/schema";
 
-export type KeyStatus = "set" | "missing" | "not needed" | "unknown";
+export type Schemas = components["schemas"];
 
-export interface ModelsAnswer {
+export type ModelInfo = Partial<Pick<Schemas["Model"], "key">> & Omit<Schemas["Model"], "key">;
+
+export type KeyStatus = Schemas["Model"]["key"];
+
+export type ModelsAnswer = {
   readonly models: readonly ModelInfo[];
   readonly default: string | null;
-}
+};
 
-export interface Starter {
-  readonly id: string;
-  readonly title: string;
-  readonly prompt: string;
-  readonly is_plan_mode: boolean;
-}
+export type Starter = Schemas["Starter"];
 
-export type ThreadStatus = "idle" | "busy" | "error" | "interrupted";
+export type ThreadStatus = Schemas["Thread"]["status"];
 
-export interface WireThread {
-  readonly thread_id: string;
-  readonly created_at: string;
-  readonly updated_at: string;
-  readonly status: ThreadStatus;
-  readonly metadata: Readonly<Record<string, unknown>>;
+export type WireThread = Pick<
+  Schemas["Thread"],
+  "thread_id" | "created_at" | "updated_at" | "status" | "metadata" | "waits_for"
+> & {
   readonly values: ThreadValues | null;
-  readonly waits_for?: WaitsFor | null;
-}
+};
 
-/** What a thread waits for the user for. */
-export type WaitsFor = "answer" | "approval";
+/** User input a thread waits for. */
+export type WaitsFor = NonNullable<Schemas["Thread"]["waits_for"]>;
 
 export interface ThreadValues {
   readonly title?: string | null;
   readonly messages?: readonly WireMessage[];
-  /** Virtual paths of the files the agent has presented. */
+  /** Virtual paths of presented files. */
   readonly artifacts?: readonly string[] | null;
-  /** What a paused run asks. */
+  /** Interrupt of a paused run. */
   readonly __interrupt__?: readonly WireInterrupt[] | null;
 }
 
-/** A message, and what is known of it beyond its words. */
-export interface SaidMessage {
-  readonly message: WireMessage;
-  readonly run_id: string;
-  readonly created_at: string;
-  readonly thought_ms: number | null;
-  /** The run that began before this was said and went another way. */
-  readonly left_behind_by: string | null;
-}
+/** A message with its metadata. */
+export type WireMessageRecord = Omit<Schemas["SaidMessage"], "message"> & { readonly message: WireMessage };
 
-/** Some of what was said in a thread, in its order. */
-export interface SaidPage {
-  readonly data: readonly SaidMessage[];
-  /** What the thread holds besides messages; on the last page alone. */
+/** A page of messages, in order. */
+export type WireMessagePage = Pick<Schemas["MessagePage"], "before"> & {
+  readonly data: readonly WireMessageRecord[];
+  /** Thread values; only on the last page. */
   readonly values: ThreadValues | null;
-  /** The newest event that the last page knows of. */
-  readonly heard?: { readonly run_id: string; readonly seq: number } | null;
-  /** Where the page before this one ends; null at the beginning. */
-  readonly before: string | null;
-}
+  /** The last event included; only on the last page. */
+  readonly heard?: Schemas["Heard"] | null;
+};
 
 export interface WireInterrupt {
   readonly id?: string;
   readonly value?: unknown;
 }
 
-/** How a paused run goes on: one for each action it asks about. */
+/** Decision on one action of an interrupt. */
 export type Decision =
   | { readonly type: "approve" }
   | { readonly type: "edit"; readonly edited_action: WireAction }
@@ -88,25 +64,17 @@ export interface WireAction {
   readonly args: Readonly<Record<string, unknown>>;
 }
 
-/** Where commands of the agent run. */
-export interface SandboxInfo {
-  readonly tier: "isolated" | "container" | "host" | "none";
-  readonly detail: string;
-  readonly problem: string | null;
-  readonly remedy: string | null;
-}
+/** Sandbox status. */
+export type SandboxInfo = Schemas["SandboxInfo"];
 
 export type RunStatus = "pending" | "running" | "success" | "error" | "timeout" | "interrupted";
 
-export interface WireRun {
-  readonly run_id: string;
-  readonly assistant_id?: string;
-  readonly status: RunStatus;
-  readonly created_at: string;
-  readonly updated_at: string;
-  readonly error?: string | WireError | null;
-  readonly metadata?: Readonly<Record<string, unknown>>;
-}
+/** A run; the schema has its status as text. */
+export type WireRun = Pick<Schemas["Run"], "run_id" | "created_at" | "updated_at"> &
+  Partial<Pick<Schemas["Run"], "assistant_id" | "metadata">> & {
+    readonly status: RunStatus;
+    readonly error?: string | WireError | null;
+  };
 
 export interface ContentBlock {
   readonly type: string;
@@ -117,7 +85,7 @@ export interface ContentBlock {
 
 export type Content = string | readonly (string | ContentBlock)[] | null;
 
-/** A whole message (`human`, `ai`, `tool`, `system`) or a piece of one (`AIMessageChunk` …). */
+/** A complete message (`human`, `ai`, `tool`, `system`) or a chunk (`AIMessageChunk` …). */
 export interface WireMessage {
   readonly type: string;
   readonly id?: string | null;
@@ -125,10 +93,10 @@ export interface WireMessage {
   readonly name?: string | null;
   readonly status?: string | null;
   readonly tool_call_id?: string | null;
-  /** What a tool returned beside its text, for the page rather than for the model. */
+  /** Tool artifact for the page, not for the model. */
   readonly artifact?: unknown;
   readonly tool_calls?: readonly WireToolCall[] | null;
-  /** Calls whose arguments are not JSON. */
+  /** Calls with invalid JSON arguments. */
   readonly invalid_tool_calls?: readonly WireToolCall[] | null;
   readonly tool_call_chunks?: readonly WireToolCallChunk[] | null;
   readonly additional_kwargs?: Readonly<Record<string, unknown>> | null;
@@ -155,16 +123,16 @@ export interface WireError {
   readonly detail?: string;
 }
 
-/** What one step of a run changed. */
+/** State changes of one step. */
 export interface Changes {
   readonly messages?: readonly WireMessage[];
   readonly removed?: readonly string[];
   readonly values?: ThreadValues;
-  /** How long the model thought about a message before it answered. */
+  /** Reasoning time per message. */
   readonly thought_ms?: Readonly<Record<string, number>>;
 }
 
-/** One event of a run's journal. */
+/** One event of a run. */
 export type Frame =
   | { readonly event: "metadata"; readonly data: { readonly run_id: string; readonly thread_id?: string } }
   | { readonly event: "messages"; readonly data: readonly [WireMessage, unknown] }
@@ -182,7 +150,7 @@ const KNOWN_EVENTS: ReadonlySet<string> = new Set([
   "end",
 ]);
 
-/** The frame an event stands for, or null for events of a newer server this page does not know. */
+/** Parse an event; returns null for unknown event types. */
 export function frameOf(event: string, data: string): Frame | null {
   if (!KNOWN_EVENTS.has(event)) return null;
   return { event, data: JSON.parse(data || "null") } as Frame;

@@ -2,29 +2,32 @@ import { screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { expect, test } from "vitest";
 import type { NewRun } from "@/api/gateway";
-import { Refused, Unreachable } from "@/api/http";
-import type { Said } from "@/api/said";
+import { ApiError, NetworkError } from "@/api/http";
+import type { MessagePage } from "@/api/messagePage";
 import type { ModelsAnswer, Starter, WireMessage, WireThread } from "@/api/wire";
 import {
   DEMO_MODEL,
+  deferred,
+  encodeEvent,
   fakeGateway,
-  later,
   openStream,
   streamOf,
-  type Written,
-  written,
+  type WireEvent,
 } from "@/testing/gateway";
 import { showPage } from "@/testing/page";
 
-const token = (content: string): Written => ["messages", [{ type: "AIMessageChunk", id: "a", content }, {}]];
-const end: Written = ["end", null];
+const token = (content: string): WireEvent => [
+  "messages",
+  [{ type: "AIMessageChunk", id: "a", content }, {}],
+];
+const end: WireEvent = ["end", null];
 
 function thread(id: string, title: string): WireThread {
   const at = new Date().toISOString();
   return { thread_id: id, created_at: at, updated_at: at, status: "idle", metadata: {}, values: { title } };
 }
 
-/** Chooses something in the menu of a thread. */
+/** Choose an item of a thread's menu. */
 async function choose(title: string, item: string): Promise<void> {
   await userEvent.click(await screen.findByRole("button", { name: `Actions for “${title}”` }));
   await userEvent.click(await screen.findByRole("menuitem", { name: item }));
@@ -34,36 +37,36 @@ async function say(text: string): Promise<void> {
   await userEvent.type(await screen.findByRole("textbox"), `${text}{Enter}`);
 }
 
-test("a message is shown at once and its answer as it arrives", async () => {
+test("a message is shown at once and its response streams", async () => {
   const stream = openStream();
   const { paths } = showPage(fakeGateway({ startRun: async () => stream.response }));
   await say("hello");
   expect(screen.getByRole("article", { name: "You" }).textContent).toBe("hello");
   expect(paths).toEqual([expect.stringMatching(/^\/threads\/id-/)]);
 
-  stream.write(written(1, token("Good ")));
+  stream.write(encodeEvent(1, token("Good ")));
   await screen.findByText("Good");
-  stream.write(written(2, token("**morning**")));
+  stream.write(encodeEvent(2, token("**morning**")));
   expect((await screen.findByText("morning")).tagName).toBe("STRONG");
 
-  stream.write(written(3, end));
-  await waitFor(() => expect(screen.getByText("Answer complete")).toBeTruthy());
+  stream.write(encodeEvent(3, end));
+  await waitFor(() => expect(screen.getByText("Response complete")).toBeTruthy());
   expect(screen.getByRole("button", { name: "Send" })).toBeTruthy();
 });
 
-test("Shift+Enter makes a line, Enter sends both", async () => {
+test("Shift+Enter adds a line, Enter sends", async () => {
   showPage(fakeGateway({ startRun: async () => streamOf([end]) }));
   await userEvent.type(await screen.findByRole("textbox"), "one{Shift>}{Enter}{/Shift}two{Enter}");
   expect(screen.getByRole("article", { name: "You" }).textContent).toBe("one\ntwo");
 });
 
-test("nothing is not sent", async () => {
+test("an empty message is not sent", async () => {
   const { paths } = showPage(fakeGateway());
   await say("   ");
   expect(paths).toEqual([]);
 });
 
-test("Escape stops the run and what was written stays", async () => {
+test("Escape stops the run and keeps the output", async () => {
   const stream = openStream();
   const cancelled: string[] = [];
   showPage(
@@ -71,64 +74,64 @@ test("Escape stops the run and what was written stays", async () => {
       startRun: async () => stream.response,
       cancelRun: async (_, runId) => {
         cancelled.push(runId);
-        stream.write(written(2, end));
+        stream.write(encodeEvent(2, end));
       },
     }),
   );
   await say("hello");
-  stream.write(written(1, token("half an ans")));
+  stream.write(encodeEvent(1, token("half an ans")));
   await screen.findByText("half an ans");
   await userEvent.keyboard("{Escape}");
-  expect(await screen.findByText("Stopped. What was written is kept.")).toBeTruthy();
+  expect(await screen.findByText("Response stopped")).toBeTruthy();
   expect(screen.getByText("half an ans")).toBeTruthy();
   expect(cancelled).toEqual(["r"]);
 });
 
-test("arrow up brings the last own message back into the empty composer", async () => {
+test("arrow up recalls the last message in the empty composer", async () => {
   showPage(fakeGateway({ startRun: async () => streamOf([end]) }));
   await say("first try");
   await userEvent.type(screen.getByRole("textbox"), "{ArrowUp}");
   expect(screen.getByRole<HTMLTextAreaElement>("textbox").value).toBe("first try");
 });
 
-test("a message the server could not be given is kept and can be sent again", async () => {
+test("a message that failed to send is kept and can be resent", async () => {
   const answers = [
-    async () => Promise.reject(new Unreachable("away")),
+    async () => Promise.reject(new NetworkError("away")),
     async () => streamOf([token("here now"), end]),
   ];
   showPage(fakeGateway({ startRun: () => (answers.shift() ?? (async () => streamOf([end])))() }));
   await say("hello");
-  expect((await screen.findByRole("alert")).textContent).toContain("Your message is kept here");
-  await userEvent.click(screen.getByRole("button", { name: "Send again" }));
+  expect((await screen.findByRole("alert")).textContent).toContain("Your message is still here");
+  await userEvent.click(screen.getByRole("button", { name: "Resend" }));
   expect(await screen.findByText("here now")).toBeTruthy();
   expect(screen.getAllByRole("article", { name: "You" })).toHaveLength(1);
 });
 
-test("a run that fails says why and that what was written is kept", async () => {
-  const error: Written = [
+test("a failed run shows the reason and keeps the output", async () => {
+  const error: WireEvent = [
     "error",
     { error: "ModelError", name: "ModelError", message: "the model went away" },
   ];
   showPage(fakeGateway({ startRun: async () => streamOf([token("half"), error, end]) }));
   await say("hello");
   const alert = await screen.findByRole("alert");
-  expect(alert.textContent).toContain("The model went away. What was written up to then is kept above.");
+  expect(alert.textContent).toContain("The model went away. The output so far is kept above.");
   expect(screen.getByText("half")).toBeTruthy();
 });
 
-test("a lost connection is said and mended", async () => {
-  const later = openStream();
+test("a lost connection is shown and restored", async () => {
+  const rejoined = openStream();
   showPage(
-    fakeGateway({ startRun: async () => streamOf([token("one ")]), joinRun: async () => later.response }),
+    fakeGateway({ startRun: async () => streamOf([token("one ")]), joinRun: async () => rejoined.response }),
   );
   await say("hello");
   await screen.findByText("one");
-  later.write(written(2, token("two")) + written(3, end));
+  rejoined.write(encodeEvent(2, token("two")) + encodeEvent(3, end));
   expect(await screen.findByText("one two")).toBeTruthy();
   expect(screen.queryByText(/Reconnecting/)).toBeNull();
 });
 
-test("an opened thread shows its messages, with tool calls in one line each and failed ones open", async () => {
+test("an opened thread shows its messages, with collapsed tool calls and expanded failed ones", async () => {
   const messages: WireMessage[] = [
     { type: "human", id: "h", content: "list it" },
     {
@@ -144,7 +147,7 @@ test("an opened thread shows its messages, with tool calls in one line each and 
     { type: "tool", id: "t1", tool_call_id: "c1", content: "a.csv", status: "success" },
     { type: "tool", id: "t2", tool_call_id: "c2", content: "no such city", status: "error" },
   ];
-  showPage(fakeGateway({ said: async () => ({ messages, title: "Files" }) }), { path: "/threads/t" });
+  showPage(fakeGateway({ messagePage: async () => ({ messages, title: "Files" }) }), { path: "/threads/t" });
 
   const good = await screen.findByRole("button", { name: /Ran\s*ls data/ });
   expect(good.getAttribute("aria-expanded")).toBe("false");
@@ -156,15 +159,15 @@ test("an opened thread shows its messages, with tool calls in one line each and 
     "true",
   );
   expect(screen.getByText("no such city")).toBeTruthy();
-  expect(screen.getByText("Thought about it")).toBeTruthy();
+  expect(screen.getByText("Reasoning")).toBeTruthy();
   expect(screen.getByRole("heading", { level: 1 }).textContent).toBe("Files");
 });
 
-test("a thread that is still answering is joined from the start", async () => {
+test("an active run is joined from its first event", async () => {
   const joined: (number | null)[] = [];
   showPage(
     fakeGateway({
-      said: async () => ({ messages: [{ type: "human", id: "h", content: "hi" }] }),
+      messagePage: async () => ({ messages: [{ type: "human", id: "h", content: "hi" }] }),
       newestRun: async () => ({ run_id: "r", status: "running", created_at: "", updated_at: "" }),
       joinRun: async (_, __, after) => {
         joined.push(after);
@@ -177,14 +180,14 @@ test("a thread that is still answering is joined from the start", async () => {
   expect(joined).toEqual([null]);
 });
 
-test("what is sent while the thread and the models are still loading is sent once they are there, and once", async () => {
+test("a message sent while the thread and the models load is sent exactly once", async () => {
   const runs: NewRun[] = [];
-  const said = later<Said>();
-  const models = later<ModelsAnswer>();
+  const page = deferred<MessagePage>();
+  const models = deferred<ModelsAnswer>();
   showPage(
     fakeGateway({
-      said: () => said.comes,
-      models: () => models.comes,
+      messagePage: () => page.promise,
+      models: () => models.promise,
       startRun: async (_, run) => {
         runs.push(run);
         return streamOf([end]);
@@ -195,32 +198,34 @@ test("what is sent while the thread and the models are still loading is sent onc
   await say("again");
   await userEvent.keyboard("{Enter}");
   expect(runs).toEqual([]);
-  said.come({ messages: [{ type: "human", id: "h", content: "hi" }] });
-  models.come({ models: [DEMO_MODEL, { ...DEMO_MODEL, name: "second" }], default: "demo" });
+  page.resolve({ messages: [{ type: "human", id: "h", content: "hi" }] });
+  models.resolve({ models: [DEMO_MODEL, { ...DEMO_MODEL, name: "second" }], default: "demo" });
   await waitFor(() => expect(screen.getAllByRole("article", { name: "You" }).length).toBe(2));
   expect(runs).toMatchObject([{ text: "again", model: "second" }]);
   expect(screen.getByRole<HTMLTextAreaElement>("textbox").value).toBe("");
 });
 
-test("a thread that does not exist is said so, with a way on", async () => {
-  const said = async () => Promise.reject(new Refused("NotFound", 404, "no thread"));
-  showPage(fakeGateway({ said }), { path: "/threads/gone" });
-  expect(await screen.findByText("This thread does not exist")).toBeTruthy();
+test("a missing thread shows an error and a link to a new one", async () => {
+  const messagePage = async () => Promise.reject(new ApiError("NotFound", 404, "no thread"));
+  showPage(fakeGateway({ messagePage }), { path: "/threads/gone" });
+  expect(await screen.findByText("Thread not found")).toBeTruthy();
   await userEvent.click(within(screen.getByRole("alert")).getByRole("button", { name: "New thread" }));
-  expect(screen.getByText("What shall we work on?")).toBeTruthy();
+  expect(screen.getByText("What are we working on?")).toBeTruthy();
 });
 
-test("a thread that cannot be loaded can be tried again", async () => {
+test("loading a thread can be retried", async () => {
   const answers = [
-    async () => Promise.reject(new Unreachable("away")),
+    async () => Promise.reject(new NetworkError("away")),
     async () => ({ messages: [{ type: "ai", id: "a", content: "here" }] }),
   ];
-  showPage(fakeGateway({ said: () => (answers.shift() ?? (async () => ({})))() }), { path: "/threads/t" });
+  showPage(fakeGateway({ messagePage: () => (answers.shift() ?? (async () => ({})))() }), {
+    path: "/threads/t",
+  });
   await userEvent.click(await screen.findByRole("button", { name: "Try again" }));
   expect(await screen.findByText("here")).toBeTruthy();
 });
 
-test("a deleted thread can be had back, and is only then gone when it was not", async () => {
+test("a deletion can be undone and is final otherwise", async () => {
   const deleted: string[] = [];
   const gateway = fakeGateway({
     threads: async () => [thread("t1", "Keep me"), thread("t2", "Other")],
@@ -238,7 +243,7 @@ test("a deleted thread can be had back, and is only then gone when it was not", 
   await waitFor(() => expect(deleted).toEqual(["t2"]));
 });
 
-test("a thread that the page before this one has deleted is not listed, though the server still has it", async () => {
+test("a thread deleted before a reload is not listed while its deletion is in progress", async () => {
   const wire = { status: "idle", metadata: {}, created_at: "2026-01-01", updated_at: "2026-01-01" } as const;
   const gateway = fakeGateway({
     threads: async () => [
@@ -251,7 +256,7 @@ test("a thread that the page before this one has deleted is not listed, though t
   expect(screen.queryByRole("link", { name: "Goes" })).toBeNull();
 });
 
-test("the scripted model says what it is and suggests what it can do", async () => {
+test("the demo model shows a notice and starters", async () => {
   const starters: Starter[] = [
     { id: "tour", title: "Tour", prompt: "show me around", is_plan_mode: false },
     { id: "unknown-one", title: "Something new", prompt: "new", is_plan_mode: false },
@@ -271,9 +276,9 @@ test("the scripted model says what it is and suggests what it can do", async () 
   expect(sent).toEqual(["show me around"]);
 });
 
-test("a starter that needs a to-do list asks for one, also when it is sent again", async () => {
+test("a starter with plan mode keeps it when resent", async () => {
   const sent: NewRun[] = [];
-  const answers = [async () => Promise.reject(new Unreachable("away")), async () => streamOf([end])];
+  const answers = [async () => Promise.reject(new NetworkError("away")), async () => streamOf([end])];
   const gateway = fakeGateway({
     starters: async () => [{ id: "plan", title: "Plan", prompt: "plan it", is_plan_mode: true }],
     startRun: (_, run) => {
@@ -282,9 +287,9 @@ test("a starter that needs a to-do list asks for one, also when it is sent again
     },
   });
   showPage(gateway);
-  await userEvent.click(await screen.findByRole("button", { name: "Plan something with a to-do list" }));
-  await userEvent.click(await screen.findByRole("button", { name: "Send again" }));
-  await screen.findByText("Answer complete");
+  await userEvent.click(await screen.findByRole("button", { name: "Plan a project with a to-do list" }));
+  await userEvent.click(await screen.findByRole("button", { name: "Resend" }));
+  await screen.findByText("Response complete");
   await say("thanks");
   expect(sent.map(({ text, planMode }) => [text, planMode])).toEqual([
     ["plan it", true],
@@ -293,7 +298,7 @@ test("a starter that needs a to-do list asks for one, also when it is sent again
   ]);
 });
 
-test("hidden messages are neither the last own words nor the title", async () => {
+test("hidden messages are neither recalled nor used as a title", async () => {
   const hidden = { additional_kwargs: { hide_from_ui: true } };
   const messages: WireMessage[] = [
     { type: "human", id: "m", content: "what is remembered", ...hidden },
@@ -301,9 +306,12 @@ test("hidden messages are neither the last own words nor the title", async () =>
     { type: "human", id: "r", content: "a reminder", ...hidden },
     { type: "ai", id: "a", content: "the answer" },
   ];
-  showPage(fakeGateway({ said: async () => ({ messages }), startRun: async () => openStream().response }), {
-    path: "/threads/t",
-  });
+  showPage(
+    fakeGateway({ messagePage: async () => ({ messages }), startRun: async () => openStream().response }),
+    {
+      path: "/threads/t",
+    },
+  );
   await screen.findByText("the answer");
   await userEvent.type(screen.getByRole("textbox"), "{ArrowUp}");
   expect(screen.getByRole<HTMLTextAreaElement>("textbox").value).toBe("my words");
@@ -312,7 +320,7 @@ test("hidden messages are neither the last own words nor the title", async () =>
   expect(await screen.findByRole("link", { name: /^my words/ })).toBeTruthy();
 });
 
-test("the language can be changed and is remembered", async () => {
+test("the language can be changed and is stored", async () => {
   const { saved } = showPage(fakeGateway());
   await userEvent.click(await screen.findByRole("link", { name: "Settings" }));
   await userEvent.click(await screen.findByRole("radio", { name: "中文" }));
@@ -322,7 +330,7 @@ test("the language can be changed and is remembered", async () => {
   expect(document.documentElement.lang).toBe("zh");
 });
 
-test("Ctrl+B hides the list and that is remembered", async () => {
+test("Ctrl+B hides the list and the choice is stored", async () => {
   const { saved } = showPage(fakeGateway());
   expect(await screen.findByRole("navigation", { name: "Threads" })).toBeTruthy();
   await userEvent.keyboard("{Control>}b{/Control}");
@@ -330,7 +338,7 @@ test("Ctrl+B hides the list and that is remembered", async () => {
   expect(saved()?.listOpen).toBe(false);
 });
 
-test("a list that cannot be loaded says so", async () => {
-  showPage(fakeGateway({ threads: async () => Promise.reject(new Unreachable("away")) }));
-  expect(await screen.findByText("The list could not be loaded.")).toBeTruthy();
+test("an error is shown when the thread list fails to load", async () => {
+  showPage(fakeGateway({ threads: async () => Promise.reject(new NetworkError("away")) }));
+  expect(await screen.findByText("Couldn’t load threads")).toBeTruthy();
 });

@@ -1,20 +1,21 @@
-/** The page: threads on the left, the view beside them. */
+/** The page: thread list on the left, current view on the right. */
 
 import { Outlet } from "@tanstack/react-router";
 import { useEffect } from "react";
-import { useActions, useLanguage, usePage } from "@/app/context";
-import type { Thread } from "@/app/page";
-import { StatusVoice } from "@/app/StatusVoice";
+import { LiveRegion } from "@/app/LiveRegion";
 import { ThreadRail } from "@/app/ThreadRail";
 import { useShortcuts } from "@/app/useShortcuts";
 import { Palette } from "@/features/palette/Palette";
 import { ThreadNotice } from "@/features/threads/ThreadNotice";
+import { useLanguage } from "@/i18n/context";
+import { useActions, usePage } from "@/state/context";
+import { useThreadPolling } from "@/state/threadList";
 
 export function App() {
-  useDocument();
+  useDocumentAttributes();
   useShortcuts();
-  useWorld();
-  useFreshList();
+  useConnectivity();
+  useThreadPolling();
   return (
     <div className="flex h-dvh">
       <ThreadRail />
@@ -23,13 +24,13 @@ export function App() {
       </main>
       <ThreadNotice />
       <Palette />
-      <StatusVoice />
+      <LiveRegion />
     </div>
   );
 }
 
-/** Carries what belongs to the document: language and theme. */
-function useDocument(): void {
+/** Sets the language and theme of the document. */
+function useDocumentAttributes(): void {
   const language = useLanguage();
   const theme = usePage((page) => page.preferences.theme);
   useEffect(() => {
@@ -41,45 +42,16 @@ function useDocument(): void {
   }, [theme]);
 }
 
-// How often the list is looked at: while something is under way, and otherwise, for threads that begin elsewhere.
-const REFRESH_MS = 5000;
-const QUIET_MS = 20_000;
-const FRESH_MS = 30_000;
-
-/** Keeps the list true: threads are busy elsewhere, come to wait for the user, or get a better title. */
-function useFreshList(): void {
-  const actions = useActions();
-  const busy = usePage(({ threads }) => threads.phase === "ready" && threads.value.some(isUnsettled));
-  useEffect(() => {
-    const timer = setInterval(
-      () => {
-        if (!document.hidden) void actions.refreshThreads();
-      },
-      busy ? REFRESH_MS : QUIET_MS,
-    );
-    return () => clearInterval(timer);
-  }, [busy, actions]);
-}
-
-function isUnsettled({ status, updatedAt }: Thread): boolean {
-  return status === "busy" || Date.now() - Date.parse(updatedAt) < FRESH_MS;
-}
-
-/** Hears of the network and of the reader coming back. */
-function useWorld(): void {
+/** Listens for network changes. */
+function useConnectivity(): void {
   const actions = useActions();
   useEffect(() => {
     const network = () => actions.setOnline(navigator.onLine);
-    const back = () => {
-      if (!document.hidden) void actions.refreshThreads();
-    };
     window.addEventListener("online", network);
     window.addEventListener("offline", network);
-    document.addEventListener("visibilitychange", back);
     return () => {
       window.removeEventListener("online", network);
       window.removeEventListener("offline", network);
-      document.removeEventListener("visibilitychange", back);
     };
   }, [actions]);
 }

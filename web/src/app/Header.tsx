@@ -1,27 +1,31 @@
-/** Title of the thread, the ways to list and panel, and how full the model's memory is. */
+/** Thread title, list and panel toggles, context usage. */
 
 import { Link } from "@tanstack/react-router";
 import { Bot, PanelRight } from "lucide-react";
-import { usePage, useWords } from "@/app/context";
-import { ListToggle } from "@/app/ListToggle";
-import { currentModel, modelName, type Page } from "@/app/page";
 import { ContextGauge } from "@/features/panel/ContextGauge";
-import { usePanel, useTogglePanel } from "@/features/panel/usePanel";
+import { useStrings } from "@/i18n/context";
+import { ListToggle } from "@/layout/ListToggle";
+import { usePage } from "@/state/context";
+import { modelName, useCurrentModel } from "@/state/models";
+import { useThread } from "@/state/threadList";
+import { usePanel, useTogglePanel } from "@/state/usePanel";
 import { IconButton } from "@/ui/IconButton";
 
 export function Header() {
-  const words = useWords();
-  const title = usePage(threadTitle);
+  const strings = useStrings();
+  const title = useOpenTitle();
   const threadId = usePage((page) => page.threadId);
-  const model = usePage(currentModel);
+  const model = useCurrentModel();
   return (
     <header className="flex h-12 shrink-0 items-center gap-2 border-b border-line px-3">
       <ListToggle />
-      <h1 className="min-w-0 truncate font-medium">{title ?? (threadId === null ? words.newThread : "")}</h1>
+      <h1 className="min-w-0 truncate font-medium">
+        {title ?? (threadId === null ? strings.newThread : "")}
+      </h1>
       <div className="ml-auto flex shrink-0 items-center gap-3 pl-2">
         {threadId !== null && <ContextGauge threadId={threadId} />}
         <AgentChip />
-        {/* Where there is little room the composer alone says it. */}
+        {/* On narrow screens only the composer shows the model. */}
         {model !== null && (
           <span className="hidden max-w-48 truncate text-small text-faint wide:inline">
             {modelName(model)}
@@ -33,17 +37,17 @@ export function Header() {
   );
 }
 
-/** Who answers, where that is not the lead agent. */
+/** Shows the agent if it is not the lead agent. */
 function AgentChip() {
-  const words = useWords();
-  const { agent, bootstrap } = usePage((page) => page.answering);
-  if (bootstrap) return <span className={`${CHIP} text-soft`}>{words.makingAgent}</span>;
+  const strings = useStrings();
+  const { agent, bootstrap } = usePage((page) => page.activeAgent);
+  if (bootstrap) return <span className={`${CHIP} text-soft`}>{strings.creatingAgent}</span>;
   if (agent === null) return null;
   return (
     <Link
       to="/agents/$name"
       params={{ name: agent }}
-      title={words.agentAnswers(agent)}
+      title={strings.chattingWith(agent)}
       className={`${CHIP} text-soft hover:border-line-strong hover:text-ink`}
     >
       <Bot aria-hidden className="size-3.5" />
@@ -55,21 +59,23 @@ function AgentChip() {
 const CHIP = "flex items-center gap-1 rounded-full border border-line px-2 py-0.5 text-small";
 
 function PanelToggle() {
-  const words = useWords();
+  const strings = useStrings();
   const { tab } = usePanel();
   const toggle = useTogglePanel();
   const open = tab !== null;
   return (
     <IconButton
       icon={PanelRight}
-      label={open ? words.hidePanel : words.showPanel}
+      label={open ? strings.hidePanel : strings.showPanel}
       aria-expanded={open}
       onClick={toggle}
     />
   );
 }
 
-export function threadTitle({ threadId, conversation, threads }: Page): string | null {
-  const listed = threads.phase === "ready" ? threads.value.find(({ id }) => id === threadId) : undefined;
-  return listed?.renamed ? listed.title : (conversation.title ?? listed?.title ?? null);
+/** Return the title of the open thread. */
+export function useOpenTitle(): string | null {
+  const title = usePage(({ conversation }) => conversation.title);
+  const listed = useThread(usePage((page) => page.threadId));
+  return listed?.renamed ? listed.title : (title ?? listed?.title ?? null);
 }

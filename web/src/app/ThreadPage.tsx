@@ -1,26 +1,31 @@
-/** A conversation, and beside it what came of it. */
+/** A conversation with the side panel. */
 
 import { lazy, Suspense } from "react";
-import { usePage } from "@/app/context";
-import { Header, threadTitle } from "@/app/Header";
-import { useTitle } from "@/app/useTitle";
+import { Header, useOpenTitle } from "@/app/Header";
+import { SandboxBanner } from "@/app/SandboxBanner";
+import { type FileActions, FileActionsProvider } from "@/features/chat/message/FileActions";
 import { ThreadView } from "@/features/chat/ThreadView";
-import { useFreshFiles } from "@/features/panel/useFreshFiles";
-import { usePanel } from "@/features/panel/usePanel";
-import { SandboxBanner } from "@/features/sandbox/SandboxBanner";
+import { OpenInPanel } from "@/features/panel/OpenInPanel";
+import { useFileRefresh } from "@/features/panel/useFileRefresh";
+import { InstallFromThread } from "@/features/skills/InstallFromThread";
+import { useTitle } from "@/layout/useTitle";
+import { usePanel } from "@/state/usePanel";
 
+const FILE_ACTIONS: FileActions = { OpenFile: OpenInPanel, InstallSkill: InstallFromThread };
 const Panel = lazy(() => import("@/features/panel/Panel"));
 
 export function ThreadPage() {
   const { tab } = usePanel();
-  useFreshFiles();
-  useTitle(usePage(threadTitle));
+  useFileRefresh();
+  useTitle(useOpenTitle());
   return (
     <div className="flex min-h-0 flex-1">
       <div className="flex min-w-0 flex-1 flex-col">
         <Header />
         <SandboxBanner />
-        <ThreadView />
+        <FileActionsProvider actions={FILE_ACTIONS}>
+          <ThreadView />
+        </FileActionsProvider>
       </div>
       {tab !== null && (
         <Suspense>

@@ -1,9 +1,10 @@
-/** The thread list's place: beside the conversation, or a drawer over it. */
+/** Thread list as a sidebar, or as a drawer on narrow screens. */
 
-import { useActions, usePage, useWords } from "@/app/context";
 import { ThreadList } from "@/features/threads/ThreadList";
+import { useStrings } from "@/i18n/context";
+import { useActions, usePage } from "@/state/context";
+import { useIsNarrow } from "@/ui/dom/useIsNarrow";
 import { Modal } from "@/ui/Modal";
-import { useIsNarrow } from "@/ui/useIsNarrow";
 
 export function ThreadRail() {
   const narrow = useIsNarrow();
@@ -18,14 +19,14 @@ export function ThreadRail() {
 }
 
 function Drawer() {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
   const open = usePage((page) => page.drawerOpen);
   return (
     <Modal
       open={open}
-      label={words.threads}
-      onClose={() => actions.drawer(false)}
+      label={strings.threads}
+      onClose={() => actions.setDrawerOpen(false)}
       className="fixed inset-y-0 left-0 m-0 h-dvh max-h-none w-[min(300px,85vw)] max-w-none border-r border-line bg-rail"
     >
       <ThreadList />

@@ -1,4 +1,4 @@
-/** Every view has an address. */
+/** Routes. */
 
 import {
   createRootRoute,
@@ -8,16 +8,16 @@ import {
   type RouterHistory,
 } from "@tanstack/react-router";
 import { App } from "@/app/App";
-import { Broken } from "@/app/Broken";
-import { Nowhere } from "@/app/Nowhere";
+import { ErrorPage } from "@/app/ErrorPage";
+import { NotFound } from "@/app/NotFound";
 import { ThreadPage } from "@/app/ThreadPage";
-import { memorySearch } from "@/features/memory/search";
-import { panelSearch } from "@/features/panel/search";
 import { serverSearch, toolsSearch } from "@/features/tools/search";
+import { memorySearch } from "@/state/memorySearch";
+import { panelSearch } from "@/state/panelSearch";
 
-const root = createRootRoute({ component: App, notFoundComponent: Nowhere });
+const root = createRootRoute({ component: App, notFoundComponent: NotFound });
 
-// One parent for a thread before and after its first message, so that sending it keeps the page in place.
+// A shared parent route keeps the page mounted when a new thread gets its id.
 const workbench = createRoute({ getParentRoute: () => root, id: "workbench", component: ThreadPage });
 const start = createRoute({ getParentRoute: () => workbench, path: "/" });
 const thread = createRoute({
@@ -39,7 +39,7 @@ const agent = createRoute({
 const skills = createRoute({
   getParentRoute: () => root,
   path: "/skills",
-  // What was just deleted, and can be had back.
+  // Name of the skill just deleted, for undo.
   validateSearch: ({ deleted }): { deleted?: string } => (typeof deleted === "string" ? { deleted } : {}),
   component: lazyRouteComponent(() => import("@/features/skills/SkillsPage"), "SkillsPage"),
 });
@@ -91,7 +91,7 @@ const routeTree = root.addChildren([
 ]);
 
 export function createAppRouter(history: RouterHistory) {
-  return createRouter({ routeTree, history, defaultErrorComponent: Broken });
+  return createRouter({ routeTree, history, defaultErrorComponent: ErrorPage });
 }
 
 declare module "@tanstack/react-router" {

@@ -1,9 +1,9 @@
-/** Keys that work everywhere on the page. */
+/** Global keyboard shortcuts. */
 
 import { useEffect } from "react";
-import { useActions, usePage } from "@/app/context";
-import { useTogglePanel } from "@/features/panel/usePanel";
-import { useIsNarrow } from "@/ui/useIsNarrow";
+import { useToggleList } from "@/layout/useToggleList";
+import { useActions, usePage } from "@/state/context";
+import { useTogglePanel } from "@/state/usePanel";
 
 export function useShortcuts(): void {
   const actions = useActions();
@@ -14,11 +14,11 @@ export function useShortcuts(): void {
   useEffect(() => {
     const commands: Readonly<Record<string, () => void>> = {
       b: toggleList,
-      k: () => actions.palette(!paletteOpen),
+      k: () => actions.setPaletteOpen(!paletteOpen),
       ".": togglePanel,
     };
     const onKeyDown = (event: KeyboardEvent) => {
-      // Whoever handled the key (an open menu, say) has had its meaning.
+      // Already handled, for example by an open menu.
       if (event.defaultPrevented || event.isComposing) return;
       const command = event.ctrlKey || event.metaKey ? commands[event.key.toLowerCase()] : undefined;
       if (command !== undefined) {
@@ -33,16 +33,7 @@ export function useShortcuts(): void {
   }, [actions, toggleList, togglePanel, paletteOpen]);
 }
 
-/** Escape means to close a dialog to whoever is in one. */
+/** Escape closes a dialog instead. */
 function isInDialog(target: EventTarget | null): boolean {
   return target instanceof Element && target.closest("dialog") !== null;
-}
-
-/** Opens or closes the list of threads, which is a drawer where there is little room. */
-export function useToggleList(): () => void {
-  const actions = useActions();
-  const narrow = useIsNarrow();
-  const drawerOpen = usePage((page) => page.drawerOpen);
-  const listOpen = usePage((page) => page.preferences.listOpen);
-  return () => (narrow ? actions.drawer(!drawerOpen) : actions.prefer({ listOpen: !listOpen }));
 }

@@ -1,13 +1,14 @@
-/** A source of what is said: `[citation:Title](address)` as a chip, with where it leads on hover and focus. */
+/** A citation chip for `[citation:Title](url)` with a preview on hover and focus. */
 
 import { ExternalLink } from "lucide-react";
-import { useAddresses, useWords } from "@/app/context";
+import { useStrings } from "@/i18n/context";
+import { useFileUrls } from "@/ui/FileUrls";
 
 export const CITATION = /^citation:\s*/i;
 
 export function Citation({ title, href }: { title: string; href: string }) {
-  const { webPage } = useAddresses();
-  const words = useWords();
+  const { webPage } = useFileUrls();
+  const strings = useStrings();
   const site = siteOf(href);
   if (site === null) return <span className="citation">{title}</span>;
   return (
@@ -28,7 +29,7 @@ export function Citation({ title, href }: { title: string; href: string }) {
         </span>
         {webPage !== undefined && (
           <a href={webPage(href)} target="_blank" rel="noopener noreferrer">
-            {words.pageAsRead}
+            {strings.savedCopy}
           </a>
         )}
       </span>

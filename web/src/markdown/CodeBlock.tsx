@@ -1,7 +1,7 @@
-/** A block of code, coloured once it is complete. */
+/** A code block, highlighted once complete. */
 
 import { memo, useEffect, useState } from "react";
-import { useWords } from "@/app/context";
+import { useStrings } from "@/i18n/context";
 import { type Coloured, highlight } from "@/markdown/highlight";
 import { CopyButton } from "@/ui/CopyButton";
 
@@ -12,14 +12,14 @@ interface Props {
 }
 
 export const CodeBlock = memo(function CodeBlock({ code, language, settled }: Props) {
-  const words = useWords();
+  const strings = useStrings();
   const name = language.split(/[\s,{]/)[0] ?? "";
   const coloured = useHighlight(code, name, settled);
   return (
     <div className="overflow-hidden rounded-box border border-line bg-rail">
       <div className="flex h-9 items-center justify-between border-b border-line pr-1 pl-3 text-small text-faint">
         <span className="font-mono">{name}</span>
-        <CopyButton text={code} label={words.copyCode} />
+        <CopyButton text={code} label={strings.copyCode} />
       </div>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: wide code must be scrollable by keyboard */}
       <pre className="overflow-x-auto p-3 font-mono text-small leading-[1.6]" tabIndex={0}>
@@ -42,7 +42,7 @@ function ColouredCode({ nodes }: { nodes: readonly Coloured[] }) {
   );
 }
 
-/** The code's colours, once the highlighter is there and the code complete; only colours change, never the layout. */
+/** Return highlighted tokens once loaded; the layout does not change. */
 function useHighlight(code: string, language: string, settled: boolean): readonly Coloured[] | null {
   const [result, setResult] = useState<{ code: string; nodes: readonly Coloured[] | null } | null>(null);
   useEffect(() => {

@@ -1,12 +1,12 @@
-/** A diagram, drawn from its source; the source itself where it cannot be. */
+/** A Mermaid diagram; shows the source if rendering fails. */
 
 import { memo, useEffect, useState } from "react";
-import { useWords } from "@/app/context";
+import { useStrings } from "@/i18n/context";
 import { CodeBlock } from "@/markdown/CodeBlock";
 import { type Drawn, drawDiagram } from "@/markdown/diagrams";
 
 export const Diagram = memo(function Diagram({ source }: { source: string }) {
-  const words = useWords();
+  const strings = useStrings();
   const [drawn, setDrawn] = useState<Drawn | null>(null);
   const [shown, setShown] = useState(false);
 
@@ -27,7 +27,7 @@ export const Diagram = memo(function Diagram({ source }: { source: string }) {
     <figure>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a wide diagram must be scrollable by keyboard */}
       <div className="diagram" tabIndex={0}>
-        <img src={drawn.image} width={drawn.width} height={drawn.height} alt={words.diagram} />
+        <img src={drawn.image} width={drawn.width} height={drawn.height} alt={strings.diagram} />
       </div>
       <button
         type="button"
@@ -35,7 +35,7 @@ export const Diagram = memo(function Diagram({ source }: { source: string }) {
         onClick={() => setShown(!shown)}
         className="mt-1 text-small text-faint hover:text-ink"
       >
-        {words.diagramSource}
+        {strings.diagramSource}
       </button>
       {shown && code}
     </figure>

@@ -1,4 +1,4 @@
-/** A formula, as the MathML every browser draws; what makes it is loaded when the first formula needs it. */
+/** A formula as MathML; KaTeX is loaded on first use. */
 
 import { createElement, Fragment, memo, type ReactNode, useEffect, useState } from "react";
 
@@ -11,7 +11,7 @@ interface Props {
 export const Formula = memo(function Formula({ source, block, settled }: Props) {
   const drawn = useFormula(source, block, settled);
   const Frame = block ? "div" : "span";
-  // Until it is drawn, and where it cannot be, it is shown as it was written.
+  // Shows the source until it is rendered or if it is invalid.
   return (
     <Frame className={block ? "formula-frame" : undefined} data-formula>
       {drawn ?? <code>{source}</code>}
@@ -19,7 +19,7 @@ export const Formula = memo(function Formula({ source, block, settled }: Props) 
   );
 });
 
-// Longer ones would hold the page up, and no one reads them.
+// Longer formulas would block the page.
 const LONGEST = 5000;
 
 function useFormula(source: string, block: boolean, settled: boolean): ReactNode | null {
@@ -38,7 +38,7 @@ function useFormula(source: string, block: boolean, settled: boolean): ReactNode
   return drawn?.source === source ? drawn.node : null;
 }
 
-/** Resolves to null where the source is no formula. */
+/** Resolves to null for an invalid formula. */
 async function draw(source: string, block: boolean): Promise<ReactNode | null> {
   const { default: katex } = await import("katex");
   const options = { output: "mathml", displayMode: block, throwOnError: true, trust: false } as const;
@@ -47,7 +47,7 @@ async function draw(source: string, block: boolean): Promise<ReactNode | null> {
   return math === null ? null : elementOf(math, 0);
 }
 
-// What KaTeX writes as MathML; anything else is left out, its text kept.
+// Allowed MathML elements; others keep only their text.
 const TAGS: ReadonlySet<string> = new Set(
   "math semantics mrow mi mn mo ms mtext mspace msup msub msubsup mfrac msqrt mroot mover munder munderover mtable mtr mtd mlabeledtr mpadded mphantom mstyle menclose".split(
     " ",
@@ -65,7 +65,7 @@ const MORE_ATTRIBUTES = [
   "maxsize",
 ];
 
-/** A node as a React element: nothing but known elements and attributes gets onto the page. */
+/** Convert a node to React, with allowed elements and attributes only. */
 function elementOf(node: Element, place: number): ReactNode {
   const name = node.localName;
   if (name === "annotation") return null;

@@ -1,38 +1,24 @@
 import { render, screen } from "@testing-library/react";
 import type { ReactNode } from "react";
 import { expect, test } from "vitest";
-import { createActions } from "@/app/actions";
-import { AppProvider } from "@/app/context";
-import { initialPage, reducePage } from "@/app/page";
-import { DEFAULT_PREFERENCES } from "@/app/preferences";
-import { createStore } from "@/app/store";
+import { fileUrls } from "@/api/artifacts";
+import { LanguageProvider } from "@/i18n/context";
 import { Markdown } from "@/markdown/Markdown";
-import { fakeGateway, noWaiting } from "@/testing/gateway";
+import { FileUrlsProvider } from "@/ui/FileUrls";
 
 function inPage(children: ReactNode): ReactNode {
-  const store = createStore(
-    reducePage,
-    initialPage(null, { ...DEFAULT_PREFERENCES, language: "en" }, true),
-    queueMicrotask,
+  return (
+    <LanguageProvider language="en">
+      <FileUrlsProvider urls={fileUrls("")}>{children}</FileUrlsProvider>
+    </LanguageProvider>
   );
-  const actions = createActions({
-    gateway: fakeGateway(),
-    store,
-    patience: noWaiting,
-    newId: () => "id",
-    now: () => 0,
-    pushPath: () => {},
-    savePreferences: () => {},
-    deleting: { get: () => null, set: () => {} },
-  });
-  return <AppProvider app={{ store, actions }}>{children}</AppProvider>;
 }
 
 function show(text: string): HTMLElement {
   return render(inPage(<Markdown text={text} growing={false} />)).container;
 }
 
-test("links open elsewhere and tell nothing", () => {
+test("links open in a new tab without a referrer", () => {
   show("[docs](https://example.org/a?b=1&c=2)");
   const link = screen.getByRole("link", { name: "docs" });
   expect(link.getAttribute("href")).toBe("https://example.org/a?b=1&c=2");
@@ -46,12 +32,12 @@ test.each([
   "data:text/html,x",
   "vbscript:x",
   "file:///etc/passwd",
-])("%s is no link", (address) => {
+])("%s is not a link", (address) => {
   show(`[click](<${address}>) ![pic](<${address}>)`);
   expect(screen.queryByRole("link")).toBeNull();
 });
 
-test("HTML is shown as text and never run", () => {
+test("HTML is shown as text and never executed", () => {
   const container = show(
     '<img src=x onerror="alert(1)"> and <script>alert(1)</script>\n\n<div onclick="x()">block</div>',
   );
@@ -59,7 +45,7 @@ test("HTML is shown as text and never run", () => {
   expect(container.textContent).toContain("<script>alert(1)</script>");
 });
 
-test("an image from elsewhere is a link, one that came along is shown", () => {
+test("an external image is a link, a local one is shown", () => {
   const container = show("![a plot](https://example.org/p.png) ![dot](data:image/png;base64,AAAA)");
   expect(screen.getByRole("link", { name: "Image: a plot" })).toBeTruthy();
   expect(container.querySelectorAll("img")).toHaveLength(1);
@@ -78,12 +64,12 @@ test("tables, tasks, code and character references are shown", () => {
   expect(container.querySelector("p")?.textContent).toBe("5 < 6 © &lt;");
 });
 
-test("an answer's headings stay below the page's own", () => {
+test("headings start below the page's h1", () => {
   show("# Top");
   expect(screen.getByRole("heading", { level: 2 }).textContent).toBe("Top");
 });
 
-test("a finished block keeps its element while the text grows", () => {
+test("a finished block keeps its element while the text streams", () => {
   const { container, rerender } = render(inPage(<Markdown text={"one\n\ntwo\n"} growing />));
   const first = container.querySelector("p");
   rerender(inPage(<Markdown text={"one\n\ntwo\n\nthree"} growing />));
@@ -91,14 +77,14 @@ test("a finished block keeps its element while the text grows", () => {
   expect(container.querySelectorAll("p")).toHaveLength(3);
 });
 
-test("code is coloured once it is complete", async () => {
+test("code is highlighted once it is complete", async () => {
   const { container } = render(inPage(<Markdown text={"```python\ndef f(): pass\n```"} growing={false} />));
   await expect.poll(() => container.querySelector(".hljs-keyword")?.textContent).toBe("def");
 });
 
-test("a citation leads to its page, and to the page as it was read", () => {
+test("a citation links to its page and to the saved copy", () => {
   render(inPage(<Markdown text="Warm [citation:Heat](https://example.org/heat?a=1)." growing={false} />));
   expect(screen.getByRole("link", { name: "Heat" })).toHaveProperty("href", "https://example.org/heat?a=1");
-  const kept = screen.getByRole("link", { name: "The page as it was read" });
+  const kept = screen.getByRole("link", { name: "View saved copy" });
   expect(kept.getAttribute("href")).toContain("/web-pages/at?url=https%3A%2F%2Fexample.org%2Fheat%3Fa%3D1");
 });

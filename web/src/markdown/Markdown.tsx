@@ -1,4 +1,4 @@
-/** An answer's text. */
+/** Renders Markdown. */
 
 import { memo, useRef } from "react";
 import {
@@ -22,13 +22,13 @@ export const Markdown = memo(function Markdown({ text, growing }: { text: string
   );
 });
 
-/** A block with the same tokens is never rendered again. */
+/** Memoized by tokens. */
 const BlockView = memo(function BlockView({ block, settled }: { block: Block; settled: boolean }) {
   return <>{renderTokens(block.tokens, settled)}</>;
 });
 
 function useBlocks(text: string, growing: boolean): readonly Block[] {
-  // A cache of what the text already determines, not state: losing it costs time, never correctness.
+  // A cache derived from the text; safe to lose.
   const known = useRef(EMPTY_SPLIT);
   const split = splitBlocks(known.current, text);
   known.current = split;

@@ -75,31 +75,31 @@ test("a finished block is never parsed again", () => {
   expect(after.finished).toHaveLength(3);
 });
 
-test("the open block keeps its place while it grows and when it is finished", () => {
+test("the open block keeps its key while it streams and when it is finished", () => {
   const before = splitBlocks(EMPTY_SPLIT, "one\n\ntwo\n");
   const after = splitBlocks(before, "one\n\ntwo\n\nthree\n");
   expect(openBlock(before).start).toBe(5);
   expect(after.finished[1]?.start).toBe(5);
 });
 
-test("code that is not closed yet is one open block", () => {
+test("an unclosed code fence is one open block", () => {
   const split = grow("text\n\n```js\nconst a = 1;\n\n# not a heading\n", 2);
   expect(types(split)).toEqual(["paragraph", "code"]);
 });
 
-test("a text that does not continue the last one is read anew", () => {
+test("a text that does not continue the last one is parsed again", () => {
   const split = splitBlocks(splitBlocks(EMPTY_SPLIT, "one\n\ntwo"), "other");
   expect(split.finished).toEqual([]);
   expect(types(split)).toEqual(["paragraph"]);
 });
 
-test("references may be defined at the end of a finished text", () => {
+test("reference definitions may be at the end of a complete text", () => {
   const text = "see [docs]\n\nmore\n\n[docs]: https://example.org\n";
   const blocks = allBlocks(grow(text, 5), text);
   expect(JSON.stringify(blocks)).toContain("https://example.org");
 });
 
-test("all kinds of line ends are one", () => {
+test("all line endings are normalized", () => {
   expect(normaliseLines("a\r\nb\rc\n")).toBe("a\nb\nc\n");
 });
 
@@ -121,19 +121,19 @@ test.each([
   expect(tidyOpenEnd(written)).toBe(shown);
 });
 
-test("the open block is shown tidied, code as it is", () => {
+test("the open block has its marks closed, code is unchanged", () => {
   const raw = (text: string) => openBlock(splitBlocks(EMPTY_SPLIT, text)).tokens.at(-1)?.raw;
   expect(raw("a **b")).toBe("a **b**");
   expect(raw("```\na **b")).toBe("```\na **b");
 });
 
-test("a loose list stays one list while its next number is half written", () => {
+test("a loose list stays one list while its next number streams", () => {
   const text = "1. first\n\n2. second\n\n   more of it\n\n3. third\n";
   for (let end = "1. f".length; end <= text.length; end++)
     expect(types(grow(text.slice(0, end), 1))).toEqual(["list"]);
 });
 
-test("a long answer that arrives token by token is split in well under a second", () => {
+test("a long streamed response is split in well under a second", () => {
   const text = TEXT.repeat(60);
   const before = performance.now();
   grow(text, 20);

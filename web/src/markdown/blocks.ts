@@ -1,11 +1,11 @@
-/** Growing Markdown, split so that a finished block is never parsed again. */
+/** Splits streaming Markdown so that finished blocks are never parsed again. */
 
 import type { Token } from "marked";
 import { lexer } from "@/markdown/lexer";
 import { tidyOpenEnd } from "@/markdown/tidy";
 
 export interface Block {
-  /** Where it begins in the text; stays the same while the text grows. */
+  /** Start offset; stable while the text grows. */
   readonly start: number;
   readonly tokens: readonly Token[];
 }
@@ -13,17 +13,17 @@ export interface Block {
 export interface Split {
   readonly text: string;
   readonly finished: readonly Block[];
-  /** Where the last block begins, which more text may still change. */
+  /** Start of the last block, which may still change. */
   readonly openAt: number;
 }
 
 export const EMPTY_SPLIT: Split = { text: "", finished: [], openAt: 0 };
 
-/** The blocks of `text`, reusing those of `previous` when `text` continues it. */
+/** Split `text`, reusing the blocks of `previous` if `text` continues it. */
 export function splitBlocks(previous: Split, text: string): Split {
   if (text === previous.text) return previous;
   const known = text.startsWith(previous.text) ? previous : EMPTY_SPLIT;
-  // Only whole lines decide: "2" may yet become "2. second" and belong to the list before it.
+  // Only complete lines are split: "2" may become "2. second" of the list before.
   const decidedTo = text.lastIndexOf("\n") + 1;
   if (decidedTo <= known.text.length) return { ...known, text };
 
@@ -38,7 +38,7 @@ export function splitBlocks(previous: Split, text: string): Split {
   return { text, finished, openAt };
 }
 
-/** The end of a text that still grows: half-written marks are completed or held back, so that nothing flickers. */
+/** Return the last block with incomplete marks closed or held back to avoid flicker. */
 export function openBlock({ text, openAt }: Split): Block {
   const tokens = lexer(text.slice(openAt));
   const last = tokens.at(-1);
@@ -48,15 +48,15 @@ export function openBlock({ text, openAt }: Split): Block {
   return { start: openAt, tokens: lexer(text.slice(openAt, text.length - last.raw.length) + tidied) };
 }
 
-/** All blocks of a text that no longer grows, reusing the finished ones. */
+/** Return all blocks of a complete text, reusing finished ones. */
 export function allBlocks(previous: Split, text: string): readonly Block[] {
-  // References may be defined after their use, so a text that has some is read as one.
+  // Reference definitions may follow their use, so such a text is parsed as a whole.
   if (DEFINITION.test(text)) return [{ start: 0, tokens: lexer(text) }];
   const { finished, openAt } = splitBlocks(previous, text);
   return [...finished, { start: openAt, tokens: lexer(text.slice(openAt)) }];
 }
 
-/** Makes all line ends one, so that lengths of parsed pieces add up to places in the text. */
+/** Normalize line ends so that token lengths match offsets. */
 export function normaliseLines(text: string): string {
   return text.includes("\r") ? text.replace(/\r\n?/g, "\n") : text;
 }

@@ -1,6 +1,6 @@
 /**
- * Draws diagrams in a document of its own, which has no origin and can reach nothing: the library that draws them writes
- * style sheets into the document, and the page's policy forbids that for good reasons.
+ * Renders diagrams inside a sandboxed document without an origin: Mermaid writes style elements, which the CSP of
+ * the page forbids.
  */
 
 import mermaid from "mermaid";

@@ -1,12 +1,12 @@
-/** Has diagrams drawn by a frame, which is made when the first diagram needs it. */
+/** Renders diagrams in an iframe created on first use. */
 
 const FRAME = "/diagram.html";
-const PATIENCE_MS = 20_000;
-// Longer ones would keep the frame busy for minutes.
+const TIMEOUT_MS = 20_000;
+// Longer diagrams would block the frame.
 const LONGEST = 20_000;
 
 export interface Drawn {
-  /** The picture as the address of an image, in which nothing runs. */
+  /** Data URL of the image; nothing in it can run. */
   readonly image: string;
   readonly width: number;
   readonly height: number;
@@ -14,7 +14,7 @@ export interface Drawn {
 
 let frame: Promise<Window> | null = null;
 
-/** Rejects where the source is no diagram. */
+/** Rejects for an invalid diagram. */
 export async function drawDiagram(source: string): Promise<Drawn> {
   if (source.length > LONGEST) throw new Error("the diagram is too long");
   frame ??= openFrame();
@@ -22,7 +22,7 @@ export async function drawDiagram(source: string): Promise<Drawn> {
   const { port1, port2 } = new MessageChannel();
   const answer = new Promise<unknown>((resolve, reject) => {
     port1.onmessage = ({ data }) => resolve(data);
-    setTimeout(() => reject(new Error("the diagram took too long")), PATIENCE_MS);
+    setTimeout(() => reject(new Error("the diagram took too long")), TIMEOUT_MS);
   });
   window.postMessage(source, "*", [port2]);
   const { svg } = (await answer) as { readonly svg?: unknown };
@@ -38,7 +38,7 @@ function openFrame(): Promise<Window> {
   element.title = "";
   element.setAttribute("aria-hidden", "true");
   element.tabIndex = -1;
-  // Laid out, for what is drawn is measured, but never seen.
+  // Must have a layout for measuring, but stays invisible.
   element.className = "pointer-events-none fixed top-0 left-[-4000px] h-[1200px] w-[1600px] opacity-0";
   return new Promise((resolve, reject) => {
     const failed = () => {
@@ -46,7 +46,7 @@ function openFrame(): Promise<Window> {
       element.remove();
       reject(new Error("diagrams cannot be drawn"));
     };
-    const timer = setTimeout(failed, PATIENCE_MS);
+    const timer = setTimeout(failed, TIMEOUT_MS);
     window.addEventListener("message", function ready({ source, data }) {
       if (source !== element.contentWindow || data !== "ready to draw" || element.contentWindow === null)
         return;
@@ -61,7 +61,7 @@ function openFrame(): Promise<Window> {
 function picture(svg: string): Drawn {
   const box = /viewBox="[-\d.]+ [-\d.]+ ([\d.]+) ([\d.]+)"/.exec(svg);
   const [width, height] = [Math.ceil(Number(box?.[1] ?? 600)), Math.ceil(Number(box?.[2] ?? 400))];
-  // "100%" means nothing to an image.
+  // An image needs a size in pixels instead of "100%".
   const sized = svg.replace(/^<svg([^>]*?) width="100%"/, `<svg$1 width="${width}" height="${height}"`);
   return { image: `data:image/svg+xml;charset=utf-8,${encodeURIComponent(sized)}`, width, height };
 }

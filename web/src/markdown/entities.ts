@@ -1,4 +1,4 @@
-/** Character references, which Markdown leaves to HTML and we do not make HTML. */
+/** HTML character references, decoded because no HTML is generated. */
 
 const NAMED: Readonly<Record<string, string>> = {
   amp: "&",

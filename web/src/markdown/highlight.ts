@@ -1,13 +1,13 @@
-/** Colours for code; the highlighter is loaded when the first code needs it. */
+/** Code highlighting, loaded on first use. */
 
 import type { RootContent } from "hast";
 
 export type Coloured = string | { readonly className: string; readonly children: readonly Coloured[] };
 
-// Longer code stays plain: colouring it would hold the page up.
+// Longer code is not highlighted because it would block the page.
 const LONGEST = 50_000;
 
-/** The code in coloured pieces, or null where the language is not known. */
+/** Return highlighted tokens, null for an unknown language. */
 export async function highlight(code: string, language: string): Promise<readonly Coloured[] | null> {
   if (code.length > LONGEST) return null;
   const { languages } = await import("@/markdown/languages");

@@ -1,4 +1,4 @@
-/** The languages code is coloured in. A chunk of its own. */
+/** Highlighted languages, in a chunk of their own. */
 
 import { common, createLowlight } from "lowlight";
 

@@ -1,4 +1,4 @@
-/** Markdown as models write it: GFM, and mathematics between dollar signs or the brackets of LaTeX. */
+/** Markdown lexer: GFM with math in dollar signs or LaTeX brackets. */
 
 import { Marked, type Token, type TokenizerAndRendererExtension } from "marked";
 
@@ -6,11 +6,11 @@ export interface MathToken {
   readonly type: "math";
   readonly raw: string;
   readonly text: string;
-  /** Whether it stands on lines of its own. */
+  /** Display math. */
   readonly block: boolean;
 }
 
-// A sum of money is no formula: nothing blank inside the signs, and no digit after the last.
+// Not amounts of money: no spaces inside the signs and no digit after the last.
 const INLINE = /^(?:\$(?![\s$])((?:\\.|[^\\\n$])+?)(?<!\s)\$(?!\d)|\\\(((?:[^\\\n]|\\[^)\n])+?)\\\))/;
 const BLOCK = /^ {0,3}(?:\$\$([^$]+?)\$\$|\\\[((?:[^\\]|\\[^\]])+?)\\\])[ \t]*(?:\n|$)/;
 

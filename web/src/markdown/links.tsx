@@ -1,11 +1,12 @@
-/** Links and images in an answer: nothing is fetched from outside, nothing runs. */
+/** Links and images; nothing external is loaded. */
 
 import { Image } from "lucide-react";
 import type { ReactNode } from "react";
-import { useAddresses, useWords } from "@/app/context";
+import { useStrings } from "@/i18n/context";
+import { useFileUrls } from "@/ui/FileUrls";
 
 const OUTSIDE = /^(https?:|mailto:)/i;
-// A picture that lies in the thread's own folders.
+// An image in the thread's folders.
 const OWN_FILE = /^\/?mnt\/user-data\/[^?#]+\.(png|jpe?g|gif|webp)$/i;
 const INLINE_IMAGE = /^data:image\/(png|jpeg|gif|webp);/i;
 
@@ -19,11 +20,11 @@ export function Link({ href, children }: { href: string; children: ReactNode }) 
 }
 
 export function ImageLink({ source, description }: { source: string; description: string }) {
-  const words = useWords();
-  const addresses = useAddresses();
+  const strings = useStrings();
+  const urls = useFileUrls();
   if (INLINE_IMAGE.test(source)) return <img src={source} alt={description} />;
   if (OWN_FILE.test(source)) {
-    const address = addresses.artifact(source.replace(/^\/?/, "/"));
+    const address = urls.artifact(source.replace(/^\/?/, "/"));
     return (
       <a href={address} target="_blank" rel="noreferrer" className="own-image">
         <img src={address} alt={description} loading="lazy" />
@@ -33,7 +34,7 @@ export function ImageLink({ source, description }: { source: string; description
   return (
     <Link href={source}>
       <Image aria-hidden className="mr-1 inline size-4 align-[-2px]" />
-      {words.imageLink(description || source)}
+      {strings.imageLink(description || source)}
     </Link>
   );
 }

@@ -1,9 +1,9 @@
-/** Markdown tokens as React elements: no HTML string is ever made, so none can be smuggled in. */
+/** Renders Markdown tokens as React elements, without HTML strings. */
 
 import { Square, SquareCheck } from "lucide-react";
 import type { Token, Tokens } from "marked";
 import { Fragment, type ReactNode } from "react";
-import { useWords } from "@/app/context";
+import { useStrings } from "@/i18n/context";
 import { CITATION, Citation } from "@/markdown/Citation";
 import { CodeBlock } from "@/markdown/CodeBlock";
 import { Diagram } from "@/markdown/Diagram";
@@ -48,7 +48,7 @@ const RENDERERS: Readonly<Record<string, Renderer>> = {
 };
 
 function renderUnknown(token: Token): ReactNode {
-  return token.raw; // HTML above all: shown as the text it is
+  return token.raw; // HTML is shown as text
 }
 
 function renderCode({ text, lang = "" }: Tokens.Code, settled: boolean): ReactNode {
@@ -69,7 +69,7 @@ function renderText(token: Tokens.Text, settled: boolean): ReactNode {
 }
 
 function renderHeading(token: Tokens.Heading, settled: boolean): ReactNode {
-  // The page has its own first heading; an answer's begin one below.
+  // Headings start below the page's h1.
   const Heading = `h${Math.min(token.depth + 1, 6)}` as "h2" | "h3" | "h4" | "h5" | "h6";
   return <Heading>{renderTokens(token.tokens, settled)}</Heading>;
 }
@@ -86,9 +86,9 @@ function renderList(token: Tokens.List, settled: boolean): ReactNode {
 }
 
 function TaskMark({ done }: { done: boolean }) {
-  const words = useWords();
+  const strings = useStrings();
   const Icon = done ? SquareCheck : Square;
-  return <Icon role="img" aria-label={done ? words.taskDone : words.taskOpen} data-done={done} />;
+  return <Icon role="img" aria-label={done ? strings.taskDone : strings.taskOpen} data-done={done} />;
 }
 
 function renderTable(token: Tokens.Table, settled: boolean): ReactNode {

@@ -1,10 +1,10 @@
-/** Keeps half-written Markdown from flickering while its end is still on the way. */
+/** Prevents flicker of incomplete Markdown while streaming. */
 
-// A last line of only these may yet become a rule, a heading's underline, a list item, a fence or a quote.
+// A last line of these may become a rule, heading underline, list item, fence or quote.
 const UNDECIDED_LINE = /(^|\n) {0,3}([-=]+|\*{1,3}|_{1,3}|\+|#{1,6}|>|`{1,3}|~{1,3}|\d{1,9}[.)]?|\|)[ \t]*$/;
 const HALF_LINK = /!?\[([^\]\n]*)(?:\]\([^)\s]*)?$/;
 
-/** `text` with an undecided last line held back and open code, bold and link marks completed. */
+/** Hold back an ambiguous last line and close open code, bold and link marks. */
 export function tidyOpenEnd(text: string): string {
   const decided = text.replace(UNDECIDED_LINE, "$1");
   const paragraphAt = decided.lastIndexOf("\n\n") + 1;
@@ -17,7 +17,7 @@ function completeMarks(text: string): string {
   const link = HALF_LINK.exec(prose);
   const closed = link === null ? text : text.slice(0, link.index) + (link[1] ?? "");
   if (count(prose, "**") % 2 === 0) return closed;
-  // "**" closes bold only right after a word; a bold that has no word yet is not shown at all.
+  // "**" closes bold only after a word; empty bold is hidden.
   const trimmed = closed.trimEnd();
   return trimmed.endsWith("*") ? trimmed.replace(/\*+$/, "") : `${trimmed}**`;
 }

@@ -3,7 +3,7 @@ import { answerIn, answersText } from "@/run/answers";
 
 const QUESTIONS = ["Who is it for?", "By when?", "How long?"];
 
-test("what is answered is found again, whatever it holds", () => {
+test("answers are found again whatever they contain", () => {
   const text = answersText([
     { question: "Who is it for?", answer: "My team\n\nand By when?\nnobody else" },
     { question: "How long?", answer: "Two pages" },
@@ -16,6 +16,6 @@ test("what is answered is found again, whatever it holds", () => {
   ]);
 });
 
-test("other words answer nothing in particular", () => {
+test("other text answers no question", () => {
   expect(answerIn("as you like", "By when?", QUESTIONS)).toBeNull();
 });

@@ -1,4 +1,4 @@
-/** Answers to several questions, as one message that people and models read alike. */
+/** Formats answers to several questions as one message. */
 
 const ARROW = "\n→ ";
 const BETWEEN = "\n\n";
@@ -12,7 +12,7 @@ export function answersText(answered: readonly Answered[]): string {
   return answered.map(({ question, answer }) => `${question}${ARROW}${answer}`).join(BETWEEN);
 }
 
-/** What `text` answers to one of `questions`; null where it does not say. */
+/** Return the answer to a question in `text`, null if there is none. */
 export function answerIn(text: string, question: string, questions: readonly string[]): string | null {
   const start = placeOf(text, question);
   if (start === null) return null;

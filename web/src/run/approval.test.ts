@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
+import { resumeOf } from "@/api/gateway";
 import type { WireInterrupt } from "@/api/wire";
-import { approvalOf, resumeOf } from "@/run/approval";
+import { approvalOf } from "@/run/approval";
 import { EMPTY_CONVERSATION, reduce } from "@/run/reduce";
 import { asking, call, calling } from "@/testing/tools";
 
@@ -12,18 +13,18 @@ const paused = reduce(EMPTY_CONVERSATION, {
   run: null,
 }).settled.get("a-c1");
 
-test("what is asked about is found among the calls of the message, each call once", () => {
+test("requests are matched with the calls of the message, each call once", () => {
   const approval = approvalOf(asking(remove, again), paused);
   expect(approval?.messageId).toBe("a-c1");
   expect(approval?.requests.map((request) => request.call.id)).toEqual(["c1", "c2"]);
 });
 
-test("what is asked about need not be a call this page knows", () => {
+test("a request without a known call is accepted", () => {
   const approval = approvalOf(asking(call("c9", "launch", { rocket: "Saturn" })), paused);
   expect(approval?.requests[0]?.call).toMatchObject({ id: "request:0", name: "launch" });
 });
 
-test("only what the server allows can be decided", () => {
+test("only allowed decisions are offered", () => {
   const value = {
     action_requests: [{ name: "bash", args: {} }],
     review_configs: [{ action_name: "bash", allowed_decisions: ["reject", "respond", "approve"] }],
@@ -31,7 +32,7 @@ test("only what the server allows can be decided", () => {
   expect(approvalOf([{ value }], paused)?.requests[0]?.allowed).toEqual(["approve", "reject"]);
 });
 
-test("why somebody is asked is told, unless every call of the tool is asked about", () => {
+test("the reason is kept unless every call of the tool needs approval", () => {
   const asked = (description?: string) =>
     approvalOf([{ value: { action_requests: [{ name: "bash", args: {}, description }] } }], paused)
       ?.requests[0]?.reason;
@@ -48,11 +49,11 @@ test.each<[string, readonly WireInterrupt[] | null | undefined]>([
   ["no actions", [{ value: { action_requests: [] } }]],
   ["actions without names", [{ value: { action_requests: [{ args: {} }] } }]],
   ["actions without arguments", [{ value: { action_requests: [{ name: "bash", args: [] }] } }]],
-])("%s is no approval", (_, interrupts) => {
+])("%s is not an approval", (_, interrupts) => {
   expect(approvalOf(interrupts, paused)).toBeNull();
 });
 
-test("of several questions every one is asked, and answered by its name", () => {
+test("several interrupts are answered by id", () => {
   const [first, second] = [asking(remove)[0], asking(again)[0]];
   const both = [
     { ...first, id: "i1" },

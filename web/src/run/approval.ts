@@ -1,37 +1,37 @@
-/** What the agent wants to do and may not do before the user agrees. */
+/** Approval requests of a paused run. */
 
+import { type Fields, isRecord } from "@/api/json";
 import type { Decision, WireInterrupt } from "@/api/wire";
-import { type Fields, isRecord } from "@/run/json";
 import type { Message, ToolCall } from "@/run/message";
 
 export type DecisionKind = Decision["type"];
 
-/** A call as the user is asked about it: whole. */
+/** A call with complete arguments. */
 interface WholeCall extends ToolCall {
   readonly args: Fields;
 }
 
-/** One call that waits. */
+/** One call to approve. */
 export interface ApprovalRequest {
-  /** The question it is part of; a run may ask several at once. */
+  /** Id of its interrupt; a run may have several. */
   readonly asked: string | null;
   readonly call: WholeCall;
   readonly allowed: readonly DecisionKind[];
-  /** Why the user is asked; null where it is so for every call of the tool. */
+  /** Reason for the request; null if every call of the tool needs approval. */
   readonly reason: string | null;
 }
 
 export interface Approval {
-  /** The message whose calls wait, all of them until each request is decided. */
+  /** The message whose calls wait until every request is decided. */
   readonly messageId: string | null;
   readonly requests: readonly ApprovalRequest[];
 }
 
-// How LangChain begins what it says of a tool of which every call is asked about.
+// Prefix of LangChain's default description.
 const PLAIN = "Tool execution requires approval";
 const DECISIONS: readonly DecisionKind[] = ["approve", "edit", "reject"];
 
-/** What `paused`, the newest message, waits for; null where nothing is asked that this page understands. */
+/** Parse the approval of `paused`; returns null for unknown interrupts. */
 export function approvalOf(
   interrupts: readonly WireInterrupt[] | null | undefined,
   paused: Message | undefined,
@@ -40,22 +40,11 @@ export function approvalOf(
   const requests: ApprovalRequest[] = [];
   for (const interrupt of interrupts ?? []) {
     const part = requestsOf(interrupt, open, requests.length);
-    // An answer that leaves a question out would be none: all is understood, or nothing asked.
+    // Every interrupt must be answered, so an unknown one disables the form.
     if (part === null) return null;
     requests.push(...part);
   }
   return requests.length === 0 ? null : { messageId: paused?.id ?? null, requests };
-}
-
-/** What a run is told when it goes on: the decisions, by question where it asked several. */
-export function resumeOf(
-  requests: readonly Pick<ApprovalRequest, "asked">[],
-  decisions: readonly Decision[],
-): unknown {
-  const asked = [...new Set(requests.map((request) => request.asked))];
-  if (asked.length <= 1) return { decisions };
-  const part = (id: string | null) => decisions.filter((_, index) => requests[index]?.asked === id);
-  return Object.fromEntries(asked.map((id) => [id, { decisions: part(id) }]));
 }
 
 function requestsOf(
@@ -82,14 +71,14 @@ function requestsOf(
   return requests;
 }
 
-/** What says no more than that somebody is asked is no reason. */
+/** The default description is not a reason. */
 function reasonOf(description: unknown): string | null {
   return typeof description === "string" && !description.startsWith(PLAIN)
     ? description.trim() || null
     : null;
 }
 
-/** The call that is asked about, taken out of `open`: the same call may be made twice. */
+/** Remove and return the matching call; the same call may occur twice. */
 function takeCall(open: ToolCall[], name: string, args: object): ToolCall | undefined {
   const text = JSON.stringify(args);
   const at = open.findIndex((call) => call.name === name && JSON.stringify(call.args) === text);

@@ -1,35 +1,35 @@
 /**
- * A conversation that went several ways, and the one way through it that is shown.
+ * Versions of a conversation and the branch that is shown.
  *
- * A run that begins at an earlier point leaves what was said after it behind. A line is what one run has left behind,
- * or, under null, what nobody has: the way things went in the end.
+ * A run that starts at an earlier checkpoint supersedes the messages after it. Messages are grouped by the run that
+ * superseded them; null is the latest branch.
  */
 
 import { isOwn, type Message } from "@/run/message";
 
-/** Where versions part, at the message that is shown there. */
+/** Fork point at a visible message. */
 export interface Fork {
-  /** The runs that each left the version before them behind, newest first. */
+  /** Runs that each superseded the version before, newest first. */
   readonly runs: readonly string[];
-  /** How many of them the reader has gone back past. */
+  /** Number of runs the user has gone back. */
   readonly back: number;
 }
 
-export interface Way {
+export interface Branch {
   readonly ids: readonly string[];
   readonly forks: ReadonlyMap<string, Fork>;
 }
 
-/** Left behind by a run that has no id yet. */
-export const LEAVING = "";
+/** Superseded by a run without an id yet. */
+export const PENDING = "";
 
-interface Told {
+interface Messages {
   readonly order: readonly string[];
   readonly settled: ReadonlyMap<string, Message>;
 }
 
-/** The way the reader has chosen: past each run in `undone` to the version it left behind. */
-export function wayThrough({ order, settled }: Told, undone: ReadonlySet<string>): Way {
+/** Select the visible messages: each run in `rewoundRuns` shows the version it superseded. */
+export function selectBranch({ order, settled }: Messages, rewoundRuns: ReadonlySet<string>): Branch {
   const lines = linesOf({ order, settled });
   if (lines.size <= 1) return { ids: lines.get(null) ?? [], forks: NO_FORKS };
   const heads = headsOf(lines, settled);
@@ -41,7 +41,7 @@ export function wayThrough({ order, settled }: Told, undone: ReadonlySet<string>
     const start = firstShown(lines.get(line), settled);
     for (const id of lines.get(line) ?? []) {
       const arrived = first !== null && id === start;
-      const fork = arrived ? first : forkAt(heads.get(id), followed, undone);
+      const fork = arrived ? first : forkAt(heads.get(id), followed, rewoundRuns);
       if (fork !== null && !arrived && fork.back > 0) {
         walk(fork.runs[fork.back - 1] ?? null, fork);
         return;
@@ -55,14 +55,14 @@ export function wayThrough({ order, settled }: Told, undone: ReadonlySet<string>
   return { ids, forks };
 }
 
-const NO_FORKS: Way["forks"] = new Map();
+const NO_FORKS: Branch["forks"] = new Map();
 
 type Lines = ReadonlyMap<string | null, readonly string[]>;
 
-function linesOf({ order, settled }: Told): Lines {
+function linesOf({ order, settled }: Messages): Lines {
   const lines = new Map<string | null, string[]>();
   for (const id of order) {
-    const line = settled.get(id)?.leftBehindBy ?? null;
+    const line = settled.get(id)?.supersededBy ?? null;
     const known = lines.get(line);
     if (known === undefined) lines.set(line, [id]);
     else known.push(id);
@@ -70,8 +70,8 @@ function linesOf({ order, settled }: Told): Lines {
   return lines;
 }
 
-/** The first message of each run that left something behind: what stands in the place of the first it left. */
-function headsOf(lines: Lines, settled: Told["settled"]): ReadonlyMap<string, string> {
+/** Return the first message of each run that superseded others. */
+function headsOf(lines: Lines, settled: Messages["settled"]): ReadonlyMap<string, string> {
   const heads = new Map<string, string>();
   const seen = new Set<string>();
   for (const ids of lines.values()) {
@@ -80,7 +80,7 @@ function headsOf(lines: Lines, settled: Told["settled"]): ReadonlyMap<string, st
       const runId = message?.runId ?? null;
       if (message === undefined || message.hidden || runId === null || seen.has(runId)) continue;
       const left = firstShown(lines.get(runId), settled);
-      // An answer that was made anew keeps its question.
+      // A regenerated response keeps its question.
       if (left === undefined || isOwn(settled.get(left)) !== isOwn(message)) continue;
       seen.add(runId);
       heads.set(id, runId);
@@ -89,10 +89,10 @@ function headsOf(lines: Lines, settled: Told["settled"]): ReadonlyMap<string, st
   return heads;
 }
 
-/** Which run stands at the beginning of what another has left behind. */
+/** Map each run to the run whose version it superseded. */
 function followedBy(
   lines: Lines,
-  settled: Told["settled"],
+  settled: Messages["settled"],
   heads: ReadonlyMap<string, string>,
 ): ReadonlyMap<string, string> {
   const followed = new Map<string, string>();
@@ -103,19 +103,19 @@ function followedBy(
   return followed;
 }
 
-function firstShown(ids: readonly string[] | undefined, settled: Told["settled"]): string | undefined {
+function firstShown(ids: readonly string[] | undefined, settled: Messages["settled"]): string | undefined {
   return ids?.find((id) => settled.get(id)?.hidden === false);
 }
 
 function forkAt(
   head: string | undefined,
   followed: ReadonlyMap<string, string>,
-  undone: ReadonlySet<string>,
+  rewoundRuns: ReadonlySet<string>,
 ): Fork | null {
   if (head === undefined) return null;
   const runs: string[] = [];
   for (let run: string | undefined = head; run !== undefined && !runs.includes(run); run = followed.get(run))
     runs.push(run);
-  const kept = runs.findIndex((run) => !undone.has(run));
+  const kept = runs.findIndex((run) => !rewoundRuns.has(run));
   return { runs, back: kept < 0 ? runs.length : kept };
 }

@@ -1,13 +1,13 @@
-/** The state of a conversation, and everything that can happen to it. */
+/** State and events of a conversation. */
 
-import type { Said } from "@/api/said";
+import type { MessagePage } from "@/api/messagePage";
+import type { QueuedMessage } from "@/api/queuedMessage";
+import type { SentFile } from "@/api/sentFiles";
 import type { Frame, WireRun } from "@/api/wire";
 import type { Approval } from "@/run/approval";
-import type { SentFile } from "@/run/files";
-import type { Lanes } from "@/run/lanes";
 import { isOwn, type Message } from "@/run/message";
 import type { Progress } from "@/run/progress";
-import type { Waiting } from "@/run/waiting";
+import type { SubagentTasks } from "@/run/subagentTasks";
 
 export type Phase = "idle" | "starting" | "running" | "done" | "stopped" | "failed";
 
@@ -19,22 +19,22 @@ export interface RunError {
 export interface Run {
   readonly id: string | null;
   readonly phase: Phase;
-  /** Whether it was begun with a to-do list to keep. */
+  /** Started in plan mode. */
   readonly planMode: boolean;
-  /** Whether it was begun with subagents to give work to. */
+  /** Started with subagents. */
   readonly subagents: boolean;
-  /** Whether it begins before the end of the thread, and has not said yet what it leaves behind. */
+  /** Starts at an earlier checkpoint and has not reported what it supersedes. */
   readonly branches: boolean;
   readonly lastSeq: number;
-  /** Whether the stream is connected; a lost one is being looked for. */
+  /** The stream is connected; otherwise it is reconnecting. */
   readonly connected: boolean;
   readonly stopping: boolean;
   readonly error: RunError | null;
 }
 
-/** What was said before what is known here. */
+/** The messages before the loaded ones. */
 export interface Earlier {
-  /** Where it ends; null: there is nothing before. */
+  /** Cursor; null if there are none. */
   readonly before: string | null;
   readonly phase: "idle" | "loading" | "failed";
 }
@@ -43,21 +43,21 @@ export interface Conversation {
   readonly order: readonly string[];
   readonly settled: ReadonlyMap<string, Message>;
   readonly streaming: ReadonlyMap<string, Message>;
-  /** Own messages the server has not taken. */
+  /** User messages that failed to send. */
   readonly unsent: ReadonlySet<string>;
   readonly title: string | null;
   readonly earlier: Earlier;
-  /** Runs past which the reader has gone back, to what they left behind. */
-  readonly undone: ReadonlySet<string>;
-  /** Own messages that wait while the run under way goes on. */
-  readonly waiting: readonly Waiting[];
-  /** What waits for the user's word. */
+  /** Runs rewound to show the version they superseded. */
+  readonly rewoundRuns: ReadonlySet<string>;
+  /** Queued user messages. */
+  readonly queued: readonly QueuedMessage[];
+  /** Pending approval. */
   readonly approval: Approval | null;
-  /** What tools say while they run. */
+  /** Live tool output. */
   readonly progress: Progress;
-  /** What subagents do, by the id of the call that gave them work. */
-  readonly lanes: Lanes;
-  /** Virtual paths of the files the agent has presented. */
+  /** Subagent tasks by call id. */
+  readonly subagentTasks: SubagentTasks;
+  /** Virtual paths of presented files. */
   readonly artifacts: readonly string[];
   readonly run: Run;
 }
@@ -65,13 +65,13 @@ export interface Conversation {
 export type RunEvent =
   | {
       readonly type: "opened";
-      readonly values: Said;
+      readonly values: MessagePage;
       readonly run: WireRun | null;
-      readonly waiting?: readonly Waiting[];
+      readonly queued?: readonly QueuedMessage[];
     }
-  | { readonly type: "looking earlier" }
-  | { readonly type: "earlier"; readonly said: Said }
-  | { readonly type: "earlier failed" }
+  | { readonly type: "earlierRequested" }
+  | { readonly type: "earlierLoaded"; readonly page: MessagePage }
+  | { readonly type: "earlierFailed" }
   | {
       readonly type: "sent";
       readonly messageId: string;
@@ -79,25 +79,25 @@ export type RunEvent =
       readonly files?: readonly SentFile[];
       readonly planMode?: boolean;
       readonly subagents?: boolean;
-      /** What stays of the conversation, if this goes another way. */
+      /** Ids kept if the message branches. */
       readonly keeps?: readonly string[];
       readonly at: number;
     }
-  /** An answer is to be made anew; `keeps` is what was said before it. */
-  | { readonly type: "asked again"; readonly keeps: readonly string[] }
-  | { readonly type: "waits"; readonly waiting: Waiting }
-  | { readonly type: "taken"; readonly messageId: string; readonly runId: string }
-  | { readonly type: "withdrawn"; readonly messageId: string }
-  /** What subagents of an earlier run did. */
-  | { readonly type: "lanes"; readonly events: readonly unknown[] }
-  | { readonly type: "looked back"; readonly undone: ReadonlySet<string> }
+  /** A response is regenerated; `keeps` are the ids before it. */
+  | { readonly type: "regenerated"; readonly keeps: readonly string[] }
+  | { readonly type: "queued"; readonly queued: QueuedMessage }
+  | { readonly type: "queueAccepted"; readonly messageId: string; readonly runId: string }
+  | { readonly type: "dequeued"; readonly messageId: string }
+  /** Subagent events of an earlier run. */
+  | { readonly type: "subagentEventsLoaded"; readonly events: readonly unknown[] }
+  | { readonly type: "versionSelected"; readonly rewoundRuns: ReadonlySet<string> }
   | { readonly type: "decided" }
-  | { readonly type: "following"; readonly runId: string }
-  | { readonly type: "received"; readonly seq: number; readonly at: number; readonly frame: Frame }
+  | { readonly type: "runJoined"; readonly runId: string }
+  | { readonly type: "frameReceived"; readonly seq: number; readonly at: number; readonly frame: Frame }
   | { readonly type: "disconnected" }
   | { readonly type: "reconnected" }
   | { readonly type: "stopping" }
-  | { readonly type: "broken"; readonly error: RunError };
+  | { readonly type: "streamFailed"; readonly error: RunError };
 
 export const NO_RUN: Run = {
   id: null,
@@ -111,8 +111,8 @@ export const NO_RUN: Run = {
   error: null,
 };
 
-/** Whether the server knows the thread: it has taken a message of it. */
-export function isBegun({ order, run }: Conversation): boolean {
+/** Return true if the thread exists on the server. */
+export function isCreated({ order, run }: Conversation): boolean {
   return run.id !== null || (order.length > 0 && run.phase !== "starting");
 }
 
@@ -123,11 +123,11 @@ export const EMPTY_CONVERSATION: Conversation = {
   unsent: new Set(),
   title: null,
   earlier: { before: null, phase: "idle" },
-  undone: new Set(),
-  waiting: [],
+  rewoundRuns: new Set(),
+  queued: [],
   approval: null,
   progress: new Map(),
-  lanes: new Map(),
+  subagentTasks: new Map(),
   artifacts: [],
   run: NO_RUN,
 };
@@ -148,12 +148,12 @@ export function lastOwn({ order, settled }: Conversation): Message | undefined {
   return settled.get(order.findLast((id) => isOwn(settled.get(id)) && isHere(settled.get(id))) ?? "");
 }
 
-/** Whether a message is on the way things went in the end. */
+/** Return true if a message is on the latest branch. */
 export function isHere(message: Message | undefined): boolean {
-  return message === undefined || message.leftBehindBy === null;
+  return message === undefined || message.supersededBy === null;
 }
 
-/** Whether the last thing said is a question to the user. */
+/** Return true if the last message is a question. */
 export function isAsking({ order, settled }: Conversation): boolean {
   const last = order.findLast((id) => settled.get(id)?.hidden !== true && isHere(settled.get(id)));
   return (settled.get(last ?? "")?.question ?? null) !== null;

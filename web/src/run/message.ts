@@ -1,8 +1,8 @@
-/** A message as the page shows it, whole or still growing. */
+/** Message model, complete or streaming. */
 
-import type { Told } from "@/api/said";
+import type { MessageMetadata } from "@/api/messagePage";
+import { type SentFile, sentFilesOf } from "@/api/sentFiles";
 import type { Content, WireMessage, WireToolCallChunk } from "@/api/wire";
-import { type SentFile, sentFilesOf } from "@/run/files";
 import { type Question, questionOf } from "@/run/question";
 
 export type Role = "user" | "assistant" | "tool" | "system";
@@ -11,7 +11,7 @@ export interface ToolCall {
   readonly id: string;
   readonly index: number;
   readonly name: string;
-  /** An object, or text: while the pieces still arrive, and where they never made JSON. */
+  /** An object, or text while streaming or if the JSON is invalid. */
   readonly args: string | Readonly<Record<string, unknown>>;
 }
 
@@ -23,23 +23,23 @@ export interface Message {
   readonly toolCalls: readonly ToolCall[];
   readonly toolCallId: string | null;
   readonly toolName: string | null;
-  /** What a tool asks the user. */
+  /** Clarification question of a tool. */
   readonly question: Question | null;
   readonly failed: boolean;
-  /** Whether it only says that somebody stopped what it would be the result of. */
+  /** The call was stopped by the user. */
   readonly stopped: boolean;
   readonly hidden: boolean;
-  /** What the user sent along. */
+  /** Files sent by the user. */
   readonly files: readonly SentFile[];
-  /** The run that told it last, once it is told. */
+  /** The last run that reported it. */
   readonly runId: string | null;
-  /** The run that began before this was said and went another way. */
-  readonly leftBehindBy: string | null;
-  /** When its first piece came, if this page saw it come (ms). */
+  /** The run that branched off before this message. */
+  readonly supersededBy: string | null;
+  /** Time of the first chunk, if streamed here (ms). */
   readonly startedAt: number | null;
-  /** When it was complete, if this page saw that (ms). */
+  /** Time of completion, if known (ms). */
   readonly settledAt: number | null;
-  /** How long the model thought before it answered, if this page saw it (ms). */
+  /** Reasoning time, if known (ms). */
   readonly thoughtMs: number | null;
 }
 
@@ -50,17 +50,12 @@ const ROLES: Readonly<Record<string, Role>> = {
   system: "system",
 };
 
-/** When and by whom a message is told to this page. */
-export interface Telling extends Partial<Told> {
-  readonly at?: number;
-}
-
-/** A whole message; what `seen` knows about its times is kept. */
+/** Convert a complete message; times of `seen` are kept. */
 export function messageOf(
   wire: WireMessage,
   id: string,
   seen: Message | undefined,
-  { at, runId, thoughtMs, leftBehindBy }: Telling,
+  { at, runId, thoughtMs, supersededBy }: Partial<MessageMetadata>,
 ): Message {
   return {
     id,
@@ -81,14 +76,14 @@ export function messageOf(
     hidden: wire.additional_kwargs?.hide_from_ui === true,
     files: sentFilesOf(wire.additional_kwargs),
     runId: runId ?? seen?.runId ?? null,
-    leftBehindBy: leftBehindBy ?? null,
+    supersededBy: supersededBy ?? null,
     startedAt: seen?.startedAt ?? at ?? null,
     settledAt: seen?.settledAt ?? at ?? null,
     thoughtMs: thoughtMs ?? seen?.thoughtMs ?? null,
   };
 }
 
-/** Whether a tool could not do what it was to do; what somebody stopped has not failed. */
+/** Return true for a failed tool result; stopped calls are not failures. */
 export function hasFailed(wire: WireMessage): boolean {
   return wire.status === "error" && !isStopped(wire);
 }
@@ -97,7 +92,7 @@ function isStopped(wire: WireMessage): boolean {
   return wire.additional_kwargs?.subagent_status === "cancelled";
 }
 
-/** A message nothing has come of yet. */
+/** Create an empty message. */
 export function emptyMessage(id: string, role: Role, at: number): Message {
   return {
     id,
@@ -113,14 +108,14 @@ export function emptyMessage(id: string, role: Role, at: number): Message {
     hidden: false,
     files: [],
     runId: null,
-    leftBehindBy: null,
+    supersededBy: null,
     startedAt: at,
     settledAt: null,
     thoughtMs: null,
   };
 }
 
-/** The message with one more piece at its end. */
+/** Append a chunk. */
 export function append(message: Message, chunk: WireMessage, at: number): Message {
   const text = textOf(chunk.content);
   const chunks = chunk.tool_call_chunks ?? [];
@@ -135,12 +130,12 @@ export function append(message: Message, chunk: WireMessage, at: number): Messag
   };
 }
 
-/** Whether there is nothing of it to be seen yet. */
+/** Return true if there is nothing to show. */
 export function isBlank({ text, reasoning, toolCalls }: Message): boolean {
   return text === "" && reasoning === "" && toolCalls.length === 0;
 }
 
-/** Whether the user said it; reminders hidden from the page have the same role. */
+/** Return true for visible user messages; hidden reminders have the same role. */
 export function isOwn(message: Message | undefined): boolean {
   return message?.role === "user" && !message.hidden;
 }
@@ -186,7 +181,7 @@ function mergeToolCall(calls: readonly ToolCall[], chunk: WireToolCallChunk): re
   return calls.with(at, merged);
 }
 
-/** Which call a piece belongs to: by index, else by id, else the last one; the end means a new one. */
+/** Find the call of a chunk by index, id or position; the length means a new call. */
 function placeOf(calls: readonly ToolCall[], { index, id }: WireToolCallChunk): number {
   const sameIndex = index == null ? -1 : calls.findIndex((call) => call.index === index);
   if (index != null) return sameIndex < 0 ? calls.length : sameIndex;

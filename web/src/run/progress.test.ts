@@ -1,18 +1,19 @@
 import { expect, test } from "vitest";
 import { addProgress, dropProgress, lastLines, type Progress } from "@/run/progress";
 
-const said = (callId: unknown, output: unknown) => ({
+const progressEvent = (callId: unknown, output: unknown) => ({
   type: "tool_progress",
   tool_call_id: callId,
   tool: "bash",
   output,
 });
 
-test("pieces add up, each with its call", () => {
-  const progress = [said("a", "one "), said("b", "x"), said("a", "two")].reduce<Progress>(
-    addProgress,
-    new Map(),
-  );
+test("output is joined per call", () => {
+  const progress = [
+    progressEvent("a", "one "),
+    progressEvent("b", "x"),
+    progressEvent("a", "two"),
+  ].reduce<Progress>(addProgress, new Map());
   expect(progress).toEqual(
     new Map([
       ["a", "one two"],
@@ -21,8 +22,8 @@ test("pieces add up, each with its call", () => {
   );
 });
 
-test("of much output the end is kept", () => {
-  const long = addProgress(new Map([["a", "x".repeat(8192)]]), said("a", "end"));
+test("only the end of long output is kept", () => {
+  const long = addProgress(new Map([["a", "x".repeat(8192)]]), progressEvent("a", "end"));
   expect(long.get("a")).toHaveLength(8192);
   expect(long.get("a")?.endsWith("xend")).toBe(true);
 });
@@ -32,14 +33,14 @@ test.each([
   "text",
   {},
   { type: "other", tool_call_id: "a", output: "x" },
-  said(1, "x"),
-  said("a", null),
+  progressEvent(1, "x"),
+  progressEvent("a", null),
 ])("%j changes nothing", (event) => {
   const before: Progress = new Map();
   expect(addProgress(before, event)).toBe(before);
 });
 
-test("what has its result is dropped, and only that", () => {
+test("only calls with results are dropped", () => {
   const progress: Progress = new Map([
     ["a", "1"],
     ["b", "2"],
@@ -53,7 +54,7 @@ test("the last twenty lines are shown", () => {
   expect(lastLines(`${lines.join("\n")}\n`)).toBe(lines.slice(10).join("\n"));
 });
 
-test("a line that is written over shows what was written last", () => {
+test("an overwritten line shows its last text", () => {
   expect(lastLines("10 %\r50 %\r100 %\ndone\r\n")).toBe("100 %\ndone");
   expect(lastLines("10 %\r50 %\r")).toBe("50 %");
 });

@@ -13,7 +13,7 @@ const asked = {
   options: [{ id: "a", label: "The first", value: "first" }],
 };
 
-test("a question is read with its context and options", () => {
+test("a question is parsed with context and options", () => {
   expect(questionOf({ human_input: asked })).toEqual({
     text: "Which one?",
     context: "Both would do.",
@@ -41,6 +41,6 @@ test.each([
   ["a context that is no text", { human_input: { ...asked, context: {} } }],
   ["options that are no list", { human_input: { ...asked, options: "first" } }],
   ["an option without a value", { human_input: { ...asked, options: [{ id: "a", label: "A" }] } }],
-])("%s is no question", (_, artifact) => {
+])("%s is not a question", (_, artifact) => {
   expect(questionOf(artifact)).toBeNull();
 });

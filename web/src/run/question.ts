@@ -1,11 +1,11 @@
-/** A question the agent asks the user before it goes on. */
+/** Clarification questions. */
 
-import { isRecord } from "@/run/json";
+import { isRecord } from "@/api/json";
 
 export interface Option {
   readonly id: string;
   readonly label: string;
-  /** What is said for the user who chooses it. */
+  /** Message sent for the option. */
   readonly value: string;
 }
 
@@ -18,7 +18,7 @@ export interface Question {
 const VERSION = 1;
 const INPUT_MODES: readonly unknown[] = ["free_text", "choice_with_other"];
 
-/** The question a tool's artifact carries, or null where there is none this page understands. */
+/** Parse the question of a tool artifact; returns null for unknown formats. */
 export function questionOf(artifact: unknown): Question | null {
   const asked = isRecord(artifact) ? artifact.human_input : null;
   if (!isRecord(asked) || asked.version !== VERSION || asked.kind !== "human_input_request") return null;

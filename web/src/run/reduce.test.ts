@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import type { QueuedMessage } from "@/api/queuedMessage";
 import type { Changes, Frame, WireMessage, WireRun } from "@/api/wire";
 import {
   type Conversation,
@@ -10,8 +11,6 @@ import {
   type RunEvent,
   reduce,
 } from "@/run/reduce";
-
-import type { Waiting } from "@/run/waiting";
 import { asking, call, calling, result } from "@/testing/tools";
 
 const human: WireMessage = { type: "human", id: "h1", content: "hi" };
@@ -20,10 +19,10 @@ function fold(events: readonly RunEvent[], from: Conversation = EMPTY_CONVERSATI
   return events.reduce(reduce, from);
 }
 
-/** Frames as they are received, numbered from `first`, one every 100 ms. */
+/** Frame events numbered from `first`, 100 ms apart. */
 function received(frames: readonly Frame[], first = 1): RunEvent[] {
   return frames.map((frame, index) => ({
-    type: "received",
+    type: "frameReceived",
     seq: first + index,
     at: (first + index) * 100,
     frame,
@@ -44,17 +43,17 @@ function changes(data: Changes): Frame {
 
 const started: readonly RunEvent[] = [
   { type: "sent", messageId: "h1", text: "hi", at: 0 },
-  { type: "following", runId: "r1" },
+  { type: "runJoined", runId: "r1" },
 ];
 const end: Frame = { event: "end", data: null };
 
-test("pieces of a message add up to its text", () => {
+test("chunks are joined to the message text", () => {
   const state = fold([...started, ...received([piece("Hel"), piece("lo")])]);
   expect(findMessage(state, "a1")?.text).toBe("Hello");
   expect(state.order).toEqual(["h1", "a1"]);
 });
 
-test("an event that was seen before changes nothing", () => {
+test("a repeated event changes nothing", () => {
   const state = fold([...started, ...received([piece("Hel"), piece("lo")])]);
   expect(fold(received([piece("Hel"), piece("lo")]), state)).toBe(state);
 });
@@ -67,12 +66,12 @@ test("a replay after a reconnect adds only what is new", () => {
   expect(state.run).toMatchObject({ phase: "done", connected: true });
 });
 
-test("another run counts its events from the start", () => {
+test("another run starts its own event numbers", () => {
   const first = fold([...started, ...received([piece("one"), end])]);
   const again = fold(
     [
       { type: "sent", messageId: "h2", text: "more", at: 0 },
-      { type: "following", runId: "r2" },
+      { type: "runJoined", runId: "r2" },
     ],
     first,
   );
@@ -94,7 +93,7 @@ test("a token leaves the order and the settled messages of a long thread untouch
   expect(state.streaming.size).toBe(1);
 });
 
-test("pieces of a message that came whole are ignored", () => {
+test("chunks of a complete message are ignored", () => {
   const whole = changes({ messages: [human, { type: "ai", id: "a1", content: "Hello" }] });
   const state = fold([...started, ...received([piece("Hel"), whole, piece("lo")])]);
   expect(findMessage(state, "a1")?.text).toBe("Hello");
@@ -118,13 +117,13 @@ test("changes replace messages by id and keep their place", () => {
   expect(findMessage(state, "a1")?.text).toBe("final");
 });
 
-test("what was only begun can be taken back, what was said whole stays in view", () => {
+test("removed streaming messages disappear, complete ones stay", () => {
   const state = fold([...started, ...received([piece("x"), changes({ removed: ["h1", "a1"] })])]);
   expect(state.order).toEqual(["h1"]);
   expect(state.streaming.size).toBe(0);
 });
 
-test("the own message is shown at once and replaced by the server's", () => {
+test("the user's message is shown at once and replaced by the server's", () => {
   const sent = fold([started[0] as RunEvent]);
   expect(findMessage(sent, "h1")).toMatchObject({ role: "user", text: "hi" });
   expect(isActive(sent.run)).toBe(true);
@@ -136,10 +135,10 @@ test("the own message is shown at once and replaced by the server's", () => {
   expect(findMessage(state, "h1")?.text).toBe("hi!");
 });
 
-test("a message the server refused is kept as unsent, and sending it again clears that", () => {
+test("a rejected message is kept as unsent until it is resent", () => {
   const refused = fold([
     started[0] as RunEvent,
-    { type: "broken", error: { name: "Conflict", message: "busy" } },
+    { type: "streamFailed", error: { name: "Conflict", message: "busy" } },
   ]);
   expect(refused).toMatchObject({
     unsent: new Set(["h1"]),
@@ -149,7 +148,7 @@ test("a message the server refused is kept as unsent, and sending it again clear
   expect(again).toMatchObject({ unsent: new Set(), order: ["h1"], run: { phase: "running", error: null } });
 });
 
-test("tool call pieces are merged by index", () => {
+test("tool call chunks are merged by index", () => {
   const call = (chunk: object) => piece("", { tool_call_chunks: [chunk] });
   const state = fold([
     ...started,
@@ -166,7 +165,7 @@ test("tool call pieces are merged by index", () => {
   ]);
 });
 
-test("tool call pieces without an index go by id, then to the last call", () => {
+test("tool call chunks without an index are merged by id, then into the last call", () => {
   const call = (chunk: object) => piece("", { tool_call_chunks: [chunk] });
   const state = fold([
     ...started,
@@ -182,7 +181,7 @@ test("tool call pieces without an index go by id, then to the last call", () => 
   ]);
 });
 
-test("reasoning is kept apart from the answer and its duration is remembered", () => {
+test("reasoning is separate from the text and its duration is kept", () => {
   const whole = changes({
     messages: [
       { type: "ai", id: "a1", content: "42", additional_kwargs: { reasoning_content: "Let me see" } },
@@ -192,7 +191,7 @@ test("reasoning is kept apart from the answer and its duration is remembered", (
   expect(findMessage(state, "a1")).toMatchObject({ reasoning: "Let me see", text: "42", thoughtMs: 200 });
 });
 
-test("content in blocks gives text and thoughts", () => {
+test("content blocks give text and reasoning", () => {
   const content = [
     { type: "thinking", thinking: "hm" },
     { type: "text", text: "yes" },
@@ -201,7 +200,7 @@ test("content in blocks gives text and thoughts", () => {
   expect(findMessage(state, "a1")).toMatchObject({ reasoning: "hm", text: "yes" });
 });
 
-test("a failed run keeps what was written and says why", () => {
+test("a failed run keeps its output and reason", () => {
   const error: Frame = {
     event: "error",
     data: { error: "ModelError", name: "ModelError", message: "it broke" },
@@ -212,24 +211,24 @@ test("a failed run keeps what was written and says why", () => {
   expect(state.streaming.size).toBe(0);
 });
 
-test("a stopped run keeps what was written and is no failure", () => {
+test("a stopped run keeps its output and is not a failure", () => {
   const state = fold([...started, ...received([piece("half")]), { type: "stopping" }, ...received([end], 2)]);
   expect(state.run).toMatchObject({ phase: "stopped", stopping: false, error: null });
   expect(state.settled.get("a1")?.text).toBe("half");
 });
 
-test("a run that cannot be followed any more ends as broken", () => {
+test("a run that cannot be streamed any more fails", () => {
   const state = fold([
     ...started,
     ...received([piece("half")]),
     { type: "disconnected" },
-    { type: "broken", error: { name: "NotFound", message: "no such run" } },
+    { type: "streamFailed", error: { name: "NotFound", message: "no such run" } },
   ]);
   expect(state.run).toMatchObject({ phase: "failed", connected: true });
   expect(state.settled.get("a1")?.text).toBe("half");
 });
 
-test("hidden messages of the user's role are not the user's", () => {
+test("hidden messages with the user's role are not user messages", () => {
   const hidden = { content: "a reminder", additional_kwargs: { hide_from_ui: true } };
   const memory: WireMessage = { type: "human", id: "m", ...hidden };
   const reminder: WireMessage = { type: "human", id: "r", ...hidden };
@@ -245,7 +244,7 @@ test("hidden messages of the user's role are not the user's", () => {
   expect(firstOwn(opened)).toBeUndefined();
 });
 
-test("a run remembers that it keeps a to-do list, the next one does not inherit it", () => {
+test("plan mode is kept for a run and not inherited by the next", () => {
   const sent = { type: "sent", messageId: "h1", text: "plan", at: 0 } as const;
   const planned = fold([{ ...sent, planMode: true }, ...started.slice(1), ...received([end])]);
   expect(planned.run.planMode).toBe(true);
@@ -277,7 +276,7 @@ test("an opened thread with a running run is active and can be joined from the s
   const run = { run_id: "r9", status: "running", created_at: "", updated_at: "" } as const;
   const opened = fold([{ type: "opened", values: { messages: [human] }, run }]);
   expect(isActive(opened.run)).toBe(true);
-  const state = fold([{ type: "following", runId: "r9" }, ...received([piece("Hello")])], opened);
+  const state = fold([{ type: "runJoined", runId: "r9" }, ...received([piece("Hello")])], opened);
   expect(findMessage(state, "a1")?.text).toBe("Hello");
 });
 
@@ -287,13 +286,13 @@ const pause: readonly Frame[] = [
   changes({ values: { __interrupt__: asking(launch) } }),
 ];
 
-test("a paused run says what it waits for", () => {
+test("a paused run has its approval", () => {
   const state = fold([...started, ...received([...pause, end])]);
   expect(state.approval?.requests.map((request) => request.call.id)).toEqual(["c1"]);
   expect(state.run.phase).toBe("done");
 });
 
-test("a thread that paused still waits when it is opened again, and was not stopped", () => {
+test("a reopened paused thread still needs approval", () => {
   const run: WireRun = { run_id: "r1", status: "interrupted", created_at: "", updated_at: "" };
   const values = { messages: [human, calling(launch)], __interrupt__: asking(launch) };
   const state = fold([{ type: "opened", values, run }]);
@@ -302,21 +301,21 @@ test("a thread that paused still waits when it is opened again, and was not stop
   expect(fold([{ type: "opened", values: { messages: [human] }, run }]).run.phase).toBe("stopped");
 });
 
-test("what was asked is closed by the run that goes on, not by the attempt to go on", () => {
+test("an approval is closed by the resumed run, not by the attempt", () => {
   const paused = fold([...started, ...received([...pause, end])]);
   const tried = fold([{ type: "decided" }], paused);
   expect(tried).toMatchObject({
     approval: paused.approval,
     run: { id: null, phase: "starting", lastSeq: 0 },
   });
-  expect(fold([{ type: "following", runId: "r2" }], tried).approval).toBeNull();
+  expect(fold([{ type: "runJoined", runId: "r2" }], tried).approval).toBeNull();
 
-  const broken = fold([{ type: "broken", error: { name: "Unreachable", message: "" } }], tried);
+  const broken = fold([{ type: "streamFailed", error: { name: "NetworkError", message: "" } }], tried);
   expect(broken.approval).toBe(paused.approval);
   expect(broken.unsent.size).toBe(0);
 });
 
-test("a question is open only until something else happens", () => {
+test("an approval is open until the next change", () => {
   const state = fold([...started, ...received([...pause, changes({ messages: [result("c1", "up")] })])]);
   expect(state.approval).toBeNull();
 });
@@ -325,7 +324,7 @@ function printed(output: string): Frame {
   return { event: "custom", data: { type: "tool_progress", tool_call_id: "c1", tool: "bash", output } };
 }
 
-test("what a tool says while it runs is kept until its result is there", () => {
+test("live output is kept until the result arrives", () => {
   const bash = calling(call("c1", "bash", { command: "make" }));
   const running = fold([
     ...started,
@@ -336,7 +335,7 @@ test("what a tool says while it runs is kept until its result is there", () => {
   expect(done.progress.size).toBe(0);
 });
 
-test("what a tool says touches nothing but what it has said", () => {
+test("live output changes nothing else", () => {
   const before = fold([...started, ...received([piece("hi"), printed("one")])]);
   const after = fold(received([printed("two")], 3), before);
   expect(after).toEqual({ ...before, run: { ...before.run, lastSeq: 3 }, progress: after.progress });
@@ -344,7 +343,7 @@ test("what a tool says touches nothing but what it has said", () => {
   expect(after.streaming).toBe(before.streaming);
 });
 
-test("10,000 pieces of output are folded in well under a second and never pile up", () => {
+test("10,000 output events are reduced in well under a second with bounded memory", () => {
   const opened = fold(started);
   const pieces = received(Array.from({ length: 10_000 }, () => printed("a line of output\n")));
   const before = performance.now();
@@ -359,7 +358,7 @@ test("presented files arrive with the changes and stay", () => {
   expect(state.artifacts).toBe(artifacts);
 });
 
-test("5,000 tokens in a thread of 10,000 messages are folded in well under a second", () => {
+test("5,000 tokens in a thread of 10,000 messages are reduced in well under a second", () => {
   const messages = Array.from({ length: 10_000 }, (_, index) => ({
     type: "human",
     id: `m${index}`,
@@ -373,59 +372,66 @@ test("5,000 tokens in a thread of 10,000 messages are folded in well under a sec
   expect(findMessage(state, "a1")?.text.length).toBe(25_000);
 });
 
-test("what a run heard before its answer stands before it, though the answer was seen first", () => {
-  const heard = changes({
+test("a steering message is placed before the response that streams meanwhile", () => {
+  const steered = changes({
     messages: [
       { type: "human", id: "h2", content: "and this" },
       { type: "ai", id: "a1", content: "Both." },
     ],
   });
-  const state = fold([...started, ...received([piece("Both"), heard])]);
+  const state = fold([...started, ...received([piece("Both"), steered])]);
   expect(state.order).toEqual(["h1", "h2", "a1"]);
-  const told: Frame = { event: "messages", data: [{ type: "human", id: "h2", content: "and this" }, {}] };
-  expect(fold([...started, ...received([piece("Both"), told, heard])]).order).toEqual(["h1", "h2", "a1"]);
+  const delivered: Frame = {
+    event: "messages",
+    data: [{ type: "human", id: "h2", content: "and this" }, {}],
+  };
+  expect(fold([...started, ...received([piece("Both"), delivered, steered])]).order).toEqual([
+    "h1",
+    "h2",
+    "a1",
+  ]);
 });
 
-test("messages that wait are known until they are told, taken back or forgotten", () => {
-  const waiting = { messageId: "h2", text: "next", manner: "steer", runId: null } as const;
+test("queued messages stay until they are delivered or cancelled", () => {
+  const queued = { messageId: "h2", text: "next", strategy: "steer", runId: null } as const;
   const state = fold([
     ...started,
-    { type: "waits", waiting },
-    { type: "taken", messageId: "h2", runId: "r2" },
+    { type: "queued", queued },
+    { type: "queueAccepted", messageId: "h2", runId: "r2" },
   ]);
-  expect(state.waiting).toEqual([{ ...waiting, runId: "r2" }]);
-  const told = changes({ messages: [{ type: "human", id: "h2", content: "next" }] });
-  expect(fold(received([told]), state).waiting).toEqual([]);
-  expect(fold([{ type: "withdrawn", messageId: "h2" }], state).waiting).toEqual([]);
+  expect(state.queued).toEqual([{ ...queued, runId: "r2" }]);
+  const delivered = changes({ messages: [{ type: "human", id: "h2", content: "next" }] });
+  expect(fold(received([delivered]), state).queued).toEqual([]);
+  expect(fold([{ type: "dequeued", messageId: "h2" }], state).queued).toEqual([]);
 });
 
-test("what was said before is put in front, and what is known stays as it is", () => {
+test("an earlier page is prepended and loaded messages are unchanged", () => {
   const opened = fold([
     { type: "opened", values: { messages: [human], before: "r.1.0" }, run: null },
-    { type: "looking earlier" },
+    { type: "earlierRequested" },
   ]);
   expect(opened.earlier).toEqual({ before: "r.1.0", phase: "loading" });
   const earlier: WireMessage = { type: "ai", id: "a0", content: "before" };
   const old: WireMessage = { ...human, content: "old" };
-  const state = fold([{ type: "earlier", said: { messages: [earlier, old], before: null } }], opened);
+  const state = fold([{ type: "earlierLoaded", page: { messages: [earlier, old], before: null } }], opened);
   expect(state.order).toEqual(["a0", "h1"]);
   expect(findMessage(state, "h1")?.text).toBe("hi");
   expect(state.earlier).toEqual({ before: null, phase: "idle" });
 });
 
-test("times are those of the server, for a page that was not there", () => {
-  const about = { runId: "r1", thoughtMs: 8000, leftBehindBy: null };
-  const told = new Map([
+test("times of loaded messages come from the server", () => {
+  const about = { runId: "r1", thoughtMs: 8000, supersededBy: null };
+  const metadata = new Map([
     ["a-c1", { ...about, at: 1000 }],
     ["t-c1", { ...about, at: 3500, thoughtMs: null }],
   ]);
   const messages = [calling(call("c1", "bash", {})), result("c1", "done")];
-  const state = fold([{ type: "opened", values: { messages, told }, run: null }]);
+  const state = fold([{ type: "opened", values: { messages, metadata }, run: null }]);
   expect(findMessage(state, "a-c1")).toMatchObject({ settledAt: 1000, thoughtMs: 8000 });
   expect(findMessage(state, "t-c1")?.settledAt).toBe(3500);
 });
 
-test("a run goes on as it was begun, also for a page that was not there", () => {
+test("a loaded run keeps its settings", () => {
   const run: WireRun = {
     run_id: "r1",
     status: "interrupted",
@@ -437,22 +443,22 @@ test("a run goes on as it was begun, also for a page that was not there", () => 
   expect(state.run).toMatchObject({ phase: "starting", planMode: true, subagents: true });
 });
 
-test("a message that waited is answered as it was sent, whatever the run before it was like", () => {
-  const waiting: Waiting = {
+test("a queued message keeps its own settings", () => {
+  const queued: QueuedMessage = {
     messageId: "h2",
     text: "next",
-    manner: "enqueue",
+    strategy: "enqueue",
     runId: "r2",
     planMode: true,
     subagents: true,
   };
-  const state = fold([...started, { type: "waits", waiting }, { type: "following", runId: "r2" }]);
+  const state = fold([...started, { type: "queued", queued }, { type: "runJoined", runId: "r2" }]);
   expect(state.run).toMatchObject({ id: "r2", planMode: true, subagents: true });
 });
 
-test("a message the server has not taken stays when the thread is read again", () => {
+test("an unsent message stays when the thread is reloaded", () => {
   const sent: RunEvent = { type: "sent", messageId: "h9", text: "not taken", at: 0 };
-  const broken: RunEvent = { type: "broken", error: { name: "Unreachable", message: "away" } };
+  const broken: RunEvent = { type: "streamFailed", error: { name: "NetworkError", message: "away" } };
   const opened: RunEvent = { type: "opened", values: { messages: [human] }, run: null };
   const state = fold([opened, sent, broken, opened]);
   expect(state.order).toEqual(["h1", "h9"]);

@@ -1,11 +1,12 @@
 /**
- * A conversation as a fold over what happened to it.
+ * Reducer of a conversation.
  *
- * A token touches `streaming` only, which holds the one or two messages that grow right now; `order` and
- * `settled` keep their identity until a step ends. A token so costs the same in a thread of any length.
+ * A token changes `streaming` only, which holds the one or two messages being streamed; `order` and `settled` keep
+ * their identity until a step ends. A token costs the same in a thread of any length.
  */
 
-import type { Said } from "@/api/said";
+import type { MessageMetadata, MessagePage } from "@/api/messagePage";
+import type { QueuedMessage } from "@/api/queuedMessage";
 import type { Changes, Frame, WireError, WireMessage, WireRun } from "@/api/wire";
 import { approvalOf } from "@/run/approval";
 import {
@@ -19,20 +20,10 @@ import {
   type RunError,
   type RunEvent,
 } from "@/run/conversation";
-import { addLane, type Lanes } from "@/run/lanes";
-import { keepOnly, leftBy } from "@/run/leaving";
-import {
-  append,
-  emptyMessage,
-  isChunk,
-  isOwn,
-  type Message,
-  messageOf,
-  roleOf,
-  type Telling,
-} from "@/run/message";
+import { append, emptyMessage, isChunk, isOwn, type Message, messageOf, roleOf } from "@/run/message";
 import { addProgress, dropProgress } from "@/run/progress";
-import type { Waiting } from "@/run/waiting";
+import { applyTaskEvent, type SubagentTasks } from "@/run/subagentTasks";
+import { supersede, supersedeAllBut } from "@/run/supersede";
 
 export {
   type Conversation,
@@ -54,40 +45,43 @@ type Sent = Extract<RunEvent, { readonly type: "sent" }>;
 export function reduce(state: Conversation, event: RunEvent): Conversation {
   switch (event.type) {
     case "opened":
-      return withUnsent({ ...open(event.values, event.run), waiting: event.waiting ?? [] }, state);
-    case "looking earlier":
+      return withUnsent({ ...open(event.values, event.run), queued: event.queued ?? [] }, state);
+    case "earlierRequested":
       return { ...state, earlier: { ...state.earlier, phase: "loading" } };
-    case "earlier":
-      return prepend(state, event.said);
-    case "earlier failed":
+    case "earlierLoaded":
+      return prepend(state, event.page);
+    case "earlierFailed":
       return { ...state, earlier: { ...state.earlier, phase: "failed" } };
     case "sent":
       return send(state, event);
-    case "asked again":
+    case "regenerated":
       return {
         ...state,
-        settled: keepOnly(state.settled, event.keeps),
-        undone: NOTHING_UNDONE,
-        run: begun(state.run, { branches: true }),
+        settled: supersedeAllBut(state.settled, event.keeps),
+        rewoundRuns: NONE_REWOUND,
+        run: startedRun(state.run, { branches: true }),
       };
     case "decided":
-      return { ...state, run: begun(state.run) };
-    case "waits":
-      return { ...state, waiting: [...state.waiting, event.waiting] };
-    case "taken":
-      return { ...state, waiting: state.waiting.map((each) => taken(each, event)) };
-    case "withdrawn":
-      return { ...state, waiting: state.waiting.filter(({ messageId }) => messageId !== event.messageId) };
-    case "lanes":
+      return { ...state, run: startedRun(state.run) };
+    case "queued":
+      return { ...state, queued: [...state.queued, event.queued] };
+    case "queueAccepted":
+      return { ...state, queued: state.queued.map((each) => taken(each, event)) };
+    case "dequeued":
+      return { ...state, queued: state.queued.filter(({ messageId }) => messageId !== event.messageId) };
+    case "subagentEventsLoaded":
       return {
         ...state,
-        lanes: event.events.reduce<Lanes>((lanes, each) => addLane(lanes, each, 0), state.lanes),
+        subagentTasks: event.events.reduce<SubagentTasks>(
+          (subagentTasks, each) => applyTaskEvent(subagentTasks, each, 0),
+          state.subagentTasks,
+        ),
       };
-    case "looked back":
-      return { ...state, undone: event.undone };
-    case "following":
+    case "versionSelected":
+      return { ...state, rewoundRuns: event.rewoundRuns };
+    case "runJoined":
       return follow(state, event.runId);
-    case "received":
+    case "frameReceived":
       return receive(state, event.seq, event.at, event.frame);
     case "disconnected":
       return withRun(state, { connected: false });
@@ -95,54 +89,64 @@ export function reduce(state: Conversation, event: RunEvent): Conversation {
       return withRun(state, { connected: true });
     case "stopping":
       return withRun(state, { stopping: true });
-    case "broken":
-      return breakOff(state, event.error);
+    case "streamFailed":
+      return failRun(state, event.error);
   }
 }
 
-const NOTHING_UNDONE: ReadonlySet<string> = new Set();
+const NONE_REWOUND: ReadonlySet<string> = new Set();
 
-/** The run that comes next, with the settings of the last or of the message that waited for it. */
-function begun({ planMode = false, subagents = false }: Run | Waiting, change: Partial<Run> = {}): Run {
+/** Return a starting run with the settings of the last run or the queued message. */
+function startedRun(
+  { planMode = false, subagents = false }: Run | QueuedMessage,
+  change: Partial<Run> = {},
+): Run {
   return { ...NO_RUN, phase: "starting", planMode, subagents, ...change };
 }
 
-function taken(waiting: Waiting, { messageId, runId }: { messageId: string; runId: string }): Waiting {
-  return waiting.messageId === messageId ? { ...waiting, runId } : waiting;
+function taken(
+  queued: QueuedMessage,
+  { messageId, runId }: { messageId: string; runId: string },
+): QueuedMessage {
+  return queued.messageId === messageId ? { ...queued, runId } : queued;
 }
 
-function open(said: Said, wire: WireRun | null): Conversation {
-  const state = applyChanges(EMPTY_CONVERSATION, { messages: said.messages ?? [], values: said }, said.told);
+function open(page: MessagePage, wire: WireRun | null): Conversation {
+  const state = applyChanges(
+    EMPTY_CONVERSATION,
+    { messages: page.messages ?? [], values: page },
+    page.metadata,
+  );
   const run = runOf(wire);
-  const heard = said.heard != null && said.heard.runId === run.id ? said.heard.seq : 0;
-  // The server calls a run interrupted that was stopped, and one that asks.
+  const lastSeq = page.lastEvent != null && page.lastEvent.runId === run.id ? page.lastEvent.seq : 0;
+  // The server status "interrupted" means stopped or waiting for approval.
   const asks = state.approval !== null && run.phase === "stopped";
   return {
     ...state,
-    earlier: { before: said.before ?? null, phase: "idle" },
-    run: { ...run, lastSeq: isActive(run) ? heard : 0, phase: asks ? "idle" : run.phase },
+    earlier: { before: page.before ?? null, phase: "idle" },
+    run: { ...run, lastSeq: isActive(run) ? lastSeq : 0, phase: asks ? "idle" : run.phase },
   };
 }
 
-/** The conversation as the server tells it, and what it has not taken. */
-function withUnsent(told: Conversation, before: Conversation): Conversation {
-  const unsent = [...before.unsent].filter((id) => !told.settled.has(id));
-  if (unsent.length === 0) return told;
+/** Add unsent messages to a loaded conversation. */
+function withUnsent(loaded: Conversation, before: Conversation): Conversation {
+  const unsent = [...before.unsent].filter((id) => !loaded.settled.has(id));
+  if (unsent.length === 0) return loaded;
   const messages = unsent.map((id) => [id, before.settled.get(id)] as const);
   const settled = new Map([
-    ...told.settled,
+    ...loaded.settled,
     ...messages.filter((each): each is [string, Message] => each[1] !== undefined),
   ]);
-  const run = isActive(told.run) ? told.run : before.run;
-  return { ...told, order: [...told.order, ...unsent], settled, unsent: new Set(unsent), run };
+  const run = isActive(loaded.run) ? loaded.run : before.run;
+  return { ...loaded, order: [...loaded.order, ...unsent], settled, unsent: new Set(unsent), run };
 }
 
-/** What was said before, in front of what is known; what is known already is known better. */
-function prepend(state: Conversation, { messages = [], told, before = null }: Said): Conversation {
+/** Prepend a page; loaded messages take precedence. */
+function prepend(state: Conversation, { messages = [], metadata, before = null }: MessagePage): Conversation {
   const settled = new Map<string, Message>();
   for (const wire of messages) {
     if (wire.id == null || state.settled.has(wire.id)) continue;
-    settled.set(wire.id, messageOf(wire, wire.id, undefined, told?.get(wire.id) ?? {}));
+    settled.set(wire.id, messageOf(wire, wire.id, undefined, metadata?.get(wire.id) ?? {}));
   }
   return {
     ...state,
@@ -178,13 +182,14 @@ function runOf(run: WireRun | null): Run {
 function send(state: Conversation, sent: Sent): Conversation {
   const { messageId, text, files = [], planMode = false, subagents = false, keeps, at } = sent;
   const message: Message = { ...emptyMessage(messageId, "user", at), text, files, settledAt: at };
-  const settled = keeps === undefined ? new Map(state.settled) : new Map(keepOnly(state.settled, keeps));
+  const settled =
+    keeps === undefined ? new Map(state.settled) : new Map(supersedeAllBut(state.settled, keeps));
   return {
     ...state,
     order: state.settled.has(messageId) ? state.order : [...state.order, messageId],
     settled: settled.set(messageId, message),
     unsent: new Set([...state.unsent].filter((id) => id !== messageId)),
-    undone: NOTHING_UNDONE,
+    rewoundRuns: NONE_REWOUND,
     run: { ...NO_RUN, phase: "starting", planMode, subagents, branches: keeps !== undefined },
   };
 }
@@ -193,13 +198,13 @@ function follow(state: Conversation, runId: string): Conversation {
   const lastSeq = state.run.id === runId ? state.run.lastSeq : 0;
   const goesOn = state.run.id === null || state.run.id === runId;
   const run: Run = {
-    ...(goesOn ? state.run : begun(state.waiting.find((each) => each.runId === runId) ?? state.run)),
+    ...(goesOn ? state.run : startedRun(state.queued.find((each) => each.runId === runId) ?? state.run)),
     id: runId,
     phase: "running",
     lastSeq,
     connected: true,
   };
-  // A thread that works waits for nobody: what it asked is decided, or passed over.
+  // A running thread has no open approval.
   return { ...state, approval: null, run };
 }
 
@@ -210,14 +215,14 @@ function receive(state: Conversation, seq: number, at: number, frame: Frame): Co
     case "metadata":
       return withRun(next, { id: frame.data.run_id, phase: "running" });
     case "messages":
-      return takePiece(next, frame.data[0], at);
+      return appendChunk(next, frame.data[0], at);
     case "changes":
-      return heed(next, frame.data, at);
+      return applyStep(next, frame.data, at);
     case "custom":
       return {
         ...next,
         progress: addProgress(next.progress, frame.data),
-        lanes: addLane(next.lanes, frame.data, at),
+        subagentTasks: applyTaskEvent(next.subagentTasks, frame.data, at),
       };
     case "error":
       return withRun(next, { error: errorOf(frame.data) });
@@ -226,10 +231,10 @@ function receive(state: Conversation, seq: number, at: number, frame: Frame): Co
   }
 }
 
-function takePiece(state: Conversation, piece: WireMessage, at: number): Conversation {
+function appendChunk(state: Conversation, piece: WireMessage, at: number): Conversation {
   const id = piece.id;
   if (id == null || state.settled.has(id)) return state;
-  if (!isChunk(piece)) return heed(state, { messages: [piece] }, at);
+  if (!isChunk(piece)) return applyStep(state, { messages: [piece] }, at);
   const growing = state.streaming.get(id);
   const message = append(growing ?? emptyMessage(id, roleOf(piece.type), at), piece, at);
   return {
@@ -239,25 +244,25 @@ function takePiece(state: Conversation, piece: WireMessage, at: number): Convers
   };
 }
 
-/** What a step of the run under way changed. */
-function heed(state: Conversation, changes: Changes, at: number): Conversation {
+/** Apply the changes of a step. */
+function applyStep(state: Conversation, changes: Changes, at: number): Conversation {
   const { id: runId, branches } = state.run;
   const before = !branches
     ? state
-    : { ...withRun(state, { branches: false }), settled: leftBy(runId, state.settled, changes.removed) };
-  const told = new Map<string, Telling>();
+    : { ...withRun(state, { branches: false }), settled: supersede(runId, state.settled, changes.removed) };
+  const metadata = new Map<string, Partial<MessageMetadata>>();
   for (const { id } of changes.messages ?? []) {
     if (id == null) continue;
     const thoughtMs = changes.thought_ms?.[id];
-    told.set(id, { at, ...(runId !== null && { runId }), ...(thoughtMs !== undefined && { thoughtMs }) });
+    metadata.set(id, { at, ...(runId !== null && { runId }), ...(thoughtMs !== undefined && { thoughtMs }) });
   }
-  return applyChanges(before, changes, told);
+  return applyChanges(before, changes, metadata);
 }
 
 function applyChanges(
   state: Conversation,
   changes: Changes,
-  told: ReadonlyMap<string, Telling> = new Map(),
+  metadata: ReadonlyMap<string, Partial<MessageMetadata>> = new Map(),
 ): Conversation {
   const settled = new Map(state.settled);
   const streaming = new Map(state.streaming);
@@ -265,10 +270,10 @@ function applyChanges(
   for (const wire of changes.messages ?? []) {
     if (wire.id == null) continue;
     if (!settled.has(wire.id) && !streaming.has(wire.id)) added.push(wire.id);
-    settled.set(wire.id, messageOf(wire, wire.id, findMessage(state, wire.id), told.get(wire.id) ?? {}));
+    settled.set(wire.id, messageOf(wire, wire.id, findMessage(state, wire.id), metadata.get(wire.id) ?? {}));
     streaming.delete(wire.id);
   }
-  // What was only begun is void; what was said whole has left the agent's view, not the reader's.
+  // Removed streaming messages are dropped; complete ones stay visible.
   const removed = new Set((changes.removed ?? []).filter((id) => !settled.has(id)));
   for (const id of removed) streaming.delete(id);
   const extended = added.length === 0 ? state.order : extend(state, changes.messages ?? [], new Set(added));
@@ -280,24 +285,24 @@ function applyChanges(
     settled,
     streaming,
     title: title ?? state.title,
-    waiting: state.waiting.filter(({ messageId }) => !settled.has(messageId)),
-    // A question is open only until something else happens.
+    queued: state.queued.filter(({ messageId }) => !settled.has(messageId)),
+    // An approval is open until the next change.
     approval: approvalOf(__interrupt__, lastCalling(order, settled)),
     progress: dropProgress(state.progress, changes.messages?.map((wire) => wire.tool_call_id) ?? []),
     artifacts: artifacts ?? state.artifacts,
   };
 }
 
-/** The order with what is new at its end; but what the user said was heard before the answer that grows meanwhile. */
+/** Append new ids; user messages go before the response that is streaming. */
 function extend(
   { order, streaming }: Conversation,
-  told: readonly WireMessage[],
+  messages: readonly WireMessage[],
   added: ReadonlySet<string>,
 ): readonly string[] {
   const all = [...order];
   const [growing] = streaming.keys();
   let place = growing === undefined ? -1 : all.lastIndexOf(growing);
-  for (const { id, type, additional_kwargs } of told) {
+  for (const { id, type, additional_kwargs } of messages) {
     if (id == null || !added.has(id)) continue;
     const own = roleOf(type) === "user" && additional_kwargs?.hide_from_ui !== true;
     if (place >= 0 && own) all.splice(place++, 0, id);
@@ -316,7 +321,7 @@ function end(state: Conversation, at: number): Conversation {
   return settleAll(withRun(state, { phase, connected: true, stopping: false }), at);
 }
 
-/** Nothing grows any more: what came of a message is what it is. */
+/** Settle all streaming messages. */
 function settleAll(state: Conversation, at: number | null = null): Conversation {
   if (state.streaming.size === 0) return state;
   const settled = new Map(state.settled);
@@ -324,10 +329,10 @@ function settleAll(state: Conversation, at: number | null = null): Conversation 
   return { ...state, settled, streaming: new Map() };
 }
 
-/** The run cannot be followed any more. One that never got an id was not taken, nor was the message that began it. */
-function breakOff(before: Conversation, error: RunError): Conversation {
+/** Fail the run. Without a run id its message was not accepted either. */
+function failRun(before: Conversation, error: RunError): Conversation {
   const untaken = before.run.id === null && before.run.branches;
-  const state = untaken ? { ...before, settled: leftBy(null, before.settled) } : before;
+  const state = untaken ? { ...before, settled: supersede(null, before.settled) } : before;
   const broken = settleAll(withRun(state, { phase: "failed", connected: true, stopping: false, error }));
   const last = state.order.at(-1);
   if (state.run.id !== null || last === undefined || !isOwn(state.settled.get(last))) return broken;

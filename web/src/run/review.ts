@@ -1,18 +1,18 @@
-/** What the user made of a call that needed approval, as the tool's result tells the model. */
+/** Review decisions parsed from tool results. */
 
-import { type Fields, isRecord, parseJson } from "@/run/json";
+import { type Fields, isRecord, parseJson } from "@/api/json";
 import type { Message } from "@/run/message";
 
 export type Review =
   | { readonly type: "rejected"; readonly reason: string }
   | {
       readonly type: "edited";
-      /** What was run instead. */
+      /** Arguments that were run. */
       readonly args: Fields;
       readonly output: string;
     };
 
-// LangChain's words; a result that is worded otherwise is shown as it is.
+// LangChain's wording; other results are shown unchanged.
 const REJECTED = /^User rejected the tool call for `[^`]*`(?: with reason: (.*))?/s;
 const EDITED =
   /^Note: a human reviewer replaced this tool call.* Executed instead: \S+ with arguments (\{.*\})\.(?:\n\nTool response:\n|$)/;

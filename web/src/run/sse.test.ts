@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createSseParser, readEvents } from "@/run/sse";
+import { readEvents, type SseEvent } from "@/run/sse";
 import { all } from "@/testing/gateway";
 
 const WIRE =
@@ -9,51 +9,58 @@ const EVENTS = [
   { id: "2", event: "end", data: "null" },
 ];
 
-test("events are read, comments are not", () => {
-  expect(createSseParser()(WIRE)).toEqual(EVENTS);
+/** Parse a body that arrives in these chunks. */
+function parse(chunks: readonly (string | Uint8Array)[], onBytes?: () => void): Promise<SseEvent[]> {
+  const body = new ReadableStream<Uint8Array>({
+    start(controller) {
+      for (const chunk of chunks)
+        controller.enqueue(typeof chunk === "string" ? new TextEncoder().encode(chunk) : chunk);
+      controller.close();
+    },
+  });
+  return all(readEvents(body, onBytes));
+}
+
+test("events are parsed and comments are skipped", async () => {
+  expect(await parse([WIRE])).toEqual(EVENTS);
 });
 
-test.each(["\r\n", "\r"])("lines may end with %j", (lineEnd) => {
-  const parse = createSseParser();
-  // The last line end may be half of one; whatever comes next decides.
-  expect([...parse(WIRE.replaceAll("\n", lineEnd)), ...parse(":")]).toEqual(EVENTS);
+test("every chunk is reported, comments included", async () => {
+  let chunks = 0;
+  await parse([": heartbeat\n\n", ": heartbeat\n\n"], () => chunks++);
+  expect(chunks).toBe(2);
 });
 
-test.each(["\n", "\r\n"])("any split gives the same events (line end %j)", (lineEnd) => {
+test.each(["\r\n", "\r"])("lines may end with %j", async (lineEnd) => {
+  // A trailing carriage return may be half of a line end: the next line decides.
+  expect(await parse([WIRE.replaceAll("\n", lineEnd), `:${lineEnd}`])).toEqual(EVENTS);
+});
+
+test.each(["\n", "\r\n"])("any split gives the same events (line end %j)", async (lineEnd) => {
   const text = WIRE.replaceAll("\n", lineEnd);
-  for (let cut = 0; cut <= text.length; cut++) {
-    const parse = createSseParser();
-    expect([...parse(text.slice(0, cut)), ...parse(text.slice(cut))]).toEqual(EVENTS);
-  }
+  for (let cut = 0; cut <= text.length; cut++)
+    expect(await parse([text.slice(0, cut), text.slice(cut)])).toEqual(EVENTS);
 });
 
-test("one character at a time gives the same events", () => {
-  const parse = createSseParser();
-  expect([...WIRE].flatMap((char) => parse(char))).toEqual(EVENTS);
+test("chunks of one character give the same events", async () => {
+  expect(await parse([...WIRE])).toEqual(EVENTS);
 });
 
-test("several data lines are one text, fields may have no space or no value", () => {
-  expect(createSseParser()("data:a\ndata: b\ndata\n\n")).toEqual([
+test("several data lines are joined and fields may have no space or value", async () => {
+  expect(await parse(["data:a\ndata: b\ndata\n\n"])).toEqual([
     { id: null, event: "message", data: "a\nb\n" },
   ]);
 });
 
-test("an event without data and one that never ends are not events", () => {
-  expect(createSseParser()("event: x\n\ndata: half")).toEqual([]);
+test("an event without data and an incomplete one are skipped", async () => {
+  expect(await parse(["event: x\n\ndata: half"])).toEqual([]);
 });
 
-test("a byte order mark is no part of the first field", () => {
-  expect(createSseParser()("\ufeffdata: x\n\n")).toHaveLength(1);
+test("a byte order mark is skipped", async () => {
+  expect(await parse(["\ufeffdata: x\n\n"])).toHaveLength(1);
 });
 
-test("characters cut between two arrivals are put together", async () => {
-  const bytes = new TextEncoder().encode("data: 鹿🦌\n\n");
-  const body = new ReadableStream<Uint8Array>({
-    start(controller) {
-      for (const byte of bytes) controller.enqueue(Uint8Array.of(byte));
-      controller.close();
-    },
-  });
-  const events = await all(readEvents(body));
-  expect(events.map(({ data }) => data)).toEqual(["鹿🦌"]);
+test("characters split between chunks are joined", async () => {
+  const bytes = [...new TextEncoder().encode("data: 鹿🦌\n\n")].map((byte) => Uint8Array.of(byte));
+  expect((await parse(bytes)).map(({ data }) => data)).toEqual(["鹿🦌"]);
 });

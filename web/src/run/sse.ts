@@ -1,4 +1,6 @@
-/** Server-sent events, read from a fetch body. */
+/** Server-sent events of a fetch body. */
+
+import { createParser } from "eventsource-parser";
 
 export interface SseEvent {
   readonly id: string | null;
@@ -6,77 +8,26 @@ export interface SseEvent {
   readonly data: string;
 }
 
-/** Takes text in any pieces, hands back the events completed by each piece. */
-export function createSseParser(): (text: string) => SseEvent[] {
-  let rest = "";
-  let id: string | null = null;
-  let event = "";
-  let data: string[] = [];
-  let started = false;
-
-  function line(text: string, events: SseEvent[]): void {
-    if (text === "") {
-      if (data.length > 0) events.push({ id, event: event || "message", data: data.join("\n") });
-      event = "";
-      data = [];
-      return;
-    }
-    const colon = text.indexOf(":");
-    if (colon === 0) return; // a comment: keeps the connection warm
-    const field = colon < 0 ? text : text.slice(0, colon);
-    const value = colon < 0 ? "" : text.slice(text[colon + 1] === " " ? colon + 2 : colon + 1);
-    if (field === "data") data.push(value);
-    else if (field === "event") event = value;
-    else if (field === "id" && !value.includes("\0")) id = value;
-  }
-
-  return (text) => {
-    rest += text;
-    if (!started && rest !== "") {
-      started = true;
-      if (rest.startsWith("\ufeff")) rest = rest.slice(1);
-    }
-    const events: SseEvent[] = [];
-    let from = 0;
-    for (;;) {
-      const end = lineEnd(rest, from);
-      if (end === null) break;
-      line(rest.slice(from, end.at), events);
-      from = end.next;
-    }
-    rest = rest.slice(from);
-    return events;
-  };
-}
-
-/** Where the line at `from` ends, or null while that cannot be known. */
-function lineEnd(text: string, from: number): { at: number; next: number } | null {
-  for (let at = from; at < text.length; at++) {
-    const char = text[at];
-    if (char === "\n") return { at, next: at + 1 };
-    if (char !== "\r") continue;
-    if (at + 1 === text.length) return null; // the "\n" of "\r\n" may still be on its way
-    return { at, next: text[at + 1] === "\n" ? at + 2 : at + 1 };
-  }
-  return null;
-}
-
-/** The events of a body; `onBytes` hears of every arrival, comments too. */
+/** Yield the events of a body; `onBytes` is called for every chunk, comments included. */
 export async function* readEvents(
   body: ReadableStream<Uint8Array>,
   onBytes: () => void = () => {},
 ): AsyncGenerator<SseEvent> {
   const reader = body.getReader();
   const decoder = new TextDecoder();
-  const parse = createSseParser();
+  const events: SseEvent[] = [];
+  const parser = createParser({
+    onEvent: ({ id = null, event = "message", data }) => events.push({ id, event, data }),
+  });
   try {
     for (;;) {
       const { done, value } = await reader.read();
       if (done) return;
       onBytes();
-      yield* parse(decoder.decode(value, { stream: true }));
+      parser.feed(decoder.decode(value, { stream: true }));
+      yield* events.splice(0);
     }
   } finally {
-    await reader.cancel().catch(() => {}); // already broken is as good as cancelled
+    await reader.cancel().catch(() => {}); // already broken
   }
 }

@@ -1,16 +1,23 @@
 import { expect, test } from "vitest";
-import { Refused, Unreachable } from "@/api/http";
-import { followRun, type Patience, type RunSource, type StreamSignal } from "@/run/stream";
-import { all, noWaiting, openStream, streamOf, type Written, written } from "@/testing/gateway";
+import { ApiError, NetworkError } from "@/api/http";
+import { followRun, type RetryPolicy, type RunSource, type StreamSignal } from "@/run/stream";
+import {
+  all,
+  encodeEvent,
+  instantRetryPolicy,
+  openStream,
+  streamOf,
+  type WireEvent,
+} from "@/testing/gateway";
 
-const metadata: Written = ["metadata", { run_id: "r", thread_id: "t" }];
-const token: Written = ["messages", [{ type: "AIMessageChunk", id: "a", content: "x" }, {}]];
-const end: Written = ["end", null];
+const metadata: WireEvent = ["metadata", { run_id: "r", thread_id: "t" }];
+const token: WireEvent = ["messages", [{ type: "AIMessageChunk", id: "a", content: "x" }, {}]];
+const end: WireEvent = ["end", null];
 
-/** A source whose first connection and later ones are these; it remembers where it was joined. */
+/** Return a source with these responses; records where it was joined. */
 function sourceOf(
   first: Response | Error,
-  ...later: (Response | Error)[]
+  ...next: (Response | Error)[]
 ): RunSource & { joinedAfter: (number | null)[] } {
   const joinedAfter: (number | null)[] = [];
   const give = (answer: Response | Error | undefined): Response => {
@@ -22,33 +29,33 @@ function sourceOf(
     connect: async () => give(first),
     rejoin: async (_, after) => {
       joinedAfter.push(after);
-      return give(later.shift());
+      return give(next.shift());
     },
   };
 }
 
-async function signals(source: RunSource, patience: Patience = noWaiting): Promise<string[]> {
-  const heard = await all(followRun(source, patience, new AbortController().signal));
-  return heard.map(nameOf);
+async function signals(source: RunSource, retryPolicy: RetryPolicy = instantRetryPolicy): Promise<string[]> {
+  const seen = await all(followRun(source, retryPolicy, new AbortController().signal));
+  return seen.map(nameOf);
 }
 
 function nameOf(signal: StreamSignal): string {
   return signal.type === "frame" ? `${signal.seq} ${signal.frame.event}` : signal.type;
 }
 
-test("a run is followed to its end", async () => {
+test("a run is streamed to its end", async () => {
   const source = sourceOf(streamOf([metadata, token, end]));
-  expect(await signals(source)).toEqual(["following", "1 metadata", "2 messages", "3 end"]);
+  expect(await signals(source)).toEqual(["runJoined", "1 metadata", "2 messages", "3 end"]);
 });
 
-test("events this page does not know are passed over", async () => {
-  expect(await signals(sourceOf(streamOf([["checkpoints", {}], end])))).toEqual(["following", "2 end"]);
+test("unknown events are skipped", async () => {
+  expect(await signals(sourceOf(streamOf([["checkpoints", {}], end])))).toEqual(["runJoined", "2 end"]);
 });
 
-test("a connection that closes before the end is taken up after the last event", async () => {
+test("a connection closed early is rejoined after the last event", async () => {
   const source = sourceOf(streamOf([metadata, token]), streamOf([token, end], 3));
   expect(await signals(source)).toEqual([
-    "following",
+    "runJoined",
     "1 metadata",
     "2 messages",
     "disconnected",
@@ -59,62 +66,62 @@ test("a connection that closes before the end is taken up after the last event",
   expect(source.joinedAfter).toEqual([2]);
 });
 
-test("a connection that breaks is taken up as one that closes", async () => {
+test("a broken connection is rejoined like a closed one", async () => {
   const stream = openStream();
   const source = sourceOf(stream.response, streamOf([end], 2));
-  const heard: string[] = [];
-  stream.write(written(1, metadata));
-  for await (const signal of followRun(source, noWaiting, new AbortController().signal)) {
-    heard.push(nameOf(signal));
-    if (heard.at(-1) === "1 metadata") stream.cut();
+  const seen: string[] = [];
+  stream.write(encodeEvent(1, metadata));
+  for await (const signal of followRun(source, instantRetryPolicy, new AbortController().signal)) {
+    seen.push(nameOf(signal));
+    if (seen.at(-1) === "1 metadata") stream.cut();
   }
-  expect(heard).toEqual(["following", "1 metadata", "disconnected", "reconnected", "2 end"]);
+  expect(seen).toEqual(["runJoined", "1 metadata", "disconnected", "reconnected", "2 end"]);
 });
 
-test("a connection that falls silent is given up", async () => {
+test("a silent connection is dropped", async () => {
   const stream = openStream();
-  stream.write(written(1, metadata));
+  stream.write(encodeEvent(1, metadata));
   const source = sourceOf(stream.response, streamOf([end], 2));
-  const heard = await signals(source, { ...noWaiting, silenceMs: 5 });
-  expect(heard).toEqual(["following", "1 metadata", "disconnected", "reconnected", "2 end"]);
+  const seen = await signals(source, { ...instantRetryPolicy, silenceMs: 5 });
+  expect(seen).toEqual(["runJoined", "1 metadata", "disconnected", "reconnected", "2 end"]);
 });
 
-test("an absent server is asked again with growing pauses until it is back", async () => {
-  const away = () => new Unreachable("away");
-  const down = new Refused("InternalError", 500, "starting");
+test("an unreachable server is retried with backoff", async () => {
+  const away = () => new NetworkError("away");
+  const down = new ApiError("InternalError", 500, "starting");
   const source = sourceOf(streamOf([metadata]), away(), away(), down, away(), away(), streamOf([end], 2));
   const pauses: number[] = [];
-  const patience: Patience = { ...noWaiting, pause: async (ms) => void pauses.push(ms) };
-  expect((await signals(source, patience)).slice(-2)).toEqual(["reconnected", "2 end"]);
+  const retryPolicy: RetryPolicy = { ...instantRetryPolicy, pause: async (ms) => void pauses.push(ms) };
+  expect((await signals(source, retryPolicy)).slice(-2)).toEqual(["reconnected", "2 end"]);
   expect(pauses).toEqual([500, 1000, 2000, 4000, 5000, 5000]);
 });
 
-test("connections that open and close without an event are not tried hotly", async () => {
+test("connections without an event keep the backoff", async () => {
   const source = sourceOf(streamOf([metadata]), streamOf([]), streamOf([]), streamOf([end], 2));
   const pauses: number[] = [];
-  const patience: Patience = { ...noWaiting, pause: async (ms) => void pauses.push(ms) };
-  await signals(source, patience);
+  const retryPolicy: RetryPolicy = { ...instantRetryPolicy, pause: async (ms) => void pauses.push(ms) };
+  await signals(source, retryPolicy);
   expect(pauses).toEqual([500, 1000, 2000]);
 });
 
-test("a run that is gone is an error", async () => {
-  const gone = new Refused("NotFound", 404, "no run 'r'");
+test("a missing run is an error", async () => {
+  const gone = new ApiError("NotFound", 404, "no run 'r'");
   await expect(signals(sourceOf(streamOf([metadata]), gone))).rejects.toBe(gone);
 });
 
-test("a first connection that fails is the caller's to handle", async () => {
-  const busy = new Refused("Conflict", 409, "the thread is busy");
+test("a failed first connection is thrown", async () => {
+  const busy = new ApiError("Conflict", 409, "the thread is busy");
   await expect(signals(sourceOf(busy))).rejects.toBe(busy);
 });
 
-test("an abort ends the reading quietly", async () => {
+test("an abort ends the stream without an error", async () => {
   const stream = openStream();
   const stop = new AbortController();
-  stream.write(written(1, metadata));
-  const heard: string[] = [];
-  for await (const signal of followRun(sourceOf(stream.response), noWaiting, stop.signal)) {
-    heard.push(nameOf(signal));
-    if (heard.length === 2) stop.abort();
+  stream.write(encodeEvent(1, metadata));
+  const seen: string[] = [];
+  for await (const signal of followRun(sourceOf(stream.response), instantRetryPolicy, stop.signal)) {
+    seen.push(nameOf(signal));
+    if (seen.length === 2) stop.abort();
   }
-  expect(heard).toEqual(["following", "1 metadata"]);
+  expect(seen).toEqual(["runJoined", "1 metadata"]);
 });

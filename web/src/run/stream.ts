@@ -1,26 +1,26 @@
-/** Follows one run to its end, whatever the network does. */
+/** Streams a run to its end and reconnects as needed. */
 
-import { Refused, Unreachable } from "@/api/http";
+import { ApiError, NetworkError } from "@/api/http";
 import { type Frame, frameOf } from "@/api/wire";
 import { readEvents } from "@/run/sse";
 
 export type StreamSignal =
-  | { readonly type: "following"; readonly runId: string }
+  | { readonly type: "runJoined"; readonly runId: string }
   | { readonly type: "frame"; readonly seq: number; readonly frame: Frame }
   | { readonly type: "disconnected" }
   | { readonly type: "reconnected" };
 
-/** How a run is first connected to, and how it is joined again after event `after`. */
+/** Connects to a run and rejoins it after an event. */
 export interface RunSource {
   connect(signal: AbortSignal): Promise<Response>;
   rejoin(runId: string, after: number | null, signal: AbortSignal): Promise<Response>;
 }
 
-/** What passes time; a test's passes it at once. */
-export interface Patience {
-  /** Resolves after `ms`, or earlier when the network is back; rejects on abort. */
+/** Retry policy; tests pass one without delays. */
+export interface RetryPolicy {
+  /** Wait `ms` or until the network is back; rejects on abort. */
   pause(ms: number, signal: AbortSignal): Promise<void>;
-  /** Silence longer than this means the connection is dead; the server sends a comment every 15 s. */
+  /** A silence longer than this means a dead connection; the server sends a comment every 15 s. */
   readonly silenceMs: number;
 }
 
@@ -28,22 +28,22 @@ const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 5000;
 
 /**
- * Yields every frame of a run once and returns after `end` or an abort.
- * Throws `Refused` or `Unreachable` if the first connection fails, `Refused` if the run is gone later.
+ * Yield every frame of a run once; returns after `end` or an abort.
+ * Throws `ApiError` or `NetworkError` if the first connection fails, `ApiError` if the run no longer exists.
  */
 export async function* followRun(
   source: RunSource,
-  patience: Patience,
+  retryPolicy: RetryPolicy,
   signal: AbortSignal,
 ): AsyncGenerator<StreamSignal> {
   let response = await source.connect(signal);
   let runId = runIdOf(response);
   let last: number | null = null;
   let failures = 0;
-  if (runId !== null) yield { type: "following", runId };
+  if (runId !== null) yield { type: "runJoined", runId };
 
   for (;;) {
-    for await (const event of eventsUntilBroken(response, patience.silenceMs, signal)) {
+    for await (const event of eventsUntilBroken(response, retryPolicy.silenceMs, signal)) {
       const frame = frameOf(event.event, event.data);
       const seq = Number(event.id ?? Number.NaN);
       if (Number.isFinite(seq)) last = seq;
@@ -54,11 +54,11 @@ export async function* followRun(
       if (frame.event === "end") return;
     }
     if (signal.aborted) return;
-    if (runId === null) throw new Unreachable("the connection ended before the run was known");
+    if (runId === null) throw new NetworkError("the connection ended before the run was known");
     yield { type: "disconnected" };
-    const joined = await rejoin(source, runId, last, failures, patience, signal);
+    const joined = await rejoin(source, runId, last, failures, retryPolicy, signal);
     if (joined === null) return;
-    // Only an event proves a connection good: one that opens and closes at once must not be tried hotly.
+    // Only an event resets the backoff: a connection may open and close at once.
     failures = joined.failures;
     response = joined.response;
     yield { type: "reconnected" };
@@ -70,23 +70,23 @@ async function rejoin(
   runId: string,
   after: number | null,
   failures: number,
-  patience: Patience,
+  retryPolicy: RetryPolicy,
   signal: AbortSignal,
 ): Promise<{ response: Response; failures: number } | null> {
   for (let attempt = failures; !signal.aborted; attempt++) {
     try {
-      await patience.pause(Math.min(FIRST_PAUSE_MS * 2 ** attempt, LONGEST_PAUSE_MS), signal);
+      await retryPolicy.pause(Math.min(FIRST_PAUSE_MS * 2 ** attempt, LONGEST_PAUSE_MS), signal);
       return { response: await source.rejoin(runId, after, signal), failures: attempt + 1 };
     } catch (error) {
       if (signal.aborted) return null;
-      if (error instanceof Refused && error.status < 500) throw error;
-      if (!(error instanceof Refused || error instanceof Unreachable)) throw error;
+      if (error instanceof ApiError && error.status < 500) throw error;
+      if (!(error instanceof ApiError || error instanceof NetworkError)) throw error;
     }
   }
   return null;
 }
 
-/** The events of a response until it ends, breaks, falls silent or is aborted. */
+/** Yield events until the response ends, breaks, is silent too long or is aborted. */
 async function* eventsUntilBroken(response: Response, silenceMs: number, signal: AbortSignal) {
   if (response.body === null) return;
   const silence = new AbortController();
@@ -94,14 +94,14 @@ async function* eventsUntilBroken(response: Response, silenceMs: number, signal:
   const body = response.body.pipeThrough(new TransformStream<Uint8Array, Uint8Array>(), {
     signal: AbortSignal.any([signal, silence.signal]),
   });
-  const heard = () => {
+  const onBytes = () => {
     clearTimeout(watch);
     watch = setTimeout(() => silence.abort(), silenceMs);
   };
-  const events = readEvents(body, heard);
+  const events = readEvents(body, onBytes);
   try {
     for (;;) {
-      const next = await events.next().catch(() => null); // a broken connection ends the same way as a closed one
+      const next = await events.next().catch(() => null); // treat a broken connection like a closed one
       if (next === null || next.done) return;
       yield next.value;
     }
@@ -111,13 +111,13 @@ async function* eventsUntilBroken(response: Response, silenceMs: number, signal:
   }
 }
 
-/** The run's id from `Content-Location: /threads/{t}/runs/{r}`. */
+/** Parse the run id of `Content-Location: /threads/{t}/runs/{r}`. */
 function runIdOf(response: Response): string | null {
   return /\/runs\/([^/?]+)/.exec(response.headers.get("Content-Location") ?? "")?.[1] ?? null;
 }
 
-/** Real time in a browser; `online` cuts a pause short. */
-export const browserPatience: Patience = {
+/** Browser timers; an `online` event ends a pause. */
+export const browserRetryPolicy: RetryPolicy = {
   silenceMs: 45_000,
   pause: (ms, signal) =>
     new Promise((resolve, reject) => {

@@ -11,13 +11,13 @@ function call(args: ToolCall["args"]): ToolCall {
   return { id: "c", index: 0, name: "write_todos", args };
 }
 
-test("a list is read from an object and from complete JSON", () => {
+test("a list is parsed from an object and from complete JSON", () => {
   expect(todosOf(call({ todos }))).toEqual(todos);
   expect(todosOf(call(JSON.stringify({ todos })))).toEqual(todos);
   expect(todosOf(call({ todos: [] }))).toEqual([]);
 });
 
-test("no beginning of the JSON is a list", () => {
+test("incomplete JSON is not a list", () => {
   const json = JSON.stringify({ todos });
   for (let length = 0; length < json.length; length++) {
     expect(todosOf(call(json.slice(0, length)))).toBeNull();
@@ -32,6 +32,6 @@ test.each([
   ["an unknown status", { todos: [{ content: "Look", status: "someday" }] }],
   ["null", "null"],
   ["a number", "7"],
-])("%s is not taken for one", (_, args) => {
+])("%s is not a list", (_, args) => {
   expect(todosOf(call(args))).toBeNull();
 });

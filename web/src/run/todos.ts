@@ -1,6 +1,6 @@
-/** The agent's to-do list, as its calls write it. */
+/** To-do lists of `write_todos` calls. */
 
-import { isRecord, parseJson } from "@/run/json";
+import { isRecord, parseJson } from "@/api/json";
 import type { ToolCall } from "@/run/message";
 
 export type TodoStatus = "pending" | "in_progress" | "completed";
@@ -16,7 +16,7 @@ export function writesTodos({ name }: ToolCall): boolean {
   return name === "write_todos";
 }
 
-/** The list a call writes, or null while its arguments are not complete, and where they never were a list. */
+/** Parse the list of a call; returns null if incomplete or invalid. */
 export function todosOf({ args }: ToolCall): readonly Todo[] | null {
   const given = typeof args === "string" ? parseJson(args) : args;
   const todos = isRecord(given) ? given.todos : null;

@@ -1,8 +1,8 @@
-/** A gateway that is a script, and streams that are written by hand. */
+/** Fake gateway and event streams. */
 
 import type { Gateway } from "@/api/gateway";
 import type { ModelInfo } from "@/api/wire";
-import type { Patience } from "@/run/stream";
+import type { RetryPolicy } from "@/run/stream";
 
 export const DEMO_MODEL: ModelInfo = {
   name: "demo",
@@ -15,7 +15,7 @@ export const DEMO_MODEL: ModelInfo = {
   scripted: true,
 };
 
-/** Answers of an empty server; `answers` says what is different. */
+/** Create a fake of an empty server; `answers` overrides calls. */
 export function fakeGateway(answers: Partial<Gateway> = {}): Gateway {
   return {
     sandbox: async () => ({ tier: "isolated", detail: "bubblewrap", problem: null, remedy: null }),
@@ -23,7 +23,7 @@ export function fakeGateway(answers: Partial<Gateway> = {}): Gateway {
     starters: async () => [],
     threads: async () => [],
     updateThread: async () => {},
-    said: async () => ({}),
+    messagePage: async () => ({}),
     deleteThread: async () => {},
     newestRun: async () => null,
     startRun: async () => streamOf([]),
@@ -41,32 +41,32 @@ export function fakeGateway(answers: Partial<Gateway> = {}): Gateway {
   };
 }
 
-/** Pauses that take no time, and a patience nothing exhausts. */
-export const noWaiting: Patience = { pause: async () => {}, silenceMs: 60_000 };
+/** Retry policy without delays. */
+export const instantRetryPolicy: RetryPolicy = { pause: async () => {}, silenceMs: 60_000 };
 
-/** An answer that comes when the test says so. */
-export function later<T>(): { readonly comes: Promise<T>; readonly come: (answer: T) => void } {
-  let come: (answer: T) => void = () => {};
-  const comes = new Promise<T>((resolve) => {
-    come = resolve;
+/** A promise that the test resolves. */
+export function deferred<T>(): { readonly promise: Promise<T>; readonly resolve: (value: T) => void } {
+  let resolve: (value: T) => void = () => {};
+  const promise = new Promise<T>((settle) => {
+    resolve = settle;
   });
-  return { comes, come };
+  return { promise, resolve };
 }
 
-export type Written = readonly [event: string, data: unknown];
+export type WireEvent = readonly [event: string, data: unknown];
 
-/** One event on the wire. */
-export function written(seq: number, [event, data]: Written): string {
+/** Encode an event as SSE. */
+export function encodeEvent(seq: number, [event, data]: WireEvent): string {
   return `id: ${seq}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
 }
 
-/** A response that says these events, numbered from `first`, and closes. */
-export function streamOf(events: readonly Written[], first = 1): Response {
-  const text = events.map((event, index) => written(first + index, event)).join("");
+/** Create a response with these events, numbered from `first`. */
+export function streamOf(events: readonly WireEvent[], first = 1): Response {
+  const text = events.map((event, index) => encodeEvent(first + index, event)).join("");
   return new Response(text, { headers: { "Content-Location": "/threads/t/runs/r" } });
 }
 
-/** A response that stays open until the test closes it. */
+/** Create a response that the test writes to and closes. */
 export function openStream(): {
   response: Response;
   write: (text: string) => void;
@@ -87,7 +87,7 @@ export function openStream(): {
   };
 }
 
-/** Everything a generator yields. */
+/** Collect all items. */
 export async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
   const collected: T[] = [];
   for await (const item of items) collected.push(item);

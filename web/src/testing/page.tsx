@@ -1,20 +1,20 @@
-/** The whole page over a fake gateway. */
+/** Renders the page with a fake gateway. */
 
 import { QueryClient } from "@tanstack/react-query";
 import { createMemoryHistory, RouterProvider } from "@tanstack/react-router";
 import { render } from "@testing-library/react";
 import type { Gateway } from "@/api/gateway";
 import type { Server } from "@/api/server";
-import { createActions } from "@/app/actions";
-import { threadInPath } from "@/app/address";
-import { AppProvider } from "@/app/context";
-import { followAddress } from "@/app/followAddress";
-import { initialPage, reducePage } from "@/app/page";
-import { DEFAULT_PREFERENCES, type Preferences } from "@/app/preferences";
 import { createAppRouter } from "@/app/routes";
-import { ServerProvider } from "@/app/server";
-import { createStore } from "@/app/store";
-import { noWaiting } from "@/testing/gateway";
+import { createActions } from "@/state/actions/actions";
+import { AppProvider } from "@/state/context";
+import { initialPage, reducePage } from "@/state/page";
+import { DEFAULT_PREFERENCES, type Preferences } from "@/state/preferences";
+import { ServerProvider } from "@/state/server";
+import { createStore } from "@/state/store";
+import { syncThreadWithUrl } from "@/state/syncThreadWithUrl";
+import { threadInPath } from "@/state/urls";
+import { instantRetryPolicy } from "@/testing/gateway";
 import { fakeServer } from "@/testing/server";
 
 interface Shown {
@@ -37,20 +37,22 @@ export function showPage(
     initialPage(threadInPath(path.split("?")[0] ?? "/") ?? null, chosen, true),
     queueMicrotask,
   );
-  const addresses = createMemoryHistory({ initialEntries: [path] });
+  const history = createMemoryHistory({ initialEntries: [path] });
   const paths: string[] = [];
-  addresses.subscribe(({ location, action }) => {
+  history.subscribe(({ location, action }) => {
     if (action.type === "PUSH") paths.push(location.href);
   });
   let saved: Preferences | null = null;
   let ids = 0;
+  const queries = new QueryClient({ defaultOptions: { queries: { retry: false } } });
   const actions = createActions({
     gateway,
     store,
-    patience: noWaiting,
+    queries,
+    retryPolicy: instantRetryPolicy,
     newId: () => `id-${++ids}`,
     now: () => 0,
-    pushPath: (pushed) => addresses.push(pushed),
+    pushPath: (pushed) => history.push(pushed),
     savePreferences: (given) => {
       saved = given;
     },
@@ -61,12 +63,11 @@ export function showPage(
       },
     },
   });
-  followAddress(addresses, store, actions);
-  const queries = new QueryClient({ defaultOptions: { queries: { retry: false } } });
+  syncThreadWithUrl(history, store, actions);
   render(
-    <AppProvider app={{ store, actions }}>
+    <AppProvider app={{ store, actions, gateway }}>
       <ServerProvider server={fakeServer(server)} queries={queries}>
-        <RouterProvider router={createAppRouter(addresses)} />
+        <RouterProvider router={createAppRouter(history)} />
       </ServerProvider>
     </AppProvider>,
   );

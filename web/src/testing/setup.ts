@@ -1,4 +1,4 @@
-/** What jsdom lacks of a browser: media queries, sizes and scrolling, of a wide window that never changes. */
+/** Browser APIs missing in jsdom, for a wide window of fixed size. */
 
 import { cleanup, configure } from "@testing-library/react";
 import { afterEach } from "vitest";
@@ -9,7 +9,7 @@ class UnchangingSize implements ResizeObserver {
   disconnect(): void {}
 }
 
-/** Nothing comes into view by itself. */
+/** Never reports an intersection. */
 class NeverInView implements IntersectionObserver {
   readonly root = null;
   readonly rootMargin = "";
@@ -25,7 +25,7 @@ class NeverInView implements IntersectionObserver {
 
 globalThis.ResizeObserver = UnchangingSize;
 globalThis.IntersectionObserver = NeverInView;
-// Tall enough for every entry of a test, so that all are drawn.
+// Tall enough to render every entry.
 const SIZES = {
   offsetHeight: 50,
   offsetWidth: 1000,
@@ -40,7 +40,7 @@ Element.prototype.scrollIntoView = () => {};
 window.scrollTo = () => {};
 Range.prototype.getClientRects = () => Object.assign([], { item: () => null });
 Object.defineProperty(crypto, "subtle", { value: { digest: async () => new ArrayBuffer(32) } });
-// Dialogs are open or not; that they keep the rest of the page away is for a browser to show.
+// Minimal dialogs; focus trapping is covered by browser tests.
 HTMLDialogElement.prototype.showModal = function showModal() {
   this.open = true;
 };
@@ -51,6 +51,6 @@ HTMLDialogElement.prototype.close = function close() {
 };
 Element.prototype.hasPointerCapture = () => false;
 
-// The machine may be shared, and parts of the page are loaded when first needed.
+// Lazy chunks may load slowly on a shared machine.
 configure({ asyncUtilTimeout: 20_000 });
 afterEach(cleanup);

@@ -1,13 +1,13 @@
-/** Tool calls, their results and their questions, as the server tells them. */
+/** Wire messages of tool calls, results and interrupts. */
 
 import type { WireInterrupt, WireMessage, WireToolCall } from "@/api/wire";
-import type { Written } from "@/testing/gateway";
+import type { WireEvent } from "@/testing/gateway";
 
 export function call(id: string, name: string, args: WireToolCall["args"]): WireToolCall {
   return { id, name, args };
 }
 
-/** A message that makes these calls. */
+/** Create a message with these calls. */
 export function calling(...calls: readonly WireToolCall[]): WireMessage {
   return { type: "ai", id: `a-${calls[0]?.id}`, content: "", tool_calls: calls };
 }
@@ -16,7 +16,7 @@ export function result(callId: string, content: string, status = "success"): Wir
   return { type: "tool", id: `t-${callId}`, tool_call_id: callId, content, status };
 }
 
-/** What a run that pauses over these calls asks. */
+/** Create the interrupt of these calls. */
 export function asking(...calls: readonly WireToolCall[]): readonly WireInterrupt[] {
   const names = [...new Set(calls.map(({ name }) => name))];
   const value = {
@@ -29,7 +29,7 @@ export function asking(...calls: readonly WireToolCall[]): readonly WireInterrup
   return [{ id: "i", value }];
 }
 
-/** A piece of what a running tool prints. */
-export function progress(callId: string, output: string): Written {
+/** Create a tool output event. */
+export function progress(callId: string, output: string): WireEvent {
   return ["custom", { type: "tool_progress", tool_call_id: callId, tool: "bash", output }];
 }

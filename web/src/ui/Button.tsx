@@ -1,9 +1,9 @@
-/** A button with words on it. */
+/** Text button. */
 
 import type { ComponentProps } from "react";
 
 interface Props extends ComponentProps<"button"> {
-  /** What is most likely wanted. */
+  /** Primary action. */
   readonly primary?: boolean;
 }
 

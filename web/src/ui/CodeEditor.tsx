@@ -1,4 +1,4 @@
-/** Text in mono, coloured, read or written. Loaded when first needed. */
+/** Code editor and viewer, loaded on first use. */
 
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { css } from "@codemirror/lang-css";
@@ -14,9 +14,9 @@ import { tags } from "@lezer/highlight";
 import { useEffect, useEffectEvent, useRef } from "react";
 
 interface Props {
-  /** What stands there first; what is written later is told, not asked. */
+  /** Initial text; uncontrolled. */
   readonly text: string;
-  /** Of the file's name, for its colours. */
+  /** File extension for highlighting. */
   readonly ending: string;
   readonly label: string;
   readonly readOnly?: boolean;
@@ -25,11 +25,11 @@ interface Props {
 
 export default function CodeEditor({ text, ending, label, readOnly = false, onChange }: Props) {
   const host = useRef<HTMLDivElement>(null);
-  const tell = useEffectEvent((written: string) => onChange?.(written));
+  const notify = useEffectEvent((text: string) => onChange?.(text));
 
   useEffect(() => {
     if (host.current === null) return;
-    // In a shadow its styles are objects, not elements: the page's policy allows no style elements.
+    // In a shadow root CodeMirror uses adopted style sheets; the CSP forbids style elements.
     const root = host.current.shadowRoot ?? host.current.attachShadow({ mode: "open" });
     const view = new EditorView({
       root,
@@ -49,7 +49,7 @@ export default function CodeEditor({ text, ending, label, readOnly = false, onCh
           languageOf(ending),
           LOOK,
           EditorView.updateListener.of((update) => {
-            if (update.docChanged) tell(update.state.doc.toString());
+            if (update.docChanged) notify(update.state.doc.toString());
           }),
         ],
       }),

@@ -1,25 +1,25 @@
-/** Copies a text and says so. */
+/** Button that copies a text. */
 
 import { Check, Copy } from "lucide-react";
 import { useEffect, useState } from "react";
-import { useWords } from "@/app/context";
+import { useStrings } from "@/i18n/context";
 import { IconButton } from "@/ui/IconButton";
 
-const SAID_FOR_MS = 1600;
+const COPIED_MS = 1600;
 
 export function CopyButton({ text, label }: { text: string; label: string }) {
-  const words = useWords();
+  const strings = useStrings();
   const [copied, setCopied] = useState(false);
 
   useEffect(() => {
     if (!copied) return;
-    const timer = setTimeout(() => setCopied(false), SAID_FOR_MS);
+    const timer = setTimeout(() => setCopied(false), COPIED_MS);
     return () => clearTimeout(timer);
   }, [copied]);
 
   return (
     <IconButton
-      label={copied ? words.copied : label}
+      label={copied ? strings.copied : label}
       onClick={async () => setCopied(await copyText(text))}
       icon={copied ? Check : Copy}
     />
@@ -35,7 +35,7 @@ async function copyText(text: string): Promise<boolean> {
   }
 }
 
-/** For pages not served over HTTPS, which have no clipboard. */
+/** Fallback without a secure context. */
 function copyBySelection(text: string): boolean {
   const area = document.createElement("textarea");
   area.value = text;

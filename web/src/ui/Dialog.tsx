@@ -1,4 +1,4 @@
-/** A sheet in the middle of the page, for as long as it is there. */
+/** Centered modal dialog. */
 
 import type { ReactNode } from "react";
 import { Modal } from "@/ui/Modal";

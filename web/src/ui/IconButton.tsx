@@ -1,4 +1,4 @@
-/** A small quiet button that is only an icon to the eye. */
+/** Icon button. */
 
 import type { LucideIcon } from "lucide-react";
 import type { ComponentProps } from "react";

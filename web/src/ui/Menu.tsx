@@ -1,4 +1,4 @@
-/** Menus that float: Radix for behaviour, our look. */
+/** Dropdown menus based on Radix. */
 
 import * as Radix from "@radix-ui/react-dropdown-menu";
 import { Check, type LucideIcon } from "lucide-react";
@@ -8,14 +8,14 @@ interface MenuProps {
   readonly trigger: ReactNode;
   readonly side?: "top" | "bottom";
   readonly align?: "start" | "end";
-  /** Whether what was chosen takes the focus, which then does not return to the trigger. */
+  /** The chosen item moves focus itself; do not return it to the trigger. */
   readonly keepsFocus?: () => boolean;
   readonly children: ReactNode;
 }
 
 export function Menu({ trigger, side = "bottom", align = "start", keepsFocus, children }: MenuProps) {
   return (
-    // Not modal: a modal menu locks scrolling through an inline style sheet, which the page's policy forbids.
+    // Not modal: Radix locks scrolling with an inline style, which the CSP forbids.
     <Radix.Root modal={false}>
       <Radix.Trigger asChild>{trigger}</Radix.Trigger>
       <Radix.Portal>
@@ -45,7 +45,7 @@ interface ChoiceProps {
   readonly onChoose: (value: string) => void;
 }
 
-/** One of several. */
+/** Radio group. */
 export function MenuChoice({ label, value, options, onChoose }: ChoiceProps) {
   return (
     <Radix.RadioGroup value={value} onValueChange={onChoose} aria-label={label}>
@@ -69,7 +69,7 @@ interface SwitchProps {
   readonly onSwitch: (on: boolean) => void;
 }
 
-/** On or off. */
+/** Checkbox item. */
 export function MenuSwitch({ label, on, onSwitch }: SwitchProps) {
   return (
     <Radix.CheckboxItem checked={on} onCheckedChange={onSwitch} className={ITEM}>
@@ -85,7 +85,7 @@ interface ItemProps {
   readonly onChoose: () => void;
 }
 
-/** Something to do. */
+/** Action item. */
 export function MenuItem({ icon: Icon, label, onChoose }: ItemProps) {
   return (
     <Radix.Item onSelect={onChoose} className={ITEM}>

@@ -1,4 +1,4 @@
-/** Something over the page that has to be dealt with, or left, before anything else. */
+/** Modal based on the native dialog element. */
 
 import { type ReactNode, useEffect, useRef } from "react";
 
@@ -6,7 +6,7 @@ interface Props {
   readonly open: boolean;
   readonly label: string;
   readonly onClose: () => void;
-  /** Where it stands and how large it is. */
+  /** Position and size. */
   readonly className: string;
   readonly children: ReactNode;
 }
@@ -14,7 +14,7 @@ interface Props {
 export function Modal({ open, label, onClose, className, children }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
 
-  // A native modal keeps focus inside, hides the rest from screen readers and gives focus back by itself.
+  // A native modal traps focus, hides the rest from screen readers and restores focus.
   useEffect(() => {
     const shown = dialog.current;
     if (open) shown?.showModal();

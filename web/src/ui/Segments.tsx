@@ -1,4 +1,4 @@
-/** One of a few, all of them in view. */
+/** Segmented control. */
 
 import { useId } from "react";
 

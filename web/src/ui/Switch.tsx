@@ -1,4 +1,4 @@
-/** On or off, at once. */
+/** Toggle switch. */
 
 interface Props {
   readonly on: boolean;

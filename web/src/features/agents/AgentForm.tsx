@@ -1,21 +1,21 @@
-/** What makes an agent, to be written. */
+/** Form of an agent. */
 
 import { useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { lazy, type ReactNode, Suspense, useId, useState } from "react";
 import type { Agent } from "@/api/agents";
-import { usePage, useWords } from "@/app/context";
-import { modelName } from "@/app/page";
-import { useServer } from "@/app/server";
 import { useNameProblem } from "@/features/agents/useNameProblem";
-import { Loading } from "@/features/panel/states";
+import { useStrings } from "@/i18n/context";
+import { sentence } from "@/i18n/i18n";
+import { modelName, useModels } from "@/state/models";
+import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
-import { sentence } from "@/words/words";
+import { LoadingState } from "@/ui/states";
 
 const CodeEditor = lazy(() => import("@/ui/CodeEditor"));
 
 export function AgentForm({ agent, isNew }: { agent: Agent; isNew: boolean }) {
-  const words = useWords();
+  const strings = useStrings();
   const server = useServer();
   const queries = useQueryClient();
   const navigate = useNavigate();
@@ -50,7 +50,7 @@ export function AgentForm({ agent, isNew }: { agent: Agent; isNew: boolean }) {
       className="flex flex-col gap-4"
     >
       {isNew && (
-        <Field name={words.agentName} hint={words.agentNameHint} problem={nameProblem}>
+        <Field name={strings.agentName} hint={strings.agentNameHint} problem={nameProblem}>
           {(id) => (
             <input
               id={id}
@@ -62,7 +62,7 @@ export function AgentForm({ agent, isNew }: { agent: Agent; isNew: boolean }) {
           )}
         </Field>
       )}
-      <Field name={words.agentDescription} hint={words.agentDescriptionHint}>
+      <Field name={strings.agentDescription} hint={strings.agentDescriptionHint}>
         {(id) => (
           <input
             id={id}
@@ -72,10 +72,10 @@ export function AgentForm({ agent, isNew }: { agent: Agent; isNew: boolean }) {
           />
         )}
       </Field>
-      <Field name={words.model}>
+      <Field name={strings.model}>
         {(id) => <ModelChoice id={id} value={draft.model} onChoose={(model) => change({ model })} />}
       </Field>
-      <Field name={words.agentTools} hint={words.agentToolsHint}>
+      <Field name={strings.agentTools} hint={strings.agentToolsHint}>
         {(id) => (
           <input
             id={id}
@@ -86,14 +86,14 @@ export function AgentForm({ agent, isNew }: { agent: Agent; isNew: boolean }) {
         )}
       </Field>
       <div className="flex flex-col gap-1">
-        <h2 className="font-medium">{words.agentSoul}</h2>
-        <p className="text-small text-faint">{words.agentSoulHint}</p>
+        <h2 className="font-medium">{strings.agentSoul}</h2>
+        <p className="text-small text-faint">{strings.agentSoulHint}</p>
         <div className="flex h-72 flex-col rounded-box border border-line-strong focus-within:border-accent">
-          <Suspense fallback={<Loading />}>
+          <Suspense fallback={<LoadingState />}>
             <CodeEditor
               text={agent.soul}
               ending="md"
-              label={words.agentSoul}
+              label={strings.agentSoul}
               onChange={(soul) => change({ soul })}
             />
           </Suspense>
@@ -101,22 +101,22 @@ export function AgentForm({ agent, isNew }: { agent: Agent; isNew: boolean }) {
       </div>
       {problem !== null && (
         <p role="alert" className="rounded-box bg-error-tint px-3 py-2 text-error">
-          {words.agentNotSaved} {sentence(problem)}
+          {strings.agentNotSaved} {sentence(problem)}
         </p>
       )}
       <div className="flex items-center gap-3">
         <Button type="submit" primary disabled={isNew && (draft.name === "" || nameProblem !== null)}>
-          {isNew ? words.create : words.save}
+          {isNew ? strings.create : strings.save}
         </Button>
         <span role="status" className="text-small text-done">
-          {saved ? words.agentSaved : ""}
+          {saved ? strings.agentSaved : ""}
         </span>
       </div>
     </form>
   );
 }
 
-/** The groups a list names; none means all. */
+/** Parse a comma-separated list; empty means all groups. */
 function groupsIn(text: string): readonly string[] | null {
   const groups = text.split(/[,，]/).map((group) => group.trim());
   const named = groups.filter((group) => group !== "");
@@ -156,8 +156,8 @@ interface ModelChoiceProps {
 }
 
 function ModelChoice({ id, value, onChoose }: ModelChoiceProps) {
-  const words = useWords();
-  const models = usePage((page) => page.models);
+  const strings = useStrings();
+  const models = useModels();
   const known = models.phase === "ready" ? models.value.models : [];
   const isUnknown = value !== null && !known.some(({ name }) => name === value);
   return (
@@ -167,7 +167,7 @@ function ModelChoice({ id, value, onChoose }: ModelChoiceProps) {
       onChange={(event) => onChoose(event.target.value || null)}
       className={INPUT}
     >
-      <option value="">{words.agentDefaultModel}</option>
+      <option value="">{strings.agentDefaultModel}</option>
       {isUnknown && <option value={value}>{value}</option>}
       {known.map((model) => (
         <option key={model.name} value={model.name}>

@@ -1,20 +1,21 @@
-/** One agent: made, changed or deleted. */
+/** Page of one agent: create, edit, delete. */
 
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 import { useState } from "react";
-import { useActions, useWords } from "@/app/context";
-import { PageFrame } from "@/app/PageFrame";
-import { useServer } from "@/app/server";
 import { AgentForm } from "@/features/agents/AgentForm";
 import { NEW } from "@/features/agents/AgentsPage";
-import { Loading, Unshown } from "@/features/panel/states";
+import { useStrings } from "@/i18n/context";
+import { PageFrame } from "@/layout/PageFrame";
+import { useActions } from "@/state/context";
+import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
+import { ErrorState, LoadingState } from "@/ui/states";
 
 const EMPTY = { name: "", description: "", model: null, tool_groups: null, soul: "" } as const;
 
 export function AgentPage() {
-  const words = useWords();
+  const strings = useStrings();
   const { name } = useParams({ from: "/agents/$name" });
   const server = useServer();
   const isNew = name === NEW;
@@ -25,15 +26,15 @@ export function AgentPage() {
   });
   return (
     <PageFrame
-      title={isNew ? words.newAgent : name}
-      actions={!isNew && agent.isSuccess && <Talk name={name} />}
+      title={isNew ? strings.newAgent : name}
+      actions={!isNew && agent.isSuccess && <ChatButton name={name} />}
     >
       {isNew ? (
         <AgentForm key={NEW} agent={EMPTY} isNew />
       ) : agent.isPending ? (
-        <Loading />
+        <LoadingState />
       ) : agent.isError ? (
-        <Unshown text={words.agentMissing} onRetry={() => void agent.refetch()} />
+        <ErrorState text={strings.agentMissing} onRetry={() => void agent.refetch()} />
       ) : (
         <>
           <AgentForm key={name} agent={agent.data} isNew={false} />
@@ -44,15 +45,17 @@ export function AgentPage() {
   );
 }
 
-function Talk({ name }: { name: string }) {
-  const words = useWords();
+function ChatButton({ name }: { name: string }) {
+  const strings = useStrings();
   const actions = useActions();
-  return <Button onClick={() => void actions.talkTo({ agent: name, bootstrap: false })}>{words.talk}</Button>;
+  return (
+    <Button onClick={() => void actions.startChat({ agent: name, bootstrap: false })}>{strings.chat}</Button>
+  );
 }
 
-/** Nothing brings an agent back, so it is asked first. */
+/** Deletion cannot be undone, so ask first. */
 function Deletion({ name }: { name: string }) {
-  const words = useWords();
+  const strings = useStrings();
   const server = useServer();
   const queries = useQueryClient();
   const navigate = useNavigate();
@@ -74,15 +77,15 @@ function Deletion({ name }: { name: string }) {
       {asking ? (
         <>
           <p role="alert" className="text-error">
-            {failed ? words.agentNotSaved : words.agentDeleteSure(name)}
+            {failed ? strings.agentNotSaved : strings.agentDeleteSure(name)}
           </p>
-          <Button onClick={() => setAsking(false)}>{words.cancel}</Button>
+          <Button onClick={() => setAsking(false)}>{strings.cancel}</Button>
           <Button onClick={() => void remove()} className="text-error">
-            {words.deleteIt}
+            {strings.deleteItem}
           </Button>
         </>
       ) : (
-        <Button onClick={() => setAsking(true)}>{words.agentDeleted(name)}</Button>
+        <Button onClick={() => setAsking(true)}>{strings.agentDeleted(name)}</Button>
       )}
     </div>
   );

@@ -1,24 +1,25 @@
-/** The agents there are. */
+/** List of custom agents. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { Bot, Plus } from "lucide-react";
-import { useActions, useWords } from "@/app/context";
-import { PageFrame } from "@/app/PageFrame";
-import { useServer } from "@/app/server";
-import { Loading, Unshown } from "@/features/panel/states";
+import { useStrings } from "@/i18n/context";
+import { PageFrame } from "@/layout/PageFrame";
+import { useActions } from "@/state/context";
+import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
+import { ErrorState, LoadingState } from "@/ui/states";
 
 export function AgentsPage() {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
   return (
     <PageFrame
-      title={words.agents}
+      title={strings.agents}
       actions={
         <>
-          <Button onClick={() => void actions.talkTo({ agent: null, bootstrap: true })}>
-            {words.makeByTalking}
+          <Button onClick={() => void actions.startChat({ agent: null, bootstrap: true })}>
+            {strings.createWithChat}
           </Button>
           <Link
             to="/agents/$name"
@@ -26,28 +27,29 @@ export function AgentsPage() {
             className="inline-flex h-8 items-center gap-1 rounded-box bg-accent px-3 font-medium text-on-accent hover:bg-accent-strong"
           >
             <Plus aria-hidden className="size-4" />
-            {words.newAgent}
+            {strings.newAgent}
           </Link>
         </>
       }
     >
-      <p className="mb-4 text-soft">{words.agentsHint}</p>
+      <p className="mb-4 text-soft">{strings.agentsHint}</p>
       <AgentList />
     </PageFrame>
   );
 }
 
-/** No agent can be called so: names have no underscores. */
+/** Not a valid agent name, so it cannot collide. */
 export const NEW = "_new";
 
 function AgentList() {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
   const server = useServer();
   const agents = useQuery({ queryKey: ["agents"], queryFn: server.agents });
-  if (agents.isPending) return <Loading />;
-  if (agents.isError) return <Unshown text={words.agentsUnavailable} onRetry={() => void agents.refetch()} />;
-  if (agents.data.length === 0) return <p className="text-faint">{words.noAgents}</p>;
+  if (agents.isPending) return <LoadingState />;
+  if (agents.isError)
+    return <ErrorState text={strings.agentsUnavailable} onRetry={() => void agents.refetch()} />;
+  if (agents.data.length === 0) return <p className="text-faint">{strings.noAgents}</p>;
   return (
     <ul className="divide-y divide-line rounded-box border border-line">
       {agents.data.map(({ name, description }) => (
@@ -59,7 +61,9 @@ function AgentList() {
             </Link>
             {description !== "" && <p className="truncate text-small text-faint">{description}</p>}
           </div>
-          <Button onClick={() => void actions.talkTo({ agent: name, bootstrap: false })}>{words.talk}</Button>
+          <Button onClick={() => void actions.startChat({ agent: name, bootstrap: false })}>
+            {strings.chat}
+          </Button>
         </li>
       ))}
     </ul>

@@ -2,7 +2,7 @@ import { screen } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { expect, test } from "vitest";
 import type { Agent } from "@/api/agents";
-import { Refused } from "@/api/http";
+import { ApiError } from "@/api/http";
 import { fakeGateway } from "@/testing/gateway";
 import { showPage } from "@/testing/page";
 
@@ -14,16 +14,16 @@ const ADA: Agent = {
   soul: "You count.",
 };
 
-test("agents are listed, and one can be talked to", async () => {
+test("agents are listed and a chat with one can be started", async () => {
   const { paths } = showPage(fakeGateway(), { path: "/agents", server: { agents: async () => [ADA] } });
   expect((await screen.findByRole("link", { name: "ada" })).getAttribute("href")).toBe("/agents/ada");
   expect(screen.getByText("Counts")).toBeTruthy();
-  await userEvent.click(screen.getByRole("button", { name: "Talk to it" }));
+  await userEvent.click(screen.getByRole("button", { name: "Chat" }));
   expect(paths).toEqual(["/"]);
-  expect((await screen.findByTitle("ada answers here")).textContent).toBe("ada");
+  expect((await screen.findByTitle("Chatting with ada")).textContent).toBe("ada");
 });
 
-test("a new agent needs a name that is one, and that nobody has", async () => {
+test("a new agent needs a valid and unused name", async () => {
   const made: Agent[] = [];
   showPage(fakeGateway(), {
     path: "/agents/_new",
@@ -41,7 +41,7 @@ test("a new agent needs a name that is one, and that nobody has", async () => {
   expect(screen.getByText(/1 to 64 letters/)).toBeTruthy();
   await userEvent.clear(name);
   await userEvent.type(name, "ada");
-  expect(await screen.findByText("There is an agent of this name already.")).toBeTruthy();
+  expect(await screen.findByText("That name is taken")).toBeTruthy();
   expect(screen.getByRole<HTMLButtonElement>("button", { name: "Create" }).disabled).toBe(true);
   await userEvent.clear(name);
   await userEvent.type(name, "bob");
@@ -53,12 +53,12 @@ test("a new agent needs a name that is one, and that nobody has", async () => {
   expect(await screen.findByRole("heading", { level: 1, name: "bob" })).toBeTruthy();
 });
 
-test("a change the server refuses says why and is still there", async () => {
+test("a rejected change shows the reason and is kept", async () => {
   showPage(fakeGateway(), {
     path: "/agents/ada",
     server: {
       agent: async () => ADA,
-      updateAgent: async () => Promise.reject(new Refused("InvalidRequest", 422, "no such tool group")),
+      updateAgent: async () => Promise.reject(new ApiError("InvalidRequest", 422, "no such tool group")),
     },
   });
   const description = await screen.findByRole<HTMLInputElement>("textbox", { name: "Description" });
@@ -68,7 +68,7 @@ test("a change the server refuses says why and is still there", async () => {
   expect(description.value).toBe("Counts well");
 });
 
-test("an agent is deleted only when it is said twice", async () => {
+test("deleting an agent needs a confirmation", async () => {
   const deleted: string[] = [];
   showPage(fakeGateway(), {
     path: "/agents/ada",
@@ -77,6 +77,6 @@ test("an agent is deleted only when it is said twice", async () => {
   await userEvent.click(await screen.findByRole("button", { name: "Delete ada" }));
   expect(deleted).toEqual([]);
   await userEvent.click(screen.getByRole("button", { name: "Delete" }));
-  expect(await screen.findByText(/no agent yet/)).toBeTruthy();
+  expect(await screen.findByText(/No custom agents yet/)).toBeTruthy();
   expect(deleted).toEqual(["ada"]);
 });

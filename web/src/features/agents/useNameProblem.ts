@@ -1,13 +1,13 @@
-/** Why a new agent cannot have a name. */
+/** Validates the name of a new agent. */
 
 import { useQuery } from "@tanstack/react-query";
-import { useWords } from "@/app/context";
-import { useServer } from "@/app/server";
+import { useStrings } from "@/i18n/context";
+import { useServer } from "@/state/server";
 
 const NAME = /^[A-Za-z0-9-]{1,64}$/;
 
 export function useNameProblem(name: string, isNew: boolean): string | null {
-  const words = useWords();
+  const strings = useStrings();
   const server = useServer();
   const isName = NAME.test(name);
   const free = useQuery({
@@ -17,6 +17,6 @@ export function useNameProblem(name: string, isNew: boolean): string | null {
     staleTime: 0,
   });
   if (!isNew || name === "") return null;
-  if (!isName) return words.agentNameBad;
-  return free.data === false ? words.agentNameTaken : null;
+  if (!isName) return strings.agentNameBad;
+  return free.data === false ? strings.agentNameTaken : null;
 }

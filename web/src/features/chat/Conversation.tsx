@@ -1,28 +1,29 @@
-/** The messages of the open thread. */
+/** Messages of the open thread. */
 
 import { ArrowDown } from "lucide-react";
 import { useEffect } from "react";
-import { usePage, useWords } from "@/app/context";
 import { Entries } from "@/features/chat/Entries";
 import { useStickToEnd } from "@/features/chat/useStickToEnd";
+import { useStrings } from "@/i18n/context";
+import { usePage } from "@/state/context";
 
 export function Conversation() {
-  const words = useWords();
+  const strings = useStrings();
   const threadId = usePage((page) => page.threadId);
   const { area, setArea, content, atEnd, toEnd } = useStickToEnd();
   const lastSent = usePage(({ conversation }) => conversation.run.phase === "starting");
 
-  // Whoever sends wants to see the answer, wherever they were reading.
+  // Scroll to the end after sending.
   useEffect(() => {
     if (lastSent) toEnd();
   }, [lastSent, toEnd]);
 
   return (
     <div className="relative min-h-0 flex-1">
-      {/* The list keeps the reader's place itself; two that do so would fight. */}
+      {/* The virtual list anchors the scroll position; browser anchoring would conflict. */}
       <div ref={setArea} className="h-full overflow-y-auto [overflow-anchor:none]" data-scroll-area>
         <div ref={content} className="mx-auto w-full max-w-[46rem] px-4 pb-6">
-          <section aria-label={words.conversation}>
+          <section aria-label={strings.conversation}>
             {area !== null && <Entries key={threadId} area={area} />}
           </section>
         </div>
@@ -34,7 +35,7 @@ export function Conversation() {
           className="absolute bottom-3 left-1/2 flex h-8 -translate-x-1/2 animate-appear items-center gap-2 rounded-full border border-line bg-raised px-3 text-small text-soft shadow-float hover:text-ink"
         >
           <ArrowDown aria-hidden className="size-4" />
-          {words.jumpToLatest}
+          {strings.jumpToLatest}
         </button>
       )}
     </div>

@@ -1,32 +1,36 @@
-/** The entries of a conversation, of which only those near the reader are drawn. */
+/** Virtualized list of conversation entries. */
 
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { memo, useEffect, useLayoutEffect, useMemo, useRef } from "react";
-import { useActions, usePage, useWords } from "@/app/context";
-import { Answer } from "@/features/chat/Answer";
-import { ApprovalBlock } from "@/features/chat/ApprovalBlock";
-import { EarlierVersionNotice } from "@/features/chat/EarlierVersionNotice";
-import { QuestionForm } from "@/features/chat/QuestionForm";
-import { RunNotice } from "@/features/chat/RunNotice";
+import { ApprovalBlock } from "@/features/chat/approval/ApprovalBlock";
+import { QuestionForm } from "@/features/chat/approval/QuestionForm";
+import { Answer } from "@/features/chat/message/Answer";
+import { EarlierVersionNotice } from "@/features/chat/message/EarlierVersionNotice";
+import { RunNotice } from "@/features/chat/message/RunNotice";
+import { UserMessage } from "@/features/chat/message/UserMessage";
 import { shownIds, type Turns, turnsOf } from "@/features/chat/turns";
-import { UserMessage } from "@/features/chat/UserMessage";
-import { type Fork, wayThrough } from "@/run/branches";
+import { useStrings } from "@/i18n/context";
+import { type Fork, selectBranch } from "@/run/branches";
 import { isBlank } from "@/run/message";
 import { findMessage } from "@/run/reduce";
+import { useActions, usePage } from "@/state/context";
 import { Button } from "@/ui/Button";
 
-// A guess that is corrected as soon as an entry is drawn; drawn are the entries of a few screens.
+// Initial estimate, replaced by the measured height.
 const GUESSED_PX = 140;
 const DRAWN_BESIDE = 8;
-// So near to the beginning of what is known, what was said before is fetched.
+// Distance from the top at which the previous page is loaded.
 const FETCH_WITHIN_PX = 2000;
 
 export function Entries({ area }: { area: HTMLDivElement }) {
   const order = usePage(({ conversation }) => conversation.order);
   const settled = usePage(({ conversation }) => conversation.settled);
-  const undone = usePage(({ conversation }) => conversation.undone);
+  const rewoundRuns = usePage(({ conversation }) => conversation.rewoundRuns);
 
-  const { ids, forks } = useMemo(() => wayThrough({ order, settled }, undone), [order, settled, undone]);
+  const { ids, forks } = useMemo(
+    () => selectBranch({ order, settled }, rewoundRuns),
+    [order, settled, rewoundRuns],
+  );
   const shown = useMemo(() => shownIds({ order: ids, settled }), [ids, settled]);
   const turns = useMemo(() => turnsOf({ order: ids, settled }), [ids, settled]);
 
@@ -36,10 +40,10 @@ export function Entries({ area }: { area: HTMLDivElement }) {
     getItemKey: (index) => shown[index] ?? index,
     estimateSize: () => GUESSED_PX,
     overscan: DRAWN_BESIDE,
-    // A flush inside React's own work would be one too many.
+    // flushSync must not run during React's render.
     useFlushSync: false,
   });
-  useKeptPlace(area, shown, virtual);
+  useScrollAnchor(area, shown, virtual);
   const drawn = virtual.getVirtualItems();
   const above = drawn[0]?.start ?? 0;
   const below = virtual.getTotalSize() - (drawn.at(-1)?.end ?? 0);
@@ -75,8 +79,8 @@ export function Entries({ area }: { area: HTMLDivElement }) {
   );
 }
 
-/** Keeps what the reader looks at in its place when something is put in front of it. */
-function useKeptPlace(
+/** Keeps the scroll position when entries are prepended. */
+function useScrollAnchor(
   area: HTMLDivElement,
   shown: readonly string[],
   virtual: { measurementsCache: readonly { readonly start: number }[]; scrollOffset: number | null },
@@ -95,9 +99,9 @@ function useKeptPlace(
   }, [area, shown, virtual]);
 }
 
-/** Stands where more was said before; coming near it fetches that. */
+/** Loads the previous page when scrolled near. */
 function EarlierMessages({ area }: { area: HTMLDivElement }) {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
   const { before, phase } = usePage(({ conversation }) => conversation.earlier);
   const mark = useRef<HTMLDivElement>(null);
@@ -118,9 +122,11 @@ function EarlierMessages({ area }: { area: HTMLDivElement }) {
   return (
     <div ref={mark} className="flex h-14 items-end justify-center">
       {phase === "loading" && (
-        <span className="animate-breathe text-small text-faint">{words.loadingEarlier}</span>
+        <span className="animate-breathe text-small text-faint">{strings.loadingEarlier}</span>
       )}
-      {phase !== "loading" && <Button onClick={() => void actions.loadEarlier()}>{words.showEarlier}</Button>}
+      {phase !== "loading" && (
+        <Button onClick={() => void actions.loadEarlier()}>{strings.showEarlier}</Button>
+      )}
     </div>
   );
 }
@@ -131,7 +137,7 @@ interface EntryProps {
   readonly fork: Fork | undefined;
 }
 
-/** One entry listens to its own message alone. */
+/** Each entry subscribes to its own message only. */
 const Entry = memo(function Entry({ id, turns, fork }: EntryProps) {
   const message = usePage(({ conversation }) => findMessage(conversation, id));
   const growing = usePage(({ conversation }) => conversation.streaming.has(id));

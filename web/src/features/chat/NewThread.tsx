@@ -1,25 +1,27 @@
-/** A thread nothing has been said in. */
+/** Start page of a new thread. */
 
-import { useActions, usePage, useWords } from "@/app/context";
-import { Composer } from "@/features/chat/Composer";
-import type { UseAttachments } from "@/features/chat/useAttachments";
+import { Composer } from "@/features/chat/composer/Composer";
+import type { UseAttachments } from "@/features/chat/composer/useAttachments";
+import { useStrings } from "@/i18n/context";
+import { useActions } from "@/state/context";
+import { useStarters } from "@/state/models";
 
 export function NewThread({ attachments }: { attachments: UseAttachments }) {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
-  const starters = usePage((page) => page.starters);
-  const titles: Readonly<Record<string, string>> = words.starterTitles;
+  const starters = useStarters();
+  const titles: Readonly<Record<string, string>> = strings.starterTitles;
   return (
     <div className="flex min-h-0 flex-1 flex-col overflow-y-auto">
       <div className="my-auto flex flex-col pt-6 pb-[12vh]">
         <div className="mx-auto w-full max-w-[46rem] px-4 pb-6">
-          <h2 className="text-display font-semibold tracking-tight text-balance">{words.greeting}</h2>
-          <p className="mt-2 text-prose text-soft">{words.greetingHint}</p>
+          <h2 className="text-display font-semibold tracking-tight text-balance">{strings.greeting}</h2>
+          <p className="mt-2 text-prose text-soft">{strings.greetingHint}</p>
         </div>
         <Composer attachments={attachments} />
-        {/* Its room is kept while the suggestions load, so nothing jumps. */}
+        {/* Reserve the space while starters load to avoid a layout shift. */}
         <ul
-          aria-label={words.starters}
+          aria-label={strings.starters}
           className="mx-auto mt-2 flex min-h-75 w-full max-w-[46rem] flex-wrap content-start gap-2 px-4 wide:min-h-31"
         >
           {starters.map((starter) => (

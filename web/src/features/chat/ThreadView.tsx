@@ -1,13 +1,14 @@
-/** The open thread in whatever state it is. */
+/** The open thread in each of its states. */
 
 import { CloudOff, type LucideIcon, MessageCircleOff, Unplug } from "lucide-react";
 import { type ReactNode, useEffect } from "react";
-import { useActions, usePage, useWords } from "@/app/context";
-import type { Problem } from "@/app/page";
-import { Composer } from "@/features/chat/Composer";
 import { Conversation } from "@/features/chat/Conversation";
+import { Composer } from "@/features/chat/composer/Composer";
+import { useAttachments } from "@/features/chat/composer/useAttachments";
 import { NewThread } from "@/features/chat/NewThread";
-import { useAttachments } from "@/features/chat/useAttachments";
+import { useStrings } from "@/i18n/context";
+import { useActions, usePage } from "@/state/context";
+import type { Problem } from "@/state/queries";
 import { Button } from "@/ui/Button";
 
 export function ThreadView() {
@@ -15,7 +16,7 @@ export function ThreadView() {
   const opening = usePage((page) => page.opening);
   const stale = usePage((page) => page.stale);
   const attachments = useAttachments();
-  useLookAgain(stale || (opening.phase === "failed" && opening.problem === "unreachable"));
+  useReloadOnReturn(stale || (opening.phase === "failed" && opening.problem === "unreachable"));
   if (threadId === null) {
     return (
       <>
@@ -24,7 +25,7 @@ export function ThreadView() {
       </>
     );
   }
-  if (opening.phase === "failed") return <CannotOpen problem={opening.problem} threadId={threadId} />;
+  if (opening.phase === "failed") return <OpenError problem={opening.problem} threadId={threadId} />;
   return (
     <>
       <ConnectionBanner />
@@ -36,8 +37,8 @@ export function ThreadView() {
 
 const LOOK_AGAIN_MS = 5000;
 
-/** Looks for a server that is away until it answers. */
-function useLookAgain(away: boolean): void {
+/** Reload until the server responds. */
+function useReloadOnReturn(away: boolean): void {
   const actions = useActions();
   useEffect(() => {
     if (!away) return;
@@ -47,7 +48,7 @@ function useLookAgain(away: boolean): void {
 }
 
 function ConnectionBanner() {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
   const online = usePage((page) => page.online);
   const connected = usePage(({ conversation }) => conversation.run.connected);
@@ -57,37 +58,37 @@ function ConnectionBanner() {
   return (
     <div className="flex animate-appear items-center justify-center gap-2 border-b border-line bg-warning-tint px-4 py-2 text-small text-warning">
       <Icon aria-hidden className="size-4 shrink-0" />
-      {!online ? words.offline : connected ? words.stale : words.reconnecting}
-      {online && stale && <Button onClick={() => void actions.reload()}>{words.tryAgain}</Button>}
+      {!online ? strings.offline : connected ? strings.stale : strings.reconnecting}
+      {online && stale && <Button onClick={() => void actions.reload()}>{strings.tryAgain}</Button>}
     </div>
   );
 }
 
-function CannotOpen({ problem, threadId }: { problem: Problem; threadId: string }) {
-  const words = useWords();
+function OpenError({ problem, threadId }: { problem: Problem; threadId: string }) {
+  const strings = useStrings();
   const actions = useActions();
   if (problem === "missing") {
     return (
-      <Apology icon={MessageCircleOff} title={words.threadMissing} hint={words.threadMissingHint}>
-        <Button onClick={() => void actions.open(null)}>{words.newThread}</Button>
-      </Apology>
+      <ErrorMessage icon={MessageCircleOff} title={strings.threadMissing} hint={strings.threadMissingHint}>
+        <Button onClick={() => void actions.open(null)}>{strings.newThread}</Button>
+      </ErrorMessage>
     );
   }
   return (
-    <Apology icon={Unplug} title={words.threadUnavailable} hint={words.threadUnavailableHint}>
-      <Button onClick={() => void actions.open(threadId, "pop")}>{words.tryAgain}</Button>
-    </Apology>
+    <ErrorMessage icon={Unplug} title={strings.threadUnavailable} hint={strings.threadUnavailableHint}>
+      <Button onClick={() => void actions.open(threadId, "pop")}>{strings.tryAgain}</Button>
+    </ErrorMessage>
   );
 }
 
-interface ApologyProps {
+interface ErrorMessageProps {
   readonly icon: LucideIcon;
   readonly title: string;
   readonly hint: string;
   readonly children: ReactNode;
 }
 
-function Apology({ icon: Icon, title, hint, children }: ApologyProps) {
+function ErrorMessage({ icon: Icon, title, hint, children }: ErrorMessageProps) {
   return (
     <div role="alert" className="m-auto flex max-w-96 flex-col items-center gap-2 p-6 text-center">
       <Icon aria-hidden className="mb-2 size-6 text-faint" />
@@ -99,9 +100,9 @@ function Apology({ icon: Icon, title, hint, children }: ApologyProps) {
 }
 
 function Skeleton() {
-  const words = useWords();
+  const strings = useStrings();
   return (
-    <div role="status" aria-label={words.loadingThread} className="min-h-0 flex-1 overflow-hidden">
+    <div role="status" aria-label={strings.loadingThread} className="min-h-0 flex-1 overflow-hidden">
       <div className="mx-auto flex w-full max-w-[46rem] animate-late flex-col gap-3 px-4 py-6">
         <div className="mb-3 ml-auto h-12 w-2/5 animate-breathe rounded-box bg-tint" />
         {["w-full", "w-11/12", "w-4/5", "w-2/5"].map((width) => (

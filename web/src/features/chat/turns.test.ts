@@ -40,13 +40,13 @@ function plans(callId: string, content: string, status: "success" | "error" = "s
   ];
 }
 
-/** The lists as the page shows them: at which call, with which items. */
+/** Return the to-do lists by call. */
 function lists(conversation: Conversation): [string, string[]][] {
   const { shown } = turnsOf(conversation).checklists;
   return [...shown].map(([callId, todos]) => [callId, todos.map(({ content }) => content)]);
 }
 
-test("a question is open until the user says something", () => {
+test("a question is open until the user replies", () => {
   expect(turnsOf(opened(human("h", "go"), ...asks("c"))).replies).toEqual(new Map());
   expect(turnsOf(opened(...asks("c"), human("h", "this"), human("h2", "and that"))).replies).toEqual(
     new Map([["c", "this"]]),
@@ -60,12 +60,12 @@ test("a hidden message does not answer a question", () => {
   );
 });
 
-test("a question the agent did not wait for has passed", () => {
+test("a question the agent did not wait for is closed", () => {
   const { replies } = turnsOf(opened(...asks("c"), { type: "ai", id: "a", content: "Never mind." }));
   expect(replies).toEqual(new Map([["c", null]]));
 });
 
-test("the newest list of a turn is shown where the first was written", () => {
+test("the latest list of a turn is shown at its first call", () => {
   const conversation = opened(
     human("h1", "one"),
     ...plans("c1", "old"),
@@ -80,13 +80,13 @@ test("the newest list of a turn is shown where the first was written", () => {
   expect(turnsOf(conversation).checklists).toMatchObject({ folded: new Set(["c2"]), current: "c3" });
 });
 
-test("a hidden message neither splits a turn nor is an entry", () => {
+test("a hidden message neither splits a turn nor becomes an entry", () => {
   const conversation = opened(human("h", "one"), ...plans("c1", "old"), reminder, ...plans("c2", "new"));
   expect(lists(conversation)).toEqual([["c1", ["new"]]]);
   expect(shownIds(conversation)).toEqual(["h", "a-c1", "a-c2"]);
 });
 
-test("a list that was refused changes nothing, and is no part of it", () => {
+test("a rejected list changes nothing", () => {
   const conversation = opened(...plans("c1", "good"), ...plans("c2", "bad", "error"));
   expect(lists(conversation)).toEqual([["c1", ["good"]]]);
   expect(turnsOf(conversation).checklists.folded).toEqual(new Set());

@@ -1,31 +1,31 @@
-/** What of a conversation is shown as an entry of its own, and what belongs together within a turn. */
+/** Groups messages into turns and entries. */
 
-import { type GroupKind, groupKind } from "@/features/chat/tools";
 import { answerIn } from "@/run/answers";
 import { isBlank, isOwn, type Message, type ToolCall } from "@/run/message";
 import type { Question } from "@/run/question";
 import type { Conversation } from "@/run/reduce";
 import { type Todo, todosOf, writesTodos } from "@/run/todos";
+import { type GroupKind, groupKind } from "@/run/toolCalls";
 
 type Settled = Pick<Conversation, "order" | "settled">;
 
-/** Answers to tool calls by the id of the call. They are shown inside the call, not as entries. */
+/** Tool results by call id, shown inside the call. */
 type ToolResults = ReadonlyMap<string, Message>;
 
-/** What became of questions, by the id of the call: what the user said, or null if it went on without that. */
+/** Answers by call id; null if the agent continued without one. */
 type Replies = ReadonlyMap<string, string | null>;
 
-/** The to-do lists. A turn has one, which stays where it was first written while later calls change it. */
+/** To-do lists: one per turn, shown at its first call. */
 interface Checklists {
-  /** The newest list of each turn, by the call it is shown at. */
+  /** The latest list of each turn, by the call it is shown at. */
   readonly shown: ReadonlyMap<string, readonly Todo[]>;
-  /** The calls that changed a list shown further up. */
+  /** Calls that updated a list shown further up. */
   readonly folded: ReadonlySet<string>;
-  /** The call the list of the newest turn is shown at. */
+  /** The call that shows the list of the newest turn. */
   readonly current: string | null;
 }
 
-/** A call and when it was made, as far as this page saw that. */
+/** A call with its start time, if known. */
 export interface Called {
   readonly call: ToolCall;
   readonly calledAt: number | null;
@@ -36,20 +36,20 @@ export interface Group {
   readonly calls: readonly Called[];
 }
 
-/** Similar calls one after the other that are shown as one. */
+/** Consecutive similar calls shown as one. */
 interface Groups {
-  /** By the call a group is shown at: its first. */
+  /** Groups by their first call. */
   readonly shown: ReadonlyMap<string, Group>;
   readonly folded: ReadonlySet<string>;
 }
 
 const SMALLEST_GROUP = 3;
 
-/** What ties messages together, as far as they are settled. */
+/** Relations between settled messages. */
 export interface Turns {
   readonly results: ToolResults;
   readonly replies: Replies;
-  /** Questions nobody has answered, by the id of the call; several of them are asked in one form. */
+  /** Open questions by call id; several are shown in one form. */
   readonly open: ReadonlyMap<string, Question>;
   readonly checklists: Checklists;
   readonly groups: Groups;
@@ -126,7 +126,7 @@ function groupsOf({ order, settled }: Settled, results: ToolResults): Groups {
     if (message === undefined || !isShown(message)) continue;
     if (message.text !== "" || message.reasoning !== "") close();
     for (const call of message.toolCalls) {
-      // What failed, or is not done, is for the reader to see.
+      // Failed and unfinished calls are not grouped.
       const next = results.get(call.id)?.failed === false ? groupKind(call) : null;
       if (next !== kind) close();
       kind = next;
@@ -137,12 +137,12 @@ function groupsOf({ order, settled }: Settled, results: ToolResults): Groups {
   return { shown, folded };
 }
 
-/** The call that writes a to-do list right now. */
+/** Return the call that is streaming a to-do list. */
 export function todosBeingWritten(streaming: Conversation["streaming"]): ToolCall | undefined {
   return [...streaming.values()].flatMap(({ toolCalls }) => toolCalls).findLast(writesTodos);
 }
 
-/** The ids that are shown, in order. A message that still grows is an assistant's. */
+/** Return the visible ids in order. Streaming messages are the assistant's. */
 export function shownIds({ order, settled }: Settled): readonly string[] {
   return order.filter((id) => {
     const message = settled.get(id);

@@ -1,11 +1,11 @@
-/** Keeps the end in view while the reader is there, and never moves a reader who is elsewhere. */
+/** Sticks to the end unless the user has scrolled up. */
 
 import { type RefObject, useCallback, useEffect, useRef, useState } from "react";
 
 const NEAR_PX = 48;
 
 interface StickToEnd {
-  /** What scrolls; null until it is there. */
+  /** Scroll container; null until mounted. */
   readonly area: HTMLDivElement | null;
   readonly setArea: (area: HTMLDivElement | null) => void;
   readonly content: RefObject<HTMLDivElement | null>;
@@ -32,7 +32,7 @@ export function useStickToEnd(): StickToEnd {
 
     const onScroll = () => {
       const near = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_PX;
-      // Growing content moves the end away without anyone scrolling; only a move upwards means leaving.
+      // Only upward scrolling leaves the end; growing content does not.
       if (near) stuck.current = true;
       else if (box.scrollTop < lastTop) stuck.current = false;
       lastTop = box.scrollTop;

@@ -1,12 +1,12 @@
-/** A fact as its owner writes it; what the server does not take stays written. */
+/** Form of a fact; rejected input is kept. */
 
 import { useId, useState } from "react";
 import { CATEGORIES, type Category, type FactText } from "@/api/memory";
-import { useLanguage, useWords } from "@/app/context";
-import { useMemoryWords } from "@/features/memory/useMemory";
+import { useLanguage, useStrings } from "@/i18n/context";
+import { sentence } from "@/i18n/i18n";
+import { useMemoryStrings } from "@/i18n/useMemoryStrings";
 import { Button } from "@/ui/Button";
-import { focusNow } from "@/ui/focusNow";
-import { sentence } from "@/words/words";
+import { focusOnMount } from "@/ui/dom/focusOnMount";
 
 interface Props {
   readonly fact: FactText;
@@ -18,8 +18,8 @@ interface Props {
 }
 
 export function FactForm({ fact, submitWord, busy, problem, onSave, onCancel }: Props) {
-  const { cancel } = useWords();
-  const words = useMemoryWords();
+  const { cancel } = useStrings();
+  const strings = useMemoryStrings();
   const [content, setContent] = useState(fact.content);
   const [category, setCategory] = useState(fact.category);
   const [confidence, setConfidence] = useState(fact.confidence);
@@ -33,23 +33,23 @@ export function FactForm({ fact, submitWord, busy, problem, onSave, onCancel }: 
       className="flex flex-col gap-3"
     >
       <textarea
-        ref={focusNow}
+        ref={focusOnMount}
         value={content}
         rows={2}
         maxLength={4000}
         onChange={(event) => setContent(event.target.value)}
-        aria-label={words.fact}
-        placeholder={words.factPlaceholder}
+        aria-label={strings.fact}
+        placeholder={strings.factPlaceholder}
         className="field-sizing-content max-h-[40dvh] min-h-16 resize-none rounded-box border border-line-strong bg-raised px-3 py-2 outline-none placeholder:text-faint focus:border-accent"
       />
       {problem !== null && (
         <p role="alert" className="text-small text-error">
-          {words.notSaved} {sentence(problem)}
+          {strings.notSaved} {sentence(problem)}
         </p>
       )}
       <div className="flex flex-wrap items-center gap-x-4 gap-y-2">
         <KindPicker value={category} onChoose={setCategory} />
-        <Sureness value={confidence} onChange={setConfidence} />
+        <ConfidenceInput value={confidence} onChange={setConfidence} />
         <div className="ml-auto flex gap-2">
           <Button onClick={onCancel}>{cancel}</Button>
           <Button type="submit" primary disabled={busy || content.trim() === ""}>
@@ -62,25 +62,25 @@ export function FactForm({ fact, submitWord, busy, problem, onSave, onCancel }: 
 }
 
 function KindPicker({ value, onChoose }: { value: Category; onChoose: (category: Category) => void }) {
-  const words = useMemoryWords();
+  const strings = useMemoryStrings();
   return (
     <select
       value={value}
-      aria-label={words.kind}
+      aria-label={strings.kind}
       onChange={(event) => onChoose(event.target.value as Category)}
       className="h-8 rounded-box border border-line-strong bg-raised px-2"
     >
       {CATEGORIES.map((category) => (
         <option key={category} value={category}>
-          {words.kinds[category]}
+          {strings.kinds[category]}
         </option>
       ))}
     </select>
   );
 }
 
-function Sureness({ value, onChange }: { value: number; onChange: (value: number) => void }) {
-  const words = useMemoryWords();
+function ConfidenceInput({ value, onChange }: { value: number; onChange: (value: number) => void }) {
+  const strings = useMemoryStrings();
   const language = useLanguage();
   const id = useId();
   return (
@@ -92,17 +92,17 @@ function Sureness({ value, onChange }: { value: number; onChange: (value: number
         max={1}
         step={0.05}
         value={value}
-        aria-label={words.howSure}
+        aria-label={strings.confidenceField}
         onChange={(event) => onChange(Number(event.target.value))}
         className="w-24 accent-accent"
       />
       <output htmlFor={id} className="min-w-16">
-        {words.sure(percentWords(value, language))}
+        {strings.confidenceLabel(formatPercent(value, language))}
       </output>
     </div>
   );
 }
 
-export function percentWords(value: number, language: string): string {
+export function formatPercent(value: number, language: string): string {
   return new Intl.NumberFormat(language, { style: "percent" }).format(value);
 }

@@ -1,21 +1,22 @@
-/** One fact: what is known, how surely, and where from. */
+/** Row of a fact with confidence and source. */
 
 import { Ellipsis, Eraser, Pencil, Undo2 } from "lucide-react";
 import { useId, useState } from "react";
-import type { FactText, KnownFact } from "@/api/memory";
-import { useLanguage, useWords } from "@/app/context";
-import { useServer } from "@/app/server";
+import type { FactText, MemoryFact } from "@/api/memory";
 import { useErasing } from "@/features/memory/Erasing";
-import { FactForm, percentWords } from "@/features/memory/FactForm";
-import { FactOrigin } from "@/features/memory/FactOrigin";
+import { FactForm, formatPercent } from "@/features/memory/FactForm";
+import { FactSource } from "@/features/memory/FactSource";
 import { ThreadLink } from "@/features/memory/ThreadLink";
-import { useChange, useMemoryWords, useShown } from "@/features/memory/useMemory";
+import { useChange, useShown } from "@/features/memory/useMemory";
+import { useLanguage, useStrings } from "@/i18n/context";
+import { sentence } from "@/i18n/i18n";
+import { useMemoryStrings } from "@/i18n/useMemoryStrings";
+import { useServer } from "@/state/server";
 import { IconButton } from "@/ui/IconButton";
 import { Menu, MenuItem } from "@/ui/Menu";
-import { Moment } from "@/ui/Moment";
-import { sentence } from "@/words/words";
+import { RelativeTime } from "@/ui/RelativeTime";
 
-export function FactRow({ fact }: { fact: KnownFact }) {
+export function FactRow({ fact }: { fact: MemoryFact }) {
   const [editing, setEditing] = useState(false);
   return (
     <li className="px-4 py-3">
@@ -28,13 +29,13 @@ export function FactRow({ fact }: { fact: KnownFact }) {
   );
 }
 
-function Edited({ fact, onDone }: { fact: KnownFact; onDone: () => void }) {
-  const { save } = useWords();
-  const words = useMemoryWords();
+function Edited({ fact, onDone }: { fact: MemoryFact; onDone: () => void }) {
+  const { save } = useStrings();
+  const strings = useMemoryStrings();
   const { of, revision } = useShown();
   const server = useServer();
   const saving = useChange((text: FactText) => server.changeFact(of, fact.id, text, revision), {
-    text: words.changed,
+    text: strings.changed,
     undoable: true,
   });
   return (
@@ -49,8 +50,8 @@ function Edited({ fact, onDone }: { fact: KnownFact; onDone: () => void }) {
   );
 }
 
-function Read({ fact, onEdit }: { fact: KnownFact; onEdit: () => void }) {
-  const words = useMemoryWords();
+function Read({ fact, onEdit }: { fact: MemoryFact; onEdit: () => void }) {
+  const strings = useMemoryStrings();
   const language = useLanguage();
   const { isNow } = useShown();
   const [open, setOpen] = useState(false);
@@ -61,13 +62,13 @@ function Read({ fact, onEdit }: { fact: KnownFact; onEdit: () => void }) {
         <div className="min-w-0 flex-1">
           <p className="whitespace-pre-wrap [overflow-wrap:anywhere]">{fact.content}</p>
           <p className="mt-1 flex flex-wrap items-center gap-x-2 text-small text-faint">
-            <span className="text-soft">{words.kinds[fact.category]}</span>
+            <span className="text-soft">{strings.kinds[fact.category]}</span>
             <Dot />
-            <span>{words.sure(percentWords(fact.confidence, language))}</span>
+            <span>{strings.confidenceLabel(formatPercent(fact.confidence, language))}</span>
             <Dot />
             <Origin source={fact.source} />
             <Dot />
-            <Moment at={fact.createdAt} />
+            <RelativeTime at={fact.createdAt} />
             {isNow && (
               <>
                 <Dot />
@@ -78,15 +79,15 @@ function Read({ fact, onEdit }: { fact: KnownFact; onEdit: () => void }) {
                   onClick={() => setOpen(!open)}
                   className="rounded-box text-soft underline underline-offset-2 hover:text-ink"
                 >
-                  {words.why}
+                  {strings.why}
                 </button>
               </>
             )}
           </p>
         </div>
-        {isNow && <Doing fact={fact} onEdit={onEdit} />}
+        {isNow && <FactActions fact={fact} onEdit={onEdit} />}
       </div>
-      <div id={id}>{open && <FactOrigin factId={fact.id} />}</div>
+      <div id={id}>{open && <FactSource factId={fact.id} />}</div>
     </>
   );
 }
@@ -96,31 +97,31 @@ function Dot() {
 }
 
 function Origin({ source }: { source: string }) {
-  const words = useMemoryWords();
-  if (source === "manual") return words.byHand;
-  if (source === "deleted thread") return words.fromGone;
+  const strings = useMemoryStrings();
+  if (source === "manual") return strings.byHand;
+  if (source === "deleted thread") return strings.fromGone;
   return (
     <span>
-      {words.fromThread} <ThreadLink threadId={source} />
+      {strings.fromThread} <ThreadLink threadId={source} />
     </span>
   );
 }
 
-function Doing({ fact, onEdit }: { fact: KnownFact; onEdit: () => void }) {
-  const words = useMemoryWords();
+function FactActions({ fact, onEdit }: { fact: MemoryFact; onEdit: () => void }) {
+  const strings = useMemoryStrings();
   const { of } = useShown();
   const server = useServer();
   const erasing = useErasing();
-  const taking = useChange(() => server.takeFact(of, fact.id), { text: words.taken, undoable: true });
+  const taking = useChange(() => server.removeFact(of, fact.id), { text: strings.taken, undoable: true });
   const name = short(fact.content);
   return (
     <div className="flex shrink-0 flex-wrap items-center justify-end">
-      <IconButton icon={Pencil} label={words.editIt(name)} onClick={onEdit} />
-      <Menu align="end" trigger={<IconButton icon={Ellipsis} label={words.menu(name)} />}>
-        <MenuItem icon={Undo2} label={words.take} onChoose={() => taking.mutate(undefined)} />
+      <IconButton icon={Pencil} label={strings.editIt(name)} onClick={onEdit} />
+      <Menu align="end" trigger={<IconButton icon={Ellipsis} label={strings.menu(name)} />}>
+        <MenuItem icon={Undo2} label={strings.take} onChoose={() => taking.mutate(undefined)} />
         <MenuItem
           icon={Eraser}
-          label={words.erase}
+          label={strings.erase}
           onChoose={() => erasing.ask({ kind: "fact", id: fact.id, content: fact.content })}
         />
       </Menu>
@@ -136,7 +137,7 @@ function Doing({ fact, onEdit }: { fact: KnownFact; onEdit: () => void }) {
 
 const LONGEST = 60;
 
-/** Enough of a text to tell it from others. */
+/** Shorten a text for labels. */
 export function short(text: string): string {
   return text.length <= LONGEST ? text : `${text.slice(0, LONGEST)}…`;
 }

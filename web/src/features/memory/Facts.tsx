@@ -1,45 +1,47 @@
-/** The facts: all of them, of one kind, or those with some words. */
+/** List of facts, filtered by category and search. */
 
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { Search } from "lucide-react";
 import { type ReactNode, useState } from "react";
-import { CATEGORIES, type Category, type KnownFact } from "@/api/memory";
-import { useLanguage } from "@/app/context";
-import { useServer } from "@/app/server";
+import { CATEGORIES, type Category, type MemoryFact } from "@/api/memory";
 import { FactRow } from "@/features/memory/FactRow";
-import { keyOf, useMemoryWords, useShown } from "@/features/memory/useMemory";
-import { Loading, Unshown } from "@/features/panel/states";
+import { useShown } from "@/features/memory/useMemory";
+import { useLanguage } from "@/i18n/context";
+import { useMemoryStrings } from "@/i18n/useMemoryStrings";
+import { memoryKey } from "@/state/queries";
+import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
-import { useSettled } from "@/ui/useSettled";
+import { useDebounced } from "@/ui/dom/useDebounced";
+import { ErrorState, LoadingState } from "@/ui/states";
 
 type Kind = Category | "all";
 
 interface Props {
-  readonly facts: readonly KnownFact[];
+  readonly facts: readonly MemoryFact[];
   readonly wanted: string;
-  readonly onWant: (words: string) => void;
+  readonly onWant: (strings: string) => void;
 }
 
 export function Facts({ facts, wanted: first, onWant }: Props) {
-  const words = useMemoryWords();
+  const strings = useMemoryStrings();
   const language = useLanguage();
   const { isNow } = useShown();
   const [kind, setKind] = useState<Kind>("all");
-  // The address follows what is typed; it is too slow to be typed into.
+  // The URL is updated after typing, so it cannot be the input's value.
   const [wanted, setWanted] = useState(first);
   const want = (text: string) => {
     setWanted(text);
     onWant(text);
   };
   const newestFirst = facts.filter(({ category }) => kind === "all" || category === kind).toReversed();
-  const none = facts.length > 0 ? words.noneOfKind : isNow ? words.none : words.noneThen;
+  const none = facts.length > 0 ? strings.noneOfKind : isNow ? strings.none : strings.noneAtTime;
   return (
-    <section aria-label={words.facts}>
+    <section aria-label={strings.facts}>
       <div className="mb-2 flex items-baseline gap-3">
-        <h2 className="text-title font-semibold">{words.facts}</h2>
+        <h2 className="text-title font-semibold">{strings.facts}</h2>
         {facts.length > 0 && (
           <span className="text-small text-faint">
-            {words.factCount(new Intl.NumberFormat(language).format(facts.length))}
+            {strings.factCount(new Intl.NumberFormat(language).format(facts.length))}
           </span>
         )}
       </div>
@@ -50,7 +52,7 @@ export function Facts({ facts, wanted: first, onWant }: Props) {
         </div>
       )}
       {wanted.trim() !== "" && isNow ? (
-        <Found wanted={wanted.trim()} kind={kind} />
+        <SearchResults wanted={wanted.trim()} kind={kind} />
       ) : (
         <Rows key={kind} facts={newestFirst} none={none} />
       )}
@@ -59,7 +61,7 @@ export function Facts({ facts, wanted: first, onWant }: Props) {
 }
 
 function SearchField({ value, onChange }: { value: string; onChange: (value: string) => void }) {
-  const words = useMemoryWords();
+  const strings = useMemoryStrings();
   return (
     <label className="flex h-9 min-w-40 flex-1 items-center gap-2 rounded-box border border-line-strong bg-raised px-3 focus-within:border-accent/60">
       <Search aria-hidden className="size-4 shrink-0 text-faint" />
@@ -68,8 +70,8 @@ function SearchField({ value, onChange }: { value: string; onChange: (value: str
         value={value}
         maxLength={500}
         onChange={(event) => onChange(event.target.value)}
-        aria-label={words.search}
-        placeholder={words.search}
+        aria-label={strings.search}
+        placeholder={strings.search}
         className="min-w-0 flex-1 bg-transparent outline-none placeholder:text-faint"
       />
     </label>
@@ -77,56 +79,56 @@ function SearchField({ value, onChange }: { value: string; onChange: (value: str
 }
 
 function KindFilter({ value, onChoose }: { value: Kind; onChoose: (kind: Kind) => void }) {
-  const words = useMemoryWords();
+  const strings = useMemoryStrings();
   return (
     <select
       value={value}
-      aria-label={words.kind}
+      aria-label={strings.kind}
       onChange={(event) => onChoose(event.target.value as Kind)}
       className="h-9 rounded-box border border-line-strong bg-raised px-2"
     >
-      <option value="all">{words.allKinds}</option>
+      <option value="all">{strings.allKinds}</option>
       {CATEGORIES.map((category) => (
         <option key={category} value={category}>
-          {words.kinds[category]}
+          {strings.kinds[category]}
         </option>
       ))}
     </select>
   );
 }
 
-function Found({ wanted, kind }: { wanted: string; kind: Kind }) {
-  const words = useMemoryWords();
+function SearchResults({ wanted, kind }: { wanted: string; kind: Kind }) {
+  const strings = useMemoryStrings();
   const { of } = useShown();
   const server = useServer();
-  const settled = useSettled(wanted);
+  const settled = useDebounced(wanted);
   const found = useQuery({
-    queryKey: [...keyOf(of), "search", settled, kind],
+    queryKey: [...memoryKey(of), "search", settled, kind],
     queryFn: () => server.searchMemory(of, settled, kind === "all" ? null : kind),
     placeholderData: keepPreviousData,
   });
-  if (found.isPending) return <Loading />;
-  if (found.isError) return <Unshown text={words.searchFailed} onRetry={() => void found.refetch()} />;
-  return <Rows facts={found.data} none={words.noneFound} />;
+  if (found.isPending) return <LoadingState />;
+  if (found.isError) return <ErrorState text={strings.searchFailed} onRetry={() => void found.refetch()} />;
+  return <Rows facts={found.data} none={strings.noneFound} />;
 }
 
 const AT_ONCE = 100;
 
-/** A memory may hold very many: they are shown by the hundred. */
-function Rows({ facts, none }: { facts: readonly KnownFact[]; none: ReactNode }) {
-  const words = useMemoryWords();
+/** Facts are shown in pages of one hundred. */
+function Rows({ facts, none }: { facts: readonly MemoryFact[]; none: ReactNode }) {
+  const strings = useMemoryStrings();
   const [most, setMost] = useState(AT_ONCE);
   if (facts.length === 0) return <p className="text-faint">{none}</p>;
   return (
     <>
-      <ul aria-label={words.facts} className="divide-y divide-line rounded-box border border-line">
+      <ul aria-label={strings.facts} className="divide-y divide-line rounded-box border border-line">
         {facts.slice(0, most).map((fact) => (
           <FactRow key={fact.id} fact={fact} />
         ))}
       </ul>
       {facts.length > most && (
         <Button className="mt-3" onClick={() => setMost(most + AT_ONCE)}>
-          {words.showMore}
+          {strings.showMore}
         </Button>
       )}
     </>

@@ -1,18 +1,19 @@
-/** What can be done with a whole memory: carried out and in, or erased. */
+/** Export, import and delete a memory. */
 
 import { useMutation } from "@tanstack/react-query";
 import { Download, Ellipsis, Eraser, Upload } from "lucide-react";
 import { useRef } from "react";
-import { useServer } from "@/app/server";
 import { useErasing } from "@/features/memory/Erasing";
-import { useChange, useMemoryWords, useShown } from "@/features/memory/useMemory";
+import { useChange, useShown } from "@/features/memory/useMemory";
+import { sentence } from "@/i18n/i18n";
+import { useMemoryStrings } from "@/i18n/useMemoryStrings";
+import { useServer } from "@/state/server";
+import { saveFile } from "@/ui/dom/saveFile";
 import { IconButton } from "@/ui/IconButton";
 import { Menu, MenuItem, MenuLine } from "@/ui/Menu";
-import { saveFile } from "@/ui/saveFile";
-import { sentence } from "@/words/words";
 
 export function MemoryMenu({ onProblem }: { onProblem: (problem: string | null) => void }) {
-  const words = useMemoryWords();
+  const strings = useMemoryStrings();
   const { of } = useShown();
   const server = useServer();
   const picker = useRef<HTMLInputElement>(null);
@@ -23,22 +24,22 @@ export function MemoryMenu({ onProblem }: { onProblem: (problem: string | null) 
     mutationFn: () => server.exportMemory(of),
     onMutate: () => onProblem(null),
     onSuccess: (text) => saveFile({ name: "memory.json", type: "application/json", text }),
-    onError: (error) => onProblem(`${words.notExported} ${sentence(error.message)}`),
+    onError: (error) => onProblem(`${strings.notExported} ${sentence(error.message)}`),
   });
   return (
     <>
-      <Menu align="end" trigger={<IconButton icon={Ellipsis} label={words.more} />}>
-        <MenuItem icon={Download} label={words.export} onChoose={() => exporting.mutate()} />
-        <MenuItem icon={Upload} label={words.import} onChoose={() => picker.current?.click()} />
+      <Menu align="end" trigger={<IconButton icon={Ellipsis} label={strings.more} />}>
+        <MenuItem icon={Download} label={strings.export} onChoose={() => exporting.mutate()} />
+        <MenuItem icon={Upload} label={strings.import} onChoose={() => picker.current?.click()} />
         <MenuLine />
-        <MenuItem icon={Eraser} label={words.eraseAll} onChoose={() => erasing.ask({ kind: "all" })} />
+        <MenuItem icon={Eraser} label={strings.eraseAll} onChoose={() => erasing.ask({ kind: "all" })} />
       </Menu>
       <input
         ref={picker}
         type="file"
         accept=".json,application/json"
         hidden
-        aria-label={words.import}
+        aria-label={strings.import}
         onChange={({ target }) => {
           const [file] = target.files ?? [];
           if (file !== undefined) importing.mutate(file);
@@ -51,20 +52,20 @@ export function MemoryMenu({ onProblem }: { onProblem: (problem: string | null) 
 }
 
 function useImport(onProblem: (problem: string | null) => void) {
-  const words = useMemoryWords();
+  const strings = useMemoryStrings();
   const { of } = useShown();
   const server = useServer();
   const importing = useChange(
     async (file: File) => {
       onProblem(null);
       try {
-        return await server.importMemory(of, parsed(await file.text(), words.notAFile));
+        return await server.importMemory(of, parsed(await file.text(), strings.notAFile));
       } catch (error) {
-        onProblem(`${words.notImported} ${sentence(error instanceof Error ? error.message : "")}`);
+        onProblem(`${strings.notImported} ${sentence(error instanceof Error ? error.message : "")}`);
         throw error;
       }
     },
-    { text: words.imported, undoable: true },
+    { text: strings.imported, undoable: true },
   );
   return importing;
 }

@@ -1,38 +1,38 @@
-/** What agents know about the user, to be read, corrected, undone and erased. */
+/** Memory page. */
 
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { History, Plus } from "lucide-react";
 import { type ReactNode, useState } from "react";
 import type { FactText, MemoryStatus } from "@/api/memory";
-import { useLanguage, useWords } from "@/app/context";
-import { PageFrame } from "@/app/PageFrame";
-import { useServer } from "@/app/server";
 import { Changes } from "@/features/memory/Changes";
 import { FactForm } from "@/features/memory/FactForm";
 import { Facts } from "@/features/memory/Facts";
 import { MemoryMenu } from "@/features/memory/MemoryMenu";
-import { Remembering } from "@/features/memory/Remembering";
+import { MemorySettings } from "@/features/memory/MemorySettings";
 import { Summaries } from "@/features/memory/Summaries";
 import {
-  keyOf,
   MemoryContext,
   type Notice,
   useChange,
   useMemory,
-  useMemoryWords,
   useShown,
   useUndo,
 } from "@/features/memory/useMemory";
-import { Loading, Unshown } from "@/features/panel/states";
+import { useLanguage, useStrings } from "@/i18n/context";
+import { sentence } from "@/i18n/i18n";
+import { useMemoryStrings } from "@/i18n/useMemoryStrings";
+import { PageFrame } from "@/layout/PageFrame";
+import { memoryKey } from "@/state/queries";
+import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
-import { exactTime } from "@/ui/Moment";
+import { exactTime } from "@/ui/RelativeTime";
 import { Segments } from "@/ui/Segments";
-import { sentence } from "@/words/words";
+import { ErrorState, LoadingState } from "@/ui/states";
 
 export function MemoryPage() {
-  const page = useWords();
-  const words = useMemoryWords();
+  const page = useStrings();
+  const strings = useMemoryStrings();
   const { agent, as_of: asOf } = useSearch({ from: "/memory" });
   const of = agent ?? null;
   const memory = useMemory(of);
@@ -51,15 +51,15 @@ export function MemoryPage() {
               <MemoryMenu onProblem={setProblem} />
               <Button primary onClick={() => setAdding(true)} className="inline-flex items-center gap-1">
                 <Plus aria-hidden className="size-4" />
-                {words.add}
+                {strings.add}
               </Button>
             </>
           )
         }
       >
         <div className="mb-4 flex flex-wrap items-start gap-x-4 gap-y-2">
-          <p className="min-w-60 flex-1 text-soft">{words.hint}</p>
-          <WhosePicker />
+          <p className="min-w-60 flex-1 text-soft">{strings.hint}</p>
+          <OwnerPicker />
         </div>
         {problem !== null && (
           <p role="alert" className="mb-4 rounded-box bg-error-tint px-3 py-2 whitespace-pre-wrap text-error">
@@ -71,14 +71,14 @@ export function MemoryPage() {
         {memory.data !== undefined ? (
           <Shown status={memory.data} stale={memory.isError} />
         ) : memory.isError ? (
-          <Unshown
-            text={`${words.unavailable} ${sentence(memory.error.message)}`}
+          <ErrorState
+            text={`${strings.unavailable} ${sentence(memory.error.message)}`}
             onRetry={() => void memory.refetch()}
           />
         ) : memory.fetchStatus === "paused" ? (
-          <Unshown text={page.offline} />
+          <ErrorState text={page.offline} />
         ) : (
-          <Loading />
+          <LoadingState />
         )}
       </PageFrame>
     </MemoryContext>
@@ -86,13 +86,13 @@ export function MemoryPage() {
 }
 
 function Shown({ status, stale }: { status: MemoryStatus; stale: boolean }) {
-  const page = useWords();
-  const words = useMemoryWords();
+  const page = useStrings();
+  const strings = useMemoryStrings();
   const navigate = useNavigate({ from: "/memory" });
   const { view = "known", as_of: asOf, q = "" } = useSearch({ from: "/memory" });
   const seeAsOf = (moment: string) =>
     void navigate({ search: ({ agent }) => ({ ...(agent && { agent }), as_of: moment }) });
-  if (asOf !== undefined) return <Then moment={asOf} />;
+  if (asOf !== undefined) return <PastMemory moment={asOf} />;
   return (
     <div className="flex flex-col gap-6">
       {stale && (
@@ -100,12 +100,12 @@ function Shown({ status, stale }: { status: MemoryStatus; stale: boolean }) {
           {page.stale}
         </p>
       )}
-      <Remembering status={status} />
+      <MemorySettings status={status} />
       <div className="flex">
         <Segments<"known" | "history">
-          label={words.view}
+          label={strings.view}
           value={view}
-          options={words.views}
+          options={strings.views}
           onChoose={(chosen) =>
             void navigate({
               search: ({ agent }) => ({
@@ -137,15 +137,15 @@ function Shown({ status, stale }: { status: MemoryStatus; stale: boolean }) {
   );
 }
 
-/** What was known at a moment. */
-function Then({ moment }: { moment: string }) {
-  const words = useMemoryWords();
+/** Memory at a point in time. */
+function PastMemory({ moment }: { moment: string }) {
+  const strings = useMemoryStrings();
   const language = useLanguage();
   const navigate = useNavigate({ from: "/memory" });
   const { of } = useShown();
   const server = useServer();
   const then = useQuery({
-    queryKey: [...keyOf(of), "as of", moment],
+    queryKey: [...memoryKey(of), "as of", moment],
     queryFn: () => server.memoryAsOf(of, moment),
   });
   const back = () => void navigate({ search: ({ agent }) => ({ ...(agent && { agent }), view: "history" }) });
@@ -153,14 +153,14 @@ function Then({ moment }: { moment: string }) {
     <div className="flex flex-col gap-6">
       <div role="status" className="flex flex-wrap items-center gap-3 rounded-box bg-tint px-3 py-2">
         <History aria-hidden className="size-4 shrink-0 text-faint" />
-        <p className="min-w-40 flex-1">{words.asItWas(exactTime(moment, language))}</p>
-        <Button onClick={back}>{words.backToNow}</Button>
+        <p className="min-w-40 flex-1">{strings.asOfNotice(exactTime(moment, language))}</p>
+        <Button onClick={back}>{strings.backToCurrent}</Button>
       </div>
       {then.isPending ? (
-        <Loading />
+        <LoadingState />
       ) : then.isError ? (
-        <Unshown
-          text={`${words.unavailable} ${sentence(then.error.message)}`}
+        <ErrorState
+          text={`${strings.unavailable} ${sentence(then.error.message)}`}
           onRetry={() => void then.refetch()}
         />
       ) : (
@@ -176,18 +176,18 @@ function Then({ moment }: { moment: string }) {
 const FIRST: FactText = { content: "", category: "preference", confidence: 1 };
 
 function NewFact({ onDone }: { onDone: () => void }) {
-  const words = useMemoryWords();
+  const strings = useMemoryStrings();
   const { of } = useShown();
   const server = useServer();
   const adding = useChange((fact: FactText) => server.addFact(of, fact), {
-    text: words.added,
+    text: strings.added,
     undoable: true,
   });
   return (
     <div className="mb-6 rounded-box border border-line p-4">
       <FactForm
         fact={FIRST}
-        submitWord={words.add}
+        submitWord={strings.add}
         busy={adding.isPending}
         problem={adding.error?.message ?? null}
         onSave={(fact) => adding.mutate(fact, { onSuccess: onDone })}
@@ -197,9 +197,9 @@ function NewFact({ onDone }: { onDone: () => void }) {
   );
 }
 
-/** Whose memory: each custom agent has one of its own. */
-function WhosePicker() {
-  const words = useMemoryWords();
+/** Picker of the memory's owner; each custom agent has its own. */
+function OwnerPicker() {
+  const strings = useMemoryStrings();
   const navigate = useNavigate({ from: "/memory" });
   const { of } = useShown();
   const server = useServer();
@@ -209,11 +209,11 @@ function WhosePicker() {
   return (
     <select
       value={of ?? ""}
-      aria-label={words.whose}
+      aria-label={strings.owner}
       onChange={({ target: { value } }) => void navigate({ search: value === "" ? {} : { agent: value } })}
       className="h-8 max-w-60 rounded-box border border-line-strong bg-raised px-2"
     >
-      <option value="">{words.everybody}</option>
+      <option value="">{strings.everybody}</option>
       {[...new Set([...names, ...(of === null ? [] : [of])])].map((name) => (
         <option key={name} value={name}>
           {name}
@@ -223,9 +223,9 @@ function WhosePicker() {
   );
 }
 
-/** Says what was done, and undoes it. */
+/** Notice of a change, with undo. */
 function NoticeBar({ notice }: { notice: Notice | null }): ReactNode {
-  const words = useMemoryWords();
+  const strings = useMemoryStrings();
   const undoing = useUndo();
   return (
     <div role="status" className="sticky top-2 z-10">
@@ -239,14 +239,14 @@ function NoticeBar({ notice }: { notice: Notice | null }): ReactNode {
               onClick={() => undoing.mutate({ group: notice.group ?? "" })}
               className="h-8 rounded-box px-2 font-medium underline underline-offset-4 focus-visible:outline-paper"
             >
-              {words.undo}
+              {strings.undo}
             </button>
           )}
         </div>
       )}
       {undoing.isError && (
         <p role="alert" className="mb-4 rounded-box bg-error-tint px-3 py-2 text-error">
-          {words.notUndone} {sentence(undoing.error.message)}
+          {strings.notUndone} {sentence(undoing.error.message)}
         </p>
       )}
     </div>

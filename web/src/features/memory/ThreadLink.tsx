@@ -1,10 +1,11 @@
-/** The way to a thread, by its title. */
+/** Link to a thread. */
 
 import { Link } from "@tanstack/react-router";
-import { useMemoryWords, useThreadTitle } from "@/features/memory/useMemory";
+import { useThreadTitle } from "@/features/memory/useMemory";
+import { useMemoryStrings } from "@/i18n/useMemoryStrings";
 
 export function ThreadLink({ threadId }: { threadId: string }) {
-  const words = useMemoryWords();
+  const strings = useMemoryStrings();
   const title = useThreadTitle(threadId);
   return (
     <Link
@@ -12,7 +13,7 @@ export function ThreadLink({ threadId }: { threadId: string }) {
       params={{ threadId }}
       className="text-accent underline [overflow-wrap:anywhere]"
     >
-      {title ?? words.aThread}
+      {title ?? strings.aThread}
     </Link>
   );
 }

@@ -1,17 +1,17 @@
 import { screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { expect, test } from "vitest";
-import { Refused, Unreachable } from "@/api/http";
-import type { FactDetails, KnownFact, MemoryChange, MemoryDocument, MemoryStatus } from "@/api/memory";
+import { ApiError, NetworkError } from "@/api/http";
+import type { FactDetails, MemoryChange, MemoryDocument, MemoryFact, MemoryStatus } from "@/api/memory";
 import type { Server } from "@/api/server";
 import { grouped } from "@/features/memory/Changes";
-import { memoryCommand, memorySearch } from "@/features/memory/search";
+import { memoryCommand, memorySearch } from "@/state/memorySearch";
 import { fakeGateway } from "@/testing/gateway";
 import { showPage } from "@/testing/page";
-import { agoWords } from "@/ui/Moment";
+import { formatRelativeTime } from "@/ui/RelativeTime";
 
 const AT = "2026-01-01T10:00:00Z";
-const TEA: KnownFact = {
+const TEA: MemoryFact = {
   id: "f1",
   content: "Drinks tea",
   category: "preference",
@@ -19,7 +19,7 @@ const TEA: KnownFact = {
   createdAt: AT,
   source: "t1",
 };
-const OSLO: KnownFact = {
+const OSLO: MemoryFact = {
   ...TEA,
   id: "f2",
   content: "Lives in Oslo",
@@ -29,6 +29,9 @@ const OSLO: KnownFact = {
 const DETAILS: FactDetails = {
   ...TEA,
   learnedIn: { thread_id: "t1", message_id: "m", quote: "I drink tea" },
+  validFrom: AT,
+  validTo: null,
+  supersedes: null,
 };
 const CHANGED: MemoryChange = {
   change_id: "c2",
@@ -44,9 +47,13 @@ const CHANGED: MemoryChange = {
   undoes: null,
 };
 
-function knowing(...facts: KnownFact[]): MemoryDocument {
-  const work = { summary: "Teaches physics.", updatedAt: AT };
-  return { lastUpdated: AT, user: { workContext: work }, history: {}, facts, revision: 7 };
+const EMPTY = { summary: "", updatedAt: "" };
+const NOTHING_ABOUT_USER = { workContext: EMPTY, personalContext: EMPTY, topOfMind: EMPTY };
+
+function knowing(...facts: MemoryFact[]): MemoryDocument {
+  const user = { ...NOTHING_ABOUT_USER, workContext: { summary: "Teaches physics.", updatedAt: AT } };
+  const history = { recentMonths: EMPTY, earlierContext: EMPTY, longTermBackground: EMPTY };
+  return { version: "1.0", lastUpdated: AT, user, history, facts, revision: 7 };
 }
 
 function status(data: MemoryDocument, more: Partial<MemoryStatus> = {}): MemoryStatus {
@@ -55,63 +62,63 @@ function status(data: MemoryDocument, more: Partial<MemoryStatus> = {}): MemoryS
 }
 
 function show(server: Partial<Server> = {}, path = "/memory") {
-  const offers = async () => ({ memory: true });
+  const features = async () => ({ memory: true });
   const memory = async () => status(knowing(TEA, OSLO));
-  return showPage(fakeGateway(), { path, server: { offers, memory, ...server } });
+  return showPage(fakeGateway(), { path, server: { features, memory, ...server } });
 }
 
-test("what is known is shown with how surely and where from, the newest first", async () => {
+test("facts are listed newest first with confidence and source", async () => {
   show();
   const rows = within(await screen.findByRole("list", { name: "Facts" })).getAllByRole("listitem");
   expect(rows.map((row) => row.textContent?.slice(0, 10))).toEqual(["Lives in O", "Drinks tea"]);
-  expect(rows[0]?.textContent).toContain("written by hand");
-  expect(rows[1]?.textContent).toContain("90% sure");
+  expect(rows[0]?.textContent).toContain("added by you");
+  expect(rows[1]?.textContent).toContain("90% confidence");
   expect(
     within(rows[1] as HTMLElement)
       .getByRole("link")
       .getAttribute("href"),
   ).toBe("/threads/t1");
   expect(screen.getByText("Teaches physics.")).toBeTruthy();
-  await userEvent.selectOptions(screen.getByRole("combobox", { name: "Kind" }), "Goal");
-  expect(screen.getByText("There is no fact of this kind.")).toBeTruthy();
+  await userEvent.selectOptions(screen.getByRole("combobox", { name: "Category" }), "Goal");
+  expect(screen.getByText("No facts in this category")).toBeTruthy();
 });
 
-test("a fact says the words it was learned from, and what it took the place of", async () => {
+test("a fact shows its quote and what it replaced", async () => {
   show({
-    whyKnown: async () => ({
+    factProvenance: async () => ({
       fact: { ...DETAILS, sourceError: "I said coffee" },
       changes: [CHANGED],
       superseded: [{ ...DETAILS, id: "f0", content: "Drinks milk" }],
     }),
   });
-  const why = await screen.findAllByRole("button", { name: "Where from" });
+  const why = await screen.findAllByRole("button", { name: "Source" });
   await userEvent.click(why[1] as HTMLElement);
   expect((await screen.findByText("I drink tea")).tagName).toBe("BLOCKQUOTE");
   expect(screen.getByText("I said coffee")).toBeTruthy();
   expect(screen.getByText("Drinks milk")).toBeTruthy();
 });
 
-test("a memory that cannot be had says so, and can be asked for again", async () => {
+test("loading memory can be retried after an error", async () => {
   let away = true;
   show({
     memory: async () => {
-      if (away) throw new Unreachable("the server did not answer");
-      return status({ ...knowing(), user: {} });
+      if (away) throw new NetworkError("the server did not respond");
+      return status({ ...knowing(), user: NOTHING_ABOUT_USER });
     },
   });
-  expect(await screen.findByText(/could not be loaded. The server did not answer/)).toBeTruthy();
+  expect(await screen.findByText("Couldn’t load memory. The server did not respond.")).toBeTruthy();
   away = false;
   await userEvent.click(screen.getByRole("button", { name: "Try again" }));
-  expect(await screen.findByText(/Nothing is known yet/)).toBeTruthy();
-  expect(screen.getByText(/None yet/)).toBeTruthy();
+  expect(await screen.findByText(/No memories yet/)).toBeTruthy();
+  expect(screen.getByText(/No summaries yet/)).toBeTruthy();
 });
 
-test("a change that is not taken stays written, and one that is can be undone", async () => {
+test("a rejected change is kept and an accepted one can be undone", async () => {
   const sent: unknown[] = [];
   show({
     changeFact: async (...given) => {
       sent.push(given);
-      if (sent.length === 1) throw new Refused("Conflict", 409, "it is at 8, not at 7");
+      if (sent.length === 1) throw new ApiError("Conflict", 409, "it is at 8, not at 7");
       return knowing({ ...TEA, content: "Drinks milk" }, OSLO);
     },
     memoryHistory: async () => ({ changes: [CHANGED], next_before: null }),
@@ -129,7 +136,7 @@ test("a change that is not taken stays written, and one that is can be undone", 
   expect(box.value).toBe("Drinks milk");
   await userEvent.click(screen.getByRole("button", { name: "Save" }));
   await userEvent.click(await screen.findByRole("button", { name: "Undo" }));
-  expect(await screen.findByText("Undone.")).toBeTruthy();
+  expect(await screen.findByText("Undone")).toBeTruthy();
   const change = { content: "Drinks milk", category: "preference", confidence: 0.9 };
   expect(sent.slice(1)).toEqual([
     [null, "f1", change, 7],
@@ -137,34 +144,34 @@ test("a change that is not taken stays written, and one that is can be undone", 
   ]);
 });
 
-test("nothing is erased before it is said that it cannot be undone", async () => {
+test("permanent deletion needs a confirmation", async () => {
   const erased: unknown[] = [];
   show(
     {
       agents: async () => [{ name: "ada", description: "", model: null, tool_groups: null, soul: "" }],
       eraseMemory: async (of) => {
         erased.push(of);
-        if (erased.length === 1) throw new Unreachable("the server did not answer");
+        if (erased.length === 1) throw new NetworkError("the server did not respond");
         return knowing();
       },
     },
     "/memory?agent=ada",
   );
-  await userEvent.click(await screen.findByRole("button", { name: "More to do with this memory" }));
-  await userEvent.click(screen.getByRole("menuitem", { name: "Erase everything" }));
-  const dialog = screen.getByRole("dialog", { name: "Erase everything that is known?" });
-  expect(dialog.textContent).toContain("This cannot be undone.");
+  await userEvent.click(await screen.findByRole("button", { name: "Memory actions" }));
+  await userEvent.click(screen.getByRole("menuitem", { name: "Delete all memory" }));
+  const dialog = screen.getByRole("dialog", { name: "Delete all memory?" });
+  expect(dialog.textContent).toContain("This can’t be undone.");
   expect(erased).toEqual([]);
-  await userEvent.click(within(dialog).getByRole("button", { name: "Erase for good" }));
-  expect((await within(dialog).findByRole("alert")).textContent).toContain("Not erased.");
-  await userEvent.click(within(dialog).getByRole("button", { name: "Erase for good" }));
-  expect(await screen.findByText("Erased for good.")).toBeTruthy();
+  await userEvent.click(within(dialog).getByRole("button", { name: "Delete permanently" }));
+  expect((await within(dialog).findByRole("alert")).textContent).toContain("Couldn’t delete");
+  await userEvent.click(within(dialog).getByRole("button", { name: "Delete permanently" }));
+  expect(await screen.findByText("Deleted permanently")).toBeTruthy();
   expect(erased).toEqual(["ada", "ada"]);
 });
 
-test("memory is switched at once, and back where the server says no", async () => {
+test("switching memory is optimistic and reverted on error", async () => {
   show({
-    switchMemory: async () => Promise.reject(new Refused("Forbidden", 403, "not you")),
+    switchMemory: async () => Promise.reject(new ApiError("Forbidden", 403, "not you")),
   });
   const toggle = await screen.findByRole("switch", { name: "Remember me" });
   await userEvent.click(toggle);
@@ -172,7 +179,7 @@ test("memory is switched at once, and back where the server says no", async () =
   expect(toggle.getAttribute("aria-checked")).toBe("true");
 });
 
-test("a server that remembers nothing says so, and what waits is told", async () => {
+test("disabled memory and pending threads are shown", async () => {
   const off = { enabled: false, switched_on: true, mode: "automatic", debounce_seconds: 30 };
   const due_at = new Date(Date.now() + 8000).toISOString();
   const pending = [
@@ -181,15 +188,15 @@ test("a server that remembers nothing says so, and what waits is told", async ()
     { thread_id: "t3", due_at, is_being_read: false, is_unpaid: true },
   ];
   show({ memory: async () => status(knowing(), { config: off, pending }) });
-  expect(await screen.findByText(/Memory is off on this server/)).toBeTruthy();
+  expect(await screen.findByText(/Memory is turned off on this server/)).toBeTruthy();
   expect(screen.getByRole<HTMLButtonElement>("switch", { name: "Remember me" }).disabled).toBe(true);
-  expect(screen.getByText("3 threads are yet to be learned from")).toBeTruthy();
-  expect(screen.getByText(/in 10 s, if it stays quiet/)).toBeTruthy();
-  expect(screen.getByText(/being read now/)).toBeTruthy();
-  expect(screen.getByText(/after its next run: the budget of the last one is used up/)).toBeTruthy();
+  expect(screen.getByText("3 threads pending")).toBeTruthy();
+  expect(screen.getByText(/in 10 s if there are no new messages/)).toBeTruthy();
+  expect(screen.getByText(/processing now/)).toBeTruthy();
+  expect(screen.getByText(/after its next run: the last run’s budget is used up/)).toBeTruthy();
 });
 
-test("a summary is written anew, as of what was read", async () => {
+test("a summary is edited at the revision that was read", async () => {
   const sent: unknown[] = [];
   show({
     writeSummary: async (...given) => {
@@ -200,11 +207,11 @@ test("a summary is written anew, as of what was read", async () => {
   await userEvent.click(await screen.findByRole("button", { name: "Edit “Your work”" }));
   await userEvent.type(screen.getByRole("textbox", { name: "Summary: Your work" }), " In Oslo.");
   await userEvent.click(screen.getByRole("button", { name: "Save" }));
-  expect(await screen.findByText("Changed.")).toBeTruthy();
+  expect(await screen.findByText("Changed")).toBeTruthy();
   expect(sent).toEqual([[null, "user.workContext", "Teaches physics. In Oslo.", 7]]);
 });
 
-test("facts are found by the server", async () => {
+test("facts are searched on the server", async () => {
   const asked: unknown[] = [];
   show({
     searchMemory: async (...given) => {
@@ -218,7 +225,7 @@ test("facts are found by the server", async () => {
   expect(await screen.findByText("Drinks tea")).toBeTruthy();
 });
 
-test("every change says what it changed, alone or as one of several, and a refusal is said", async () => {
+test("each change shows its effect and a failed undo is reported", async () => {
   const several = [
     { ...CHANGED, change_id: "c4", seq: 4, group: "g3" },
     { ...CHANGED, change_id: "c3", seq: 3, group: "g3" },
@@ -230,7 +237,7 @@ test("every change says what it changed, alone or as one of several, and a refus
         before === null ? { changes: several, next_before: 3 } : { changes: [CHANGED], next_before: null },
       undoMemory: async (_, which) => {
         undone.push(which);
-        throw new Refused("Conflict", 409, "it has been changed again");
+        throw new ApiError("Conflict", 409, "it has been changed again");
       },
     },
     "/memory?view=history",
@@ -242,10 +249,10 @@ test("every change says what it changed, alone or as one of several, and a refus
   expect((await screen.findByRole("alert")).textContent).toContain("It has been changed again.");
   await userEvent.click(screen.getByRole("button", { name: "Undo all 2" }));
   await waitFor(() => expect(undone).toEqual([{ group: "g2" }, { group: "g3" }]));
-  expect(screen.getAllByText("Drinks coffee (Preference, 90% sure)")).toHaveLength(3);
+  expect(screen.getAllByText("Drinks coffee (Preference, 90% confidence)")).toHaveLength(3);
 });
 
-test("memory is shown as it was at a moment, and cannot be changed then", async () => {
+test("past memory is read-only", async () => {
   const asked: unknown[] = [];
   show(
     {
@@ -259,11 +266,11 @@ test("memory is shown as it was at a moment, and cannot be changed then", async 
   expect(await screen.findByText("Drinks tea")).toBeTruthy();
   expect(asked).toEqual([[null, AT]]);
   expect(screen.queryByRole("button", { name: "Edit “Drinks tea”" })).toBeNull();
-  await userEvent.click(screen.getByRole("button", { name: "Back to now" }));
-  expect(await screen.findByText("Nothing has happened to this memory yet.")).toBeTruthy();
+  await userEvent.click(screen.getByRole("button", { name: "Back to current" }));
+  expect(await screen.findByText("No changes yet")).toBeTruthy();
 });
 
-test("a run says what it was told, and what has gone since", async () => {
+test("a run shows the memory it used and deleted facts", async () => {
   const run = {
     run_id: "r",
     assistant_id: "ada",
@@ -272,32 +279,35 @@ test("a run says what it was told, and what has gone since", async () => {
     updated_at: AT,
   };
   const asked: unknown[] = [];
-  showPage(fakeGateway({ said: async () => ({ messages: [{ type: "human", id: "m", content: "Hi" }] }) }), {
-    path: "/threads/t?panel=run",
-    server: {
-      runs: async () => [run],
-      memory: async (of) => {
-        asked.push(of);
-        return status(knowing(TEA));
+  showPage(
+    fakeGateway({ messagePage: async () => ({ messages: [{ type: "human", id: "m", content: "Hi" }] }) }),
+    {
+      path: "/threads/t?panel=run",
+      server: {
+        runs: async () => [run],
+        memory: async (of) => {
+          asked.push(of);
+          return status(knowing(TEA));
+        },
+        injectedMemory: async () => ({
+          injected: ["f1", "f9"],
+          considered: 5,
+          dropped: 3,
+          tokens: 1200,
+          is_new: false,
+        }),
       },
-      memoryReceipt: async () => ({
-        injected: ["f1", "f9"],
-        considered: 5,
-        dropped: 3,
-        tokens: 1200,
-        is_new: false,
-      }),
     },
-  });
-  const receipt = await screen.findByRole("region", { name: "Told from memory" });
-  expect(receipt.textContent).toContain("2 of 5 facts · 1.2K tokens · 3 left out");
+  );
+  const receipt = await screen.findByRole("region", { name: "Memory used" });
+  expect(receipt.textContent).toContain("2 of 5 facts · 1.2K tokens · 3 omitted");
   await waitFor(() => expect(within(receipt).getAllByRole("listitem")).toHaveLength(2));
   expect(receipt.textContent).toContain("Drinks tea");
-  expect(receipt.textContent).toContain("a fact that has gone since");
+  expect(receipt.textContent).toContain("a deleted fact");
   expect(asked).toEqual(["ada"]);
 });
 
-test("/memory in the composer is for the page", async () => {
+test("/memory in the composer is handled by the page", async () => {
   const { paths } = show({}, "/");
   const box = await screen.findByRole<HTMLTextAreaElement>("textbox", { name: "Message" });
   await userEvent.type(box, "/mem");
@@ -312,16 +322,16 @@ test.each([
   ["/memory green tea", { q: "green tea" }],
   ["/memoryless", null],
   ["what is /memory", null],
-])("%s leads where it says", (text, search) => {
+])("%s opens its view", (text, search) => {
   expect(memoryCommand(text)).toEqual(search);
 });
 
-test("an address that makes no sense shows what is known", () => {
+test("invalid search parameters show the facts", () => {
   expect(memorySearch({ view: "x", as_of: "never", agent: 3, q: "" })).toEqual({});
   expect(memorySearch({ q: 7 })).toEqual({ q: "7" });
 });
 
-test("changes that were made at once stand together", () => {
+test("changes of one operation are grouped", () => {
   expect(grouped([CHANGED, CHANGED, { ...CHANGED, group: "g9" }]).map(({ length }) => length)).toEqual([
     2, 1,
   ]);
@@ -332,6 +342,6 @@ test.each([
   [-120_000, "2 minutes ago"],
   [-5000, "now"],
   [3_600_000, "in 1 hour"],
-])("%i ms is said as %s", (ms, said) => {
-  expect(agoWords(ms, "en")).toBe(said);
+])("%i ms is formatted as %s", (ms, formatted) => {
+  expect(formatRelativeTime(ms, "en")).toBe(formatted);
 });

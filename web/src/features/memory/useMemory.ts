@@ -1,14 +1,14 @@
-/** Reads and changes the memory that is on the page. */
+/** Queries and mutations of the memory page. */
 
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { createContext, use } from "react";
 import { isUnderWay, type MemoryDocument, type MemoryOf, type MemoryStatus } from "@/api/memory";
-import { useLanguage, usePage } from "@/app/context";
-import { useServer } from "@/app/server";
-import { memoryWordsEn, memoryWordsZh } from "@/words/memory";
-import type { Language } from "@/words/words";
+import { useMemoryStrings } from "@/i18n/useMemoryStrings";
+import { memoryKey } from "@/state/queries";
+import { useServer } from "@/state/server";
+import { useThread } from "@/state/threadList";
 
-/** What is said after a change; `group` undoes it. */
+/** Notice after a change; `group` identifies it for undo. */
 export interface Notice {
   readonly text: string;
   readonly group: string | null;
@@ -16,7 +16,7 @@ export interface Notice {
 
 interface Shown {
   readonly of: MemoryOf;
-  /** Not that of an earlier time. */
+  /** The current memory, not a past one. */
   readonly isNow: boolean;
   readonly revision: number;
   readonly say: (notice: Notice | null) => void;
@@ -29,48 +29,42 @@ export const MemoryContext = createContext<Shown>({
   say: () => undefined,
 });
 
-/** The memory that is shown, and where to say what became of it. */
+/** The memory shown and the notice setter. */
 export function useShown(): Shown {
   return use(MemoryContext);
 }
 
-const WORDS: Readonly<Record<Language, typeof memoryWordsEn>> = { en: memoryWordsEn, zh: memoryWordsZh };
-
-export function useMemoryWords(): typeof memoryWordsEn {
-  return WORDS[useLanguage()];
-}
-
 const WATCH_MS = 2000;
 
-/** What is known, looked at again while there is something to learn. */
+/** Load the memory, polling while extractions are pending. */
 export function useMemory(of: MemoryOf) {
   const server = useServer();
   return useQuery({
-    queryKey: keyOf(of),
+    queryKey: memoryKey(of),
     queryFn: () => server.memory(of),
     refetchInterval: ({ state }) => (state.data?.pending.some(isUnderWay) ? WATCH_MS : false),
   });
 }
 
-interface Said {
+interface ChangeNotice {
   readonly text: string;
   readonly undoable: boolean;
 }
 
-/** A change of the memory: shown at once when the server has taken it, and said. */
-export function useChange<Given>(change: (given: Given) => Promise<MemoryDocument>, said: Said) {
+/** Mutation that updates the cached memory and shows a notice. */
+export function useChange<Given>(change: (given: Given) => Promise<MemoryDocument>, notice: ChangeNotice) {
   const { of, say } = useShown();
   const server = useServer();
   const queries = useQueryClient();
   return useMutation({
-    // Somebody who is offline is told so, instead of a change that happens some time later.
+    // Fail while offline instead of pausing the mutation.
     networkMode: "always",
     mutationFn: change,
     onMutate: () => say(null),
     onSuccess: async (data) => {
-      queries.setQueryData<MemoryStatus>(keyOf(of), (status) => status && { ...status, data });
-      const group = said.undoable ? await newest() : null;
-      say({ text: said.text, group });
+      queries.setQueryData<MemoryStatus>(memoryKey(of), (status) => status && { ...status, data });
+      const group = notice.undoable ? await newest() : null;
+      say({ text: notice.text, group });
       await queries.invalidateQueries({ queryKey: ["memory"] });
     },
   });
@@ -81,25 +75,18 @@ export function useChange<Given>(change: (given: Given) => Promise<MemoryDocumen
   }
 }
 
-/** Undoes a change, or all of a group. */
+/** Undo a change or a group. */
 export function useUndo() {
   const { of } = useShown();
   const server = useServer();
-  const words = useMemoryWords();
+  const strings = useMemoryStrings();
   return useChange((which: { change_id: string } | { group: string }) => server.undoMemory(of, which), {
-    text: words.undoneNow,
+    text: strings.undoneNotice,
     undoable: false,
   });
 }
 
-export function keyOf(of: MemoryOf): readonly string[] {
-  return ["memory", of ?? ""];
-}
-
-/** What a thread is called. */
+/** Return the title of a thread. */
 export function useThreadTitle(threadId: string | null): string | null {
-  return usePage(({ threads }) => {
-    if (threads.phase !== "ready") return null;
-    return threads.value.find(({ id }) => id === threadId)?.title ?? null;
-  });
+  return useThread(threadId)?.title ?? null;
 }

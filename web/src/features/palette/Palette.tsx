@@ -1,28 +1,29 @@
-/** Threads and commands by their names, from anywhere. */
+/** Command palette. */
 
 import { type KeyboardEvent, useEffect, useId, useRef, useState } from "react";
-import { useActions, usePage, useWords } from "@/app/context";
 import { type Choice, useChoices } from "@/features/palette/choices";
+import { useStrings } from "@/i18n/context";
+import { useActions, usePage } from "@/state/context";
 import { Modal } from "@/ui/Modal";
 
 export function Palette() {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
   const open = usePage((page) => page.paletteOpen);
   return (
     <Modal
       open={open}
-      label={words.palette}
-      onClose={() => actions.palette(false)}
+      label={strings.palette}
+      onClose={() => actions.setPaletteOpen(false)}
       className="mx-auto mt-[12vh] mb-auto w-[min(36rem,92vw)] rounded-box border border-line bg-raised p-0 shadow-float"
     >
-      <Chooser onDone={() => actions.palette(false)} />
+      <Chooser onDone={() => actions.setPaletteOpen(false)} />
     </Modal>
   );
 }
 
 function Chooser({ onDone }: { onDone: () => void }) {
-  const words = useWords();
+  const strings = useStrings();
   const id = useId();
   const [wanted, setWanted] = useState("");
   const [at, setAt] = useState(0);
@@ -53,8 +54,8 @@ function Chooser({ onDone }: { onDone: () => void }) {
         aria-expanded
         aria-controls={id}
         aria-activedescendant={choices.length > 0 ? `${id}-${current}` : undefined}
-        aria-label={words.palette}
-        placeholder={words.paletteHint}
+        aria-label={strings.palette}
+        placeholder={strings.paletteHint}
         value={wanted}
         onChange={(event) => {
           setWanted(event.target.value);
@@ -63,8 +64,8 @@ function Chooser({ onDone }: { onDone: () => void }) {
         onKeyDown={onKeyDown}
         className="h-12 w-full border-b border-line bg-transparent px-4 text-prose outline-none placeholder:text-faint"
       />
-      {choices.length === 0 && <p className="px-4 py-3 text-faint">{words.paletteNothing}</p>}
-      <div id={id} role="listbox" aria-label={words.palette} className="max-h-[50vh] overflow-y-auto p-1">
+      {choices.length === 0 && <p className="px-4 py-3 text-faint">{strings.paletteEmpty}</p>}
+      <div id={id} role="listbox" aria-label={strings.palette} className="max-h-[50vh] overflow-y-auto p-1">
         {choices.map((choice, index) => (
           <Option
             key={choice.id}

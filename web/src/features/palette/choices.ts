@@ -1,4 +1,4 @@
-/** What the palette offers for some words. */
+/** Items of the command palette. */
 
 import { useNavigate } from "@tanstack/react-router";
 import {
@@ -16,13 +16,15 @@ import {
   TextSearch,
   Wrench,
 } from "lucide-react";
-import { useActions, usePage, useWords } from "@/app/context";
-import type { Theme } from "@/app/preferences";
-import { useOffers } from "@/app/server";
-import { useToggleList } from "@/app/useShortcuts";
-import { useTogglePanel } from "@/features/panel/usePanel";
-import { useTextSearch } from "@/features/threads/useTextSearch";
-import { LANGUAGE_NAMES, type Language } from "@/words/words";
+import { useStrings } from "@/i18n/context";
+import { LANGUAGE_NAMES, type Language } from "@/i18n/i18n";
+import { useToggleList } from "@/layout/useToggleList";
+import { useActions, usePage } from "@/state/context";
+import type { Theme } from "@/state/preferences";
+import { useFeature } from "@/state/server";
+import { useThreads } from "@/state/threadList";
+import { useTogglePanel } from "@/state/usePanel";
+import { useTextSearch } from "@/state/useTextSearch";
 
 export interface Choice {
   readonly id: string;
@@ -34,24 +36,24 @@ export interface Choice {
 
 const MOST_THREADS = 8;
 
-/** Commands and threads whose names have the words, and threads in which they were said. */
+/** Return commands and threads that match, and threads with matching messages. */
 export function useChoices(wanted: string): readonly Choice[] {
   const commands = useCommands();
   const threads = useThreadChoices();
   const { hits } = useTextSearch(wanted);
   const openThread = useOpenThread();
-  const words = useWords();
+  const strings = useStrings();
   const sought = wanted.trim().toLocaleLowerCase();
   const named = ({ label }: Choice) => label.toLocaleLowerCase().includes(sought);
   const found = hits.map((hit) => ({
     id: `hit ${hit.thread_id} ${hit.message_id}`,
     icon: TextSearch,
-    label: hit.title ?? words.untitled,
+    label: hit.title ?? strings.untitled,
     note: hit.snippet,
     run: () => openThread(hit.thread_id),
   }));
   const titles = threads.filter(named).slice(0, MOST_THREADS);
-  // Before anything is typed the commands are what one looks for; after that, mostly a thread.
+  // Commands come first until something is typed, then threads.
   return sought === "" ? [...commands, ...titles] : [...titles, ...commands.filter(named), ...found];
 }
 
@@ -61,66 +63,76 @@ function useOpenThread(): (threadId: string) => void {
 }
 
 function useThreadChoices(): readonly Choice[] {
-  const words = useWords();
+  const strings = useStrings();
   const openThread = useOpenThread();
-  const threads = usePage((page) => page.threads);
+  const threads = useThreads();
   if (threads.phase !== "ready") return [];
   return threads.value.map((thread) => ({
     id: thread.id,
     icon: MessageSquare,
-    label: thread.title ?? words.untitled,
+    label: thread.title ?? strings.untitled,
     run: () => openThread(thread.id),
   }));
 }
 
 function useCommands(): readonly Choice[] {
-  const words = useWords();
+  const strings = useStrings();
   const navigate = useNavigate();
   const actions = useActions();
   const toggleList = useToggleList();
   const togglePanel = useTogglePanel();
-  const hasSkills = useOffers("skills");
-  const hasMemory = useOffers("memory");
-  const hasTools = useOffers("mcp");
+  const hasSkills = useFeature("skills");
+  const hasMemory = useFeature("memory");
+  const hasTools = useFeature("mcp");
   const inThread = usePage((page) => page.threadId !== null);
   const themes: Readonly<Record<Theme, string>> = {
-    system: words.themeSystem,
-    light: words.themeLight,
-    dark: words.themeDark,
+    system: strings.themeSystem,
+    light: strings.themeLight,
+    dark: strings.themeDark,
   };
   const skills = {
     id: "skills",
     icon: GraduationCap,
-    label: words.skills,
+    label: strings.skills,
     run: () => void navigate({ to: "/skills" }),
   };
   const memory = {
     id: "memory",
     icon: Brain,
-    label: words.memory,
+    label: strings.memory,
     run: () => void navigate({ to: "/memory" }),
   };
-  const tools = { id: "tools", icon: Wrench, label: words.tools, run: () => void navigate({ to: "/tools" }) };
-  const panel = { id: "panel", icon: PanelRight, label: words.togglePanel, run: togglePanel };
+  const tools = {
+    id: "tools",
+    icon: Wrench,
+    label: strings.tools,
+    run: () => void navigate({ to: "/tools" }),
+  };
+  const panel = { id: "panel", icon: PanelRight, label: strings.togglePanel, run: togglePanel };
   return [
-    { id: "new", icon: SquarePen, label: words.newThread, run: () => void navigate({ to: "/" }) },
-    { id: "list", icon: PanelLeft, label: words.toggleList, run: toggleList },
+    { id: "new", icon: SquarePen, label: strings.newThread, run: () => void navigate({ to: "/" }) },
+    { id: "list", icon: PanelLeft, label: strings.toggleList, run: toggleList },
     ...(inThread ? [panel] : []),
-    { id: "agents", icon: Bot, label: words.agents, run: () => void navigate({ to: "/agents" }) },
+    { id: "agents", icon: Bot, label: strings.agents, run: () => void navigate({ to: "/agents" }) },
     ...(hasSkills ? [skills] : []),
     ...(hasMemory ? [memory] : []),
     ...(hasTools ? [tools] : []),
-    { id: "settings", icon: Settings, label: words.settings, run: () => void navigate({ to: "/settings" }) },
+    {
+      id: "settings",
+      icon: Settings,
+      label: strings.settings,
+      run: () => void navigate({ to: "/settings" }),
+    },
     ...(Object.keys(themes) as Theme[]).map((theme) => ({
       id: `theme ${theme}`,
       icon: SunMoon,
-      label: words.themeIs(themes[theme]),
+      label: strings.themeIs(themes[theme]),
       run: () => actions.prefer({ theme }),
     })),
     ...(Object.keys(LANGUAGE_NAMES) as Language[]).map((language) => ({
       id: `language ${language}`,
       icon: Languages,
-      label: words.languageIs(LANGUAGE_NAMES[language]),
+      label: strings.languageIs(LANGUAGE_NAMES[language]),
       run: () => actions.prefer({ language }),
     })),
   ];

@@ -1,26 +1,26 @@
-/** The files the agent has presented. */
+/** List of presented files. */
 
 import { Download, FolderArchive } from "lucide-react";
-import { artifactUrl, bundleUrl } from "@/api/artifacts";
-import { usePage, useWords } from "@/app/context";
-import { useOffers } from "@/app/server";
-import { fileKind } from "@/features/chat/files";
-import { fileName } from "@/features/chat/tools";
+import { artifactUrl, bundleUrl, fileName } from "@/api/artifacts";
 import { FileView } from "@/features/panel/FileView";
-import { kindIcon } from "@/features/panel/kinds";
-import { useOpenPanel, usePanel } from "@/features/panel/usePanel";
+import { fileKind } from "@/files/kinds";
+import { kindIcon } from "@/files/previews";
+import { useStrings } from "@/i18n/context";
+import { usePage } from "@/state/context";
+import { useFeature } from "@/state/server";
+import { useOpenPanel, usePanel } from "@/state/usePanel";
 
 export function Artifacts({ threadId }: { threadId: string }) {
-  const words = useWords();
+  const strings = useStrings();
   const { file } = usePanel();
   const open = useOpenPanel();
   const artifacts = usePage(({ conversation }) => conversation.artifacts);
-  const bundles = useOffers("artifact_bundles");
+  const bundles = useFeature("artifact_bundles");
   if (file !== null) return <FileView threadId={threadId} path={file} onBack={() => open("artifacts")} />;
-  if (artifacts.length === 0) return <p className="p-4 text-faint">{words.noArtifacts}</p>;
+  if (artifacts.length === 0) return <p className="p-4 text-faint">{strings.noArtifacts}</p>;
   return (
     <div className="min-h-0 flex-1 overflow-y-auto p-3">
-      <ul aria-label={words.panelTabs.artifacts}>
+      <ul aria-label={strings.panelTabs.artifacts}>
         {artifacts.map((path) => {
           const Icon = kindIcon(fileKind(path));
           return (
@@ -37,8 +37,8 @@ export function Artifacts({ threadId }: { threadId: string }) {
               <a
                 href={artifactUrl(threadId, path, { download: true })}
                 download={fileName(path)}
-                aria-label={words.download(fileName(path))}
-                title={words.download(fileName(path))}
+                aria-label={strings.download(fileName(path))}
+                title={strings.download(fileName(path))}
                 className="inline-flex size-8 shrink-0 items-center justify-center rounded-box text-faint hover:bg-tint hover:text-ink"
               >
                 <Download aria-hidden className="size-4" />
@@ -54,7 +54,7 @@ export function Artifacts({ threadId }: { threadId: string }) {
           className="mt-3 inline-flex h-8 items-center gap-2 rounded-box border border-line-strong bg-raised px-3 font-medium hover:bg-tint"
         >
           <FolderArchive aria-hidden className="size-4 text-faint" />
-          {words.downloadAll}
+          {strings.downloadAll}
         </a>
       )}
     </div>

@@ -1,40 +1,41 @@
-/** How full the model's window is, and what the thread has cost. */
+/** Context usage and cost of the thread. */
 
 import { useQuery } from "@tanstack/react-query";
-import { useLanguage, usePage, useWords } from "@/app/context";
-import { useOffers, useServer } from "@/app/server";
-import { isBegun } from "@/run/conversation";
-import { costWords, countWords } from "@/words/numbers";
+import { useLanguage, useStrings } from "@/i18n/context";
+import { formatCost, formatCount } from "@/i18n/format";
+import { isCreated } from "@/run/conversation";
+import { usePage } from "@/state/context";
+import { useFeature, useServer } from "@/state/server";
 
 const NEARLY_FULL = 0.8;
 
 export function ContextGauge({ threadId }: { threadId: string }) {
-  const words = useWords();
+  const strings = useStrings();
   const language = useLanguage();
   const server = useServer();
-  const counted = useOffers("token_usage");
-  // Before its first run is accepted, the server does not know the thread.
-  const begun = usePage(({ conversation }) => isBegun(conversation));
+  const counted = useFeature("token_usage");
+  // The thread does not exist on the server before its first run.
+  const created = usePage(({ conversation }) => isCreated(conversation));
   const usage = useQuery({
     queryKey: ["thread", threadId, "usage"],
     queryFn: () => server.threadUsage(threadId),
-    enabled: counted && begun,
+    enabled: counted && created,
   });
   const { context_usage: context, totals } = usage.data ?? {};
   if (!context) return null;
   const { used_tokens: used, window_tokens: window, fraction } = context;
-  const said =
+  const label =
     window === null || fraction === null
-      ? words.contextUsed(countWords(used, language))
-      : words.contextFull(Math.round(fraction * 100), countWords(window, language));
+      ? strings.contextUsed(formatCount(used, language))
+      : strings.contextFull(Math.round(fraction * 100), formatCount(window, language));
   return (
-    <span className="flex items-center gap-2 text-small text-faint" title={said}>
-      {totals?.cost && <span>{costWords(totals.cost, language)}</span>}
+    <span className="flex items-center gap-2 text-small text-faint" title={label}>
+      {totals?.cost && <span>{formatCost(totals.cost, language)}</span>}
       {fraction === null ? (
-        <span>{said}</span>
+        <span>{label}</span>
       ) : (
         <meter
-          aria-label={said}
+          aria-label={label}
           min={0}
           max={1}
           high={NEARLY_FULL}

@@ -1,20 +1,15 @@
-/** One file: looked at, read or changed. */
+/** View of one file: preview or source. */
 
 import { ArrowLeft, Download } from "lucide-react";
-import { lazy, Suspense, useState } from "react";
-import { artifactUrl } from "@/api/artifacts";
-import { useAddresses, useWords } from "@/app/context";
-import { fileName } from "@/features/chat/tools";
-import { mayBeText, type Preview, previewOf } from "@/features/panel/kinds";
-import { Loading, Unshown } from "@/features/panel/states";
+import { Suspense, useState } from "react";
+import { artifactUrl, fileName } from "@/api/artifacts";
 import { TextView } from "@/features/panel/TextView";
-import { useText } from "@/features/panel/useText";
-import { Markdown } from "@/markdown/Markdown";
+import { FilePreview } from "@/files/FilePreview";
+import { mayBeText, previewOf } from "@/files/previews";
+import { useStrings } from "@/i18n/context";
 import { IconButton } from "@/ui/IconButton";
 import { Segments } from "@/ui/Segments";
-
-const PdfView = lazy(() => import("@/features/panel/PdfView"));
-const TableView = lazy(() => import("@/features/panel/TableView"));
+import { ErrorState, LoadingState } from "@/ui/states";
 
 interface Props {
   readonly threadId: string;
@@ -22,101 +17,48 @@ interface Props {
   readonly onBack: () => void;
 }
 
-type Way = "preview" | "text";
+type View = "preview" | "text";
 
 export function FileView({ threadId, path, onBack }: Props) {
-  const words = useWords();
+  const strings = useStrings();
   const preview = previewOf(path);
-  const [chosen, setChosen] = useState<Way>("preview");
-  const way: Way = preview === null ? "text" : chosen;
+  const [chosen, setChosen] = useState<View>("preview");
+  const view: View = preview === null ? "text" : chosen;
   const name = fileName(path);
   return (
     <section aria-label={name} className="flex min-h-0 flex-1 flex-col">
       <div className="flex h-11 shrink-0 items-center gap-1 border-b border-line px-2">
-        <IconButton icon={ArrowLeft} label={words.back} onClick={onBack} />
+        <IconButton icon={ArrowLeft} label={strings.back} onClick={onBack} />
         <h2 title={path} className="min-w-0 flex-1 truncate font-medium">
           {name}
         </h2>
         {preview !== null && mayBeText(path) && (
-          <Segments<Way>
-            label={words.fileWay}
-            value={way}
-            options={{ preview: words.preview, text: words.source }}
+          <Segments<View>
+            label={strings.fileView}
+            value={view}
+            options={{ preview: strings.preview, text: strings.source }}
             onChoose={setChosen}
           />
         )}
         <a
           href={artifactUrl(threadId, path, { download: true })}
           download={name}
-          aria-label={words.download(name)}
-          title={words.download(name)}
+          aria-label={strings.download(name)}
+          title={strings.download(name)}
           className="inline-flex size-8 shrink-0 items-center justify-center rounded-box text-faint hover:bg-tint hover:text-ink"
         >
           <Download aria-hidden className="size-4" />
         </a>
       </div>
-      <Suspense fallback={<Loading />}>
-        {way === "preview" && preview !== null ? (
-          <PreviewOf kind={preview} threadId={threadId} path={path} />
+      <Suspense fallback={<LoadingState />}>
+        {view === "preview" && preview !== null ? (
+          <FilePreview kind={preview} threadId={threadId} path={path} />
         ) : mayBeText(path) ? (
           <TextView key={path} threadId={threadId} path={path} />
         ) : (
-          <Unshown text={words.fileUnshown} />
+          <ErrorState text={strings.noPreview} />
         )}
       </Suspense>
     </section>
-  );
-}
-
-export function PreviewOf({ kind, threadId, path }: { kind: Preview; threadId: string; path: string }) {
-  const addresses = useAddresses();
-  switch (kind) {
-    case "picture":
-      return (
-        <div className="flex min-h-0 flex-1 items-center justify-center overflow-auto bg-rail p-4">
-          <img
-            src={addresses.artifact(path)}
-            alt={fileName(path)}
-            className="max-h-full max-w-full object-contain"
-          />
-        </div>
-      );
-    case "page":
-      // No origin, and the answer's own policy: the page's scripts run, but reach nothing.
-      return (
-        <iframe
-          key={path}
-          src={addresses.preview(path)}
-          title={fileName(path)}
-          sandbox="allow-scripts"
-          className="min-h-0 w-full flex-1 bg-sheet [color-scheme:light]"
-        />
-      );
-    case "pdf":
-      return <PdfView threadId={threadId} path={path} />;
-    default:
-      return <PreviewOfText kind={kind} threadId={threadId} path={path} />;
-  }
-}
-
-function PreviewOfText({
-  kind,
-  threadId,
-  path,
-}: {
-  kind: "markdown" | "table";
-  threadId: string;
-  path: string;
-}) {
-  const words = useWords();
-  const file = useText(threadId, path);
-  if (file.isPending) return <Loading />;
-  if (file.isError) return <Unshown text={words.fileMissing} onRetry={() => void file.refetch()} />;
-  if (file.data === null) return <Unshown text={words.fileUnshown} />;
-  if (kind === "table") return <TableView text={file.data.text} path={path} />;
-  return (
-    <div className="min-h-0 flex-1 overflow-y-auto p-4">
-      <Markdown text={file.data.text} growing={false} />
-    </div>
   );
 }

@@ -1,17 +1,17 @@
-/** All files of the thread, folder by folder. */
+/** File tree of the thread. */
 
 import { useQuery } from "@tanstack/react-query";
 import { ChevronRight, Folder } from "lucide-react";
 import { useState } from "react";
 import type { FolderEntry } from "@/api/threadFiles";
-import { useLanguage, useWords } from "@/app/context";
-import { useServer } from "@/app/server";
-import { fileKind } from "@/features/chat/files";
 import { FileView } from "@/features/panel/FileView";
-import { kindIcon } from "@/features/panel/kinds";
-import { Loading, Unshown } from "@/features/panel/states";
-import { useOpenPanel, usePanel } from "@/features/panel/usePanel";
-import { sizeWords } from "@/words/numbers";
+import { fileKind } from "@/files/kinds";
+import { kindIcon } from "@/files/previews";
+import { useLanguage, useStrings } from "@/i18n/context";
+import { formatSize } from "@/i18n/format";
+import { useServer } from "@/state/server";
+import { useOpenPanel, usePanel } from "@/state/usePanel";
+import { ErrorState, LoadingState } from "@/ui/states";
 
 const ROOT = "/mnt/user-data";
 
@@ -35,18 +35,19 @@ function FolderContent({
   path: string;
   isRoot?: boolean;
 }) {
-  const words = useWords();
+  const strings = useStrings();
   const server = useServer();
   const folder = useQuery({
     queryKey: ["thread", threadId, "folder", path],
     queryFn: () => server.folder(threadId, path),
   });
-  if (folder.isPending) return <Loading />;
-  if (folder.isError) return <Unshown text={words.folderMissing} onRetry={() => void folder.refetch()} />;
+  if (folder.isPending) return <LoadingState />;
+  if (folder.isError)
+    return <ErrorState text={strings.folderMissing} onRetry={() => void folder.refetch()} />;
   const { entries, is_truncated: isTruncated } = folder.data;
-  if (entries.length === 0) return <p className="px-2 py-1 text-small text-faint">{words.folderEmpty}</p>;
+  if (entries.length === 0) return <p className="px-2 py-1 text-small text-faint">{strings.folderEmpty}</p>;
   return (
-    <ul aria-label={isRoot ? words.panelTabs.files : undefined}>
+    <ul aria-label={isRoot ? strings.panelTabs.files : undefined}>
       {entries.map((entry) => (
         <li key={entry.path}>
           {entry.kind === "folder" ? (
@@ -56,7 +57,7 @@ function FolderContent({
           )}
         </li>
       ))}
-      {isTruncated && <li className="px-2 py-1 text-small text-faint">{words.folderTruncated}</li>}
+      {isTruncated && <li className="px-2 py-1 text-small text-faint">{strings.folderTruncated}</li>}
     </ul>
   );
 }
@@ -98,7 +99,7 @@ function FileRow({ entry }: { entry: FolderEntry }) {
     >
       <Icon aria-hidden className="size-4 shrink-0 text-accent" />
       <span className="min-w-0 flex-1 truncate">{entry.name}</span>
-      <span className="shrink-0 text-small text-faint">{sizeWords(entry.size, language)}</span>
+      <span className="shrink-0 text-small text-faint">{formatSize(entry.size, language)}</span>
     </button>
   );
 }

@@ -1,18 +1,18 @@
-/** The name of a presented file, which opens it beside the conversation. */
+/** File name that opens the panel. */
 
-import { useWords } from "@/app/context";
-import { fileName } from "@/features/chat/tools";
-import { useOpenPanel } from "@/features/panel/usePanel";
+import { fileName } from "@/api/artifacts";
+import { useStrings } from "@/i18n/context";
+import { useOpenPanel } from "@/state/usePanel";
 
 export function OpenInPanel({ path }: { path: string }) {
-  const words = useWords();
+  const strings = useStrings();
   const open = useOpenPanel();
   const name = fileName(path);
   return (
     <button
       type="button"
       title={path}
-      aria-label={words.openInPanel(name)}
+      aria-label={strings.openInPanel(name)}
       onClick={() => open("artifacts", path)}
       className="block max-w-full truncate text-left font-medium hover:underline"
     >

@@ -1,28 +1,29 @@
-/** What came of the conversation: files and the course of the run. */
+/** Side panel: artifacts, files, run. */
 
 import * as Tabs from "@radix-ui/react-tabs";
 import { X } from "lucide-react";
 import { useEffect, useRef } from "react";
-import { usePage, useWords } from "@/app/context";
 import { Artifacts } from "@/features/panel/Artifacts";
 import { Files } from "@/features/panel/Files";
 import { Resizer } from "@/features/panel/Resizer";
 import { RunTimeline } from "@/features/panel/RunTimeline";
-import { isTab, PANEL_TABS, type PanelTab } from "@/features/panel/search";
-import { useOpenPanel, usePanel } from "@/features/panel/usePanel";
+import { useStrings } from "@/i18n/context";
+import { usePage } from "@/state/context";
+import { isTab, PANEL_TABS, type PanelTab } from "@/state/panelSearch";
+import { useOpenPanel, usePanel } from "@/state/usePanel";
 import { IconButton } from "@/ui/IconButton";
 
 export default function Panel() {
   const { tab, isSheet } = usePanel();
   const threadId = usePage((page) => page.threadId);
   const width = usePage((page) => page.preferences.panelWidth);
-  const words = useWords();
+  const strings = useStrings();
   if (threadId === null) return null;
   if (isSheet) return <Sheet tab={tab} threadId={threadId} />;
   if (tab === null) return null;
   return (
     <aside
-      aria-label={words.panel}
+      aria-label={strings.panel}
       style={{ width: `${width}%` }}
       className="relative flex min-w-0 shrink-0 flex-col border-l border-line"
     >
@@ -33,7 +34,7 @@ export default function Panel() {
 }
 
 function Sheet({ tab, threadId }: { tab: PanelTab | null; threadId: string }) {
-  const words = useWords();
+  const strings = useStrings();
   const open = useOpenPanel();
   const dialog = useRef<HTMLDialogElement>(null);
   const isOpen = tab !== null;
@@ -45,7 +46,7 @@ function Sheet({ tab, threadId }: { tab: PanelTab | null; threadId: string }) {
     // biome-ignore lint/a11y/useKeyWithClickEvents: Escape closes a dialog already
     <dialog
       ref={dialog}
-      aria-label={words.panel}
+      aria-label={strings.panel}
       onClose={() => isOpen && open(null)}
       onClick={(event) => event.target === dialog.current && open(null)}
       className="fixed inset-y-0 right-0 left-auto m-0 h-dvh max-h-none w-[min(40rem,100vw)] max-w-none border-l border-line bg-paper text-ink open:flex open:animate-appear open:flex-col backdrop:bg-scrim"
@@ -56,7 +57,7 @@ function Sheet({ tab, threadId }: { tab: PanelTab | null; threadId: string }) {
 }
 
 function PanelTabs({ tab, threadId }: { tab: PanelTab; threadId: string }) {
-  const words = useWords();
+  const strings = useStrings();
   const open = useOpenPanel();
   return (
     <Tabs.Root
@@ -65,18 +66,18 @@ function PanelTabs({ tab, threadId }: { tab: PanelTab; threadId: string }) {
       className="flex min-h-0 flex-1 flex-col"
     >
       <div className="flex h-12 shrink-0 items-center border-b border-line px-3">
-        <Tabs.List aria-label={words.panel} className="flex gap-1">
+        <Tabs.List aria-label={strings.panel} className="flex gap-1">
           {PANEL_TABS.map((each) => (
             <Tabs.Trigger
               key={each}
               value={each}
               className="h-8 rounded-box px-3 text-soft hover:text-ink data-[state=active]:bg-tint data-[state=active]:font-medium data-[state=active]:text-ink"
             >
-              {words.panelTabs[each]}
+              {strings.panelTabs[each]}
             </Tabs.Trigger>
           ))}
         </Tabs.List>
-        <IconButton icon={X} label={words.hidePanel} onClick={() => open(null)} className="ml-auto" />
+        <IconButton icon={X} label={strings.hidePanel} onClick={() => open(null)} className="ml-auto" />
       </div>
       <Tabs.Content value="artifacts" className={CONTENT}>
         <Artifacts threadId={threadId} />

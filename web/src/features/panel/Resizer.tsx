@@ -1,13 +1,14 @@
-/** The edge of the panel, which can be moved. */
+/** Resize handle of the panel. */
 
 import type { KeyboardEvent, PointerEvent } from "react";
-import { useActions, usePage, useWords } from "@/app/context";
-import { allowedWidth, PANEL_WIDTHS } from "@/app/preferences";
+import { useStrings } from "@/i18n/context";
+import { useActions, usePage } from "@/state/context";
+import { allowedWidth, PANEL_WIDTHS } from "@/state/preferences";
 
 const STEP = 2;
 
 export function Resizer() {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
   const width = usePage((page) => page.preferences.panelWidth);
 
@@ -31,7 +32,7 @@ export function Resizer() {
       role="separator"
       tabIndex={0}
       aria-orientation="vertical"
-      aria-label={words.panelWidth}
+      aria-label={strings.panelWidth}
       aria-valuenow={width}
       aria-valuemin={PANEL_WIDTHS.least}
       aria-valuemax={PANEL_WIDTHS.most}

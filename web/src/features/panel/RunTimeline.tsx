@@ -1,33 +1,33 @@
-/** The course of a run: what took how long, and what it cost. */
+/** Timeline of a run with durations and cost. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Brain, type LucideIcon, TriangleAlert, Wrench } from "lucide-react";
 import { useState } from "react";
 import type { WireRun } from "@/api/wire";
-import { useLanguage, useWords } from "@/app/context";
-import { useOffers, useServer } from "@/app/server";
-import { toolKind, toolObject } from "@/features/chat/tools";
-import { Receipt } from "@/features/memory/Receipt";
-import { Loading, Unshown } from "@/features/panel/states";
+import { InjectedMemory } from "@/features/panel/InjectedMemory";
 import { type Step, timelineOf } from "@/features/panel/timeline";
-import { costWords, countWords, shortDuration } from "@/words/numbers";
-import { durationWords, sentence } from "@/words/words";
+import { useLanguage, useStrings } from "@/i18n/context";
+import { formatCost, formatCount, formatDuration, formatShortDuration } from "@/i18n/format";
+import { sentence } from "@/i18n/i18n";
+import { toolKind, toolObject } from "@/run/toolCalls";
+import { useFeature, useServer } from "@/state/server";
+import { ErrorState, LoadingState } from "@/ui/states";
 
 export function RunTimeline({ threadId }: { threadId: string }) {
-  const words = useWords();
+  const strings = useStrings();
   const language = useLanguage();
   const server = useServer();
   const [chosen, setChosen] = useState<string | null>(null);
   const runs = useQuery({ queryKey: ["thread", threadId, "runs"], queryFn: () => server.runs(threadId) });
-  if (runs.isPending) return <Loading />;
-  if (runs.isError) return <Unshown text={words.runUnavailable} onRetry={() => void runs.refetch()} />;
+  if (runs.isPending) return <LoadingState />;
+  if (runs.isError) return <ErrorState text={strings.runUnavailable} onRetry={() => void runs.refetch()} />;
   const run = runs.data.find(({ run_id }) => run_id === chosen) ?? runs.data[0];
-  if (run === undefined) return <p className="p-4 text-faint">{words.noRuns}</p>;
+  if (run === undefined) return <p className="p-4 text-faint">{strings.noRuns}</p>;
   return (
     <div className="min-h-0 flex-1 overflow-y-auto p-4">
       {runs.data.length > 1 && (
         <label className="mb-3 flex items-center gap-2 text-small text-faint">
-          {words.run}
+          {strings.run}
           <select
             value={run.run_id}
             onChange={(event) => setChosen(event.target.value)}
@@ -42,17 +42,17 @@ export function RunTimeline({ threadId }: { threadId: string }) {
         </label>
       )}
       <Totals threadId={threadId} run={run} />
-      <Receipt threadId={threadId} run={run} />
+      <InjectedMemory threadId={threadId} run={run} />
       <Steps threadId={threadId} run={run} />
     </div>
   );
 }
 
 function Totals({ threadId, run }: { threadId: string; run: WireRun }) {
-  const words = useWords();
+  const strings = useStrings();
   const language = useLanguage();
   const server = useServer();
-  const counted = useOffers("token_usage");
+  const counted = useFeature("token_usage");
   const usage = useQuery({
     queryKey: ["thread", threadId, "usage", run.run_id],
     queryFn: () => server.runUsage(threadId, run.run_id),
@@ -61,11 +61,11 @@ function Totals({ threadId, run }: { threadId: string; run: WireRun }) {
   const lasted = Date.parse(run.updated_at) - Date.parse(run.created_at);
   const tokens = usage.data;
   const facts: readonly (readonly [string, string])[] = [
-    [words.runStatus, words.runStatuses[run.status]],
-    [words.runDuration, durationWords(lasted, language)],
-    ...(tokens ? [[words.tokensIn, countWords(tokens.input_tokens, language)] as const] : []),
-    ...(tokens ? [[words.tokensOut, countWords(tokens.output_tokens, language)] as const] : []),
-    ...(tokens?.cost ? [[words.cost, costWords(tokens.cost, language)] as const] : []),
+    [strings.runStatus, strings.runStatuses[run.status]],
+    [strings.runDuration, formatDuration(lasted, language)],
+    ...(tokens ? [[strings.tokensIn, formatCount(tokens.input_tokens, language)] as const] : []),
+    ...(tokens ? [[strings.tokensOut, formatCount(tokens.output_tokens, language)] as const] : []),
+    ...(tokens?.cost ? [[strings.cost, formatCost(tokens.cost, language)] as const] : []),
   ];
   return (
     <dl className="mb-4 grid grid-cols-[repeat(auto-fit,minmax(6rem,1fr))] gap-3">
@@ -80,18 +80,19 @@ function Totals({ threadId, run }: { threadId: string; run: WireRun }) {
 }
 
 function Steps({ threadId, run }: { threadId: string; run: WireRun }) {
-  const words = useWords();
+  const strings = useStrings();
   const server = useServer();
   const events = useQuery({
     queryKey: ["thread", threadId, "events", run.run_id],
     queryFn: () => server.runEvents(threadId, run.run_id),
   });
-  if (events.isPending) return <Loading />;
-  if (events.isError) return <Unshown text={words.runUnavailable} onRetry={() => void events.refetch()} />;
+  if (events.isPending) return <LoadingState />;
+  if (events.isError)
+    return <ErrorState text={strings.runUnavailable} onRetry={() => void events.refetch()} />;
   const steps = timelineOf(run, events.data);
   const whole = Math.max(...steps.map(({ startMs, durationMs }) => startMs + durationMs), 1);
   return (
-    <ol aria-label={words.runSteps} className="flex flex-col gap-1">
+    <ol aria-label={strings.runSteps} className="flex flex-col gap-1">
       {steps.map((step) => (
         <StepRow key={step.id} step={step} whole={whole} />
       ))}
@@ -111,7 +112,7 @@ const BARS: Readonly<Record<Step["kind"], string>> = {
 };
 
 function StepRow({ step, whole }: { step: Step; whole: number }) {
-  const words = useWords();
+  const strings = useStrings();
   const language = useLanguage();
   const Icon = ICONS[step.kind];
   const place = {
@@ -127,10 +128,12 @@ function StepRow({ step, whole }: { step: Step; whole: number }) {
         </span>
         {step.tokens !== null && (
           <span className="shrink-0 text-small text-faint">
-            {words.tokens(countWords(step.tokens, language))}
+            {strings.tokens(formatCount(step.tokens, language))}
           </span>
         )}
-        <span className="shrink-0 text-small text-faint">{shortDuration(step.durationMs, language)}</span>
+        <span className="shrink-0 text-small text-faint">
+          {formatShortDuration(step.durationMs, language)}
+        </span>
       </div>
       <div aria-hidden className="relative mt-1 h-1 rounded-full bg-tint">
         <div
@@ -143,11 +146,11 @@ function StepRow({ step, whole }: { step: Step; whole: number }) {
 }
 
 function Label({ step }: { step: Step }) {
-  const words = useWords();
-  if (step.kind === "model") return words.modelTurn;
+  const strings = useStrings();
+  if (step.kind === "model") return strings.modelTurn;
   if (step.call === null) return sentence(step.text);
   const call = { id: step.call.id ?? "", index: 0, name: step.call.name, args: step.call.args };
-  const verbs = words.toolVerbs[toolKind(call)];
+  const verbs = strings.toolVerbs[toolKind(call)];
   return (
     <>
       {step.failed ? verbs.failing : verbs.past}{" "}

@@ -1,16 +1,16 @@
-/** A file's text, to read and, where the server takes it, to change. */
+/** Text viewer and editor. */
 
 import { useQueryClient } from "@tanstack/react-query";
 import { lazy, useState } from "react";
-import { Refused } from "@/api/http";
+import { fileName } from "@/api/artifacts";
+import { ApiError } from "@/api/http";
 import type { TextFile } from "@/api/threadFiles";
-import { useWords } from "@/app/context";
-import { useOffers, useServer } from "@/app/server";
-import { endingOf } from "@/features/chat/files";
-import { fileName } from "@/features/chat/tools";
-import { Loading, Unshown } from "@/features/panel/states";
-import { textKey, useText } from "@/features/panel/useText";
+import { endingOf } from "@/files/kinds";
+import { textKey, useText } from "@/files/useText";
+import { useStrings } from "@/i18n/context";
+import { useFeature, useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
+import { ErrorState, LoadingState } from "@/ui/states";
 
 const CodeEditor = lazy(() => import("@/ui/CodeEditor"));
 
@@ -20,14 +20,14 @@ interface Props {
 }
 
 export function TextView({ threadId, path }: Props) {
-  const words = useWords();
+  const strings = useStrings();
   const file = useText(threadId, path);
-  const editable = useOffers("artifact_editing");
+  const editable = useFeature("artifact_editing");
   const [edited, setEdited] = useState<TextFile | null>(null);
   const [copy, setCopy] = useState<string | null>(null);
-  if (file.isPending) return <Loading />;
-  if (file.isError) return <Unshown text={words.fileMissing} onRetry={() => void file.refetch()} />;
-  if (file.data === null) return <Unshown text={words.fileUnshown} />;
+  if (file.isPending) return <LoadingState />;
+  if (file.isError) return <ErrorState text={strings.fileMissing} onRetry={() => void file.refetch()} />;
+  if (file.data === null) return <ErrorState text={strings.noPreview} />;
   const { data } = file;
   if (edited !== null) {
     return (
@@ -44,13 +44,13 @@ export function TextView({ threadId, path }: Props) {
     <>
       {copy !== null && (
         <p role="status" className="border-b border-line bg-done-tint px-3 py-2 text-small text-done">
-          {words.fileKept(copy)}
+          {strings.fileKept(copy)}
         </p>
       )}
       <CodeEditor text={data.text} ending={endingOf(path)} label={fileName(path)} readOnly />
       {editable && data.sha256 !== "" && (
         <div className={BAR}>
-          <Button onClick={() => setEdited(data)}>{words.edit}</Button>
+          <Button onClick={() => setEdited(data)}>{strings.edit}</Button>
         </div>
       )}
     </>
@@ -64,13 +64,13 @@ const MOST_COPIES = 20;
 interface EditedProps extends Props {
   readonly file: TextFile;
   readonly onDone: () => void;
-  /** Told the name under which the user's text was kept beside another. */
+  /** Called with the name of the saved copy. */
   readonly onCopied: (name: string) => void;
 }
 
-/** The text as the user changes it; nothing of it is lost when the server does not take it. */
+/** Editor state; the text is kept if saving fails. */
 function EditedText({ threadId, path, file, onDone, onCopied }: EditedProps) {
-  const words = useWords();
+  const strings = useStrings();
   const server = useServer();
   const queries = useQueryClient();
   const [text, setText] = useState(file.text);
@@ -85,7 +85,7 @@ function EditedText({ threadId, path, file, onDone, onCopied }: EditedProps) {
       queries.setQueryData(textKey(threadId, path), { text, sha256 });
       onDone();
     } catch (error) {
-      setTrouble(error instanceof Refused && error.status === 409 ? "conflict" : "failed");
+      setTrouble(error instanceof ApiError && error.status === 409 ? "conflict" : "failed");
     } finally {
       setSaving(false);
     }
@@ -94,7 +94,7 @@ function EditedText({ threadId, path, file, onDone, onCopied }: EditedProps) {
     void queries.invalidateQueries({ queryKey: textKey(threadId, path) });
     onDone();
   };
-  /** Keeps both texts: the user's beside the one that somebody else has written meanwhile. */
+  /** Save the user's text as a copy next to the newer file. */
   const keepBoth = async () => {
     setSaving(true);
     try {
@@ -114,28 +114,28 @@ function EditedText({ threadId, path, file, onDone, onCopied }: EditedProps) {
       <CodeEditor text={file.text} ending={endingOf(path)} label={fileName(path)} onChange={setText} />
       {trouble !== null && (
         <p role="alert" className="border-t border-line bg-warning-tint px-3 py-2 text-small text-warning">
-          {trouble === "conflict" ? words.fileConflict : words.fileNotSaved}
+          {trouble === "conflict" ? strings.fileConflict : strings.fileNotSaved}
         </p>
       )}
       <div className={BAR}>
         {trouble === "conflict" && (
           <>
-            <Button onClick={reload}>{words.fileReload}</Button>
+            <Button onClick={reload}>{strings.fileReload}</Button>
             <Button disabled={saving} onClick={() => void keepBoth()}>
-              {words.fileKeepBoth}
+              {strings.fileKeepBoth}
             </Button>
           </>
         )}
-        <Button onClick={onDone}>{words.cancel}</Button>
+        <Button onClick={onDone}>{strings.cancel}</Button>
         <Button primary disabled={saving || text === file.text} onClick={() => void save()}>
-          {words.save}
+          {strings.save}
         </Button>
       </div>
     </>
   );
 }
 
-/** Saves under the first free name beside `path`: `notes-mine.md`, `notes-mine-2.md`; resolves to that. */
+/** Save under the first free name: `notes-mine.md`, `notes-mine-2.md`; resolves to it. */
 async function saveCopy(save: (path: string) => Promise<unknown>, path: string): Promise<string> {
   const dot = path.lastIndexOf(".") > path.lastIndexOf("/") + 1 ? path.lastIndexOf(".") : path.length;
   for (let number = 1; ; number++) {
@@ -144,7 +144,7 @@ async function saveCopy(save: (path: string) => Promise<unknown>, path: string):
       await save(name);
       return name;
     } catch (error) {
-      const taken = error instanceof Refused && error.status === 409;
+      const taken = error instanceof ApiError && error.status === 409;
       if (!taken || number === MOST_COPIES) throw error;
     }
   }

@@ -10,12 +10,12 @@ const bytes = (text: string) => new TextEncoder().encode(text).buffer as ArrayBu
 
 function showThread(path: string, server: Partial<Server> = {}, artifacts: readonly string[] = []) {
   const gateway = fakeGateway({
-    said: async () => ({ messages: [{ type: "human", id: "m", content: "Hi" }], artifacts }),
+    messagePage: async () => ({ messages: [{ type: "human", id: "m", content: "Hi" }], artifacts }),
   });
   return showPage(gateway, { path, server });
 }
 
-test("what the agent presented is listed, opened and left again, and the address says which", async () => {
+test("artifacts are listed and opened, and the URL names the open one", async () => {
   const { paths } = showThread(
     "/threads/t?panel=artifacts",
     { bytes: async () => bytes("# Report\n\nAll **good**.") },
@@ -28,9 +28,9 @@ test("what the agent presented is listed, opened and left again, and the address
   expect(await screen.findByRole("button", { name: "report.md" })).toBeTruthy();
 });
 
-test("Ctrl+. opens the panel and closes it, and that is remembered", async () => {
+test("Ctrl+. toggles the panel and the choice is stored", async () => {
   const { saved } = showThread("/threads/t");
-  await screen.findByRole("button", { name: "Show the panel" });
+  await screen.findByRole("button", { name: "Show panel" });
   await userEvent.keyboard("{Control>}.{/Control}");
   expect(await screen.findByRole("complementary", { name: "Panel" })).toBeTruthy();
   expect(saved()?.panelOpen).toBe(true);
@@ -39,9 +39,9 @@ test("Ctrl+. opens the panel and closes it, and that is remembered", async () =>
   expect(saved()?.panelOpen).toBe(false);
 });
 
-test("the panel is made wider and narrower within its bounds", async () => {
+test("the panel is resized within its limits", async () => {
   const { saved } = showThread("/threads/t?panel=run");
-  const edge = await screen.findByRole("separator", { name: "Width of the panel" });
+  const edge = await screen.findByRole("separator", { name: "Panel width" });
   edge.focus();
   await userEvent.keyboard("{ArrowLeft}");
   expect(saved()?.panelWidth).toBe(44);
@@ -49,7 +49,7 @@ test("the panel is made wider and narrower within its bounds", async () => {
   expect(saved()?.panelWidth).toBe(28);
 });
 
-test("a table is shown as one", async () => {
+test("a CSV file is shown as a table", async () => {
   showThread(`/threads/t?panel=files&file=${OUTPUTS}/a.csv`, {
     bytes: async () => bytes('city,"n"\nUlm,1\nRome,2\n'),
   });
@@ -77,12 +77,12 @@ test("a web page is shown in a frame without an origin", async () => {
 test.each([
   ["not text", new Uint8Array([255, 0, 1]).buffer],
   ["too long", new Uint8Array(3 * 1024 * 1024).buffer],
-])("what is %s is said not to be shown", async (_, content) => {
+])("a file that is %s has no preview", async (_, content) => {
   showThread(`/threads/t?panel=files&file=${OUTPUTS}/a.csv`, { bytes: async () => content });
-  expect(await screen.findByText(/cannot be shown here/)).toBeTruthy();
+  expect(await screen.findByText(/No preview for this file type/)).toBeTruthy();
 });
 
-test("folders are opened one by one, and a file in them is looked at", async () => {
+test("folders are expanded and a file in them is opened", async () => {
   const asked: string[] = [];
   const entry = { size: 5, modified_at: "2026-01-01T00:00:00Z" };
   const { paths } = showThread("/threads/t?panel=files", {
@@ -101,11 +101,11 @@ test("folders are opened one by one, and a file in them is looked at", async () 
   expect(paths.at(-1)).toContain("panel=files&file=");
 });
 
-test("a run shows its steps, how long they took, and what they cost", async () => {
+test("a run shows its steps, durations and cost", async () => {
   const at = (second: number) => `2026-01-01T00:00:0${second}Z`;
   const tokens = { calls: 1, input_tokens: 1200, cached_tokens: 0, output_tokens: 80, total_tokens: 1280 };
   showThread("/threads/t?panel=run", {
-    offers: async () => ({ token_usage: true }),
+    features: async () => ({ token_usage: true }),
     runs: async () => [{ run_id: "r", status: "success", created_at: at(0), updated_at: at(5) }],
     runEvents: async () => [
       {
@@ -137,5 +137,5 @@ test("a run shows its steps, how long they took, and what they cost", async () =
     .map((row) => row.textContent);
   expect(rows).toEqual(["Model2 s", "Ran ls3 s"]);
   expect(await screen.findByText("$0.0123")).toBeTruthy();
-  expect(await screen.findByRole("meter", { name: "Context 50 % full, of 2.6K tokens" })).toBeTruthy();
+  expect(await screen.findByRole("meter", { name: "Context 50% full (2.6K tokens)" })).toBeTruthy();
 });

@@ -15,7 +15,7 @@ function at(seconds: number, event: string, data: unknown): LoggedEvent {
   };
 }
 
-test("a run is the model's turns and the tools between them, each with its time", () => {
+test("a timeline has model turns and tool calls with durations", () => {
   const steps = timelineOf(RUN, [
     at(1, "changes", { messages: [{ type: "human", id: "h", content: "hi" }] }),
     at(3, "changes", { messages: [calling(call("c1", "bash", { command: "ls" }), call("c2", "ls", {}))] }),
@@ -42,7 +42,7 @@ test("a run is the model's turns and the tools between them, each with its time"
   ]);
 });
 
-test("a task that was stopped with its run has not failed", () => {
+test("a task stopped with its run is not a failure", () => {
   const stopped = {
     ...result("c1", "Task cancelled by user.", "error"),
     additional_kwargs: { subagent_status: "cancelled" },
@@ -57,7 +57,7 @@ test("a task that was stopped with its run has not failed", () => {
   ]);
 });
 
-test("what went wrong is a step as well, and damaged events are none", () => {
+test("errors are steps and damaged events are skipped", () => {
   const steps = timelineOf(RUN, [at(1, "changes", null), at(2, "error", { message: "the model went away" })]);
   expect(steps.map(({ kind, text, failed }) => [kind, text, failed])).toEqual([
     ["error", "the model went away", true],

@@ -1,17 +1,17 @@
-/** What a run did, step by step, from its log. */
+/** Timeline steps from run events. */
 
+import { isRecord } from "@/api/json";
 import type { LoggedEvent } from "@/api/usage";
 import type { Changes, WireMessage, WireRun, WireToolCall } from "@/api/wire";
-import { isRecord } from "@/run/json";
 import { hasFailed } from "@/run/message";
 
 export interface Step {
   readonly id: string;
   readonly kind: "model" | "tool" | "error";
-  /** The tool's call, or what went wrong. */
+  /** The tool call, or null for an error. */
   readonly call: WireToolCall | null;
   readonly text: string;
-  /** From the beginning of the run. */
+  /** Offset from the start of the run. */
   readonly startMs: number;
   readonly durationMs: number;
   readonly failed: boolean;

@@ -1,23 +1,23 @@
-/** Keys, and what they do. */
+/** List of keyboard shortcuts. */
 
-import { useWords } from "@/app/context";
 import { Fact, Section } from "@/features/settings/Section";
-import { commandKey } from "@/ui/commandKey";
+import { useStrings } from "@/i18n/context";
+import { commandKey } from "@/ui/dom/commandKey";
 
 export function KeyboardHelp() {
-  const words = useWords();
+  const strings = useStrings();
   const command = commandKey(navigator.platform);
   const keys: readonly (readonly [readonly string[], string])[] = [
-    [[command, "K"], words.palette],
-    [[command, "B"], words.toggleList],
-    [[command, "."], words.togglePanel],
-    [["Enter"], words.keySend],
-    [["Shift", "Enter"], words.keyNewline],
-    [["↑"], words.keyEditLast],
-    [["Esc"], words.keyStop],
+    [[command, "K"], strings.palette],
+    [[command, "B"], strings.toggleList],
+    [[command, "."], strings.togglePanel],
+    [["Enter"], strings.keySend],
+    [["Shift", "Enter"], strings.keyNewline],
+    [["↑"], strings.keyEditLast],
+    [["Esc"], strings.keyStop],
   ];
   return (
-    <Section title={words.keyboard}>
+    <Section title={strings.keyboard}>
       {keys.map(([pressed, meaning]) => (
         <Fact key={meaning} name={meaning}>
           <span className="flex gap-1">

@@ -1,23 +1,24 @@
-/** The models there are, which one answers, and how to have another. */
+/** List of models with the one in use. */
 
 import { Check, Info, KeyRound } from "lucide-react";
 import type { ModelInfo } from "@/api/wire";
-import { useActions, usePage, useWords } from "@/app/context";
-import { currentModel, modelName } from "@/app/page";
 import { Fact, Section } from "@/features/settings/Section";
+import { useStrings } from "@/i18n/context";
+import { useActions } from "@/state/context";
+import { modelName, useCurrentModel, useModels } from "@/state/models";
 import { Button } from "@/ui/Button";
-import { WithCode } from "@/ui/WithCode";
+import { InlineCode } from "@/ui/InlineCode";
 
 export function ModelList() {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
-  const models = usePage((page) => page.models);
-  const current = usePage(currentModel);
+  const models = useModels();
+  const current = useCurrentModel();
   if (models.phase === "failed") {
     return (
-      <Section title={words.models}>
-        <Fact name={words.modelsUnavailable}>
-          <Button onClick={() => void actions.loadModels()}>{words.tryAgain}</Button>
+      <Section title={strings.models}>
+        <Fact name={strings.modelsUnavailable}>
+          <Button onClick={models.reload}>{strings.tryAgain}</Button>
         </Fact>
       </Section>
     );
@@ -25,7 +26,7 @@ export function ModelList() {
   const fallback = models.phase === "ready" ? models.value.default : null;
   const known = models.phase === "ready" ? models.value.models : [];
   return (
-    <Section title={words.models}>
+    <Section title={strings.models}>
       {known.map((model) => (
         <Fact
           key={model.name}
@@ -33,50 +34,50 @@ export function ModelList() {
             <>
               <div className="flex flex-wrap items-center gap-2 font-medium">
                 {modelName(model)}
-                {model.name === fallback && <span className={CHIP}>{words.modelDefault}</span>}
+                {model.name === fallback && <span className={CHIP}>{strings.modelDefault}</span>}
               </div>
               <div className="text-small text-faint">
-                {model.scripted ? words.modelScripted : model.model}
+                {model.scripted ? strings.modelScripted : model.model}
               </div>
               <ModelFacts model={model} />
             </>
           }
         >
           {model.name === current?.name ? (
-            <span className="text-small text-done">{words.modelAnswers}</span>
+            <span className="text-small text-done">{strings.modelInUse}</span>
           ) : (
-            <Button onClick={() => actions.prefer({ model: model.name })}>{words.modelUse}</Button>
+            <Button onClick={() => actions.prefer({ model: model.name })}>{strings.modelUse}</Button>
           )}
         </Fact>
       ))}
       <p className="flex gap-2 px-4 py-3 text-small text-faint">
         <Info aria-hidden className="mt-0.5 size-3.5 shrink-0" />
         <span>
-          {words.modelAdd} <code className="font-mono text-soft">deerflow config init</code>
+          {strings.modelAdd} <code className="font-mono text-soft">deerflow config init</code>
         </span>
       </p>
     </Section>
   );
 }
 
-/** Whether its key is there, and what it can do. */
+/** Key status and capabilities. */
 function ModelFacts({ model }: { model: ModelInfo }) {
-  const words = useWords();
+  const strings = useStrings();
   const { key = "unknown" } = model;
   const Icon = key === "missing" ? KeyRound : Check;
   const abilities = [
-    model.supports_vision && words.modelVision,
-    model.supports_thinking && words.modelThinking,
+    model.supports_vision && strings.modelVision,
+    model.supports_thinking && strings.modelThinking,
   ];
   return (
     <div className="mt-1 flex flex-wrap items-center gap-x-3 gap-y-1 text-small text-soft">
       {(key === "missing" || key === "set") && (
         <span className={`flex items-center gap-1 ${key === "missing" ? "text-warning" : "text-done"}`}>
           <Icon aria-hidden className="size-3.5" />
-          {words.modelKeys[key]}
+          {strings.modelKeys[key]}
         </span>
       )}
-      {key !== "missing" && key !== "set" && !model.scripted && <span>{words.modelKeys[key]}</span>}
+      {key !== "missing" && key !== "set" && !model.scripted && <span>{strings.modelKeys[key]}</span>}
       {abilities
         .filter((ability) => ability !== false)
         .map((ability) => (
@@ -84,7 +85,7 @@ function ModelFacts({ model }: { model: ModelInfo }) {
         ))}
       {key === "missing" && (
         <span className="basis-full text-faint">
-          <WithCode text={words.modelKeyHint} />
+          <InlineCode text={strings.modelKeyHint} />
         </span>
       )}
     </div>

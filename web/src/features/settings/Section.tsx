@@ -1,4 +1,4 @@
-/** Settings that belong together. */
+/** Group of settings. */
 
 import { type ReactNode, useId } from "react";
 

@@ -1,21 +1,23 @@
-/** Choices, and what this server is. */
+/** Settings page. */
 
 import { useQuery } from "@tanstack/react-query";
-import { useActions, useLanguage, usePage, useWords } from "@/app/context";
-import { PageFrame } from "@/app/PageFrame";
-import type { Theme } from "@/app/preferences";
-import { useServer } from "@/app/server";
 import { KeyboardHelp } from "@/features/settings/KeyboardHelp";
 import { ModelList } from "@/features/settings/ModelList";
 import { Fact, Section } from "@/features/settings/Section";
+import { useLanguage, useStrings } from "@/i18n/context";
+import { LANGUAGE_NAMES, type Language, sentence } from "@/i18n/i18n";
+import { PageFrame } from "@/layout/PageFrame";
+import { useActions, usePage } from "@/state/context";
+import type { Theme } from "@/state/preferences";
+import { useSandbox } from "@/state/sandbox";
+import { useServer } from "@/state/server";
+import { InlineCode } from "@/ui/InlineCode";
 import { Segments } from "@/ui/Segments";
-import { WithCode } from "@/ui/WithCode";
-import { LANGUAGE_NAMES, type Language, sentence } from "@/words/words";
 
 export function SettingsPage() {
-  const words = useWords();
+  const strings = useStrings();
   return (
-    <PageFrame title={words.settings}>
+    <PageFrame title={strings.settings}>
       <div className="flex flex-col gap-8">
         <Appearance />
         <ModelList />
@@ -28,28 +30,28 @@ export function SettingsPage() {
 }
 
 function Appearance() {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
   const language = useLanguage();
   const theme = usePage((page) => page.preferences.theme);
   const themes: Readonly<Record<Theme, string>> = {
-    system: words.themeSystem,
-    light: words.themeLight,
-    dark: words.themeDark,
+    system: strings.themeSystem,
+    light: strings.themeLight,
+    dark: strings.themeDark,
   };
   return (
-    <Section title={words.appearance}>
-      <Fact name={words.theme}>
+    <Section title={strings.appearance}>
+      <Fact name={strings.theme}>
         <Segments
-          label={words.theme}
+          label={strings.theme}
           value={theme}
           options={themes}
           onChoose={(value) => actions.prefer({ theme: value })}
         />
       </Fact>
-      <Fact name={words.language}>
+      <Fact name={strings.language}>
         <Segments<Language>
-          label={words.language}
+          label={strings.language}
           value={language}
           options={LANGUAGE_NAMES}
           onChoose={(value) => actions.prefer({ language: value })}
@@ -60,18 +62,18 @@ function Appearance() {
 }
 
 function Commands() {
-  const words = useWords();
-  const sandbox = usePage((page) => page.sandbox);
+  const strings = useStrings();
+  const sandbox = useSandbox();
   if (sandbox === null) return null;
   return (
-    <Section title={words.commands}>
-      <Fact name={words.sandboxTiers[sandbox.tier]}>
+    <Section title={strings.commands}>
+      <Fact name={strings.sandboxTiers[sandbox.tier]}>
         <span className="text-small text-faint [overflow-wrap:anywhere]">
           {sandbox.detail}
           {sandbox.remedy !== null && (
             <>
               {" "}
-              <WithCode text={sentence(sandbox.remedy)} />
+              <InlineCode text={sentence(sandbox.remedy)} />
             </>
           )}
         </span>
@@ -81,14 +83,14 @@ function Commands() {
 }
 
 function About() {
-  const words = useWords();
+  const strings = useStrings();
   const server = useServer();
   const info = useQuery({ queryKey: ["info"], queryFn: server.info, staleTime: Number.POSITIVE_INFINITY });
   return (
-    <Section title={words.about}>
-      <Fact name={words.version}>
+    <Section title={strings.about}>
+      <Fact name={strings.version}>
         {info.isError ? (
-          <span className="text-error">{words.unknown}</span>
+          <span className="text-error">{strings.unknown}</span>
         ) : (
           <span className="font-mono text-small">{info.data?.version ?? "…"}</span>
         )}

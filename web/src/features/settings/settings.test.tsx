@@ -4,7 +4,7 @@ import type { ModelInfo } from "@/api/wire";
 import { DEMO_MODEL, fakeGateway } from "@/testing/gateway";
 import { showPage } from "@/testing/page";
 
-test("each model tells whether its key is there, what it can do, and how a missing key is set", async () => {
+test("each model shows its key status, capabilities and how to set a missing key", async () => {
   const real = { ...DEMO_MODEL, scripted: false };
   const models: readonly ModelInfo[] = [
     { ...real, name: "gpt", display_name: "GPT", key: "set", supports_vision: true, supports_thinking: true },
@@ -13,16 +13,16 @@ test("each model tells whether its key is there, what it can do, and how a missi
     { ...real, name: "own", display_name: "Own", key: "unknown" },
   ];
   showPage(fakeGateway({ models: async () => ({ models, default: "gpt" }) }), { path: "/settings" });
-  expect(await screen.findByText("Key is set")).toBeTruthy();
-  for (const words of [
+  expect(await screen.findByText("Key set")).toBeTruthy();
+  for (const text of [
     "Default",
-    "Reads images",
-    "Thinks first",
-    "Key is missing",
-    "Needs no key",
-    "Key not known",
+    "Vision",
+    "Reasoning",
+    "Key missing",
+    "No key needed",
+    "Key status unknown",
   ]) {
-    expect(screen.getAllByText(words)).toHaveLength(1);
+    expect(screen.getAllByText(text)).toHaveLength(1);
   }
   expect(screen.getByText("api_key: $NAME")).toBeTruthy();
 });

@@ -1,17 +1,17 @@
-/** Makes a skill of an archive that an agent has presented. */
+/** Installs a skill from a presented archive. */
 
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { useWords } from "@/app/context";
-import { useOffers, useServer } from "@/app/server";
+import { useStrings } from "@/i18n/context";
+import { sentence } from "@/i18n/i18n";
+import { useFeature, useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
-import { sentence } from "@/words/words";
 
 export function InstallFromThread({ threadId, path }: { threadId: string; path: string }) {
-  const { skill: words } = useWords();
+  const { skill: strings } = useStrings();
   const server = useServer();
   const queries = useQueryClient();
-  const offered = useOffers("skill_editing");
+  const offered = useFeature("skill_editing");
   const installing = useMutation({
     mutationFn: () => server.installSkillFrom(threadId, path),
     onSuccess: () => queries.invalidateQueries({ queryKey: ["skills"] }),
@@ -24,7 +24,7 @@ export function InstallFromThread({ threadId, path }: { threadId: string; path: 
         params={{ name: installing.data.skill_name }}
         className="text-accent underline"
       >
-        {words.installed}
+        {strings.installed}
       </Link>
     );
   }
@@ -36,7 +36,7 @@ export function InstallFromThread({ threadId, path }: { threadId: string; path: 
         </p>
       )}
       <Button disabled={installing.isPending} onClick={() => installing.mutate()}>
-        {installing.isPending ? words.installing : words.installThis}
+        {installing.isPending ? strings.installing : strings.installThis}
       </Button>
     </>
   );

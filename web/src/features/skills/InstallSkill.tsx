@@ -1,13 +1,13 @@
-/** Takes a skill in from a file. */
+/** Installs a skill from a file. */
 
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useRef } from "react";
-import { useWords } from "@/app/context";
-import { useServer } from "@/app/server";
+import { useStrings } from "@/i18n/context";
+import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
 
-/** The button, and what to say of it below the page's title. */
+/** The button and the notice below the page title. */
 export function useInstallation() {
   const server = useServer();
   const queries = useQueryClient();
@@ -22,19 +22,19 @@ export function useInstallation() {
 }
 
 export function InstallButton({ busy, onChoose }: { busy: boolean; onChoose: (file: File) => void }) {
-  const { skill: words } = useWords();
+  const { skill: strings } = useStrings();
   const picker = useRef<HTMLInputElement>(null);
   return (
     <>
       <Button disabled={busy} onClick={() => picker.current?.click()}>
-        {busy ? words.installing : words.install}
+        {busy ? strings.installing : strings.install}
       </Button>
       <input
         ref={picker}
         type="file"
         accept=".skill,.zip"
         hidden
-        aria-label={words.install}
+        aria-label={strings.install}
         onChange={({ target }) => {
           const [file] = target.files ?? [];
           if (file !== undefined) onChoose(file);

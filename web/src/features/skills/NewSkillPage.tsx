@@ -1,14 +1,14 @@
-/** A skill that is being made. */
+/** Page of a new skill. */
 
 import { useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { useWords } from "@/app/context";
-import { PageFrame } from "@/app/PageFrame";
-import { useServer } from "@/app/server";
 import { SkillEditor } from "@/features/skills/SkillEditor";
+import { useStrings } from "@/i18n/context";
+import { PageFrame } from "@/layout/PageFrame";
+import { useServer } from "@/state/server";
 
 export function NewSkillPage() {
-  const words = useWords();
+  const strings = useStrings();
   const server = useServer();
   const queries = useQueryClient();
   const navigate = useNavigate();
@@ -18,9 +18,9 @@ export function NewSkillPage() {
     await navigate({ to: "/skills/$name", params: { name } });
   };
   return (
-    <PageFrame title={words.skill.new}>
-      <p className="mb-4 text-soft">{words.skill.newHint}</p>
-      <SkillEditor text={words.skill.template} submitWord={words.create} onSave={create} />
+    <PageFrame title={strings.skill.new}>
+      <p className="mb-4 text-soft">{strings.skill.newHint}</p>
+      <SkillEditor text={strings.skill.template} submitWord={strings.create} onSave={create} />
     </PageFrame>
   );
 }

@@ -1,23 +1,23 @@
-/** A SKILL.md as its owner writes it; nothing of it is lost when the server does not take it. */
+/** Editor of a SKILL.md; rejected input is kept. */
 
 import { lazy, Suspense, useState } from "react";
-import { useWords } from "@/app/context";
-import { Loading } from "@/features/panel/states";
+import { useStrings } from "@/i18n/context";
+import { sentence } from "@/i18n/i18n";
 import { Button } from "@/ui/Button";
-import { sentence } from "@/words/words";
+import { LoadingState } from "@/ui/states";
 
 const CodeEditor = lazy(() => import("@/ui/CodeEditor"));
 
 interface Props {
   readonly text: string;
   readonly submitWord: string;
-  /** Throws where the server does not take it. */
+  /** Throws if the server rejects it. */
   readonly onSave: (text: string) => Promise<void>;
   readonly onCancel?: () => void;
 }
 
 export function SkillEditor({ text: first, submitWord, onSave, onCancel }: Props) {
-  const words = useWords();
+  const strings = useStrings();
   const [text, setText] = useState(first);
   const [saving, setSaving] = useState(false);
   const [problem, setProblem] = useState<string | null>(null);
@@ -41,20 +41,20 @@ export function SkillEditor({ text: first, submitWord, onSave, onCancel }: Props
       className="flex flex-col gap-3"
     >
       <div className="flex h-[60dvh] flex-col rounded-box border border-line-strong focus-within:border-accent">
-        <Suspense fallback={<Loading />}>
+        <Suspense fallback={<LoadingState />}>
           <CodeEditor text={first} ending="md" label="SKILL.md" onChange={setText} />
         </Suspense>
       </div>
       {problem !== null && (
         <p role="alert" className="rounded-box bg-error-tint px-3 py-2 whitespace-pre-wrap text-error">
-          {words.skill.notSaved} {sentence(problem)}
+          {strings.skill.notSaved} {sentence(problem)}
         </p>
       )}
       <div className="flex gap-2">
         <Button type="submit" primary disabled={saving || text.trim() === ""}>
           {submitWord}
         </Button>
-        {onCancel !== undefined && <Button onClick={onCancel}>{words.cancel}</Button>}
+        {onCancel !== undefined && <Button onClick={onCancel}>{strings.cancel}</Button>}
       </div>
     </form>
   );

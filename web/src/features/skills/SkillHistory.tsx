@@ -1,28 +1,28 @@
-/** What became of a skill, newest first; each change can be seen and undone. */
+/** History of a skill, newest first, with diff and undo. */
 
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { ChevronRight } from "lucide-react";
 import { useState } from "react";
 import type { SkillChange } from "@/api/skills";
-import { useLanguage, useWords } from "@/app/context";
-import { useServer } from "@/app/server";
-import { Loading, Unshown } from "@/features/panel/states";
+import { useLanguage, useStrings } from "@/i18n/context";
+import { sentence } from "@/i18n/i18n";
+import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
-import { sentence } from "@/words/words";
+import { ErrorState, LoadingState } from "@/ui/states";
 
 export function SkillHistory({ name }: { name: string }) {
-  const { skill: words } = useWords();
+  const { skill: strings } = useStrings();
   const server = useServer();
   const history = useQuery({
     queryKey: ["skills", name, "history"],
     queryFn: () => server.skillHistory(name),
   });
-  if (history.isPending) return <Loading />;
-  if (history.isError) return <Unshown text={words.noHistory} onRetry={() => void history.refetch()} />;
-  if (history.data.length === 0) return <p className="text-faint">{words.unchanged}</p>;
+  if (history.isPending) return <LoadingState />;
+  if (history.isError) return <ErrorState text={strings.noHistory} onRetry={() => void history.refetch()} />;
+  if (history.data.length === 0) return <p className="text-faint">{strings.unchanged}</p>;
   return (
-    <ol aria-label={words.history} className="divide-y divide-line rounded-box border border-line">
+    <ol aria-label={strings.history} className="divide-y divide-line rounded-box border border-line">
       {history.data
         .map((change) => <Change key={change.history_index} name={name} change={change} />)
         .reverse()}
@@ -36,7 +36,7 @@ interface Props {
 }
 
 function Change({ name, change }: Props) {
-  const { skill: words } = useWords();
+  const { skill: strings } = useStrings();
   const language = useLanguage();
   const [open, setOpen] = useState(false);
   const undone = useUndo(name, change.history_index);
@@ -54,7 +54,7 @@ function Change({ name, change }: Props) {
             aria-hidden
             className={`size-4 shrink-0 text-faint transition-transform ${open ? "rotate-90" : ""}`}
           />
-          <span className="shrink-0">{words.actions[change.action]}</span>
+          <span className="shrink-0">{strings.actions[change.action]}</span>
           <code className="min-w-0 truncate font-mono text-small text-soft">{change.file}</code>
           <time dateTime={change.at} className="ml-auto shrink-0 text-small text-faint">
             {new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" }).format(
@@ -64,7 +64,7 @@ function Change({ name, change }: Props) {
         </button>
         {undoable && (
           <Button disabled={undone.isPending} onClick={() => undone.mutate()}>
-            {words.undo}
+            {strings.undo}
           </Button>
         )}
       </div>
@@ -93,13 +93,13 @@ function useUndo(name: string, index: number) {
 }
 
 function Author({ change: { author, thread_id: threadId } }: { change: SkillChange }) {
-  const { skill: words } = useWords();
+  const { skill: strings } = useStrings();
   return (
     <p className="mb-2 text-small text-soft">
-      {author === "agent" ? words.byAgent : words.byYou}{" "}
+      {author === "agent" ? strings.byAgent : strings.byYou}{" "}
       {threadId !== null && (
         <Link to="/threads/$threadId" params={{ threadId }} className="text-accent underline">
-          {words.inThread}
+          {strings.inThread}
         </Link>
       )}
     </p>
@@ -113,8 +113,8 @@ const LOOKS: Readonly<Record<string, string>> = {
 };
 
 function Diff({ text }: { text: string }) {
-  const { skill: words } = useWords();
-  if (text === "") return <p className="text-small text-faint">{words.noDiff}</p>;
+  const { skill: strings } = useStrings();
+  if (text === "") return <p className="text-small text-faint">{strings.noDiff}</p>;
   return (
     <pre
       // biome-ignore lint/a11y/noNoninteractiveTabindex: a long change must be scrollable by keyboard

@@ -1,42 +1,44 @@
-/** One skill: what it says, what is in it. */
+/** Page of one skill. */
 
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
-import type { WholeSkill } from "@/api/skills";
-import { useActions, useLanguage, useWords } from "@/app/context";
-import { PageFrame } from "@/app/PageFrame";
-import { useOffers, useServer } from "@/app/server";
-import { focusComposer } from "@/features/chat/composerFocus";
-import { Loading, Unshown } from "@/features/panel/states";
+import type { SkillWithContent } from "@/api/skills";
 import { SkillEditor } from "@/features/skills/SkillEditor";
 import { SkillHistory } from "@/features/skills/SkillHistory";
 import { useSkillSwitch } from "@/features/skills/useSkillSwitch";
+import { useLanguage, useStrings } from "@/i18n/context";
+import { formatSize } from "@/i18n/format";
+import { sentence } from "@/i18n/i18n";
+import { PageFrame } from "@/layout/PageFrame";
 import { Markdown } from "@/markdown/Markdown";
+import { useActions } from "@/state/context";
+import { useFeature, useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
+import { focusComposer } from "@/ui/dom/composerFocus";
 import { Switch } from "@/ui/Switch";
-import { sentence, sizeWords } from "@/words/words";
+import { ErrorState, LoadingState } from "@/ui/states";
 
 export function SkillPage() {
-  const { skill: words } = useWords();
+  const { skill: strings } = useStrings();
   const { name } = useParams({ from: "/skills/$name" });
   const server = useServer();
   const skill = useQuery({ queryKey: ["skills", name], queryFn: () => server.skill(name) });
   return (
-    <PageFrame title={name} actions={skill.isSuccess && <UseIt skill={skill.data} />}>
+    <PageFrame title={name} actions={skill.isSuccess && <UseSkillButton skill={skill.data} />}>
       {skill.isPending ? (
-        <Loading />
+        <LoadingState />
       ) : skill.isError ? (
-        <Unshown text={words.missing} onRetry={() => void skill.refetch()} />
+        <ErrorState text={strings.missing} onRetry={() => void skill.refetch()} />
       ) : (
-        <Whole key={name} skill={skill.data} />
+        <SkillDetails key={name} skill={skill.data} />
       )}
     </PageFrame>
   );
 }
 
-function UseIt({ skill: { name, enabled } }: { skill: WholeSkill }) {
-  const { skill: words } = useWords();
+function UseSkillButton({ skill: { name, enabled } }: { skill: SkillWithContent }) {
+  const { skill: strings } = useStrings();
   const actions = useActions();
   const change = useSkillSwitch(name);
   const start = async () => {
@@ -46,17 +48,17 @@ function UseIt({ skill: { name, enabled } }: { skill: WholeSkill }) {
   };
   return (
     <>
-      <Switch on={enabled} label={words.use(name)} onSwitch={(on) => change.mutate(on)} />
+      <Switch on={enabled} label={strings.use(name)} onSwitch={(on) => change.mutate(on)} />
       <Button disabled={!enabled} onClick={() => void start()}>
-        {words.tryIt}
+        {strings.tryIt}
       </Button>
     </>
   );
 }
 
-function Whole({ skill }: { skill: WholeSkill }) {
+function SkillDetails({ skill }: { skill: SkillWithContent }) {
   const [editing, setEditing] = useState(false);
-  const own = useOffers("skill_editing") && skill.editable;
+  const own = useFeature("skill_editing") && skill.editable;
   if (editing) return <Edited name={skill.name} onDone={() => setEditing(false)} />;
   return (
     <>
@@ -68,41 +70,42 @@ function Whole({ skill }: { skill: WholeSkill }) {
   );
 }
 
-/** The newest text, for it may have been changed elsewhere. */
+/** Refetched because it may have changed elsewhere. */
 function Edited({ name, onDone }: { name: string; onDone: () => void }) {
-  const words = useWords();
+  const strings = useStrings();
   const server = useServer();
   const queries = useQueryClient();
   const custom = useQuery({
     queryKey: ["skills", name, "custom"],
     queryFn: () => server.customSkill(name),
-    // What is being written stays: a newer text is for the next time.
+    // Edits are kept; a newer text is loaded next time.
     staleTime: Number.POSITIVE_INFINITY,
     gcTime: 0,
   });
-  if (custom.isPending) return <Loading />;
-  if (custom.isError) return <Unshown text={words.skill.missing} onRetry={() => void custom.refetch()} />;
+  if (custom.isPending) return <LoadingState />;
+  if (custom.isError)
+    return <ErrorState text={strings.skill.missing} onRetry={() => void custom.refetch()} />;
   const { content, sha256 } = custom.data;
   const save = async (text: string) => {
     await server.saveSkill(name, text, sha256);
     onDone();
     await queries.invalidateQueries({ queryKey: ["skills"] });
   };
-  return <SkillEditor text={content} submitWord={words.save} onSave={save} onCancel={onDone} />;
+  return <SkillEditor text={content} submitWord={strings.save} onSave={save} onCancel={onDone} />;
 }
 
 function History({ name }: { name: string }) {
-  const { skill: words } = useWords();
+  const { skill: strings } = useStrings();
   return (
-    <section aria-label={words.history} className="mt-6 border-t border-line pt-6">
-      <h2 className="mb-2 text-title font-semibold">{words.history}</h2>
+    <section aria-label={strings.history} className="mt-6 border-t border-line pt-6">
+      <h2 className="mb-2 text-title font-semibold">{strings.history}</h2>
       <SkillHistory name={name} />
     </section>
   );
 }
 
 function OwnerButtons({ name, onEdit }: { name: string; onEdit: () => void }) {
-  const words = useWords();
+  const strings = useStrings();
   const server = useServer();
   const queries = useQueryClient();
   const navigate = useNavigate();
@@ -116,9 +119,9 @@ function OwnerButtons({ name, onEdit }: { name: string; onEdit: () => void }) {
   });
   return (
     <div className="mt-4 flex items-center gap-2">
-      <Button onClick={onEdit}>{words.edit}</Button>
+      <Button onClick={onEdit}>{strings.edit}</Button>
       <Button disabled={removal.isPending} onClick={() => removal.mutate()} className="text-error">
-        {words.skill.delete}
+        {strings.skill.delete}
       </Button>
       {removal.isError && (
         <p role="alert" className="text-error">
@@ -129,12 +132,12 @@ function OwnerButtons({ name, onEdit }: { name: string; onEdit: () => void }) {
   );
 }
 
-function Contents({ skill, children }: { skill: WholeSkill; children: ReactNode }) {
-  const { skill: words } = useWords();
+function Contents({ skill, children }: { skill: SkillWithContent; children: ReactNode }) {
+  const { skill: strings } = useStrings();
   const language = useLanguage();
   const facts = [
-    [words.license, skill.license],
-    [words.tools, skill.allowed_tools?.join(", ")],
+    [strings.license, skill.license],
+    [strings.tools, skill.allowed_tools?.join(", ")],
   ].filter(([, value]) => value);
   return (
     <>
@@ -152,13 +155,13 @@ function Contents({ skill, children }: { skill: WholeSkill; children: ReactNode 
         <Markdown text={bodyOf(skill.content)} growing={false} />
       </article>
       {skill.files.length > 1 && (
-        <section aria-label={words.files} className="mt-6 border-t border-line pt-6">
-          <h2 className="mb-2 text-title font-semibold">{words.files}</h2>
+        <section aria-label={strings.files} className="mt-6 border-t border-line pt-6">
+          <h2 className="mb-2 text-title font-semibold">{strings.files}</h2>
           <ul className="divide-y divide-line rounded-box border border-line">
             {skill.files.map(({ path, size }) => (
               <li key={path} className="flex items-center gap-3 px-4 py-2">
                 <code className="min-w-0 flex-1 truncate font-mono text-small">{path}</code>
-                <span className="text-small text-faint">{sizeWords(size, language)}</span>
+                <span className="text-small text-faint">{formatSize(size, language)}</span>
               </li>
             ))}
           </ul>
@@ -168,7 +171,7 @@ function Contents({ skill, children }: { skill: WholeSkill; children: ReactNode 
   );
 }
 
-/** What a skill says, without its header. */
+/** Return the body of a SKILL.md without its front matter. */
 function bodyOf(content: string): string {
   return content.replace(/^\uFEFF?---\r?\n[\s\S]*?\n---[ \t]*(?:\r?\n|$)/, "");
 }

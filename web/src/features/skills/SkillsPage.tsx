@@ -1,28 +1,28 @@
-/** The skills there are, and what keeps others from being some. */
+/** List of skills and of folders that failed to load. */
 
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { GraduationCap, Plus, Search, TriangleAlert } from "lucide-react";
 import { useState } from "react";
 import type { RefusedSkill, Skill } from "@/api/skills";
-import { useWords } from "@/app/context";
-import { PageFrame } from "@/app/PageFrame";
-import { useOffers, useServer } from "@/app/server";
-import { Loading, Unshown } from "@/features/panel/states";
 import { InstallButton, useInstallation } from "@/features/skills/InstallSkill";
 import { useSkillSwitch } from "@/features/skills/useSkillSwitch";
+import { useStrings } from "@/i18n/context";
+import { sentence } from "@/i18n/i18n";
+import { PageFrame } from "@/layout/PageFrame";
+import { useFeature, useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
 import { Switch } from "@/ui/Switch";
-import { sentence } from "@/words/words";
+import { ErrorState, LoadingState } from "@/ui/states";
 
 export function SkillsPage() {
-  const words = useWords();
+  const strings = useStrings();
   const { deleted } = useSearch({ from: "/skills" });
   const installing = useInstallation();
-  const makes = useOffers("skill_editing");
+  const makes = useFeature("skill_editing");
   return (
     <PageFrame
-      title={words.skills}
+      title={strings.skills}
       actions={
         makes && (
           <>
@@ -32,7 +32,7 @@ export function SkillsPage() {
               className="inline-flex h-8 items-center gap-1 rounded-box bg-accent px-3 font-medium text-on-accent hover:bg-accent-strong"
             >
               <Plus aria-hidden className="size-4" />
-              {words.skill.new}
+              {strings.skill.new}
             </Link>
           </>
         )
@@ -40,19 +40,19 @@ export function SkillsPage() {
     >
       {installing.isError && (
         <p role="alert" className="mb-4 rounded-box bg-error-tint px-3 py-2 whitespace-pre-wrap text-error">
-          {words.skill.notInstalled} {sentence(installing.error.message)}
+          {strings.skill.notInstalled} {sentence(installing.error.message)}
         </p>
       )}
       {deleted !== undefined && <Deleted name={deleted} />}
-      <p className="mb-4 text-soft">{words.skill.hint}</p>
-      <AllSkills />
+      <p className="mb-4 text-soft">{strings.skill.hint}</p>
+      <SkillList />
     </PageFrame>
   );
 }
 
-/** Says what is gone, and brings it back. */
+/** Notice of a deletion, with undo. */
 function Deleted({ name }: { name: string }) {
-  const { skill: words } = useWords();
+  const { skill: strings } = useStrings();
   const server = useServer();
   const queries = useQueryClient();
   const navigate = useNavigate();
@@ -65,32 +65,32 @@ function Deleted({ name }: { name: string }) {
   });
   return (
     <div role="status" className="mb-4 flex items-center gap-3 rounded-box bg-tint px-3 py-2">
-      <p className="min-w-0 flex-1">{back.isError ? sentence(back.error.message) : words.deleted(name)}</p>
+      <p className="min-w-0 flex-1">{back.isError ? sentence(back.error.message) : strings.deleted(name)}</p>
       <Button disabled={back.isPending} onClick={() => back.mutate()}>
-        {words.undo}
+        {strings.undo}
       </Button>
     </div>
   );
 }
 
-function AllSkills() {
-  const { skill: words } = useWords();
+function SkillList() {
+  const { skill: strings } = useStrings();
   const server = useServer();
   const [wanted, setWanted] = useState("");
   const all = useQuery({ queryKey: ["skills"], queryFn: server.skills });
-  if (all.isPending) return <Loading />;
-  if (all.isError) return <Unshown text={words.unavailable} onRetry={() => void all.refetch()} />;
+  if (all.isPending) return <LoadingState />;
+  if (all.isError) return <ErrorState text={strings.unavailable} onRetry={() => void all.refetch()} />;
   const { skills, refused = [] } = all.data;
   const found = skills.filter((skill) => has(skill, wanted));
   return (
     <div className="flex flex-col gap-6">
       <SearchField value={wanted} onChange={setWanted} />
       {found.length === 0 && (
-        <p className="text-faint">{skills.length === 0 ? words.none : words.noneFound}</p>
+        <p className="text-faint">{skills.length === 0 ? strings.none : strings.noneFound}</p>
       )}
-      <Section title={words.custom} skills={found.filter(({ category }) => category === "custom")} />
-      <Section title={words.builtIn} skills={found.filter(({ category }) => category !== "custom")} />
-      {refused.length > 0 && wanted === "" && <Refused refused={refused} />}
+      <Section title={strings.custom} skills={found.filter(({ category }) => category === "custom")} />
+      <Section title={strings.builtIn} skills={found.filter(({ category }) => category !== "custom")} />
+      {refused.length > 0 && wanted === "" && <ApiError refused={refused} />}
     </div>
   );
 }
@@ -104,7 +104,7 @@ function has({ name, description }: Skill, wanted: string): boolean {
 }
 
 function SearchField({ value, onChange }: { value: string; onChange: (value: string) => void }) {
-  const { skill: words } = useWords();
+  const { skill: strings } = useStrings();
   return (
     <label className="flex h-9 items-center gap-2 rounded-box border border-line-strong bg-raised px-3 focus-within:border-accent/60">
       <Search aria-hidden className="size-4 shrink-0 text-faint" />
@@ -112,8 +112,8 @@ function SearchField({ value, onChange }: { value: string; onChange: (value: str
         type="search"
         value={value}
         onChange={(event) => onChange(event.target.value)}
-        aria-label={words.search}
-        placeholder={words.search}
+        aria-label={strings.search}
+        placeholder={strings.search}
         className="min-w-0 flex-1 bg-transparent outline-none placeholder:text-faint"
       />
     </label>
@@ -135,7 +135,7 @@ function Section({ title, skills }: { title: string; skills: readonly Skill[] })
 }
 
 function Row({ skill: { name, description, enabled } }: { skill: Skill }) {
-  const { skill: words } = useWords();
+  const { skill: strings } = useStrings();
   const change = useSkillSwitch(name);
   return (
     <li className="flex items-center gap-3 px-4 py-3">
@@ -147,21 +147,21 @@ function Row({ skill: { name, description, enabled } }: { skill: Skill }) {
         <p className="line-clamp-2 text-small text-faint [overflow-wrap:anywhere]">{description}</p>
         {change.isError && (
           <p role="alert" className="text-small text-error">
-            {words.notSwitched} {sentence(change.error.message)}
+            {strings.notSwitched} {sentence(change.error.message)}
           </p>
         )}
       </div>
-      <Switch on={enabled} label={words.use(name)} onSwitch={(on) => change.mutate(on)} />
+      <Switch on={enabled} label={strings.use(name)} onSwitch={(on) => change.mutate(on)} />
     </li>
   );
 }
 
-function Refused({ refused }: { refused: readonly RefusedSkill[] }) {
-  const { skill: words } = useWords();
+function ApiError({ refused }: { refused: readonly RefusedSkill[] }) {
+  const { skill: strings } = useStrings();
   return (
-    <section aria-label={words.refused}>
-      <h2 className="mb-1 text-title font-semibold">{words.refused}</h2>
-      <p className="mb-2 text-soft">{words.refusedHint}</p>
+    <section aria-label={strings.refused}>
+      <h2 className="mb-1 text-title font-semibold">{strings.refused}</h2>
+      <p className="mb-2 text-soft">{strings.refusedHint}</p>
       <ul className="divide-y divide-line rounded-box border border-line">
         {refused.map(({ category, path, reason }) => (
           <li key={`${category}/${path}`} className="flex gap-3 px-4 py-3">

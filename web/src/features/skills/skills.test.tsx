@@ -1,9 +1,9 @@
 import { screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { expect, test } from "vitest";
-import { Refused } from "@/api/http";
+import { ApiError } from "@/api/http";
 import type { Server } from "@/api/server";
-import type { Skill, SkillChange, WholeSkill } from "@/api/skills";
+import type { Skill, SkillChange, SkillWithContent } from "@/api/skills";
 import { fakeGateway } from "@/testing/gateway";
 import { showPage } from "@/testing/page";
 
@@ -22,7 +22,7 @@ const OWN: Skill = {
   category: "custom",
   editable: true,
 };
-const WHOLE: WholeSkill = {
+const WHOLE: SkillWithContent = {
   ...RESEARCH,
   content: "---\nname: deep-research\n---\n# How to look\n\nAsk **first**.\n",
   files: [
@@ -34,13 +34,13 @@ const WHOLE: WholeSkill = {
 
 function show(path: string, server: Partial<Server> = {}) {
   const all = { skills: [RESEARCH, OWN], refused: [] };
-  const offers = async () => ({ skills: true, skill_editing: true });
-  return showPage(fakeGateway(), { path, server: { offers, skills: async () => all, ...server } });
+  const features = async () => ({ skills: true, skill_editing: true });
+  return showPage(fakeGateway(), { path, server: { features, skills: async () => all, ...server } });
 }
 
-test("skills are listed by where they come from, and found by their words", async () => {
+test("skills are grouped by source and searchable", async () => {
   show("/skills");
-  const own = await screen.findByRole("region", { name: "Your own" });
+  const own = await screen.findByRole("region", { name: "Custom" });
   expect(within(own).getByRole("link", { name: "house-style" }).getAttribute("href")).toBe(
     "/skills/house-style",
   );
@@ -48,15 +48,15 @@ test("skills are listed by where they come from, and found by their words", asyn
   expect(screen.queryByRole("link", { name: "house-style" })).toBeNull();
   expect(screen.getByRole("link", { name: "deep-research" })).toBeTruthy();
   await userEvent.type(screen.getByRole("searchbox", { name: "Search skills" }), " nowhere");
-  expect(screen.getByText("No skill has these words.")).toBeTruthy();
+  expect(screen.getByText("No matches")).toBeTruthy();
 });
 
-test("a skill is switched off at once, and on again where the server says no", async () => {
+test("switching a skill is optimistic and reverted on error", async () => {
   let enabled = true;
   show("/skills", {
     skills: async () => ({ skills: [{ ...RESEARCH, enabled }] }),
     switchSkill: async (_, on) => {
-      if (on) throw new Refused("Forbidden", 403, "only an administrator may do this");
+      if (on) throw new ApiError("Forbidden", 403, "only an administrator may do this");
       enabled = on;
       return { ...RESEARCH, enabled };
     },
@@ -69,22 +69,22 @@ test("a skill is switched off at once, and on again where the server says no", a
   expect(toggle.getAttribute("aria-checked")).toBe("false");
 });
 
-test("what is not usable says why", async () => {
-  const refused = [{ category: "custom", path: "broken", reason: "the header has no description" }];
+test("folders that failed to load show the reason", async () => {
+  const refused = [{ category: "custom" as const, path: "broken", reason: "the header has no description" }];
   show("/skills", { skills: async () => ({ skills: [], refused }) });
-  const section = await screen.findByRole("region", { name: "Not usable" });
+  const section = await screen.findByRole("region", { name: "Failed to load" });
   expect(section.textContent).toContain("custom/broken");
   expect(section.textContent).toContain("The header has no description.");
 });
 
-test("a skill is read without its header, with its files, and used in a new thread", async () => {
+test("a skill shows its body and files and can be used in a new thread", async () => {
   const { paths } = show("/skills/deep-research", { skill: async () => WHOLE });
   const text = await screen.findByRole("article", { name: "SKILL.md" });
   expect(within(text).getByRole("heading", { name: "How to look" })).toBeTruthy();
   expect(text.textContent).not.toContain("name: deep-research");
   expect(screen.getByText("bash, read_file")).toBeTruthy();
   expect(screen.getByText("scripts/look.py")).toBeTruthy();
-  await userEvent.click(screen.getByRole("button", { name: "Use it in a new thread" }));
+  await userEvent.click(screen.getByRole("button", { name: "Use in new thread" }));
   expect(paths).toEqual(["/"]);
   expect((await screen.findByRole<HTMLTextAreaElement>("textbox", { name: "Message" })).value).toBe(
     "/deep-research ",
@@ -108,14 +108,14 @@ const MADE: SkillChange = {
   thread_id: null,
 };
 
-test("an own skill is changed, and what is not taken stays written", async () => {
+test("a custom skill is edited and rejected edits are kept", async () => {
   const saved: string[] = [];
   show("/skills/house-style", {
     skill: async () => ({ ...WHOLE, ...OWN }),
     customSkill: async () => ({ name: "house-style", content: "old text", sha256: "abc" }),
     saveSkill: async (name, content, expected) => {
       saved.push(`${name} ${expected} ${content}`);
-      throw new Refused("SkillRefused", 422, "line 3 hides a secret");
+      throw new ApiError("SkillRefused", 422, "line 3 hides a secret");
     },
   });
   await userEvent.click(await screen.findByRole("button", { name: "Edit" }));
@@ -130,7 +130,7 @@ test("an own skill is changed, and what is not taken stays written", async () =>
   expect(await screen.findByRole("article", { name: "SKILL.md" })).toBeTruthy();
 });
 
-test("changes are seen, newest first, and undone by their place", async () => {
+test("changes are listed newest first and undone by index", async () => {
   const undone: number[] = [];
   show("/skills/house-style", {
     skill: async () => ({ ...WHOLE, ...OWN }),
@@ -143,13 +143,13 @@ test("changes are seen, newest first, and undone by their place", async () => {
   const [newest] = within(history).getAllByRole("listitem");
   await userEvent.click(within(history).getByRole("button", { name: /^Changed/ }));
   expect(newest?.textContent).toContain("+new");
-  expect(newest?.textContent).toContain("By an agent.");
+  expect(newest?.textContent).toContain("By an agent");
   expect(within(history).getAllByRole("button", { name: "Undo" })).toHaveLength(1);
   await userEvent.click(within(history).getByRole("button", { name: "Undo" }));
   await waitFor(() => expect(undone).toEqual([1]));
 });
 
-test("a deleted skill can be had back", async () => {
+test("deleting a skill can be undone", async () => {
   const done: string[] = [];
   const { paths } = show("/skills/house-style", {
     skill: async () => ({ ...WHOLE, ...OWN }),
@@ -161,14 +161,14 @@ test("a deleted skill can be had back", async () => {
     },
   });
   await userEvent.click(await screen.findByRole("button", { name: "Delete" }));
-  const notice = await screen.findByText("“house-style” was deleted.");
+  const notice = await screen.findByText("“house-style” deleted");
   expect(notice).toBeTruthy();
   await userEvent.click(screen.getByRole("button", { name: "Undo" }));
   await waitFor(() => expect(paths.at(-1)).toBe("/skills/house-style"));
   expect(done).toEqual(["deleted house-style", "undone house-style -1"]);
 });
 
-test("a skill is made of a text, or of a file", async () => {
+test("a skill is created from text or installed from a file", async () => {
   const made: string[] = [];
   const { paths } = show("/skills/_new", {
     skill: async () => WHOLE,
@@ -182,10 +182,10 @@ test("a skill is made of a text, or of a file", async () => {
   expect(made[0]).toContain("name: my-skill");
 });
 
-test("a file that is not installed says why", async () => {
+test("a failed installation shows the reason", async () => {
   show("/skills", {
     installSkill: async () => {
-      throw new Refused("SkillRefused", 422, "it leads out of its folder");
+      throw new ApiError("SkillRefused", 422, "it leads out of its folder");
     },
   });
   await screen.findByRole("link", { name: "deep-research" });
@@ -194,7 +194,7 @@ test("a file that is not installed says why", async () => {
   expect((await screen.findByRole("alert")).textContent).toContain("It leads out of its folder.");
 });
 
-test("a skill is chosen by keyboard while its name is being written", async () => {
+test("a skill is completed with the keyboard", async () => {
   show("/");
   const box = await screen.findByRole<HTMLTextAreaElement>("textbox", { name: "Message" });
   await userEvent.type(box, "/res");
@@ -205,7 +205,7 @@ test("a skill is chosen by keyboard while its name is being written", async () =
   expect(screen.queryByRole("listbox")).toBeNull();
 });
 
-test("a server without skills has no page of them", async () => {
+test("a server without skills has no skills link", async () => {
   showPage(fakeGateway(), {});
   await screen.findByRole("link", { name: "Agents" });
   expect(screen.queryByRole("link", { name: "Skills" })).toBeNull();

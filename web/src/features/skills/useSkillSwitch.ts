@@ -1,14 +1,14 @@
-/** Switches a skill: shown at once, taken back where the server says no. */
+/** Turns a skill on or off; optimistic, reverted on error. */
 
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import type { AllSkills, Skill } from "@/api/skills";
-import { useServer } from "@/app/server";
+import type { Skill, SkillList } from "@/api/skills";
+import { useServer } from "@/state/server";
 
 export function useSkillSwitch(name: string) {
   const server = useServer();
   const queries = useQueryClient();
   const show = (change: Partial<Skill>) => {
-    queries.setQueryData<AllSkills>(
+    queries.setQueryData<SkillList>(
       ["skills"],
       (all) =>
         all && {

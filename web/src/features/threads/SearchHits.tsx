@@ -1,18 +1,18 @@
-/** Messages that have the words. */
+/** Search results in messages. */
 
 import { Link } from "@tanstack/react-router";
 import type { SearchHit } from "@/api/search";
-import { useWords } from "@/app/context";
-import { useTextSearch } from "@/features/threads/useTextSearch";
+import { useStrings } from "@/i18n/context";
+import { useTextSearch } from "@/state/useTextSearch";
 
 export function SearchHits({ wanted }: { wanted: string }) {
-  const words = useWords();
+  const strings = useStrings();
   const { hits, failed } = useTextSearch(wanted);
-  if (failed) return <p className="p-2 text-small text-faint">{words.searchFailed}</p>;
+  if (failed) return <p className="p-2 text-small text-faint">{strings.searchFailed}</p>;
   if (hits.length === 0) return null;
   return (
     <section>
-      <h2 className="px-2 pt-3 pb-1 text-small text-faint">{words.foundInMessages}</h2>
+      <h2 className="px-2 pt-3 pb-1 text-small text-faint">{strings.foundInMessages}</h2>
       <ul>
         {hits.map((hit) => (
           <li key={`${hit.thread_id} ${hit.message_id}`}>
@@ -21,7 +21,7 @@ export function SearchHits({ wanted }: { wanted: string }) {
               params={{ threadId: hit.thread_id }}
               className="block rounded-box px-2 py-1.5 hover:bg-tint"
             >
-              <span className="block truncate">{hit.title ?? words.untitled}</span>
+              <span className="block truncate">{hit.title ?? strings.untitled}</span>
               <span className="line-clamp-2 text-small text-faint">
                 <Snippet hit={hit} />
               </span>
@@ -33,9 +33,9 @@ export function SearchHits({ wanted }: { wanted: string }) {
   );
 }
 
-/** The words are set apart from the text around them. */
+/** Snippet with highlighted matches. */
 export function Snippet({ hit }: { hit: SearchHit }) {
-  // Counted in characters, as people count them, not in the units of a string.
+  // Offsets are code points, not UTF-16 units.
   const signs = Array.from(hit.snippet);
   let reached = 0;
   const parts = hit.highlights.map(([from, to]) => {

@@ -1,24 +1,24 @@
-/** The user's threads, and the ways to everything else. */
+/** Thread list and navigation. */
 
 import { Link } from "@tanstack/react-router";
 import { Archive, Bot, Brain, GraduationCap, Search, Settings, SquarePen, Wrench } from "lucide-react";
 import { useState } from "react";
-import { useWords } from "@/app/context";
-import { useOffers } from "@/app/server";
 import { SearchHits } from "@/features/threads/SearchHits";
 import { Threads } from "@/features/threads/Threads";
-import { commandKey } from "@/ui/commandKey";
+import { useStrings } from "@/i18n/context";
+import { useFeature } from "@/state/server";
+import { commandKey } from "@/ui/dom/commandKey";
 import { IconButton } from "@/ui/IconButton";
 
 export function ThreadList() {
-  const words = useWords();
+  const strings = useStrings();
   const [wanted, setWanted] = useState("");
   const [archived, setArchived] = useState(false);
-  const hasSkills = useOffers("skills");
-  const hasMemory = useOffers("memory");
-  const hasTools = useOffers("mcp");
+  const hasSkills = useFeature("skills");
+  const hasMemory = useFeature("memory");
+  const hasTools = useFeature("mcp");
   return (
-    <nav aria-label={words.threads} className="flex h-full flex-col">
+    <nav aria-label={strings.threads} className="flex h-full flex-col">
       <div className="flex h-12 shrink-0 items-center gap-2 px-5 font-semibold tracking-tight">
         <img src="/icon.svg" alt="" className="size-5" />
         DeerFlow
@@ -29,13 +29,13 @@ export function ThreadList() {
           className="flex h-9 items-center gap-2 rounded-box border border-line bg-raised px-3 font-medium hover:border-line-strong"
         >
           <SquarePen aria-hidden className="size-4 text-accent" />
-          {words.newThread}
+          {strings.newThread}
         </Link>
         <div className="flex gap-1">
           <SearchField value={wanted} onChange={setWanted} />
           <IconButton
             icon={Archive}
-            label={words.showArchived}
+            label={strings.showArchived}
             aria-pressed={archived}
             onClick={() => setArchived(!archived)}
             className="size-9 aria-pressed:bg-tint-strong aria-pressed:text-ink"
@@ -48,29 +48,29 @@ export function ThreadList() {
       <div className="border-t border-line px-3 py-2">
         <Link to="/agents" className={PLACE}>
           <Bot aria-hidden className="size-4" />
-          {words.agents}
+          {strings.agents}
         </Link>
         {hasSkills && (
           <Link to="/skills" className={PLACE}>
             <GraduationCap aria-hidden className="size-4" />
-            {words.skills}
+            {strings.skills}
           </Link>
         )}
         {hasMemory && (
           <Link to="/memory" className={PLACE}>
             <Brain aria-hidden className="size-4" />
-            {words.memory}
+            {strings.memory}
           </Link>
         )}
         {hasTools && (
           <Link to="/tools" className={PLACE}>
             <Wrench aria-hidden className="size-4" />
-            {words.tools}
+            {strings.tools}
           </Link>
         )}
         <Link to="/settings" className={PLACE}>
           <Settings aria-hidden className="size-4" />
-          {words.settings}
+          {strings.settings}
         </Link>
       </div>
     </nav>
@@ -78,7 +78,7 @@ export function ThreadList() {
 }
 
 function SearchField({ value, onChange }: { value: string; onChange: (value: string) => void }) {
-  const words = useWords();
+  const strings = useStrings();
   return (
     <label className="flex h-9 min-w-0 flex-1 items-center gap-2 rounded-box border border-transparent bg-tint px-3 focus-within:border-accent/60">
       <Search aria-hidden className="size-4 shrink-0 text-faint" />
@@ -91,8 +91,8 @@ function SearchField({ value, onChange }: { value: string; onChange: (value: str
           event.preventDefault();
           onChange("");
         }}
-        aria-label={words.searchThreads}
-        placeholder={words.search}
+        aria-label={strings.searchThreads}
+        placeholder={strings.search}
         title={`${commandKey(navigator.platform)}+K`}
         className="min-w-0 flex-1 bg-transparent outline-none placeholder:text-faint"
       />

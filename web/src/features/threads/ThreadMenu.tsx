@@ -1,4 +1,4 @@
-/** What can be done with a thread. */
+/** Menu of a thread. */
 
 import {
   Archive,
@@ -13,14 +13,15 @@ import {
   Trash2,
 } from "lucide-react";
 import { lazy, Suspense, useRef, useState } from "react";
-import { useActions, useWords } from "@/app/context";
-import type { Thread } from "@/app/page";
-import { useOffers, useServer } from "@/app/server";
-import { type ExportFormat, exportThread } from "@/features/threads/exporting";
+import { type ExportFormat, exportThread } from "@/features/threads/exportThread";
+import { useStrings } from "@/i18n/context";
+import { useActions } from "@/state/context";
+import { useFeature, useServer } from "@/state/server";
+import type { Thread } from "@/state/threadList";
+import { saveFile } from "@/ui/dom/saveFile";
 import { Menu, MenuItem, MenuLine } from "@/ui/Menu";
-import { saveFile } from "@/ui/saveFile";
 
-const ShareDialog = lazy(() => import("@/features/sharing/ShareDialog"));
+const ShareDialog = lazy(() => import("@/features/threads/ShareDialog"));
 
 interface Props {
   readonly thread: Thread;
@@ -29,18 +30,18 @@ interface Props {
 }
 
 export function ThreadMenu({ thread, title, onRename }: Props) {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
   const server = useServer();
   const renames = useRef(false);
   const [sharing, setSharing] = useState(false);
-  const canShare = useOffers("sharing");
+  const canShare = useFeature("sharing");
   const { pinned, archived } = thread;
   const save = async (format: ExportFormat) => {
     try {
-      saveFile(exportThread(title, await server.everythingSaid(thread.id), format));
+      saveFile(exportThread(title, await server.allMessages(thread.id), format));
     } catch {
-      actions.sayUnexported(thread);
+      actions.reportExportFailure(thread);
     }
   };
   return (
@@ -51,8 +52,8 @@ export function ThreadMenu({ thread, title, onRename }: Props) {
         trigger={
           <button
             type="button"
-            aria-label={words.threadMenu(title)}
-            title={words.threadMenu(title)}
+            aria-label={strings.threadMenu(title)}
+            title={strings.threadMenu(title)}
             onPointerDown={() => {
               renames.current = false;
             }}
@@ -64,7 +65,7 @@ export function ThreadMenu({ thread, title, onRename }: Props) {
       >
         <MenuItem
           icon={Pencil}
-          label={words.rename}
+          label={strings.rename}
           onChoose={() => {
             renames.current = true;
             onRename();
@@ -72,20 +73,20 @@ export function ThreadMenu({ thread, title, onRename }: Props) {
         />
         <MenuItem
           icon={pinned ? PinOff : Pin}
-          label={pinned ? words.unpin : words.pin}
+          label={pinned ? strings.unpin : strings.pin}
           onChoose={() => void actions.pin(thread, !pinned)}
         />
         <MenuItem
           icon={archived ? ArchiveRestore : Archive}
-          label={archived ? words.unarchive : words.archive}
+          label={archived ? strings.unarchive : strings.archive}
           onChoose={() => void actions.archive(thread, !archived)}
         />
-        {canShare && <MenuItem icon={Share2} label={words.share} onChoose={() => setSharing(true)} />}
+        {canShare && <MenuItem icon={Share2} label={strings.share} onChoose={() => setSharing(true)} />}
         <MenuLine />
-        <MenuItem icon={FileText} label={words.exportMarkdown} onChoose={() => void save("md")} />
-        <MenuItem icon={Braces} label={words.exportJson} onChoose={() => void save("json")} />
+        <MenuItem icon={FileText} label={strings.exportMarkdown} onChoose={() => void save("md")} />
+        <MenuItem icon={Braces} label={strings.exportJson} onChoose={() => void save("json")} />
         <MenuLine />
-        <MenuItem icon={Trash2} label={words.deleteIt} onChoose={() => actions.remove(thread)} />
+        <MenuItem icon={Trash2} label={strings.deleteItem} onChoose={() => actions.remove(thread)} />
       </Menu>
       {sharing && (
         <Suspense>

@@ -1,8 +1,9 @@
-/** What was done to a thread, which can be undone for a while. */
+/** Toast of a thread change, with undo. */
 
 import { useEffect } from "react";
-import { useActions, usePage, useWords } from "@/app/context";
-import type { ThreadChange } from "@/app/page";
+import { useStrings } from "@/i18n/context";
+import { useActions, usePage } from "@/state/context";
+import type { ThreadChange } from "@/state/page";
 
 const UNDO_FOR_MS = 6000;
 
@@ -12,7 +13,7 @@ export function ThreadNotice() {
 }
 
 function DeletionNotice() {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
 
   useEffect(() => {
@@ -25,23 +26,23 @@ function DeletionNotice() {
     };
   }, [actions]);
 
-  return <Notice text={words.threadDeleted} onUndo={actions.undoRemove} />;
+  return <Notice text={strings.threadDeleted} onUndo={actions.undoRemove} />;
 }
 
 function ChangeNotice() {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
   const changed = usePage((page) => page.changed);
 
   useEffect(() => {
     if (changed === null) return;
-    const timer = setTimeout(actions.forgetChange, UNDO_FOR_MS);
+    const timer = setTimeout(actions.dismissChange, UNDO_FOR_MS);
     return () => clearTimeout(timer);
   }, [changed, actions]);
 
   if (changed === null) return null;
   const undo = isFailure(changed.kind) ? undefined : () => void actions.undoChange();
-  return <Notice text={words.threadChanges[changed.kind]} onUndo={undo} />;
+  return <Notice text={strings.threadChanges[changed.kind]} onUndo={undo} />;
 }
 
 function isFailure(kind: ThreadChange["kind"]): boolean {
@@ -49,7 +50,7 @@ function isFailure(kind: ThreadChange["kind"]): boolean {
 }
 
 function Notice({ text, onUndo }: { text: string; onUndo: (() => void) | undefined }) {
-  const words = useWords();
+  const strings = useStrings();
   return (
     <div
       role="status"
@@ -62,7 +63,7 @@ function Notice({ text, onUndo }: { text: string; onUndo: (() => void) | undefin
           onClick={onUndo}
           className="h-8 rounded-box px-2 font-medium underline underline-offset-4 focus-visible:outline-paper"
         >
-          {words.undo}
+          {strings.undo}
         </button>
       )}
     </div>

@@ -1,17 +1,18 @@
-/** One thread of the list. */
+/** Row of the thread list. */
 
 import { Link } from "@tanstack/react-router";
 import { Hand, MessageCircleQuestionMark, Pin } from "lucide-react";
 import { type KeyboardEvent, useState } from "react";
-import { useActions, useLanguage, useWords } from "@/app/context";
-import type { Thread } from "@/app/page";
 import { ThreadMenu } from "@/features/threads/ThreadMenu";
+import { useLanguage, useStrings } from "@/i18n/context";
+import { useActions } from "@/state/context";
+import type { Thread } from "@/state/threadList";
 
 export function ThreadRow({ thread }: { thread: Thread }) {
-  const words = useWords();
+  const strings = useStrings();
   const language = useLanguage();
   const [renaming, setRenaming] = useState(false);
-  const title = thread.title ?? words.untitled;
+  const title = thread.title ?? strings.untitled;
   const exactTime = new Date(thread.updatedAt).toLocaleString(language);
   if (renaming) return <RenameField thread={thread} onDone={() => setRenaming(false)} />;
   return (
@@ -32,21 +33,21 @@ export function ThreadRow({ thread }: { thread: Thread }) {
   );
 }
 
-/** What is going on in a thread. */
+/** Status icon of a thread. */
 function Mark({ thread }: { thread: Thread }) {
-  const words = useWords();
+  const strings = useStrings();
   if (thread.status === "busy") {
     return (
       <span
         role="img"
-        aria-label={words.answering}
+        aria-label={strings.answering}
         className="size-2 shrink-0 animate-breathe rounded-full bg-running"
       />
     );
   }
   if (thread.waitsFor !== null) {
     const Icon = thread.waitsFor === "answer" ? MessageCircleQuestionMark : Hand;
-    const label = words.waitsFor[thread.waitsFor];
+    const label = strings.waitsFor[thread.waitsFor];
     return (
       <span role="img" aria-label={label} title={label} className="ml-auto shrink-0 text-warning">
         <Icon aria-hidden className="size-4" />
@@ -57,7 +58,7 @@ function Mark({ thread }: { thread: Thread }) {
 }
 
 function RenameField({ thread, onDone }: { thread: Thread; onDone: () => void }) {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
   const [title, setTitle] = useState(thread.title ?? "");
   const finish = () => {
@@ -78,7 +79,7 @@ function RenameField({ thread, onDone }: { thread: Thread; onDone: () => void })
       onKeyDown={onKeyDown}
       onBlur={finish}
       maxLength={200}
-      aria-label={words.threadTitle}
+      aria-label={strings.threadTitle}
       className="h-9 w-full rounded-box border border-accent bg-raised px-2 outline-none"
     />
   );

@@ -1,44 +1,43 @@
-/** Threads in their groups; only the ones in view are drawn. */
+/** Virtualized, grouped thread list. */
 
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type ReactNode, useEffect, useMemo, useState } from "react";
-import { useActions, usePage, useWords } from "@/app/context";
-import type { Thread } from "@/app/page";
 import { type Group, groupThreads } from "@/features/threads/days";
 import { ThreadRow } from "@/features/threads/ThreadRow";
+import { useStrings } from "@/i18n/context";
+import { useActions } from "@/state/context";
+import { type Thread, useThreads } from "@/state/threadList";
 import { Button } from "@/ui/Button";
 
 interface Props {
-  /** Words that titles must have. */
+  /** Title filter. */
   readonly wanted: string;
   readonly archived: boolean;
-  /** What follows the threads. */
+  /** Content after the list. */
   readonly children: ReactNode;
 }
 
 export function Threads({ wanted, archived, children }: Props) {
-  const words = useWords();
+  const strings = useStrings();
   const actions = useActions();
   const [area, setArea] = useState<HTMLDivElement | null>(null);
-  const threads = usePage((page) => page.threads);
-  const rows = useMemo(
-    () => rowsOf(threads.phase === "ready" ? threads.value : [], wanted, archived),
-    [threads, wanted, archived],
-  );
-  // Where none of those listed is to be shown, an older one may be.
+  const threads = useThreads();
+  const listed = threads.phase === "ready" ? threads.value : NOTHING;
+  const rows = useMemo(() => rowsOf(listed, wanted, archived), [listed, wanted, archived]);
+  // Load more if no loaded thread is visible.
   useMoreAtEnd(threads.phase === "ready" && rows.length === 0);
   let body: ReactNode;
   if (threads.phase === "loading") body = <Skeleton />;
   else if (threads.phase === "failed") {
     body = (
       <div className="flex flex-col items-start gap-3 p-2 text-soft">
-        <p>{words.threadsUnavailable}</p>
-        <Button onClick={() => void actions.refreshThreads()}>{words.tryAgain}</Button>
+        <p>{strings.threadsUnavailable}</p>
+        <Button onClick={() => void actions.refreshThreads()}>{strings.tryAgain}</Button>
       </div>
     );
   } else if (rows.length === 0) {
-    const nothing = archived ? words.noArchived : words.noThreads;
-    body = <p className="p-2 text-small text-faint">{wanted === "" ? nothing : words.noTitleHas}</p>;
+    const nothing = archived ? strings.noArchived : strings.noThreads;
+    body = <p className="p-2 text-small text-faint">{wanted === "" ? nothing : strings.noMatchingTitles}</p>;
   } else body = <Rows rows={rows} area={area} />;
   return (
     <div ref={setArea} className="min-h-0 flex-1 overflow-y-auto px-3 pb-3">
@@ -48,13 +47,15 @@ export function Threads({ wanted, archived, children }: Props) {
   );
 }
 
+const NOTHING: readonly Thread[] = [];
+
 type Row =
   | { readonly kind: "heading"; readonly name: Group["name"] }
   | { readonly kind: "thread"; readonly thread: Thread };
 
 const HEIGHT = { heading: 32, thread: 36 } as const;
 
-/** Headings and threads, one after the other. */
+/** Flat list of headings and threads. */
 function rowsOf(threads: readonly Thread[], wanted: string, archived: boolean): readonly Row[] {
   const sought = wanted.trim().toLocaleLowerCase();
   const shown = threads.filter(
@@ -67,7 +68,7 @@ function rowsOf(threads: readonly Thread[], wanted: string, archived: boolean): 
 }
 
 function Rows({ rows, area }: { rows: readonly Row[]; area: HTMLDivElement | null }) {
-  const words = useWords();
+  const strings = useStrings();
   const virtual = useVirtualizer({
     count: rows.length,
     getScrollElement: () => area,
@@ -93,7 +94,7 @@ function Rows({ rows, area }: { rows: readonly Row[]; area: HTMLDivElement | nul
             className="group absolute inset-x-0 top-0"
           >
             {row.kind === "heading" ? (
-              <h2 className="flex h-full items-end px-2 pb-1 text-small text-faint">{words[row.name]}</h2>
+              <h2 className="flex h-full items-end px-2 pb-1 text-small text-faint">{strings[row.name]}</h2>
             ) : (
               <ThreadRow thread={row.thread} />
             )}
@@ -109,14 +110,14 @@ function keyOf(row: Row | undefined): string {
   return row.kind === "heading" ? row.name : row.thread.id;
 }
 
-/** Lists more threads when the last one listed is in view. */
+/** Loads more threads when the end is visible. */
 function useMoreAtEnd(atEnd: boolean): void {
   const actions = useActions();
-  const threads = usePage((page) => page.threads);
+  const threads = useThreads();
   // biome-ignore lint/correctness/useExhaustiveDependencies: what was listed may leave the end in view
   useEffect(() => {
     if (atEnd) void actions.loadMoreThreads();
-  }, [atEnd, threads, actions]);
+  }, [atEnd, threads.phase === "ready" ? threads.value : null, actions]);
 }
 
 function Skeleton() {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { Thread } from "@/app/page";
 import { groupThreads } from "@/features/threads/days";
+import type { Thread } from "@/state/threadList";
 
 function thread(id: string, at: Date, pinned = false): Thread {
   return {
@@ -15,7 +15,7 @@ function thread(id: string, at: Date, pinned = false): Thread {
   };
 }
 
-test("threads are grouped by the reader's own days, pinned ones first", () => {
+test("threads are grouped by local day, pinned ones first", () => {
   const now = new Date(2026, 2, 1, 0, 30);
   const threads = [
     thread("now", now),
@@ -36,6 +36,6 @@ test("threads are grouped by the reader's own days, pinned ones first", () => {
   ]);
 });
 
-test("groups without threads are left out", () => {
+test("empty groups are dropped", () => {
   expect(groupThreads([], new Date())).toEqual([]);
 });

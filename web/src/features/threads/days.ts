@@ -1,6 +1,6 @@
-/** Threads by day. */
+/** Groups threads by day. */
 
-import type { Thread } from "@/app/page";
+import type { Thread } from "@/state/threadList";
 
 export type Day = "today" | "yesterday" | "earlier";
 
@@ -9,7 +9,7 @@ export interface Group {
   readonly threads: readonly Thread[];
 }
 
-/** Groups in the reader's own days, pinned ones first; the order inside each is kept, empty ones are left out. */
+/** Group by local day, pinned first; order within groups is kept and empty groups are dropped. */
 export function groupThreads(threads: readonly Thread[], now: Date): readonly Group[] {
   const today = new Date(now.getFullYear(), now.getMonth(), now.getDate());
   const yesterday = new Date(now.getFullYear(), now.getMonth(), now.getDate() - 1);

@@ -1,7 +1,7 @@
 import { screen, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { expect, test } from "vitest";
-import { Unreachable } from "@/api/http";
+import { NetworkError } from "@/api/http";
 import type { WireThread } from "@/api/wire";
 import { fakeGateway } from "@/testing/gateway";
 import { showPage } from "@/testing/page";
@@ -17,82 +17,82 @@ async function choose(title: string, item: string): Promise<void> {
   await userEvent.click(await screen.findByRole("menuitem", { name: item }));
 }
 
-/** A server with these threads, and what it was told of their metadata. */
+/** Return a gateway with these threads and the metadata updates it receives. */
 function serverWith(...threads: readonly WireThread[]) {
-  const told: [string, object][] = [];
+  const updates: [string, object][] = [];
   const gateway = fakeGateway({
     threads: async (_, offset = 0) => threads.slice(offset),
-    updateThread: async (id, metadata) => void told.push([id, metadata]),
+    updateThread: async (id, metadata) => void updates.push([id, metadata]),
   });
-  return { gateway, told };
+  return { gateway, updates };
 }
 
-test("a thread is renamed in place, at once and for good", async () => {
-  const { gateway, told } = serverWith(thread("t", "Old"));
+test("a thread is renamed in place", async () => {
+  const { gateway, updates } = serverWith(thread("t", "Old"));
   showPage(gateway);
   await choose("Old", "Rename");
   await userEvent.keyboard("New name{Enter}");
   expect(screen.getByRole("link", { name: "New name" })).toBeTruthy();
-  expect(told).toEqual([["t", { title: "New name", pinned: false, archived: false }]]);
+  expect(updates).toEqual([["t", { title: "New name", pinned: false, archived: false }]]);
   await userEvent.click(screen.getByRole("button", { name: "Undo" }));
   expect(screen.getByRole("link", { name: "Old" })).toBeTruthy();
-  expect(told[1]).toEqual(["t", { title: null, pinned: false, archived: false }]);
+  expect(updates[1]).toEqual(["t", { title: null, pinned: false, archived: false }]);
 });
 
-test("Escape leaves the name as it was, and so does an empty one", async () => {
-  const { gateway, told } = serverWith(thread("t", "Old"));
+test("Escape and an empty title keep the old title", async () => {
+  const { gateway, updates } = serverWith(thread("t", "Old"));
   showPage(gateway);
   await choose("Old", "Rename");
   await userEvent.keyboard("New{Escape}");
   await choose("Old", "Rename");
   await userEvent.keyboard(" {Enter}");
   expect(screen.getByRole("link", { name: "Old" })).toBeTruthy();
-  expect(told).toEqual([]);
+  expect(updates).toEqual([]);
 });
 
-test("a name the user gave wins over the one the agent thinks of", async () => {
+test("a title set by the user wins over a generated one", async () => {
   const { gateway } = serverWith(thread("t", "Of the agent", { metadata: { title: "Mine" } }));
-  showPage({ ...gateway, said: async () => ({ title: "Of the agent" }) }, { path: "/threads/t" });
+  showPage({ ...gateway, messagePage: async () => ({ title: "Of the agent" }) }, { path: "/threads/t" });
   expect(await screen.findByRole("link", { name: "Mine" })).toBeTruthy();
   expect(screen.getByRole("heading", { level: 1 }).textContent).toBe("Mine");
 });
 
 test("a pinned thread comes first", async () => {
-  const { gateway, told } = serverWith(thread("t1", "One"), thread("t2", "Two"));
+  const { gateway, updates } = serverWith(thread("t1", "One"), thread("t2", "Two"));
   showPage(gateway);
   await choose("Two", "Pin");
   expect(screen.getAllByRole("heading", { level: 2 })[0]?.textContent).toBe("Pinned");
   const titles = screen.getAllByRole("link").map((link) => link.textContent);
   expect(titles.indexOf("Two")).toBeLessThan(titles.indexOf("One"));
-  expect(told).toEqual([["t2", { title: null, pinned: true, archived: false }]]);
+  expect(updates).toEqual([["t2", { title: null, pinned: true, archived: false }]]);
 });
 
-test("an archived thread is out of the way, and can be had back", async () => {
-  const { gateway, told } = serverWith(thread("t", "Done with"));
+test("an archived thread is hidden and can be unarchived", async () => {
+  const { gateway, updates } = serverWith(thread("t", "Done with"));
   showPage(gateway);
   await choose("Done with", "Archive");
   expect(screen.queryByRole("link", { name: "Done with" })).toBeNull();
   expect(screen.getByText("Thread archived")).toBeTruthy();
   await userEvent.click(screen.getByRole("button", { name: "Archived threads" }));
-  await choose("Done with", "Take out of the archive");
+  await choose("Done with", "Unarchive");
   await userEvent.click(screen.getByRole("button", { name: "Archived threads" }));
   expect(screen.getByRole("link", { name: "Done with" })).toBeTruthy();
-  expect(told.map(([, metadata]) => metadata)).toEqual([
+  expect(updates.map(([, metadata]) => metadata)).toEqual([
     { title: null, pinned: false, archived: true },
     { title: null, pinned: false, archived: false },
   ]);
 });
 
-test("a change the server does not take is taken back and said", async () => {
+test("a rejected change is reverted and reported", async () => {
   const { gateway } = serverWith(thread("t", "One"));
-  showPage({ ...gateway, updateThread: async () => Promise.reject(new Unreachable("away")) });
+  showPage({ ...gateway, updateThread: async () => Promise.reject(new NetworkError("away")) });
   await choose("One", "Archive");
-  expect(await screen.findByText("The server did not take the change")).toBeTruthy();
+  expect(await screen.findByText("Couldn’t save the change")).toBeTruthy();
   expect(screen.getByRole("link", { name: "One" })).toBeTruthy();
   expect(screen.queryByRole("button", { name: "Undo" })).toBeNull();
 });
 
-test("threads that wait for the user are marked, and so is one that answers; a stopped one is not", async () => {
+test("waiting and running threads are marked, stopped ones are not", async () => {
   const { gateway } = serverWith(
     thread("t1", "Asks", { waits_for: "answer" }),
     thread("t2", "Acts", { status: "interrupted", waits_for: "approval" }),
@@ -104,13 +104,13 @@ test("threads that wait for the user are marked, and so is one that answers; a s
     within(await screen.findByRole("link", { name: title }))
       .queryByRole("img")
       ?.getAttribute("aria-label");
-  expect(await mark(/^Asks/)).toBe("Has a question for you");
-  expect(await mark(/^Acts/)).toBe("Waits for your approval");
+  expect(await mark(/^Asks/)).toBe("Question for you");
+  expect(await mark(/^Acts/)).toBe("Approval needed");
   expect(await mark(/^Works/)).toBe("Answering");
   expect(await mark(/^Stopped/)).toBeUndefined();
 });
 
-test("titles are searched at once, and messages where the server can", async () => {
+test("titles are filtered at once and messages are searched on the server", async () => {
   const { gateway } = serverWith(thread("t1", "Rome by train"), thread("t2", "Taxes"));
   const hit = {
     thread_id: "t2",
@@ -121,7 +121,7 @@ test("titles are searched at once, and messages where the server can", async () 
   };
   showPage(gateway, {
     server: {
-      offers: async () => ({ search: true }),
+      features: async () => ({ search: true }),
       search: async () => [{ ...hit, highlights: [[6, 11]] }],
     },
   });
@@ -132,7 +132,7 @@ test("titles are searched at once, and messages where the server can", async () 
   expect(found.querySelector("mark")?.textContent).toBe("train");
 });
 
-test("older threads are listed when the end is in view, each once", async () => {
+test("older threads are loaded at the end of the list, each once", async () => {
   const many = Array.from({ length: 230 }, (_, index) =>
     thread(`t${index}`, `Thread ${index}`, { metadata: { archived: index < 225 } }),
   );
@@ -150,12 +150,12 @@ test("older threads are listed when the end is in view, each once", async () => 
   expect(asked).toEqual([0, 100, 200]);
 });
 
-test("the palette finds threads and commands, with the keyboard alone", async () => {
+test("the palette finds threads and commands with the keyboard", async () => {
   const { gateway } = serverWith(thread("t1", "Rome by train"));
   const { paths, saved } = showPage(gateway);
   await screen.findByRole("link", { name: "Rome by train" });
   await userEvent.keyboard("{Control>}k{/Control}");
-  const field = screen.getByRole("combobox", { name: "Find threads and commands" });
+  const field = screen.getByRole("combobox", { name: "Command palette" });
   await userEvent.type(field, "rome{Enter}");
   expect(paths).toEqual(["/threads/t1"]);
 
@@ -165,10 +165,10 @@ test("the palette finds threads and commands, with the keyboard alone", async ()
 
   await userEvent.keyboard("{Control>}k{/Control}");
   await userEvent.type(screen.getByRole("combobox"), "no such thing");
-  expect(screen.getByText("Nothing has these words.")).toBeTruthy();
+  expect(screen.getByText("No results")).toBeTruthy();
 });
 
-test("the thread that is open is marked in the list, and none while another view is", async () => {
+test("the open thread is marked in the list, none on other views", async () => {
   showPage(serverWith(thread("t", "Mine")).gateway, { path: "/threads/t?panel=files" });
   const link = await screen.findByRole("link", { name: "Mine" });
   expect(link.getAttribute("aria-current")).toBe("page");

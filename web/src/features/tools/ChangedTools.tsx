@@ -1,46 +1,46 @@
-/** Tools that are not what was accepted: what is different, and accepting it. */
+/** Changed tools: diff and acceptance. */
 
 import { useQuery } from "@tanstack/react-query";
 import { TriangleAlert } from "lucide-react";
 import type { Pin, ToolVersion } from "@/api/tools";
-import { useServer } from "@/app/server";
-import { DiffLines } from "@/features/chat/DiffLines";
-import { diffLines } from "@/features/chat/diff";
-import { Loading, Unshown } from "@/features/panel/states";
-import { SERVERS, useServerChange, useToolWords } from "@/features/tools/useTools";
+import { SERVERS, useServerChange, useToolStrings } from "@/features/tools/useTools";
+import { sentence } from "@/i18n/i18n";
+import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
-import { sentence } from "@/words/words";
+import { DiffLines } from "@/ui/DiffLines";
+import { diffLines } from "@/ui/diff";
+import { ErrorState, LoadingState } from "@/ui/states";
 
 export function ChangedTools({ name }: { name: string }) {
-  const words = useToolWords();
+  const strings = useToolStrings();
   const server = useServer();
   const pins = useQuery({ queryKey: [...SERVERS, "pins", name], queryFn: () => server.mcpPins(name) });
   const accepting = useServerChange((tools: readonly Pin[]) => server.acceptMcpTools(name, hashesOf(tools)));
-  const waiting = pins.data?.filter(({ offered }) => offered !== null) ?? [];
+  const pending = pins.data?.filter(({ offered }) => offered !== null) ?? [];
   return (
-    <section aria-label={words.changed} className="rounded-box border border-warning p-4">
+    <section aria-label={strings.changed} className="rounded-box border border-warning p-4">
       <div className="mb-3 flex flex-wrap items-center gap-3">
         <TriangleAlert aria-hidden className="size-5 shrink-0 text-warning" />
-        <h2 className="min-w-40 flex-1 font-medium">{words.changed}</h2>
-        {waiting.length > 1 && (
-          <Button disabled={accepting.isPending} onClick={() => accepting.mutate(waiting)}>
-            {words.acceptAll(waiting.length)}
+        <h2 className="min-w-40 flex-1 font-medium">{strings.changed}</h2>
+        {pending.length > 1 && (
+          <Button disabled={accepting.isPending} onClick={() => accepting.mutate(pending)}>
+            {strings.acceptAll(pending.length)}
           </Button>
         )}
       </div>
-      <p className="mb-3 text-small text-soft">{words.changedHint}</p>
+      <p className="mb-3 text-small text-soft">{strings.changedHint}</p>
       {accepting.isError && (
         <p role="alert" className="mb-3 text-error">
-          {words.notAccepted} {sentence(accepting.error.message)}
+          {strings.notAccepted} {sentence(accepting.error.message)}
         </p>
       )}
       {pins.isPending ? (
-        <Loading />
+        <LoadingState />
       ) : pins.isError ? (
-        <Unshown text={words.pinsUnavailable} onRetry={() => void pins.refetch()} />
+        <ErrorState text={strings.pinsUnavailable} onRetry={() => void pins.refetch()} />
       ) : (
         <ul className="flex flex-col gap-4">
-          {waiting.map((pin) => (
+          {pending.map((pin) => (
             <Changed
               key={pin.tool}
               pin={pin}
@@ -54,7 +54,7 @@ export function ChangedTools({ name }: { name: string }) {
   );
 }
 
-/** What was seen is what is accepted. */
+/** Accepts the versions shown. */
 function hashesOf(pins: readonly Pin[]): Readonly<Record<string, string>> {
   return Object.fromEntries(pins.map(({ tool, offered }) => [tool, offered?.hash ?? ""]));
 }
@@ -68,20 +68,20 @@ interface Props {
 const PARTS = ["title", "description", "input_schema", "output_schema", "annotations"] as const;
 
 function Changed({ pin: { tool, state, accepted, offered }, busy, onAccept }: Props) {
-  const words = useToolWords();
+  const strings = useToolStrings();
   return (
     <li>
       <div className="mb-2 flex items-center gap-3">
         <code className="min-w-0 flex-1 truncate font-mono text-small font-medium">{tool}</code>
-        <span className="text-small text-faint">{words.pinStates[state]}</span>
-        <Button disabled={busy} aria-label={words.acceptThis(tool)} onClick={onAccept}>
-          {words.accept}
+        <span className="text-small text-faint">{strings.pinStates[state]}</span>
+        <Button disabled={busy} aria-label={strings.acceptThis(tool)} onClick={onAccept}>
+          {strings.accept}
         </Button>
       </div>
       {PARTS.map((part) => (
         <Part
           key={part}
-          name={words.parts[part]}
+          name={strings.parts[part]}
           before={textIn(accepted, part)}
           after={textIn(offered, part)}
         />

@@ -1,30 +1,30 @@
-/** A server as somebody writes it down; nothing of it is lost when it is not taken. */
+/** Form of an MCP server; rejected input is kept. */
 
 import { type ReactNode, useId, useState } from "react";
 import type { McpEntry } from "@/api/tools";
-import { useWords } from "@/app/context";
 import { BadLine, draftOf, type EntryDraft, entryOf } from "@/features/tools/entry";
-import { useToolWords } from "@/features/tools/useTools";
+import { useToolStrings } from "@/features/tools/useTools";
+import { useStrings } from "@/i18n/context";
+import { sentence } from "@/i18n/i18n";
 import { Button } from "@/ui/Button";
-import { focusNow } from "@/ui/focusNow";
+import { focusOnMount } from "@/ui/dom/focusOnMount";
 import { Segments } from "@/ui/Segments";
 import { Switch } from "@/ui/Switch";
-import { sentence } from "@/words/words";
 
 interface Props {
-  /** null: a new one. */
+  /** Null for a new server. */
   readonly name: string | null;
   readonly entry: McpEntry;
-  /** Names that are taken. */
+  /** Existing names. */
   readonly taken: readonly string[];
-  /** Throws where the server does not take it. */
+  /** Throws if the server rejects it. */
   readonly onSave: (name: string, entry: McpEntry) => Promise<unknown>;
   readonly onCancel: () => void;
 }
 
 export function ServerForm({ name: first, entry, taken, onSave, onCancel }: Props) {
-  const page = useWords();
-  const words = useToolWords();
+  const page = useStrings();
+  const strings = useToolStrings();
   const [name, setName] = useState(first ?? "");
   const [draft, setDraft] = useState(() => draftOf(entry));
   const [problem, setProblem] = useState<string | null>(null);
@@ -38,7 +38,7 @@ export function ServerForm({ name: first, entry, taken, onSave, onCancel }: Prop
     try {
       await onSave(name.trim(), entryOf(draft, entry));
     } catch (error) {
-      if (error instanceof BadLine) setProblem(words.badLine(error.message));
+      if (error instanceof BadLine) setProblem(strings.badLine(error.message));
       else setProblem(sentence(error instanceof Error ? error.message : ""));
       setBusy(false);
     }
@@ -52,10 +52,10 @@ export function ServerForm({ name: first, entry, taken, onSave, onCancel }: Prop
       className="flex flex-col gap-4"
     >
       {first === null && (
-        <Field name={words.name} hint={words.nameHint} problem={isTaken ? words.nameTaken : null}>
+        <Field name={strings.name} hint={strings.nameHint} problem={isTaken ? strings.nameTaken : null}>
           {(id) => (
             <input
-              ref={focusNow}
+              ref={focusOnMount}
               id={id}
               value={name}
               maxLength={64}
@@ -68,9 +68,9 @@ export function ServerForm({ name: first, entry, taken, onSave, onCancel }: Prop
       )}
       <div className="flex">
         <Segments
-          label={words.how}
+          label={strings.how}
           value={draft.way}
-          options={words.ways}
+          options={strings.ways}
           onChoose={(way) => change({ way })}
         />
       </div>
@@ -80,8 +80,8 @@ export function ServerForm({ name: first, entry, taken, onSave, onCancel }: Prop
         <Address draft={draft} change={change} isNew={first === null} />
       )}
       <Line
-        name={words.description}
-        hint={words.descriptionHint}
+        name={strings.description}
+        hint={strings.descriptionHint}
         value={draft.description}
         onChange={(description) => change({ description })}
       />
@@ -90,12 +90,12 @@ export function ServerForm({ name: first, entry, taken, onSave, onCancel }: Prop
           role="alert"
           className="rounded-box bg-error-tint px-3 py-2 whitespace-pre-wrap text-error [overflow-wrap:anywhere]"
         >
-          {words.notSaved} {problem}
+          {strings.notSaved} {problem}
         </p>
       )}
       <div className="flex gap-2">
         <Button type="submit" primary disabled={busy || !isComplete || isTaken}>
-          {first === null ? words.add : page.save}
+          {first === null ? strings.add : page.save}
         </Button>
         <Button onClick={onCancel}>{page.cancel}</Button>
       </div>
@@ -106,58 +106,58 @@ export function ServerForm({ name: first, entry, taken, onSave, onCancel }: Prop
 interface PartProps {
   readonly draft: EntryDraft;
   readonly change: (part: Partial<EntryDraft>) => void;
-  /** A new one has no secrets that could stay. */
+  /** A new server has no stored secrets. */
   readonly isNew: boolean;
 }
 
 function Program({ draft, change, isNew }: PartProps) {
-  const words = useToolWords();
+  const strings = useToolStrings();
   return (
     <>
       <Line
-        name={words.command}
-        hint={words.commandHint}
+        name={strings.command}
+        hint={strings.commandHint}
         mono
         value={draft.command}
         onChange={(command) => change({ command })}
       />
-      <Lines name={words.args} value={draft.args} onChange={(args) => change({ args })} />
+      <Lines name={strings.args} value={draft.args} onChange={(args) => change({ args })} />
       <Lines
-        name={words.env}
-        hint={isNew ? undefined : words.envHint}
+        name={strings.env}
+        hint={isNew ? undefined : strings.envHint}
         value={draft.env}
         onChange={(env) => change({ env })}
       />
       <div className="flex items-center gap-3">
-        <Switch on={draft.network} label={words.network} onSwitch={(network) => change({ network })} />
-        <span aria-hidden>{words.network}</span>
+        <Switch on={draft.network} label={strings.network} onSwitch={(network) => change({ network })} />
+        <span aria-hidden>{strings.network}</span>
       </div>
     </>
   );
 }
 
 function Address({ draft, change, isNew }: PartProps) {
-  const words = useToolWords();
+  const strings = useToolStrings();
   return (
     <>
-      <Line name={words.url} mono value={draft.url} onChange={(url) => change({ url })} />
+      <Line name={strings.url} mono value={draft.url} onChange={(url) => change({ url })} />
       <div className="flex flex-wrap gap-4">
         <Choice
-          name={words.transport}
+          name={strings.transport}
           value={draft.transport}
-          options={words.transports}
+          options={strings.transports}
           onChoose={(transport) => change({ transport })}
         />
         <Choice
-          name={words.loginWay}
+          name={strings.loginWay}
           value={draft.login}
-          options={words.loginWays}
+          options={strings.loginWays}
           onChoose={(login) => change({ login })}
         />
       </div>
       <Lines
-        name={words.headers}
-        hint={isNew ? undefined : words.envHint}
+        name={strings.headers}
+        hint={isNew ? undefined : strings.envHint}
         value={draft.headers}
         onChange={(headers) => change({ headers })}
       />

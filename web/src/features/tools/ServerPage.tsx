@@ -1,15 +1,11 @@
-/** One MCP server: how things stand with it, what it offers, what of it is accepted. */
+/** Page of one MCP server. */
 
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 import { useState } from "react";
 import type { McpEntry, McpServer } from "@/api/tools";
-import { useWords } from "@/app/context";
-import { PageFrame } from "@/app/PageFrame";
-import { useServer } from "@/app/server";
-import { Loading, Unshown } from "@/features/panel/states";
 import { ChangedTools } from "@/features/tools/ChangedTools";
-import { Offered } from "@/features/tools/Offered";
+import { ServerCapabilities } from "@/features/tools/ServerCapabilities";
 import { ServerForm } from "@/features/tools/ServerForm";
 import { ServerLogin } from "@/features/tools/ServerLogin";
 import { ServerError, ServerState } from "@/features/tools/ServerState";
@@ -17,16 +13,20 @@ import {
   SERVERS,
   useServerChange,
   useServerSwitch,
-  useToolWords,
+  useToolStrings,
   watchWhile,
 } from "@/features/tools/useTools";
+import { useStrings } from "@/i18n/context";
+import { sentence } from "@/i18n/i18n";
+import { PageFrame } from "@/layout/PageFrame";
+import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
-import { Moment } from "@/ui/Moment";
+import { RelativeTime } from "@/ui/RelativeTime";
 import { Switch } from "@/ui/Switch";
-import { sentence } from "@/words/words";
+import { ErrorState, LoadingState } from "@/ui/states";
 
 export function ServerPage() {
-  const words = useToolWords();
+  const strings = useToolStrings();
   const { server: name } = useParams({ from: "/tools/$server" });
   const server = useServer();
   const found = useQuery({
@@ -35,48 +35,48 @@ export function ServerPage() {
     refetchInterval: ({ state }) => watchWhile(state.data && [state.data]),
   });
   return (
-    <PageFrame title={name} actions={found.data && <UseIt server={found.data} />}>
+    <PageFrame title={name} actions={found.data && <ServerSwitch server={found.data} />}>
       {found.isPending ? (
-        <Loading />
+        <LoadingState />
       ) : found.data === undefined ? (
-        <Unshown text={words.serverMissing} onRetry={() => void found.refetch()} />
+        <ErrorState text={strings.serverMissing} onRetry={() => void found.refetch()} />
       ) : (
-        <Whole key={name} server={found.data} />
+        <ServerDetails key={name} server={found.data} />
       )}
     </PageFrame>
   );
 }
 
-function UseIt({ server }: { server: McpServer }) {
-  const words = useToolWords();
+function ServerSwitch({ server }: { server: McpServer }) {
+  const strings = useToolStrings();
   const { flip, problem } = useServerSwitch(server.name);
   return (
     <>
       {problem !== null && (
         <p role="alert" className="text-small text-error">
-          {words.notSwitched} {sentence(problem)}
+          {strings.notSwitched} {sentence(problem)}
         </p>
       )}
-      <Switch on={server.enabled} label={words.use(server.name)} onSwitch={flip} />
+      <Switch on={server.enabled} label={strings.use(server.name)} onSwitch={flip} />
     </>
   );
 }
 
-function Whole({ server }: { server: McpServer }) {
+function ServerDetails({ server }: { server: McpServer }) {
   const [editing, setEditing] = useState(false);
   if (editing) return <Edited name={server.name} onDone={() => setEditing(false)} />;
   return (
     <div className="flex flex-col gap-6">
-      <Standing server={server} onEdit={() => setEditing(true)} />
+      <ServerStatus server={server} onEdit={() => setEditing(true)} />
       <ServerLogin server={server} />
       {server.changed_tools.length > 0 && <ChangedTools name={server.name} />}
-      <Offered server={server} />
+      <ServerCapabilities server={server} />
     </div>
   );
 }
 
-function Standing({ server, onEdit }: { server: McpServer; onEdit: () => void }) {
-  const words = useToolWords();
+function ServerStatus({ server, onEdit }: { server: McpServer; onEdit: () => void }) {
+  const strings = useToolStrings();
   const api = useServer();
   const asking = useServerChange(() => api.reconnectMcpServer(server.name));
   return (
@@ -87,11 +87,11 @@ function Standing({ server, onEdit }: { server: McpServer; onEdit: () => void })
         {server.since !== null && (
           <>
             {" · "}
-            {words.since} <Moment at={server.since} />
+            {strings.since} <RelativeTime at={server.since} />
           </>
         )}
         {" · "}
-        {words.kinds[server.type]}
+        {strings.kinds[server.type]}
       </p>
       <ServerError server={server} />
       {server.notes.map((note) => (
@@ -101,24 +101,24 @@ function Standing({ server, onEdit }: { server: McpServer; onEdit: () => void })
       ))}
       {asking.isError && (
         <p role="alert" className="text-small text-error">
-          {words.notReconnected} {sentence(asking.error.message)}
+          {strings.notReconnected} {sentence(asking.error.message)}
         </p>
       )}
       <div className="mt-3 flex flex-wrap items-center gap-2">
         <Button disabled={asking.isPending || !server.enabled} onClick={() => asking.mutate(undefined)}>
-          {asking.isPending ? words.reconnecting : words.reconnect}
+          {asking.isPending ? strings.reconnecting : strings.reconnect}
         </Button>
-        <Button onClick={onEdit}>{words.edit}</Button>
+        <Button onClick={onEdit}>{strings.edit}</Button>
         <Removal name={server.name} />
       </div>
     </div>
   );
 }
 
-/** Nothing brings logins back, so it is asked first. */
+/** Sign-ins cannot be restored, so ask first. */
 function Removal({ name }: { name: string }) {
-  const page = useWords();
-  const words = useToolWords();
+  const page = useStrings();
+  const strings = useToolStrings();
   const server = useServer();
   const navigate = useNavigate();
   const [asking, setAsking] = useState(false);
@@ -126,14 +126,16 @@ function Removal({ name }: { name: string }) {
   if (!asking) {
     return (
       <Button className="text-error" onClick={() => setAsking(true)}>
-        {words.remove}
+        {strings.remove}
       </Button>
     );
   }
   return (
     <div className="flex w-full flex-wrap items-center gap-2 rounded-box bg-error-tint px-3 py-2">
       <p role="alert" className="min-w-60 flex-1 text-error">
-        {removal.isError ? `${words.notRemoved} ${sentence(removal.error.message)}` : words.removeSure(name)}
+        {removal.isError
+          ? `${strings.notRemoved} ${sentence(removal.error.message)}`
+          : strings.removeSure(name)}
       </p>
       <Button onClick={() => setAsking(false)}>{page.cancel}</Button>
       <Button
@@ -141,35 +143,35 @@ function Removal({ name }: { name: string }) {
         disabled={removal.isPending}
         onClick={() => removal.mutate(undefined, { onSuccess: () => void navigate({ to: "/tools" }) })}
       >
-        {words.remove}
+        {strings.remove}
       </Button>
     </div>
   );
 }
 
-interface Written {
+interface ServerChange {
   readonly name: string;
   readonly entry: McpEntry;
 }
 
 function Edited({ name, onDone }: { name: string; onDone: () => void }) {
-  const words = useToolWords();
+  const strings = useToolStrings();
   const server = useServer();
   const config = useQuery({
     queryKey: [...SERVERS, "config", name],
     queryFn: server.mcpConfig,
-    // What is being written stays: a newer entry is for the next time.
+    // Edits are kept; a newer entry is loaded next time.
     staleTime: Number.POSITIVE_INFINITY,
     gcTime: 0,
   });
-  const saving = useServerChange((written: Written) => server.putMcpServer(written.name, written.entry));
+  const saving = useServerChange((change: ServerChange) => server.putMcpServer(change.name, change.entry));
   const entry = config.data?.mcp_servers[name];
-  if (config.isPending) return <Loading />;
+  if (config.isPending) return <LoadingState />;
   if (entry === undefined) {
-    return <Unshown text={words.serverMissing} onRetry={() => void config.refetch()} />;
+    return <ErrorState text={strings.serverMissing} onRetry={() => void config.refetch()} />;
   }
-  const save = async (_: string, written: McpEntry) => {
-    await saving.mutateAsync({ name, entry: written });
+  const save = async (_: string, entry: McpEntry) => {
+    await saving.mutateAsync({ name, entry });
     onDone();
   };
   return <ServerForm name={name} entry={entry} taken={[]} onSave={save} onCancel={onDone} />;

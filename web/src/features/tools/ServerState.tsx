@@ -1,8 +1,8 @@
-/** How things stand with a server, in plain words. */
+/** State of a server. */
 
 import type { McpServer, McpState } from "@/api/tools";
-import { useToolWords } from "@/features/tools/useTools";
-import { sentence } from "@/words/words";
+import { useToolStrings } from "@/features/tools/useTools";
+import { sentence } from "@/i18n/i18n";
 
 const LOOKS: Readonly<Record<McpState, string>> = {
   idle: "bg-faint",
@@ -15,17 +15,17 @@ const LOOKS: Readonly<Record<McpState, string>> = {
 };
 
 export function ServerState({ server: { state, enabled } }: { server: McpServer }) {
-  const words = useToolWords();
+  const strings = useToolStrings();
   const shown = enabled ? state : "disabled";
   return (
     <span className="inline-flex items-center gap-1.5">
       <span aria-hidden className={`size-2 shrink-0 rounded-full ${LOOKS[shown]}`} />
-      {words.states[shown]}
+      {strings.states[shown]}
     </span>
   );
 }
 
-/** What went wrong; that somebody has to log in is said by the state already. */
+/** Error of a server; the state already says if sign-in is required. */
 export function ServerError({ server: { error, enabled, state } }: { server: McpServer }) {
   if (error === null || !enabled || state === "needs_login") return null;
   return (

@@ -1,22 +1,22 @@
-/** The MCP servers there are, and how things stand with each. */
+/** List of MCP servers. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { Plug } from "lucide-react";
 import type { McpServer } from "@/api/tools";
-import { useServer } from "@/app/server";
-import { Loading, Unshown } from "@/features/panel/states";
 import { ServerError, ServerState } from "@/features/tools/ServerState";
-import { SERVERS, useServerSwitch, useToolWords, watchWhile } from "@/features/tools/useTools";
+import { SERVERS, useServerSwitch, useToolStrings, watchWhile } from "@/features/tools/useTools";
+import { sentence } from "@/i18n/i18n";
+import { useServer } from "@/state/server";
 import { Switch } from "@/ui/Switch";
-import { sentence } from "@/words/words";
+import { ErrorState, LoadingState } from "@/ui/states";
 
 export function Servers() {
-  const words = useToolWords();
+  const strings = useToolStrings();
   return (
-    <section aria-label={words.servers}>
-      <h2 className="mb-1 text-title font-semibold">{words.servers}</h2>
-      <p className="mb-3 text-soft">{words.serversHint}</p>
+    <section aria-label={strings.servers}>
+      <h2 className="mb-1 text-title font-semibold">{strings.servers}</h2>
+      <p className="mb-3 text-soft">{strings.serversHint}</p>
       <FileProblem />
       <List />
     </section>
@@ -24,7 +24,7 @@ export function Servers() {
 }
 
 function FileProblem() {
-  const words = useToolWords();
+  const strings = useToolStrings();
   const server = useServer();
   const config = useQuery({ queryKey: [...SERVERS, "config"], queryFn: server.mcpConfig });
   const problem = config.data?.problem ?? (config.isError ? config.error.message : null);
@@ -34,27 +34,27 @@ function FileProblem() {
       role="alert"
       className="mb-3 rounded-box bg-error-tint px-3 py-2 whitespace-pre-wrap text-error [overflow-wrap:anywhere]"
     >
-      {config.isError ? "" : `${words.fileProblem} `}
+      {config.isError ? "" : `${strings.fileProblem} `}
       {sentence(problem)}
     </p>
   );
 }
 
 function List() {
-  const words = useToolWords();
+  const strings = useToolStrings();
   const server = useServer();
   const servers = useQuery({
     queryKey: [...SERVERS, "servers"],
     queryFn: server.mcpServers,
     refetchInterval: ({ state }) => watchWhile(state.data),
   });
-  if (servers.isPending) return <Loading />;
+  if (servers.isPending) return <LoadingState />;
   if (servers.isError) {
-    return <Unshown text={words.serversUnavailable} onRetry={() => void servers.refetch()} />;
+    return <ErrorState text={strings.serversUnavailable} onRetry={() => void servers.refetch()} />;
   }
-  if (servers.data.length === 0) return <p className="text-faint">{words.noServers}</p>;
+  if (servers.data.length === 0) return <p className="text-faint">{strings.noServers}</p>;
   return (
-    <ul aria-label={words.servers} className="divide-y divide-line rounded-box border border-line">
+    <ul aria-label={strings.servers} className="divide-y divide-line rounded-box border border-line">
       {servers.data.map((each) => (
         <Row key={each.name} server={each} />
       ))}
@@ -63,7 +63,7 @@ function List() {
 }
 
 function Row({ server }: { server: McpServer }) {
-  const words = useToolWords();
+  const strings = useToolStrings();
   const { flip, problem } = useServerSwitch(server.name);
   const { name, description, enabled, tools } = server;
   return (
@@ -76,18 +76,18 @@ function Row({ server }: { server: McpServer }) {
           </Link>
           <span className="text-small text-faint">
             <ServerState server={server} />
-            {enabled && tools.length > 0 && ` · ${words.toolCount(tools.length)}`}
+            {enabled && tools.length > 0 && ` · ${strings.toolCount(tools.length)}`}
           </span>
         </p>
         {description !== "" && <p className="line-clamp-2 text-small text-faint">{description}</p>}
         <ServerError server={server} />
         {problem !== null && (
           <p role="alert" className="text-small text-error">
-            {words.notSwitched} {sentence(problem)}
+            {strings.notSwitched} {sentence(problem)}
           </p>
         )}
       </div>
-      <Switch on={enabled} label={words.use(name)} onSwitch={flip} />
+      <Switch on={enabled} label={strings.use(name)} onSwitch={flip} />
     </li>
   );
 }

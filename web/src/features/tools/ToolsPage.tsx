@@ -1,27 +1,27 @@
-/** What agents can use, and what is asked before they do. */
+/** Tools page. */
 
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { Plus } from "lucide-react";
 import type { McpEntry } from "@/api/tools";
-import { useWords } from "@/app/context";
-import { PageFrame } from "@/app/PageFrame";
-import { useServer } from "@/app/server";
-import { OwnTools } from "@/features/tools/OwnTools";
+import { BuiltinTools } from "@/features/tools/BuiltinTools";
 import { PolicyRules } from "@/features/tools/PolicyRules";
 import { ServerForm } from "@/features/tools/ServerForm";
 import { Servers } from "@/features/tools/Servers";
-import { SERVERS, useServerChange, useToolWords } from "@/features/tools/useTools";
+import { SERVERS, useServerChange, useToolStrings } from "@/features/tools/useTools";
+import { useStrings } from "@/i18n/context";
+import { PageFrame } from "@/layout/PageFrame";
+import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
 
 export function ToolsPage() {
-  const page = useWords();
-  const words = useToolWords();
+  const page = useStrings();
+  const strings = useToolStrings();
   const navigate = useNavigate();
   const { adding } = useSearch({ from: "/tools" });
   return (
     <PageFrame
-      title={adding ? words.add : page.tools}
+      title={adding ? strings.add : page.tools}
       actions={
         !adding && (
           <Button
@@ -30,7 +30,7 @@ export function ToolsPage() {
             onClick={() => void navigate({ to: "/tools", search: { adding: true } })}
           >
             <Plus aria-hidden className="size-4" />
-            {words.add}
+            {strings.add}
           </Button>
         )
       }
@@ -39,11 +39,11 @@ export function ToolsPage() {
         <NewServer />
       ) : (
         <>
-          <p className="mb-6 text-soft">{words.hint}</p>
+          <p className="mb-6 text-soft">{strings.hint}</p>
           <div className="flex flex-col gap-8">
             <Servers />
             <PolicyRules />
-            <OwnTools />
+            <BuiltinTools />
           </div>
         </>
       )}

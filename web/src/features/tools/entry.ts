@@ -1,7 +1,7 @@
-/** A server's entry as a person writes it, and as the file has it. */
+/** Converts a server entry to and from the form. */
 
+import { isRecord } from "@/api/json";
 import type { McpEntry } from "@/api/tools";
-import { isRecord } from "@/run/json";
 
 export interface EntryDraft {
   readonly way: "stdio" | "http";
@@ -17,7 +17,7 @@ export interface EntryDraft {
   readonly description: string;
 }
 
-/** A line that says nothing that can be understood. */
+/** A line that cannot be parsed. */
 export class BadLine extends Error {}
 
 const BROWSER = "authorization_code";
@@ -39,7 +39,7 @@ export function draftOf(entry: McpEntry): EntryDraft {
   };
 }
 
-/** The entry with what was written; what the form does not know of stays. Throws `BadLine`. */
+/** Merge the form into the entry; unknown fields are kept. Throws `BadLine`. */
 export function entryOf(draft: EntryDraft, former: McpEntry = {}): McpEntry {
   const { command, args, env, network, url, headers, oauth, type, transport, ...kept } = former;
   const description = draft.description.trim();
@@ -65,7 +65,7 @@ export function entryOf(draft: EntryDraft, former: McpEntry = {}): McpEntry {
   };
 }
 
-/** Logins of other kinds are the operator's, and stay. */
+/** Other login kinds are set by the operator and kept. */
 function loginOf({ login }: EntryDraft, former: unknown): McpEntry | null {
   const known = isRecord(former) ? former : null;
   if (login === "browser") {
@@ -84,15 +84,15 @@ function lines(values: unknown, sign: string): string {
     .join("\n");
 }
 
-function linesIn(written: string): readonly string[] {
-  return written
+function linesIn(text: string): readonly string[] {
+  return text
     .split("\n")
     .map((line) => line.trim())
     .filter((line) => line !== "");
 }
 
-function pairsIn(written: string, shape: RegExp): Readonly<Record<string, string>> {
-  const pairs = linesIn(written).map((line) => {
+function pairsIn(text: string, shape: RegExp): Readonly<Record<string, string>> {
+  const pairs = linesIn(text).map((line) => {
     const [, name, value] = shape.exec(line) ?? [];
     if (name === undefined || value === undefined) throw new BadLine(line);
     return [name, value] as const;

@@ -1,7 +1,7 @@
-/** What the addresses of the tools' pages say. */
+/** URL search parameters of the tool pages. */
 
 export interface ToolsSearch {
-  /** A server is being added. */
+  /** The form to add a server is open. */
   readonly adding?: boolean;
 }
 
@@ -9,7 +9,7 @@ export function toolsSearch({ adding }: Record<string, unknown>): ToolsSearch {
   return adding === true ? { adding } : {};
 }
 
-/** How a login ended that led away from the page and back. */
+/** Result of a login redirect. */
 export interface ServerSearch {
   readonly mcp_login?: "done" | "failed";
   readonly mcp_problem?: string;

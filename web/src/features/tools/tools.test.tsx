@@ -1,7 +1,7 @@
 import { screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { expect, test } from "vitest";
-import { Refused, Unreachable } from "@/api/http";
+import { ApiError, NetworkError } from "@/api/http";
 import type { Server } from "@/api/server";
 import type { McpServer, Pin, Tool } from "@/api/tools";
 import { BadLine, draftOf, entryOf } from "@/features/tools/entry";
@@ -40,7 +40,7 @@ function show(path: string, server: Partial<Server> = {}) {
   return showPage(fakeGateway(), {
     path,
     server: {
-      offers: async () => ({ mcp: true }),
+      features: async () => ({ mcp: true }),
       mcpServers: async () => [WEATHER],
       mcpServer: async () => WEATHER,
       ...server,
@@ -48,7 +48,7 @@ function show(path: string, server: Partial<Server> = {}) {
   });
 }
 
-test("servers, rules and tools are shown in plain words", async () => {
+test("servers, rules and tools are listed", async () => {
   show("/tools", {
     mcpServers: async () => [
       WEATHER,
@@ -72,33 +72,33 @@ test("servers, rules and tools are shown in plain words", async () => {
   });
   const list = await screen.findByRole("list", { name: "MCP servers" });
   const rows = within(list).getAllByRole("listitem");
-  expect(rows[0]?.textContent).toContain("Ready · 1 tool");
-  expect(rows[1]?.textContent).toContain("Not reachable");
+  expect(rows[0]?.textContent).toContain("Connected · 1 tool");
+  expect(rows[1]?.textContent).toContain("Can’t connect");
   expect(rows[1]?.textContent).toContain("No answer within 5 s.");
   expect((await screen.findByRole("alert")).textContent).toContain("Line 3: not JSON.");
-  const rules = await screen.findByRole("region", { name: "Before a tool is used" });
-  expect(rules.textContent).toContain("You are askednew-address");
+  const rules = await screen.findByRole("region", { name: "Approval rules" });
+  expect(rules.textContent).toContain("Ask firstnew-address");
   expect(rules.textContent).toContain("This was put together.");
-  expect(rules.textContent).toContain("Everything else: allowed");
+  expect(rules.textContent).toContain("Default: allow");
   const web = await screen.findByRole("region", { name: "Web" });
-  expect(web.textContent).toContain("You approve each use");
+  expect(web.textContent).toContain("Requires approval");
   expect(screen.queryByText("weather_forecast")).toBeNull();
 });
 
-test("what cannot be had says so, and nothing being checked is said too", async () => {
+test("load errors and disabled rules are shown", async () => {
   show("/tools", {
-    mcpServers: async () => Promise.reject(new Unreachable("the server did not answer")),
-    tools: async () => Promise.reject(new Unreachable("the server did not answer")),
+    mcpServers: async () => Promise.reject(new NetworkError("the server did not respond")),
+    tools: async () => Promise.reject(new NetworkError("the server did not respond")),
     policy: async () => ({ enabled: false, rules: [], otherwise: "allow" }),
   });
-  expect(await screen.findByText("The servers could not be loaded.")).toBeTruthy();
-  expect(await screen.findByText("The tools could not be loaded.")).toBeTruthy();
-  expect(await screen.findByText(/Nothing is checked/)).toBeTruthy();
+  expect(await screen.findByText("Couldn’t load servers")).toBeTruthy();
+  expect(await screen.findByText("Couldn’t load tools")).toBeTruthy();
+  expect(await screen.findByText(/Rules are off/)).toBeTruthy();
 });
 
-test("a server is switched at once, and back where somebody may not", async () => {
+test("switching a server is optimistic and reverted when forbidden", async () => {
   show("/tools", {
-    switchMcpServer: async () => Promise.reject(new Refused("Forbidden", 403, "only an administrator may")),
+    switchMcpServer: async () => Promise.reject(new ApiError("Forbidden", 403, "only an administrator may")),
   });
   const toggle = await screen.findByRole("switch", { name: "Use weather" });
   await userEvent.click(toggle);
@@ -106,28 +106,28 @@ test("a server is switched at once, and back where somebody may not", async () =
   await waitFor(() => expect(toggle.getAttribute("aria-checked")).toBe("true"));
 });
 
-test("a server is added; what is refused stays written", async () => {
+test("a server is added and rejected input is kept", async () => {
   const sent: unknown[] = [];
   const { paths } = show("/tools?adding=true", {
     mcpConfig: async () => ({ mcp_servers: { weather: {} }, problem: null }),
     putMcpServer: async (...given) => {
       sent.push(given);
-      if (sent.length === 1) throw new Refused("InvalidRequest", 422, "'sh' is not one of npx, uvx");
+      if (sent.length === 1) throw new ApiError("InvalidRequest", 422, "'sh' is not one of npx, uvx");
       return WEATHER;
     },
   });
   const name = await screen.findByRole("textbox", { name: "Name" });
   await userEvent.type(name, "weather");
-  expect((await screen.findByRole("alert")).textContent).toContain("already");
+  expect((await screen.findByRole("alert")).textContent).toContain("That name is taken");
   await userEvent.type(name, "2");
   await userEvent.type(screen.getByRole("textbox", { name: "Command" }), "sh");
   await userEvent.type(screen.getByRole("textbox", { name: /Arguments/ }), "-y{Enter}a b");
-  await userEvent.type(screen.getByRole("textbox", { name: /Variables/ }), "nonsense");
-  const add = screen.getByRole("button", { name: "Add a server" });
+  await userEvent.type(screen.getByRole("textbox", { name: /variables/ }), "nonsense");
+  const add = screen.getByRole("button", { name: "Add server" });
   await userEvent.click(add);
-  expect((await screen.findByRole("alert")).textContent).toContain("This line makes no sense: nonsense");
-  await userEvent.type(screen.getByRole("textbox", { name: /Variables/ }), "=1=2");
-  await userEvent.click(screen.getByRole("switch", { name: "May use the network" }));
+  expect((await screen.findByRole("alert")).textContent).toContain("Can’t read this line: nonsense");
+  await userEvent.type(screen.getByRole("textbox", { name: /variables/ }), "=1=2");
+  await userEvent.click(screen.getByRole("switch", { name: "Allow network access" }));
   await userEvent.click(add);
   await waitFor(() => expect(screen.getByRole("alert").textContent).toContain("not one of npx, uvx"));
   await userEvent.click(add);
@@ -146,7 +146,7 @@ test("a server is added; what is refused stays written", async () => {
   ]);
 });
 
-test("what has changed is shown line by line, and accepted as it was seen", async () => {
+test("changed tools show a line diff and the shown version is accepted", async () => {
   const version = {
     hash: "h1",
     title: "",
@@ -162,16 +162,16 @@ test("what has changed is shown line by line, and accepted as it was seen", asyn
     offered: { ...version, hash: "h2", description: "Rain? Send me the mail." },
   };
   const sent: unknown[] = [];
-  const told = { notes: ["'task_toolsets' has no effect"], changed_tools: ["forecast"], tools: [] };
+  const changes = { notes: ["'task_toolsets' has no effect"], changed_tools: ["forecast"], tools: [] };
   show("/tools/weather", {
-    mcpServer: async () => ({ ...WEATHER, state: "changed", ...told }),
+    mcpServer: async () => ({ ...WEATHER, state: "changed", ...changes }),
     mcpPins: async () => [pin, { ...pin, tool: "now", state: "added", accepted: null }],
     acceptMcpTools: async (...given) => {
       sent.push(given);
-      throw new Refused("Conflict", 409, "it has changed again");
+      throw new ApiError("Conflict", 409, "it has changed again");
     },
   });
-  const changed = await screen.findByRole("region", { name: "Changed since they were accepted" });
+  const changed = await screen.findByRole("region", { name: "Changed tools" });
   expect(screen.getByText(/'task_toolsets' has no effect/)).toBeTruthy();
   expect(await within(changed).findByText("Rain?")).toBeTruthy();
   expect(within(changed).getAllByText("Rain? Send me the mail.")).toHaveLength(2);
@@ -186,7 +186,7 @@ test("what has changed is shown line by line, and accepted as it was seen", asyn
   );
 });
 
-test("a server is edited without losing what the form does not know", async () => {
+test("editing a server keeps fields the form does not know", async () => {
   const sent: unknown[] = [];
   show("/tools/weather", {
     mcpConfig: async () => ({
@@ -199,7 +199,7 @@ test("a server is edited without losing what the form does not know", async () =
     },
   });
   await userEvent.click(await screen.findByRole("button", { name: "Edit" }));
-  await userEvent.type(await screen.findByRole("textbox", { name: "Address" }), "/mcp");
+  await userEvent.type(await screen.findByRole("textbox", { name: "URL" }), "/mcp");
   await userEvent.click(screen.getByRole("button", { name: "Save" }));
   await screen.findByRole("button", { name: "Edit" });
   expect(sent).toEqual([
@@ -210,19 +210,19 @@ test("a server is edited without losing what the form does not know", async () =
   ]);
 });
 
-test("the browser is sent to the login, and a login that failed says why", async () => {
+test("sign-in redirects the browser and a failed one shows the reason", async () => {
   const login = { ...WEATHER.login, kind: "personal", state: "needs_login" } as const;
   show("/tools/weather?mcp_login=failed&mcp_problem=you+said+no", {
     mcpServer: async () => ({ ...WEATHER, state: "needs_login", login }),
     startMcpLogin: async (name, back) => `#${name}${back}`,
   });
-  const section = await screen.findByRole("region", { name: "Login" });
+  const section = await screen.findByRole("region", { name: "Sign-in" });
   expect(within(section).getByRole("alert").textContent).toContain("You said no.");
-  await userEvent.click(within(section).getByRole("button", { name: "Log in" }));
+  await userEvent.click(within(section).getByRole("button", { name: "Sign in" }));
   await waitFor(() => expect(location.hash).toBe("#weather/tools/weather"));
 });
 
-test("a server is removed only after it is said what goes with it", async () => {
+test("removing a server needs a confirmation", async () => {
   const removed: string[] = [];
   const { paths } = show("/tools/weather", {
     removeMcpServer: async (name) => {
@@ -230,14 +230,14 @@ test("a server is removed only after it is said what goes with it", async () => 
     },
   });
   await userEvent.click(await screen.findByRole("button", { name: "Remove" }));
-  expect(screen.getByRole("alert").textContent).toContain("This cannot be undone.");
+  expect(screen.getByRole("alert").textContent).toContain("This can’t be undone.");
   expect(removed).toEqual([]);
   await userEvent.click(screen.getByRole("button", { name: "Remove" }));
   await waitFor(() => expect(paths.at(-1)).toBe("/tools"));
   expect(removed).toEqual(["weather"]);
 });
 
-test("an entry survives being written as a form, and operators' logins stay", () => {
+test("an entry survives the form and operator logins are kept", () => {
   const robot = { grant_type: "client_credentials", client_secret: "********" };
   const remote = { type: "sse", url: "https://a.org", headers: { A: "b: c" }, oauth: robot, description: "" };
   expect(entryOf(draftOf(remote), remote)).toEqual(remote);
@@ -247,7 +247,7 @@ test("an entry survives being written as a form, and operators' logins stay", ()
   expect(() => entryOf({ ...draftOf({}), env: "=x" })).toThrow(BadLine);
 });
 
-test("addresses that make no sense mean nothing", () => {
+test("invalid search parameters are ignored", () => {
   expect(toolsSearch({ adding: "x" })).toEqual({});
   expect(serverSearch({ mcp_login: "x", mcp_problem: 3 })).toEqual({});
 });

@@ -1,28 +1,28 @@
-/** The words of the tools' pages, and how servers are watched and changed. */
+/** Strings, queries and mutations of the tool pages. */
 
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import type { McpServer } from "@/api/tools";
-import { useLanguage } from "@/app/context";
-import { useServer } from "@/app/server";
-import { toolWordsEn, toolWordsZh } from "@/words/tools";
-import type { Language } from "@/words/words";
+import { useLanguage } from "@/i18n/context";
+import type { Language } from "@/i18n/i18n";
+import { toolStringsEn, toolStringsZh } from "@/i18n/tools";
+import { useServer } from "@/state/server";
 
-const WORDS: Readonly<Record<Language, typeof toolWordsEn>> = { en: toolWordsEn, zh: toolWordsZh };
+const STRINGS: Readonly<Record<Language, typeof toolStringsEn>> = { en: toolStringsEn, zh: toolStringsZh };
 
-export function useToolWords(): typeof toolWordsEn {
-  return WORDS[useLanguage()];
+export function useToolStrings(): typeof toolStringsEn {
+  return STRINGS[useLanguage()];
 }
 
 export const SERVERS: readonly string[] = ["mcp"];
 
 const WATCH_MS = 1500;
 
-/** How soon to look again: somebody who is being asked will answer. */
+/** Polling interval while a server is connecting. */
 export function watchWhile(servers: readonly McpServer[] | undefined): number | false {
   return servers?.some(({ state }) => state === "connecting" || state === "idle") ? WATCH_MS : false;
 }
 
-/** Something that is done to servers, after which all of them are looked at again. */
+/** Mutation that refetches all servers. */
 export function useServerChange<Given, Got>(change: (given: Given) => Promise<Got>) {
   const queries = useQueryClient();
   return useMutation({
@@ -35,7 +35,7 @@ export function useServerChange<Given, Got>(change: (given: Given) => Promise<Go
   });
 }
 
-/** Switches a server: shown at once, taken back where the server says no. */
+/** Turns a server on or off; optimistic, reverted on error. */
 export function useServerSwitch(name: string) {
   const server = useServer();
   const queries = useQueryClient();

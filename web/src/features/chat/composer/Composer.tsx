@@ -1,0 +1,180 @@
+/** Message composer. */
+
+import { useNavigate } from "@tanstack/react-router";
+import { Paperclip } from "lucide-react";
+import { type ClipboardEvent, type KeyboardEvent, useEffect, useLayoutEffect, useRef, useState } from "react";
+import { AttachmentChips } from "@/features/chat/composer/AttachmentChips";
+import { isSending, uploadedFiles } from "@/features/chat/composer/attachments";
+import {
+  COMPLETION_LIST_ID,
+  CompletionList,
+  completionOptionId,
+} from "@/features/chat/composer/CompletionList";
+import { ModelPicker } from "@/features/chat/composer/ModelPicker";
+import { ModePicker } from "@/features/chat/composer/ModePicker";
+import { PolishButton } from "@/features/chat/composer/PolishButton";
+import { QueuedMessages } from "@/features/chat/composer/QueuedMessages";
+import { SandboxNotice } from "@/features/chat/composer/SandboxNotice";
+import { ScriptedNotice } from "@/features/chat/composer/ScriptedNotice";
+import { SendButtons } from "@/features/chat/composer/SendButtons";
+import { Suggestions } from "@/features/chat/composer/Suggestions";
+import type { UseAttachments } from "@/features/chat/composer/useAttachments";
+import { useCompletion } from "@/features/chat/composer/useCompletion";
+import { useDrop } from "@/features/chat/composer/useDrop";
+import { useInputHistory } from "@/features/chat/composer/useInputHistory";
+import { useStrings } from "@/i18n/context";
+import { isActive } from "@/run/reduce";
+import { useActions, usePage } from "@/state/context";
+import { memoryCommand } from "@/state/memorySearch";
+import { currentDraft } from "@/state/page";
+import { useFeature } from "@/state/server";
+import { COMPOSER_ID, focusComposer } from "@/ui/dom/composerFocus";
+import { IconButton } from "@/ui/IconButton";
+
+export function Composer({ attachments }: { attachments: UseAttachments }) {
+  const strings = useStrings();
+  const actions = useActions();
+  const draft = usePage(currentDraft);
+  const threadId = usePage((page) => page.threadId);
+  const active = usePage(({ conversation }) => isActive(conversation.run));
+  const takesFiles = useFeature("uploads");
+  const dropping = useDrop(takesFiles ? attachments.add : null);
+  const history = useInputHistory();
+  const [area, write] = useTextField();
+  const completion = useCompletion(draft, write);
+  const carriedOut = useCommand();
+  const picker = useRef<HTMLInputElement>(null);
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a newly opened thread is ready to be written in
+  useEffect(focusComposer, [threadId]);
+
+  const files = uploadedFiles(attachments.all);
+  const sending = isSending(attachments.all);
+  const canSend = (draft.trim() !== "" || files.length > 0) && !sending;
+  const [waitsForFiles, setWaitsForFiles] = useState(false);
+  const send = () => {
+    setWaitsForFiles(sending);
+    if (!canSend || carriedOut(draft)) return;
+    attachments.sent();
+    void actions.send(draft, { files });
+  };
+
+  // Wait for uploads in progress.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the moment the last of them has come
+  useEffect(() => {
+    if (waitsForFiles && !sending) send();
+  }, [waitsForFiles, sending]);
+
+  const onKeyDown = (event: KeyboardEvent<HTMLTextAreaElement>) => {
+    if (event.nativeEvent.isComposing || completion.takesKey(event)) return;
+    if (event.key === "Enter" && !event.shiftKey) {
+      event.preventDefault();
+      send();
+    } else if (event.key === "ArrowUp" || event.key === "ArrowDown") {
+      const found = history(event.key === "ArrowUp" ? "before" : "after", draft);
+      if (found === null) return;
+      event.preventDefault();
+      write(found, found.length);
+    }
+  };
+  const onPaste = (event: ClipboardEvent) => {
+    if (!takesFiles || event.clipboardData.files.length === 0) return;
+    event.preventDefault();
+    attachments.add(event.clipboardData.files);
+  };
+
+  const lists = completion.candidates.length > 0;
+  return (
+    <div className="mx-auto w-full max-w-[46rem] px-4 pb-[max(0.75rem,env(safe-area-inset-bottom))]">
+      <Suggestions />
+      <QueuedMessages />
+      {lists && <CompletionList {...completion} onChoose={completion.choose} />}
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          send();
+        }}
+        className={`rounded-box border bg-raised focus-within:border-accent/60 ${dropping ? "border-accent border-dashed" : "border-line-strong"}`}
+      >
+        <AttachmentChips all={attachments.all} onRemove={attachments.remove} />
+        <textarea
+          ref={area}
+          id={COMPOSER_ID}
+          value={draft}
+          rows={1}
+          onChange={({ target }) => {
+            actions.draft(target.value);
+            completion.update(target.value, target.selectionStart);
+          }}
+          onKeyDown={onKeyDown}
+          onPaste={onPaste}
+          aria-label={strings.message}
+          aria-controls={lists ? COMPLETION_LIST_ID : undefined}
+          aria-activedescendant={lists ? completionOptionId(completion.current) : undefined}
+          aria-autocomplete="list"
+          placeholder={dropping ? strings.dropFiles : strings.messagePlaceholder}
+          className="block field-sizing-content max-h-[40dvh] min-h-12 w-full resize-none bg-transparent px-4 pt-3 pb-1 text-prose outline-none placeholder:text-faint"
+        />
+        <div className="flex items-center gap-1 px-2 pb-2">
+          {takesFiles && (
+            <IconButton
+              icon={Paperclip}
+              label={strings.attachFiles}
+              onClick={() => picker.current?.click()}
+            />
+          )}
+          <input
+            ref={picker}
+            type="file"
+            multiple
+            hidden
+            aria-label={strings.attachFiles}
+            onChange={({ target }) => {
+              attachments.add([...(target.files ?? [])]);
+              target.value = "";
+            }}
+          />
+          <ModelPicker />
+          <ModePicker />
+          <PolishButton draft={draft} />
+          <span className="mr-1 ml-auto hidden text-small text-faint wide:inline">
+            {active ? strings.runningHint : strings.composerHint}
+          </span>
+          <SendButtons canSend={canSend} />
+        </div>
+      </form>
+      <ScriptedNotice />
+      <SandboxNotice />
+    </div>
+  );
+}
+
+/** Handle page commands such as `/memory`; returns false if the text is a message. */
+function useCommand(): (text: string) => boolean {
+  const actions = useActions();
+  const navigate = useNavigate();
+  const remembers = useFeature("memory");
+  return (text) => {
+    const search = remembers ? memoryCommand(text) : null;
+    if (search === null) return false;
+    actions.draft("");
+    void navigate({ to: "/memory", search });
+    return true;
+  };
+}
+
+/** Set the text and the caret. */
+function useTextField() {
+  const actions = useActions();
+  const area = useRef<HTMLTextAreaElement>(null);
+  const caret = useRef<number | null>(null);
+  useLayoutEffect(() => {
+    if (caret.current !== null) area.current?.setSelectionRange(caret.current, caret.current);
+    caret.current = null;
+  });
+  const write = (text: string, at: number) => {
+    caret.current = at;
+    actions.draft(text);
+  };
+  return [area, write] as const;
+}

@@ -1,0 +1,41 @@
+import { expect, test } from "vitest";
+import {
+  type Attachments,
+  faultOf,
+  isSending,
+  reduceAttachments,
+  uploadedFiles,
+} from "@/features/chat/composer/attachments";
+
+const limits = { max_files: 2, max_file_size: 100, max_total_size: 150 };
+const file = { filename: "a.csv", size: 60, path: "/mnt/user-data/uploads/a.csv" };
+
+const added = reduceAttachments([], { type: "added", id: "1", name: "a.csv", size: 60, fault: null });
+const kept = reduceAttachments(added, { type: "uploaded", id: "1", file });
+
+test("a file is uploaded and cleared with the message", () => {
+  expect(isSending(added)).toBe(true);
+  expect(uploadedFiles(kept)).toEqual([file]);
+  expect(reduceAttachments(kept, { type: "sent" })).toEqual([]);
+});
+
+test("a failed file stays until it is removed", () => {
+  const failed = reduceAttachments(added, { type: "failed", id: "1", fault: "refused", reason: "no" });
+  expect(reduceAttachments(failed, { type: "sent" })).toEqual(failed);
+  expect(isSending(failed)).toBe(false);
+  expect(reduceAttachments(failed, { type: "removed", id: "1" })).toEqual([]);
+});
+
+test.each<[number, Attachments, string | null]>([
+  [101, [], "too large"],
+  [100, [], null],
+  [91, added, "too large"],
+  [90, added, null],
+  [1, [...added, ...added], "too many"],
+])("%i more bytes are checked before the upload", (size, others, fault) => {
+  expect(faultOf(size, others, limits)).toBe(fault);
+});
+
+test("without limits the server checks the upload", () => {
+  expect(faultOf(10 ** 9, [], null)).toBeNull();
+});

@@ -1,0 +1,107 @@
+/** Completion state of the composer. */
+
+import { useQuery } from "@tanstack/react-query";
+import { type KeyboardEvent, useEffect, useState } from "react";
+import {
+  type Candidate,
+  completed,
+  fileCandidates,
+  type Mention,
+  matching,
+  mentionAt,
+  skillCandidates,
+} from "@/features/chat/composer/completion";
+import { useStrings } from "@/i18n/context";
+import { useFiles, usePage } from "@/state/context";
+import { useFeature, useServer } from "@/state/server";
+
+interface Completion {
+  readonly kind: Mention["kind"];
+  readonly candidates: readonly Candidate[];
+  readonly current: number;
+  /** Update for the text and caret. */
+  readonly update: (text: string, caret: number) => void;
+  /** Handle a key; returns true if the list used it. */
+  readonly takesKey: (event: KeyboardEvent<HTMLTextAreaElement>) => boolean;
+  readonly choose: (candidate: Candidate) => void;
+}
+
+export function useCompletion(text: string, write: (text: string, caret: number) => void): Completion {
+  const [mention, setMention] = useState<(Mention & { readonly caret: number }) | null>(null);
+  const [current, setCurrent] = useState(0);
+  const files = useMentionedFiles(mention?.kind === "file" ? mention.query : null);
+  const named = mention?.kind === "skill" ? mention.query : null;
+  const candidates = [...files, ...useCommands(named), ...useMentionedSkills(named)];
+  const choose = (candidate: Candidate) => {
+    if (mention !== null) write(...completed(text, mention.caret, mention, candidate.text));
+    setMention(null);
+  };
+
+  return {
+    kind: mention?.kind ?? "file",
+    candidates,
+    current: Math.min(current, Math.max(candidates.length - 1, 0)),
+    choose,
+
+    update(text, caret) {
+      const found = mentionAt(text, caret);
+      setMention(found === null ? null : { ...found, caret });
+      setCurrent(0);
+    },
+
+    takesKey(event) {
+      const at = Math.min(current, candidates.length - 1);
+      const chosen = candidates[at];
+      if (chosen === undefined) return false;
+      const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+      if (step !== undefined) setCurrent((at + step + candidates.length) % candidates.length);
+      // Enter sends a completed skill name.
+      else if (event.key === "Enter" && chosen.text === text) return false;
+      else if (event.key === "Enter" || event.key === "Tab") choose(chosen);
+      else if (event.key === "Escape") setMention(null);
+      else return false;
+      event.preventDefault();
+      return true;
+    },
+  };
+}
+
+/** Return files that match a query; null disables the request. */
+function useMentionedFiles(query: string | null): readonly Candidate[] {
+  const files = useFiles();
+  const offered = useFeature("uploads");
+  const threadId = usePage((page) => page.threadId);
+  const artifacts = usePage(({ conversation }) => conversation.artifacts);
+  const [uploads, setUploads] = useState<readonly string[]>([]);
+  const mentions = query !== null;
+
+  useEffect(() => {
+    if (!offered || !mentions || threadId === null) return;
+    // If uploads cannot be listed, presented files still can be mentioned.
+    files.uploads(threadId).then(
+      (found) => setUploads(found.map(({ path }) => path)),
+      () => undefined,
+    );
+  }, [files, threadId, mentions, offered]);
+
+  return query === null ? [] : fileCandidates([...uploads, ...artifacts], query);
+}
+
+/** Commands handled by the page. */
+function useCommands(query: string | null): readonly Candidate[] {
+  const { memoryNote: note } = useStrings();
+  const offered = useFeature("memory");
+  const memory = { id: "/memory", label: "/memory", note, text: "/memory", isCommand: true };
+  return query === null || !offered ? [] : matching([memory], query, 1);
+}
+
+function useMentionedSkills(query: string | null): readonly Candidate[] {
+  const server = useServer();
+  const offered = useFeature("skills");
+  const skills = useQuery({
+    queryKey: ["skills"],
+    queryFn: server.skills,
+    enabled: offered && query !== null,
+  });
+  return query === null ? [] : skillCandidates(skills.data?.skills ?? [], query);
+}

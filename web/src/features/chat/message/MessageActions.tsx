@@ -1,0 +1,78 @@
+/** Actions of a message. */
+
+import { Ellipsis, GitBranch, Pencil, RefreshCw } from "lucide-react";
+import type { ReactNode } from "react";
+import { Versions } from "@/features/chat/message/Versions";
+import { useStrings } from "@/i18n/context";
+import type { Fork } from "@/run/branches";
+import type { Message } from "@/run/message";
+import { isActive } from "@/run/reduce";
+import { useActions, usePage } from "@/state/context";
+import { CopyButton } from "@/ui/CopyButton";
+import { IconButton } from "@/ui/IconButton";
+import { Menu, MenuItem } from "@/ui/Menu";
+
+interface Props {
+  readonly message: Message;
+  readonly fork: Fork | undefined;
+}
+
+export function UserMessageActions({ message, fork, onEdit }: Props & { readonly onEdit: () => void }) {
+  const strings = useStrings();
+  const free = useIsEditable(message);
+  return (
+    <Row fork={fork}>
+      <CopyButton text={message.text} label={strings.copyMessage} />
+      {free && <IconButton icon={Pencil} label={strings.editMessage} onClick={onEdit} />}
+      {free && <More message={message} label={strings.branchBefore} />}
+    </Row>
+  );
+}
+
+export function AnswerActions({ message, fork }: Props) {
+  const strings = useStrings();
+  const actions = useActions();
+  const free = useIsEditable(message);
+  return (
+    <div className="-mt-2 -ml-2">
+      <Row fork={fork}>
+        <CopyButton text={message.text} label={strings.copyAnswer} />
+        {free && (
+          <IconButton
+            icon={RefreshCw}
+            label={strings.regenerate}
+            onClick={() => void actions.regenerate(message.id)}
+          />
+        )}
+        {free && <More message={message} label={strings.branchHere} />}
+      </Row>
+    </div>
+  );
+}
+
+function More({ message, label }: { message: Message; label: string }) {
+  const strings = useStrings();
+  const actions = useActions();
+  return (
+    <Menu align="end" trigger={<IconButton icon={Ellipsis} label={strings.moreActions} />}>
+      <MenuItem icon={GitBranch} label={label} onChoose={() => void actions.branch(message.id)} />
+    </Menu>
+  );
+}
+
+/** Visible on hover, on focus and on touch screens; always visible if there are versions. */
+function Row({ fork, children }: { fork: Fork | undefined; children: ReactNode }) {
+  return (
+    <div className="-mb-4 flex h-8 items-center">
+      {fork !== undefined && <Versions fork={fork} />}
+      <div className="flex items-center transition-opacity group-hover:opacity-100 focus-within:opacity-100 has-[[data-state=open]]:opacity-100 [@media(hover:hover)]:opacity-0">
+        {children}
+      </div>
+    </div>
+  );
+}
+
+/** Return true if a message is stored and no run is active. */
+function useIsEditable({ runId }: Message): boolean {
+  return usePage(({ conversation }) => runId !== null && !isActive(conversation.run));
+}

@@ -1,0 +1,91 @@
+/** Files presented by the agent. */
+
+import { Download } from "lucide-react";
+import { type ReactNode, useState } from "react";
+import { fileName } from "@/api/artifacts";
+import { useFileActions } from "@/features/chat/message/FileActions";
+import { describeKind, fileKind, isPicture } from "@/files/kinds";
+import { kindIcon } from "@/files/previews";
+import { useStrings } from "@/i18n/context";
+import { usePage } from "@/state/context";
+import { useFileUrls } from "@/ui/FileUrls";
+
+interface Props {
+  /** Paths of the call; files missing on the server are left out. */
+  readonly paths: readonly string[];
+  /** Shown if no file is available. */
+  readonly children: ReactNode;
+}
+
+export function PresentedFiles({ paths, children }: Props) {
+  const strings = useStrings();
+  const threadId = usePage((page) => page.threadId);
+  const artifacts = usePage(({ conversation }) => conversation.artifacts);
+  const found = [...new Set(paths)].filter((path) => artifacts.includes(path));
+  const pictures = found.filter(isPicture);
+  const others = found.filter((path) => !isPicture(path));
+  if (threadId === null || found.length === 0) return children;
+  return (
+    <ul aria-label={strings.presentedFiles} className="grid items-start gap-3 wide:grid-cols-2">
+      {[...pictures, ...others].map((path) => (
+        <FileCard key={path} threadId={threadId} path={path} large={path === pictures[0] && !pictures[1]} />
+      ))}
+    </ul>
+  );
+}
+
+interface CardProps {
+  readonly threadId: string;
+  readonly path: string;
+  /** A single image uses the full width. */
+  readonly large: boolean;
+}
+
+function FileCard({ threadId, path, large }: CardProps) {
+  const strings = useStrings();
+  const urls = useFileUrls();
+  const { OpenFile, InstallSkill } = useFileActions();
+  const [lost, setLost] = useState(false);
+  const name = fileName(path);
+  const Icon = kindIcon(fileKind(path));
+  const picture = isPicture(path) && !lost;
+  return (
+    <li
+      className={`flex min-w-0 flex-col overflow-hidden rounded-box border border-line ${large ? "wide:col-span-2" : ""}`}
+    >
+      {picture && (
+        <a
+          href={urls.artifact(path)}
+          target="_blank"
+          rel="noreferrer"
+          className="block border-b border-line bg-rail focus-visible:-outline-offset-2"
+        >
+          <img
+            src={urls.artifact(path)}
+            alt={name}
+            loading="lazy"
+            onError={() => setLost(true)}
+            className={`w-full object-contain ${large ? "h-56 wide:h-80" : "h-48"}`}
+          />
+        </a>
+      )}
+      <div className="flex items-center gap-3 py-2 pr-2 pl-3">
+        <Icon aria-hidden className="size-5 shrink-0 text-accent" />
+        <div className="min-w-0 flex-1">
+          <OpenFile path={path} />
+          <div className="text-small text-faint">{describeKind(path, strings)}</div>
+        </div>
+        {path.endsWith(".skill") && InstallSkill !== null && <InstallSkill threadId={threadId} path={path} />}
+        <a
+          href={urls.artifact(path, { download: true })}
+          download={name}
+          aria-label={strings.download(name)}
+          title={strings.download(name)}
+          className="inline-flex size-8 shrink-0 items-center justify-center rounded-box text-faint hover:bg-tint hover:text-ink"
+        >
+          <Download aria-hidden className="size-4" />
+        </a>
+      </div>
+    </li>
+  );
+}

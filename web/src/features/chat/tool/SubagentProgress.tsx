@@ -1,0 +1,111 @@
+/** Steps of a subagent inside its tool card. */
+
+import { MessageSquareText, Wrench } from "lucide-react";
+import { useEffect } from "react";
+import { useLanguage, useStrings } from "@/i18n/context";
+import type { Strings } from "@/i18n/i18n";
+import { lastLines } from "@/run/progress";
+import type { BatchCounts, SubagentTask } from "@/run/subagentTasks";
+import { useActions, usePage } from "@/state/context";
+
+export function SubagentProgress({ callId, runId }: { callId: string; runId: string | null }) {
+  const strings = useStrings();
+  const actions = useActions();
+  const task = usePage(({ conversation }) => conversation.subagentTasks.get(callId));
+  const known = task !== undefined;
+
+  // Load the steps of a run this page did not stream.
+  useEffect(() => {
+    if (!known && runId !== null) void actions.loadSubagentTasks(runId);
+  }, [actions, known, runId]);
+
+  if (task === undefined) return null;
+  if (task.progress !== null) return <BatchProgress task={task} progress={task.progress} />;
+  if (task.steps.length === 0) return null;
+  return (
+    <ol
+      aria-label={strings.subagentSteps}
+      className="flex max-h-60 flex-col gap-1 overflow-y-auto text-small"
+    >
+      {task.steps.map((step, index) => {
+        const Icon = step.kind === "toolCall" ? Wrench : MessageSquareText;
+        return (
+          // biome-ignore lint/suspicious/noArrayIndexKey: steps are only added, and stay in their place
+          <li key={index} className="flex min-w-0 gap-2 text-soft">
+            <Icon aria-hidden className="mt-0.5 size-3.5 shrink-0 text-faint" />
+            <span
+              className={`min-w-0 [overflow-wrap:anywhere] ${step.kind === "toolCall" ? "font-mono whitespace-pre-line" : "line-clamp-3"}`}
+            >
+              {lastLines(step.text)}
+            </span>
+          </li>
+        );
+      })}
+    </ol>
+  );
+}
+
+/** Progress bar of a batch. */
+function BatchProgress({ task, progress }: { task: SubagentTask; progress: BatchCounts }) {
+  const strings = useStrings();
+  const language = useLanguage();
+  const { done, total, failed } = progress;
+  const share = (count: number) => `${(100 * count) / Math.max(total, 1)}%`;
+  return (
+    <div className="flex flex-col gap-1 text-small text-soft">
+      <div
+        role="progressbar"
+        aria-label={strings.batchProgress}
+        aria-valuenow={done}
+        aria-valuemin={0}
+        aria-valuemax={total}
+        className="flex h-1.5 overflow-hidden rounded-full bg-line"
+      >
+        <div
+          className={task.state === "running" ? "bg-running" : "bg-done"}
+          style={{ width: share(done - failed) }}
+        />
+        <div className="bg-error" style={{ width: share(failed) }} />
+      </div>
+      <span>{progressNote(task, strings, language)}</span>
+    </div>
+  );
+}
+
+/** Return a short status of a subagent. */
+export function useSubagentNote(callId: string): string | false {
+  const strings = useStrings();
+  const language = useLanguage();
+  const task = usePage(({ conversation }) => conversation.subagentTasks.get(callId));
+  if (task === undefined) return false;
+  return [
+    stateNote(task, strings.subagentStates),
+    progressNote(task, strings, language),
+    tokensNote(task, language, strings.tokens),
+  ]
+    .filter(Boolean)
+    .join(" · ");
+}
+
+function stateNote(
+  { state, agent, steps, progress }: SubagentTask,
+  states: Readonly<Record<SubagentTask["state"], string>>,
+): string {
+  const last = steps.at(-1);
+  if (state === "running" && last?.kind === "toolCall") return last.text.split(/\s/)[0] ?? "";
+  if (state !== "running" && state !== "done") return states[state];
+  // Progress and results are more useful than the agent's name.
+  return state === "running" && progress === null ? agent : "";
+}
+
+function progressNote({ progress }: SubagentTask, strings: Strings, language: string): string {
+  if (progress === null) return "";
+  const count = new Intl.NumberFormat(language);
+  const done = `${count.format(progress.done)} / ${count.format(progress.total)}`;
+  return progress.failed === 0 ? done : `${done} · ${strings.itemsFailed(count.format(progress.failed))}`;
+}
+
+function tokensNote({ tokens }: SubagentTask, language: string, strings: (count: string) => string): string {
+  if (tokens === 0) return "";
+  return strings(new Intl.NumberFormat(language, { notation: "compact" }).format(tokens));
+}

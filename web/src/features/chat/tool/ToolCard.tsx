@@ -1,0 +1,198 @@
+/** A tool call: one line that expands to input and output. */
+
+import {
+  Activity,
+  ChevronRight,
+  CircleStop,
+  FileCheck,
+  FileDiff,
+  FileText,
+  FolderOpen,
+  Globe,
+  type LucideIcon,
+  MessageCircleQuestionMark,
+  PencilLine,
+  Play,
+  Search,
+  Terminal,
+  Users,
+  Wrench,
+} from "lucide-react";
+import { type ReactNode, useState } from "react";
+import { Monospace } from "@/features/chat/tool/Monospace";
+import { SubagentProgress, useSubagentNote } from "@/features/chat/tool/SubagentProgress";
+import { ToolInput } from "@/features/chat/tool/ToolInput";
+import type { Group, Turns } from "@/features/chat/turns";
+import { useLanguage, useStrings } from "@/i18n/context";
+import { formatShortDuration } from "@/i18n/format";
+import type { Strings } from "@/i18n/i18n";
+import type { Message, ToolCall } from "@/run/message";
+import { lastLines } from "@/run/progress";
+import { type Review, reviewOf } from "@/run/review";
+import { exitCodeIn, type ToolKind, textArgument, toolKind, toolObject } from "@/run/toolCalls";
+import { usePage } from "@/state/context";
+
+export const TOOL_ICONS: Readonly<Record<ToolKind, LucideIcon>> = {
+  run: Terminal,
+  start: Play,
+  check: Activity,
+  end: CircleStop,
+  read: FileText,
+  write: PencilLine,
+  edit: FileDiff,
+  list: FolderOpen,
+  search: Search,
+  fetch: Globe,
+  present: FileCheck,
+  ask: MessageCircleQuestionMark,
+  delegate: Users,
+  use: Wrench,
+};
+
+/** State of a call without a result. */
+export type CallState = "running" | "waiting" | "over";
+
+interface Props {
+  readonly call: ToolCall;
+  readonly result: Message | undefined;
+  readonly state: CallState;
+  readonly calledAt: number | null;
+}
+
+export function ToolCard({ call: called, result: toolResult, state, calledAt }: Props) {
+  const strings = useStrings();
+  const language = useLanguage();
+  const subagentNote = useSubagentNote(called.id);
+  const output = usePage(({ conversation }) => conversation.progress.get(called.id));
+  // A stopped call has no result and is not a failure.
+  const result = toolResult?.stopped === true ? undefined : toolResult;
+  const review = result === undefined ? null : reviewOf(result);
+  // Show the arguments that were run, not the original ones.
+  const call = review?.type === "edited" ? { ...called, args: review.args } : called;
+  const kind = toolKind(call);
+  const exitCode = kind === "run" ? exitCodeIn(result?.text ?? "") : null;
+  const failed = (result?.failed === true && review === null) || exitCode !== null;
+  const running = result === undefined && state === "running";
+  const live = result === undefined ? output : undefined;
+  const duration = durationOf(result, calledAt);
+  const took = duration !== null && formatShortDuration(duration, language);
+
+  return (
+    <Collapsible
+      icon={TOOL_ICONS[kind]}
+      tone={failed ? "failed" : running ? "running" : "quiet"}
+      verb={review?.type === "rejected" ? strings.toolRejected : verbOf(kind, result, strings)}
+      object={toolObject(call)}
+      title={textArgument(call, "path") || toolObject(call)}
+      aside={[
+        subagentNote,
+        review?.type === "edited" && strings.toolEdited,
+        exitCode !== null && strings.exitCode(exitCode),
+        result === undefined
+          ? subagentNote === false && describeState(state, strings)
+          : review?.type !== "rejected" && took,
+      ]}
+      opensByDefault={failed || (running && (live !== undefined || subagentNote !== false))}
+    >
+      <ToolInput call={call} />
+      {kind === "delegate" && <SubagentProgress callId={call.id} runId={toolResult?.runId ?? null} />}
+      {live !== undefined && <Monospace label={strings.toolOutput} text={lastLines(live)} grows />}
+      {result !== undefined && (failed || (kind !== "write" && kind !== "edit")) && (
+        <Monospace label={strings.toolOutput} text={outputOf(result, review) || strings.toolNoOutput} />
+      )}
+    </Collapsible>
+  );
+}
+
+/** Similar calls grouped in one line. */
+export function ToolGroup({ group, results }: { group: Group; results: Turns["results"] }) {
+  const strings = useStrings();
+  return (
+    <Collapsible
+      icon={TOOL_ICONS[group.kind]}
+      tone="quiet"
+      verb={strings.toolGroups[group.kind](group.calls.length)}
+      opensByDefault={false}
+    >
+      {group.calls.map(({ call, calledAt }) => (
+        <ToolCard key={call.id} call={call} calledAt={calledAt} result={results.get(call.id)} state="over" />
+      ))}
+    </Collapsible>
+  );
+}
+
+interface FoldableProps {
+  readonly icon: LucideIcon;
+  readonly tone: "failed" | "running" | "quiet";
+  readonly verb: string;
+  readonly object?: string;
+  readonly title?: string;
+  /** Notes at the end of the line; false values are skipped. */
+  readonly aside?: readonly (string | false)[];
+  readonly opensByDefault: boolean;
+  readonly children: ReactNode;
+}
+
+function Collapsible({
+  icon: Icon,
+  tone,
+  verb,
+  object,
+  title,
+  aside = [],
+  opensByDefault,
+  children,
+}: FoldableProps) {
+  // Null until the user toggles it.
+  const [chosen, setChosen] = useState<boolean | null>(null);
+  const open = chosen ?? opensByDefault;
+  const colours = { failed: "text-error", running: "animate-breathe text-running", quiet: "text-faint" };
+  return (
+    <div
+      className={`overflow-hidden rounded-box border bg-paper ${tone === "failed" ? "border-error/40" : "border-line"}`}
+    >
+      <button
+        type="button"
+        aria-expanded={open}
+        onClick={() => setChosen(!open)}
+        className="flex h-9 w-full items-center gap-2 px-3 text-left text-ui hover:bg-tint focus-visible:-outline-offset-2"
+      >
+        <Icon aria-hidden className={`size-4 shrink-0 ${colours[tone]}`} />
+        <span className={`shrink-0 ${tone === "failed" ? "text-error" : "text-soft"}`}>{verb}</span>
+        <code title={title} className="min-w-0 truncate font-mono text-small">
+          {object}
+        </code>
+        <span className="ml-auto max-w-[45%] shrink-0 truncate text-small text-faint">
+          {aside.filter(Boolean).join(" · ")}
+        </span>
+        <ChevronRight
+          aria-hidden
+          className={`size-4 shrink-0 text-faint transition-transform ${open ? "rotate-90" : ""}`}
+        />
+      </button>
+      {open && <div className="flex flex-col gap-3 border-t border-line bg-rail p-3">{children}</div>}
+    </div>
+  );
+}
+
+function verbOf(kind: ToolKind, result: Message | undefined, strings: Strings): string {
+  const { progressive, past, failing } = strings.toolVerbs[kind];
+  if (result === undefined) return progressive;
+  return result.failed ? failing : past;
+}
+
+/** Describe the state of a call without a result. */
+function describeState(state: CallState, strings: Strings): string {
+  return { running: "", waiting: strings.toolWaiting, over: strings.toolUnfinished }[state];
+}
+
+/** Return the output without the note for the model. */
+function outputOf(result: Message, review: Review | null): string {
+  if (review === null) return result.text;
+  return review.type === "edited" ? review.output : review.reason;
+}
+
+function durationOf(result: Message | undefined, calledAt: number | null): number | null {
+  if (result?.settledAt == null || calledAt === null) return null;
+  return result.settledAt - calledAt;
+}

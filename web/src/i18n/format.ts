@@ -1,0 +1,57 @@
+/** Durations, sizes, counts and amounts with their units. */
+
+import type { Language } from "@/i18n/i18n";
+
+const SIZE_UNITS = ["byte", "kilobyte", "megabyte", "gigabyte"] as const;
+
+/** Format as "0.4 s", "8 s" or "2 min 5 s". */
+export function formatDuration(ms: number, language: Language): string {
+  const unit = (value: number, name: "second" | "minute", digits = 0) =>
+    new Intl.NumberFormat(language, {
+      style: "unit",
+      unit: name,
+      unitDisplay: "short",
+      maximumFractionDigits: digits,
+    })
+      .format(value)
+      .replace("sec", "s");
+  const seconds = ms / 1000;
+  if (seconds < 10) return unit(seconds, "second", 1);
+  if (seconds < 60) return unit(Math.round(seconds), "second");
+  const whole = Math.round(seconds);
+  return `${unit(Math.floor(whole / 60), "minute")} ${unit(whole % 60, "second")}`;
+}
+
+/** Format as "12 ms" below one second, else like `formatDuration`. */
+export function formatShortDuration(ms: number, language: Language): string {
+  if (ms >= 1000) return formatDuration(ms, language);
+  return new Intl.NumberFormat(language, { style: "unit", unit: "millisecond", unitDisplay: "short" }).format(
+    Math.round(ms),
+  );
+}
+
+/** Format as "812 B", "1.23 kB" or "50 MB", with at most three significant digits. */
+export function formatSize(bytes: number, language: Language): string {
+  const power = Math.min(Math.floor(Math.log10(Math.max(bytes, 1)) / 3), SIZE_UNITS.length - 1);
+  const style = { style: "unit", unit: SIZE_UNITS[power] ?? "byte", unitDisplay: "short" } as const;
+  const format = new Intl.NumberFormat(language, { ...style, maximumSignificantDigits: 3 });
+  return format.format(bytes / 1000 ** power).replace("byte", "B");
+}
+
+/** Format as "950" or "12.3K". */
+export function formatCount(count: number, language: Language): string {
+  return new Intl.NumberFormat(language, { notation: "compact", maximumFractionDigits: 1 }).format(count);
+}
+
+/** Format as "$12.35"; amounts below one keep up to four decimals. */
+export function formatCost(
+  { amount, currency }: { amount: string; currency: string },
+  language: Language,
+): string {
+  return new Intl.NumberFormat(language, {
+    style: "currency",
+    currency,
+    minimumFractionDigits: 2,
+    maximumFractionDigits: Number(amount) < 1 ? 4 : 2,
+  }).format(Number(amount));
+}

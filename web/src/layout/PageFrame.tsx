@@ -1,0 +1,28 @@
+/** Layout of a view with a title and a reading column. */
+
+import type { ReactNode } from "react";
+import { ListToggle } from "@/layout/ListToggle";
+import { useTitle } from "@/layout/useTitle";
+
+interface Props {
+  readonly title: string;
+  /** Buttons for the whole view. */
+  readonly actions?: ReactNode;
+  readonly children: ReactNode;
+}
+
+export function PageFrame({ title, actions, children }: Props) {
+  useTitle(title);
+  return (
+    <>
+      <header className="flex h-12 shrink-0 items-center gap-2 border-b border-line px-3">
+        <ListToggle />
+        <h1 className="min-w-0 truncate font-medium">{title}</h1>
+        <div className="ml-auto flex shrink-0 items-center gap-2">{actions}</div>
+      </header>
+      <div className="min-h-0 flex-1 overflow-y-auto">
+        <div className="mx-auto w-full max-w-[46rem] px-4 py-6">{children}</div>
+      </div>
+    </>
+  );
+}

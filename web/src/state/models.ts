@@ -1,0 +1,59 @@
+/** Queries of models and starters. */
+
+import { keepPreviousData, queryOptions, useQuery } from "@tanstack/react-query";
+import { useMemo } from "react";
+import type { Gateway } from "@/api/gateway";
+import type { ModelInfo, ModelsAnswer, Starter } from "@/api/wire";
+import { useGateway, usePage } from "@/state/context";
+import { IMMEDIATE, type LoadState, loadState } from "@/state/queries";
+
+export const MODELS_KEY: readonly string[] = ["models"];
+
+export function modelsQuery(gateway: Gateway) {
+  return queryOptions({
+    queryKey: MODELS_KEY,
+    queryFn: () => gateway.models(),
+    staleTime: Number.POSITIVE_INFINITY,
+    ...IMMEDIATE,
+  });
+}
+
+export function useModels(): LoadState<ModelsAnswer> & { readonly reload: () => void } {
+  const query = useQuery(modelsQuery(useGateway()));
+  return { ...loadState(query), reload: () => void query.refetch() };
+}
+
+/** Return the preferred model if it exists, else the server's default. */
+export function selectModel(answer: ModelsAnswer | undefined, preferred: string | null): ModelInfo | null {
+  if (answer === undefined) return null;
+  const named = (name: string | null) => answer.models.find((model) => model.name === name);
+  return named(preferred) ?? named(answer.default) ?? answer.models[0] ?? null;
+}
+
+export function useCurrentModel(): ModelInfo | null {
+  const { data } = useQuery(modelsQuery(useGateway()));
+  const preferred = usePage((page) => page.preferences.model);
+  return useMemo(() => selectModel(data, preferred), [data, preferred]);
+}
+
+const NO_STARTERS: readonly Starter[] = [];
+
+/** Return the starters of the current model; they are optional, so errors are ignored. */
+export function useStarters(): readonly Starter[] {
+  const gateway = useGateway();
+  const { isSuccess } = useQuery(modelsQuery(gateway));
+  const model = useCurrentModel()?.name ?? null;
+  const starters = useQuery({
+    queryKey: ["starters", model],
+    queryFn: () => gateway.starters(model),
+    enabled: isSuccess,
+    placeholderData: keepPreviousData,
+    staleTime: Number.POSITIVE_INFINITY,
+    ...IMMEDIATE,
+  });
+  return starters.data ?? NO_STARTERS;
+}
+
+export function modelName(model: ModelInfo): string {
+  return model.display_name ?? model.name;
+}

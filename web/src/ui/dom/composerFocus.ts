@@ -1,0 +1,8 @@
+/** Moves focus to the composer. */
+
+export const COMPOSER_ID = "composer";
+
+export function focusComposer(): void {
+  // On touch screens focus would open the on-screen keyboard.
+  if (matchMedia("(hover: hover)").matches) document.getElementById(COMPOSER_ID)?.focus();
+}
