@@ -13,7 +13,7 @@ PYTEST = PYTHONDONTWRITEBYTECODE= $(RUN) $(BIN)/pytest -n $(WORKERS) --dist work
 FAST = --hypothesis-profile=fast -m "not browser and not slow and not external"
 
 .DEFAULT_GOAL := help
-.PHONY: help start setup check test test-fast test-changed test-bare web bench doctor clean format lock screenshots snapshots dev system
+.PHONY: help start setup check test test-fast test-changed test-bare web bench doctor clean format lock screenshots snapshots dev system reference
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1|\2/' | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -29,6 +29,7 @@ check: dev ## Formatting, lint, types, import direction, shape; also of the web 
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python scripts/shape.py
 	$(BIN)/pytest -q tests/architecture
 	$(RUN) npm --prefix web run --silent check
 
@@ -63,6 +64,9 @@ screenshots: dev system ## Take the pictures in docs/images again
 
 snapshots: dev ## Accept what the snapshot tests show now
 	ACCEPT_SNAPSHOTS=1 $(BIN)/pytest -q tests/gateway/test_snapshots.py tests/agents/test_lead_agent_prompt.py
+
+reference: dev ## Generate docs/reference from the code
+	@$(BIN)/python scripts/reference.py
 
 lock: dev ## Resolve the locked versions again
 	@sh scripts/lock.sh

@@ -22,7 +22,7 @@ from deerflow.agents.features import RuntimeFeatures
 from deerflow.agents.lead_agent.prompt import PromptParts, apply_prompt_template
 from deerflow.config.source import open_source
 from deerflow.domain.runs import AgentSpec
-from deerflow.domain.skills import SkillCard
+from deerflow.domain.skills import SkillMetadata
 from deerflow.harness import open_harness
 from deerflow.testing import ScriptedModel, calling
 
@@ -56,19 +56,19 @@ async def main() -> int:
 
 async def assembly() -> tuple[float, float]:
     """CPU milliseconds for a graph that is there, with a prompt of 25 skills rendered, and for one that is not."""
-    skills = tuple(SkillCard(f"skill-{n}", "Does something useful. " * 5, f"/mnt/skills/{n}") for n in range(25))
+    skills = tuple(SkillMetadata(f"skill-{n}", "Does something useful. " * 5, f"/mnt/skills/{n}") for n in range(25))
     with tempfile.TemporaryDirectory() as home:
         source = open_source(directory=Path(home), environment={})
         async with open_harness(source) as harness:
-            harness.agents.graph_for(AgentSpec())
+            harness.core.agents.graph_for(AgentSpec())
             gc.freeze()  # as the server does: a look through all that was imported takes ten times what is measured
             before = time.process_time()
             for _ in range(200):
-                harness.agents.graph_for(AgentSpec())
+                harness.core.agents.graph_for(AgentSpec())
                 apply_prompt_template(PromptParts(skills=skills))
             warm = (time.process_time() - before) * 1000 / 200
             before = time.process_time()
-            harness.agents.graph_for(AgentSpec(is_plan_mode=True))
+            harness.core.agents.graph_for(AgentSpec(is_plan_mode=True))
             return warm, (time.process_time() - before) * 1000
 
 

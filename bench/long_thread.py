@@ -14,7 +14,7 @@ from pathlib import Path
 from _measure import Ratio, report
 
 from deerflow.config.source import open_source
-from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import RunRequest, RunStatus
 from deerflow.harness import Harness, open_harness
 from deerflow.testing import ScriptedModel

@@ -11,21 +11,21 @@ import sys
 import tempfile
 import time
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 
 from _measure import Ratio, report
 from _memory_questions import questions
 from sqlalchemy import Connection, text
 
-from deerflow.agents.middlewares.tokens import text_tokens
-from deerflow.config.memory import MemoryConfig
-from deerflow.domain.memory import CATEGORIES, Fact, MemoryScope, knowing, new_fact_id, summarising
+from deerflow.agent_support.tokens import count_text_tokens
+from deerflow.config.sections.base import Settings
+from deerflow.config.sections.memory import MemoryConfig
+from deerflow.domain.memory import CATEGORIES, Fact, MemoryScope, new_fact_id, set_summary, upsert_fact
+from deerflow.memory.injection import LedgerRunMemory
 from deerflow.memory.ledger import Ledger
-from deerflow.memory.memories import Memories
-from deerflow.memory.recall import MemoryOfRun
-from deerflow.persistence.database import open_database
-from deerflow.persistence.scrubbing import scrub
+from deerflow.memory.service import MemoryService
+from deerflow.persistence.engine import open_database
+from deerflow.persistence.engine.sqlite import Purger
 
 FACTS, ROUNDS = 10_000, 30
 FIRST, FOUND_BAR, MS_BAR, RATIO_BAR = 5, 0.9, 10.0, 25.0
@@ -45,8 +45,8 @@ def main() -> int:
 async def measure(file: Path) -> int:
     """The ratios, the milliseconds and the share of facts that are found."""
     async with open_database(file) as database:
-        ledger = Ledger(database, partial(scrub, file))
-        memories = Memories(ledger, MemoryConfig)
+        ledger = Ledger(database, Purger(file).purge)
+        memories = MemoryService(ledger, Settings(MemoryConfig))
         await fill(ledger)
         first, again, floor = await time_recall(memories)
         found = await share_found(ledger)
@@ -74,7 +74,7 @@ async def fill(ledger: Ledger) -> None:
     began = datetime.now(UTC)
     for start in range(0, FACTS, 1000):
         edits = [
-            knowing(
+            upsert_fact(
                 Fact(
                     new_fact_id(),
                     content,
@@ -86,10 +86,10 @@ async def fill(ledger: Ledger) -> None:
             for content in everything[start : start + 1000]
         ]
         await ledger.apply(MINE, edits, "import")
-    await ledger.apply(MINE, [summarising("user.workContext", "Builds bridges.", began)], "import")
+    await ledger.apply(MINE, [set_summary("user.workContext", "Builds bridges.", began)], "import")
 
 
-async def time_recall(memories: Memories) -> tuple[list[float], list[float], list[float]]:
+async def time_recall(memories: MemoryService) -> tuple[list[float], list[float], list[float]]:
     """Milliseconds: for a new thread, for one that goes on, and for the floor."""
     first: list[float] = []
     again: list[float] = []
@@ -99,10 +99,10 @@ async def time_recall(memories: Memories) -> tuple[list[float], list[float], lis
         await memories.ledger.database.read(hand_out)
         floor.append((time.perf_counter() - began) * 1000)
         began = time.perf_counter()
-        told = await MemoryOfRun(memories, MINE, "t", text_tokens).recall(question)
+        told = await LedgerRunMemory(memories, MINE, "t", count_text_tokens).build_injection(question)
         first.append((time.perf_counter() - began) * 1000)
         began = time.perf_counter()
-        same = await MemoryOfRun(memories, MINE, "t", text_tokens).recall_again(told.note)
+        same = await LedgerRunMemory(memories, MINE, "t", count_text_tokens).restore_injection(told.note)
         again.append((time.perf_counter() - began) * 1000)
         assert told.text == same.text and told.receipt is not None and told.receipt.tokens <= 2000
     return first, again, floor

@@ -15,7 +15,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.messages.utils import convert_to_openai_messages
 
 from deerflow.config.source import open_source
-from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import RunRequest, RunStatus
 from deerflow.harness import open_harness
 from deerflow.testing import Answer, ModelCall, ScriptedModel, calling

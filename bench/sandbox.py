@@ -17,15 +17,15 @@ from pathlib import Path
 import uvicorn
 from _measure import free_port
 
-from deerflow.config.sandbox import SandboxConfig, ToolboxConfig
+from deerflow.config.sections.sandbox import SandboxConfig, ToolboxConfig
 from deerflow.config.source import open_source
-from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import RunRequest
 from deerflow.gateway.app import create_app
 from deerflow.harness import open_harness
 from deerflow.runtime import RunManager
 from deerflow.sandbox.local import LocalSandboxProvider
-from deerflow.sandbox.sandbox_provider import SandboxPlaces
+from deerflow.sandbox.sandbox_provider import HostContext
 from deerflow.testing import ScriptedModel, calling, in_parallel
 
 COMMAND = "echo hello"
@@ -63,7 +63,7 @@ def verdict(is_met: bool) -> str:
 async def compare(scratch: Path) -> tuple[list[float], list[float]]:
     """Milliseconds per command, isolated and plain, by turns."""
     config = SandboxConfig(toolbox=ToolboxConfig(enabled=False))
-    provider = LocalSandboxProvider(config, SandboxPlaces(scratch, scratch / "cache"))
+    provider = LocalSandboxProvider(config, HostContext(scratch, scratch / "cache"))
     report = await provider.open()
     if report.tier != "isolated":
         sys.exit(f"commands cannot be isolated here: {report.problem}")

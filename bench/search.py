@@ -17,10 +17,11 @@ from pathlib import Path
 from _measure import Ratio, report
 from sqlalchemy import Connection, text
 
-from deerflow.domain.search import SaidMessage
-from deerflow.persistence.database import Database, open_database
-from deerflow.persistence.search import index_said, search_said
-from deerflow.persistence.threads import insert_thread
+from deerflow.domain.threads import SearchableMessage
+from deerflow.persistence.engine import open_database
+from deerflow.persistence.engine.database import Database
+from deerflow.persistence.queries.search import index_messages, search_text
+from deerflow.persistence.queries.threads import insert_thread
 
 THREADS, MESSAGES = 100, 10_000
 ROUNDS = 15
@@ -48,7 +49,7 @@ async def measure(file: Path) -> list[Ratio]:
             floor: list[float] = []
             for _ in range(ROUNDS):
                 floor.append(await timed(database, hand_out))
-                ours.append(await timed(database, partial(search_said, owner="me", query=query, limit=20)))
+                ours.append(await timed(database, partial(search_text, owner="me", query=query, limit=20)))
             ratios.append(Ratio(f"20 hits of 10,000 messages, {name}", ours, floor, BARS.get(name, BAR), "ms"))
         return [*ratios, written]
 
@@ -63,20 +64,20 @@ async def fill(database: Database) -> Ratio:
         await database.write(partial(insert_thread, thread_id=thread_id, owner="me", metadata={}))
         said = [message(chance, f"{number}-{each}") for each in range(MESSAGES // THREADS)]
         floor.append(await timed_write(database, partial(only_keep, said=said)))
-        index = partial(index_said, thread_id=thread_id, owner="me", said=said)
+        index = partial(index_messages, thread_id=thread_id, owner="me", messages=said)
         ours.append(await timed_write(database, index))
     return Ratio("keeping 100 messages, with words", ours[5:], floor[5:], 25.0, "ms")
 
 
-def message(chance: random.Random, name: str) -> SaidMessage:
+def message(chance: random.Random, name: str) -> SearchableMessage:
     """Some English and some Chinese, about 800 characters."""
     english = " ".join(chance.choices(WORDS, k=80))
     chinese = "".join(chance.choices(CHINESE, k=120))
     needle = " needle" if chance.random() < 0.002 else ""
-    return SaidMessage(name, "ai", f"{english} {chinese}{needle}", datetime.now(UTC))
+    return SearchableMessage(name, "ai", f"{english} {chinese}{needle}", datetime.now(UTC))
 
 
-def only_keep(connection: Connection, said: list[SaidMessage]) -> None:
+def only_keep(connection: Connection, said: list[SearchableMessage]) -> None:
     """The least there is to do: the texts as they are."""
     connection.exec_driver_sql("CREATE TABLE IF NOT EXISTS floor_texts (row_id INTEGER PRIMARY KEY, text TEXT)")
     rows = [(each.text,) for each in said]

@@ -16,10 +16,9 @@ import yaml
 from _measure import Ratio, report
 
 from deerflow.agents.lead_agent.prompt import SECTIONS, PromptParts, skill_section
-from deerflow.skills.chosen import choose
+from deerflow.skills.catalog import filter_skills
 from deerflow.skills.folders import find_skills
-from deerflow.skills.index import SkillIndex
-from deerflow.skills.notices import open_notices
+from deerflow.skills.index import SkillIndex, open_folder_watcher
 
 MANY, USUAL = 1000, 100
 LOAD_BAR_S, SECTION_BAR_MS = 1.0, 1.0
@@ -34,9 +33,9 @@ def main() -> int:
         write_skills(many, MANY)
         write_skills(usual, USUAL)
         loads = [(timed(lambda: find_skills(many, "public")), timed(lambda: read_bare(many))) for _ in range(ROUNDS)]
-        index = SkillIndex(usual, Path(folder), notices=open_notices())
-        index.current("somebody")
-        cards = [skill.card for skill in index.current("somebody").enabled]
+        index = SkillIndex(usual, Path(folder), watcher=open_folder_watcher())
+        index.read("somebody")
+        cards = [skill.metadata for skill in index.read("somebody").enabled]
         section(index)
         bare = "\n".join(f"{card.name}{card.description}{card.location}" for card in cards)
         sections = [
@@ -58,7 +57,9 @@ def section(index: SkillIndex) -> str:
     """The section of the prompt, as a run asks for it."""
     found = index.ready("somebody")
     assert found is not None
-    return "".join(skill_section(PromptParts(skills=tuple(skill.card for skill in choose(found, None, None)))))
+    return "".join(
+        skill_section(PromptParts(skills=tuple(skill.metadata for skill in filter_skills(found, None, None))))
+    )
 
 
 def put_together(cards: list, size: int) -> str:

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from _measure import Ratio, report
 
-from deerflow.sandbox.snapshots import Snapshots
-from deerflow.sandbox.tree import walk_tree
+from deerflow.sandbox.files.traversal import walk_tree
+from deerflow.sandbox.snapshots.snapshots import Snapshots
 
 ROUNDS = 3
 EDITS = 10
@@ -52,7 +52,7 @@ def measure(count: int) -> list[Ratio]:
 def one_round(scratch: Path, count: int) -> dict[str, float]:
     """What each step took."""
     files = scratch / "user-data"
-    furnish(files, count)
+    fill(files, count)
     time.sleep(0.2)  # a file that has just been written is never trusted to be unchanged
     snapshots = Snapshots(scratch / "snapshots", files)
     took = {
@@ -71,7 +71,7 @@ def one_round(scratch: Path, count: int) -> dict[str, float]:
     return took
 
 
-def furnish(files: Path, count: int) -> None:
+def fill(files: Path, count: int) -> None:
     """A workspace of `count` files, a hundred in each folder."""
     for number in range(count):
         folder = files / "workspace" / f"folder{number // 100}"

@@ -23,7 +23,7 @@ import orjson
 from _measure import Ratio, cpu_seconds, free_port, report, spawn, wait_until_healthy
 
 from deerflow.testing import Answer, ScriptedServer, ServerFault, ServerRequest, calling, in_parallel
-from deerflow.testing.scripted_server import Reply
+from deerflow.testing.scripted_server import ServerReply
 
 ROUNDS = 3
 TASKS, TASK_S = 3, 2.0
@@ -53,7 +53,7 @@ class Script:
     is_time: asyncio.Event = field(default_factory=asyncio.Event)
     first_after: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def answer(self, request: ServerRequest) -> Reply:
+    def answer(self, request: ServerRequest) -> ServerReply:
         texts = [each["content"] for each in request.messages if each["role"] == "user"]
         if "<subagent_system>" in str(request.messages[0]["content"]):
             wish = next(text for text in texts if text in ORDERS)
@@ -62,7 +62,7 @@ class Script:
             return orders[tools] if tools < len(orders) else Answer("Done.")
         return self.work(next(text for text in texts if text.startswith(("Do ", "Item "))), request)
 
-    def work(self, order: str, request: ServerRequest) -> Reply:
+    def work(self, order: str, request: ServerRequest) -> ServerReply:
         if order == "Do nothing for long":
             return calling("bash", description="wait", command="sleep 98765")
         if order == "Do it slowly":

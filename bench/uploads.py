@@ -24,7 +24,7 @@ from load import CONFIG, clock_model, follow, percentile, running, start
 from pypdf import PdfWriter
 from reportlab.pdfgen.canvas import Canvas
 
-from deerflow.config.sandbox import ToolboxConfig
+from deerflow.config.sections.sandbox import ToolboxConfig
 from deerflow.sandbox.local.toolbox import ToolboxBuilder
 
 RUNS = 10

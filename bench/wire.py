@@ -12,9 +12,9 @@ import tempfile
 from pathlib import Path
 
 from deerflow.config.source import open_source
-from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import RunRequest, RunStatus
-from deerflow.gateway.sse import encode
+from deerflow.gateway.sse import encode_events
 from deerflow.harness import Harness, open_harness
 from deerflow.testing import ScriptedModel
 
@@ -59,7 +59,7 @@ async def one_answer(harness: Harness) -> float:
     request = RunRequest("t", [{"type": "human", "content": "Say something."}])
     run = await harness.runs.create_or_reject(request, LOCAL_USER)
     size = 0
-    async for piece in encode(harness.runs, run, MODES, after=0):  # type: ignore[arg-type]
+    async for piece in encode_events(harness.runs, run, MODES, after=0):  # type: ignore[arg-type]
         size += len(piece)
     ended = await harness.runs.join("t", run.run_id, LOCAL_USER)
     assert ended.status is RunStatus.SUCCESS, ended.error

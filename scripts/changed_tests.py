@@ -13,7 +13,7 @@ import sys
 from pathlib import Path, PurePosixPath
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-OTHERS = {"skills": "tests/skills", "docs": "tests/docs", "deploy": "tests/community"}
+OTHERS = {"skills": "tests/skills", "docs": "tests/docs", "deploy": "tests/community", "examples": "tests/examples"}
 """Folders besides the code, and the tests that read them."""
 ALL = "tests"
 

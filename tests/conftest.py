@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 from langchain_core.language_models import BaseChatModel
 
-from deerflow.config.sandbox import ToolboxConfig
+from deerflow.config.sections.sandbox import ToolboxConfig
 from deerflow.config.source import ConfigSource, open_source
 from deerflow.harness import Harness, open_harness
 from deerflow.sandbox.local.toolbox import ToolboxBuilder
@@ -28,6 +28,8 @@ settings.load_profile("repeatable")
 
 EXTERNAL = {"engine", "postgres_server", "redis_url", "toolbox_environment"}
 """Fixtures that start a server or a container, or use packages that are fetched for them."""
+SLOW_S = 300
+"""How long a slow test may take on a busy machine."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -41,6 +43,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("browser")
             # The one browser belongs to the one loop of the session.
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(SLOW_S))
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))  # noqa: TID251
     items[:] = put_slow_modules_first(items, workers)
 

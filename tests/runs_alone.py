@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from deerflow.domain.context import RunContext
-from deerflow.domain.history import Excerpt
-from deerflow.sandbox.files import thread_files
-from deerflow.sandbox.places import user_data_folder
+from deerflow.domain.threads import HistoryMessage
+from deerflow.sandbox.files.files import thread_files
+from deerflow.sandbox.files.mounts import user_data_folder
 
 
 class NothingSaid:
     """The journal of a thread in which nothing was said yet."""
 
-    async def search(self, query: str, limit: int) -> Sequence[Excerpt]:
+    async def search(self, query: str, limit: int) -> Sequence[HistoryMessage]:
         return []
 
 

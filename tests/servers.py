@@ -15,8 +15,8 @@ from uuid import uuid4
 
 import psycopg
 
-from deerflow.persistence.checkpoints import open_checkpointer
-from deerflow.persistence.database import open_database
+from deerflow.persistence.checkpoints.sqlite import open_checkpointer
+from deerflow.persistence.engine import open_database
 from tests.support import needs, user_cache
 
 FAST = ("fsync=off", "full_page_writes=off", "autovacuum=off", "max_connections=200", "listen_addresses=")

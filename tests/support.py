@@ -21,7 +21,7 @@ from langchain_core.messages import BaseMessage, SystemMessage
 from starlette.types import ASGIApp
 
 from deerflow.gateway.app import create_app
-from deerflow.gateway.protocol import PunctualProtocol
+from deerflow.gateway.middleware.protocol import HeaderTimeoutProtocol
 from deerflow.harness import Harness
 
 OpenHarness = Callable[..., AbstractAsyncContextManager[Harness]]
@@ -35,7 +35,7 @@ async def browse(
     options = uvicorn.Config(
         around(app or create_app(harness)),
         port=0,
-        http=PunctualProtocol,
+        http=HeaderTimeoutProtocol,
         ws="none",
         lifespan="off",
         log_config=None,

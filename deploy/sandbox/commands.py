@@ -216,11 +216,11 @@ class BackgroundCommands:
         """Start a command; why not, if it cannot be."""
         known = self.by_name.get(name)
         if known and not known.running.ended.done():
-            return f"{name!r} is running already; end it first, or choose another name"
+            return f"{name!r} is already running; kill it first, or choose another name"
         alive = [each for each in self.by_name.values() if not each.running.ended.done()]
         if len(alive) >= at_most:
             names = ", ".join(each.name for each in alive)
-            return f"{len(alive)} background processes are running ({names}); end one first"
+            return f"{len(alive)} background processes are running ({names}); kill one first"
         running, tail = await self.commands.start(["bash", "-c", command], env), Tail(BACKGROUND_BYTES)
         self.by_name.pop(name, None)  # the new one is the youngest
         reading = asyncio.create_task(self._read(running, tail))

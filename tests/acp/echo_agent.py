@@ -1,6 +1,6 @@
-"""An agent made with the `agent-client-protocol` package that says what it is told; and what hostile ones do.
+"""ACP agent that echoes its prompt, and behaviour of hostile agents.
 
-Words of the prompt choose what happens besides: `write`, `outside`, `permission`, `hang`, `crash`, `flood`, `env`,
+Words of the prompt select actions: `write`, `outside`, `permission`, `hang`, `crash`, `flood`, `env`,
 `terminal`.
 """
 
@@ -71,7 +71,7 @@ class EchoAgent:
         return f"[read {read.content!r}, here {names_in(self.cwd)}]"
 
     async def do_outside(self, session: str) -> str:
-        told = []
+        results = []
         for path in ("/etc/passwd", f"{self.cwd}/../user-data/workspace/x", "note.txt", "/mnt/user-data/workspace/x"):
             for attempt in (
                 self.client.read_text_file(session_id=session, path=path),
@@ -79,12 +79,12 @@ class EchoAgent:
             ):
                 try:
                     await attempt
-                    told.append(f"got {path}")
+                    results.append(f"got {path}")
                 except RequestError:
-                    told.append("no")
+                    results.append("no")
         for place in ("/mnt/user-data/outputs/x", "/mnt/user-data/workspace/x", "/x"):
-            told.append(f"wrote {place}" if can_write(place) else "no")
-        return f"[{' '.join(told)}]"
+            results.append(f"wrote {place}" if can_write(place) else "no")
+        return f"[{' '.join(results)}]"
 
     async def do_permission(self, session: str) -> str:
         call = ToolCallUpdate(tool_call_id="t2", title="Delete everything", kind="delete", raw_input=MISLEADING)

@@ -1,4 +1,4 @@
-"""The examples of the `agent-client-protocol` package, which come with its source and not with what is installed."""
+"""Examples of the `agent-client-protocol` package, which are part of its source distribution only."""
 
 import sys
 from importlib.metadata import version
@@ -10,7 +10,7 @@ PACKAGE = dependencies()["pypi"]["acp_examples"]
 
 
 def acp_example(name: str) -> Path:
-    """The file of an example, of the very version that we use; fetched once per machine."""
+    """Return the file of an example of the installed version; downloaded once per machine."""
     used = version(PACKAGE)
     source = f"{PACKAGE.replace('-', '_')}-{used}"
     fetch = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", f"--no-binary={PACKAGE}", f"{PACKAGE}=={used}"]

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from deerflow.domain.history import Excerpt
+from deerflow.domain.threads import HistoryMessage
 
 
 class NoHistory:
     """A thread in which nothing was said."""
 
-    async def search(self, query: str, limit: int) -> Sequence[Excerpt]:
+    async def search(self, query: str, limit: int) -> Sequence[HistoryMessage]:
         return []
 
-    async def mentions(self, address: str) -> bool:
+    async def contains_url(self, url: str) -> bool:
         return False

@@ -3,7 +3,7 @@
 import pytest
 from langchain.agents.middleware import AgentMiddleware
 
-from deerflow.agents.anchors import Next, Prev, place_extras
+from deerflow.agents.ordering import Next, Prev, place_middlewares
 
 
 class First(AgentMiddleware): ...
@@ -19,7 +19,7 @@ CHAIN = [First(), Middle(), Last()]
 
 
 def names(*extras: AgentMiddleware) -> list[str]:
-    return [type(middleware).__name__ for middleware in place_extras(CHAIN, extras)]
+    return [type(middleware).__name__ for middleware in place_middlewares(CHAIN, extras)]
 
 
 def extra(name: str, *decorators: object) -> AgentMiddleware:
@@ -55,7 +55,7 @@ def test_the_last_of_the_chain_stays_last() -> None:
 def test_a_subclass_of_the_anchor_counts_as_the_anchor() -> None:
     class Better(Middle): ...
 
-    placed = place_extras([First(), Better(), Last()], [extra("A", Next(Middle))])
+    placed = place_middlewares([First(), Better(), Last()], [extra("A", Next(Middle))])
     assert [type(middleware).__name__ for middleware in placed] == ["First", "Better", "A", "Last"]
 
 
@@ -105,4 +105,4 @@ def test_an_anchor_is_a_middleware_class(decorator: object) -> None:
 
 def test_an_extra_is_an_instance() -> None:
     with pytest.raises(TypeError, match="must be an instance of AgentMiddleware"):
-        place_extras(CHAIN, [First])
+        place_middlewares(CHAIN, [First])

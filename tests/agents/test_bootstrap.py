@@ -5,13 +5,13 @@ from pathlib import Path
 from langchain.agents import create_agent
 from langgraph.checkpoint.memory import InMemorySaver
 
+from deerflow.agent_support.thread_state import ThreadState
 from deerflow.agents.custom_agents import CustomAgents
 from deerflow.agents.lead_agent.prompt import PromptParts, apply_prompt_template
-from deerflow.agents.thread_state import ThreadState
 from deerflow.domain.context import RunContext
 from deerflow.testing import ScriptedModel, calling
-from deerflow.tools.builtins.agent_tools import setup_agent_tool, update_agent_tool
-from deerflow.tools.tools import builtin_tools, get_available_tools
+from deerflow.tools.agent_tools import build_setup_agent_tool, build_update_agent_tool
+from deerflow.tools.assembly import builtin_tools, get_available_tools
 from tests.runs_alone import run_in
 
 
@@ -24,7 +24,7 @@ async def test_a_conversation_makes_an_agent_that_then_answers_and_changes_itsel
     )
     making = create_agent(
         maker,
-        list(get_available_tools(builtin=[*builtin_tools(), setup_agent_tool(agents)]).tools),
+        list(get_available_tools(builtin=[*builtin_tools(), build_setup_agent_tool(agents)]).tools),
         system_prompt=apply_prompt_template(PromptParts(is_bootstrap=True, new_agent="ada")),
         state_schema=ThreadState,
         context_schema=RunContext,
@@ -41,7 +41,7 @@ async def test_a_conversation_makes_an_agent_that_then_answers_and_changes_itsel
     model = ScriptedModel.saying(calling("update_agent", soul="You are Ada. You add."), "I add now.")
     answering = create_agent(
         model,
-        [*builtin_tools(), update_agent_tool(agents)],
+        [*builtin_tools(), build_update_agent_tool(agents)],
         system_prompt=apply_prompt_template(PromptParts(name=ada.name, soul=ada.soul, updates_itself=True)),
         state_schema=ThreadState,
         context_schema=RunContext,

@@ -8,12 +8,12 @@ from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
+from deerflow.agent_support.thread_state import ThreadState
 from deerflow.agents.middlewares.clarification_middleware import ClarificationMiddleware, read_options
-from deerflow.agents.middlewares.dangling_tool_call_middleware import DanglingToolCallMiddleware, are_settled
+from deerflow.agents.middlewares.dangling_tool_call_middleware import DanglingToolCallMiddleware, is_complete
 from deerflow.agents.middlewares.tool_error_handling_middleware import ToolErrorHandlingMiddleware
-from deerflow.agents.thread_state import ThreadState
 from deerflow.testing import Answer, ScriptedModel, ToolRequest, calling, in_parallel
-from deerflow.tools.builtins.clarification_tool import ask_clarification_tool
+from deerflow.tools.builtins import ask_clarification_tool
 
 ASKING = calling(
     "ask_clarification",
@@ -73,7 +73,7 @@ async def test_a_question_ends_the_run_and_the_answer_starts_the_next() -> None:
 
     assert messages[-1].text == "Painted it dark."
     assert [message.type for message in model.requests[1].messages] == ["human", "ai", "tool", "human"]
-    assert are_settled(messages)
+    assert is_complete(messages)
 
 
 async def test_other_calls_beside_a_question_are_not_made_before_it_is_answered() -> None:
@@ -85,7 +85,7 @@ async def test_other_calls_beside_a_question_are_not_made_before_it_is_answered(
 
     assert [message.type for message in messages] == ["human", "ai", "tool"]
     assert [call["name"] for call in messages[1].tool_calls] == ["ask_clarification"]
-    assert are_settled(messages)
+    assert is_complete(messages)
     assert (await ask(agent, HumanMessage("dark")))[-1].text == "Thank you."
 
 
@@ -99,7 +99,7 @@ async def test_several_questions_are_all_asked_each_once() -> None:
 
     asked = [message.artifact["human_input"]["question"] for message in messages if message.type == "tool"]
     assert asked == ["Which colour?", "By when?"]
-    assert len(model.requests) == 1 and are_settled(messages)
+    assert len(model.requests) == 1 and is_complete(messages)
     assert (await ask(agent, HumanMessage("dark, tomorrow")))[-1].text == "Thank you."
 
 
@@ -140,7 +140,7 @@ async def test_a_question_without_an_id_gets_one(is_disabled: bool) -> None:
             return said if isinstance(said, Answer) else super()._answer(said)
 
     messages = await ask(agent_with(Forgetful.saying(nameless, "I see."), is_disabled=is_disabled))
-    assert are_settled(messages)
+    assert is_complete(messages)
     assert ("human_input" in (messages[2].artifact or {})) is not is_disabled
 
 

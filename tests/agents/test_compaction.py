@@ -7,8 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from deerflow.agents.middlewares.compaction import extract, fit, latest_request, literals, settle, split, transcript
-from deerflow.agents.middlewares.tokens import clip_text, message_tokens, text_tokens, total_tokens
+from deerflow.agent_support.compaction import (
+    extract_summary,
+    find_latest_request,
+    find_literals,
+    fit_to_window,
+    format_transcript,
+    split_conversation,
+    verify_summary,
+)
+from deerflow.agent_support.tokens import clip_text, count_message_tokens, count_text_tokens, count_tokens
 from deerflow.domain.errors import ModelError
 
 
@@ -43,10 +51,10 @@ def test_no_split_loses_the_request_a_pinned_message_or_one_half_of_a_tool_call(
     kinds: list[str], keep: int, tokens: int
 ) -> None:
     messages = conversation(kinds)
-    parts = split(messages, keep, tokens)
+    parts = split_conversation(messages, keep, tokens)
     assert sorted(map(str, [*parts.dropped, *parts.kept])) == sorted(map(str, messages))
     assert [message for message in messages if message in parts.kept] == parts.kept
-    assert latest_request(parts.kept) == latest_request(messages)
+    assert find_latest_request(parts.kept) == find_latest_request(messages)
     assert not any(message.additional_kwargs.get("pinned") for message in parts.dropped)
     for side in (parts.dropped, parts.kept):
         asked = [call["id"] for message in side if isinstance(message, AIMessage) for call in message.tool_calls]
@@ -55,67 +63,67 @@ def test_no_split_loses_the_request_a_pinned_message_or_one_half_of_a_tool_call(
 
 def test_the_step_under_way_stays_however_large_it_is() -> None:
     messages = [human("look at everything"), *step(1), *step(2, results=30, text="x" * 1000)]
-    assert split(messages, 5, 100).kept == [messages[0], *messages[4:]]
+    assert split_conversation(messages, 5, 100).kept == [messages[0], *messages[4:]]
 
 
 def test_a_warning_at_the_end_does_not_push_the_step_under_way_out() -> None:
     messages = [human("look"), *step(1), *step(2, text="x" * 1000), human("you repeat yourself", hide_from_ui=True)]
-    assert split(messages, 1, 50).kept == [messages[0], *messages[4:]]
+    assert split_conversation(messages, 1, 50).kept == [messages[0], *messages[4:]]
 
 
 @given(st.lists(st.integers(0, 4000), min_size=1, max_size=20), st.integers(600, 5000))
 def test_whatever_is_said_fits(sizes: list[int], room: int) -> None:
     messages: list[AnyMessage] = [human(f"{number} " + "wört " * (size // 5)) for number, size in enumerate(sizes)]
-    assert total_tokens(fit(messages, room)) <= room
+    assert count_tokens(fit_to_window(messages, room)) <= room
 
 
 def test_a_large_result_is_cut_before_the_request_is() -> None:
     request = human("please " + "read " * 200)
-    fitted = fit([request, *step(1, text="data " * 10_000)], 2000)
+    fitted = fit_to_window([request, *step(1, text="data " * 10_000)], 2000)
     assert fitted[0] is request
     assert all("characters left out" in message.text for message in fitted[2:])
 
 
 def test_a_request_larger_than_the_window_keeps_both_ends() -> None:
-    fitted = fit([human("begin " + "x" * 100_000 + " end")], 500)
+    fitted = fit_to_window([human("begin " + "x" * 100_000 + " end")], 500)
     assert fitted[0].text.startswith("begin")
     assert fitted[0].text.endswith("end")
 
 
 def test_long_arguments_of_calls_are_cut_too() -> None:
     call: Any = {"name": "write", "args": {"path": "/a", "content": "x" * 9000}, "id": "1"}
-    fitted = fit([human("go"), AIMessage("", tool_calls=[call]), ToolMessage("ok", tool_call_id="1")], 500)
+    fitted = fit_to_window([human("go"), AIMessage("", tool_calls=[call]), ToolMessage("ok", tool_call_id="1")], 500)
     assert isinstance(fitted[1], AIMessage)
     assert fitted[1].tool_calls[0]["args"]["path"] == "/a"
 
 
 def test_too_many_messages_are_a_named_error() -> None:
     with pytest.raises(ModelError, match="1000 messages do not fit into the 100 tokens"):
-        fit([AIMessage(str(number)) for number in range(1000)], 100)
+        fit_to_window([AIMessage(str(number)) for number in range(1000)], 100)
 
 
 @given(st.text(max_size=400), st.integers(20, 200))
 def test_clipped_texts_are_as_short_as_asked(text: str, limit: int) -> None:
-    assert text_tokens(clip_text(text, limit)) <= limit + 16
+    assert count_text_tokens(clip_text(text, limit)) <= limit + 16
 
 
 def test_an_invented_path_is_taken_out_of_the_summary() -> None:
     dropped = [human("Put 4711 into /srv/plan.txt")]
     summary = "The user wants 4711 in /srv/plan.txt.\nThe rest is in /srv/other.txt.\nNothing else."
-    settled = settle(summary, "", dropped, (), 500)
+    settled = verify_summary(summary, "", dropped, (), 500)
     assert "/srv/plan.txt" in settled
     assert "/srv/other.txt" not in settled
 
 
 def test_a_summary_that_is_mostly_invented_gives_way_to_an_extract() -> None:
-    settled = settle("See /a/b/c.\nAnd 12345.", "", [human("Plan a party for 200 guests")], (), 500)
+    settled = verify_summary("See /a/b/c.\nAnd 12345.", "", [human("Plan a party for 200 guests")], (), 500)
     assert "Plan a party for 200 guests" in settled
     assert "12345" not in settled
 
 
 def test_open_todos_and_forgotten_literals_are_added() -> None:
     todos: Any = [{"content": "call Ms Li", "status": "pending"}, {"content": "sleep", "status": "completed"}]
-    settled = settle("They talked.", "", [human("Her number is 030-1234567")], todos, 500)
+    settled = verify_summary("They talked.", "", [human("Her number is 030-1234567")], todos, 500)
     assert "call Ms Li" in settled
     assert "sleep" not in settled
     assert "030-1234567" in settled
@@ -124,11 +132,11 @@ def test_open_todos_and_forgotten_literals_are_added() -> None:
 def test_a_summary_stays_small_however_much_was_said() -> None:
     dropped = [human(f"number {n:06} at /data/{n}") for n in range(5000)]
     todos: Any = [{"content": "x" * 300, "status": "pending"}] * 50
-    assert text_tokens(settle("word " * 9000, "before " * 9000, dropped, todos, 1000)) <= 1100
+    assert count_text_tokens(verify_summary("word " * 9000, "before " * 9000, dropped, todos, 1000)) <= 1100
 
 
 def test_an_extract_holds_what_was_known_and_asked() -> None:
-    text = extract("Known: 42", [human("First line\nsecond line"), AIMessage("no")], 200)
+    text = extract_summary("Known: 42", [human("First line\nsecond line"), AIMessage("no")], 200)
     assert "Known: 42" in text
     assert "First line" in text
     assert "second line" not in text
@@ -136,17 +144,17 @@ def test_an_extract_holds_what_was_known_and_asked() -> None:
 
 def test_literals_are_paths_addresses_dates_and_numbers() -> None:
     text = "See /mnt/a.txt, https://x.org/y (2026-11-15) or call 030-1234, and/or wait 5 minutes."
-    assert literals(text) == ["/mnt/a.txt", "https://x.org/y", "2026-11-15", "030-1234", "and/or"]
+    assert find_literals(text) == ["/mnt/a.txt", "https://x.org/y", "2026-11-15", "030-1234", "and/or"]
 
 
 def test_short_messages_leave_their_share_to_long_ones() -> None:
-    text = transcript([human("a"), human("b" * 600), human("c")], 200)
+    text = format_transcript([human("a"), human("b" * 600), human("c")], 200)
     assert text.count("b") > 400
-    assert text_tokens(text) <= 210
+    assert count_text_tokens(text) <= 210
 
 
 def test_images_are_counted_and_left_out_last() -> None:
     image: Any = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 90_000}}
     message = HumanMessage([{"type": "text", "text": "look"}, image])
-    assert message_tokens(message) < 3000
-    assert "image_url left out" in str(fit([AIMessage(message.content), human("and?")], 300)[0].content)
+    assert count_message_tokens(message) < 3000
+    assert "image_url left out" in str(fit_to_window([AIMessage(message.content), human("and?")], 300)[0].content)

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from deerflow.agents.custom_agents import CustomAgents
-from deerflow.config.agents import AgentModelSettings, CustomAgent, CustomAgentConfig
+from deerflow.config.sections.agents import AgentModelSettings, CustomAgent, CustomAgentConfig
 from deerflow.domain.errors import ConfigError, Conflict, InvalidRequest, NotFound
 
 ADA = CustomAgent(
@@ -41,7 +41,7 @@ def test_a_name_that_could_lead_elsewhere_is_refused(agents: CustomAgents, name:
         lambda: agents.update("local", CustomAgent(name)),
         lambda: agents.delete("local", name),
     ):
-        with pytest.raises(InvalidRequest, match="an agent's name is"):
+        with pytest.raises(InvalidRequest, match="an agent name is"):
             attempt()
     with pytest.raises(InvalidRequest, match="a user id is"):
         agents.load("../other", "ada")

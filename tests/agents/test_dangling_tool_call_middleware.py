@@ -11,13 +11,13 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
+from deerflow.agent_support.thread_state import ThreadState
 from deerflow.agents.middlewares.dangling_tool_call_middleware import (
     DanglingToolCallMiddleware,
-    are_settled,
-    settle,
-    with_settled_calls,
+    complete_messages,
+    is_complete,
+    settle_request,
 )
-from deerflow.agents.thread_state import ThreadState
 from deerflow.testing import Answer, ScriptedModel, ToolRequest, calling
 
 
@@ -46,7 +46,7 @@ def agent_with(model: ScriptedModel):
 
 
 def test_a_call_without_a_result_is_answered_right_after_it() -> None:
-    settled = settle([HumanMessage("go"), asking("a", "b"), result("b"), HumanMessage("and now?")])
+    settled = complete_messages([HumanMessage("go"), asking("a", "b"), result("b"), HumanMessage("and now?")])
 
     assert [message.type for message in settled] == ["human", "ai", "tool", "tool", "human"]
     assert [message.tool_call_id for message in settled if isinstance(message, ToolMessage)] == ["a", "b"]
@@ -56,19 +56,19 @@ def test_a_call_without_a_result_is_answered_right_after_it() -> None:
 
 def test_a_result_that_stands_too_late_is_moved_to_its_call() -> None:
     late = result("a", "seven")
-    assert settle([asking("a"), HumanMessage("?"), late]) == [asking("a"), late, HumanMessage("?")]
+    assert complete_messages([asking("a"), HumanMessage("?"), late]) == [asking("a"), late, HumanMessage("?")]
 
 
 def test_a_result_without_a_call_and_a_second_result_are_dropped() -> None:
-    settled = settle([result("x"), asking("a"), result("a", "first"), result("a", "second"), result("y")])
+    settled = complete_messages([result("x"), asking("a"), result("a", "first"), result("a", "second"), result("y")])
     assert [message.text for message in settled] == ["", "first"]
 
 
 def test_an_id_used_again_later_belongs_to_the_later_call() -> None:
     messages = [asking("a"), result("a", "one"), asking("a"), result("a", "two")]
-    assert are_settled(messages)
-    assert settle(messages) == messages
-    assert [message.text for message in settle([asking("a"), asking("a"), result("a", "two")])][-1] == "two"
+    assert is_complete(messages)
+    assert complete_messages(messages) == messages
+    assert [message.text for message in complete_messages([asking("a"), asking("a"), result("a", "two")])][-1] == "two"
 
 
 def test_missing_ids_and_names_are_given_the_same_way_each_time() -> None:
@@ -77,16 +77,16 @@ def test_missing_ids_and_names_are_given_the_same_way_each_time() -> None:
     )
     messages = [broken, result("", "three")]
 
-    settled = settle(messages)
+    settled = complete_messages(messages)
 
-    assert settled == settle(messages)
+    assert settled == complete_messages(messages)
     assert [(call["name"], call["id"]) for call in settled[0].tool_calls] == [("unknown_tool", "m_0"), ("add", "m_1")]
     assert [message.tool_call_id for message in settled[1:]] == ["m_0", "m_1"]
     assert settled[1].text == "three"
 
 
 def test_two_calls_with_one_id_are_told_apart() -> None:
-    settled = settle([asking("a", "a"), result("a", "one"), result("a", "two")])
+    settled = complete_messages([asking("a", "a"), result("a", "one"), result("a", "two")])
     assert [call["id"] for call in settled[0].tool_calls] == ["a", "a_1"]
     assert [(message.tool_call_id, message.text) for message in settled[1:]] == [("a", "one"), ("a_1", "two")]
 
@@ -96,7 +96,7 @@ def test_what_providers_keep_of_a_broken_call_goes_with_it() -> None:
     invalid = {"name": "add", "args": "{", "id": "a", "error": None, "type": "invalid_tool_call"}
     broken = AIMessage(content, invalid_tool_calls=[invalid], additional_kwargs={"tool_calls": [{"id": "a"}]})
 
-    repaired = settle([broken])[0]
+    repaired = complete_messages([broken])[0]
 
     assert repaired.content == [{"type": "text", "text": "hm"}]
     assert repaired.additional_kwargs == {}
@@ -128,7 +128,7 @@ async def test_malformed_arguments_are_answered_by_what_is_wrong_and_the_model_t
     assert "add was not called: its arguments are not valid JSON: Expecting value at character 14" in explained.text
     assert answer["messages"][-1].text == "Three."
     assert all(not message.invalid_tool_calls for message in answer["messages"] if isinstance(message, AIMessage))
-    assert are_settled(answer["messages"])
+    assert is_complete(answer["messages"])
 
 
 async def test_a_sound_call_beside_a_malformed_one_is_carried_out() -> None:
@@ -161,7 +161,7 @@ def test_the_sync_face_answers_malformed_calls_too() -> None:
 def test_a_request_with_nothing_wrong_is_handed_on_as_it_is() -> None:
     messages = [HumanMessage("go"), asking("a", "b"), result("b"), result("a"), AIMessage("done")] * 1000
     request = ModelRequest(model=ScriptedModel(), messages=messages)
-    assert with_settled_calls(request) is request
+    assert settle_request(request) is request
 
 
 call_ids = st.sampled_from(["a", "b", "c", "", None])
@@ -190,16 +190,16 @@ any_message = st.one_of(
 @settings(deadline=None)
 @given(st.lists(any_message, max_size=12))
 def test_any_mixture_of_messages_becomes_one_a_provider_takes(messages: list[AnyMessage]) -> None:
-    settled = settle(messages)
+    settled = complete_messages(messages)
 
-    assert are_settled(settled)
+    assert is_complete(settled)
     assert each_call_is_answered_in_its_place(settled)
-    assert settle(settled) == settled
+    assert complete_messages(settled) == settled
     assert [message for message in settled if message.type == "human"] == [
         message for message in messages if message.type == "human"
     ]
     assert len([message for message in settled if message.type == "ai"]) == sum(m.type == "ai" for m in messages)
-    if are_settled(messages):
+    if is_complete(messages):
         assert settled == messages
 
 

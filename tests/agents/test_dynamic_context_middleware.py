@@ -8,8 +8,8 @@ from langchain.agents import create_agent
 from langchain_core.messages import BaseMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
-from deerflow.agents.middlewares.dynamic_context_middleware import DynamicContextMiddleware
-from deerflow.agents.thread_state import ThreadState
+from deerflow.agent_support.thread_state import ThreadState
+from deerflow.agents.middlewares.model_calls.dynamic_context import DynamicContextMiddleware
 from deerflow.testing import ScriptedModel, calling
 
 CONFIG: Any = {"configurable": {"thread_id": "t"}}

@@ -7,8 +7,8 @@ from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
 
-from deerflow.agents.middlewares.empty_answer_middleware import EmptyAnswerMiddleware, has_words
-from deerflow.agents.thread_state import ThreadState
+from deerflow.agent_support.thread_state import ThreadState
+from deerflow.agents.middlewares.model_calls.empty_answer import EmptyAnswerMiddleware, has_content
 from deerflow.testing import Answer, ScriptedModel, calling, thinking
 
 
@@ -96,4 +96,4 @@ def test_the_sync_face_asks_again_too() -> None:
     ],
 )
 def test_reasoning_alone_is_no_answer(message: AIMessage, says_something: bool) -> None:
-    assert has_words(message) is says_something
+    assert has_content(message) is says_something

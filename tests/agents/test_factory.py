@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from deerflow.agents import Next, Prev, RuntimeFeatures, create_deerflow_agent
-from deerflow.agents.chain import CHAIN, Ingredients, build_chain
+from deerflow.agents.chain import CHAIN, ChainInputs, build_chain
 from deerflow.agents.middlewares.clarification_middleware import ClarificationMiddleware
 from deerflow.agents.middlewares.loop_detection_middleware import LoopDetectionMiddleware
 from deerflow.agents.middlewares.todo_middleware import TodoMiddleware
@@ -23,7 +23,7 @@ EVERYTHING = RuntimeFeatures(
 
 
 def names(features: RuntimeFeatures, **options: bool) -> list[str]:
-    return [type(middleware).__name__ for middleware in build_chain(Ingredients(features), **options)]
+    return [type(middleware).__name__ for middleware in build_chain(ChainInputs(features), **options)]
 
 
 def test_an_agent_answers_in_one_line() -> None:
@@ -73,7 +73,7 @@ def test_the_chain_stands_in_the_founding_order() -> None:
 
 
 def test_every_link_gives_its_reason() -> None:
-    assert all(len(link.why.split()) >= 4 for link in CHAIN)
+    assert all(len(spec.reason.split()) >= 4 for spec in CHAIN)
 
 
 def test_a_subagent_asks_nobody_and_keeps_no_list() -> None:

@@ -13,10 +13,10 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
 from langgraph.types import Command
 
-from deerflow.agents.chain import Ingredients, build_chain
+from deerflow.agents.chain import ChainInputs, build_chain
+from deerflow.agents.compose import ComposedModelCalls, ComposedToolCalls, compose
 from deerflow.agents.factory import create_deerflow_agent
 from deerflow.agents.features import RuntimeFeatures
-from deerflow.agents.folding import AroundModel, AroundTools, fold
 from deerflow.testing import ScriptedModel, calling
 
 AnyMiddleware = AgentMiddleware[Any, Any, Any]
@@ -135,7 +135,7 @@ def ringing() -> ScriptedModel:
 @pytest.mark.parametrize("is_async", [True, False])
 async def test_the_order_is_that_of_the_chain_also_around_one_that_is_a_step(is_async: bool) -> None:
     logs: list[list[str]] = []
-    for handed in (list, fold):
+    for handed in (list, compose):
         log: list[str] = []
         chain = [Brings("a", log), Both("b", log), Step("c", log), Both("d", log), Both("e", log)]
         agent: Any = create_agent(ringing(), middleware=handed(chain))
@@ -153,7 +153,7 @@ async def test_what_several_want_written_is_written_the_outermost_last() -> None
         writing("b", [("notes", "then "), ("counted", 2)]),
         writing("c", {"notes": "first ", "messages": [HumanMessage("kept")]}),
     ]
-    for handed in (list, fold):
+    for handed in (list, compose):
         agent: Any = create_agent(ScriptedModel.saying("Hello."), middleware=handed(chain))
         state = await agent.ainvoke(QUESTION)
         assert (state["notes"], state["counted"]) == ("first then outermost", 2)
@@ -162,21 +162,21 @@ async def test_what_several_want_written_is_written_the_outermost_last() -> None
 
 async def test_whoever_asks_again_keeps_only_what_came_of_the_last_time() -> None:
     chain = [Twice("a", []), writing("b", {"messages": [HumanMessage("noted")]})]
-    agent: Any = create_agent(ScriptedModel.saying("One.", "Two."), middleware=fold(chain))
+    agent: Any = create_agent(ScriptedModel.saying("One.", "Two."), middleware=compose(chain))
     state = await agent.ainvoke(QUESTION)
     assert [message.text for message in state["messages"]] == ["hi", "Two.", "noted"]
 
 
 async def test_a_bare_message_in_place_of_an_answer_reaches_those_further_out() -> None:
     log: list[str] = []
-    agent: Any = create_agent(ScriptedModel.saying(), middleware=fold([Both("a", log), Answers("b", log)]))
+    agent: Any = create_agent(ScriptedModel.saying(), middleware=compose([Both("a", log), Answers("b", log)]))
     assert (await agent.ainvoke(QUESTION))["messages"][-1].text == "It is I."
     assert log == ["a asks", "a heard"]
 
 
 async def test_a_command_that_is_more_than_writing_is_refused_as_ever() -> None:
     chain = [Both("a", []), writing("b", {"notes": "x"}), Jumps("c", [])]
-    agent: Any = create_agent(ScriptedModel.saying("Hello."), middleware=fold(chain))
+    agent: Any = create_agent(ScriptedModel.saying("Hello."), middleware=compose(chain))
     with pytest.raises(NotImplementedError, match="goto"):
         await agent.ainvoke(QUESTION)
 
@@ -189,26 +189,26 @@ class Jumps(Named):
 
 
 async def test_one_that_has_only_the_other_colour_says_so_as_ever() -> None:
-    agent: Any = create_agent(ScriptedModel.saying("Hello."), middleware=fold([Both("a", []), Answers("b", [])]))
+    agent: Any = create_agent(ScriptedModel.saying("Hello."), middleware=compose([Both("a", []), Answers("b", [])]))
     with pytest.raises(NotImplementedError, match="wrap_model_call"):
         await asyncio.to_thread(agent.invoke, QUESTION)
 
 
 def test_two_of_the_same_name_are_refused_as_ever() -> None:
     with pytest.raises(AssertionError, match="duplicate"):
-        create_agent(ScriptedModel.saying("Hello."), middleware=fold([Both("a", []), Both("a", [])]))
+        create_agent(ScriptedModel.saying("Hello."), middleware=compose([Both("a", []), Both("a", [])]))
 
 
 def test_those_with_steps_or_wishes_for_their_traces_stay_as_they_are() -> None:
     traced = Both("b", [])
     traced.trace_policy = TracePolicy()
     chain: Sequence[AnyMiddleware] = [Both("a", []), traced, Step("c", []), Both("d", [])]
-    assert fold(chain) == list(chain)
+    assert compose(chain) == list(chain)
 
 
 def test_what_wraps_no_tools_brings_no_step_for_tools() -> None:
-    folded = fold([Twice("a", []), Answers("b", [])])
-    assert isinstance(folded[0], AroundModel) and not any(isinstance(each, AroundTools) for each in folded)
+    folded = compose([Twice("a", []), Answers("b", [])])
+    assert isinstance(folded[0], ComposedModelCalls) and not any(isinstance(each, ComposedToolCalls) for each in folded)
     assert "tools" not in create_agent(ScriptedModel.saying(), middleware=folded).get_graph().nodes
 
 
@@ -216,7 +216,7 @@ async def test_a_turn_through_our_whole_chain_goes_to_a_thread_only_a_few_times(
     threads = CountingThreads(4)
     asyncio.get_running_loop().set_default_executor(threads)
     agent = create_deerflow_agent(ringing(), [ring], features=RuntimeFeatures(sandbox=False))
-    assert len(build_chain(Ingredients(RuntimeFeatures(sandbox=False)))) > 15
+    assert len(build_chain(ChainInputs(RuntimeFeatures(sandbox=False)))) > 15
     state = await agent.ainvoke(QUESTION)
     assert state["messages"][-1].text == "Done."
     assert (

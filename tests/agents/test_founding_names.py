@@ -4,10 +4,10 @@ import pytest
 from langchain.agents.middleware import AgentMiddleware
 
 from deerflow.config.imports import load_class, load_object
-from deerflow.config.tools import ToolConfig
+from deerflow.config.sections.tools import ToolConfig
 from deerflow.domain.errors import ConfigError
 from deerflow.sandbox.sandbox_provider import SandboxProvider
-from deerflow.tools.tools import ToolSet, get_available_tools, sandbox_tools
+from deerflow.tools.assembly import ToolSet, get_available_tools, sandbox_tools
 
 MIDDLEWARES = (
     "thread_data", "uploads", "dangling_tool_call", "guardrail", "tool_error_handling", "summarization", "todo",

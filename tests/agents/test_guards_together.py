@@ -9,21 +9,20 @@ from langchain_core.messages import HumanMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
+from deerflow.agent_support.thread_state import ThreadState
 from deerflow.agents.middlewares.clarification_middleware import ClarificationMiddleware
-from deerflow.agents.middlewares.dangling_tool_call_middleware import DanglingToolCallMiddleware, are_settled
-from deerflow.agents.middlewares.empty_answer_middleware import EmptyAnswerMiddleware
-from deerflow.agents.middlewares.guardrail_middleware import GuardrailMiddleware
-from deerflow.agents.middlewares.guardrails import AllowlistProvider
+from deerflow.agents.middlewares.dangling_tool_call_middleware import DanglingToolCallMiddleware, is_complete
 from deerflow.agents.middlewares.loop_detection_middleware import LoopDetectionMiddleware
-from deerflow.agents.middlewares.model_recovery_middleware import Clock, ModelRecoveryMiddleware
+from deerflow.agents.middlewares.model_calls.empty_answer import EmptyAnswerMiddleware
+from deerflow.agents.middlewares.model_calls.model_recovery import ModelRecoveryMiddleware, RetryClock
 from deerflow.agents.middlewares.subagent_limit_middleware import SubagentLimitMiddleware
 from deerflow.agents.middlewares.token_usage_middleware import TokenUsageMiddleware
 from deerflow.agents.middlewares.tool_error_handling_middleware import ToolErrorHandlingMiddleware
-from deerflow.agents.thread_state import ThreadState
-from deerflow.config.llm_call import LlmCallConfig
-from deerflow.config.loop_detection import LoopDetectionConfig
+from deerflow.config.sections.runs import LlmCallConfig, LoopDetectionConfig
 from deerflow.domain.errors import ModelRejected, ModelUnavailable
-from deerflow.models.openai_compatible import OpenAICompatibleChatModel
+from deerflow.guardrails.middleware import GuardrailMiddleware
+from deerflow.guardrails.providers import AllowlistProvider
+from deerflow.models.openai_compatible.client import OpenAICompatibleChatModel
 from deerflow.testing import (
     Answer,
     CutAfter,
@@ -35,7 +34,7 @@ from deerflow.testing import (
     in_parallel,
     thinking,
 )
-from deerflow.tools.builtins.clarification_tool import ask_clarification_tool
+from deerflow.tools.builtins import ask_clarification_tool
 
 CONFIG: Any = {"configurable": {"thread_id": "t"}, "recursion_limit": 200}
 
@@ -62,7 +61,7 @@ def agent_at(server: ScriptedServer):
         SubagentLimitMiddleware(),
         LoopDetectionMiddleware(LoopDetectionConfig()),
         EmptyAnswerMiddleware(),
-        ModelRecoveryMiddleware(LlmCallConfig(), clock=Clock(sleep=no_wait)),
+        ModelRecoveryMiddleware(LlmCallConfig(), clock=RetryClock(sleep=no_wait)),
         ClarificationMiddleware(),
     ]
     tools = [look, ask_clarification_tool]
@@ -115,7 +114,7 @@ async def test_a_turn_ends_in_words_and_the_thread_takes_the_next_message(what: 
 
         messages = await say(agent, "where is the deer?")
         assert messages[-1].text.startswith(answer)
-        assert are_settled(messages)
+        assert is_complete(messages)
 
         assert (await say(agent, "and now?"))[-1].text == "And on it goes."
 

@@ -9,20 +9,19 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from deerflow.agents.custom_agents import CustomAgents
 from deerflow.agents.lead_agent.prompt import (
-    Delegation,
+    DelegationInfo,
     PromptParts,
-    SubagentKind,
+    SubagentSummary,
     apply_prompt_template,
 )
-from deerflow.agents.settings import Computer
+from deerflow.agents.spec import SandboxCapabilities
 from deerflow.config.root import Config
-from deerflow.domain.skills import SkillCard
-from deerflow.tools.builtins.agent_tools import setup_agent_tool, update_agent_tool
-from deerflow.tools.builtins.memory_tools import memory_tools
-from deerflow.tools.builtins.skill_manage_tool import skill_manage
-from deerflow.tools.builtins.task_batch_tool import task_batch_tool
-from deerflow.tools.builtins.task_tool import task_tool
-from deerflow.tools.tools import as_tool, builtin_tools, get_available_tools, sandbox_tools
+from deerflow.domain.skills import SkillMetadata
+from deerflow.memory.tools import build_memory_tools
+from deerflow.skills.tools import skill_manage
+from deerflow.subagents.tools import build_task_batch_tool, build_task_tool
+from deerflow.tools.agent_tools import build_setup_agent_tool, build_update_agent_tool
+from deerflow.tools.assembly import as_tool, builtin_tools, get_available_tools, sandbox_tools
 from tests.support import same_as_snapshot
 
 EVERYTHING = PromptParts(
@@ -30,16 +29,18 @@ EVERYTHING = PromptParts(
     soul="# Ada\n\nYou count before you speak.",
     updates_itself=True,
     skills=(
-        SkillCard("research", "Finds things out.", "/mnt/skills/public/research/SKILL.md"),
-        SkillCard("counting", "Counts\nall things.", "/mnt/skills/custom/counting/SKILL.md", editable=True),
+        SkillMetadata("research", "Finds things out.", "/mnt/skills/public/research/SKILL.md"),
+        SkillMetadata("counting", "Counts\nall things.", "/mnt/skills/custom/counting/SKILL.md", editable=True),
     ),
     evolves_skills=True,
     remembers=True,
     deferred_tools={"weather": ("weather_now",), "office": ("office_mail", "office_calendar")},
-    delegation=Delegation((SubagentKind("general-purpose", "Any work."), SubagentKind("bash", "Commands.")), limit=3),
-    computer=Computer(runs_commands=True),
+    delegation=DelegationInfo(
+        (SubagentSummary("general-purpose", "Any work."), SubagentSummary("bash", "Commands.")), limit=3
+    ),
+    computer=SandboxCapabilities(runs_commands=True),
 )
-ON_HOST = PromptParts(computer=Computer(runs_commands=True, is_isolated=False))
+ON_HOST = PromptParts(computer=SandboxCapabilities(runs_commands=True, is_isolated=False))
 ORDER = [
     "role",
     "soul",
@@ -73,9 +74,9 @@ def test_values_cannot_end_their_section_or_begin_another() -> None:
     parts = PromptParts(
         name=evil,
         soul=evil,
-        skills=(SkillCard(evil, evil, evil),),
+        skills=(SkillMetadata(evil, evil, evil),),
         deferred_tools={evil: (evil,)},
-        delegation=Delegation((SubagentKind(evil, evil),)),
+        delegation=DelegationInfo((SubagentSummary(evil, evil),)),
     )
     prompt = apply_prompt_template(parts)
     absent = ("self_update", "skill_evolution", "memory_tools", "computer")
@@ -97,7 +98,7 @@ def test_the_same_parts_give_the_same_bytes_in_whatever_order_they_were_found() 
 
 
 def test_the_agent_that_makes_another_knows_its_name_and_one_skill_alone() -> None:
-    skill = SkillCard("bootstrap", "Makes agents.", "/mnt/skills/public/bootstrap/SKILL.md")
+    skill = SkillMetadata("bootstrap", "Makes agents.", "/mnt/skills/public/bootstrap/SKILL.md")
     named = PromptParts(is_bootstrap=True, new_agent="ada", skills=(*EVERYTHING.skills, skill))
     prompt = apply_prompt_template(named)
     assert sections(prompt) == ["role", "bootstrap", "skill_system", "available_skills", "response_style"]
@@ -109,21 +110,33 @@ def test_the_agent_that_makes_another_knows_its_name_and_one_skill_alone() -> No
 @pytest.mark.parametrize(
     ("computer", "told", "untold"),
     [
-        (Computer(True), ("There is no network. `python3` has numpy",), ("own machine",)),
-        (Computer(True, network="none", has_toolbox=False), ("There is no network. Run servers",), ("numpy",)),
-        (Computer(True, network="allowlist"), ("reaches a few allowed hosts, through the proxy",), ("no network",)),
-        (Computer(True, network="full"), ("The network can be used.",), ("no network",)),
-        (Computer(True, is_isolated=False), ("on the user's own machine", "`../outputs`"), ("sandbox made", "numpy")),
+        (SandboxCapabilities(True), ("There is no network. `python3` has numpy",), ("own machine",)),
+        (
+            SandboxCapabilities(True, network="none", has_toolbox=False),
+            ("There is no network. Run servers",),
+            ("numpy",),
+        ),
+        (
+            SandboxCapabilities(True, network="allowlist"),
+            ("reaches a few allowed hosts, through the proxy",),
+            ("no network",),
+        ),
+        (SandboxCapabilities(True, network="full"), ("The network can be used.",), ("no network",)),
+        (
+            SandboxCapabilities(True, is_isolated=False),
+            ("on the user's own machine", "`../outputs`"),
+            ("sandbox made", "numpy"),
+        ),
     ],
 )
 def test_the_agent_is_told_what_its_commands_can_do(
-    computer: Computer, told: tuple[str, ...], untold: tuple[str, ...]
+    computer: SandboxCapabilities, told: tuple[str, ...], untold: tuple[str, ...]
 ) -> None:
     prompt = apply_prompt_template(PromptParts(computer=computer))
     assert all(words in prompt for words in told) and not any(words in prompt for words in untold)
 
 
-@pytest.mark.parametrize("parts", [PromptParts(), PromptParts(computer=Computer(True)), ON_HOST])
+@pytest.mark.parametrize("parts", [PromptParts(), PromptParts(computer=SandboxCapabilities(True)), ON_HOST])
 def test_the_prompt_takes_little_of_the_models_attention(parts: PromptParts) -> None:
     assert tokens(apply_prompt_template(parts)) <= 1_500
 
@@ -143,15 +156,15 @@ def test_the_prompt_says_what_was_reviewed(name: str, parts: PromptParts) -> Non
 
 def test_the_default_tools_take_little_of_the_models_attention() -> None:
     web = get_available_tools(Config().tools).tools
-    tools = [*sandbox_tools(), *builtin_tools(supports_vision=True), *memory_tools(can_write=False), *web]
+    tools = [*sandbox_tools(), *builtin_tools(supports_vision=True), *build_memory_tools(can_write=False), *web]
     assert tokens(json.dumps([convert_to_openai_tool(tool) for tool in tools])) <= 2_500
 
 
 def test_the_schemas_of_the_built_in_tools_are_those_that_were_reviewed(agents: CustomAgents) -> None:
-    own = [setup_agent_tool(agents), update_agent_tool(agents), as_tool(skill_manage)]
+    own = [build_setup_agent_tool(agents), build_update_agent_tool(agents), as_tool(skill_manage)]
     web = get_available_tools(Config().tools).tools
     kinds = ("general-purpose", "bash")
-    others = [task_tool(kinds), task_batch_tool(kinds), *memory_tools(can_write=True)]
+    others = [build_task_tool(kinds), build_task_batch_tool(kinds), *build_memory_tools(can_write=True)]
     tools = [*sandbox_tools(), *builtin_tools(supports_vision=True), *own, *others, *web]
     schemas = json.dumps([convert_to_openai_tool(tool) for tool in tools], indent=1, ensure_ascii=False)
     same_as_snapshot("tools.json", f"{schemas}\n")

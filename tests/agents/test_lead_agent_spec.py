@@ -2,7 +2,7 @@
 
 import pytest
 
-from deerflow.agents.plan import read_spec
+from deerflow.agents.spec import read_spec
 from deerflow.domain.runs import AgentSpec
 
 

@@ -11,10 +11,10 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import ValidationError
 
-from deerflow.agents.middlewares.dangling_tool_call_middleware import are_settled
-from deerflow.agents.middlewares.loop_detection_middleware import LoopDetectionMiddleware, wish
-from deerflow.agents.thread_state import ThreadState
-from deerflow.config.loop_detection import LoopDetectionConfig, ToolFrequency
+from deerflow.agent_support.thread_state import ThreadState
+from deerflow.agents.middlewares.dangling_tool_call_middleware import is_complete
+from deerflow.agents.middlewares.loop_detection_middleware import LoopDetectionMiddleware, normalize_calls
+from deerflow.config.sections.runs import LoopDetectionConfig, ToolFrequency
 from deerflow.testing import Answer, ScriptedModel, ToolRequest, calling, in_parallel
 
 
@@ -63,7 +63,7 @@ async def test_the_fifth_equal_reply_ends_the_turn_with_words_that_say_why() -> 
     )
     assert last.response_metadata["stop_reason"] == "loop_capped"
     assert warnings_in(model) == [4, 5]
-    assert are_settled(messages)
+    assert is_complete(messages)
     # The warning is said to the model alone.
     assert [message.type for message in messages] == ["human", *["ai", "tool"] * 4, "ai"]
 
@@ -118,7 +118,7 @@ async def test_calls_that_are_malformed_again_and_again_are_a_loop() -> None:
     model = ScriptedModel.saying(*[Answer(calls=(ToolRequest("search", '{"query": }'),))] * 5)
     messages = await ask(agent_with(model))
     assert messages[-1].response_metadata["stop_reason"] == "loop_capped"
-    assert are_settled(messages)
+    assert is_complete(messages)
 
 
 async def test_many_calls_at_once_are_warned_about_before_anything_is_stopped() -> None:
@@ -161,14 +161,18 @@ def calls(answer: Answer) -> list[Any]:
 
 def test_calls_are_compared_by_what_they_are_about() -> None:
     one, other = calling("search", query="a", description="first"), calling("search", query="b")
-    assert wish(calls(in_parallel(one, other))) == wish(calls(in_parallel(other, calling("search", query="a"))))
-    assert wish(calls(one)) != wish(calls(other))
+    assert normalize_calls(calls(in_parallel(one, other))) == normalize_calls(
+        calls(in_parallel(other, calling("search", query="a")))
+    )
+    assert normalize_calls(calls(one)) != normalize_calls(calls(other))
 
     reading = [calling("read_file", path="/a", start_line=line) for line in (1, 150, 250)]
-    assert wish(calls(reading[0])) == wish(calls(reading[1])) != wish(calls(reading[2]))
+    assert (
+        normalize_calls(calls(reading[0])) == normalize_calls(calls(reading[1])) != normalize_calls(calls(reading[2]))
+    )
 
     writing = [calling("write_file", path="/a", content=content) for content in ("x", "y")]
-    assert wish(calls(writing[0])) != wish(calls(writing[1]))
+    assert normalize_calls(calls(writing[0])) != normalize_calls(calls(writing[1]))
 
 
 @pytest.mark.parametrize(

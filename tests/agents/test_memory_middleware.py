@@ -9,15 +9,14 @@ from langchain.agents import create_agent
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
-from deerflow.agents.middlewares.memory_middleware import TOLD, MemoryMiddleware
+from deerflow.agent_support.thread_state import ThreadState
 from deerflow.agents.middlewares.summarization_middleware import SummarizationMiddleware
-from deerflow.agents.thread_state import ThreadState
-from deerflow.config.summarization import SummarizationConfig
+from deerflow.config.sections.agents import SummarizationConfig
 from deerflow.domain.context import RunContext
 from deerflow.domain.errors import StorageUnavailable
-from deerflow.domain.memory import Category, Fact
-from deerflow.domain.recall import Recalled, Receipt
-from deerflow.sandbox.files import thread_files
+from deerflow.domain.memory import Category, Fact, InjectionReceipt, MemoryInjection
+from deerflow.memory.middleware import INJECTION_KEY, MemoryMiddleware
+from deerflow.sandbox.files.files import thread_files
 from deerflow.testing import ScriptedModel, calling
 from tests.agents.runs import NoHistory
 
@@ -35,17 +34,17 @@ class Remembered:
         self.is_broken = is_broken
         self.asked: list[str] = []
 
-    async def recall(self, words: str) -> Recalled:
+    async def build_injection(self, words: str) -> MemoryInjection:
         if self.is_broken:
             raise StorageUnavailable("the disk is gone")
         self.asked.append(words)
         text = self.texts[len(self.asked) - 1]
-        return Recalled(text, {"words": text} if text else {}, Receipt(1, [text], 0, 1, is_new=True))
+        return MemoryInjection(text, {"words": text} if text else {}, InjectionReceipt(1, [text], 0, 1, is_new=True))
 
-    async def recall_again(self, note: Mapping[str, Any]) -> Recalled:
-        return Recalled(str(note["words"]), note, Receipt(1, [], 0, 1, is_new=False))
+    async def restore_injection(self, note: Mapping[str, Any]) -> MemoryInjection:
+        return MemoryInjection(str(note["words"]), note, InjectionReceipt(1, [], 0, 1, is_new=False))
 
-    def take_receipt(self, recalled: Recalled) -> Receipt | None:
+    def take_receipt(self, recalled: MemoryInjection) -> InjectionReceipt | None:
         return recalled.receipt
 
     async def search(self, query: str, category: Category | None, limit: int) -> Sequence[Fact]:
@@ -112,7 +111,9 @@ async def test_it_is_told_before_the_first_message_and_stays_there(tmp_path: Pat
     ]
     assert memory.asked == ["a"] and [each["is_new"] for each in receipts] == [True, False]
     kept = (await conversation.graph.aget_state(CONFIG)).values["messages"]
-    assert [message.additional_kwargs.get(TOLD) for message in kept if message.type == "ai"][0] == {"words": "MEMORY"}
+    assert [message.additional_kwargs.get(INJECTION_KEY) for message in kept if message.type == "ai"][0] == {
+        "words": "MEMORY"
+    }
     assert "MEMORY" not in texts(kept)
 
 

@@ -21,10 +21,10 @@ from openai import (
 )
 from pydantic import ValidationError
 
-from deerflow.agents.middlewares.model_failures import recognise
-from deerflow.agents.middlewares.model_recovery_middleware import Clock, ModelRecoveryMiddleware
-from deerflow.agents.thread_state import ThreadState
-from deerflow.config.llm_call import LlmCallConfig
+from deerflow.agent_support.model_failures import classify_failure
+from deerflow.agent_support.thread_state import ThreadState
+from deerflow.agents.middlewares.model_calls.model_recovery import ModelRecoveryMiddleware, RetryClock
+from deerflow.config.sections.runs import LlmCallConfig
 from deerflow.domain.errors import (
     ModelError,
     ModelRateLimited,
@@ -33,7 +33,7 @@ from deerflow.domain.errors import (
     ModelTimeout,
     ModelUnavailable,
 )
-from deerflow.models.openai_compatible import OpenAICompatibleChatModel
+from deerflow.models.openai_compatible.client import OpenAICompatibleChatModel
 from deerflow.testing import Answer, CutAfter, RateLimited, ScriptedModel, ScriptedServer
 
 PATIENT = LlmCallConfig()
@@ -46,8 +46,8 @@ class Waits(list[float]):
     async def sleep(self, seconds: float) -> None:
         self.append(seconds)
 
-    def clock(self, between: Callable[[float, float], float] = max) -> Clock:
-        return Clock(self.sleep, self.append, between)
+    def clock(self, between: Callable[[float, float], float] = max) -> RetryClock:
+        return RetryClock(self.sleep, self.append, between)
 
 
 def agent_with(model: Any, waits: Waits, *fallbacks: Any, settings: LlmCallConfig = PATIENT):
@@ -215,14 +215,14 @@ def response(status: int, **headers: str) -> httpx.Response:
     ],
 )
 def test_errors_of_libraries_are_recognised(error: Exception, reason: str, wait_s: float | None) -> None:
-    failure = recognise(error)
+    failure = classify_failure(error)
     assert failure is not None
     assert (failure.reason, failure.retry_after_s) == (reason, wait_s)
 
 
 @pytest.mark.parametrize("error", [KeyError("x"), AssertionError("script ended"), RuntimeError("loop is closed")])
 def test_bugs_are_not_taken_for_failures_of_a_model(error: Exception) -> None:
-    assert recognise(error) is None
+    assert classify_failure(error) is None
 
 
 @settings(deadline=None, max_examples=25)
@@ -242,5 +242,5 @@ def test_pauses_stay_between_base_and_cap(one: int, other: int, luck: float) -> 
 
 
 def test_a_longest_pause_below_the_shortest_is_refused() -> None:
-    with pytest.raises(ValidationError, match="the longest pause is shorter"):
+    with pytest.raises(ValidationError, match="must not be less than retry_base_delay_ms"):
         LlmCallConfig(retry_base_delay_ms=2000, retry_cap_delay_ms=1000)

@@ -7,10 +7,10 @@ from langchain.agents import create_agent
 from langchain.tools import ToolRuntime
 from langchain_core.messages import ToolMessage
 
-from deerflow.agents.middlewares.read_before_write_middleware import ReadBeforeWriteMiddleware
-from deerflow.agents.thread_state import ThreadState
+from deerflow.agent_support.thread_state import ThreadState
+from deerflow.agents.middlewares.tool_calls.read_before_write import ReadBeforeWriteMiddleware
 from deerflow.domain.context import RunContext
-from deerflow.sandbox.files import thread_files
+from deerflow.sandbox.files.files import thread_files
 from deerflow.testing import Answer, ScriptedModel, calling
 from tests.agents.runs import NoHistory
 

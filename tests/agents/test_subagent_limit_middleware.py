@@ -5,9 +5,9 @@ from langchain.agents import create_agent
 from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.tools import tool
 
-from deerflow.agents.middlewares.dangling_tool_call_middleware import are_settled
+from deerflow.agent_support.thread_state import ThreadState
+from deerflow.agents.middlewares.dangling_tool_call_middleware import is_complete
 from deerflow.agents.middlewares.subagent_limit_middleware import SubagentLimitMiddleware
-from deerflow.agents.thread_state import ThreadState
 from deerflow.testing import ScriptedModel, calling, in_parallel
 
 
@@ -35,7 +35,7 @@ async def test_tasks_beyond_the_limit_are_dropped_and_other_calls_stay(limit: in
 
     results = [message.text for message in messages if isinstance(message, ToolMessage)]
     assert results == ["seen", *(f"did {number}" for number in range(started)), "seen"]
-    assert are_settled(messages)
+    assert is_complete(messages)
 
 
 def test_a_reply_within_the_limit_is_left_alone() -> None:

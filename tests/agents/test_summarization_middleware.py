@@ -9,10 +9,10 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import ValidationError
 
+from deerflow.agent_support.thread_state import ThreadState
+from deerflow.agent_support.tokens import count_tokens
 from deerflow.agents.middlewares.summarization_middleware import SummarizationMiddleware
-from deerflow.agents.middlewares.tokens import total_tokens
-from deerflow.agents.thread_state import ThreadState
-from deerflow.config.summarization import SummarizationConfig
+from deerflow.config.sections.agents import SummarizationConfig
 from deerflow.domain.errors import ModelRejected
 from deerflow.testing import Answer, ScriptedModel, Usage, calling
 
@@ -114,7 +114,7 @@ async def test_no_request_is_larger_than_the_window() -> None:
     model.profile = {"max_input_tokens": 1000}
     graph = agent(model, SummarizationConfig(), ScriptedModel.saying(*["Notes."] * 40))
     await talk(graph, *(f"{number} " + "please " * (50 * (number % 9)) for number in range(40)))
-    assert all(total_tokens(request.messages) <= 950 for request in model.requests)
+    assert all(count_tokens(request.messages) <= 950 for request in model.requests)
     assert all(request.messages[-1].text.startswith(f"{number} ") for number, request in enumerate(model.requests))
 
 
@@ -123,7 +123,7 @@ async def test_the_window_is_taken_to_be_smaller_when_the_model_counts_more() ->
     model.profile = {"max_input_tokens": 4000}
     graph = agent(model, SummarizationConfig(), ScriptedModel.saying(*["Notes."] * 4))
     await talk(graph, "word " * 800, "word " * 800)
-    assert total_tokens(model.requests[1].messages) <= 1900
+    assert count_tokens(model.requests[1].messages) <= 1900
 
 
 async def test_it_works_without_an_event_loop() -> None:

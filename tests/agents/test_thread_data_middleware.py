@@ -5,8 +5,8 @@ from pathlib import Path
 from langchain.agents import create_agent
 from langgraph.checkpoint.memory import InMemorySaver
 
+from deerflow.agent_support.thread_state import ThreadState
 from deerflow.agents.middlewares.thread_data_middleware import ThreadDataMiddleware
-from deerflow.agents.thread_state import ThreadState
 from deerflow.domain.context import RunContext
 from deerflow.testing import ScriptedModel
 from tests.runs_alone import run_in

@@ -9,9 +9,9 @@ from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, Human
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
 
-from deerflow.agents.thread_state import (
+from deerflow.agent_support.thread_state import (
     ThreadState,
-    keep_unless_given,
+    keep_if_none,
     merge_artifacts,
     merge_messages,
     merge_viewed_images,
@@ -85,8 +85,8 @@ def test_an_empty_mapping_clears_the_images() -> None:
 
 def test_todos_stay_unless_there_are_new_ones() -> None:
     todo: Any = {"content": "write", "status": "pending"}
-    assert keep_unless_given([todo], None) == [todo]
-    assert keep_unless_given([todo], []) == []
+    assert keep_if_none([todo], None) == [todo]
+    assert keep_if_none([todo], []) == []
 
 
 async def test_a_thread_is_read_back_from_what_was_written() -> None:

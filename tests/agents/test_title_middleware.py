@@ -6,11 +6,11 @@ import pytest
 from langchain.agents import create_agent
 from langgraph.checkpoint.memory import InMemorySaver
 
-from deerflow.agents.middlewares.title_middleware import TitleMiddleware, local_title, write_title
-from deerflow.agents.thread_state import ThreadState
-from deerflow.config.title import TitleConfig
-from deerflow.domain.budget import Answered, Asking, BudgetSpent, Grant, SpendingLimit
+from deerflow.agent_support.thread_state import ThreadState
+from deerflow.agents.middlewares.title_middleware import TitleMiddleware, truncate_title, write_title
+from deerflow.config.sections.runs import TitleConfig
 from deerflow.domain.errors import ModelUnavailable
+from deerflow.domain.usage import BudgetSpent, ModelCallRequest, ModelCallUsage, Reservation, SpendingLimit
 from deerflow.testing import ScriptedModel
 
 CONFIG: Any = {"configurable": {"thread_id": "t"}}
@@ -46,20 +46,20 @@ class Pocket:
 
     def __init__(self, output_tokens: int | None) -> None:
         self.left = output_tokens
-        self.settled: list[Answered | None] = []
+        self.settled: list[ModelCallUsage | None] = []
 
-    async def reserve(self, asking: Asking) -> Grant:
+    async def reserve(self, asking: ModelCallRequest) -> Reservation:
         if self.left is None:
             raise BudgetSpent("nothing left")
-        return Grant(1, asking, asking.prompt.bytes, self.left)
+        return Reservation(1, asking, asking.prompt.bytes, self.left)
 
-    def settle(self, grant: Grant, answered: Answered | None, *, is_refused: bool = False) -> None:
+    def settle(self, grant: Reservation, answered: ModelCallUsage | None, *, is_rejected: bool = False) -> None:
         self.settled.append(answered)
 
-    def last_room(self, model: str) -> None:
+    def get_final_call_limits(self, model: str) -> None:
         return None
 
-    def rest(self) -> SpendingLimit:
+    def get_remaining(self) -> SpendingLimit:
         return SpendingLimit(self.left)
 
 
@@ -73,9 +73,9 @@ async def test_a_title_is_paid_from_the_budget_of_its_run_or_done_without() -> N
 
 
 def test_long_words_are_cut_and_lines_joined() -> None:
-    assert local_title("Plan\n my   trip, please, to the sea", 15) == "Plan my trip…"
-    assert local_title("x" * 50, 12) == "x" * 11 + "…"
-    assert local_title(" \n", 12) == ""
+    assert truncate_title("Plan\n my   trip, please, to the sea", 15) == "Plan my trip…"
+    assert truncate_title("x" * 50, 12) == "x" * 11 + "…"
+    assert truncate_title(" \n", 12) == ""
 
 
 async def test_a_thread_is_named_after_its_first_exchange_and_keeps_its_name() -> None:

@@ -7,10 +7,10 @@ from langchain.agents import create_agent
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
+from deerflow.agent_support.thread_state import ThreadState
 from deerflow.agents.middlewares.summarization_middleware import SummarizationMiddleware
 from deerflow.agents.middlewares.todo_middleware import TodoMiddleware
-from deerflow.agents.thread_state import ThreadState
-from deerflow.config.summarization import SummarizationConfig
+from deerflow.config.sections.agents import SummarizationConfig
 from deerflow.testing import Answer, ScriptedModel, calling, in_parallel
 
 CONFIG: Any = {"configurable": {"thread_id": "t"}}

@@ -7,9 +7,9 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
-from deerflow.agents.middlewares.replies import Reply
-from deerflow.agents.middlewares.token_usage_middleware import TokenUsageMiddleware, with_turn_usage
-from deerflow.agents.thread_state import ThreadState
+from deerflow.agent_support.replies import Reply
+from deerflow.agent_support.thread_state import ThreadState
+from deerflow.agents.middlewares.token_usage_middleware import TokenUsageMiddleware, add_turn_usage
 from deerflow.testing import Answer, ScriptedModel, Usage, calling
 
 
@@ -30,7 +30,7 @@ def spent(messages: list[Any]) -> list[tuple[int, int, int]]:
 
 def test_a_reply_that_does_not_say_what_it_cost_is_left_alone() -> None:
     reply = Reply([AIMessage("hi")])
-    assert with_turn_usage([HumanMessage("hi")], reply) is reply
+    assert add_turn_usage([HumanMessage("hi")], reply) is reply
 
 
 async def test_usage_is_added_up_within_a_turn_and_begins_anew_with_the_next() -> None:

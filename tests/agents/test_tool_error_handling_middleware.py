@@ -11,9 +11,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import GraphBubbleUp, NodeCancelledError
 from langgraph.types import Command, interrupt
 
-from deerflow.agents.middlewares.dangling_tool_call_middleware import are_settled
+from deerflow.agent_support.thread_state import ThreadState
+from deerflow.agents.middlewares.dangling_tool_call_middleware import is_complete
 from deerflow.agents.middlewares.tool_error_handling_middleware import ToolErrorHandlingMiddleware
-from deerflow.agents.thread_state import ThreadState
 from deerflow.domain.errors import FileProblem
 from deerflow.testing import Answer, ScriptedModel, ToolRequest, calling, in_parallel
 
@@ -134,7 +134,7 @@ async def test_three_hundred_calls_at_once_are_all_answered() -> None:
 
     answer = await agent_with(model).ainvoke({"messages": [HumanMessage("go")]})
 
-    assert are_settled(answer["messages"])
+    assert is_complete(answer["messages"])
     assert sum(isinstance(message, ToolMessage) for message in answer["messages"]) == 300
     assert answer["messages"][-1].text == "That was a lot."
 

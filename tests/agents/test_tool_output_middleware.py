@@ -9,12 +9,12 @@ from langchain.tools import ToolRuntime
 from langchain_core.messages import ToolMessage
 from langgraph.types import Command
 
-from deerflow.agents.middlewares.tool_output_middleware import ToolOutputMiddleware
-from deerflow.agents.thread_state import ThreadState
-from deerflow.config.tool_output import ToolOutputConfig
+from deerflow.agent_support.thread_state import ThreadState
+from deerflow.agents.middlewares.tool_calls.tool_output import ToolOutputMiddleware
+from deerflow.config.sections.tools import ToolOutputConfig
 from deerflow.domain.context import RunContext
 from deerflow.domain.errors import FileProblem
-from deerflow.sandbox.files import LocalThreadFiles, thread_files
+from deerflow.sandbox.files.files import LocalThreadFiles, thread_files
 from deerflow.testing import ScriptedModel, calling
 from tests.agents.runs import NoHistory
 

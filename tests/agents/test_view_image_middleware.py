@@ -8,14 +8,14 @@ from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.messages.tool import tool_call
 
-from deerflow.agents.middlewares.view_image_middleware import ViewImageMiddleware, just_viewed, show
-from deerflow.agents.thread_state import ThreadState
+from deerflow.agent_support.thread_state import ThreadState
+from deerflow.agents.middlewares.view_image_middleware import ViewImageMiddleware, image_blocks, last_viewed_images
 from deerflow.domain.context import RunContext
 from deerflow.domain.files import UPLOADS
 from deerflow.testing import ScriptedModel, calling
 from deerflow.testing.turns import in_parallel
-from deerflow.tools.builtins.view_image_tool import MAX_IMAGE_BYTES
-from deerflow.tools.tools import builtin_tools
+from deerflow.tools.assembly import builtin_tools
+from deerflow.tools.builtins import MAX_IMAGE_BYTES
 from tests.runs_alone import run_in
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(100)
@@ -56,7 +56,7 @@ async def test_what_vanished_or_changed_meanwhile_is_said_and_not_shown(tmp_path
     await files.write(f"{UPLOADS}/large.png", PNG + bytes(MAX_IMAGE_BYTES - 1000))
     await files.write(f"{UPLOADS}/second.png", PNG + bytes(1000))
     paths = [f"{UPLOADS}/{name}.png" for name in ("none", "changed", "large", "second")]
-    blocks = await show(files, paths)
+    blocks = await image_blocks(files, paths)
     texts = [block["text"] for block in blocks if isinstance(block, dict) and block["type"] == "text"]
     assert "no such file" in texts[0]
     assert "changed.png' cannot be shown" in texts[1]
@@ -71,13 +71,13 @@ def test_only_the_last_step_counts_and_only_what_succeeded() -> None:
 
     ask = HumanMessage("look")
     hidden = HumanMessage("note", additional_kwargs={"hide_from_ui": True})
-    assert just_viewed([]) == just_viewed([ask]) == []
-    assert just_viewed([ask, *step("1", "a"), *step("2", "b")]) == ["b"]
-    assert just_viewed([ask, *step("1", "a"), hidden]) == ["a"]
-    assert just_viewed([ask, *step("1", "a"), ask]) == []
-    assert just_viewed([ask, *step("1", "a", status="error")]) == []
-    assert just_viewed([ask, *step("1", "a", name="read_file")]) == []
-    assert just_viewed([ask, *step("1", "a"), AIMessage("seen")]) == []
+    assert last_viewed_images([]) == last_viewed_images([ask]) == []
+    assert last_viewed_images([ask, *step("1", "a"), *step("2", "b")]) == ["b"]
+    assert last_viewed_images([ask, *step("1", "a"), hidden]) == ["a"]
+    assert last_viewed_images([ask, *step("1", "a"), ask]) == []
+    assert last_viewed_images([ask, *step("1", "a", status="error")]) == []
+    assert last_viewed_images([ask, *step("1", "a", name="read_file")]) == []
+    assert last_viewed_images([ask, *step("1", "a"), AIMessage("seen")]) == []
 
 
 def test_without_a_run_nothing_is_shown_and_nothing_breaks() -> None:

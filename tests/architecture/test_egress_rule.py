@@ -5,7 +5,19 @@ from functools import cache
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src/deerflow"
-FOR_AGENTS = ("agents", "community", "memory", "sandbox", "skills", "subagents", "tools", "uploads")
+FOR_AGENTS = (
+    "agents",
+    "agent_support",
+    "budget",
+    "community",
+    "guardrails",
+    "memory",
+    "sandbox",
+    "skills",
+    "subagents",
+    "tools",
+    "uploads",
+)
 """The packages that work for agents. Models, MCP servers and other agents are reached where the configuration says."""
 OPENING = {
     "AsyncClient", "Client", "AsyncHTTPTransport", "HTTPTransport", "ClientSession", "TCPConnector", "HTTPConnection",
@@ -15,7 +27,7 @@ OPENING = {
 OPENERS = {
     "sandbox/egress.py": "the one function",
     "community/web/http.py": "a client whose transport is always given: see the next test",
-    "sandbox/local/proxy.py": "speaks with sandboxes over sockets it has accepted; what they want, Egress opens",
+    "sandbox/proxy.py": "speaks with sandboxes over sockets it has accepted; what they want, Egress opens",
     "sandbox/local/services.py": "speaks with programs it has started itself, over a pair of sockets",
     "community/aio_sandbox/api.py": "speaks with containers that we have started ourselves",
     "community/aio_sandbox/engine.py": "speaks with Docker or Podman",
@@ -52,7 +64,7 @@ def test_the_web_tools_know_no_way_around() -> None:
     assert [name for name, _ in clients] == ["community/web/http.py"]
     assert all("transport" in {each.arg for each in node.keywords} for _, node in clients)
     transports = [name for name, _, called in calls() if called == "EgressTransport"]
-    made = [name for name, _, called in calls() if called == "Http"]
+    made = [name for name, _, called in calls() if called == "HttpClient"]
     assert sorted(transports) == sorted(made) == sorted(LIFTING)
 
 

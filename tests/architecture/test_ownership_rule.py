@@ -5,7 +5,7 @@ from pathlib import Path
 
 from deerflow.persistence.tables import metadata
 
-PERSISTENCE = Path(__file__).parents[2] / "src/deerflow/persistence"
+SOURCE = Path(__file__).parents[2] / "src/deerflow"
 
 WITHOUT_OWNER = {
     "processes": "which servers are alive; nothing of anybody's",
@@ -15,13 +15,9 @@ WITHOUT_OWNER = {
 }
 NOT_ABOUT_ROWS = {
     "schema",
-    "migrate",
-    "scrubber",
-    "scrubbing",
-    "processes",
+    "liveness",
     "sqlite",
     "postgres",
-    "postgres_checkpoints",
 }
 """Modules that speak of tables, files and servers as a whole."""
 SAYS_WHOSE = {
@@ -29,67 +25,69 @@ SAYS_WHOSE = {
     "run": "a run that was found by its owner, or is being made by one",
     "record": "the same",
     "scope": "a memory: that of an owner, or of an owner and one of their agents",
-    "lesson": "what is to be learned, with the memory it is for",
+    "extraction": "a pending extraction, with the memory it is for",
     "mark": "a deletion, with the owner of the thread it takes away",
     "which": "the condition of a caller in this package, who is looked at in turn",
     "joined": "runs that were found in the thread of a run under way",
-    "given": "an opinion or a link, with the owner of what it is about",
+    "new": "an opinion or a link, with the owner of what it is about",
     "thread": "a thread that was found by its owner",
     "origin": "whose model calls they were",
     "events": "of runs this process carries out",
 }
 BY_ID = {
-    "claim_next": "the thread of a run that has just ended, or was left by a dead process",
-    "active_runs": "the thread was found by its owner in the same transaction",
-    "hold_thread": "locks and tells nothing; what follows in the transaction finds the thread by its owner",
+    "claim_next_run": "the thread of a run that has just ended, or was left by a dead process",
+    "list_active_runs": "the thread was found by its owner in the same transaction",
+    "lock_thread": "locks and tells nothing; what follows in the transaction finds the thread by its owner",
     "touch_thread": "the thread was found or made by its owner in the same transaction",
-    "waiting_to_steer": "the thread of a run under way",
+    "list_steering_requests": "the thread of a run under way",
     "read_events": "a run that was found by its owner, or is under way",
-    "last_seq": "a run that was found by its owner, or is under way",
-    "earlier_changes": "a run that was found by its owner, or is under way",
-    "all_changes": "a thread that was found by its owner",
-    "latest_changes": "the thread of a run under way",
+    "read_last_seq": "a run that was found by its owner, or is under way",
+    "read_earlier_changes": "a run that was found by its owner, or is under way",
+    "read_changes": "a thread that was found by its owner",
+    "iterate_latest_changes": "the thread of a run under way",
     "find_messages": "the thread of a run under way",
     "mentions_address": "the thread of a run under way",
     "read_timed_events": "a run that was found by its owner",
-    "read_claimed": "a run that was found by its owner, or is under way",
-    "page_of": "a thread that was found by its owner",
-    "values_told": "a thread that was found by its owner",
-    "branches_since": "a thread that was found by its owner",
-    "told_backwards": "a thread that was found by its owner",
-    "order_stops": "the thread was found by its owner in the same transaction",
-    "old_changes": "a thread that was found by its owner, or is put into the index by the server",
-    "work_off": "a thread that is put into the index of its owner",
-    "order_stop": "a run that was found by its owner",
+    "read_claimed_run": "a run that was found by its owner, or is under way",
+    "read_page": "a thread that was found by its owner",
+    "read_values": "a thread that was found by its owner",
+    "find_abandoned_messages": "a thread that was found by its owner",
+    "iterate_changes_backwards": "a thread that was found by its owner",
+    "request_stops": "the thread was found by its owner in the same transaction",
+    "read_backlog_changes": "a thread that was found by its owner, or is put into the index by the server",
+    "index_backlog_thread": "a thread that is put into the index of its owner",
+    "request_stop": "a run that was found by its owner",
     "is_unfinished": "a run whose reader found it by its owner",
-    "read_orders": "runs this process carries out",
-    "find_shared": "whoever has the secret of a link may read its thread; the owner comes with the link",
-    "end_deletions": "deletions this process has carried out",
+    "read_run_controls": "runs this process carries out",
+    "find_share": "whoever has the secret of a link may read its thread; the owner comes with the link",
+    "finish_deletions": "deletions this process has carried out",
 }
 FOR_ALL = {
-    "unfinished_runs": "a server goes on with everybody's runs",
-    "unfinished_deletions": "a server finishes everybody's deletions",
-    "expired_threads": "a server deletes everybody's old threads",
-    "next_expiry": "a server deletes everybody's old threads",
-    "count_unfinished": "figures of a whole server",
-    "read_back": "tries the database out",
-    "nothing_else": "does nothing",
-    "next_lesson_at": "a server learns from everybody's threads",
-    "claim_lesson": "a server learns from everybody's threads",
-    "next_in_backlog": "a server indexes everybody's threads",
-    "merge_step": "puts the index as a whole in order",
-    "merge_table": "the same",
-    "sparing": "a part of a transaction, whatever is in it",
-    "delete_tokens_at": "an admin has removed a server, and with it everybody's logins there",
-    "places_of_logins": "names of servers; a server wants to know where people log in",
+    "list_unfinished_runs": "a server goes on with everybody's runs",
+    "list_unfinished_deletions": "a server finishes everybody's deletions",
+    "list_expired_threads": "a server deletes everybody's old threads",
+    "find_next_expiry": "a server deletes everybody's old threads",
+    "count_unfinished_runs": "figures of a whole server",
+    "check_writable": "tries the database out",
+    "do_nothing": "does nothing",
+    "apply_all": "applies changes that are checked one by one",
+    "find_next_due": "a server learns from everybody's threads",
+    "claim_due": "a server learns from everybody's threads",
+    "find_next_in_backlog": "a server indexes everybody's threads",
+    "merge_index": "puts the index as a whole in order",
+    "merge_table_index": "the same",
+    "savepoint": "a part of a transaction, whatever is in it",
+    "delete_server_tokens": "an admin has removed a server, and with it everybody's logins there",
+    "list_login_servers": "names of servers; a server wants to know where people log in",
     "read_pins": "what a server of everybody's offers",
     "pin_server": "the same",
-    "note_offers": "the same",
-    "drop_offers": "the same",
+    "upsert_offers": "the same",
+    "clear_offers": "the same",
     "accept_offers": "an admin accepts it for everybody",
     "delete_pins": "the same",
-    "add": "the same",
-    "count": "the same",
+    "insert_pins": "the same",
+    "insert_or_ignore": "the same",
+    "count_pins": "the same",
 }
 
 
@@ -118,8 +116,10 @@ def queries() -> list[tuple[str, list[str]]]:
     """The functions that take a connection, with the names of their arguments."""
     return [
         (node.name, [each.arg for each in (*node.args.args, *node.args.kwonlyargs)])
-        for file in sorted(PERSISTENCE.glob("*.py"))
-        if file.stem not in NOT_ABOUT_ROWS
+        for file in sorted(
+            {*SOURCE.rglob("queries.py"), *SOURCE.rglob("queries/*.py"), *(SOURCE / "persistence").rglob("*.py")}
+        )
+        if file.stem not in NOT_ABOUT_ROWS and "migrations" not in file.parts
         for node in ast.parse(file.read_text()).body
         if isinstance(node, ast.FunctionDef) and node.args.args and node.args.args[0].arg == "connection"
     ]

@@ -18,11 +18,11 @@ LONG_FUNCTIONS = {
     "0001_threads_runs_events.py:upgrade": "a migration is a list of statements",
 }
 BROAD_EXCEPTS = {
-    "deerflow/agents/middlewares/guardrail_middleware.py": "a provider of the user's may raise anything",
-    "deerflow/agents/middlewares/model_recovery_middleware.py": "vendors raise classes we do not import",
+    "deerflow/guardrails/middleware.py": "a provider of the user's may raise anything",
+    "deerflow/agents/middlewares/model_calls/model_recovery.py": "vendors raise classes we do not import",
     "deerflow/models/factory.py": "a vendor's constructor may raise anything",
     "deerflow/runtime/runs/worker.py": "the boundary of a run",
-    "deerflow/subagents/work.py": "the boundary of a task: one that fails leaves the others alone",
+    "deerflow/subagents/execution.py": "the boundary of a task: one that fails leaves the others alone",
     "deerflow/runtime/runs/manager.py": "a run whose end cannot be written",
 }
 MADE_AT_IMPORT = {
@@ -41,10 +41,10 @@ MADE_AT_IMPORT = {
     "Path": "does not change",
     "datetime": "does not change",
     "insert": "a statement, fixed at import",
-    "search_tool": "a web tool, which holds nothing until it is configured",
-    "image_tool": "the same",
-    "page_tool": "the same",
-    "fetching_tool": "the same",
+    "make_search_tool": "a web tool, which holds nothing until it is configured",
+    "make_image_tool": "the same",
+    "make_page_tool": "the same",
+    "make_fetch_tool": "the same",
 }
 
 

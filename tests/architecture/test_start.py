@@ -13,11 +13,11 @@ LATE = (
     "deerflow.harness.run_context",
     "deerflow.mcp.catalog",
     "deerflow.mcp.servers",
-    "deerflow.runtime.artifacts",
-    "deerflow.runtime.export",
+    "deerflow.services.artifacts",
+    "deerflow.services.export",
     "deerflow.skills.scanner",
-    "deerflow.skills.workshop",
-    "deerflow.tools.tools",
+    "deerflow.skills.authoring.custom_skills",
+    "deerflow.tools.assembly",
 )
 
 

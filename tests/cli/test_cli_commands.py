@@ -1,4 +1,4 @@
-"""The `deerflow` command, run as a person runs it."""
+"""The `deerflow` command as a process."""
 
 import asyncio
 import json
@@ -28,18 +28,18 @@ def run(directory: Path, *words: str, stdin: str = "", **environment: str) -> su
     )  # fmt: skip
 
 
-def test_the_version_is_printed(tmp_path: Path) -> None:
+def test_version_is_printed(tmp_path: Path) -> None:
     assert run(tmp_path, "--version").stdout == f"deerflow {deerflow.__version__}\n"
 
 
-def test_a_message_is_answered_in_the_terminal_and_kept_in_its_thread(tmp_path: Path) -> None:
+def test_chat_prints_the_answer_and_keeps_the_thread(tmp_path: Path) -> None:
     said = run(tmp_path, "chat", "How do I connect a real model?", "--thread", "t")
     assert said.returncode == 0 and "OPENAI_API_KEY" in said.stdout and said.stdout.endswith("\n")
     piped = run(tmp_path, "chat", "-", "--thread", "t", stdin="What is DeerFlow?\n")
     assert "super agent harness" in piped.stdout
 
 
-async def test_what_subagents_do_is_told_beside_the_answer(tmp_path: Path) -> None:
+async def test_chat_prints_subagent_progress_to_standard_error(tmp_path: Path) -> None:
     order = calling("task", description="Look around", prompt="Look around.", subagent_type="general-purpose")
     looks = calling("ls", description="Look", path="/mnt/user-data")
     async with ScriptedServer([order, looks, "Seen.", "All seen."]) as model:
@@ -48,17 +48,17 @@ async def test_what_subagents_do_is_told_beside_the_answer(tmp_path: Path) -> No
         said = await asyncio.to_thread(run, tmp_path, "chat", "Look around", "--subagents")
     assert said.stdout == "All seen.\n"
     lines = [line for line in said.stderr.splitlines() if line.startswith("[Look around] ")]
-    begins, uses, done = (line.removeprefix("[Look around] ") for line in lines)
-    assert (begins, uses) == ("begins (general-purpose)", "uses ls") and done.startswith("is done after ")
+    started, calls, completed = (line.removeprefix("[Look around] ") for line in lines)
+    assert (started, calls) == ("started (general-purpose)", "calls ls") and completed.startswith("completed after ")
 
 
-def test_an_empty_message_is_refused(tmp_path: Path) -> None:
+def test_chat_refuses_an_empty_message(tmp_path: Path) -> None:
     result = run(tmp_path, "chat", "-", stdin="  \n")
     assert result.returncode == 1
-    assert result.stderr == "deerflow: there is nothing to send: the message is empty\n"
+    assert result.stderr == "deerflow: the message is empty\n"
 
 
-def test_a_model_that_cannot_be_reached_is_one_sentence(tmp_path: Path) -> None:
+def test_an_unreachable_model_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(unreachable_model())
     result = run(tmp_path, "chat", "Hi")
     assert result.returncode == 1
@@ -71,31 +71,33 @@ def test_a_busy_port_is_one_sentence(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         result = run(tmp_path, "serve", "--port", str(port))
     assert result.returncode == 1
-    assert result.stderr.startswith(f"deerflow: port {port} is in use; stop the program that has it, or choose another")
+    assert result.stderr.startswith(
+        f"deerflow: port {port} is in use; stop the program that uses it, or choose another"
+    )
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "example.com"])
-def test_an_address_others_can_reach_is_refused_until_there_are_logins(tmp_path: Path, host: str) -> None:
+def test_serve_refuses_addresses_reachable_from_other_machines(tmp_path: Path, host: str) -> None:
     result = run(tmp_path, "serve", "--host", host, "--port", "0")
     assert result.returncode == 1
     assert f"{host!r} is reachable from other machines and there is no login yet" in result.stderr
     assert not is_loopback(host)
 
 
-def test_an_address_that_is_not_this_machines_is_one_sentence(tmp_path: Path) -> None:
+def test_serve_reports_an_unavailable_address_in_one_line(tmp_path: Path) -> None:
     result = run(tmp_path, "serve", "--host", "192.0.2.1", "--port", "0", "--allow-remote")
     assert result.returncode == 1
     assert "deerflow: cannot listen on '192.0.2.1', port 0" in result.stderr
 
 
-def test_a_wrong_configuration_is_told_with_its_place(tmp_path: Path) -> None:
+def test_serve_reports_file_line_and_key_of_a_configuration_error(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("server:\n  prot: 80\n")
     result = run(tmp_path, "serve")
     assert result.returncode == 1
     assert "config.yaml:2: server.prot: unknown key; did you mean 'port'?" in result.stderr
 
 
-def test_the_doctor_finds_a_healthy_machine_healthy(tmp_path: Path) -> None:
+def test_doctor_passes_on_a_healthy_machine(tmp_path: Path) -> None:
     result = run(tmp_path, "doctor")
     assert STATIC.joinpath("index.html").is_file()
     assert result.returncode == 0, result.stdout + result.stderr
@@ -104,7 +106,7 @@ def test_the_doctor_finds_a_healthy_machine_healthy(tmp_path: Path) -> None:
     assert "only the built-in demo model" in result.stdout and "OPENAI_API_KEY" in result.stdout
 
 
-def test_the_doctor_names_what_is_wrong_and_its_remedy(tmp_path: Path) -> None:
+def test_doctor_reports_failures_with_a_fix(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(unreachable_model())
     result = run(tmp_path, "doctor")
     assert result.returncode == 1

@@ -1,4 +1,4 @@
-"""`deerflow config`, seen from a terminal."""
+"""`deerflow config`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +9,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from deerflow.cli.config import app
-from deerflow.config.example import example_config
+from deerflow.config.load import read_example_config
 from deerflow.config.root import Config
 
 Command = Callable[..., Result]
@@ -17,7 +17,7 @@ Command = Callable[..., Result]
 
 @pytest.fixture
 def config(tmp_path: Path) -> Command:
-    """Runs a command for the project in `tmp_path`."""
+    """Return a function that runs a command in the project at `tmp_path`."""
 
     def run(*arguments: str, **environment: str) -> Result:
         return CliRunner().invoke(app, arguments, env={"DEER_FLOW_PROJECT_ROOT": str(tmp_path), **environment})
@@ -25,29 +25,29 @@ def config(tmp_path: Path) -> Command:
     return run
 
 
-def test_init_writes_the_commented_file_and_check_finds_it_fine(tmp_path: Path, config: Command) -> None:
+def test_init_writes_the_example_and_check_accepts_it(tmp_path: Path, config: Command) -> None:
     file = tmp_path / "config.yaml"
 
     assert config("init").output == f"wrote {file}\n"
 
-    assert file.read_bytes() == example_config()
-    assert config("check").output == "config.yaml is fine\n"
+    assert file.read_bytes() == read_example_config()
+    assert config("check").output == "config.yaml is valid\n"
 
 
-def test_init_replaces_a_file_only_when_told_to(tmp_path: Path, config: Command) -> None:
+def test_init_overwrites_a_file_only_with_force(tmp_path: Path, config: Command) -> None:
     file = tmp_path / "config.yaml"
     file.write_text("log_level: debug\n")
 
     refused = config("init", "--path", str(file))
     assert refused.exit_code == 1
-    assert refused.output == f"{file} exists already; --force replaces it\n"
+    assert refused.output == f"{file} already exists; use --force to overwrite it\n"
     assert file.read_text() == "log_level: debug\n"
 
     assert config("init", "--path", str(file), "--force").exit_code == 0
-    assert file.read_bytes() == example_config()
+    assert file.read_bytes() == read_example_config()
 
 
-def test_check_tells_every_mistake_and_fails(tmp_path: Path, config: Command) -> None:
+def test_check_reports_all_errors_and_fails(tmp_path: Path, config: Command) -> None:
     (tmp_path / "config.yaml").write_text("log_level: loud\nserver:\n  prot: 1\n")
     (tmp_path / "extensions_config.json").write_text("{")
 
@@ -58,20 +58,20 @@ def test_check_tells_every_mistake_and_fails(tmp_path: Path, config: Command) ->
         f"{tmp_path}/config.yaml:1: log_level: must be 'debug', 'info', 'warning' or 'error', not the text 'loud'\n"
         f"{tmp_path}/config.yaml:3: server.prot: unknown key; did you mean 'port'?\n"
         f"{tmp_path}/extensions_config.json:1: a key in double quotes is expected here; "
-        "comments and a comma at the end are not allowed\n"
+        "comments and trailing commas are not allowed\n"
     )
 
 
-def test_check_names_what_it_looked_at(tmp_path: Path, config: Command) -> None:
-    assert config("check").output == "there is no config.yaml; the defaults are in force\n"
+def test_check_names_the_files(tmp_path: Path, config: Command) -> None:
+    assert config("check").output == "no config.yaml; using defaults\n"
 
     (tmp_path / "other.yaml").write_text("log_level: debug\n")
     (tmp_path / "extensions_config.json").write_text("{}")
     output = config("check", "--config", str(tmp_path / "other.yaml")).output
-    assert output == "other.yaml is fine\nextensions_config.json is fine\n"
+    assert output == "other.yaml is valid\nextensions_config.json is valid\n"
 
 
-def test_show_prints_what_is_in_force_and_where_it_comes_from(tmp_path: Path, config: Command) -> None:
+def test_show_prints_the_effective_configuration_with_sources(tmp_path: Path, config: Command) -> None:
     (tmp_path / "config.yaml").write_text("# ours\nserver:\n  port: 80\n")
 
     output = config("show").output
@@ -85,7 +85,7 @@ def test_show_prints_what_is_in_force_and_where_it_comes_from(tmp_path: Path, co
     assert f"# state: {tmp_path}/.deer-flow\n" in output
 
 
-def test_show_masks_secrets_and_whatever_came_from_a_variable(tmp_path: Path, config: Command) -> None:
+def test_show_masks_secrets_and_values_of_variables(tmp_path: Path, config: Command) -> None:
     (tmp_path / "config.yaml").write_text(
         """\
 models:
@@ -112,7 +112,7 @@ models:
     assert model["default_headers"]["Accept"] == "text/plain"
 
 
-def test_show_of_a_wrong_configuration_tells_what_is_wrong(tmp_path: Path, config: Command) -> None:
+def test_show_reports_configuration_errors(tmp_path: Path, config: Command) -> None:
     result = config("show", "--config", str(tmp_path / "no.yaml"))
 
     assert result.exit_code == 1

@@ -1,4 +1,4 @@
-"""What `deerflow doctor` says about the sandbox."""
+"""`deerflow doctor`: sandbox, MCP servers and skills."""
 
 import json
 import os
@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from deerflow.cli.doctor import look_at_servers, look_at_skills
+from deerflow.cli.doctor import check_servers, check_skills
 from deerflow.config.source import open_source
-from deerflow.skills.lock import lock_skill
-from tests.skills.packs import write_skill
+from deerflow.skills.authoring.lock import lock_skill
+from tests.skills.skill_folders import write_skill
 
 pytestmark = pytest.mark.slow
 
 DEERFLOW = Path(sys.executable).parent / "deerflow"
 PROJECT = Path(__file__).parents[2]
-UNISOLATED = "tests.sandbox.test_sandbox_tiers:Unisolated"
+UNISOLATED = "tests.sandbox.support:UnisolatedProvider"
 LIMITS = {
     "processes": "64",
     "memory": "512 MB",
@@ -30,8 +30,8 @@ LIMITS = {
 }
 
 
-def examined(folder: Path, settings: str) -> subprocess.CompletedProcess[str]:
-    """What the doctor says where `settings` are the section `sandbox:`."""
+def run_doctor(folder: Path, settings: str) -> subprocess.CompletedProcess[str]:
+    """Run the doctor with `settings` as the section `sandbox:`."""
     (folder / "config.yaml").write_text(f"sandbox: {{{settings}}}\n")
     variables = {"PATH": os.defpath, "HOME": str(folder), "PYTHONPATH": str(PROJECT)}
     return subprocess.run(
@@ -46,34 +46,34 @@ def examined(folder: Path, settings: str) -> subprocess.CompletedProcess[str]:
         ("pathlib:Path", "sandbox.use: 'pathlib:Path' is a class, not a subclass of SandboxProvider: it has no"),
     ],
 )
-def test_a_provider_that_is_none_is_one_sentence_and_the_rest_is_examined(tmp_path: Path, use: str, told: str) -> None:
-    result = examined(tmp_path, f"use: '{use}'")
+def test_an_invalid_provider_is_one_line_and_the_other_checks_run(tmp_path: Path, use: str, told: str) -> None:
+    result = run_doctor(tmp_path, f"use: '{use}'")
     assert result.returncode == 1 and result.stderr == ""
     assert f"✗ sandbox: {told}" in result.stdout
-    assert "→ name a provider there, or leave the key out" in result.stdout
+    assert "→ set a valid provider, or remove the key" in result.stdout
     assert "disk: " in result.stdout
 
 
-def test_where_nothing_isolates_that_is_said_with_its_remedy(tmp_path: Path) -> None:
-    result = examined(tmp_path, f"use: '{UNISOLATED}'")
+def test_missing_isolation_is_reported_with_a_fix(tmp_path: Path) -> None:
+    result = run_doctor(tmp_path, f"use: '{UNISOLATED}'")
     assert result.returncode == 0, result.stdout + result.stderr
     assert (
-        "! sandbox: none: `bash` is off, because nothing isolates commands on this machine (bubblewrap was not found)"
+        "! sandbox: none: `bash` is off, because commands cannot be isolated on this machine (bubblewrap was not found)"
     ) in result.stdout
     for remedy in ("install bubblewrap", "apparmor_restrict_unprivileged_userns", "AioSandboxProvider"):
         assert remedy in result.stdout
 
 
-def test_commands_on_the_machine_itself_are_a_warning_and_hardly_limited(tmp_path: Path) -> None:
-    result = examined(tmp_path, f"use: '{UNISOLATED}', allow_host_bash: true")
+def test_host_commands_are_a_warning_and_have_no_limits(tmp_path: Path) -> None:
+    result = run_doctor(tmp_path, f"use: '{UNISOLATED}', allow_host_bash: true")
     assert result.returncode == 0, result.stdout + result.stderr
     assert "! sandbox: host: commands run as the server itself, without isolation" in result.stdout
     for name in ("processes", "memory", "file size", "network"):
-        assert re.search(rf"^! limit of {name}: .*, not enforced here$", result.stdout, re.M)
+        assert re.search(rf"^! limit of {name}: .*, not enforced$", result.stdout, re.M)
 
 
-def test_where_commands_are_isolated_each_limit_is_told_and_who_enforces_it(tmp_path: Path) -> None:
-    result = examined(tmp_path, "limits: {processes: 64, memory_mb: 512}, toolbox: {enabled: false}")
+def test_isolated_commands_list_each_limit_and_its_enforcement(tmp_path: Path) -> None:
+    result = run_doctor(tmp_path, "limits: {processes: 64, memory_mb: 512}, toolbox: {enabled: false}")
     assert result.returncode == 0, result.stdout + result.stderr
     assert re.search(r"^✓ sandbox: isolated: .*bwrap.*network: none$", result.stdout, re.M)
     told = dict(re.findall(r"^✓ limit of ([\w ]+): ([^,]+), by \S.*$", result.stdout, re.M))
@@ -82,24 +82,24 @@ def test_where_commands_are_isolated_each_limit_is_told_and_who_enforces_it(tmp_
     assert re.search("^✓ ripgrep: /", result.stdout, re.M)
 
 
-def test_what_the_entry_of_a_server_asks_for_in_vain_is_said(tmp_path: Path) -> None:
+def test_unsupported_settings_of_mcp_servers_are_noted(tmp_path: Path) -> None:
     toolset = {"name": "report", "submit_tool": "submit", "status_tool": "look"}
     entries = {"good": {"command": "a"}, "tasks": {"command": "a", "task_toolsets": [toolset]}}
     (tmp_path / "extensions_config.json").write_text(json.dumps({"mcpServers": entries}))
-    (told,) = look_at_servers(open_source(directory=tmp_path, environment={}).current)
+    (told,) = check_servers(open_source(directory=tmp_path, environment={}).current)
     assert (told.subject, told.state) == ("MCP server 'tasks'", "note") and "has no effect" in told.text
 
 
-def test_skills_that_other_hands_have_changed_are_named(tmp_path: Path) -> None:
+def test_skills_changed_outside_are_named(tmp_path: Path) -> None:
     loaded = open_source(directory=tmp_path, environment={}).current
     custom = loaded.home / "users" / "local" / "skills" / "custom"
     write_skill(custom, "kept")
     write_skill(custom, "nested", folder="group/nested")
     lock_skill(custom.parent, "kept", custom / "kept")
     lock_skill(custom.parent, "nested", custom / "group" / "nested")
-    assert look_at_skills(loaded).text == "as DeerFlow left them"
+    assert check_skills(loaded).text == "unchanged"
     (custom / "kept" / "SKILL.md").write_text("other\n")
     lock_skill(custom.parent, "gone", custom / "kept")
-    told = look_at_skills(loaded)
+    told = check_skills(loaded)
     assert told.text == "gone of local: removed outside: the whole skill; kept of local: changed outside: SKILL.md"
-    assert told.state == "note" and told.remedy and told.remedy.startswith("they stay in use")
+    assert told.state == "note" and told.remedy and told.remedy.startswith("they stay enabled")

@@ -1,40 +1,46 @@
-"""`deerflow runs`, seen from a terminal."""
+"""`deerflow runs` and `deerflow threads`."""
 
 import asyncio
+import json
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from deerflow.cli.runs import app
+from deerflow.cli.runs import format_task_event
+from deerflow.cli.runs import runs as runs_app
+from deerflow.cli.runs import threads as threads_app
 from deerflow.config.source import open_source
 from deerflow.domain.errors import InvalidRequest, NotFound
-from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import RunRecord, RunRequest
 from deerflow.harness import open_harness
 from deerflow.testing import Answer, ScriptedModel, Stall, calling
 
 Command = Callable[..., Result]
+TASK: dict[str, Any] = {"task_id": "c1", "description": "Read\nall", "usage": {"total_tokens": 7}, "duration_s": 1.25}
+COUNTS = {"total": 100, "done": 40, "outcomes": {"completed": 30, "capped": 5, "failed": 4, "skipped": 1}}
 SETTINGS = {"sandbox": {"toolbox": {"enabled": False}}}
 
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Command:
-    """Runs a command for the project in `tmp_path`."""
+    """Return a function that runs a command in the project at `tmp_path`."""
 
     def run(*arguments: str) -> Result:
-        return CliRunner().invoke(app, arguments, env={"DEER_FLOW_PROJECT_ROOT": str(tmp_path)})
+        return CliRunner().invoke(runs_app, arguments, env={"DEER_FLOW_PROJECT_ROOT": str(tmp_path)})
 
     return run
 
 
-def happened(home: Path, *replies: Answer | Stall | str, until: str = "end") -> RunRecord:
-    """A run that has gone so far when its server is put away."""
+def start_run(home: Path, *replies: Answer | Stall | str, until: str = "end") -> RunRecord:
+    """Start a run, close its server after the event `until` and return the run."""
 
-    async def carry_out() -> RunRecord:
+    async def execute() -> RunRecord:
         source = open_source(directory=home, environment={}, overrides=SETTINGS)
         async with open_harness(source, ScriptedModel.saying(*replies)) as harness, asyncio.timeout(20):
             request = RunRequest("t", [{"type": "human", "content": "Make a file"}])
@@ -44,63 +50,96 @@ def happened(home: Path, *replies: Answer | Stall | str, until: str = "end") -> 
                     break
             return run
 
-    return asyncio.run(carry_out())
+    return asyncio.run(execute())
 
 
 def without_times(lines: Sequence[str]) -> list[str]:
     return [re.sub(r"\d+\.\d{3} s", "…", line.strip()) for line in lines]
 
 
-def test_without_runs_there_is_nothing_to_list(runs: Command) -> None:
-    assert runs("list").output == "there are no runs yet\n"
+def test_list_without_runs(runs: Command) -> None:
+    assert runs("list").output == "no runs yet\n"
 
 
-def test_a_run_that_is_not_there_is_not_found(runs: Command) -> None:
+def test_show_raises_not_found_for_an_unknown_run(runs: Command) -> None:
     assert isinstance(runs("show", "none").exception, NotFound)
 
 
-def test_a_beginning_that_several_runs_share_is_refused(tmp_path: Path, runs: Command) -> None:
-    happened(tmp_path, "One.")
-    happened(tmp_path, "Two.")
+def test_show_refuses_an_ambiguous_prefix(tmp_path: Path, runs: Command) -> None:
+    start_run(tmp_path, "One.")
+    start_run(tmp_path, "Two.")
     problem = runs("show", "").exception
     assert isinstance(problem, InvalidRequest) and "write more" in str(problem)
 
 
 def test_runs_are_listed_newest_first(tmp_path: Path, runs: Command) -> None:
-    made = [happened(tmp_path, "One."), happened(tmp_path, "Two.")]
+    made = [start_run(tmp_path, "One."), start_run(tmp_path, "Two.")]
     lines = runs("list").output.splitlines()
     assert [line.split()[0] for line in lines] == [run.run_id for run in reversed(made)]
     assert all(line.endswith("success      t") for line in lines)
     assert runs("list", "--limit", "1").output.splitlines() == lines[:1]
 
 
-def test_a_run_is_told_from_its_beginning_to_its_end(tmp_path: Path, runs: Command) -> None:
+def test_show_prints_all_events_of_a_run(tmp_path: Path, runs: Command) -> None:
     write = calling("bash", description="to see", command="echo made")
-    run = happened(tmp_path, write, "There it is.")
+    run = start_run(tmp_path, write, "There it is.")
     head, when, *lines = runs("show", run.run_id[:8]).output.splitlines()
     assert head == f"run {run.run_id} in thread t: success"
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \w+, lead_agent", when)
-    told = [line for line in without_times(lines) if not line.startswith(("… thread_data", "… sandbox", "… title"))]
-    assert told == [
-        "… begins",
+    shown = [line for line in without_times(lines) if not line.startswith(("… thread_data", "… sandbox", "… title"))]
+    assert shown == [
+        "… started",
         "… human: Make a file",
         '…   calls bash {"description":"to see","command":"echo made"}',
-        "…   bash begins",
-        "…   bash is done, after …",
-        "…   bash says: made",
+        "…   bash started",
+        "…   bash finished after …",
+        "…   bash result: made",
         "… ai: There it is.",
-        "… ends: success",
+        "… ended: success",
     ]
 
 
-def test_a_run_that_is_left_to_the_next_server_shows_how_far_it_came(tmp_path: Path, runs: Command) -> None:
-    run = happened(tmp_path, Stall(Answer("Half of it")), until="messages")
+def test_show_prints_the_progress_of_a_run_handed_over(tmp_path: Path, runs: Command) -> None:
+    run = start_run(tmp_path, Stall(Answer("Half of it")), until="messages")
     *_, last, half = runs("show", run.run_id).output.splitlines()
-    assert last.endswith("the server is put away; the next one goes on")
-    assert half.strip().startswith("ai, not yet all: Half")
+    assert last.endswith("the next one resumes the run")
+    assert half.strip().startswith("ai (incomplete): Half")
 
 
-def test_a_failure_is_told(tmp_path: Path, runs: Command) -> None:
-    run = happened(tmp_path)
+def test_show_prints_an_error(tmp_path: Path, runs: Command) -> None:
+    run = start_run(tmp_path)
     *_, error, end = runs("show", run.run_id).output.splitlines()
-    assert " error: " in error and end.endswith("ends: error")
+    assert " error: " in error and end.endswith("ended: error")
+
+
+def test_export_writes_a_file_or_prints(tmp_path: Path) -> None:
+    start_run(tmp_path, "Done.")
+    home, file = {"DEER_FLOW_PROJECT_ROOT": str(tmp_path)}, tmp_path / "t.json"
+    printed = CliRunner().invoke(threads_app, ["export", "t"], env=home)
+    assert printed.exit_code == 0 and printed.stdout.startswith("# Make a file\n") and "Done." in printed.stdout
+    written = CliRunner().invoke(threads_app, ["export", "t", "--format", "json", "-o", str(file)], env=home)
+    assert written.exit_code == 0 and json.loads(file.read_text())["thread"]["thread_id"] == "t"
+    missing = CliRunner().invoke(threads_app, ["export", "none"], env=home)
+    assert isinstance(missing.exception, NotFound)
+
+
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        ({"type": "task_queued"}, "[Read all] queued"),
+        ({"type": "task_completed", "stop_reason": None}, "[Read all] completed after 1.2 s, 7 tokens"),
+        (
+            {"type": "task_completed", "stop_reason": "turn_capped"},
+            "[Read all] limit reached (turn_capped) after 1.2 s, 7 tokens",
+        ),
+        ({"type": "task_failed", "error": "no\r\n\tkey"}, "[Read all] failed: no key"),
+        ({"type": "task_timed_out", "error": "it took long"}, "[Read all] timed out: it took long"),
+        ({"type": "task_cancelled", "error": "stop"}, "[Read all] cancelled: stop"),
+        ({"type": "batch_progress", **COUNTS}, "[Read all] 40 of 100 done, 5 failed"),
+        ({"type": "batch_cancelled", **COUNTS, "outcomes": {}}, "[Read all] cancelled, 40 of 100 done"),
+        ({"type": "task_running", "message": {"type": "ai", "tool_calls": []}}, None),
+        ({"type": "task_unheard_of"}, None),
+    ],
+)
+def test_each_task_event_is_one_line(event: dict[str, Any], line: str | None) -> None:
+    assert format_task_event({**TASK, **event}) == line

@@ -22,7 +22,7 @@ from tests.support import said
 README = Path(__file__).parents[2] / "README.md"
 
 
-def test_a_question_gets_its_answer_and_a_thread_goes_on() -> None:
+def test_chat_returns_the_answer_and_continues_the_thread() -> None:
     model = ScriptedModel.saying("Four.", "Eight.")
     with DeerFlowClient(model=model) as client:
         assert client.chat("2 + 2?", thread_id="sums") == "Four."
@@ -30,7 +30,7 @@ def test_a_question_gets_its_answer_and_a_thread_goes_on() -> None:
     assert said(model.requests[1].messages) == ["2 + 2?", "Four.", "Twice that?"]
 
 
-def test_a_run_is_followed_piece_by_piece() -> None:
+def test_stream_yields_chunks_states_and_usage() -> None:
     with DeerFlowClient(model=ScriptedModel.saying(thinking("Hm.", then="One two three."))) as client:
         events = list(client.stream("Count"))
     pieces = [event.data for event in events if event.type == "messages-tuple"]
@@ -46,13 +46,13 @@ def test_a_run_is_followed_piece_by_piece() -> None:
     }
 
 
-async def test_the_async_face_works_in_the_callers_loop() -> None:
+async def test_async_methods_work_in_the_callers_loop() -> None:
     async with DeerFlowClient(model=ScriptedModel.saying("One.", "Two.")) as client, asyncio.timeout(10):
         assert await client.achat("1") == "One."
         assert [event.type async for event in client.astream("2")][-1] == "end"
 
 
-def test_a_dictionary_is_all_the_configuration_needed(tmp_path: Path) -> None:
+def test_a_dictionary_suffices_as_configuration(tmp_path: Path) -> None:
     async def scenario() -> str:
         async with ScriptedServer(["From the server."]) as server:
             lean = "deerflow.models.openai_compatible:OpenAICompatibleChatModel"
@@ -63,14 +63,14 @@ def test_a_dictionary_is_all_the_configuration_needed(tmp_path: Path) -> None:
     assert asyncio.run(scenario()) == "From the server."
 
 
-def test_a_failed_run_raises_its_reason_and_the_thread_goes_on() -> None:
+def test_a_failed_run_raises_and_the_thread_continues() -> None:
     with DeerFlowClient(model=ScriptedModel.saying(ModelRejected("down"), "Up again.")) as client:
         with pytest.raises(RunFailed, match="down"):
             client.chat("1", thread_id="t")
         assert client.chat("2", thread_id="t") == "Up again."
 
 
-def test_leaving_a_stream_early_stops_the_run() -> None:
+def test_leaving_a_stream_early_cancels_the_run() -> None:
     with DeerFlowClient(model=ScriptedModel.saying("One two three.", "Next.")) as client:
         for event in client.stream("1", thread_id="t"):
             if event.type == "messages-tuple":
@@ -78,7 +78,7 @@ def test_leaving_a_stream_early_stops_the_run() -> None:
         assert client.chat("2", thread_id="t") == "Next."
 
 
-def test_a_wrong_configuration_is_told_when_the_client_is_made() -> None:
+def test_an_invalid_configuration_raises_in_the_constructor() -> None:
     with pytest.raises(ConfigError, match="did you mean 'models'"):
         DeerFlowClient(config={"modles": []})
 
@@ -89,64 +89,62 @@ def test_closing_twice_is_harmless() -> None:
     client.close()
 
 
-def test_the_readme_tells_no_lies(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
     (example,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
     exec(compile(example, str(README), "exec"), {})
     printed = capsys.readouterr().out
     assert "super agent harness" in printed and "OPENAI_API_KEY" in printed
 
 
-def test_what_is_not_there_is_not_found() -> None:
+def test_missing_objects_raise_not_found() -> None:
     with DeerFlowClient(model=ScriptedModel.saying()) as client:
-        for missing in (client.get_thread, client.get_model, client.get_agent, client.pending):
+        for missing in (client.threads.get, client.models.get, client.agents.get, client.approvals.list):
             with pytest.raises(NotFound):
                 missing("none")
         with pytest.raises(NotFound):
-            client.get_artifact("none", "/mnt/user-data/outputs/a.txt")
+            client.artifacts.get("none", "/mnt/user-data/outputs/a.txt")
 
 
-def test_a_thread_is_shown_with_its_steps() -> None:
+def test_a_thread_is_returned_with_its_checkpoints() -> None:
     with DeerFlowClient(model=ScriptedModel.saying("One.")) as client:
         client.chat("1", thread_id="t")
-        steps = client.get_thread("t")["checkpoints"]
+        steps = client.threads.get("t")["checkpoints"]
         assert [len(step["values"]["messages"]) for step in steps][:2] == [2, 1]
         assert steps[0]["parent_checkpoint_id"] == steps[1]["checkpoint_id"]
 
 
-async def test_the_async_faces_say_the_same() -> None:
+async def test_async_methods_return_the_same() -> None:
     async with DeerFlowClient(model=ScriptedModel.saying("One.")) as client:
         await client.achat("1", thread_id="t")
-        await client.acreate_agent("ada")
+        await client.agents.acreate("ada")
         for awaited, plain in (
-            (client.alist_threads(), client.list_threads),
-            (client.alist_models(), client.list_models),
-            (client.alist_agents(), client.list_agents),
-            (client.aget_thread("t"), partial(client.get_thread, "t")),
-            (client.aget_model("demo"), partial(client.get_model, "demo")),
-            (client.aget_agent("ada"), partial(client.get_agent, "ada")),
-            (client.apending("t"), partial(client.pending, "t")),
+            (client.threads.alist(), client.threads.list),
+            (client.models.alist(), client.models.list),
+            (client.agents.alist(), client.agents.list),
+            (client.threads.aget("t"), partial(client.threads.get, "t")),
+            (client.models.aget("demo"), partial(client.models.get, "demo")),
+            (client.agents.aget("ada"), partial(client.agents.get, "ada")),
+            (client.approvals.alist("t"), partial(client.approvals.list, "t")),
         ):
             assert await awaited == await asyncio.to_thread(plain)
 
 
-def test_every_method_has_two_faces_and_says_what_it_does() -> None:
+def test_chat_and_stream_have_two_forms_and_a_docstring() -> None:
     methods = {name: method for name, method in vars(DeerFlowClient).items() if not name.startswith("_")}
-    plain = {name for name in methods if f"a{name}" in methods}
-    assert plain | {f"a{name}" for name in plain} == methods.keys()
+    assert methods.keys() == {"chat", "achat", "stream", "astream", "close", "aclose"}
     assert all(inspect.getdoc(method) for method in methods.values())
-    assert "create_agent" in plain and "stream_resume" in plain
 
 
 def test_features_reach_the_agent() -> None:
     model = ScriptedModel.saying("Hello.")
     with DeerFlowClient({"title": {"enabled": False}}, model=model, features=RuntimeFeatures(todo=True)) as client:
         assert client.chat("Hi", thread_id="t") == "Hello."
-        assert client.list_threads()[0]["values"] == {}
+        assert client.threads.list()[0]["values"] == {}
     assert "write_todos" in model.requests[0].tool_names
 
 
-class Noting(AgentMiddleware):
-    """Notes its name when the model is asked."""
+class RecordingMiddleware(AgentMiddleware):
+    """Records its name at each model call."""
 
     def __init__(self, notes: list[str]) -> None:
         super().__init__()
@@ -157,17 +155,17 @@ class Noting(AgentMiddleware):
         return await handler(request)
 
 
-def test_middlewares_of_ones_own_stand_where_they_are_anchored() -> None:
+def test_extra_middlewares_are_placed_at_their_anchors() -> None:
     @Next(SandboxMiddleware)
-    class Outer(Noting): ...
+    class Outer(RecordingMiddleware): ...
 
     @Prev(ClarificationMiddleware)
-    class Inner(Noting): ...
+    class Inner(RecordingMiddleware): ...
 
     @Next(Inner)
-    class Innermost(Noting): ...
+    class Innermost(RecordingMiddleware): ...
 
-    class Anywhere(Noting): ...
+    class Anywhere(RecordingMiddleware): ...
 
     notes: list[str] = []
     extras = [Innermost(notes), Inner(notes), Anywhere(notes), Outer(notes)]
@@ -176,7 +174,7 @@ def test_middlewares_of_ones_own_stand_where_they_are_anchored() -> None:
     assert notes == ["Outer", "Anywhere", "Inner", "Innermost"]
 
 
-def test_middlewares_without_a_place_are_told_of_when_the_client_is_made() -> None:
+def test_misplaced_middlewares_raise_in_the_constructor() -> None:
     @Next(SandboxMiddleware)
     class One(AgentMiddleware): ...
 
@@ -184,7 +182,7 @@ def test_middlewares_without_a_place_are_told_of_when_the_client_is_made() -> No
     class Two(AgentMiddleware): ...
 
     @Prev(TodoMiddleware)
-    class Lost(AgentMiddleware): ...
+    class Misplaced(AgentMiddleware): ...
 
     class Hen(AgentMiddleware): ...
 
@@ -195,18 +193,18 @@ def test_middlewares_without_a_place_are_told_of_when_the_client_is_made() -> No
 
     for extras, problem in (
         ([One(), Two()], "One and Two both want to stand right after SandboxMiddleware"),
-        ([Lost()], "Lost is anchored to TodoMiddleware, which is not in the chain"),
+        ([Misplaced()], "Misplaced is anchored to TodoMiddleware, which is not in the chain"),
         ([Hen(), Egg()], "circular: Hen to Egg, Egg to Hen"),
     ):
         with pytest.raises(ValueError, match=problem):
             DeerFlowClient(model=ScriptedModel.saying(), extra_middleware=extras)
     with pytest.raises(TypeError, match="must be an instance of AgentMiddleware"):
         DeerFlowClient(model=ScriptedModel.saying(), extra_middleware=[One])
-    with DeerFlowClient(model=ScriptedModel.saying("Found."), extra_middleware=[Lost()], plan_mode=True) as client:
+    with DeerFlowClient(model=ScriptedModel.saying("Found."), extra_middleware=[Misplaced()], plan_mode=True) as client:
         assert client.chat("Hi") == "Found."
 
 
-def test_values_show_the_whole_thread_and_tokens_are_counted_once() -> None:
+def test_values_contain_the_whole_thread_and_tokens_are_counted_once() -> None:
     with DeerFlowClient(model=ScriptedModel.saying("One.", "Two.")) as client:
         first = list(client.stream("1", thread_id="t"))
         second = list(client.stream("2", thread_id="t"))
@@ -215,7 +213,7 @@ def test_values_show_the_whole_thread_and_tokens_are_counted_once() -> None:
     assert first[-1].data["usage"]["total_tokens"] == second[-1].data["usage"]["total_tokens"] > 0
 
 
-def test_a_question_of_the_agent_is_what_chat_returns() -> None:
+def test_chat_returns_a_clarification_question() -> None:
     question = calling("ask_clarification", question="Which one?", clarification_type="missing_info")
     with DeerFlowClient(model=ScriptedModel.saying("Hello.", question)) as client:
         client.chat("Hi", thread_id="t")

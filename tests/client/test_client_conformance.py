@@ -1,34 +1,30 @@
-"""What the client returns is what the HTTP API shows, field by field."""
+"""Results of the client have the shape of the HTTP API; called by the flat names."""
 
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
 
 from deerflow.client import DeerFlowClient
 from deerflow.config.source import open_source
-from deerflow.domain.pages import ReadPage
-from deerflow.domain.principal import LOCAL_USER
-from deerflow.gateway.mcp_bodies import McpConfig, McpLogin, McpReset, McpServer, McpServers, Pins, StartedLogin
-from deerflow.gateway.memory_bodies import MemoryDocument, MemorySettings, MemoryStatus
-from deerflow.gateway.routers.agents import Agent
-from deerflow.gateway.routers.features import Features
-from deerflow.gateway.routers.feedback import Feedback, FeedbackStats
-from deerflow.gateway.routers.models import Model, Models
-from deerflow.gateway.routers.search import Hits
-from deerflow.gateway.routers.shared import SharedMessage, SharedThread
-from deerflow.gateway.routers.sharing import NewShare, Share
-from deerflow.gateway.routers.suggestions import Polished, Suggestions
-from deerflow.gateway.routers.threads import Thread
-from deerflow.gateway.routers.tools import PolicyInfo, ToolInfo
+from deerflow.domain.identity import LOCAL_USER
+from deerflow.domain.web_pages import FetchedPage
+from deerflow.gateway.routers.agents import Agent, UserProfile
+from deerflow.gateway.routers.features import Features, Model, Models, PolicyInfo, ToolInfo
+from deerflow.gateway.routers.threads.feedback import Feedback, FeedbackStats
+from deerflow.gateway.routers.threads.messages import Hits
+from deerflow.gateway.routers.threads.sharing import NewShare, Share, SharedMessage, SharedThread
+from deerflow.gateway.routers.threads.suggestions import Polished, Suggestions
+from deerflow.gateway.routers.threads.threads import Thread
+from deerflow.gateway.routers.threads.web_pages import WebPages, WebPageText
 from deerflow.gateway.routers.usage import ConsoleRuns, ConsoleStats, ConsoleUsage, ThreadTokens, Tokens
-from deerflow.gateway.routers.user_profile import UserProfile
-from deerflow.gateway.routers.web_pages import WebPages, WebPageText
+from deerflow.gateway.schemas.mcp import McpConfig, McpLogin, McpReset, McpServer, McpServers, Pins, StartedLogin
+from deerflow.gateway.schemas.memory import MemoryDocument, MemorySettings, MemoryStatus
 from deerflow.harness import open_harness
-from deerflow.mcp.status import ToolCard
+from deerflow.mcp.status import McpToolInfo
 from deerflow.testing import ScriptedModel
+from tests.client.support import parses
 from tests.support import browse
 
 AGENT: dict[str, Any] = {
@@ -54,17 +50,12 @@ def client() -> Any:
         yield client
 
 
-def parses(model: type[BaseModel], shown: dict[str, Any]) -> bool:
-    """Whether the gateway's model takes all that is shown, and shows the same again."""
-    return model.model_validate(shown).model_dump(mode="json") == shown
-
-
 def is_document(shown: dict[str, Any]) -> bool:
-    """The same for a memory, whose facts have a `sourceError` only where there was one."""
+    """Return whether a memory document parses; its facts have a `sourceError` only if there was one."""
     return MemoryDocument.model_validate(shown).model_dump(by_alias=True, exclude_unset=True) == shown
 
 
-def test_everything_parses_with_the_models_of_the_gateway_and_nothing_is_lost(client: DeerFlowClient) -> None:
+def test_results_parse_with_the_gateway_models(client: DeerFlowClient) -> None:
     assert parses(Models, client.list_models())
     assert parses(Model, client.get_model("demo"))
     assert all(parses(Thread, thread) for thread in client.list_threads())
@@ -74,11 +65,11 @@ def test_everything_parses_with_the_models_of_the_gateway_and_nothing_is_lost(cl
     assert parses(Agent, client.get_agent("ada"))
 
 
-async def test_pages_that_were_read_are_the_same_on_the_wire(client: DeerFlowClient, tmp_path: Path) -> None:
-    read = ReadPage("https://a.example/", "https://a.example/", "A", "text/html", "Deer.")
+async def test_web_pages_equal_the_http_responses(client: DeerFlowClient, tmp_path: Path) -> None:
+    read = FetchedPage("https://a.example/", "https://a.example/", "A", "text/html", "Deer.")
     source = open_source(directory=tmp_path, environment={})
     async with open_harness(source, ScriptedModel.saying()) as harness, browse(harness) as http:
-        await harness.resources.web_pages.of_thread("t1", LOCAL_USER.user_id).keep(read)
+        await harness.resources.web_pages.for_thread("t1", LOCAL_USER.user_id).save(read)
         pages = await client.alist_web_pages("t1")
         (name,) = [page["snapshot_id"] for page in pages["pages"]]
         page = await client.aget_web_page("t1", name)
@@ -92,7 +83,7 @@ async def test_pages_that_were_read_are_the_same_on_the_wire(client: DeerFlowCli
         assert never.status_code == 404 and "was not read" in never.json()["detail"]
 
 
-async def test_the_wire_says_the_same(client: DeerFlowClient, tmp_path: Path) -> None:
+async def test_results_equal_the_http_responses(client: DeerFlowClient, tmp_path: Path) -> None:
     source = open_source(directory=tmp_path, environment={}, overrides={"sharing": {"enabled": True}})
     async with open_harness(source, ScriptedModel.saying()) as harness, browse(harness) as http:
         assert (await http.get("/api/models")).json() == await client.alist_models()
@@ -111,7 +102,7 @@ async def test_the_wire_says_the_same(client: DeerFlowClient, tmp_path: Path) ->
         assert state["interrupts"] == await client.apending("t1")
 
 
-def test_what_was_spent_found_and_said_parses_as_well(client: DeerFlowClient) -> None:
+def test_usage_search_and_feedback_parse_with_the_gateway_models(client: DeerFlowClient) -> None:
     run = client.list_all_runs(limit=1)["runs"][0]
     place = (run["thread_id"], run["run_id"])
     assert parses(ConsoleRuns, client.list_all_runs(limit=1)) and parses(ConsoleStats, client.get_stats())
@@ -124,7 +115,7 @@ def test_what_was_spent_found_and_said_parses_as_well(client: DeerFlowClient) ->
     assert parses(UserProfile, client.update_user_profile("Me")) and parses(Features, client.get_features())
 
 
-async def test_memory_parses_and_the_wire_says_the_same(client: DeerFlowClient, tmp_path: Path) -> None:
+async def test_memory_parses_and_equals_the_http_responses(client: DeerFlowClient, tmp_path: Path) -> None:
     made = client.create_memory_fact("Likes tea", "preference", 0.9)
     fact_id = made["facts"][0]["id"]
     for shown in (
@@ -160,12 +151,12 @@ async def test_memory_parses_and_the_wire_says_the_same(client: DeerFlowClient, 
     assert MemoryStatus.model_validate(client.get_memory_status()).data.facts == []
 
 
-def test_tools_and_the_policy_parse_as_well(client: DeerFlowClient) -> None:
+def test_tools_and_policy_parse_with_the_gateway_models(client: DeerFlowClient) -> None:
     assert all(parses(ToolInfo, tool) for tool in client.list_tools())
     assert parses(PolicyInfo, client.get_policy())
 
 
-def test_links_and_what_they_lead_to_parse_as_well(client: DeerFlowClient) -> None:
+def test_shares_parse_with_the_gateway_models(client: DeerFlowClient) -> None:
     made = client.share_thread("t1", expires_in_days=2)
     assert parses(NewShare, made) and all(parses(Share, share) for share in client.list_shares("t1"))
     assert parses(Thread, client.rename_thread("t1", "Counting"))
@@ -175,7 +166,7 @@ def test_links_and_what_they_lead_to_parse_as_well(client: DeerFlowClient) -> No
     assert parses(SharedThread, shared) and all(parses(SharedMessage, each) for each in messages)
 
 
-async def test_the_wire_says_the_same_of_it(client: DeerFlowClient, tmp_path: Path) -> None:
+async def test_usage_feedback_and_shares_equal_the_http_responses(client: DeerFlowClient, tmp_path: Path) -> None:
     run = (await client.alist_all_runs(limit=1))["runs"][0]
     place = (run["thread_id"], run["run_id"])
     await client.agive_feedback(*place, -1)
@@ -204,7 +195,7 @@ async def test_the_wire_says_the_same_of_it(client: DeerFlowClient, tmp_path: Pa
         assert exported == await client.aexport_thread("t1")
 
 
-def test_what_is_said_of_mcp_servers_parses_as_well(client: DeerFlowClient) -> None:
+def test_mcp_servers_parse_with_the_gateway_models(client: DeerFlowClient) -> None:
     login = {"authorization_url": "https://login.example/", "token_url": "https://login.example/t", "client_id": "me"}
     oauth = {"grant_type": "authorization_code", **login}
     entry = {"type": "http", "url": "https://mcp.example/", "oauth": oauth, "enabled": False}
@@ -214,7 +205,7 @@ def test_what_is_said_of_mcp_servers_parses_as_well(client: DeerFlowClient) -> N
     assert parses(McpConfig, client.switch_mcp_server("notes", enabled=False))
     for words in ("Adds.", "Adds, and tells."):
         pins = client._session.harness.resources.mcp_servers.pins
-        client._session.loop.call(pins.check("notes", [ToolCard("add", words)]))
+        client._session.loop.call(pins.check("notes", [McpToolInfo("add", words)]))
     shown = client.get_mcp_pins("notes")
     assert parses(Pins, shown) and shown["tools"][0]["state"] == "changed"
     seen = {"add": shown["tools"][0]["offered"]["hash"]}

@@ -1,27 +1,42 @@
-"""Skills in a program."""
+"""Skills and custom skills from Python."""
 
 from pathlib import Path
 
+import pytest
+
 from deerflow.client import DeerFlowClient
 from deerflow.config.source import open_source
-from deerflow.gateway.routers.skills import SkillDetails, Skills, SkillSummary
+from deerflow.domain.errors import Conflict, NotFound, SkillRefused
+from deerflow.gateway.routers.skills import (
+    CustomSkill,
+    CustomSkills,
+    FileContent,
+    InstalledSkill,
+    SkillDetails,
+    SkillHistory,
+    Skills,
+    SkillSummary,
+)
 from deerflow.harness import open_harness
 from deerflow.testing import ScriptedModel
-from tests.skills.packs import write_skill
+from tests.client.support import parses
+from tests.skills.hostile_archives import build_archive
+from tests.skills.service_setup import ALLOW, skill
+from tests.skills.skill_folders import write_skill
 from tests.support import browse
 
 
-async def test_a_program_sees_what_the_wire_shows(tmp_path: Path) -> None:
+async def test_skills_have_the_shape_of_the_http_api(tmp_path: Path) -> None:
     write_skill(tmp_path / "skills/public", "tidy-up")
     write_skill(tmp_path / "skills/public", "off")
     write_skill(tmp_path / "skills/public", "No", folder="no")
     config = {"skills": {"path": str(tmp_path / "skills")}}
     with DeerFlowClient(config, model=ScriptedModel.saying()) as client:
-        switched = client.update_skill("off", enabled=False)
+        switched = client.skills.update("off", enabled=False)
         assert SkillSummary.model_validate(switched).model_dump(mode="json") == switched
-        assert [skill["name"] for skill in client.list_skills(enabled_only=True)["skills"]] == ["tidy-up"]
-        listed, shown = client.list_skills(), client.get_skill("tidy-up")
-        assert Skills.model_validate(listed).model_dump(mode="json") == listed == client.reload_skills()
+        assert [skill["name"] for skill in client.skills.list(enabled_only=True)["skills"]] == ["tidy-up"]
+        listed, shown = client.skills.list(), client.skills.get("tidy-up")
+        assert Skills.model_validate(listed).model_dump(mode="json") == listed == client.skills.reload()
         assert SkillDetails.model_validate(shown).model_dump(mode="json") == shown
         source = open_source(directory=tmp_path, environment={}, overrides=config)
         async with open_harness(source, ScriptedModel.saying()) as harness, browse(harness) as http:
@@ -29,7 +44,7 @@ async def test_a_program_sees_what_the_wire_shows(tmp_path: Path) -> None:
             assert (await http.get("/api/skills/tidy-up")).json() == shown
 
 
-def test_a_program_can_limit_an_agent_to_some_skills(tmp_path: Path) -> None:
+def test_available_skills_limit_the_agent(tmp_path: Path) -> None:
     write_skill(tmp_path / "skills/public", "tidy-up")
     write_skill(tmp_path / "skills/public", "other")
     config, model = {"skills": {"path": str(tmp_path / "skills")}}, ScriptedModel.saying("Ok.", "Ok.")
@@ -37,3 +52,38 @@ def test_a_program_can_limit_an_agent_to_some_skills(tmp_path: Path) -> None:
         client.chat("Hello")
         prompt = model.requests[0].messages[0].text
     assert "<name>tidy-up</name>" in prompt and "<name>other</name>" not in prompt
+
+
+def test_skills_are_installed_created_edited_and_restored(tmp_path: Path) -> None:
+    archive = tmp_path / "sample.skill"
+    archive.write_bytes(build_archive())
+    with DeerFlowClient(model=ScriptedModel.saying(ALLOW)) as client:
+        installed = client.skills.install(archive)
+        assert parses(InstalledSkill, installed) and installed["skill_name"] == "sample"
+        with pytest.raises(Conflict):
+            client.skills.install(archive)
+        (tmp_path / "bad.skill").write_bytes(b"no zip")
+        with pytest.raises(SkillRefused, match="not a zip file"):
+            client.skills.install(str(tmp_path / "bad.skill"))
+        made = client.custom_skills.create(skill("own"))
+        assert parses(CustomSkill, made) and parses(CustomSkills, client.custom_skills.list())
+        edited = client.custom_skills.edit("own", skill("own", "# Two\n"), made["sha256"])
+        assert client.custom_skills.get("own") == edited
+        client.custom_skills.edit("own", "A\n", path="references/a.md")
+        assert parses(FileContent, client.custom_skills.get_file("own", "references/a.md"))
+        client.custom_skills.delete("own", "references/a.md")
+        client.custom_skills.delete("own")
+        history = client.custom_skills.get_history("own")
+        assert parses(SkillHistory, history)
+        assert [change["action"] for change in history["history"]] == [
+            "create",
+            "edit",
+            "write_file",
+            "remove_file",
+            "delete",
+        ]
+        assert client.custom_skills.rollback("own")["content"] == skill("own", "# Two\n")
+        client.custom_skills.delete("own")
+        client.custom_skills.clear_history("own")
+        with pytest.raises(NotFound):
+            client.custom_skills.rollback("own")

@@ -1,4 +1,4 @@
-"""Uploads from Python, in the same shapes as over HTTP."""
+"""Uploads, in the shape of the HTTP API."""
 
 from pathlib import Path
 from typing import Any
@@ -8,10 +8,10 @@ import pytest
 from deerflow.client import DeerFlowClient
 from deerflow.config.source import open_source
 from deerflow.domain.errors import InvalidRequest, NotFound, TooLarge
-from deerflow.gateway.routers.uploads import UploadAnswer, UploadDeleted, Uploaded
+from deerflow.gateway.routers.threads.uploads import UploadAnswer, UploadDeleted, Uploaded
 from deerflow.harness import open_harness
 from deerflow.testing import ScriptedModel
-from tests.client.test_client_conformance import parses
+from tests.client.support import parses
 from tests.support import browse
 
 SETTINGS = {"uploads": {"max_file_size": 10, "conversion": {"enabled": False}}}
@@ -30,38 +30,38 @@ def made(folder: Path, name: str, content: bytes = b"content") -> Path:
     return file
 
 
-def test_what_cannot_be_uploaded_is_told_and_nothing_is_kept(client: DeerFlowClient, tmp_path: Path) -> None:
+def test_a_failed_upload_raises_and_stores_nothing(client: DeerFlowClient, tmp_path: Path) -> None:
     good = made(tmp_path, "a.txt")
     with pytest.raises(NotFound, match="no thread 'none'"):
-        client.upload_files("none", [good])
-    with pytest.raises(InvalidRequest, match="missing.txt' cannot be read: no such file"):
-        client.upload_files("t", [good, tmp_path / "missing.txt"])
-    with pytest.raises(InvalidRequest, match="there is no file"):
-        client.upload_files("t", [])
+        client.uploads.create("none", [good])
+    with pytest.raises(InvalidRequest, match="cannot read '.*missing.txt': no such file"):
+        client.uploads.create("t", [good, tmp_path / "missing.txt"])
+    with pytest.raises(InvalidRequest, match="no file received"):
+        client.uploads.create("t", [])
     with pytest.raises(TooLarge, match="more than 10 bytes"):
-        client.upload_files("t", [made(tmp_path, "big.bin", bytes(11))])
-    assert client.list_uploads("t") == {"files": [], "count": 0}
+        client.uploads.create("t", [made(tmp_path, "big.bin", bytes(11))])
+    assert client.uploads.list("t") == {"files": [], "count": 0}
     with pytest.raises(NotFound, match="no upload 'a.txt'"):
-        client.delete_upload("t", "a.txt")
+        client.uploads.delete("t", "a.txt")
 
 
 def test_uploads_have_the_shape_of_the_http_api(client: DeerFlowClient, tmp_path: Path) -> None:
-    answer = client.upload_files("t", [str(made(tmp_path, "a.txt")), made(tmp_path, "big.bin", bytes(11))])
+    answer = client.uploads.create("t", [str(made(tmp_path, "a.txt")), made(tmp_path, "big.bin", bytes(11))])
     assert parses(UploadAnswer, answer) and answer["skipped_files"][0]["filename"] == "big.bin"
-    assert parses(Uploaded, client.list_uploads("t"))
-    assert client.list_uploads("t")["files"] == answer["files"]
-    assert client.get_artifact("t", answer["files"][0]["path"])[0] == b"content"
-    assert parses(UploadDeleted, client.delete_upload("t", "a.txt"))
-    assert client.list_uploads("t")["count"] == 0
+    assert parses(Uploaded, client.uploads.list("t"))
+    assert client.uploads.list("t")["files"] == answer["files"]
+    assert client.artifacts.get("t", answer["files"][0]["path"])[0] == b"content"
+    assert parses(UploadDeleted, client.uploads.delete("t", "a.txt"))
+    assert client.uploads.list("t")["count"] == 0
 
 
-async def test_the_wire_says_the_same(client: DeerFlowClient, tmp_path: Path) -> None:
-    answer = await client.aupload_files("t", [made(tmp_path, "a.txt")])
+async def test_results_equal_the_http_responses(client: DeerFlowClient, tmp_path: Path) -> None:
+    answer = await client.uploads.acreate("t", [made(tmp_path, "a.txt")])
     source = open_source(directory=tmp_path, environment={}, overrides=SETTINGS)
     async with open_harness(source, ScriptedModel.saying()) as harness, browse(harness) as http:
         url = "/api/threads/t/uploads"
-        assert (await http.get(f"{url}/list")).json() == await client.alist_uploads("t")
+        assert (await http.get(f"{url}/list")).json() == await client.uploads.alist("t")
         sent = (await http.post(url, files=[("files", ("a.txt", b"content"))])).json()
         assert sent.keys() == answer.keys() and sent["files"][0].keys() == answer["files"][0].keys()
         assert (await http.delete(f"{url}/a_1.txt")).json() == {"success": True, "message": "deleted 'a_1.txt'"}
-        assert (await client.adelete_upload("t", "a.txt"))["success"]
+        assert (await client.uploads.adelete("t", "a.txt"))["success"]

@@ -1,4 +1,4 @@
-"""The HTTP API of the sandbox server, as our client and any other speak it."""
+"""HTTP API of the sandbox server, with our client and with raw requests."""
 
 import asyncio
 import json
@@ -10,23 +10,23 @@ import pytest
 import pytest_asyncio
 
 from deerflow.community.aio_sandbox.api import (
-    Address,
-    Context,
-    FileNames,
-    Lines,
-    Listing,
-    Nothing,
-    Output,
+    CommandOutput,
+    EmptyResponse,
+    FoundFiles,
+    MatchedLines,
+    RemoteFolder,
+    SandboxAddress,
     SandboxApi,
     SandboxUnreachable,
-    failure,
-    parse,
+    ServerInfo,
+    make_error,
+    parse_response,
 )
 from deerflow.community.aio_sandbox.sandbox import AioSandbox
 from deerflow.domain.errors import FileProblem, SandboxError
 from deerflow.domain.files import WORKSPACE
 from deerflow.domain.sandbox import GrepMatch
-from tests.community.engine import ContainerEngine, running_provider
+from tests.community.support import ContainerEngine, running_provider
 from tests.conformance.command_suite import output_of, until
 from tests.conformance.sandbox_suite import acquire
 
@@ -43,12 +43,12 @@ async def sandbox(engine: ContainerEngine, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="module")
 def plain(sandbox: AioSandbox) -> AioSandbox:
-    """The same, used as if its image were not ours."""
-    return replace(sandbox, server=Context(home_dir=WORKSPACE, deerflow=0))
+    """Return the sandbox used like one of another image."""
+    return replace(sandbox, server=ServerInfo(home_dir=WORKSPACE, deerflow=0))
 
 
 async def exchange(sandbox: AioSandbox, raw: bytes) -> bytes:
-    """What the server answers to bytes of our choice."""
+    """Send raw bytes and return the response of the server."""
     reader, writer = await asyncio.open_unix_connection(sandbox.api.address.socket)
     try:
         writer.write(raw)
@@ -81,7 +81,7 @@ def request(sandbox: AioSandbox, method: str, path: str, body: bytes, token: str
         ("POST", "/v1/file/find", b'{"path": "/tmp", "glob": "\\ud800"}', 422, "encode"),
     ],
 )
-async def test_a_request_that_cannot_be_fulfilled_is_answered_with_a_reason(
+async def test_answers_a_failed_request_with_a_reason(
     sandbox: AioSandbox, method: str, path: str, body: bytes, status: int, words: str
 ) -> None:
     answer = await exchange(sandbox, request(sandbox, method, path, body))
@@ -89,7 +89,7 @@ async def test_a_request_that_cannot_be_fulfilled_is_answered_with_a_reason(
 
 
 @pytest.mark.parametrize("token", ["wrong", "", "tökén"])
-async def test_nothing_is_told_without_the_token(sandbox: AioSandbox, token: str) -> None:
+async def test_refuses_requests_without_the_token(sandbox: AioSandbox, token: str) -> None:
     asked = f"GET /v1/sandbox HTTP/1.1\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
     assert (await exchange(sandbox, asked)).startswith(b"HTTP/1.1 401 ")
 
@@ -97,13 +97,13 @@ async def test_nothing_is_told_without_the_token(sandbox: AioSandbox, token: str
 @pytest.mark.parametrize(
     "raw", [b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\nContent-Length: many\r\n\r\n", b"x" * 100_000]
 )
-async def test_what_is_no_request_ends_the_connection_and_nothing_else(sandbox: AioSandbox, raw: bytes) -> None:
+async def test_closes_the_connection_on_an_invalid_request(sandbox: AioSandbox, raw: bytes) -> None:
     with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
         await exchange(sandbox, raw)
     assert await output_of(sandbox, "echo well") == "well\n"
 
 
-async def test_a_client_that_hangs_up_ends_its_command(sandbox: AioSandbox) -> None:
+async def test_disconnecting_kills_the_command(sandbox: AioSandbox) -> None:
     reader, writer = await asyncio.open_unix_connection(sandbox.api.address.socket)
     order = json.dumps({"command": f"echo up; while :; do date +%s%N > {WORKSPACE}/beat; sleep 0.02; done"}).encode()
     writer.write(request(sandbox, "POST", "/v1/shell/exec", order))
@@ -122,29 +122,29 @@ async def test_a_client_that_hangs_up_ends_its_command(sandbox: AioSandbox) -> N
     assert await reader.read() == b""
 
 
-async def test_the_founding_calls_are_answered_as_founded(sandbox: AioSandbox) -> None:
+async def test_supports_the_calls_of_the_aio_image(sandbox: AioSandbox) -> None:
     api, path = sandbox.api, f"{WORKSPACE}/founding/a.txt"
-    await api.post("/v1/file/write", {"file": path, "content": "one\ntwo\n"}, Nothing)
+    await api.post("/v1/file/write", {"file": path, "content": "one\ntwo\n"}, EmptyResponse)
     await api.post(
-        "/v1/file/write", {"file": path, "content": "dGhyZWU=", "encoding": "base64", "append": True}, Nothing
+        "/v1/file/write", {"file": path, "content": "dGhyZWU=", "encoding": "base64", "append": True}, EmptyResponse
     )
     assert await api.download(path, 100) == b"one\ntwo\nthree"
-    shell = await api.post("/v1/shell/exec", {"command": "cat founding/a.txt; exit 3"}, Output)
+    shell = await api.post("/v1/shell/exec", {"command": "cat founding/a.txt; exit 3"}, CommandOutput)
     assert (shell.output, shell.exit_code, shell.status) == ("one\ntwo\nthree", 3, "completed")
-    bash = await api.post("/v1/bash/exec", {"command": "echo $A", "env": {"A": "1"}, "hard_timeout": 5}, Output)
+    bash = await api.post("/v1/bash/exec", {"command": "echo $A", "env": {"A": "1"}, "hard_timeout": 5}, CommandOutput)
     assert (bash.stdout, bash.exit_code) == ("1\n", 0)
-    found = await api.post("/v1/file/find", {"path": WORKSPACE, "glob": "**/*.txt"}, FileNames)
+    found = await api.post("/v1/file/find", {"path": WORKSPACE, "glob": "**/*.txt"}, FoundFiles)
     assert found.files == [path]
-    listing = await api.post("/v1/file/list", {"path": WORKSPACE, "recursive": True, "show_hidden": True}, Listing)
+    listing = await api.post("/v1/file/list", {"path": WORKSPACE, "recursive": True, "show_hidden": True}, RemoteFolder)
     assert (path, False) in [(each.path, each.is_directory) for each in listing.files]
-    lines = await api.post("/v1/file/grep", {"path": WORKSPACE, "pattern": "^tw.$"}, Lines)
+    lines = await api.post("/v1/file/grep", {"path": WORKSPACE, "pattern": "^tw.$"}, MatchedLines)
     assert [(each.file, each.line_number, each.line_content) for each in lines.matches] == [(path, 2, "two")]
 
 
-async def test_an_image_that_is_not_ours_can_be_used_too(plain: AioSandbox) -> None:
-    heard: list[str] = []
-    result = await plain.execute_command("echo out; echo err >&2; exit 3", on_output=heard.append)
-    assert (result.output, result.exit_code, heard) == ("out\nerr\n", 3, ["out\nerr\n"])
+async def test_works_with_other_images(plain: AioSandbox) -> None:
+    received: list[str] = []
+    result = await plain.execute_command("echo out; echo err >&2; exit 3", on_output=received.append)
+    assert (result.output, result.exit_code, received) == ("out\nerr\n", 3, ["out\nerr\n"])
     assert (await plain.execute_command("echo $A", env={"A": "given"})).output == "given\n"
     late = await plain.execute_command("echo begun; sleep 1000", timeout_s=0.5)
     assert late.timed_out and late.exit_code == 124 and "begun" in late.output
@@ -158,14 +158,14 @@ async def test_an_image_that_is_not_ours_can_be_used_too(plain: AioSandbox) -> N
     assert await plain.list_processes() == []
 
 
-async def test_commands_in_an_image_that_is_not_ours_do_not_wait_for_each_other(plain: AioSandbox) -> None:
+async def test_runs_commands_concurrently_in_other_images(plain: AioSandbox) -> None:
     async with asyncio.timeout(15):
         waiting = asyncio.create_task(plain.execute_command(f"until [ -e {WORKSPACE}/go ]; do sleep 0.02; done"))
         await plain.execute_command(f"touch {WORKSPACE}/go")
         assert (await waiting).exit_code == 0
 
 
-async def test_cancelling_a_command_in_an_image_that_is_not_ours_is_possible(plain: AioSandbox) -> None:
+async def test_cancels_a_command_in_other_images(plain: AioSandbox) -> None:
     running = asyncio.create_task(plain.execute_command(f"touch {WORKSPACE}/begun; sleep 1000"))
 
     async def has_begun() -> bool:
@@ -178,24 +178,24 @@ async def test_cancelling_a_command_in_an_image_that_is_not_ours_is_possible(pla
             await running
 
 
-async def test_a_call_the_image_does_not_know_says_what_to_do(sandbox: AioSandbox) -> None:
+async def test_reports_an_unknown_endpoint_with_a_remedy(sandbox: AioSandbox) -> None:
     with pytest.raises(SandboxError, match=r"does not know /v1/bash/sessions; use a newer image \(AIO 1.9.3"):
-        await sandbox.api.post("/v1/bash/sessions", {}, Nothing)
+        await sandbox.api.post("/v1/bash/sessions", {}, EmptyResponse)
 
 
-async def test_a_call_has_a_time_limit_of_its_own(sandbox: AioSandbox) -> None:
+async def test_limits_the_time_of_a_call(sandbox: AioSandbox) -> None:
     with pytest.raises(SandboxUnreachable, match=r"within 0.2 s"):
-        await sandbox.api.post("/v1/shell/exec", {"command": "sleep 1000"}, Output, timeout_s=0.2)
+        await sandbox.api.post("/v1/shell/exec", {"command": "sleep 1000"}, CommandOutput, timeout_s=0.2)
 
 
-async def test_more_than_was_asked_for_is_not_read(sandbox: AioSandbox) -> None:
+async def test_limits_the_size_of_a_response(sandbox: AioSandbox) -> None:
     await sandbox.update_file(f"{WORKSPACE}/large", b"x" * 3_000_000)
     with pytest.raises(SandboxError, match="more than 1 MB"):
         await sandbox.api.download(f"{WORKSPACE}/large", 1024 * 1024)
 
 
-async def test_nobody_at_the_address_is_told() -> None:
-    async with aclosing(SandboxApi(Address("http://127.0.0.1:9"))) as api:
+async def test_reports_an_unreachable_server() -> None:
+    async with aclosing(SandboxApi(SandboxAddress("http://127.0.0.1:9"))) as api:
         with pytest.raises(SandboxUnreachable, match="cannot be reached"):
             await api.context()
         assert api.has_failed
@@ -217,14 +217,14 @@ async def test_nobody_at_the_address_is_told() -> None:
         (422, b'{"success": false, "message": "odd", "errno": "EODD"}', FileProblem, "'/a' cannot be used: odd"),
     ],
 )
-async def test_a_refusal_is_told_in_words_for_whoever_asked(
+async def test_converts_error_responses_to_messages(
     status: int, body: bytes, kind: type[Exception], words: str
 ) -> None:
     with pytest.raises(kind, match=words):
-        raise failure("/v1/x", {"file": "/a"}, status, body)
+        raise make_error("/v1/x", {"file": "/a"}, status, body)
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"<html>", b'{"exit_code": "many"}'])
-async def test_an_answer_that_is_none_is_not_taken_for_one(body: bytes) -> None:
-    with pytest.raises(SandboxUnreachable, match="nobody understands"):
-        parse(Output, body)
+async def test_refuses_malformed_responses(body: bytes) -> None:
+    with pytest.raises(SandboxUnreachable, match="unexpected response"):
+        parse_response(CommandOutput, body)

@@ -1,4 +1,4 @@
-"""Sandboxes in real containers, held to what every sandbox is held to."""
+"""Conformance of sandboxes in real containers."""
 
 from collections.abc import AsyncIterator
 
@@ -7,7 +7,7 @@ import pytest_asyncio
 
 from deerflow.domain.sandbox import Sandbox
 from deerflow.sandbox.sandbox_provider import SandboxProvider
-from tests.community.engine import ContainerEngine, running_provider
+from tests.community.support import ContainerEngine, running_provider
 from tests.conformance.command_suite import CommandSuite, ProcessSuite, SharingSuite
 from tests.conformance.sandbox_suite import FileSuite, ProviderSuite, SearchSuite, acquire
 
@@ -23,7 +23,7 @@ async def provider(engine: ContainerEngine, tmp_path_factory: pytest.TempPathFac
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def sandbox(provider: SandboxProvider) -> AsyncIterator[Sandbox]:
-    """As good as fresh: a container for each test would take a minute."""
+    """Return a clean sandbox: a new container for each test would take a minute."""
     sandbox = await acquire(provider, "t1")
     yield sandbox
     if await sandbox.list_processes():

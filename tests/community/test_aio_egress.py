@@ -1,4 +1,4 @@
-"""A list of allowed hosts for containers that have no network."""
+"""Allowed hosts of containers without a network."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -11,8 +11,8 @@ import pytest_asyncio
 from deerflow.community.aio_sandbox import AioSandboxProvider
 from deerflow.community.aio_sandbox.local_backend import LocalContainerBackend
 from deerflow.domain.sandbox import Sandbox
-from deerflow.sandbox.egress import Address, Egress, Streams
-from tests.community.engine import ContainerEngine, places_in
+from deerflow.sandbox.egress import Egress, IPAddress, Streams
+from tests.community.support import ContainerEngine, make_host
 from tests.conformance.command_suite import output_of
 from tests.conformance.sandbox_suite import acquire
 
@@ -21,7 +21,7 @@ PAGE = b"x" * 1_000_000
 
 
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """A web server somewhere in the world."""
+    """Answer like a web server."""
     await reader.readuntil(b"\r\n\r\n")
     writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(PAGE) + PAGE)
     await writer.drain()
@@ -36,40 +36,40 @@ async def sandbox(engine: ContainerEngine, tmp_path_factory: pytest.TempPathFact
     async def resolve(host: str) -> Sequence[str]:
         return ["93.184.215.14"]
 
-    async def dial(addresses: Sequence[Address], _: int) -> Streams:
+    async def dial(addresses: Sequence[IPAddress], _: int) -> Streams:
         return await asyncio.open_connection("127.0.0.1", port)
 
     config = engine.config(network="allowlist", allowed_hosts=["allowed.example"])
-    places = places_in(tmp_path_factory.mktemp("egress"))
+    places = make_host(tmp_path_factory.mktemp("egress"))
     backend = LocalContainerBackend(config, places.home, Egress(resolve=resolve, dial=dial))
     async with server, aclosing(AioSandboxProvider(config, places, backend)) as provider:
         assert (await provider.open()).tier == "container"
         yield await acquire(provider, "t1")
 
 
-async def test_an_allowed_host_is_reached(sandbox: Sandbox) -> None:
+async def test_reaches_an_allowed_host(sandbox: Sandbox) -> None:
     assert await output_of(sandbox, "curl -sS http://allowed.example/page | wc -c") == f"{len(PAGE)}\n"
 
 
-async def test_another_host_is_not_and_the_reason_is_told(sandbox: Sandbox) -> None:
+async def test_refuses_another_host_with_a_reason(sandbox: Sandbox) -> None:
     result = await sandbox.execute_command("curl -sS http://other.example/")
     assert "other.example is not on the list" in result.output
     assert "allowed.example" in result.output
 
 
-async def test_there_is_no_way_around_the_proxy(sandbox: Sandbox) -> None:
+async def test_proxy_cannot_be_bypassed(sandbox: Sandbox) -> None:
     assert (await output_of(sandbox, "ls /sys/class/net")).split() == ["lo"]
     assert (await sandbox.execute_command("curl -sS --noproxy '*' -m 3 http://allowed.example/")).exit_code != 0
 
 
-async def test_many_connections_at_once_are_all_served(sandbox: Sandbox) -> None:
+async def test_serves_many_connections_concurrently(sandbox: Sandbox) -> None:
     fetch = "seq 24 | xargs -P 24 -I{} curl -sS -o /dev/null -w '%{size_download}\\n' http://allowed.example/{}"
     async with asyncio.timeout(60):
         assert await output_of(sandbox, fetch) == f"{len(PAGE)}\n" * 24
 
 
-async def test_a_foreign_image_cannot_be_held_to_a_list(engine: ContainerEngine, tmp_path: Path) -> None:
+async def test_refuses_an_allow_list_with_another_image(engine: ContainerEngine, tmp_path: Path) -> None:
     config = engine.config(network="allowlist", image="docker.io/library/debian:12-slim")
-    async with aclosing(AioSandboxProvider(config, places_in(tmp_path))) as provider:
+    async with aclosing(AioSandboxProvider(config, make_host(tmp_path))) as provider:
         report = await provider.open()
         assert report.tier == "none" and "list of hosts" in (report.problem or "")

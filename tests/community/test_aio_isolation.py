@@ -1,4 +1,4 @@
-"""What a container keeps commands from. Each refusal has a twin that shows the same attempt where it is allowed."""
+"""Isolation of containers. Each refused attempt has a twin that shows it working where it is allowed."""
 
 import asyncio
 import subprocess
@@ -11,9 +11,9 @@ import pytest_asyncio
 from deerflow.domain.errors import SandboxError
 from deerflow.domain.files import OUTPUTS, WORKSPACE
 from deerflow.domain.sandbox import Sandbox
-from deerflow.sandbox.files import thread_files
-from deerflow.sandbox.places import SANDBOX_UID, user_data_folder
-from tests.community.engine import ContainerEngine, running_provider
+from deerflow.sandbox.files.files import thread_files
+from deerflow.sandbox.files.mounts import SANDBOX_UID, user_data_folder
+from tests.community.support import ContainerEngine, running_provider
 from tests.conformance.command_suite import output_of, until
 from tests.conformance.sandbox_suite import acquire
 
@@ -34,7 +34,7 @@ async def sandbox(engine: ContainerEngine, folder: Path) -> AsyncIterator[Sandbo
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def canary() -> AsyncIterator[int]:
-    """A server of this machine that greets whoever reaches it, at every address."""
+    """Serve a greeting at every address of this machine."""
 
     async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"canary\n")
@@ -45,7 +45,7 @@ async def canary() -> AsyncIterator[int]:
         yield server.sockets[0].getsockname()[1]
 
 
-async def test_a_command_is_nobody_and_can_become_nobody_else(sandbox: Sandbox) -> None:
+async def test_commands_run_unprivileged(sandbox: Sandbox) -> None:
     status = await output_of(sandbox, "cat /proc/self/status; id -u")
     for line in ("CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"):
         assert line in status
@@ -76,40 +76,40 @@ async def test_a_command_is_nobody_and_can_become_nobody_else(sandbox: Sandbox) 
         "hostname other",
     ],
 )
-async def test_what_only_root_could_do_is_refused(sandbox: Sandbox, attempt: str) -> None:
+async def test_refuses_privileged_operations(sandbox: Sandbox, attempt: str) -> None:
     assert (await sandbox.execute_command(attempt)).exit_code != 0
     assert await output_of(sandbox, "touch /tmp/mine /var/tmp/mine mine && cat /mnt/skills/greeting/SKILL.md") == (
         "Say hello.\n"
     )
 
 
-async def test_without_a_network_nothing_is_reached(sandbox: Sandbox, canary: int, engine: ContainerEngine) -> None:
+async def test_reaches_nothing_without_a_network(sandbox: Sandbox, canary: int, engine: ContainerEngine) -> None:
     assert (await output_of(sandbox, "ls /sys/class/net")).split() == ["lo"]
     for host in (*addresses(), "10.88.0.1", "127.0.0.1"):
         assert "canary" not in (await sandbox.execute_command(CONNECT.format(host=host, port=canary))).output
 
 
-async def test_with_a_network_the_same_server_is_reached(engine: ContainerEngine, tmp_path: Path, canary: int) -> None:
+async def test_reaches_the_server_with_a_network(engine: ContainerEngine, tmp_path: Path, canary: int) -> None:
     async with running_provider(engine, tmp_path, network="full") as provider:
         sandbox = await acquire(provider, "t1")
         found = [await sandbox.execute_command(CONNECT.format(host=host, port=canary)) for host in addresses()]
         assert "canary\n" in [result.output for result in found]
 
 
-async def test_the_server_wants_a_token_that_commands_are_not_told(sandbox: Sandbox) -> None:
+async def test_hides_the_server_token_from_commands(sandbox: Sandbox) -> None:
     asking = "curl -s -o /dev/null -w '%{http_code}' http://127.0.0.1:8080/v1/sandbox"
     assert await output_of(sandbox, asking) == "401"
     assert await output_of(sandbox, f"{asking} -H 'Authorization: Bearer '") == "401"
     assert "TOKEN" not in await output_of(sandbox, "env")
 
 
-async def test_memory_runs_out_for_the_command_and_not_for_the_sandbox(sandbox: Sandbox) -> None:
+async def test_out_of_memory_kills_the_command_only(sandbox: Sandbox) -> None:
     result = await sandbox.execute_command("python3 -c 'x = bytearray(1 << 30)'")
     assert result.exit_code != 0
     assert await output_of(sandbox, "python3 -c 'x = bytearray(1 << 26)'; echo well") == "well\n"
 
 
-async def test_a_fork_bomb_is_held_and_cleared_away(sandbox: Sandbox) -> None:
+async def test_contains_and_cleans_up_a_fork_bomb(sandbox: Sandbox) -> None:
     await sandbox.execute_command("bomb() { bomb | bomb & }; bomb; sleep 1000", timeout_s=2)
 
     async def only_the_server_is_left() -> bool:
@@ -121,7 +121,7 @@ async def test_a_fork_bomb_is_held_and_cleared_away(sandbox: Sandbox) -> None:
     await until(only_the_server_is_left)
 
 
-async def test_a_file_that_grows_too_large_ends_the_command(sandbox: Sandbox) -> None:
+async def test_file_size_limit_kills_the_command(sandbox: Sandbox) -> None:
     result = await sandbox.execute_command("head -c 200M /dev/zero > big; sleep 1000", timeout_s=30)
     assert result.exit_code == 137 and "64 MB" in result.output
 
@@ -131,18 +131,18 @@ async def test_a_file_that_grows_too_large_ends_the_command(sandbox: Sandbox) ->
     await until(is_removed)
 
 
-async def test_an_output_bomb_is_bounded(sandbox: Sandbox) -> None:
+async def test_bounds_an_output_bomb(sandbox: Sandbox) -> None:
     result = await sandbox.execute_command("yes | head -c 200M; echo end")
     assert result.truncated and result.output.endswith("end\n") and len(result.output) < 21_000
 
 
-async def test_cancelling_ends_every_process_of_a_command(sandbox: Sandbox) -> None:
-    heard = asyncio.Event()
+async def test_cancelling_kills_every_process_of_a_command(sandbox: Sandbox) -> None:
+    received = asyncio.Event()
     command = "setsid sleep 1111 & nohup sleep 1112 & (setsid bash -c 'sleep 1113 & sleep 1114' &); echo up; sleep 1115"
-    running = asyncio.create_task(sandbox.execute_command(command, on_output=lambda _: heard.set()))
+    running = asyncio.create_task(sandbox.execute_command(command, on_output=lambda _: received.set()))
     other = asyncio.create_task(sandbox.execute_command("sleep 1; echo unharmed"))
     async with asyncio.timeout(15):
-        await heard.wait()
+        await received.wait()
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
@@ -154,9 +154,7 @@ async def test_cancelling_ends_every_process_of_a_command(sandbox: Sandbox) -> N
     assert (await other).output == "unharmed\n"
 
 
-async def test_files_belong_to_the_owner_of_the_thread_and_the_server_reads_and_replaces_them(
-    sandbox: Sandbox, folder: Path
-) -> None:
+async def test_server_reads_and_replaces_files_of_commands(sandbox: Sandbox, folder: Path) -> None:
     await output_of(sandbox, f"umask 077; echo made > {OUTPUTS}/report.md; mkdir {OUTPUTS}/more")
     files = thread_files(user_data_folder(folder / "home", "local", "t1"))
     assert await files.read(f"{OUTPUTS}/report.md") == b"made\n"
@@ -166,13 +164,13 @@ async def test_files_belong_to_the_owner_of_the_thread_and_the_server_reads_and_
     )
 
 
-async def test_a_link_out_of_a_place_leads_to_nothing_of_the_host(sandbox: Sandbox) -> None:
+async def test_links_do_not_lead_to_the_host(sandbox: Sandbox) -> None:
     await output_of(sandbox, "ln -s /etc/hostname link; ln -s / root")
     assert await sandbox.read_file(f"{WORKSPACE}/link") == await output_of(sandbox, "cat /etc/hostname")
     await output_of(sandbox, "rm link root")
 
 
 def addresses() -> list[str]:
-    """Where this machine can be met."""
+    """Return the addresses of this machine."""
     found = subprocess.run(["hostname", "-I"], capture_output=True, text=True, timeout=10, check=True).stdout.split()
     return [address for address in found if ":" not in address]

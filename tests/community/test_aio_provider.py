@@ -1,4 +1,4 @@
-"""When containers are made, found, kept warm and ended."""
+"""Life cycle of containers: creation, discovery, idle time, removal."""
 
 import asyncio
 import shutil
@@ -10,18 +10,18 @@ from uuid import uuid4
 import pytest
 
 from deerflow.community.aio_sandbox import AioSandboxProvider
-from deerflow.community.aio_sandbox.leases import Leases
-from deerflow.community.aio_sandbox.local_backend import container_user, find_engine, usual_sockets
-from deerflow.config.sandbox import SandboxConfig
+from deerflow.community.aio_sandbox.leases import FileLeases
+from deerflow.community.aio_sandbox.local_backend import find_engine, get_container_user, list_engine_sockets
+from deerflow.config.sections.sandbox import SandboxConfig
 from deerflow.domain.errors import SandboxError
 from deerflow.domain.files import WORKSPACE
-from deerflow.sandbox.sandbox_provider import SandboxPlaces
+from deerflow.sandbox.sandbox_provider import HostContext
 from deerflow.skills.index import SkillIndex
 from deerflow.skills.view import SkillViews
-from tests.community.engine import ContainerEngine, places_in, running_provider
+from tests.community.support import ContainerEngine, make_host, running_provider
 from tests.conformance.command_suite import output_of, until
 from tests.conformance.sandbox_suite import acquire
-from tests.skills.packs import write_skill
+from tests.skills.skill_folders import write_skill
 
 
 @pytest.mark.parametrize(
@@ -32,10 +32,10 @@ from tests.skills.packs import write_skill
         ({"provisioner_url": "http://127.0.0.1:9"}, "does not answer", "provisioner_url"),
     ],
 )
-async def test_without_an_engine_it_says_what_to_do(
+async def test_reports_a_missing_engine_with_a_remedy(
     tmp_path: Path, settings: dict[str, object], problem: str, remedy: str
 ) -> None:
-    async with aclosing(AioSandboxProvider(SandboxConfig.model_validate(settings), places_in(tmp_path))) as provider:
+    async with aclosing(AioSandboxProvider(SandboxConfig.model_validate(settings), make_host(tmp_path))) as provider:
         report = await provider.open()
         assert report.tier == "none" and not report.runs_commands
         assert problem in (report.problem or "") and remedy in (report.remedy or "")
@@ -44,31 +44,31 @@ async def test_without_an_engine_it_says_what_to_do(
         await provider.discard("t1", "local")
 
 
-async def test_before_it_is_opened_there_is_nothing_to_be_had(tmp_path: Path) -> None:
-    async with aclosing(AioSandboxProvider(SandboxConfig(), places_in(tmp_path))) as provider:
+async def test_refuses_to_acquire_before_open(tmp_path: Path) -> None:
+    async with aclosing(AioSandboxProvider(SandboxConfig(), make_host(tmp_path))) as provider:
         with pytest.raises(SandboxError, match="not been opened"):
             await provider.acquire("t1", "local")
 
 
-def test_the_socket_is_the_configured_one_or_the_first_there_is(tmp_path: Path) -> None:
+def test_uses_the_configured_socket_or_the_first_existing(tmp_path: Path) -> None:
     assert find_engine("unix:///some/podman.sock", []) == Path("/some/podman.sock")
     assert find_engine(None, [tmp_path / "none", tmp_path]) is None
-    assert Path("/var/run/docker.sock") in usual_sockets()
+    assert Path("/var/run/docker.sock") in list_engine_sockets()
 
 
-def test_root_in_a_container_of_an_ordinary_user_is_that_user() -> None:
-    assert container_user(is_rootless=True) == "0:0"
-    assert not container_user(is_rootless=False).startswith("0:")
+def test_runs_as_root_in_rootless_containers() -> None:
+    assert get_container_user(is_rootless=True) == "0:0"
+    assert not get_container_user(is_rootless=False).startswith("0:")
 
 
-async def test_a_missing_image_is_named_with_the_command_that_makes_it(engine: ContainerEngine, tmp_path: Path) -> None:
+async def test_reports_a_missing_image_with_the_build_command(engine: ContainerEngine, tmp_path: Path) -> None:
     for image, remedy in {"no-such:image": "docker build -t no-such:image", "example.org/a/b:1": "docker pull"}.items():
-        async with aclosing(AioSandboxProvider(engine.config(image=image), places_in(tmp_path))) as provider:
+        async with aclosing(AioSandboxProvider(engine.config(image=image), make_host(tmp_path))) as provider:
             report = await provider.open()
             assert report.tier == "none" and image in (report.problem or "") and remedy in (report.remedy or "")
 
 
-async def test_a_folder_to_be_mounted_has_to_be_there(engine: ContainerEngine, tmp_path: Path) -> None:
+async def test_refuses_a_missing_mount(engine: ContainerEngine, tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     (data / "table.csv").write_text("1,2\n")
@@ -83,14 +83,12 @@ async def test_a_folder_to_be_mounted_has_to_be_there(engine: ContainerEngine, t
             await provider.acquire("t1", "local")
 
 
-async def test_a_command_sees_the_configured_variables(engine: ContainerEngine, tmp_path: Path) -> None:
+async def test_passes_configured_variables(engine: ContainerEngine, tmp_path: Path) -> None:
     async with running_provider(engine, tmp_path, environment={"TEAM": "deer herd"}) as provider:
         assert await output_of(await acquire(provider, "t1"), 'echo "$TEAM"') == "deer herd\n"
 
 
-async def test_a_released_container_is_warm_and_the_next_run_gets_the_same(
-    engine: ContainerEngine, tmp_path: Path
-) -> None:
+async def test_next_run_reuses_a_released_container(engine: ContainerEngine, tmp_path: Path) -> None:
     async with running_provider(engine, tmp_path) as provider:
         sandbox = await acquire(provider, "t1")
         before = await containers(engine, provider)
@@ -99,7 +97,7 @@ async def test_a_released_container_is_warm_and_the_next_run_gets_the_same(
         assert await containers(engine, provider) == before
 
 
-async def test_a_container_that_died_is_replaced_in_the_same_run_and_its_files_stay(
+async def test_replaces_a_dead_container_in_the_same_run_and_keeps_files(
     engine: ContainerEngine, tmp_path: Path
 ) -> None:
     async with running_provider(engine, tmp_path) as provider:
@@ -114,23 +112,23 @@ async def test_a_container_that_died_is_replaced_in_the_same_run_and_its_files_s
         assert await output_of(await acquire(provider, "t1"), "cat kept.txt") == "kept"
 
 
-async def test_another_process_finds_the_container_and_does_not_end_what_we_use(
+async def test_another_process_finds_the_container_and_keeps_it_running(
     engine: ContainerEngine, tmp_path: Path
 ) -> None:
     async with running_provider(engine, tmp_path) as ours:
         mine = await acquire(ours, "t1")
         await mine.start_process("job", "sleep 1000")
-        async with aclosing(AioSandboxProvider(ours.config, places_in(tmp_path))) as theirs:
+        async with aclosing(AioSandboxProvider(ours.config, make_host(tmp_path))) as theirs:
             await theirs.open()
             found = await acquire(theirs, "t1")
             assert found.id == mine.id and [each.name for each in await found.list_processes()] == ["job"]
         assert [each.exit_code for each in await mine.list_processes()] == [None]
 
 
-async def test_two_processes_that_ask_at_once_get_one_container(engine: ContainerEngine, tmp_path: Path) -> None:
+async def test_concurrent_processes_get_one_container(engine: ContainerEngine, tmp_path: Path) -> None:
     async with (
         running_provider(engine, tmp_path) as ours,
-        aclosing(AioSandboxProvider(ours.config, places_in(tmp_path))) as theirs,
+        aclosing(AioSandboxProvider(ours.config, make_host(tmp_path))) as theirs,
     ):
         await theirs.open()
         first, second = await asyncio.gather(acquire(ours, "t1"), acquire(theirs, "t1"))
@@ -139,31 +137,29 @@ async def test_two_processes_that_ask_at_once_get_one_container(engine: Containe
         assert await output_of(second, "cat /tmp/shared") == "seen"
 
 
-async def test_a_container_made_from_other_settings_is_not_used(engine: ContainerEngine, tmp_path: Path) -> None:
+async def test_replaces_a_container_with_other_settings(engine: ContainerEngine, tmp_path: Path) -> None:
     async with running_provider(engine, tmp_path) as ours:
         sandbox = await acquire(ours, "t1")
         before = await containers(engine, ours)
         await ours.release(sandbox.id)
         changed = ours.config.model_copy(update={"environment": {"NEW": "setting"}})
-        async with aclosing(AioSandboxProvider(changed, places_in(tmp_path))) as theirs:
+        async with aclosing(AioSandboxProvider(changed, make_host(tmp_path))) as theirs:
             await theirs.open()
             assert await output_of(await acquire(theirs, "t1"), "echo $NEW") == "setting\n"
             assert await containers(engine, ours) != before
 
 
-async def test_a_container_of_another_installation_is_left_alone(engine: ContainerEngine, tmp_path: Path) -> None:
+async def test_ignores_a_container_of_another_installation(engine: ContainerEngine, tmp_path: Path) -> None:
     async with running_provider(engine, tmp_path / "one") as ours:
         await ours.acquire("t1", "local")
-        async with aclosing(AioSandboxProvider(ours.config, places_in(tmp_path / "two"))) as others:
+        async with aclosing(AioSandboxProvider(ours.config, make_host(tmp_path / "two"))) as others:
             await others.open()
             with pytest.raises(SandboxError, match="container_prefix"):
                 await others.acquire("t1", "local")
         assert len(await containers(engine, ours)) == 1
 
 
-async def test_the_container_used_longest_ago_makes_room_unless_something_runs_in_it(
-    engine: ContainerEngine, tmp_path: Path
-) -> None:
+async def test_removes_the_least_recently_used_idle_container(engine: ContainerEngine, tmp_path: Path) -> None:
     async with running_provider(engine, tmp_path, replicas=2) as provider:
         busy, old, new = [await acquire(provider, name) for name in ("busy", "old", "new")]
         assert len(await containers(engine, provider)) == 3  # all in use: the limit gives way
@@ -174,7 +170,7 @@ async def test_the_container_used_longest_ago_makes_room_unless_something_runs_i
         assert [await provider.get(sandbox.id) is not None for sandbox in (busy, old, new)] == [True, False, False]
 
 
-async def test_an_idle_container_ends_and_a_used_one_does_not(engine: ContainerEngine, tmp_path: Path) -> None:
+async def test_removes_idle_containers_only(engine: ContainerEngine, tmp_path: Path) -> None:
     async with running_provider(engine, tmp_path, idle_timeout=0.3) as provider:
         used, idle = await acquire(provider, "used"), await acquire(provider, "idle")
         await provider.release(used.id)
@@ -189,12 +185,12 @@ async def test_an_idle_container_ends_and_a_used_one_does_not(engine: ContainerE
         assert await output_of(used, "echo well") == "well\n"
 
 
-async def test_containers_that_a_dead_server_left_are_ended_when_idle(engine: ContainerEngine, tmp_path: Path) -> None:
+async def test_removes_idle_containers_of_a_dead_server(engine: ContainerEngine, tmp_path: Path) -> None:
     async with running_provider(engine, tmp_path) as dead:
         sandbox = await acquire(dead, "t1")
         await dead.release(sandbox.id)
         async with aclosing(
-            AioSandboxProvider(dead.config.model_copy(update={"idle_timeout": 0.1}), places_in(tmp_path))
+            AioSandboxProvider(dead.config.model_copy(update={"idle_timeout": 0.1}), make_host(tmp_path))
         ) as next_one:
             await next_one.open()
 
@@ -204,7 +200,7 @@ async def test_containers_that_a_dead_server_left_are_ended_when_idle(engine: Co
             await until(none_is_left)
 
 
-async def test_a_deleted_thread_leaves_nothing_but_its_files(engine: ContainerEngine, tmp_path: Path) -> None:
+async def test_discarding_a_thread_leaves_only_its_files(engine: ContainerEngine, tmp_path: Path) -> None:
     async with running_provider(engine, tmp_path) as provider:
         sandbox = await acquire(provider, "t1")
         await provider.discard("t1", "local")
@@ -213,7 +209,7 @@ async def test_a_deleted_thread_leaves_nothing_but_its_files(engine: ContainerEn
         assert list((tmp_path / "home" / "sandboxes").iterdir()) == []
 
 
-async def test_a_cancelled_acquire_leaves_no_container(engine: ContainerEngine, tmp_path: Path) -> None:
+async def test_cancelled_acquire_leaves_no_container(engine: ContainerEngine, tmp_path: Path) -> None:
     async with running_provider(engine, tmp_path) as provider:
         acquiring = asyncio.create_task(provider.acquire("t1", "local"))
 
@@ -227,9 +223,7 @@ async def test_a_cancelled_acquire_leaves_no_container(engine: ContainerEngine, 
         assert await containers(engine, provider) == []
 
 
-async def test_an_image_whose_server_ends_at_once_is_told_with_its_last_words(
-    engine: ContainerEngine, tmp_path: Path
-) -> None:
+async def test_reports_the_log_of_a_container_that_exits(engine: ContainerEngine, tmp_path: Path) -> None:
     broken = f"localhost/deerflow-broken:{uuid4().hex[:8]}"
     engine.podman("build", "--pull=never", "--tag", broken, str(broken_image(tmp_path, engine.image)))
     try:
@@ -240,8 +234,8 @@ async def test_an_image_whose_server_ends_at_once_is_told_with_its_last_words(
         engine.podman("rmi", broken)
 
 
-async def test_a_lease_is_shared_or_alone_and_survives_that_its_file_is_forgotten(tmp_path: Path) -> None:
-    leases = Leases(tmp_path)
+async def test_lease_is_shared_or_exclusive_and_survives_deletion_of_its_file(tmp_path: Path) -> None:
+    leases = FileLeases(tmp_path)
     one, two = leases.open("s"), leases.open("s")
     await one.share()
     await two.share()
@@ -251,16 +245,16 @@ async def test_a_lease_is_shared_or_alone_and_survives_that_its_file_is_forgotte
     waiting = asyncio.create_task((three := leases.open("s")).share())
     await asyncio.sleep(0)
     assert not waiting.done()
-    one.forget()
+    one.delete()
     async with asyncio.timeout(5):
         await waiting
     assert three.file.exists() and leases.idle_s("s") < 60
-    three.forget()
+    three.delete()
     assert leases.idle_s("s") == float("inf")
 
 
 async def containers(engine: ContainerEngine, provider: AioSandboxProvider) -> Sequence[str]:
-    """The ids of a provider's containers."""
+    """Return the ids of a provider's containers."""
     asked = ("ps", "--all", "--quiet", "--filter", f"name={provider.config.container_prefix}")
     return (await asyncio.to_thread(engine.podman, *asked)).split()
 
@@ -272,16 +266,14 @@ def broken_image(folder: Path, base: str) -> Path:
     return context
 
 
-async def test_a_container_that_lives_on_sees_skills_as_they_are_for_the_next_run(
-    engine: ContainerEngine, tmp_path: Path
-) -> None:
+async def test_running_container_sees_updated_skills(engine: ContainerEngine, tmp_path: Path) -> None:
     public, home = tmp_path / "public", tmp_path / "home"
     for name in ("goes", "changes"):
         write_skill(public, name)
     views = SkillViews(home, SkillIndex(public, home))
     look = "cd /mnt/skills && find . -type f | sort && grep -h ^description public/changes/SKILL.md"
 
-    async with running_provider(engine, tmp_path, SandboxPlaces(home, tmp_path, views.folder_for)) as provider:
+    async with running_provider(engine, tmp_path, HostContext(home, tmp_path, views.prepare)) as provider:
         seen, containers = [], set()
         for description in ("Before.", "After."):
             write_skill(public, "changes", description)

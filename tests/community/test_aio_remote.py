@@ -1,4 +1,4 @@
-"""Containers made by a provisioner: a small real one, which starts them with Podman."""
+"""Containers created by a provisioner: a small real one on Podman."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,10 +12,10 @@ import pytest
 from aiohttp import web
 
 from deerflow.community.aio_sandbox import AioSandboxProvider
-from deerflow.config.sandbox import SandboxConfig
+from deerflow.config.sections.sandbox import SandboxConfig
 from deerflow.domain.errors import FileProblem, SandboxError
 from deerflow.domain.files import WORKSPACE
-from tests.community.engine import ContainerEngine, places_in
+from tests.community.support import ContainerEngine, make_host
 from tests.conformance.command_suite import output_of
 from tests.conformance.sandbox_suite import acquire
 
@@ -24,7 +24,7 @@ KEY = "provisioner key"
 
 @dataclass
 class Provisioner:
-    """Speaks the provisioner's routes; `orders` is what it was asked to make."""
+    """Provisioner with its routes; `orders` are the requested sandboxes."""
 
     engine: ContainerEngine
     prefix: str = field(default_factory=lambda: f"remote-{uuid4().hex[:8]}")
@@ -96,10 +96,10 @@ class Provisioner:
 
 def provider_at(url: str, tmp_path: Path, **settings: object) -> AioSandboxProvider:
     config = {"provisioner_url": url, "provisioner_api_key": KEY, **settings}
-    return AioSandboxProvider(SandboxConfig.model_validate(config), places_in(tmp_path))
+    return AioSandboxProvider(SandboxConfig.model_validate(config), make_host(tmp_path))
 
 
-async def test_a_sandbox_is_made_used_found_again_and_ended(engine: ContainerEngine, tmp_path: Path) -> None:
+async def test_creates_uses_discovers_and_deletes_a_sandbox(engine: ContainerEngine, tmp_path: Path) -> None:
     provisioner = Provisioner(engine)
     mounts = [{"host_path": str(tmp_path), "container_path": "/mnt/data", "read_only": True}]
     async with provisioner.serving() as url, aclosing(provider_at(url, tmp_path, mounts=mounts)) as provider:
@@ -122,7 +122,7 @@ async def test_a_sandbox_is_made_used_found_again_and_ended(engine: ContainerEng
         assert provisioner.sandboxes == {}
 
 
-async def test_a_sandbox_that_is_not_ours_is_left_alone(engine: ContainerEngine, tmp_path: Path) -> None:
+async def test_ignores_sandboxes_of_others(engine: ContainerEngine, tmp_path: Path) -> None:
     provisioner = Provisioner(engine)
     provisioner.sandboxes["theirs"] = {"sandbox_id": "theirs", "sandbox_url": "http://127.0.0.1:9", "status": "Running"}
     async with provisioner.serving() as url:
@@ -131,7 +131,7 @@ async def test_a_sandbox_that_is_not_ours_is_left_alone(engine: ContainerEngine,
         assert list(provisioner.sandboxes) == ["theirs"]
 
 
-async def test_a_wrong_key_is_told(engine: ContainerEngine, tmp_path: Path) -> None:
+async def test_reports_a_wrong_key(engine: ContainerEngine, tmp_path: Path) -> None:
     async with (
         Provisioner(engine).serving() as url,
         aclosing(provider_at(url, tmp_path, provisioner_api_key="wrong")) as provider,
@@ -142,7 +142,7 @@ async def test_a_wrong_key_is_told(engine: ContainerEngine, tmp_path: Path) -> N
             await provider.acquire("t1", "local")
 
 
-async def test_a_pod_that_fails_is_told(engine: ContainerEngine, tmp_path: Path) -> None:
+async def test_reports_a_failed_pod(engine: ContainerEngine, tmp_path: Path) -> None:
     class Failing(Provisioner):
         def run(self, sandbox_id: str) -> dict[str, Any]:
             return {"sandbox_id": sandbox_id, "sandbox_url": "http://127.0.0.1:9", "status": "Failed"}
@@ -154,7 +154,7 @@ async def test_a_pod_that_fails_is_told(engine: ContainerEngine, tmp_path: Path)
             await provider.acquire("t1", "local")
 
 
-async def test_what_is_no_provisioner_is_told(tmp_path: Path) -> None:
+async def test_reports_a_server_that_is_not_a_provisioner(tmp_path: Path) -> None:
     app = web.Application()
 
     async def page(request: web.Request) -> web.Response:
@@ -167,5 +167,5 @@ async def test_what_is_no_provisioner_is_told(tmp_path: Path) -> None:
     await site.start()
     async with aclosing(provider_at(f"http://127.0.0.1:{runner.addresses[0][1]}/", tmp_path)) as provider:
         report = await provider.open()
-        assert "nobody understands" in (report.problem or "")
+        assert "unexpected response" in (report.problem or "")
     await runner.cleanup()

@@ -1,4 +1,4 @@
-"""How providers are reached: at their own host and no other, and by way of a proxy where the entry names one."""
+"""Egress of providers: only their own host, or through a configured proxy."""
 
 import asyncio
 from base64 import b64encode
@@ -10,14 +10,13 @@ import pytest
 
 from deerflow.community.brave.tools import BraveSettings
 from deerflow.community.searxng.tools import SearxngSettings
-from deerflow.community.web.http import Ask
-from deerflow.community.web.problems import NotAllowed, Unreachable
-from deerflow.community.web.tool import api_http
+from deerflow.community.web.http import NotAllowed, Unreachable, WebRequest
+from deerflow.community.web.tool import make_api_client
 from deerflow.domain.errors import ConfigError
-from tests.community.web_site import Answer, Site, answer_of, json_answer, open_site, tool_of
+from tests.community.web_site import ScriptedResponse, Site, answer_of, json_response, open_site, tool_of
 
 LIMIT_S = 20.0
-FOUND = json_answer({"results": [{"title": "Deer", "url": "https://deer.example/", "content": "Mammals"}]})
+FOUND = json_response({"results": [{"title": "Deer", "url": "https://deer.example/", "content": "Mammals"}]})
 
 
 @pytest.fixture
@@ -26,18 +25,18 @@ async def site() -> AsyncIterator[Site]:
         yield opened
 
 
-async def test_a_provider_of_the_internet_is_never_at_a_private_address_and_nobody_else_is_asked(site: Site) -> None:
+async def test_refuses_private_addresses_and_other_hosts_for_public_providers(site: Site) -> None:
     elsewhere = f"http://localhost:{site.port}/"
     for settings in (BraveSettings(), SearxngSettings(base_url=site.url), SearxngSettings()):
-        with pytest.raises(NotAllowed, match="is none of the hosts that may be reached here"):
+        with pytest.raises(NotAllowed, match="is not an allowed host"):
             async with asyncio.timeout(LIMIT_S):
-                await api_http(settings).send(Ask(elsewhere))
+                await make_api_client(settings).send(WebRequest(elsewhere))
     assert site.asked == []
     hidden = BraveSettings(base_url="https://api.search.brave.com")
     assert "base_url" in hidden.model_fields_set, "who writes an address says that it is theirs"
 
 
-async def test_a_provider_of_ones_own_may_be_at_a_private_address(site: Site) -> None:
+async def test_allows_a_private_address_for_a_configured_provider(site: Site) -> None:
     site.routes["/search"] = FOUND
     found = orjson.loads(await answer_of(tool_of("searxng", "web_search", base_url=site.url), query="deer"))
     assert found["results"] == [{"title": "Deer", "url": "https://deer.example/", "snippet": "Mammals"}]
@@ -45,7 +44,7 @@ async def test_a_provider_of_ones_own_may_be_at_a_private_address(site: Site) ->
 
 @asynccontextmanager
 async def open_proxy(status: str) -> AsyncIterator[tuple[str, list[str]]]:
-    """A proxy that answers in its own words, and what it was asked."""
+    """Serve a proxy with a fixed status and record its requests."""
     asked: list[str] = []
 
     async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -59,7 +58,7 @@ async def open_proxy(status: str) -> AsyncIterator[tuple[str, list[str]]]:
         yield f"http://me:word@127.0.0.1:{server.sockets[0].getsockname()[1]}", asked
 
 
-async def test_a_provider_is_reached_by_way_of_a_proxy() -> None:
+async def test_reaches_a_provider_through_a_proxy() -> None:
     async with open_proxy("200 OK") as (proxy, asked):
         tool = tool_of("searxng", "web_search", base_url="http://search.example", proxy=proxy)
         assert "https://deer.example/" in await answer_of(tool, query="deer")
@@ -68,36 +67,36 @@ async def test_a_provider_is_reached_by_way_of_a_proxy() -> None:
     assert f"Proxy-Authorization: Basic {b64encode(b'me:word').decode()}" in request
 
 
-async def test_a_proxy_that_leads_nowhere_is_told(site: Site) -> None:
+async def test_reports_a_failing_proxy(site: Site) -> None:
     async with open_proxy("403 Forbidden") as (proxy, asked):
-        http = api_http(SearxngSettings(base_url="https://search.example", proxy=proxy))
-        with pytest.raises(Unreachable, match="does not lead to search.example:443"):
+        http = make_api_client(SearxngSettings(base_url="https://search.example", proxy=proxy))
+        with pytest.raises(Unreachable, match="refused search.example:443"):
             async with asyncio.timeout(LIMIT_S):
-                await http.send(Ask("https://search.example/"))
+                await http.send(WebRequest("https://search.example/"))
         async with open_proxy("\r\n\r\n") as (silent, _), asyncio.timeout(LIMIT_S):
             for proxy in (silent, "http://127.0.0.1:1"):
                 with pytest.raises(Unreachable):
-                    await api_http(SearxngSettings(base_url="https://search.example", proxy=proxy)).send(
-                        Ask("https://search.example/")
+                    await make_api_client(SearxngSettings(base_url="https://search.example", proxy=proxy)).send(
+                        WebRequest("https://search.example/")
                     )
     assert asked[0].startswith("CONNECT search.example:443 HTTP/1.1\r\nHost: search.example:443\r\n")
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
-        ({"base_url": "http://[", "api_key": "k"}, "is no address"),
-        ({"base_url": "nowhere", "api_key": "k"}, "is no address"),
-        ({"proxy": "socks5://127.0.0.1", "api_key": "k"}, "a proxy is written like"),
+        ({"base_url": "http://[", "api_key": "k"}, "is not a valid URL"),
+        ({"base_url": "nowhere", "api_key": "k"}, "is not a valid URL"),
+        ({"proxy": "socks5://127.0.0.1", "api_key": "k"}, "a proxy URL looks like"),
     ],
 )
-def test_an_address_that_is_none_is_an_error_of_the_configuration(settings: dict[str, str], told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
+def test_refuses_an_invalid_url_in_the_configuration(settings: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         tool_of("brave", "web_search", **settings)
 
 
-async def test_what_is_sent_arrives_byte_for_byte(site: Site) -> None:
-    site.routes["/v2/search"] = Answer(b"{}", headers={"Content-Type": "application/json"})
+async def test_sends_the_body_byte_for_byte(site: Site) -> None:
+    site.routes["/v2/search"] = ScriptedResponse(b"{}", headers={"Content-Type": "application/json"})
     tool = tool_of("firecrawl", "web_search", base_url=site.url)
     query = "鹿 " * 300
     await answer_of(tool, query=query)

@@ -1,4 +1,4 @@
-"""Our own reader of pages, on a site of this machine that plays every trick there is."""
+"""Our own page fetcher, against a hostile local site."""
 
 import asyncio
 import gzip
@@ -17,16 +17,13 @@ import pytest
 import uvloop
 
 from deerflow.community.web.egress_transport import EgressTransport
-from deerflow.community.web.http import Http, Trust
-from deerflow.community.web.paging import RecentPages
-from deerflow.community.web.problems import NotAllowed, WebProblem
-from deerflow.community.web.reader import Reader, ReaderLimits
-from deerflow.community.web.results import Page
-from deerflow.community.web_fetch.fetcher import PageFetcher
-from deerflow.community.web_fetch.robots import Robots
-from deerflow.sandbox.egress import Address, Egress, Streams, dial
+from deerflow.community.web.http import HttpClient, NotAllowed, TlsTrust, WebProblem
+from deerflow.community.web.reader import PageReader, ReaderLimits
+from deerflow.community.web.results import PageContent, RecentPages
+from deerflow.community.web_fetch.tools import PageFetcher, RobotsRules
+from deerflow.sandbox.egress import Egress, IPAddress, Streams, dial
 from tests.certificates import make_certificate
-from tests.community.web_site import Answer, Site, answer_of, html_answer, open_site, redirect, tool_of
+from tests.community.web_site import ScriptedResponse, Site, answer_of, html_response, open_site, redirect, tool_of
 
 MEGABYTE = 1_000_000
 PRIVATE = (
@@ -46,7 +43,7 @@ ARTICLE = """<!DOCTYPE html><html><head><title>Red   deer</title><style>p {}</st
 
 @dataclass
 class Internet:
-    """One machine with many names: ours. Which of its addresses are public is for the test to say."""
+    """Internet with one host under many names; the test decides which addresses are public."""
 
     site: Site
     addresses: dict[str, list[str]] = field(default_factory=dict)
@@ -60,14 +57,14 @@ class Internet:
         answers = self.addresses.get(host)
         return [answers.pop(0)] if answers else ["127.0.0.1"]
 
-    async def dial(self, addresses: Sequence[Address], port: int) -> Streams:
+    async def dial(self, addresses: Sequence[IPAddress], port: int) -> Streams:
         return await dial(addresses, self.ports.get(port, self.site.port))
 
     def fetcher(self, **changes: object) -> PageFetcher:
         egress = Egress(self.resolve, lambda address: str(address) in self.public, self.dial)
         settings: dict[str, object] = {"timeout_s": LIMIT_S, **changes}
-        trust = Trust()
-        http = Http(LIMIT_S, MEGABYTE, EgressTransport(egress, trust), trust)
+        trust = TlsTrust()
+        http = HttpClient(LIMIT_S, MEGABYTE, EgressTransport(egress, trust), trust)
         return PageFetcher(**{"http": http, **settings})  # type: ignore[arg-type]
 
 
@@ -78,7 +75,7 @@ async def site() -> AsyncIterator[Site]:
 
 
 async def fetch(site: Site, path: str, offset: int = 0, **settings: object) -> str:
-    """What the tool, configured to read pages of this machine, shows of a page."""
+    """Return the result of the tool, configured to read local pages."""
     tool = tool_of("web_fetch", "web_fetch", allow_private_addresses=True, **settings)
     return await answer_of(tool, url=f"{site.url}{path}", offset=offset)
 
@@ -90,8 +87,8 @@ async def refused(fetcher: PageFetcher, url: str) -> str:
     return f"{type(caught.value).__name__}: {caught.value}"
 
 
-async def test_by_default_nothing_of_this_machine_is_read(site: Site) -> None:
-    site.routes["/"] = html_answer("secret")
+async def test_refuses_pages_of_this_machine_by_default(site: Site) -> None:
+    site.routes["/"] = html_response("secret")
     tool = tool_of("web_fetch", "web_fetch")
     for host in (*PRIVATE, "localhost"):
         text = await answer_of(tool, url=f"http://{host}:{site.port}/")
@@ -99,29 +96,29 @@ async def test_by_default_nothing_of_this_machine_is_read(site: Site) -> None:
     assert site.asked == []
 
 
-async def test_a_redirect_to_a_private_address_is_refused(site: Site) -> None:
+async def test_refuses_a_redirect_to_a_private_address(site: Site) -> None:
     inside = Internet(site, public=frozenset({"127.0.0.1"}))
-    site.routes["/secret"] = html_answer("secret")
+    site.routes["/secret"] = html_response("secret")
     for target in ("http://127.0.0.2/secret", "http://10.0.0.1/", *(f"http://{host}/" for host in PRIVATE[1:])):
         site.routes["/"] = redirect(target)
-        told = await refused(inside.fetcher(), "http://public.example/")
-        assert told.startswith(
+        message = await refused(inside.fetcher(), "http://public.example/")
+        assert message.startswith(
             ("NotAllowed: ", "Unreachable: public.example cannot be reached: Invalid URL in location")
         )
     assert {asked.headers["host"] for asked in site.asked} == {"public.example"} and "/secret" not in site.paths
 
 
 @pytest.mark.parametrize("target", ["file:///etc/passwd", "gopher://a.example/", "http://", "//[", "http://a b/"])
-async def test_a_redirect_to_what_is_no_page_is_refused(site: Site, target: str) -> None:
+async def test_refuses_a_redirect_to_an_invalid_url(site: Site, target: str) -> None:
     site.routes["/"] = redirect(target)
     assert (await refused(Internet(site).fetcher(), "http://public.example/")).startswith(
         ("NotAllowed: ", "Rejected: ")
     )
 
 
-async def test_a_name_that_changes_its_address_between_two_questions_is_refused_the_second_time(site: Site) -> None:
+async def test_refuses_a_rebinding_name_on_the_second_request(site: Site) -> None:
     site.routes["/"] = redirect("/next")
-    site.routes["/next"] = html_answer("secret")
+    site.routes["/next"] = html_response("secret")
     rebinding = {"rebound.example": ["127.0.0.1", "127.0.0.1", "169.254.169.254"]}
     internet = Internet(site, rebinding)
     text = await refused(internet.fetcher(), "http://rebound.example/")
@@ -129,28 +126,28 @@ async def test_a_name_that_changes_its_address_between_two_questions_is_refused_
     assert internet.asked == ["rebound.example"] * 3, "once for each request: robots.txt, the page, the next page"
 
 
-async def test_every_name_is_looked_up_once_per_request(site: Site) -> None:
-    site.routes["/"] = html_answer("hello")
+async def test_resolves_every_name_once_per_request(site: Site) -> None:
+    site.routes["/"] = html_response("hello")
     internet = Internet(site, {"twice.example": ["127.0.0.1"]})
     page = await internet.fetcher(respects_robots=False).fetch("http://twice.example/")
     assert page.text == "hello" and internet.asked == ["twice.example"]
 
 
-async def test_redirects_are_followed_to_their_end(site: Site) -> None:
+async def test_follows_redirects(site: Site) -> None:
     site.routes["/"] = redirect("a/b", 301)
     site.routes["/a/b"] = redirect("http://other.example/c?x=1", 308)
-    site.routes["/c"] = html_answer(ARTICLE)
+    site.routes["/c"] = html_response(ARTICLE)
     page = await Internet(site).fetcher().fetch("http://first.example/")
     assert page.url == "http://other.example/c?x=1" and page.title == "Red deer"
 
 
-async def test_redirects_that_never_end_are(site: Site) -> None:
+async def test_limits_redirects(site: Site) -> None:
     site.routes["/"] = redirect("/")
-    assert "only leads from one address to the next" in await refused(Internet(site).fetcher(), "http://loop.example/")
+    assert "too many redirects" in await refused(Internet(site).fetcher(), "http://loop.example/")
 
 
-async def test_a_page_is_shown_as_markdown_without_what_surrounds_it(site: Site) -> None:
-    site.routes["/wiki/deer"] = html_answer(ARTICLE)
+async def test_returns_the_main_content_as_markdown(site: Site) -> None:
+    site.routes["/wiki/deer"] = html_response(ARTICLE)
     text = await fetch(site, "/wiki/deer")
     assert text.startswith(f"# Red deer\nSource: {site.url}/wiki/deer\n\n# Red deer\n\nStags **roar**, see [the rut](")
     assert f"[the rut]({site.url}/wiki/rut)" in text and f"![A stag]({site.url}/d.jpg)" in text
@@ -159,23 +156,25 @@ async def test_a_page_is_shown_as_markdown_without_what_surrounds_it(site: Site)
         assert noise not in text
 
 
-async def test_a_page_without_a_main_part_is_shown_from_where_most_text_is(site: Site) -> None:
+async def test_returns_the_densest_part_of_a_page_without_main(site: Site) -> None:
     words = "<p>A long paragraph about deer, with commas, and with more than a few words in it.</p>" * 20
-    site.routes["/"] = html_answer(f"<html><body><div>menu</div><div id=x>{words}</div><div>aside</div></body></html>")
+    site.routes["/"] = html_response(
+        f"<html><body><div>menu</div><div id=x>{words}</div><div>aside</div></body></html>"
+    )
     text = await fetch(site, "/")
     assert text.count("A long paragraph") == 20 and "menu" not in text and "aside" not in text
 
 
-async def test_a_page_of_links_is_shown_whole(site: Site) -> None:
+async def test_returns_a_page_of_links_completely(site: Site) -> None:
     links = "".join(f"<div><a href='/{n}'>Link {n}</a></div>" for n in range(50))
-    site.routes["/"] = html_answer(f"<html><body>{links}</body></html>")
+    site.routes["/"] = html_response(f"<html><body>{links}</body></html>")
     text = await fetch(site, "/")
     assert all(f"[Link {n}]({site.url}/{n})" in text for n in range(50))
 
 
-async def test_the_pieces_of_a_long_page_are_together_the_page(site: Site) -> None:
+async def test_chunks_of_a_long_page_add_up_to_the_page(site: Site) -> None:
     whole = "\n".join(f"Line {n} of the page, ü and 鹿." for n in range(3000)) + "x" * 5000 + "end"
-    site.routes["/long.txt"] = Answer(whole.encode(), headers={"Content-Type": "text/plain; charset=utf-8"})
+    site.routes["/long.txt"] = ScriptedResponse(whole.encode(), headers={"Content-Type": "text/plain; charset=utf-8"})
     pieces, offset = [], 0
     while True:
         shown = await fetch(site, "/long.txt", offset, max_chars=20_000)
@@ -194,11 +193,11 @@ async def test_the_pieces_of_a_long_page_are_together_the_page(site: Site) -> No
     assert all(piece.endswith("\n") for piece in pieces[:-2]), "pieces end with lines where there are any"
 
 
-async def test_a_page_that_changes_while_it_is_read_is_read_as_it_was_begun(site: Site) -> None:
+async def test_reads_a_changing_page_from_the_cached_version(site: Site) -> None:
     tool = tool_of("web_fetch", "web_fetch", allow_private_addresses=True, max_chars=500, respect_robots=False)
-    site.routes["/"] = Answer(b"old" * 300, headers={"Content-Type": "text/plain"})
+    site.routes["/"] = ScriptedResponse(b"old" * 300, headers={"Content-Type": "text/plain"})
     await answer_of(tool, url=f"{site.url}/")
-    site.routes["/"] = Answer(b"new" * 300, headers={"Content-Type": "text/plain"})
+    site.routes["/"] = ScriptedResponse(b"new" * 300, headers={"Content-Type": "text/plain"})
     assert "old" in await answer_of(tool, url=f"{site.url}/", offset=500)
     assert site.paths == ["/"]
     assert "new" in await answer_of(tool, url=f"{site.url}/")
@@ -206,59 +205,59 @@ async def test_a_page_that_changes_while_it_is_read_is_read_as_it_was_begun(site
     assert site.paths == ["/", "/"]
 
 
-def test_pages_are_kept_up_to_a_limit_and_the_least_wanted_go_first() -> None:
+def test_drops_the_least_recently_used_pages() -> None:
     recent = RecentPages(max_chars=25)
     for name in ("a", "b"):
-        recent.keep(name, Page(name, "", "x" * 10))
+        recent.add(name, PageContent(name, "", "x" * 10))
     assert recent.find("a")
-    recent.keep("c", Page("c", "", "x" * 10))
+    recent.add("c", PageContent("c", "", "x" * 10))
     assert [recent.find(name) is not None for name in ("a", "b", "c")] == [True, False, True]
-    recent.keep("d", Page("d", "", "x" * 100))
+    recent.add("d", PageContent("d", "", "x" * 100))
     assert [recent.find(name) for name in ("a", "c", "d")] == [None, None, None]
 
 
-async def test_an_offset_behind_the_end_is_told_with_the_length(site: Site) -> None:
-    site.routes["/"] = html_answer("<p>short</p>")
+async def test_reports_an_offset_beyond_the_end(site: Site) -> None:
+    site.routes["/"] = html_response("<p>short</p>")
     assert "the page has 5 characters, so there is nothing at offset 99" in await fetch(site, "/", 99)
 
 
-async def test_an_oversized_page_is_read_in_part_and_says_so(site: Site) -> None:
+async def test_cuts_an_oversized_page_with_a_note(site: Site) -> None:
     async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while not reader.at_eof():
             writer.write(b"more and more\n" * 1000)
             await writer.drain()
 
-    site.routes["/"] = Answer(headers={"Content-Type": "text/plain"}, speak=endless)
+    site.routes["/"] = ScriptedResponse(headers={"Content-Type": "text/plain"}, speak=endless)
     async with asyncio.timeout(LIMIT_S):
         text = await fetch(site, "/", max_bytes=50_000)
     assert "[Only the first 50000 bytes of the page were read; it is longer.]" in text
     assert " of 50000. Go on with offset=" in text
 
 
-async def test_a_page_that_drips_is_given_up(site: Site) -> None:
+async def test_times_out_on_a_slow_page(site: Site) -> None:
     async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while not reader.at_eof():
             writer.write(b".")
             await writer.drain()
             await asyncio.wait({asyncio.ensure_future(reader.read(1))}, timeout=0.02)
 
-    site.routes["/"] = Answer(headers={"Content-Type": "text/html"}, speak=drip)
+    site.routes["/"] = ScriptedResponse(headers={"Content-Type": "text/html"}, speak=drip)
     async with asyncio.timeout(LIMIT_S):
         text = await fetch(site, "/", timeout=0.5)
     assert text.startswith("Error: TooSlow: 127.0.0.1 did not answer within 0.5 s")
 
 
 def bomb(encoding: str) -> bytes:
-    """Many megabytes of blanks in a few kilobytes."""
+    """Return megabytes of blanks compressed to kilobytes."""
     packer = zlib.compressobj(9, wbits=31 if encoding == "gzip" else 15)
     packed = b"".join(packer.compress(b" " * (16 * MEGABYTE)) for _ in range(8))
     return packed + packer.flush()
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
-async def test_a_small_file_that_pretends_to_be_a_large_page_is_not_believed(site: Site, encoding: str) -> None:
+async def test_bounds_a_decompression_bomb(site: Site, encoding: str) -> None:
     headers = {"Content-Type": "text/plain", "Content-Encoding": encoding}
-    site.routes["/"] = Answer(bomb(encoding), headers=headers)
+    site.routes["/"] = ScriptedResponse(bomb(encoding), headers=headers)
     before = own_memory()
     text = await fetch(site, "/", max_bytes=100_000)
     assert "[Only the first 100000 bytes of the page were read" in text
@@ -282,18 +281,18 @@ def own_memory() -> int:
     ],
     ids=["gzip", "gzip in two parts", "gzip with zeros after it", "deflate", "deflate without its head", "not packed"],
 )
-async def test_what_is_packed_is_unpacked(site: Site, encoding: str, pack: Callable[[bytes], bytes]) -> None:
+async def test_decodes_content_encodings(site: Site, encoding: str, pack: Callable[[bytes], bytes]) -> None:
     headers = {"Content-Type": "text/plain", "Content-Encoding": encoding}
-    site.routes["/"] = Answer(pack(b"packed and unpacked"), headers=headers)
+    site.routes["/"] = ScriptedResponse(pack(b"packed and unpacked"), headers=headers)
     assert (await fetch(site, "/")).endswith("\n\npacked and unpacked")
     assert site.asked[-1].headers["accept-encoding"] == "gzip, deflate"
 
 
-@pytest.mark.parametrize(("encoding", "told"), [("br", "was not asked for"), ("gzip", "is damaged")])
-async def test_what_cannot_be_unpacked_is_told(site: Site, encoding: str, told: str) -> None:
-    site.routes["/"] = Answer(b"neither", headers={"Content-Type": "text/html", "Content-Encoding": encoding})
+@pytest.mark.parametrize(("encoding", "message"), [("br", "unsupported content encoding"), ("gzip", "is damaged")])
+async def test_reports_undecodable_content(site: Site, encoding: str, message: str) -> None:
+    site.routes["/"] = ScriptedResponse(b"neither", headers={"Content-Type": "text/html", "Content-Encoding": encoding})
     text = await fetch(site, "/")
-    assert text.startswith("Error: Unreadable: ") and told in text
+    assert text.startswith("Error: Unreadable: ") and message in text
 
 
 @pytest.mark.parametrize(
@@ -315,25 +314,27 @@ async def test_what_cannot_be_unpacked_is_told(site: Site, encoding: str, told: 
         ("", "<p>Grüße</p>".encode()),
     ],
 )
-async def test_a_text_is_read_whatever_is_said_of_its_encoding(site: Site, content_type: str, body: bytes) -> None:
-    site.routes["/"] = html_answer(body, content_type)
+async def test_detects_the_encoding_of_a_text(site: Site, content_type: str, body: bytes) -> None:
+    site.routes["/"] = html_response(body, content_type)
     assert "Grüße" in await fetch(site, "/")
 
 
-async def test_a_text_with_zeros_in_it_is_shown_without_them(site: Site) -> None:
-    site.routes["/"] = Answer(b"a\0b", headers={"Content-Type": "text/plain"})
+async def test_replaces_zero_characters(site: Site) -> None:
+    site.routes["/"] = ScriptedResponse(b"a\0b", headers={"Content-Type": "text/plain"})
     assert (await fetch(site, "/")).endswith("\n\na\ufffdb")
 
 
-async def test_a_letter_that_is_damaged_does_not_spoil_the_others(site: Site) -> None:
+async def test_replaces_only_damaged_characters(site: Site) -> None:
     body = "<p>鹿 Grüße</p>".encode() + b"<p>" + b"x" * 5000 + b"\xff</p>"
-    site.routes["/"] = html_answer(body)
+    site.routes["/"] = html_response(body)
     assert "鹿 Grüße" in await fetch(site, "/")
 
 
 @pytest.mark.parametrize("content_type", ["image/png", "application/octet-stream", "video/mp4", ""])
-async def test_what_is_no_text_is_named(site: Site, content_type: str) -> None:
-    site.routes["/f"] = Answer(b"anything\0binary", headers={"Content-Type": content_type} if content_type else {})
+async def test_names_content_that_is_not_text(site: Site, content_type: str) -> None:
+    site.routes["/f"] = ScriptedResponse(
+        b"anything\0binary", headers={"Content-Type": content_type} if content_type else {}
+    )
     text = await fetch(site, "/f")
     assert text.startswith("Error: Unreadable: ") and (content_type or "application/octet-stream") in text
     assert "15 bytes" in text
@@ -342,19 +343,19 @@ async def test_what_is_no_text_is_named(site: Site, content_type: str) -> None:
 @pytest.mark.parametrize(
     "content_type", ["application/json", "application/ld+json", "text/csv", "application/atom+xml"]
 )
-async def test_other_texts_are_shown_as_they_are(site: Site, content_type: str) -> None:
-    site.routes["/"] = Answer(b'{"a": [1]}', headers={"Content-Type": content_type})
+async def test_returns_other_texts_unchanged(site: Site, content_type: str) -> None:
+    site.routes["/"] = ScriptedResponse(b'{"a": [1]}', headers={"Content-Type": content_type})
     assert (await fetch(site, "/")).endswith('\n\n{"a": [1]}')
 
 
 @pytest.mark.parametrize(
-    ("status", "told"),
-    [(404, "there is no page"), (410, "no page"), (403, "does not show"), (503, "503"), (429, "slow")],
+    ("status", "message"),
+    [(404, "there is no page"), (410, "no page"), (403, "denies access"), (503, "503"), (429, "slow")],
 )
-async def test_a_status_is_told_in_words(site: Site, status: int, told: str) -> None:
-    site.routes["/"] = Answer(b"sorry", status, {"Content-Type": "text/html"})
+async def test_converts_a_status_to_a_message(site: Site, status: int, message: str) -> None:
+    site.routes["/"] = ScriptedResponse(b"sorry", status, {"Content-Type": "text/html"})
     text = await fetch(site, "/")
-    assert text.startswith(("Error: Rejected: ", "Error: RateLimited: ")) and told in text
+    assert text.startswith(("Error: Rejected: ", "Error: RateLimited: ")) and message in text
 
 
 ROBOTS = """# comment
@@ -383,41 +384,43 @@ Sitemap: https://example.org/sitemap.xml
         ("/a?b=1", True),
     ],
 )
-async def test_robots_are_where_their_site_wants_them(site: Site, path: str, may: bool) -> None:
-    site.routes.update({name: html_answer("<p>read</p>") for name in ("/", path.partition("?")[0])})
-    site.routes["/robots.txt"] = Answer(ROBOTS.encode(), headers={"Content-Type": "text/plain"})
+async def test_respects_robots_txt(site: Site, path: str, may: bool) -> None:
+    site.routes.update({name: html_response("<p>read</p>") for name in ("/", path.partition("?")[0])})
+    site.routes["/robots.txt"] = ScriptedResponse(ROBOTS.encode(), headers={"Content-Type": "text/plain"})
     text = await fetch(site, path)
     assert ("read" in text) is may
     assert may or text.startswith("Error: NotAllowed: the robots.txt of 127.0.0.1 asks deerflow not to visit")
     assert "read" in await fetch(site, path, respect_robots=False)
 
 
-async def test_what_a_site_says_to_us_by_name_counts_alone(site: Site) -> None:
-    site.routes.update({"/a": html_answer("<p>read</p>"), "/b": html_answer("<p>read</p>")})
+async def test_rules_for_our_agent_override_the_general_ones(site: Site) -> None:
+    site.routes.update({"/a": html_response("<p>read</p>"), "/b": html_response("<p>read</p>")})
     rules = b"User-agent: *\nDisallow: /\n\nUser-agent: x\nUser-agent: DeerFlow\nDisallow: /b\n"
-    site.routes["/robots.txt"] = Answer(rules)
+    site.routes["/robots.txt"] = ScriptedResponse(rules)
     assert "read" in await fetch(site, "/a")
     assert "NotAllowed" in await fetch(site, "/b")
-    site.routes["/robots.txt"] = Answer(b"User-agent: *\nDisallow: /\n\nUser-agent: DeerFlow\nDisallow:\n")
+    site.routes["/robots.txt"] = ScriptedResponse(b"User-agent: *\nDisallow: /\n\nUser-agent: DeerFlow\nDisallow:\n")
     assert "read" in await fetch(site, "/b")
 
 
-def test_many_agents_and_many_rules_do_not_make_the_rules_hard_to_find() -> None:
+def test_parses_many_agents_and_rules_quickly() -> None:
     others = b"".join(b"user-agent: robot%d\n" % number for number in range(3000))
-    robots = Robots.read(others + b"user-agent: *\n" + b"disallow: /*a*b$\n" * 2000 + b"disallow: /closed\n")
-    assert not robots.allow("/closed/x") and robots.allow(f"/{'a' * 4000}") and not robots.allow(f"/{'a' * 4000}b")
+    robots = RobotsRules.parse(others + b"user-agent: *\n" + b"disallow: /*a*b$\n" * 2000 + b"disallow: /closed\n")
+    assert not robots.allows("/closed/x") and robots.allows(f"/{'a' * 4000}") and not robots.allows(f"/{'a' * 4000}b")
 
 
 @pytest.mark.parametrize(("status", "may"), [(404, True), (403, True), (500, False), (503, False)])
-async def test_without_rules_robots_are_welcome_unless_the_site_is_ill(site: Site, status: int, may: bool) -> None:
-    site.routes.update({"/": html_answer("<p>read</p>"), "/robots.txt": Answer(b"User-agent: *\nDisallow: /", status)})
+async def test_allows_pages_without_robots_txt_unless_the_server_fails(site: Site, status: int, may: bool) -> None:
+    site.routes.update(
+        {"/": html_response("<p>read</p>"), "/robots.txt": ScriptedResponse(b"User-agent: *\nDisallow: /", status)}
+    )
     assert ("read" in await fetch(site, "/")) is may
 
 
-async def test_the_site_a_redirect_leads_to_has_its_own_rules(site: Site) -> None:
+async def test_checks_robots_txt_of_a_redirect_target(site: Site) -> None:
     site.routes["/go"] = redirect("http://second.example/closed")
-    site.routes["/closed"] = html_answer("secret")
-    site.routes["/robots.txt"] = Answer(b"User-agent: *\nDisallow: /closed\n")
+    site.routes["/closed"] = html_response("secret")
+    site.routes["/robots.txt"] = ScriptedResponse(b"User-agent: *\nDisallow: /closed\n")
     assert "the robots.txt of second.example" in await refused(Internet(site).fetcher(), "http://first.example/go")
     assert "/closed" not in site.paths
 
@@ -427,14 +430,14 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_certificate(tmp_path_factory.mktemp("certificate"), ["secure.example"])
 
 
-class Trusting(Trust):
+class Trusting(TlsTrust):
     def __init__(self, certificate: Path) -> None:
         super().__init__()
         self._context = ssl.create_default_context(cafile=certificate)
 
 
 @pytest.mark.parametrize("make_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-def test_by_tls_a_host_must_prove_who_it_is(certificate: Path, make_loop: Callable[[], Any]) -> None:
+def test_verifies_tls_certificates(certificate: Path, make_loop: Callable[[], Any]) -> None:
     with asyncio.Runner(loop_factory=make_loop) as runner:
         runner.run(meet_secure_hosts(certificate))
 
@@ -443,22 +446,24 @@ async def meet_secure_hosts(certificate: Path) -> None:
     inside = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     inside.load_cert_chain(certificate)
     long = "A line of a long text.\n" * 40_000
-    site = Site(routes={"/": Answer(long.encode(), headers={"Content-Type": "text/plain"})})
+    site = Site(routes={"/": ScriptedResponse(long.encode(), headers={"Content-Type": "text/plain"})})
     async with await asyncio.start_server(site, "127.0.0.1", 0, ssl=inside) as server, asyncio.timeout(LIMIT_S):
         internet = Internet(site, ports={443: server.sockets[0].getsockname()[1]})
         egress = Egress(internet.resolve, lambda _: True, internet.dial)
         trust = Trusting(certificate)
-        known = PageFetcher(Http(LIMIT_S, MEGABYTE, EgressTransport(egress, trust), trust), LIMIT_S)
+        known = PageFetcher(HttpClient(LIMIT_S, MEGABYTE, EgressTransport(egress, trust), trust), LIMIT_S)
         assert (await known.fetch("https://secure.example/")).text == long
         assert "cannot be trusted" in await refused(known, "https://other.example/")
         assert "cannot be trusted" in await refused(internet.fetcher(), "https://secure.example/")
 
 
-@pytest.mark.parametrize("said", [b"", b"no HTTP at all\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"])
-async def test_an_answer_that_is_no_answer_is_told(said: bytes) -> None:
+@pytest.mark.parametrize(
+    "output", [b"", b"no HTTP at all\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"]
+)
+async def test_reports_malformed_responses(output: bytes) -> None:
     async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        writer.write(said)
+        writer.write(output)
         writer.close()
 
     async with await asyncio.start_server(speak, "127.0.0.1", 0) as server:
@@ -479,14 +484,14 @@ async def test_an_answer_that_is_no_answer_is_told(said: bytes) -> None:
         pytest.param(b"<!DOCTYPE x [<!ENTITY a 'aaaaaaaa'><!ENTITY b '&a;&a;&a;'>]><p>&b;</p>", id="entities"),
     ],
 )
-async def test_a_page_that_is_built_to_hurt_hurts_nobody(body: bytes) -> None:
+async def test_survives_malicious_pages(body: bytes) -> None:
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(30):
         try:
-            page = await Reader().page(body, None, "http://a.example/")
+            page = await PageReader().page(body, None, "http://a.example/")
             assert len(page.text) < 4 * MEGABYTE
         except WebProblem as problem:
-            assert "no text could be got" in str(problem)
+            assert "no text could be extracted" in str(problem)
     assert loop.is_running()
 
 
@@ -495,15 +500,15 @@ async def test_a_page_that_is_built_to_hurt_hurts_nobody(body: bytes) -> None:
     [ReaderLimits(wall_s=0.01), ReaderLimits(memory_bytes=1), ReaderLimits(cpu_s=0)],
     ids=["time", "memory", "cpu"],
 )
-async def test_a_reader_that_takes_too_much_is_ended_and_that_is_told(limits: ReaderLimits) -> None:
+async def test_reports_a_child_that_exceeds_its_limits(limits: ReaderLimits) -> None:
     async with asyncio.timeout(LIMIT_S):
-        with pytest.raises(WebProblem, match="no text could be got"):
-            await Reader(limits).page(b"<p>" + b"x" * MEGABYTE, None, "http://a.example/")
+        with pytest.raises(WebProblem, match="no text could be extracted"):
+            await PageReader(limits).page(b"<p>" + b"x" * MEGABYTE, None, "http://a.example/")
 
 
-async def test_a_cancelled_reader_leaves_no_child(site: Site) -> None:
+async def test_cancelled_reader_leaves_no_child_process(site: Site) -> None:
     # So long that the child cannot have read it before it is looked for.
-    reading = asyncio.create_task(Reader().page(b"<p>x</p>" * 4 * MEGABYTE, None, "http://a.example/"))
+    reading = asyncio.create_task(PageReader().page(b"<p>x</p>" * 4 * MEGABYTE, None, "http://a.example/"))
     async with asyncio.timeout(LIMIT_S):
         while not children():  # noqa: ASYNC110 (the system does not tell)
             await asyncio.sleep(0)
@@ -523,7 +528,7 @@ def children() -> set[int]:
     return found
 
 
-async def test_the_network_is_asked_by_nobody_but_the_egress(site: Site) -> None:
+async def test_uses_the_network_only_through_egress(site: Site) -> None:
     internet = Internet(site, public=frozenset())
     with pytest.raises(NotAllowed):
         await internet.fetcher().fetch("http://public.example/")

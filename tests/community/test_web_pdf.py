@@ -1,4 +1,4 @@
-"""PDF files on the web: read page by page, whatever somebody has made of them."""
+"""PDF files on the web, including malicious ones."""
 
 import asyncio
 import io
@@ -10,9 +10,9 @@ import pytest
 from pypdf import PdfReader, PdfWriter
 from reportlab.pdfgen.canvas import Canvas
 
-from deerflow.community.web.problems import Unreadable
-from deerflow.community.web.reader import PDF_LIMITS, Reader, ReaderLimits
-from tests.community.web_site import Answer, Site, answer_of, open_site, tool_of
+from deerflow.community.web.http import Unreadable
+from deerflow.community.web.reader import PDF_LIMITS, PageReader, ReaderLimits
+from tests.community.web_site import ScriptedResponse, Site, answer_of, open_site, tool_of
 
 LIMIT_S = 60.0
 
@@ -41,13 +41,13 @@ def pdf(*pages: str, title: str = "Herds", password: str | None = None) -> bytes
 
 
 async def fetch(site: Site, body: bytes, offset: int = 0, content_type: str = "application/pdf", **more: object) -> str:
-    site.routes["/f.pdf"] = Answer(body, headers={"Content-Type": content_type})
+    site.routes["/f.pdf"] = ScriptedResponse(body, headers={"Content-Type": content_type})
     tool = tool_of("web_fetch", "web_fetch", allow_private_addresses=True, respect_robots=False, **more)
     async with asyncio.timeout(LIMIT_S):
         return await answer_of(tool, url=f"{site.url}/f.pdf", offset=offset)
 
 
-async def test_a_pdf_is_read_page_by_page_and_in_pieces(site: Site) -> None:
+async def test_reads_a_pdf_by_page_and_in_chunks(site: Site) -> None:
     body = pdf("In 2024 there were 1,482 deer.", "\n".join(f"Line {number} of page two." for number in range(40)))
     text = await fetch(site, body, max_chars=600)
     assert text.startswith(f"# Herds\nSource: {site.url}/f.pdf\n\n<!-- Page 1 -->\nIn 2024 there were 1,482 deer.\n\n")
@@ -57,13 +57,13 @@ async def test_a_pdf_is_read_page_by_page_and_in_pieces(site: Site) -> None:
     assert "of page two." in rest and "Page 1" not in rest and "This is the end." in rest
 
 
-async def test_a_pdf_is_known_for_one_and_opened_without_a_password(site: Site) -> None:
+async def test_detects_a_pdf_and_opens_an_empty_password(site: Site) -> None:
     locked = pdf("Open to all.", password="")
     assert "Open to all." in await fetch(site, locked, content_type="application/octet-stream")
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "message"),
     [
         (lambda: pdf("Secret.", password="word"), "is a PDF file that needs a password"),
         (lambda: b"%PDF-1.7\n" + b"garbage " * 50, "is a damaged PDF file"),
@@ -72,21 +72,19 @@ async def test_a_pdf_is_known_for_one_and_opened_without_a_password(site: Site) 
     ],
     ids=["locked", "garbage", "cut", "scanned"],
 )
-async def test_a_pdf_that_cannot_be_read_is_told_for_what_it_is(
-    site: Site, make: Callable[[], bytes], told: str
-) -> None:
+async def test_reports_why_a_pdf_cannot_be_read(site: Site, make: Callable[[], bytes], message: str) -> None:
     text = await fetch(site, make())
-    assert text.startswith("Error: Unreadable: ") and told in text
+    assert text.startswith("Error: Unreadable: ") and message in text
 
 
-async def test_a_pdf_that_is_too_large_is_not_read_in_part(site: Site) -> None:
+async def test_refuses_a_pdf_that_is_too_large(site: Site) -> None:
     text = await fetch(site, pdf("Long.") + b"\0" * 20_000, max_pdf_bytes=10_000)
     assert "is a PDF file of more than 10000 bytes" in text and "max_pdf_bytes" in text
     assert "Long." in await fetch(site, pdf("Long.") + b"\n" * 20_000, max_bytes=10_000), "the other limit is for pages"
 
 
 def bomb() -> bytes:
-    """A page whose content is many megabytes of blanks when it is unpacked."""
+    """Return a PDF page whose content decompresses to many megabytes."""
     packer = zlib.compressobj(9)
     packed = b"".join(packer.compress(b" " * 1_000_000) for _ in range(200)) + packer.flush()
     return (
@@ -101,7 +99,7 @@ def bomb() -> bytes:
 
 
 def circle() -> bytes:
-    """Pages that are their own parents."""
+    """Return a PDF whose pages are their own parents."""
     return (
         b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n"
         b"2 0 obj<</Type/Pages/Kids[2 0 R 2 0 R]/Count 999999999>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF"
@@ -109,14 +107,14 @@ def circle() -> bytes:
 
 
 @pytest.mark.parametrize("make", [bomb, circle])
-async def test_a_hostile_pdf_is_one_problem_and_no_more(site: Site, make: Callable[[], bytes]) -> None:
+async def test_survives_a_malicious_pdf(site: Site, make: Callable[[], bytes]) -> None:
     body = make()
     assert len(body) < 1_000_000
     assert (await fetch(site, body)).startswith("Error: Unreadable: ")
 
 
 @pytest.mark.parametrize("limits", [replace(PDF_LIMITS, wall_s=0.01), replace(PDF_LIMITS, memory_bytes=1)])
-async def test_a_pdf_that_takes_too_much_ends_its_reader(limits: ReaderLimits) -> None:
-    with pytest.raises(Unreadable, match="no text could be got"):
+async def test_stops_a_pdf_reader_at_its_limits(limits: ReaderLimits) -> None:
+    with pytest.raises(Unreadable, match="no text could be extracted"):
         async with asyncio.timeout(LIMIT_S):
-            await Reader(pdf_limits=limits).pdf(pdf("Hello.") + b"\n" * 20_000_000)
+            await PageReader(pdf_limits=limits).pdf(pdf("Hello.") + b"\n" * 20_000_000)

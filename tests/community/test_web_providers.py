@@ -1,4 +1,4 @@
-"""Providers of web tools, each played by a site on this machine that speaks as its documentation says."""
+"""Providers of web tools, each simulated by a local site that follows its documentation."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -6,16 +6,15 @@ from typing import Any
 import orjson
 import pytest
 
-from deerflow.domain.ledger import READ_ONLY
-from deerflow.domain.tool_marks import UNTRUSTED
-from tests.community.web_site import Answer, Site, answer_of, html_answer, json_answer, open_site, tool_of
+from deerflow.domain.tools import READ_ONLY, UNTRUSTED
+from tests.community.web_site import ScriptedResponse, Site, answer_of, html_response, json_response, open_site, tool_of
 
 PAGE = "https://example.org/deer?a=1&b=2"
 KEY = "secret-key"
-RESULTS: dict[str, tuple[dict[str, Answer], list[dict[str, object]]]] = {
+RESULTS: dict[str, tuple[dict[str, ScriptedResponse], list[dict[str, object]]]] = {
     "tavily": (
         {
-            "/search": json_answer(
+            "/search": json_response(
                 {
                     "query": "red deer",
                     "answer": None,
@@ -39,7 +38,7 @@ RESULTS: dict[str, tuple[dict[str, Answer], list[dict[str, object]]]] = {
     ),
     "brave": (
         {
-            "/res/v1/web/search": json_answer(
+            "/res/v1/web/search": json_response(
                 {
                     "type": "search",
                     "web": {
@@ -66,7 +65,7 @@ RESULTS: dict[str, tuple[dict[str, Answer], list[dict[str, object]]]] = {
     ),
     "serper": (
         {
-            "/search": json_answer(
+            "/search": json_response(
                 {
                     "searchParameters": {"q": "red deer"},
                     "organic": [
@@ -79,7 +78,7 @@ RESULTS: dict[str, tuple[dict[str, Answer], list[dict[str, object]]]] = {
     ),
     "searxng": (
         {
-            "/search": json_answer(
+            "/search": json_response(
                 {
                     "query": "red deer",
                     "number_of_results": 0,
@@ -94,7 +93,7 @@ RESULTS: dict[str, tuple[dict[str, Answer], list[dict[str, object]]]] = {
     ),
     "exa": (
         {
-            "/search": json_answer(
+            "/search": json_response(
                 {
                     "requestId": "r",
                     "results": [
@@ -107,7 +106,7 @@ RESULTS: dict[str, tuple[dict[str, Answer], list[dict[str, object]]]] = {
     ),
     "firecrawl": (
         {
-            "/v2/search": json_answer(
+            "/v2/search": json_response(
                 {"success": True, "data": {"web": [{"title": "Deer", "url": PAGE, "description": "Mammals"}]}}
             )
         },
@@ -115,7 +114,7 @@ RESULTS: dict[str, tuple[dict[str, Answer], list[dict[str, object]]]] = {
     ),
     "ddg_search": (
         {
-            "/html/": html_answer(
+            "/html/": html_response(
                 """<!DOCTYPE html><html><body><div class="serp__results">
                 <div class="result results_links result--ad"><a class="result__a" href="https://ad.example/">Buy</a></div>
                 <div class="result results_links results_links_deep web-result"><div class="links_main">
@@ -134,13 +133,13 @@ RESULTS: dict[str, tuple[dict[str, Answer], list[dict[str, object]]]] = {
     ),
 }
 NOTHING = {
-    "tavily": ("/search", json_answer({"results": []})),
-    "brave": ("/res/v1/web/search", json_answer({"type": "search", "query": {}})),
-    "serper": ("/search", json_answer({"organic": []})),
-    "searxng": ("/search", json_answer({"results": []})),
-    "exa": ("/search", json_answer({"results": []})),
-    "firecrawl": ("/v2/search", json_answer({"success": True, "data": []})),
-    "ddg_search": ("/html/", html_answer("<html><body><div class='no-results'>No results.</div></body></html>")),
+    "tavily": ("/search", json_response({"results": []})),
+    "brave": ("/res/v1/web/search", json_response({"type": "search", "query": {}})),
+    "serper": ("/search", json_response({"organic": []})),
+    "searxng": ("/search", json_response({"results": []})),
+    "exa": ("/search", json_response({"results": []})),
+    "firecrawl": ("/v2/search", json_response({"success": True, "data": []})),
+    "ddg_search": ("/html/", html_response("<html><body><div class='no-results'>No results.</div></body></html>")),
 }
 VARIABLES = {
     "tavily": "TAVILY_API_KEY",
@@ -166,7 +165,7 @@ async def search(site: Site, provider: str, name: str = "web_search", **settings
 
 
 @pytest.mark.parametrize("provider", VARIABLES)
-async def test_without_a_key_the_place_for_one_is_named_and_nobody_is_asked(site: Site, provider: str) -> None:
+async def test_reports_a_missing_key_without_a_request(site: Site, provider: str) -> None:
     for empty in ({}, {"api_key": ""}):
         text = await search(site, provider, **empty)
         assert text.startswith(f"Error: MissingKey: {provider} needs a key")
@@ -176,7 +175,7 @@ async def test_without_a_key_the_place_for_one_is_named_and_nobody_is_asked(site
 
 @pytest.mark.parametrize("provider", RESULTS)
 @pytest.mark.parametrize(
-    ("status", "headers", "told"),
+    ("status", "headers", "message"),
     [
         (401, {}, ("MissingKey", "check `api_key`")),
         (402, {}, ("RateLimited", "quota")),
@@ -186,52 +185,52 @@ async def test_without_a_key_the_place_for_one_is_named_and_nobody_is_asked(site
         (302, {"Location": "/elsewhere"}, ("Rejected", "status 302")),
     ],
 )
-async def test_a_status_is_told_in_words(
-    site: Site, provider: str, status: int, headers: dict[str, str], told: tuple[str, str]
+async def test_converts_a_status_to_a_message(
+    site: Site, provider: str, status: int, headers: dict[str, str], message: tuple[str, str]
 ) -> None:
     if provider == "searxng" and status == 401:
-        told = ("Rejected", "gives no JSON")
+        message = ("Rejected", "does not return JSON")
     (path,) = RESULTS[provider][0]
-    site.routes[path] = Answer(b"it broke", status, headers)
+    site.routes[path] = ScriptedResponse(b"it broke", status, headers)
     text = await search(site, provider, **keyed(provider))
-    assert text.startswith(f"Error: {told[0]}: ") and told[1] in text
+    assert text.startswith(f"Error: {message[0]}: ") and message[1] in text
     assert KEY not in text
     assert len(site.asked) == 1
 
 
 @pytest.mark.parametrize("provider", [name for name in RESULTS if name != "ddg_search"])
 @pytest.mark.parametrize("body", [b"", b"<html>no JSON", b"[1]", b'{"results": 7, "web": 7, "organic": 7, "data": 7}'])
-async def test_an_answer_in_another_form_is_told_and_not_guessed_at(site: Site, provider: str, body: bytes) -> None:
+async def test_reports_an_unexpected_response(site: Site, provider: str, body: bytes) -> None:
     (path,) = RESULTS[provider][0]
-    site.routes[path] = Answer(body)
+    site.routes[path] = ScriptedResponse(body)
     text = await search(site, provider, **keyed(provider))
-    assert text.startswith("Error: Unreadable: ") and "form that is not known here" in text
+    assert text.startswith("Error: Unreadable: ") and "returned an unexpected response" in text
 
 
-async def test_a_provider_that_keeps_silent_is_given_up(site: Site) -> None:
+async def test_times_out_on_a_silent_provider(site: Site) -> None:
     async def wait(reader: Any, writer: Any) -> None:
         await reader.read()
 
-    site.routes["/search"] = Answer(headers={"Content-Length": "10"}, speak=wait)
+    site.routes["/search"] = ScriptedResponse(headers={"Content-Length": "10"}, speak=wait)
     text = await search(site, "tavily", api_key=KEY, timeout=0.2)
     assert text == "Error: TooSlow: 127.0.0.1 did not answer within 0.2 s; try another page, or later"
 
 
-async def test_a_provider_that_is_not_there_is_told(site: Site) -> None:
+async def test_reports_an_unreachable_provider(site: Site) -> None:
     tool = tool_of("tavily", "web_search", base_url="http://127.0.0.1:1", api_key=KEY)
     assert (await answer_of(tool, query="x")).startswith("Error: Unreachable: 127.0.0.1 cannot be reached")
 
 
 @pytest.mark.parametrize("provider", NOTHING)
-async def test_nothing_found_is_no_error_and_says_what_to_try(site: Site, provider: str) -> None:
-    path, said = NOTHING[provider]
-    site.routes[path] = said
+async def test_returns_a_hint_without_results(site: Site, provider: str) -> None:
+    path, output = NOTHING[provider]
+    site.routes[path] = output
     answer = orjson.loads(await search(site, provider, **keyed(provider)))
     assert answer["results"] == [] and "other words" in answer["note"]
 
 
 @pytest.mark.parametrize("provider", RESULTS)
-async def test_every_search_answers_in_the_same_shape(site: Site, provider: str) -> None:
+async def test_all_searches_return_the_same_format(site: Site, provider: str) -> None:
     routes, expected = RESULTS[provider]
     site.routes.update(routes)
     answer = orjson.loads(await search(site, provider, **keyed(provider)))
@@ -262,24 +261,27 @@ REQUESTS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("provider", REQUESTS)
-async def test_a_provider_is_asked_in_its_own_words(site: Site, provider: str) -> None:
+async def test_sends_the_request_the_provider_expects(site: Site, provider: str) -> None:
     site.routes.update(RESULTS[provider][0])
     await search(site, provider, max_results=3, **keyed(provider))
     (asked,) = site.asked
     assert REQUESTS[provider](asked)
 
 
-async def test_no_more_results_are_shown_than_wanted(site: Site) -> None:
+async def test_limits_the_number_of_results(site: Site) -> None:
     many = [{"title": str(n), "url": f"https://example.org/{n}", "content": "x" * 5000} for n in range(40)]
-    site.routes["/search"] = json_answer({"results": many})
+    site.routes["/search"] = json_response({"results": many})
     results = orjson.loads(await search(site, "searxng", max_results=2))["results"]
     assert [result["title"] for result in results] == ["0", "1"]
     assert len(results[0]["snippet"]) == 1000
 
 
-async def test_a_machine_that_asked_too_often_is_told_so_by_duckduckgo(site: Site) -> None:
-    for said in (Answer(b"", 202), html_answer("<form id='challenge-form'><div class='anomaly-modal'></div></form>")):
-        site.routes["/html/"] = said
+async def test_reports_the_rate_limit_of_duckduckgo(site: Site) -> None:
+    for output in (
+        ScriptedResponse(b"", 202),
+        html_response("<form id='challenge-form'><div class='anomaly-modal'></div></form>"),
+    ):
+        site.routes["/html/"] = output
         assert (await search(site, "ddg_search")).startswith("Error: RateLimited: duckduckgo has had too many requests")
 
 
@@ -289,9 +291,9 @@ IMAGE = {
     "image_url": "https://i.example/d.jpg",
     "thumbnail_url": "https://i.example/t.jpg",
 }
-IMAGES: dict[str, dict[str, Answer]] = {
+IMAGES: dict[str, dict[str, ScriptedResponse]] = {
     "brave": {
-        "/res/v1/images/search": json_answer(
+        "/res/v1/images/search": json_response(
             {
                 "results": [
                     {
@@ -305,7 +307,7 @@ IMAGES: dict[str, dict[str, Answer]] = {
         )
     },
     "serper": {
-        "/images": json_answer(
+        "/images": json_response(
             {
                 "images": [
                     {
@@ -321,8 +323,8 @@ IMAGES: dict[str, dict[str, Answer]] = {
         )
     },
     "ddg_search": {
-        "/": html_answer('<html><script>DDG.x={}; vqd="4-123456789"; y=1</script></html>'),
-        "/i.js": json_answer(
+        "/": html_response('<html><script>DDG.x={}; vqd="4-123456789"; y=1</script></html>'),
+        "/i.js": json_response(
             {
                 "results": [
                     {
@@ -341,34 +343,36 @@ IMAGES: dict[str, dict[str, Answer]] = {
 
 
 @pytest.mark.parametrize("provider", IMAGES)
-async def test_every_search_for_images_answers_in_the_same_shape(site: Site, provider: str) -> None:
+async def test_all_image_searches_return_the_same_format(site: Site, provider: str) -> None:
     site.routes.update(IMAGES[provider])
     answer = orjson.loads(await search(site, provider, "image_search", **keyed(provider)))
     assert answer["results"] == [{**IMAGE, "width": 640, "height": 480}]
 
 
-async def test_duckduckgo_shows_images_to_who_brings_its_token(site: Site) -> None:
+async def test_sends_the_token_for_duckduckgo_images(site: Site) -> None:
     site.routes.update(IMAGES["ddg_search"])
     await search(site, "ddg_search", "image_search")
     assert site.asked[1].params["vqd"] == "4-123456789"
-    site.routes["/"] = html_answer("<html>no token</html>")
+    site.routes["/"] = html_response("<html>no token</html>")
     assert (await search(site, "ddg_search", "image_search")).startswith(
-        "Error: RateLimited: duckduckgo gives no images"
+        "Error: RateLimited: duckduckgo returns no images"
     )
 
 
-PAGES: dict[str, tuple[str, Answer]] = {
+PAGES: dict[str, tuple[str, ScriptedResponse]] = {
     "tavily": (
         "/extract",
-        json_answer({"results": [{"url": PAGE, "title": "Deer", "raw_content": "Text"}], "failed_results": []}),
+        json_response({"results": [{"url": PAGE, "title": "Deer", "raw_content": "Text"}], "failed_results": []}),
     ),
     "exa": (
         "/contents",
-        json_answer({"results": [{"url": PAGE, "title": "Deer", "text": "Text"}], "statuses": [{"status": "success"}]}),
+        json_response(
+            {"results": [{"url": PAGE, "title": "Deer", "text": "Text"}], "statuses": [{"status": "success"}]}
+        ),
     ),
     "firecrawl": (
         "/v2/scrape",
-        json_answer(
+        json_response(
             {
                 "success": True,
                 "data": {"markdown": "Text", "metadata": {"title": ["Deer"], "sourceURL": PAGE, "statusCode": 200}},
@@ -377,7 +381,7 @@ PAGES: dict[str, tuple[str, Answer]] = {
     ),
     "jina_ai": (
         "/",
-        json_answer({"code": 200, "status": 20000, "data": {"title": "Deer", "url": PAGE, "content": "Text"}}),
+        json_response({"code": 200, "status": 20000, "data": {"title": "Deer", "url": PAGE, "content": "Text"}}),
     ),
 }
 
@@ -388,7 +392,7 @@ async def fetch(site: Site, provider: str, url: str = PAGE, offset: int = 0, **s
 
 
 @pytest.mark.parametrize("provider", PAGES)
-async def test_every_reader_shows_a_page_in_the_same_form(site: Site, provider: str) -> None:
+async def test_all_fetch_tools_return_the_same_format(site: Site, provider: str) -> None:
     path, site.routes[path] = PAGES[provider]
     assert await fetch(site, provider) == f"# Deer\nSource: {PAGE}\n\nText"
     (asked,) = site.asked
@@ -396,7 +400,7 @@ async def test_every_reader_shows_a_page_in_the_same_form(site: Site, provider: 
 
 
 @pytest.mark.parametrize("provider", PAGES)
-async def test_what_is_no_address_of_a_page_is_handed_to_nobody(site: Site, provider: str) -> None:
+async def test_refuses_an_invalid_url_without_a_request(site: Site, provider: str) -> None:
     for url in (
         "file:///etc/passwd",
         "example.org",
@@ -405,15 +409,15 @@ async def test_what_is_no_address_of_a_page_is_handed_to_nobody(site: Site, prov
         "http://[::1",
         "ftp://a.example",
     ):
-        assert "is no address of a page" in await fetch(site, provider, url)
+        assert "is not a valid URL" in await fetch(site, provider, url)
     assert site.asked == []
 
 
 @pytest.mark.parametrize(
-    ("provider", "path", "said", "told"),
+    ("provider", "path", "output", "message"),
     [
         ("tavily", "/extract", {"results": [], "failed_results": [{"url": PAGE, "error": "gone"}]}, "gone"),
-        ("tavily", "/extract", {"results": []}, "does not say why"),
+        ("tavily", "/extract", {"results": []}, "no reason given"),
         (
             "exa",
             "/contents",
@@ -423,22 +427,22 @@ async def test_what_is_no_address_of_a_page_is_handed_to_nobody(site: Site, prov
         ("firecrawl", "/v2/scrape", {"data": {"metadata": {"statusCode": 404}}}, "status 404"),
     ],
 )
-async def test_a_page_that_a_provider_cannot_read_is_told_with_its_reason(
-    site: Site, provider: str, path: str, said: object, told: str
+async def test_reports_why_a_provider_cannot_read_a_page(
+    site: Site, provider: str, path: str, output: object, message: str
 ) -> None:
-    site.routes[path] = json_answer(said)
+    site.routes[path] = json_response(output)
     text = await fetch(site, provider)
-    assert text.startswith("Error: Rejected: ") and told in text and PAGE in text
+    assert text.startswith("Error: Rejected: ") and message in text and PAGE in text
 
 
-async def test_pages_of_providers_come_in_pieces_too(site: Site) -> None:
+async def test_returns_pages_of_providers_in_chunks(site: Site) -> None:
     long = "".join(f"line {n}\n" for n in range(1000))
-    site.routes["/"] = json_answer({"data": {"title": "Long", "url": PAGE, "content": long}})
+    site.routes["/"] = json_response({"data": {"title": "Long", "url": PAGE, "content": long}})
     first = await fetch(site, "jina_ai", max_chars=1000)
     assert "[Characters 0 to " in first and "Go on with offset=" in first
 
 
-async def test_firecrawl_of_ones_own_needs_no_key(site: Site) -> None:
+async def test_self_hosted_firecrawl_needs_no_key(site: Site) -> None:
     path, site.routes[path] = PAGES["firecrawl"]
     assert (await fetch(site, "firecrawl", api_key=None)).startswith("# Deer")
     assert "authorization" not in site.asked[0].headers
@@ -446,19 +450,19 @@ async def test_firecrawl_of_ones_own_needs_no_key(site: Site) -> None:
     assert "FIRECRAWL_API_KEY" in await answer_of(hosted, url=PAGE)
 
 
-async def test_a_searxng_needs_an_address() -> None:
+async def test_searxng_requires_a_base_url() -> None:
     assert "write `base_url`" in await answer_of(tool_of("searxng", "web_search"), query="x")
 
 
 @pytest.mark.parametrize("provider", [*RESULTS, *PAGES])
-def test_a_web_tool_changes_nothing_and_asks_the_model_for_no_setting(provider: str) -> None:
+def test_web_tools_are_read_only_and_hide_their_settings(provider: str) -> None:
     name = "web_search" if provider in RESULTS else "web_fetch"
     tool = tool_of(provider, name)
     assert tool.metadata == {READ_ONLY: True, UNTRUSTED: True}
     assert set(tool.args) == ({"query"} if name == "web_search" else {"url", "offset"})
 
 
-async def test_a_model_cannot_give_itself_settings(site: Site) -> None:
+async def test_model_cannot_change_settings(site: Site) -> None:
     site.routes.update(RESULTS["searxng"][0])
     tool = tool_of("searxng", "web_search", base_url=site.url)
     text = await answer_of(tool, query="red deer", base_url="http://evil.example", max_results=20)
@@ -466,7 +470,7 @@ async def test_a_model_cannot_give_itself_settings(site: Site) -> None:
     assert site.paths == ["/search"]
 
 
-async def test_a_tool_taken_as_it_is_works_with_its_defaults() -> None:
+async def test_tool_works_with_default_settings() -> None:
     from deerflow.community.tavily.tools import web_search_tool
 
     assert "TAVILY_API_KEY" in await answer_of(web_search_tool, query="x")

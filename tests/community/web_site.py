@@ -1,4 +1,4 @@
-"""A site on this machine that answers as a test says, byte for byte, and remembers who asked for what."""
+"""Local site with scripted responses that records its requests."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -9,14 +9,14 @@ from urllib.parse import parse_qs, urlsplit
 import orjson
 from langchain_core.tools import BaseTool
 
-from deerflow.config.tools import ToolConfig
-from deerflow.tools.tools import get_available_tools
+from deerflow.config.sections.tools import ToolConfig
+from deerflow.tools.assembly import get_available_tools
 
 Speak = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 @dataclass(frozen=True)
-class Asked:
+class RecordedRequest:
     """One request."""
 
     method: str
@@ -42,8 +42,8 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What a path answers."""
+class ScriptedResponse:
+    """Response of a path."""
 
     body: bytes = b""
     status: int = 200
@@ -52,25 +52,25 @@ class Answer:
     """Says what follows the head in its own way."""
 
 
-def json_answer(data: object, status: int = 200, **headers: str) -> Answer:
-    return Answer(orjson.dumps(data), status, {"Content-Type": "application/json", **headers})
+def json_response(data: object, status: int = 200, **headers: str) -> ScriptedResponse:
+    return ScriptedResponse(orjson.dumps(data), status, {"Content-Type": "application/json", **headers})
 
 
-def html_answer(body: str | bytes, content_type: str = "text/html; charset=utf-8") -> Answer:
-    return Answer(body.encode() if isinstance(body, str) else body, headers={"Content-Type": content_type})
+def html_response(body: str | bytes, content_type: str = "text/html; charset=utf-8") -> ScriptedResponse:
+    return ScriptedResponse(body.encode() if isinstance(body, str) else body, headers={"Content-Type": content_type})
 
 
-def redirect(location: str, status: int = 302) -> Answer:
-    return Answer(status=status, headers={"Location": location})
+def redirect(location: str, status: int = 302) -> ScriptedResponse:
+    return ScriptedResponse(status=status, headers={"Location": location})
 
 
 @dataclass
 class Site:
-    """Paths and their answers; the others are 404."""
+    """Paths and their responses; others are 404."""
 
     port: int = 0
-    routes: dict[str, Answer] = field(default_factory=dict)
-    asked: list[Asked] = field(default_factory=list)
+    routes: dict[str, ScriptedResponse] = field(default_factory=dict)
+    asked: list[RecordedRequest] = field(default_factory=list)
 
     @property
     def url(self) -> str:
@@ -84,7 +84,7 @@ class Site:
         with suppress(ConnectionError, asyncio.IncompleteReadError):
             asked = await read_request(reader)
             self.asked.append(asked)
-            answer = self.routes.get(asked.path, Answer(b"not found", 404, {"Content-Type": "text/plain"}))
+            answer = self.routes.get(asked.path, ScriptedResponse(b"not found", 404, {"Content-Type": "text/plain"}))
             length = {} if answer.speak else {"Content-Length": str(len(answer.body))}
             lines = [f"{name}: {value}" for name, value in {**length, **answer.headers, "Connection": "close"}.items()]
             writer.write("\r\n".join([f"HTTP/1.1 {answer.status} Said", *lines, "", ""]).encode() + answer.body)
@@ -94,11 +94,11 @@ class Site:
         writer.close()
 
 
-async def read_request(reader: asyncio.StreamReader) -> Asked:
+async def read_request(reader: asyncio.StreamReader) -> RecordedRequest:
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
     method, target, _ = head[0].split(" ")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
-    return Asked(method, target, headers, await reader.readexactly(int(headers.get("content-length", "0"))))
+    return RecordedRequest(method, target, headers, await reader.readexactly(int(headers.get("content-length", "0"))))
 
 
 @asynccontextmanager
@@ -110,7 +110,7 @@ async def open_site() -> AsyncIterator[Site]:
 
 
 def tool_of(provider: str, name: str, **settings: object) -> BaseTool:
-    """A tool as an entry in config.yaml makes it."""
+    """Return a tool as configured by an entry in config.yaml."""
     use = f"deerflow.community.{provider}.tools:{name}_tool"
     entry = ToolConfig.model_validate({"name": name, "group": "web", "use": use, **settings})
     (tool,) = get_available_tools([entry]).tools
@@ -119,6 +119,6 @@ def tool_of(provider: str, name: str, **settings: object) -> BaseTool:
 
 
 async def answer_of(tool: BaseTool, **arguments: object) -> str:
-    """What the model sees when it uses a tool."""
+    """Return the result of a tool as the model sees it."""
     message = await tool.ainvoke({"type": "tool_call", "id": "1", "name": tool.name, "args": arguments})
     return str(message.content)

@@ -1,4 +1,4 @@
-"""The guide to the configuration is right."""
+"""The configuration guide matches the code."""
 
 import re
 from contextlib import chdir
@@ -17,14 +17,14 @@ def examples(language: str) -> list[str]:
 
 
 @pytest.mark.parametrize("text", examples("yaml"))
-def test_an_example_of_the_guide_can_be_loaded(tmp_path: Path, text: str) -> None:
+def test_loads_each_example_of_the_guide(tmp_path: Path, text: str) -> None:
     (tmp_path / "config.yaml").write_text(text)
 
     assert load(directory=tmp_path, environment={"OPENAI_API_KEY": "key"}).config != Config()
 
 
 @pytest.mark.parametrize("text", examples("json"))
-def test_an_example_of_extensions_can_be_loaded(tmp_path: Path, text: str) -> None:
+def test_loads_each_extensions_example_of_the_guide(tmp_path: Path, text: str) -> None:
     (tmp_path / "extensions_config.json").write_text(text)
 
     extensions = load(directory=tmp_path, environment={}).extensions
@@ -33,13 +33,13 @@ def test_an_example_of_extensions_can_be_loaded(tmp_path: Path, text: str) -> No
 
 
 @pytest.mark.parametrize("code", examples("python"))
-def test_the_code_of_the_guide_runs(tmp_path: Path, code: str) -> None:
+def test_runs_the_code_of_the_guide(tmp_path: Path, code: str) -> None:
     with chdir(tmp_path):
         exec(compile(code, "configuration.md", "exec"), {})
 
 
-def test_the_guide_names_every_section_and_which_need_a_restart() -> None:
+def test_the_guide_lists_every_section_and_whether_it_needs_a_restart() -> None:
     table = dict(re.findall(r"^\| `([a-z_]+)` \|.*\| ([\w ]*) \|$", GUIDE, flags=re.MULTILINE))
 
     assert list(table) == list(Config.model_fields)
-    assert {name for name, change in table.items() if change == "restart"} == Config().settled_at_start().keys()
+    assert {name for name, change in table.items() if change == "restart"} == Config().get_restart_settings().keys()

@@ -1,4 +1,4 @@
-"""Names in the configuration become objects."""
+"""Loading objects by "module:Name"."""
 
 from collections import OrderedDict
 
@@ -8,12 +8,12 @@ from deerflow.config.imports import load_class, load_object
 from deerflow.domain.errors import ConfigError
 
 
-def test_an_object_is_found_by_module_and_name() -> None:
+def test_loads_an_object_by_module_and_name() -> None:
     assert load_object("math:pi", float) == 3.141592653589793
     assert load_object("collections:OrderedDict") is OrderedDict
 
 
-def test_a_class_is_found_when_it_derives_from_the_base() -> None:
+def test_loads_a_subclass_of_the_base() -> None:
     assert load_class("collections:OrderedDict", dict) is OrderedDict
 
 
@@ -29,12 +29,12 @@ def test_a_class_is_found_when_it_derives_from_the_base() -> None:
         ("math:zzzzz", "module 'math' has no 'zzzzz'$"),
     ],
 )
-def test_what_is_not_there_is_named(path: str, text: str) -> None:
+def test_names_the_missing_module_or_object(path: str, text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         load_object(path)
 
 
-def test_what_is_something_else_is_refused() -> None:
+def test_rejects_an_object_of_another_type() -> None:
     with pytest.raises(ConfigError, match="'math:pi' is a float, not an instance of str"):
         load_object("math:pi", str)
     with pytest.raises(ConfigError, match="'math:pi' is a float, not a subclass of dict"):

@@ -1,17 +1,17 @@
-"""Where the configuration is found and what it is made of."""
+"""Discovery and loading of the configuration."""
 
 from pathlib import Path
 
 import pytest
 
-from deerflow.config.extensions import Extensions
-from deerflow.config.load import load, process_environment
-from deerflow.config.models import ModelConfig
+from deerflow.config.load import load, read_process_environment
 from deerflow.config.root import Config
+from deerflow.config.sections.extensions import Extensions
+from deerflow.config.sections.models import ModelConfig
 from deerflow.domain.errors import ConfigError
 
 
-def test_without_any_file_the_defaults_are_in_force(tmp_path: Path) -> None:
+def test_uses_defaults_without_any_file(tmp_path: Path) -> None:
     loaded = load(directory=tmp_path, environment={})
 
     assert loaded.config == Config()
@@ -22,18 +22,18 @@ def test_without_any_file_the_defaults_are_in_force(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_variables_of_the_process_are_used_when_none_are_given(tmp_path: Path) -> None:
+def test_uses_the_process_environment_by_default(tmp_path: Path) -> None:
     loaded = load(directory=tmp_path)
 
-    assert loaded.environment["PATH"] == process_environment()["PATH"]
+    assert loaded.environment["PATH"] == read_process_environment()["PATH"]
 
 
-def test_the_environment_of_the_process_cannot_be_changed_through_its_copy() -> None:
+def test_the_environment_copy_is_read_only() -> None:
     with pytest.raises(TypeError):
-        process_environment()["PATH"] = ""  # type: ignore[index]
+        read_process_environment()["PATH"] = ""  # type: ignore[index]
 
 
-def test_a_named_file_comes_before_the_variable_and_the_variable_before_the_project_root(tmp_path: Path) -> None:
+def test_the_path_argument_wins_over_the_variable_and_the_project_root(tmp_path: Path) -> None:
     for name in ("config.yaml", "other.yaml", "third.yaml"):
         (tmp_path / name).write_text(f"models: [{{name: {name}, use: 'a:B', model: m}}]")
     environment = {"DEER_FLOW_CONFIG_PATH": str(tmp_path / "other.yaml")}
@@ -46,7 +46,7 @@ def test_a_named_file_comes_before_the_variable_and_the_variable_before_the_proj
     assert name(None, {"DEER_FLOW_CONFIG_PATH": ""}) == "config.yaml"
 
 
-def test_the_project_root_can_be_named_by_a_variable(tmp_path: Path) -> None:
+def test_a_variable_sets_the_project_root(tmp_path: Path) -> None:
     root = tmp_path / "project"
     root.mkdir()
     (root / "config.yaml").write_text("log_level: debug")
@@ -69,7 +69,7 @@ def test_the_project_root_can_be_named_by_a_variable(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_file_that_was_asked_for_must_be_there(
+def test_a_file_given_explicitly_must_exist(
     tmp_path: Path, path: Path | None, variables: dict[str, str], message: str
 ) -> None:
     with pytest.raises(ConfigError) as raised:
@@ -78,7 +78,7 @@ def test_a_file_that_was_asked_for_must_be_there(
     assert str(raised.value) == message.format(tmp_path)
 
 
-def test_extensions_are_looked_for_under_two_names(tmp_path: Path) -> None:
+def test_finds_extensions_under_two_names(tmp_path: Path) -> None:
     (tmp_path / "mcp_config.json").write_text('{"skills": {"older": {}}}')
     assert load(directory=tmp_path, environment={}).extensions_file.name == "mcp_config.json"
 
@@ -88,12 +88,12 @@ def test_extensions_are_looked_for_under_two_names(tmp_path: Path) -> None:
     assert list(loaded.extensions.skills) == ["newer"]
 
 
-def test_the_state_directory_can_be_named_by_a_variable(tmp_path: Path) -> None:
+def test_a_variable_sets_the_state_directory(tmp_path: Path) -> None:
     assert load(directory=tmp_path, environment={"DEER_FLOW_HOME": "/srv/state"}).home == Path("/srv/state")
     assert load(directory=tmp_path, environment={"DEER_FLOW_HOME": "state"}).home == tmp_path / "state"
 
 
-def test_code_comes_before_the_file_and_the_file_before_the_defaults(tmp_path: Path) -> None:
+def test_overrides_win_over_the_file_and_the_file_over_the_defaults(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("server:\n  host: localhost\n  port: 1\ntitle:\n  max_chars: 20\n")
 
     config = load(overrides={"server": {"port": 2}}, directory=tmp_path, environment={}).config
@@ -102,7 +102,7 @@ def test_code_comes_before_the_file_and_the_file_before_the_defaults(tmp_path: P
     assert (config.title.enabled, config.title.max_chars) == (True, 20)
 
 
-def test_lists_are_replaced_and_not_merged(tmp_path: Path) -> None:
+def test_replaces_lists_instead_of_merging(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("models:\n  - {name: file, use: 'a:B', model: m, api_key: $UNSET}\n")
 
     overrides = {"models": ({"name": "code", "use": "a:B", "model": "m"},)}
@@ -111,7 +111,7 @@ def test_lists_are_replaced_and_not_merged(tmp_path: Path) -> None:
     assert [model.name for model in config.models] == ["code"]
 
 
-def test_code_may_pass_finished_settings(tmp_path: Path) -> None:
+def test_accepts_section_objects_as_overrides(tmp_path: Path) -> None:
     model = ModelConfig(name="a", use="a:B", model="m", api_key="$not-a-reference")  # type: ignore[call-arg]
 
     config = load(overrides={"models": [model]}, directory=tmp_path, environment={}).config
@@ -119,7 +119,7 @@ def test_code_may_pass_finished_settings(tmp_path: Path) -> None:
     assert config.models == (model,)
 
 
-def test_an_empty_section_means_its_defaults(tmp_path: Path) -> None:
+def test_an_empty_section_uses_its_defaults(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("server:\nmodels:\nconfig_version:\nlog_level: ~\n")
 
     assert load(directory=tmp_path, environment={}).config == Config()
@@ -127,19 +127,19 @@ def test_an_empty_section_means_its_defaults(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "---\n", "{}", "\ufeffconfig_version: 1\r\n"])
-def test_a_file_that_says_nothing_is_fine(tmp_path: Path, text: str) -> None:
+def test_accepts_an_empty_file(tmp_path: Path, text: str) -> None:
     (tmp_path / "config.yaml").write_text(text, encoding="utf-8", newline="")
 
     assert load(directory=tmp_path, environment={}).config == Config()
 
 
-def test_a_file_of_an_older_version_is_accepted(tmp_path: Path) -> None:
+def test_accepts_a_file_of_an_older_version(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("config_version: 0")
 
     assert load(directory=tmp_path, environment={}).config.config_version == 0
 
 
-def test_variables_of_dotenv_stand_below_those_of_the_process(tmp_path: Path) -> None:
+def test_process_variables_win_over_dotenv(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("HOST=dotenv\nexport PORT='81'\nURL=http://${HOST}\nALONE\n")
     (tmp_path / "config.yaml").write_text("server:\n  host: $HOST\n  port: $PORT\n")
 
@@ -147,10 +147,10 @@ def test_variables_of_dotenv_stand_below_those_of_the_process(tmp_path: Path) ->
 
     assert (loaded.config.server.host, loaded.config.server.port) == ("process", 81)
     assert dict(loaded.environment) == {"HOST": "process", "PORT": "81", "URL": "http://dotenv"}
-    assert "URL" not in process_environment()
+    assert "URL" not in read_process_environment()
 
 
-def test_dotenv_may_name_the_other_files(tmp_path: Path) -> None:
+def test_dotenv_can_set_the_other_paths(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("DEER_FLOW_HOME=state\nDEER_FLOW_CONFIG_PATH=other.yaml\n")
     (tmp_path / "other.yaml").write_text("log_level: error")
 
@@ -160,21 +160,21 @@ def test_dotenv_may_name_the_other_files(tmp_path: Path) -> None:
     assert loaded.config_file == tmp_path / "other.yaml"
 
 
-def test_a_line_of_dotenv_that_makes_no_sense_is_told(tmp_path: Path) -> None:
+def test_reports_an_invalid_line_of_dotenv(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("A=1\nB = 'open\n")
 
     with pytest.raises(ConfigError, match=r"^\.env:2: must be of the form NAME=value$"):
         load(directory=tmp_path, environment={})
 
 
-def test_with_a_dotenv_the_advice_is_to_add_to_it(tmp_path: Path) -> None:
+def test_advises_to_add_a_variable_to_an_existing_dotenv(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("A=1\n")
 
     with pytest.raises(ConfigError, match=r"HOST is not set; set it, or add it to \.env$"):
         load(overrides={"server": {"host": "$HOST"}}, directory=tmp_path, environment={})
 
 
-def test_a_file_elsewhere_is_called_by_its_whole_path(tmp_path: Path) -> None:
+def test_names_a_file_outside_the_directory_by_its_full_path(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "config.yaml").write_text("log_level: 1")
 
@@ -184,7 +184,7 @@ def test_a_file_elsewhere_is_called_by_its_whole_path(tmp_path: Path) -> None:
     assert str(raised.value).startswith(f"{tmp_path}/config.yaml:1: log_level: ")
 
 
-def test_secrets_are_not_in_the_description_of_what_was_loaded(tmp_path: Path) -> None:
+def test_the_representation_contains_no_secrets(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(
         "models: [{name: a, use: 'a:B', model: m, api_key: $KEY, default_headers: {Authorization: canary}}]"
     )
@@ -198,7 +198,7 @@ def test_secrets_are_not_in_the_description_of_what_was_loaded(tmp_path: Path) -
     assert "canary" not in f"{loaded!r} {loaded.config} {loaded.extensions}"
 
 
-def test_a_home_directory_of_nobody_is_a_name_like_any_other(tmp_path: Path) -> None:
+def test_treats_the_home_of_an_unknown_user_as_a_name(tmp_path: Path) -> None:
     assert load(directory=tmp_path, environment={"DEER_FLOW_HOME": "~nobody-of-that-name/x"}).home == (
         tmp_path / "~nobody-of-that-name/x"
     )
@@ -212,7 +212,7 @@ def test_a_home_directory_of_nobody_is_a_name_like_any_other(tmp_path: Path) -> 
         ("sqlite:////srv/threads.db", "/srv/threads.db"),
     ],
 )
-def test_the_database_is_a_file(url: str | None, file: str) -> None:
+def test_locates_the_database_file(url: str | None, file: str) -> None:
     config = load(overrides={"database": {"url": url}}, environment={}, directory=Path("/nowhere")).config
 
-    assert config.database.sqlite_file(Path("/home")) == Path(file)
+    assert config.database.get_sqlite_file(Path("/home")) == Path(file)

@@ -1,4 +1,4 @@
-"""What a person is told who got `sandbox:` wrong, and what is taken as meant."""
+"""Validation of `sandbox:`."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from deerflow.config.load import load
 from deerflow.config.root import Config
-from deerflow.config.sandbox import TAKEN, LimitsConfig, SandboxConfig
+from deerflow.config.sections.sandbox import RESERVED_PATHS, LimitsConfig, SandboxConfig
 from deerflow.domain.errors import ConfigError
 from deerflow.sandbox.egress import AllowedHosts
 
@@ -41,11 +41,11 @@ MISTAKES = {
     "allowed_hosts: ['*.127.0.0.1']": f"allowed_hosts: {HOSTS}",
     f"allowed_hosts: [{'a' * 64}.org]": f"allowed_hosts: {HOSTS}",
     f"allowed_hosts: [{'a.' * 126}com]": f"allowed_hosts: {HOSTS}",
-    "environment: {1A: x}": "environment: must have names of letters, digits and '_' that begin with no digit",
-    "environment: {'A=B': x}": "environment: must have names of letters, digits and '_' that begin with no digit",
+    "environment: {1A: x}": "environment: names must consist of letters, digits and '_' and not start with a digit",
+    "environment: {'A=B': x}": "environment: names must consist of letters, digits and '_' and not start with a digit",
     "environment: {A: 1}": 'environment.A: must be text, not 1; put it in quotes: "1"',
     "mounts: [/srv]": "mounts[0]: must be a mapping: lines of the form 'key: value', not the text '/srv'",
-    "mounts: [{host_path: /srv}]": "mounts[0].container_path: is missing: where the agent sees it",
+    "mounts: [{host_path: /srv}]": "mounts[0].container_path: is missing: path inside the sandbox",
     "mounts: [{host_path: '', container_path: /mnt/a}]": "mounts[0].host_path: must not be empty",
     "mounts: [{host_path: /srv, container_path: data}]": "mounts[0].container_path: must be an absolute path "
     "without '..'",
@@ -69,8 +69,8 @@ MISTAKES = {
 }
 
 
-def told(folder: Path, line: str) -> str:
-    """What is said about a section with one line."""
+def load_error(folder: Path, line: str) -> str:
+    """Return the error message for a section with one line."""
     (folder / "config.yaml").write_text(f"sandbox:\n  {line}\n")
     with pytest.raises(ConfigError) as raised:
         load(directory=folder, environment=ENVIRONMENT)
@@ -78,35 +78,35 @@ def told(folder: Path, line: str) -> str:
 
 
 @pytest.mark.parametrize(("line", "message"), MISTAKES.items(), ids=MISTAKES.keys())
-def test_a_mistake_is_told_by_file_line_key_and_remedy(tmp_path: Path, line: str, message: str) -> None:
-    assert told(tmp_path, line) == f"config.yaml:2: sandbox.{message}"
+def test_reports_a_mistake_with_file_line_key_and_advice(tmp_path: Path, line: str, message: str) -> None:
+    assert load_error(tmp_path, line) == f"config.yaml:2: sandbox.{message}"
 
 
-@pytest.mark.parametrize("place", TAKEN)
+@pytest.mark.parametrize("place", RESERVED_PATHS)
 @pytest.mark.parametrize("form", ["{}", "{}/below"])
-def test_a_mount_cannot_cover_what_belongs_to_the_sandbox(tmp_path: Path, place: str, form: str) -> None:
-    message = told(tmp_path, f"mounts: [{{host_path: /srv, container_path: {form.format(place)}}}]")
+def test_rejects_a_mount_over_a_reserved_path(tmp_path: Path, place: str, form: str) -> None:
+    message = load_error(tmp_path, f"mounts: [{{host_path: /srv, container_path: {form.format(place)}}}]")
     assert message == (
-        f"config.yaml:2: sandbox.mounts[0].container_path: {place} belongs to the sandbox itself; "
+        f"config.yaml:2: sandbox.mounts[0].container_path: {place} is reserved by the sandbox; "
         "choose another path, for instance /mnt/data"
     )
 
 
-def test_a_mount_cannot_cover_them_all_at_once(tmp_path: Path) -> None:
-    message = told(tmp_path, "mounts: [{host_path: /srv, container_path: /mnt}]")
-    assert message.endswith("/mnt/user-data belongs to the sandbox itself; choose another path, for instance /mnt/data")
+def test_rejects_a_mount_over_the_parent_of_reserved_paths(tmp_path: Path) -> None:
+    message = load_error(tmp_path, "mounts: [{host_path: /srv, container_path: /mnt}]")
+    assert message.endswith("/mnt/user-data is reserved by the sandbox; choose another path, for instance /mnt/data")
 
 
 @pytest.mark.parametrize(
     "host",
     ["localhost", "docs.python.org", "*.wikipedia.org", "a-b.1.example", "xn--bcher-kva.example", "93.184.216.34"],
 )
-def test_names_of_hosts_are_taken_in_whatever_case_and_the_proxy_knows_them(host: str) -> None:
+def test_accepts_hosts_in_any_case_as_the_proxy_does(host: str) -> None:
     taken = SandboxConfig(allowed_hosts=(host.upper(),)).allowed_hosts
-    assert taken == (host,) and AllowedHosts.of(taken).allow(host.replace("*", "x"))
+    assert taken == (host,) and AllowedHosts.from_patterns(taken).allows(host.replace("*", "x"))
 
 
-def test_the_whole_section_can_be_written_down(tmp_path: Path) -> None:
+def test_reads_a_complete_section(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(
         """\
 sandbox:
@@ -127,16 +127,16 @@ sandbox:
     assert sandbox.environment == {"TZ": "Europe/Berlin", "_x1": ""}
 
 
-def test_the_key_of_a_provisioner_is_not_shown() -> None:
+def test_masks_the_provisioner_key() -> None:
     assert "canary" not in repr(SandboxConfig(provisioner_api_key="canary"))
 
 
 @pytest.mark.parametrize("text", re.findall(r"^```yaml\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL))
-def test_an_example_of_the_guide_can_be_loaded(tmp_path: Path, text: str) -> None:
+def test_loads_each_example_of_the_guide(tmp_path: Path, text: str) -> None:
     (tmp_path / "config.yaml").write_text(text)
     assert load(directory=tmp_path, environment={}).config != Config()
 
 
-def test_the_guide_tells_the_limits_that_hold() -> None:
-    told = re.findall(r"^\| `(\w+)` \| (\d+) \|", GUIDE.read_text(), re.MULTILINE)
-    assert {name: int(value) for name, value in told} == LimitsConfig().model_dump()
+def test_the_guide_states_the_actual_limits() -> None:
+    limits = re.findall(r"^\| `(\w+)` \| (\d+) \|", GUIDE.read_text(), re.MULTILINE)
+    assert {name: int(value) for name, value in limits} == LimitsConfig().model_dump()

@@ -1,4 +1,4 @@
-"""The configuration while the server runs."""
+"""Reloading of the configuration."""
 
 import logging
 import os
@@ -17,24 +17,24 @@ def source(tmp_path: Path) -> ConfigSource:
 
 
 def edit(file: Path, text: str) -> None:
-    """Replace the file as an editor does: by another one, so that no clock is needed to tell them apart."""
+    """Replace the file by another one, as an editor does, so that the change is detected by its inode."""
     draft = file.with_suffix(".draft")
     draft.write_text(text)
     draft.replace(file)
 
 
-def test_a_configuration_that_is_wrong_from_the_start_is_raised(tmp_path: Path) -> None:
+def test_raises_for_an_initially_invalid_configuration(tmp_path: Path) -> None:
     edit(tmp_path / "config.yaml", "log_level: loud\n")
 
     with pytest.raises(ConfigError, match="log_level"):
         open_source(directory=tmp_path, environment={})
 
 
-def test_without_an_edit_the_same_object_stays_in_force(source: ConfigSource) -> None:
+def test_returns_the_same_object_without_an_edit(source: ConfigSource) -> None:
     assert source.refresh() is source.current is source.refresh()
 
 
-def test_an_edit_is_in_force_after_the_next_refresh(source: ConfigSource, tmp_path: Path) -> None:
+def test_an_edit_takes_effect_at_the_next_refresh(source: ConfigSource, tmp_path: Path) -> None:
     edit(tmp_path / "config.yaml", "title:\n  max_chars: 30\n")
     assert source.current.config.title.max_chars == 20
 
@@ -42,7 +42,7 @@ def test_an_edit_is_in_force_after_the_next_refresh(source: ConfigSource, tmp_pa
     assert source.current.config.title.max_chars == 30
 
 
-def test_an_edit_in_place_of_the_same_length_is_seen(source: ConfigSource, tmp_path: Path) -> None:
+def test_detects_an_edit_of_the_same_length(source: ConfigSource, tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     before = file.stat()
     file.write_text("title:\n  max_chars: 30\n")
@@ -51,7 +51,7 @@ def test_an_edit_in_place_of_the_same_length_is_seen(source: ConfigSource, tmp_p
     assert source.refresh().config.title.max_chars == 30
 
 
-def test_files_that_appear_and_disappear_are_seen(source: ConfigSource, tmp_path: Path) -> None:
+def test_detects_created_and_deleted_files(source: ConfigSource, tmp_path: Path) -> None:
     edit(tmp_path / ".env", "CHARS=30\n")
     edit(tmp_path / "config.yaml", "title:\n  max_chars: $CHARS\n")
     edit(tmp_path / "extensions_config.json", '{"skills": {"a": {"enabled": false}}}')
@@ -69,7 +69,7 @@ def test_files_that_appear_and_disappear_are_seen(source: ConfigSource, tmp_path
     assert loaded.extensions.skills == {}
 
 
-def test_code_stays_above_an_edited_file(tmp_path: Path) -> None:
+def test_overrides_win_over_an_edited_file(tmp_path: Path) -> None:
     source = open_source(overrides={"title": {"max_chars": 15}}, directory=tmp_path, environment={})
 
     edit(tmp_path / "config.yaml", "title:\n  max_chars: 30\n  enabled: false\n")
@@ -78,7 +78,7 @@ def test_code_stays_above_an_edited_file(tmp_path: Path) -> None:
     assert (title.max_chars, title.enabled) == (15, False)
 
 
-def test_a_wrong_edit_changes_nothing_and_is_told_once(
+def test_an_invalid_edit_changes_nothing_and_is_logged_once(
     source: ConfigSource, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     edit(tmp_path / "config.yaml", "title:\n  max_char: 30\n")
@@ -99,7 +99,7 @@ def test_a_wrong_edit_changes_nothing_and_is_told_once(
     assert source.problem is None
 
 
-def test_what_needs_a_restart_stays_and_is_told_once(
+def test_keeps_restart_settings_and_logs_them_once(
     source: ConfigSource, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     changed = "log_level: debug\nserver:\n  port: 1\ndatabase:\n  url: sqlite:///x.db\n"
@@ -119,9 +119,7 @@ def test_what_needs_a_restart_stays_and_is_told_once(
     assert caplog.messages == [message]
 
 
-def test_an_edit_taken_back_before_the_restart_is_not_worth_a_word(
-    source: ConfigSource, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_does_not_log_a_reverted_edit(source: ConfigSource, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     edit(tmp_path / "config.yaml", "server:\n  port: 1\n")
     source.refresh()
     edit(tmp_path / "config.yaml", "server:\n  port: 2026\n")

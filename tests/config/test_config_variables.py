@@ -1,4 +1,4 @@
-"""Variables in values."""
+"""Environment variables in values."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from deerflow.config.root import Config
 ENVIRONMENT = {"NAME": "deer", "EMPTY": "", "PORT": "8080", "SECONDS": "1.5", "OFF": "no", "BILL": "$5 ${NAME}"}
 
 
-def config_with(tmp_path: Path, text: str) -> Config:
+def load_config(tmp_path: Path, text: str) -> Config:
     (tmp_path / "config.yaml").write_text(text)
     return load(directory=tmp_path, environment=ENVIRONMENT).config
 
@@ -36,12 +36,12 @@ def config_with(tmp_path: Path, text: str) -> Config:
         ("$BILL", "$5 ${NAME}"),
     ],
 )
-def test_a_reference_becomes_the_value(tmp_path: Path, written: str, value: str) -> None:
-    assert config_with(tmp_path, f"server:\n  host: '{written}'\n").server.host == value
+def test_replaces_a_reference_by_its_value(tmp_path: Path, written: str, value: str) -> None:
+    assert load_config(tmp_path, f"server:\n  host: '{written}'\n").server.host == value
 
 
-def test_a_variable_takes_the_type_of_its_setting(tmp_path: Path) -> None:
-    config = config_with(
+def test_converts_a_variable_to_the_type_of_its_setting(tmp_path: Path) -> None:
+    config = load_config(
         tmp_path,
         "server:\n  port: $PORT\nruns:\n  timeout_seconds: ${SECONDS}\n  recursion_limit: ${UNSET:-7}\n"
         "title:\n  enabled: $OFF\n",
@@ -53,22 +53,22 @@ def test_a_variable_takes_the_type_of_its_setting(tmp_path: Path) -> None:
     assert config.title.enabled is False
 
 
-def test_a_variable_for_a_text_stays_text(tmp_path: Path) -> None:
-    config = config_with(tmp_path, "models:\n  - {name: $PORT, use: 'a:B', model: $PORT, api_key: $PORT}\n")
+def test_keeps_a_variable_for_a_text_as_text(tmp_path: Path) -> None:
+    config = load_config(tmp_path, "models:\n  - {name: $PORT, use: 'a:B', model: $PORT, api_key: $PORT}\n")
 
     model = config.models[0]
     assert (model.name, model.model, model.provider_settings) == ("8080", "8080", {"api_key": "8080"})
 
 
-def test_variables_reach_into_lists_and_mappings_but_not_into_keys(tmp_path: Path) -> None:
-    config = config_with(
+def test_substitutes_variables_in_lists_and_mappings_but_not_in_keys(tmp_path: Path) -> None:
+    config = load_config(
         tmp_path, "models:\n  - {name: a, use: 'a:B', model: m, headers: {$NAME: [$NAME, {b: '${NAME}'}]}}\n"
     )
 
     assert config.models[0].provider_settings == {"headers": {"$NAME": ["deer", {"b": "deer"}]}}
 
 
-def test_code_may_refer_to_variables_too(tmp_path: Path) -> None:
+def test_substitutes_variables_in_overrides(tmp_path: Path) -> None:
     loaded = load(overrides={"server": {"port": "$PORT"}}, directory=tmp_path, environment=ENVIRONMENT)
 
     assert loaded.config.server.port == 8080

@@ -1,4 +1,4 @@
-"""What YAML means here."""
+"""Parsing of YAML and JSON documents."""
 
 from pathlib import Path
 from typing import Any
@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deerflow.config.load import load
-from deerflow.config.reading.problems import WrongConfig
-from deerflow.config.reading.text import parse_json, parse_yaml
+from deerflow.config.loader.document import InvalidConfig
+from deerflow.config.loader.files import parse_json, parse_yaml
 from deerflow.domain.errors import ConfigError
 
 
@@ -29,13 +29,13 @@ three: [*base]
     assert read(text) == yaml.safe_load(text)
 
 
-def test_a_key_from_an_anchor_is_placed_where_it_was_written() -> None:
+def test_locates_a_key_from_an_anchor_at_its_definition() -> None:
     document = parse_yaml("x: &x\n  a: 1\n  b: 2\ny:\n  b: 3\n  <<: *x\n", "config.yaml")
 
-    assert [document.place(("y", key)).line for key in ("a", "b")] == [2, 5]
+    assert [document.locate(("y", key)).line for key in ("a", "b")] == [2, 5]
 
 
-def test_anchors_can_be_kept_under_keys_that_have_no_meaning(tmp_path: Path) -> None:
+def test_allows_anchors_under_ignored_keys(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(
         "x-ours: &ours {use: 'a:B', api_key: k}\nmodels:\n  - {<<: *ours, name: a, model: m}\n"
     )
@@ -57,7 +57,7 @@ def test_anchors_can_be_kept_under_keys_that_have_no_meaning(tmp_path: Path) -> 
         ("|-\n  a\n  b", "a\nb"),
     ],
 )
-def test_values_are_what_json_could_say(text: str, value: object) -> None:
+def test_values_are_limited_to_json_types(text: str, value: object) -> None:
     assert read(f"key: {text}\n") == {"key": value}
 
 
@@ -76,7 +76,7 @@ def test_keys_are_text_as_they_are_written() -> None:
         ("a: !!set {b}\n", "f:1: a: the tag '!!set' is not known"),
     ],
 )
-def test_odd_yaml_is_told_apart(text: str, message: str) -> None:
+def test_reads_unusual_yaml(text: str, message: str) -> None:
     assert [str(problem) for problem in parse_yaml(text, "f").problems] == [message]
 
 
@@ -89,37 +89,37 @@ def test_json_is_read_as_json(text: str) -> None:
     assert parse_json(text, "f").data == expected
 
 
-def test_json_has_places_too() -> None:
+def test_locates_json_keys() -> None:
     document = parse_json('{\n\t"a": {\n\t\t"b": [\n\t\t\t1]}\n}', "f")
 
-    assert [document.place(path).line for path in (("a",), ("a", "b"), ("a", "b", 0))] == [2, 3, 4]
+    assert [document.locate(path).line for path in (("a",), ("a", "b"), ("a", "b", 0))] == [2, 3, 4]
 
 
-def test_json_that_only_json_can_read_is_placed_at_its_file() -> None:
+def test_locates_json_that_is_not_yaml_at_its_file() -> None:
     document = parse_json('{"a": "\x7f"}', "f")
 
     assert document.data == {"a": "\x7f"}
-    assert str(document.place(("a",))) == "f"
+    assert str(document.locate(("a",))) == "f"
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"a": 1,\n}', "is expected here|comma at the end is not allowed"),
+        ('{"a": 1,\n}', "is expected here|trailing comma is not allowed"),
         ("{a: 1}", "f:1: a key in double quotes is expected here"),
         ('{"a": 1\n "b": 2}', "f:2: a ',' or the closing bracket is missing here"),
         ('{"a" 1}', "f:1: a ':' is missing here"),
         ('{"a": }', "f:1: a value is missing here; text needs double quotes"),
         ('{"a": "b}', "f:1: a double quote is not closed"),
-        ("{} {}", "f:1: something follows the closing bracket"),
-        ('{"a": "\n"}', "f:1: a line break or tab stands inside a text"),
+        ("{} {}", "f:1: unexpected text after the closing bracket"),
+        ('{"a": "\n"}', "f:1: a line break or tab inside a text"),
         ('{"a": "\\d"}', "f:1: a single backslash"),
         ("[]", "f:1: must be an object"),
         ("[" * 100_000, "f: is nested too deeply"),
     ],
 )
-def test_what_is_wrong_with_json_is_told(text: str, message: str) -> None:
-    with pytest.raises(WrongConfig, match=message):
+def test_reports_json_syntax_errors(text: str, message: str) -> None:
+    with pytest.raises(InvalidConfig, match=message):
         parse_json(text, "f")
 
 
@@ -153,9 +153,7 @@ VALUES = st.recursive(
 
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(data=VALUES)
-def test_any_data_is_either_read_or_refused_with_a_reason(
-    tmp_path_factory: pytest.TempPathFactory, data: object
-) -> None:
+def test_reads_any_data_or_rejects_it_with_a_reason(tmp_path_factory: pytest.TempPathFactory, data: object) -> None:
     directory = tmp_path_factory.mktemp("any")
     (directory / "config.yaml").write_text(yaml.safe_dump(data, allow_unicode=True), encoding="utf-8")
     try:
@@ -166,7 +164,7 @@ def test_any_data_is_either_read_or_refused_with_a_reason(
 
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(data=st.dictionaries(KEYS, VALUES, max_size=5))
-def test_any_dict_in_code_is_either_read_or_refused_with_a_reason(data: dict[str, object]) -> None:
+def test_reads_any_dict_or_rejects_it_with_a_reason(data: dict[str, object]) -> None:
     try:
         load(overrides=data, directory=Path("/nowhere"), environment={})
     except ConfigError as error:
@@ -175,7 +173,7 @@ def test_any_dict_in_code_is_either_read_or_refused_with_a_reason(data: dict[str
 
 @settings(max_examples=500, deadline=None, derandomize=True)
 @given(text=st.text(alphabet="ab:-[]{}&*!|>'\"#%@`?,\n\t $<0x\\", max_size=60))
-def test_any_text_is_either_read_or_refused_with_a_reason(text: str) -> None:
+def test_reads_any_text_or_rejects_it_with_a_reason(text: str) -> None:
     for parse in (parse_yaml, parse_json):
         try:
             parse(text, "config.yaml")

@@ -1,4 +1,4 @@
-"""What commands and background processes of every sandbox have in common. `provider` and `sandbox` are fixtures."""
+"""Conformance suite for commands and background processes. `provider` and `sandbox` are fixtures."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ async def output_of(sandbox: Sandbox, command: str) -> str:
 
 
 async def until(ask: Callable[[], Awaitable[bool]]) -> None:
-    """Wait, with a limit, for something that happens elsewhere."""
+    """Wait for a condition."""
     async with asyncio.timeout(15):
         while not await ask():
             pass
@@ -33,16 +33,16 @@ async def until(ask: Callable[[], Awaitable[bool]]) -> None:
 
 async def hear(sandbox: Sandbox, name: str, words: str) -> str:
     """What a background process prints until it has said `words`."""
-    heard = ""
+    received = ""
 
     async def has_said() -> bool:
-        nonlocal heard
+        nonlocal received
         await sandbox.execute_command("true")  # takes a moment
-        heard += (await sandbox.process_output(name)).output
-        return words in heard
+        received += (await sandbox.process_output(name)).output
+        return words in received
 
     await until(has_said)
-    return heard
+    return received
 
 
 async def ended(sandbox: Sandbox, name: str) -> BackgroundOutput:
@@ -62,65 +62,65 @@ class CommandSuite:
     @pytest.mark.parametrize(
         ("command", "code"), [("true", 0), ("false", 1), ("exit 3", 3), ("no-such-program", 127), ("kill -9 $$", 137)]
     )
-    async def test_the_exit_code_is_told(self, sandbox: Sandbox, command: str, code: int) -> None:
+    async def test_returns_the_exit_code(self, sandbox: Sandbox, command: str, code: int) -> None:
         assert (await sandbox.execute_command(command)).exit_code == code
 
-    async def test_both_streams_are_heard_in_order(self, sandbox: Sandbox) -> None:
+    async def test_returns_both_streams_in_order(self, sandbox: Sandbox) -> None:
         result = await sandbox.execute_command("echo one; echo two >&2; echo three; exit 1")
         assert (result.output, result.exit_code) == ("one\ntwo\nthree\n", 1)
 
-    async def test_text_beyond_ascii_goes_in_and_comes_out(self, sandbox: Sandbox) -> None:
+    async def test_handles_non_ascii_text(self, sandbox: Sandbox) -> None:
         assert await output_of(sandbox, "echo 'naïve 深 🦌'") == "naïve 深 🦌\n"
 
-    async def test_bytes_that_are_no_text_do_no_harm(self, sandbox: Sandbox) -> None:
+    async def test_handles_invalid_utf8_output(self, sandbox: Sandbox) -> None:
         assert await output_of(sandbox, r"printf 'a\xff\xfe\0b'") == "a��\0b"
 
-    async def test_a_command_is_bash_and_may_have_many_lines(self, sandbox: Sandbox) -> None:
+    async def test_runs_multi_line_bash(self, sandbox: Sandbox) -> None:
         command = 'set -euo pipefail\nnames=(a b)\nfor name in "${names[@]}"; do\n  cat <<< "$name"\ndone'
         assert await output_of(sandbox, command) == "a\nb\n"
 
-    async def test_there_is_nothing_to_read_from(self, sandbox: Sandbox) -> None:
+    async def test_standard_input_is_empty(self, sandbox: Sandbox) -> None:
         assert await output_of(sandbox, "cat") == ""
 
-    async def test_quotes_and_signs_arrive_as_written(self, sandbox: Sandbox) -> None:
+    async def test_keeps_quotes_and_special_characters(self, sandbox: Sandbox) -> None:
         assert await output_of(sandbox, r"""printf '%s' "$((1 + 1)) 'quoted' \"twice\" \\ \$HOME %s" """) == (
             "2 'quoted' \"twice\" \\ $HOME %s"
         )
 
-    async def test_too_much_output_loses_its_middle_and_says_so(self, sandbox: Sandbox) -> None:
+    async def test_omits_the_middle_of_too_much_output_with_a_note(self, sandbox: Sandbox) -> None:
         result = await sandbox.execute_command("echo first; seq 1 100000; echo last")
         assert result.truncated
         assert result.output.startswith("first\n1\n") and result.output.endswith("100000\nlast\n")
         assert "characters left out" in result.output and len(result.output) < 21_000
 
-    async def test_output_is_heard_while_it_comes(self, sandbox: Sandbox) -> None:
-        heard: asyncio.Queue[str] = asyncio.Queue()
+    async def test_streams_output(self, sandbox: Sandbox) -> None:
+        received: asyncio.Queue[str] = asyncio.Queue()
         command = f"echo early; until [ -e {WORKSPACE}/go ]; do sleep 0.05; done; echo late"
-        running = asyncio.create_task(sandbox.execute_command(command, on_output=heard.put_nowait))
+        running = asyncio.create_task(sandbox.execute_command(command, on_output=received.put_nowait))
         async with asyncio.timeout(15):
-            assert await heard.get() == "early\n"
+            assert await received.get() == "early\n"
             assert not running.done()
             await sandbox.write_file(f"{WORKSPACE}/go", "")
             assert (await running).output == "early\nlate\n"
 
-    async def test_a_command_that_takes_too_long_is_ended(self, sandbox: Sandbox) -> None:
+    async def test_kills_a_command_after_the_timeout(self, sandbox: Sandbox) -> None:
         result = await sandbox.execute_command("echo begun; sleep 1000", timeout_s=1)
         assert result.timed_out and result.exit_code != 0
         assert "begun" in result.output and "1 s" in result.output
 
-    async def test_a_command_that_closes_its_output_is_waited_for(self, sandbox: Sandbox) -> None:
+    async def test_waits_for_a_command_that_closes_its_output(self, sandbox: Sandbox) -> None:
         result = await sandbox.execute_command("exec >&- 2>&-; sleep 0.2; exit 5")
         assert (result.output, result.exit_code) == ("", 5)
         assert (await sandbox.execute_command("exec >&- 2>&-; sleep 1000", timeout_s=1)).timed_out
 
-    async def test_nothing_goes_on_after_a_timeout(self, sandbox: Sandbox) -> None:
+    async def test_leaves_no_processes_after_a_timeout(self, sandbox: Sandbox) -> None:
         beating = f"beat() {{ while :; do date +%s%N > {WORKSPACE}/beat; sleep 0.02; done; }}; beat & (setsid bash -c "
         await sandbox.execute_command(f"export -f beat 2>/dev/null; {beating}'sleep 1000' &); wait", timeout_s=1)
         before = await sandbox.download(f"{WORKSPACE}/beat")
         await sandbox.execute_command("sleep 0.2")
         assert await sandbox.download(f"{WORKSPACE}/beat") == before
 
-    async def test_a_command_sees_the_variables_it_is_given(self, sandbox: Sandbox) -> None:
+    async def test_passes_variables_to_a_command(self, sandbox: Sandbox) -> None:
         result = await sandbox.execute_command('echo "$NAME"; env', env={"NAME": "a value\nwith 'signs'"})
         assert result.output.startswith("a value\nwith 'signs'\n")
         assert "NAME" not in await output_of(sandbox, "env")
@@ -128,42 +128,42 @@ class CommandSuite:
     @pytest.mark.parametrize(
         ("name", "value"), [("A=B", "x"), ("", "x"), ("A", "x\0--bind\0/\0/host"), ("A", "\ud800")]
     )
-    async def test_what_can_be_no_variable_is_refused(self, sandbox: Sandbox, name: str, value: str) -> None:
+    async def test_refuses_invalid_variables(self, sandbox: Sandbox, name: str, value: str) -> None:
         with pytest.raises(SandboxError, match="variable"):
             await sandbox.execute_command("true", env={name: value})
 
     @pytest.mark.parametrize("command", ["", "  \n", "echo \0", "echo \ud800", "#" * 200_000])
-    async def test_what_can_be_no_command_is_refused(self, sandbox: Sandbox, command: str) -> None:
+    async def test_refuses_invalid_commands(self, sandbox: Sandbox, command: str) -> None:
         with pytest.raises(SandboxError):
             await sandbox.execute_command(command)
         with pytest.raises(SandboxError):
             await sandbox.start_process("bad", command)
 
-    async def test_a_command_of_many_control_characters_is_run(self, sandbox: Sandbox) -> None:
+    async def test_runs_a_command_with_control_characters(self, sandbox: Sandbox) -> None:
         assert await output_of(sandbox, "echo $'" + "\x01" * 50_000 + "' | wc -c") == "50001\n"
 
-    async def test_each_command_begins_in_the_workspace(self, sandbox: Sandbox) -> None:
+    async def test_starts_each_command_in_the_workspace(self, sandbox: Sandbox) -> None:
         assert await output_of(sandbox, "cd /tmp; export LOST=1") == ""
         assert await output_of(sandbox, 'pwd; echo "${LOST-gone}"') == f"{WORKSPACE}\ngone\n"
 
-    async def test_files_stay_from_command_to_command(self, sandbox: Sandbox) -> None:
+    async def test_keeps_files_between_commands(self, sandbox: Sandbox) -> None:
         await output_of(sandbox, 'echo kept > file; echo home > "$HOME/file"; echo temporary > /tmp/file')
         assert await output_of(sandbox, 'cat file "$HOME/file" /tmp/file') == "kept\nhome\ntemporary\n"
 
-    async def test_eight_commands_run_at_once(self, sandbox: Sandbox) -> None:
+    async def test_runs_eight_commands_concurrently(self, sandbox: Sandbox) -> None:
         results = await asyncio.gather(*(sandbox.execute_command(f"sleep 0.1; echo {each}") for each in range(8)))
         assert [result.output for result in results] == [f"{each}\n" for each in range(8)]
 
-    async def test_what_a_command_leaves_in_the_background_ends_with_it(self, sandbox: Sandbox) -> None:
+    async def test_kills_background_children_with_the_command(self, sandbox: Sandbox) -> None:
         async with asyncio.timeout(15):
             assert await output_of(sandbox, "sleep 1000 & echo done") == "done\n"
 
-    async def test_cancelling_ends_the_command(self, sandbox: Sandbox) -> None:
-        heard: asyncio.Queue[str] = asyncio.Queue()
+    async def test_cancelling_kills_the_command(self, sandbox: Sandbox) -> None:
+        received: asyncio.Queue[str] = asyncio.Queue()
         command = f"while :; do date +%s%N > {WORKSPACE}/beat; echo beat; sleep 0.02; done"
-        running = asyncio.create_task(sandbox.execute_command(command, on_output=heard.put_nowait))
+        running = asyncio.create_task(sandbox.execute_command(command, on_output=received.put_nowait))
         async with asyncio.timeout(15):
-            await heard.get()
+            await received.get()
             running.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await running
@@ -175,7 +175,7 @@ class CommandSuite:
         await sandbox.execute_command("sleep 0.2")
         return await sandbox.download(f"{WORKSPACE}/beat") != before
 
-    async def test_the_sandbox_goes_on_after_a_listener_that_fails(self, sandbox: Sandbox) -> None:
+    async def test_sandbox_survives_a_failing_listener(self, sandbox: Sandbox) -> None:
         def fail(text: str) -> None:
             raise RuntimeError("listener")
 
@@ -187,7 +187,7 @@ class CommandSuite:
 class ProcessSuite:
     """Background processes."""
 
-    async def test_its_output_is_told_piece_by_piece(self, sandbox: Sandbox) -> None:
+    async def test_returns_background_output_incrementally(self, sandbox: Sandbox) -> None:
         await sandbox.start_process(
             "job", f"echo one; until [ -e {WORKSPACE}/go ]; do sleep 0.05; done; echo two; exit 4"
         )
@@ -199,14 +199,14 @@ class ProcessSuite:
         assert (last.output, last.process.exit_code) == ("two\n", 4)
         assert [process.exit_code for process in await sandbox.list_processes()] == [4]
 
-    async def test_a_server_is_reached_from_the_next_command(self, sandbox: Sandbox) -> None:
+    async def test_next_command_reaches_a_background_server(self, sandbox: Sandbox) -> None:
         await sandbox.start_process("web", SERVER.format(port=18080))
         await hear(sandbox, "web", "ready")
         assert "200 OK" in await output_of(sandbox, ASK.format(port=18080))
         await sandbox.kill_process("web")
         assert (await sandbox.execute_command(ASK.format(port=18080))).exit_code != 0
 
-    async def test_killing_it_ends_everything_it_started(self, sandbox: Sandbox) -> None:
+    async def test_killing_it_kills_everything_it_started(self, sandbox: Sandbox) -> None:
         beating = f"while :; do date +%s%N > {WORKSPACE}/beat; sleep 0.02; done"
         await sandbox.start_process("tree", f"trap '' TERM INT HUP; setsid bash -c '{beating}' & echo up; wait")
         await hear(sandbox, "tree", "up")
@@ -221,7 +221,7 @@ class ProcessSuite:
         await sandbox.execute_command("sleep 0.2")
         assert await sandbox.download(f"{WORKSPACE}/beat") == before
 
-    async def test_its_last_words_are_told_when_it_is_killed(self, sandbox: Sandbox) -> None:
+    async def test_killing_it_returns_its_last_output(self, sandbox: Sandbox) -> None:
         await sandbox.start_process("talker", f"echo last words; touch {WORKSPACE}/said; sleep 1000")
 
         async def has_said() -> bool:
@@ -230,40 +230,42 @@ class ProcessSuite:
         await until(has_said)
         assert (await sandbox.kill_process("talker")).output == "last words\n"
 
-    async def test_a_name_is_taken_while_it_runs(self, sandbox: Sandbox) -> None:
+    async def test_refuses_a_name_that_is_in_use(self, sandbox: Sandbox) -> None:
         await sandbox.start_process("job", "sleep 1000")
-        with pytest.raises(SandboxError, match="running already"):
+        with pytest.raises(SandboxError, match="already running"):
             await sandbox.start_process("job", "sleep 1000")
         await sandbox.kill_process("job")
         await sandbox.start_process("job", "echo again")
         assert (await ended(sandbox, "job")).output == "again\n"
 
-    async def test_there_are_only_so_many(self, sandbox: Sandbox) -> None:
+    async def test_limits_the_number_of_background_processes(self, sandbox: Sandbox) -> None:
         await sandbox.start_process("one", "sleep 1000")
         await sandbox.start_process("two", "sleep 1000")
-        with pytest.raises(SandboxError, match="end one first"):
+        with pytest.raises(SandboxError, match="kill one first"):
             await sandbox.start_process("three", "sleep 1000")
         assert [process.name for process in await sandbox.list_processes()] == ["one", "two"]
         await sandbox.kill_process("one")
         await sandbox.start_process("three", "echo room")
         assert (await ended(sandbox, "three")).output == "room\n"
 
-    async def test_an_unknown_name_is_refused(self, sandbox: Sandbox) -> None:
+    async def test_refuses_an_unknown_name(self, sandbox: Sandbox) -> None:
         with pytest.raises(SandboxError, match="no background process"):
             await sandbox.process_output("nobody")
         with pytest.raises(SandboxError, match="no background process"):
             await sandbox.kill_process("nobody")
 
     @pytest.mark.parametrize("name", ["", "a b", "../x", "-x", "x" * 100])
-    async def test_a_name_that_is_none_is_refused(self, sandbox: Sandbox, name: str) -> None:
+    async def test_refuses_an_invalid_name(self, sandbox: Sandbox, name: str) -> None:
         with pytest.raises(SandboxError, match="name"):
             await sandbox.start_process(name, "true")
 
-    async def test_it_sees_the_variables_it_is_given(self, sandbox: Sandbox) -> None:
+    async def test_passes_variables_to_a_background_process(self, sandbox: Sandbox) -> None:
         await sandbox.start_process("job", 'echo "$NAME"; pwd', env={"NAME": "value"})
         assert (await ended(sandbox, "job")).output == f"value\n{WORKSPACE}\n"
 
-    async def test_it_goes_on_when_a_run_is_done_and_ends_with_the_thread(self, provider: SandboxProvider) -> None:
+    async def test_background_process_survives_the_run_and_ends_with_the_thread(
+        self, provider: SandboxProvider
+    ) -> None:
         thread_id = f"t{token_hex(4)}"
         sandbox = await acquire(provider, thread_id)
         await sandbox.start_process("beat", f"while :; do date +%s%N > {WORKSPACE}/beat; echo beat; sleep 0.02; done")
@@ -279,14 +281,14 @@ class ProcessSuite:
         assert await after.download(f"{WORKSPACE}/beat") == before
         await provider.discard(thread_id, "local")
 
-    async def test_discarding_a_thread_ends_the_command_that_runs(self, provider: SandboxProvider) -> None:
+    async def test_discarding_a_thread_kills_the_running_command(self, provider: SandboxProvider) -> None:
         thread_id = f"t{token_hex(4)}"
         sandbox = await acquire(provider, thread_id)
-        heard = asyncio.Event()
+        received = asyncio.Event()
         command = f"while :; do date +%s%N > {WORKSPACE}/beat; echo beat; sleep 0.02; done"
-        running = asyncio.create_task(sandbox.execute_command(command, on_output=lambda _: heard.set()))
+        running = asyncio.create_task(sandbox.execute_command(command, on_output=lambda _: received.set()))
         async with asyncio.timeout(30):
-            await heard.wait()
+            await received.wait()
             await provider.discard(thread_id, "local")
             await asyncio.wait({running})
         assert not running.cancelled()
@@ -299,9 +301,9 @@ class ProcessSuite:
 
 
 class SharingSuite:
-    """Files and searches, where commands make the files."""
+    """Files and searches, with files written by commands."""
 
-    async def test_what_tools_write_commands_read_and_change(self, sandbox: Sandbox) -> None:
+    async def test_commands_read_and_change_files_written_by_tools(self, sandbox: Sandbox) -> None:
         await sandbox.update_file(f"{WORKSPACE}/new/file.bin", b"\xff\r\n")
         assert await output_of(sandbox, "od -An -tx1 new/file.bin") == " ff 0d 0a\n"
         await output_of(sandbox, "printf more >> new/file.bin && touch new/other && mv new/file.bin new/moved.bin")
@@ -310,7 +312,7 @@ class SharingSuite:
             sandbox, 'echo "$(id -u) 644"; echo "$(id -u) 755"'
         )
 
-    async def test_what_commands_write_tools_read_and_change(self, sandbox: Sandbox) -> None:
+    async def test_tools_read_and_change_files_written_by_commands(self, sandbox: Sandbox) -> None:
         await output_of(
             sandbox, r"mkdir -p own/deep && printf 'made\r\n' > own/deep/file.sh && chmod 755 own/deep/file.sh"
         )
@@ -318,17 +320,17 @@ class SharingSuite:
         await sandbox.write_file(f"{WORKSPACE}/own/deep/file.sh", "echo run")
         assert await output_of(sandbox, "own/deep/file.sh && rm -r own") == "run\n"
 
-    async def test_a_file_that_is_too_large_is_refused(self, sandbox: Sandbox) -> None:
+    async def test_refuses_a_file_that_is_too_large(self, sandbox: Sandbox) -> None:
         await output_of(sandbox, "truncate -s 300M large.bin")
         with pytest.raises(FileProblem, match="MB"):
             await sandbox.download(f"{WORKSPACE}/large.bin")
 
-    async def test_a_slow_expression_is_harmless(self, sandbox: Sandbox) -> None:
+    async def test_bounds_the_time_of_a_slow_expression(self, sandbox: Sandbox) -> None:
         await make_tree(sandbox, "slow/a.txt", content="a" * 5000 + "b\n")
         async with asyncio.timeout(15):
             assert (await sandbox.grep(f"{WORKSPACE}/slow", "(a+)+$")).matches == []
 
-    async def test_what_cannot_be_read_does_not_disturb_a_search(self, sandbox: Sandbox) -> None:
+    async def test_search_skips_unreadable_files(self, sandbox: Sandbox) -> None:
         await make_tree(sandbox, "s/a/hidden.txt", "s/b.txt", "s/c.txt")
         await output_of(sandbox, "chmod 000 s/a s/b.txt")
         found = await sandbox.grep(f"{WORKSPACE}/s", "needle")
@@ -336,24 +338,24 @@ class SharingSuite:
         assert (await sandbox.glob(f"{WORKSPACE}/s", "*.txt")).paths == [f"{WORKSPACE}/s/b.txt", f"{WORKSPACE}/s/c.txt"]
         await output_of(sandbox, "chmod 755 s/a s/b.txt")
 
-    async def test_a_file_that_turns_binary_late_does_not_disturb_a_search(self, sandbox: Sandbox) -> None:
+    async def test_search_handles_a_file_that_turns_binary_late(self, sandbox: Sandbox) -> None:
         await sandbox.update_file(f"{WORKSPACE}/s/a.bin", b"needle\n" + b"x" * 200_000 + b"\n\0\0\n")
         await make_tree(sandbox, "s/b.txt")
         found = await sandbox.grep(f"{WORKSPACE}/s", "needle")
         assert found.matches[-1] == GrepMatch(f"{WORKSPACE}/s/b.txt", 1, "needle")
 
-    async def test_names_that_are_no_text_do_not_disturb_a_search(self, sandbox: Sandbox) -> None:
+    async def test_search_handles_names_that_are_not_utf8(self, sandbox: Sandbox) -> None:
         await output_of(sandbox, r"mkdir s && cd s && echo needle > $'\xff\xfe.txt' && echo needle > good.txt")
         found = await sandbox.grep(f"{WORKSPACE}/s", "needle")
         assert f"{WORKSPACE}/s/good.txt" in [match.path for match in found.matches]
         assert (await sandbox.list_dir(f"{WORKSPACE}/s")).paths == [f"{WORKSPACE}/s/good.txt"]
 
-    async def test_a_long_line_is_shown_in_part(self, sandbox: Sandbox) -> None:
+    async def test_search_truncates_long_lines(self, sandbox: Sandbox) -> None:
         await make_tree(sandbox, "s/long.txt", content="needle " + "x" * 50_000 + "\n")
         found = await sandbox.grep(f"{WORKSPACE}/s", "needle")
         assert len(found.matches) == 1 and len(found.matches[0].line) < 1000
 
-    async def test_two_sandboxes_see_nothing_of_each_other(self, provider: SandboxProvider) -> None:
+    async def test_sandboxes_are_isolated_from_each_other(self, provider: SandboxProvider) -> None:
         one, two = await acquire(provider, "side-one"), await acquire(provider, "side-two")
         marker = token_hex(8)
         await output_of(one, f"echo {marker} > secret; echo {marker} > /tmp/secret; echo {marker} > {OUTPUTS}/secret")

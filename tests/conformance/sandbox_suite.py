@@ -1,7 +1,7 @@
-"""What files and searches of every sandbox have in common. A provider passes it by subclasses with its fixtures.
+"""Conformance suite for files and searches. Providers subclass it with their fixtures.
 
-`provider` is one that has been opened, with a skill at `/mnt/skills/greeting/SKILL.md` where it can show any;
-`sandbox` is a fresh thread of it.
+`provider` is an opened provider, with a skill at `/mnt/skills/greeting/SKILL.md` if it can show any; `sandbox` is a
+new thread of it.
 """
 
 import asyncio
@@ -41,42 +41,40 @@ async def acquire(provider: SandboxProvider, thread_id: str, user_id: str = "loc
 
 
 class ProviderSuite:
-    """Who hands out sandboxes."""
+    """Sandbox providers."""
 
-    async def test_the_same_thread_gets_the_same_sandbox(self, provider: SandboxProvider) -> None:
+    async def test_returns_the_same_sandbox_for_the_same_thread(self, provider: SandboxProvider) -> None:
         first, again = await provider.acquire("same", "local"), await provider.acquire("same", "local")
         assert first == again
         assert await provider.get(first) is await provider.get(again)
 
-    async def test_a_fresh_thread_asked_for_twice_at_once_is_one_sandbox(self, provider: SandboxProvider) -> None:
+    async def test_concurrent_acquires_of_a_new_thread_return_one_sandbox(self, provider: SandboxProvider) -> None:
         ids = await asyncio.gather(*(provider.acquire("at-once", "local") for _ in range(5)))
         assert len(set(ids)) == 1
 
     @pytest.mark.parametrize("other", [("other", "local"), ("mine", "somebody")])
-    async def test_another_thread_or_another_user_has_other_files(
-        self, provider: SandboxProvider, other: tuple[str, str]
-    ) -> None:
+    async def test_separates_files_by_thread_and_user(self, provider: SandboxProvider, other: tuple[str, str]) -> None:
         mine, others = await acquire(provider, "mine"), await acquire(provider, *other)
         await mine.write_file(f"{WORKSPACE}/secret.txt", "mine")
         assert mine.id != others.id
         with pytest.raises(FileProblem):
             await others.read_file(f"{WORKSPACE}/secret.txt")
 
-    async def test_what_was_never_acquired_is_not_there(self, provider: SandboxProvider) -> None:
+    async def test_returns_none_for_an_unknown_id(self, provider: SandboxProvider) -> None:
         assert await provider.get("no such sandbox") is None
 
-    async def test_a_released_sandbox_keeps_its_files(self, provider: SandboxProvider) -> None:
+    async def test_keeps_files_of_a_released_sandbox(self, provider: SandboxProvider) -> None:
         sandbox = await acquire(provider, "released")
         await sandbox.write_file(f"{OUTPUTS}/kept.txt", "kept")
         await provider.release(sandbox.id)
         again = await acquire(provider, "released")
         assert (again.id, await again.read_file(f"{OUTPUTS}/kept.txt")) == (sandbox.id, "kept")
 
-    async def test_releasing_and_discarding_what_is_not_there_is_nothing(self, provider: SandboxProvider) -> None:
+    async def test_ignores_release_and_discard_of_unknown_sandboxes(self, provider: SandboxProvider) -> None:
         await provider.release("no such sandbox")
         await provider.discard("no-such-thread", "local")
 
-    async def test_a_discarded_thread_can_be_acquired_again(self, provider: SandboxProvider) -> None:
+    async def test_acquires_a_discarded_thread_again(self, provider: SandboxProvider) -> None:
         before = await provider.acquire("discarded", "local")
         await provider.discard("discarded", "local")
         after = await acquire(provider, "discarded")
@@ -85,16 +83,16 @@ class ProviderSuite:
 
 
 class FileSuite:
-    """Files as tools read and write them."""
+    """File operations of tools."""
 
     @pytest.mark.parametrize("kind", AS_THEY_ARE)
-    async def test_bytes_are_kept_as_they_are(self, sandbox: Sandbox, kind: str) -> None:
+    async def test_keeps_bytes_unchanged(self, sandbox: Sandbox, kind: str) -> None:
         path = f"{UPLOADS}/{kind}.bin"
         await sandbox.update_file(path, AS_THEY_ARE[kind])
         assert await sandbox.download(path) == AS_THEY_ARE[kind]
         assert (await sandbox.read_file(path)).encode() == AS_THEY_ARE[kind]
 
-    async def test_any_bytes_under_any_name_come_back_unchanged(self, sandbox: Sandbox) -> None:
+    async def test_returns_any_bytes_under_any_name_unchanged(self, sandbox: Sandbox) -> None:
         loop = asyncio.get_running_loop()
 
         async def round_trip(name: str, content: bytes) -> bytes:
@@ -108,34 +106,34 @@ class FileSuite:
 
         await asyncio.to_thread(check)
 
-    async def test_written_text_replaces_and_appended_text_follows(self, sandbox: Sandbox) -> None:
+    async def test_writes_replace_and_appends_extend(self, sandbox: Sandbox) -> None:
         path = f"{WORKSPACE}/deep/er/notes.txt"
         await sandbox.write_file(path, "long and gone")
         await sandbox.write_file(path, "one\r\n")
         await sandbox.write_file(path, "zwei", append=True)
         assert await sandbox.download(path) == b"one\r\nzwei"
 
-    async def test_appending_makes_the_file(self, sandbox: Sandbox) -> None:
+    async def test_append_creates_the_file(self, sandbox: Sandbox) -> None:
         await sandbox.write_file(f"{WORKSPACE}/log/new.txt", "first\n", append=True)
         assert await sandbox.read_file(f"{WORKSPACE}/log/new.txt") == "first\n"
 
-    async def test_what_is_no_text_is_refused_as_text_and_downloaded_as_bytes(self, sandbox: Sandbox) -> None:
+    async def test_refuses_binary_as_text_and_downloads_it_as_bytes(self, sandbox: Sandbox) -> None:
         await sandbox.update_file(f"{WORKSPACE}/image.png", b"\x89PNG\xff\xfe")
         with pytest.raises(FileProblem, match="UTF-8"):
             await sandbox.read_file(f"{WORKSPACE}/image.png")
         assert await sandbox.download(f"{WORKSPACE}/image.png") == b"\x89PNG\xff\xfe"
 
-    async def test_text_that_utf8_cannot_say_is_refused(self, sandbox: Sandbox) -> None:
+    async def test_refuses_text_that_utf8_cannot_encode(self, sandbox: Sandbox) -> None:
         with pytest.raises(FileProblem, match="surrogate|UTF-8"):
             await sandbox.write_file(f"{WORKSPACE}/bad.txt", "\ud800")
 
     @pytest.mark.parametrize("path", [f"{WORKSPACE}/none.txt", f"{WORKSPACE}/no/folder/none.txt"])
-    async def test_a_missing_file_is_named(self, sandbox: Sandbox, path: str) -> None:
+    async def test_names_a_missing_file(self, sandbox: Sandbox, path: str) -> None:
         for attempt in (sandbox.read_file, sandbox.download, sandbox.list_dir):
             with pytest.raises(FileProblem, match="no such file"):
                 await attempt(path)
 
-    async def test_a_folder_is_no_file(self, sandbox: Sandbox) -> None:
+    async def test_refuses_a_folder_as_a_file(self, sandbox: Sandbox) -> None:
         await make_tree(sandbox, "folder/file.txt")
         for attempt in (sandbox.read_file, sandbox.download):
             with pytest.raises(FileProblem, match="folder"):
@@ -145,7 +143,7 @@ class FileSuite:
         with pytest.raises(FileProblem, match="folder"):
             await sandbox.update_file(WORKSPACE, b"x")
 
-    async def test_a_file_is_no_folder(self, sandbox: Sandbox) -> None:
+    async def test_refuses_a_file_as_a_folder(self, sandbox: Sandbox) -> None:
         await make_tree(sandbox, "file.txt")
         with pytest.raises(FileProblem, match="not a folder"):
             await sandbox.write_file(f"{WORKSPACE}/file.txt/below.txt", "x")
@@ -157,7 +155,7 @@ class FileSuite:
         ["/etc/passwd", "relative.txt", "", "/", "/mnt/user-data-other/x", f"{WORKSPACE}x/y"]
         + [f"{WORKSPACE}/../../../etc/passwd", f"{WORKSPACE}/a/../b", f"{WORKSPACE}/.."],
     )
-    async def test_paths_that_lead_elsewhere_are_refused(self, sandbox: Sandbox, path: str) -> None:
+    async def test_refuses_paths_outside_the_sandbox(self, sandbox: Sandbox, path: str) -> None:
         for attempt in (sandbox.read_file, sandbox.download, sandbox.list_dir):
             with pytest.raises(FileProblem):
                 await attempt(path)
@@ -169,35 +167,35 @@ class FileSuite:
             await sandbox.grep(path, "x")
 
     @pytest.mark.parametrize("name", ["zero\0", "half \ud800", "n" * 256])
-    async def test_names_that_no_file_can_have_are_refused(self, sandbox: Sandbox, name: str) -> None:
+    async def test_refuses_invalid_file_names(self, sandbox: Sandbox, name: str) -> None:
         with pytest.raises(FileProblem):
             await sandbox.write_file(f"{WORKSPACE}/{name}", "x")
 
-    async def test_what_is_shown_read_only_is_not_written(self, sandbox: Sandbox) -> None:
+    async def test_refuses_writes_to_read_only_mounts(self, sandbox: Sandbox) -> None:
         with pytest.raises(FileProblem, match="read-only"):
             await sandbox.write_file("/mnt/skills/greeting/SKILL.md", "mine")
         with pytest.raises(FileProblem, match="read-only"):
             await sandbox.write_file("/mnt/skills/new.md", "mine", append=True)
 
-    async def test_a_listing_goes_so_deep_and_no_deeper(self, sandbox: Sandbox) -> None:
+    async def test_lists_to_the_requested_depth(self, sandbox: Sandbox) -> None:
         await make_tree(sandbox, "list/a.txt", "list/b/c.txt", "list/b/d/e.txt", "list/b/d/f/g.txt")
         folder = f"{WORKSPACE}/list"
         assert (await sandbox.list_dir(folder, 1)).paths == [f"{folder}/a.txt", f"{folder}/b/"]
         two = [f"{folder}/a.txt", f"{folder}/b/", f"{folder}/b/c.txt", f"{folder}/b/d/"]
         assert (await sandbox.list_dir(folder)).paths == two
 
-    async def test_a_listing_says_that_there_is_more(self, sandbox: Sandbox) -> None:
+    async def test_marks_a_truncated_listing(self, sandbox: Sandbox) -> None:
         await make_tree(sandbox, *(f"many/{number}.txt" for number in range(5)))
         for limit, more in ((3, True), (5, False)):
             found = await sandbox.list_dir(f"{WORKSPACE}/many", 1, limit)
             assert (len(found.paths), found.truncated) == (limit, more)
 
-    async def test_a_folder_can_be_empty(self, sandbox: Sandbox) -> None:
+    async def test_lists_an_empty_folder(self, sandbox: Sandbox) -> None:
         assert (await sandbox.list_dir(UPLOADS)).paths == []
 
 
 class SearchSuite:
-    """Finding files and lines."""
+    """Searches for files and lines."""
 
     @pytest.mark.parametrize(
         ("pattern", "expected"),
@@ -210,20 +208,20 @@ class SearchSuite:
             ("*.none", []),
         ],
     )
-    async def test_files_are_found_by_pattern(self, sandbox: Sandbox, pattern: str, expected: list[str]) -> None:
+    async def test_finds_files_by_pattern(self, sandbox: Sandbox, pattern: str, expected: list[str]) -> None:
         await make_tree(sandbox, "g/a.py", "g/b/c.py", "g/b/d/e.py", "g/x.md", "g/xy.md")
         found = await sandbox.glob(f"{WORKSPACE}/g", pattern)
         assert found.paths == [f"{WORKSPACE}/g/{name}" for name in expected]
         assert not found.truncated
 
-    async def test_folders_are_found_when_asked_for(self, sandbox: Sandbox) -> None:
+    async def test_finds_folders_on_request(self, sandbox: Sandbox) -> None:
         await make_tree(sandbox, "g/tests/a.py", "g/b/tests/a.py")
         assert (await sandbox.glob(f"{WORKSPACE}/g", "tests")).paths == []
         with_folders = await sandbox.glob(f"{WORKSPACE}/g", "tests", include_dirs=True)
         assert with_folders.paths == [f"{WORKSPACE}/g/b/tests/", f"{WORKSPACE}/g/tests/"]
 
     @pytest.mark.parametrize("pattern", ["../*", "**/../../*", "//usr/*", "/usr/*", "../../../../../../../*"])
-    async def test_no_pattern_leads_out_of_the_folder(self, sandbox: Sandbox, pattern: str) -> None:
+    async def test_patterns_do_not_leave_the_folder(self, sandbox: Sandbox, pattern: str) -> None:
         await make_tree(sandbox, "g/tests/a.py", "beside/a.py")
         try:
             found = await sandbox.glob(f"{WORKSPACE}/g", pattern, include_dirs=True)
@@ -231,7 +229,7 @@ class SearchSuite:
             return
         assert found.paths == []
 
-    async def test_a_search_says_that_there_is_more(self, sandbox: Sandbox) -> None:
+    async def test_marks_a_truncated_search(self, sandbox: Sandbox) -> None:
         await make_tree(sandbox, *(f"g/{number}.txt" for number in range(5)), content="needle\nneedle\n")
         files = await sandbox.glob(f"{WORKSPACE}/g", "*", max_results=4)
         lines = await sandbox.grep(f"{WORKSPACE}/g", "needle", max_results=3)
@@ -239,39 +237,39 @@ class SearchSuite:
         everything = await sandbox.grep(f"{WORKSPACE}/g", "needle", max_results=10)
         assert (len(everything.matches), everything.truncated) == (10, False)
 
-    async def test_lines_are_found_with_their_numbers(self, sandbox: Sandbox) -> None:
+    async def test_finds_lines_with_their_numbers(self, sandbox: Sandbox) -> None:
         await sandbox.update_file(f"{WORKSPACE}/s/a.txt", "first\nNeedle 深\r\nlast needle".encode())
         found = await sandbox.grep(f"{WORKSPACE}/s", "need.e")
         path = f"{WORKSPACE}/s/a.txt"
         assert found.matches == [GrepMatch(path, 2, "Needle 深"), GrepMatch(path, 3, "last needle")]
 
-    async def test_case_counts_when_asked_for(self, sandbox: Sandbox) -> None:
+    async def test_matches_case_on_request(self, sandbox: Sandbox) -> None:
         await make_tree(sandbox, "s/a.txt", content="Needle\nneedle\n")
         found = await sandbox.grep(f"{WORKSPACE}/s", "Needle", case_sensitive=True)
         assert [match.line_number for match in found.matches] == [1]
 
     @pytest.mark.parametrize("pattern", ["a.b(", "-e", "--files", "[", "\\"])
-    async def test_literal_text_is_no_expression_and_no_option(self, sandbox: Sandbox, pattern: str) -> None:
+    async def test_treats_literal_text_as_text(self, sandbox: Sandbox, pattern: str) -> None:
         await make_tree(sandbox, "s/a.txt", content=f"axb\nhas {pattern} inside\n")
         found = await sandbox.grep(f"{WORKSPACE}/s", pattern, literal=True)
         assert [match.line_number for match in found.matches] == [2]
 
-    async def test_only_some_files_are_searched_when_asked_for(self, sandbox: Sandbox) -> None:
+    async def test_limits_a_search_to_a_glob(self, sandbox: Sandbox) -> None:
         await make_tree(sandbox, "s/a.py", "s/a.md", "s/b/c.py")
         found = await sandbox.grep(f"{WORKSPACE}/s", "needle", glob="*.py")
         assert [match.path for match in found.matches] == [f"{WORKSPACE}/s/a.py", f"{WORKSPACE}/s/b/c.py"]
 
-    async def test_an_expression_that_is_none_is_refused(self, sandbox: Sandbox) -> None:
+    async def test_refuses_an_invalid_expression(self, sandbox: Sandbox) -> None:
         with pytest.raises(SandboxError, match="search failed"):
             await sandbox.grep(WORKSPACE, "need(e")
 
-    async def test_a_search_in_a_missing_folder_is_refused(self, sandbox: Sandbox) -> None:
+    async def test_refuses_a_search_in_a_missing_folder(self, sandbox: Sandbox) -> None:
         with pytest.raises(FileProblem, match="no such file"):
             await sandbox.grep(f"{WORKSPACE}/none", "x")
         with pytest.raises(FileProblem, match="no such file"):
             await sandbox.glob(f"{WORKSPACE}/none", "x")
 
-    async def test_what_nobody_looks_for_is_left_out(self, sandbox: Sandbox) -> None:
+    async def test_skips_excluded_names(self, sandbox: Sandbox) -> None:
         await make_tree(
             sandbox, "s/.git/a", "s/node_modules/b/c.js", "s/__pycache__/d.pyc", "s/.venv/e.py", "s/kept.py"
         )
@@ -280,7 +278,7 @@ class SearchSuite:
         found = await sandbox.grep(f"{WORKSPACE}/s", "needle")
         assert [match.path for match in found.matches] == [f"{WORKSPACE}/s/kept.py"]
 
-    async def test_strange_names_are_found_as_they_are(self, sandbox: Sandbox) -> None:
+    async def test_finds_unusual_names(self, sandbox: Sandbox) -> None:
         names = ["two\nlines.txt", "a:1:b.txt", "-dash.txt", " space .txt", "深.txt", "star*.txt"]
         await make_tree(sandbox, *(f"odd/{name}" for name in names))
         expected = sorted(f"{WORKSPACE}/odd/{name}" for name in names)
@@ -288,7 +286,7 @@ class SearchSuite:
         found = await sandbox.grep(f"{WORKSPACE}/odd", "needle")
         assert sorted(match.path for match in found.matches) == expected
 
-    async def test_binary_files_do_not_disturb_a_search(self, sandbox: Sandbox) -> None:
+    async def test_search_skips_binary_files(self, sandbox: Sandbox) -> None:
         await sandbox.update_file(f"{WORKSPACE}/s/a.bin", b"\0\1\2needle\n")
         await make_tree(sandbox, "s/b.txt")
         found = await sandbox.grep(f"{WORKSPACE}/s", "needle")

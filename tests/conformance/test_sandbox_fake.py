@@ -1,4 +1,4 @@
-"""The sandbox in memory, as far as it has no shell."""
+"""Conformance of the in-memory sandbox, which has no shell."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""The local sandbox, isolated as it is on this machine."""
+"""Conformance of the local sandbox with isolation."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -7,10 +7,10 @@ from secrets import token_hex
 import pytest
 import pytest_asyncio
 
-from deerflow.config.sandbox import LimitsConfig, SandboxConfig, ToolboxConfig
+from deerflow.config.sections.sandbox import LimitsConfig, SandboxConfig, ToolboxConfig
 from deerflow.domain.sandbox import Sandbox
 from deerflow.sandbox.local import LocalSandboxProvider
-from deerflow.sandbox.sandbox_provider import SandboxPlaces, SandboxProvider
+from deerflow.sandbox.sandbox_provider import HostContext, SandboxProvider
 from tests.conformance.command_suite import CommandSuite, ProcessSuite, SharingSuite
 from tests.conformance.sandbox_suite import FileSuite, ProviderSuite, SearchSuite, acquire
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 async def provider(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SandboxProvider]:
     provider = LocalSandboxProvider(
         SandboxConfig(toolbox=ToolboxConfig(enabled=False), limits=LimitsConfig(background_processes=2)),
-        places_in(tmp_path_factory.mktemp("sandboxes")),
+        make_host(tmp_path_factory.mktemp("sandboxes")),
     )
     report = await provider.open()
     assert report.tier == "isolated", report
@@ -36,11 +36,11 @@ async def sandbox(provider: SandboxProvider) -> AsyncIterator[Sandbox]:
     await provider.discard(thread_id, "local")
 
 
-def places_in(home: Path) -> SandboxPlaces:
+def make_host(home: Path) -> HostContext:
     skill = home / "skills" / "greeting" / "SKILL.md"
     skill.parent.mkdir(parents=True)
     skill.write_text("Say hello.\n")
-    return SandboxPlaces(home, home / "cache", lambda _: home / "skills")
+    return HostContext(home, home / "cache", lambda _: home / "skills")
 
 
 class TestProvider(ProviderSuite):

@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from deerflow.cli.skill_tests import test_skill as run_tests
-from deerflow.cli.skill_trials import TrialGround
+from deerflow.cli.skill_test_runner import SkillTestRunner
+from deerflow.cli.skills import test_skill as run_tests
 from deerflow.config.load import load
 
 GUIDE = Path(__file__).parents[2] / "docs/guides/skill-contracts.md"
@@ -23,7 +23,9 @@ async def test_the_skill_in_the_guide_passes_its_test_under_its_contract(
     told: list[str] = []
 
     tested = await run_tests(
-        TrialGround(load(directory=tmp_path, environment=toolbox_environment)), tmp_path / "count-words", told.append
+        SkillTestRunner(load(directory=tmp_path, environment=toolbox_environment)),
+        tmp_path / "count-words",
+        told.append,
     )
 
     assert tested.passed, told

@@ -10,16 +10,15 @@ from langchain_core.messages import AIMessage, HumanMessage
 from sqlalchemy import Connection
 
 from deerflow.config.source import open_source
-from deerflow.domain.events import FINAL_EVENT, EventName, StreamEvent
-from deerflow.domain.principal import LOCAL_USER
-from deerflow.domain.runs import RunRequest
-from deerflow.persistence.database import open_database
-from deerflow.persistence.events import LoggedEvent, insert_events
-from deerflow.persistence.runs import StoredRequest, insert_run
-from deerflow.persistence.threads import begin_thread
-from deerflow.runtime.changes import Changes
-from deerflow.runtime.serialization import to_json
-from deerflow.runtime.threads import ended_run
+from deerflow.domain.identity import LOCAL_USER
+from deerflow.domain.runs import FINAL_EVENT, EventName, RunEvent, RunRequest
+from deerflow.persistence.engine import open_database
+from deerflow.persistence.queries.events import LoggedEvent, insert_events
+from deerflow.persistence.queries.runs import StoredRequest, insert_run
+from deerflow.persistence.queries.threads import create_thread
+from deerflow.runtime.journal.serialization import to_json
+from deerflow.runtime.journal.state_diff import Changes
+from deerflow.runtime.threads.threads import manual_run
 
 THREAD = "long"
 ANSWER = """## Part {number}
@@ -38,8 +37,8 @@ The figures of part {number} **agree** with what was said before, and nothing is
 async def write_long_thread(home: Path, messages: int) -> None:
     """Have the thread `long` hold so many messages: questions and answers in turn."""
     loaded = open_source(directory=home, environment={"DEER_FLOW_HOME": str(home)}).refresh()
-    async with open_database(loaded.config.database.place(loaded.home)) as database:
-        begin = partial(begin_thread, thread_id=THREAD, owner=LOCAL_USER.user_id, metadata={}, may_exist=False)
+    async with open_database(loaded.config.database.get_location(loaded.home)) as database:
+        begin = partial(create_thread, thread_id=THREAD, owner=LOCAL_USER.user_id, metadata={}, may_exist=False)
         await database.write(begin)
         await database.write(partial(_insert_turns, turns=messages // 2))
 
@@ -47,11 +46,11 @@ async def write_long_thread(home: Path, messages: int) -> None:
 def _insert_turns(connection: Connection, turns: int) -> None:
     request = StoredRequest(asdict(RunRequest(THREAD, goes_on=True)), "")
     for number in range(turns):
-        run = ended_run(THREAD, LOCAL_USER, "update")
+        run = manual_run(THREAD, LOCAL_USER, "update")
         insert_run(connection, run, request)
         events = enumerate(_told(number), 1)
         later = run.created_at + timedelta(microseconds=number)
-        insert_events(connection, [LoggedEvent(run.run_id, StreamEvent(seq, *each), later) for seq, each in events])
+        insert_events(connection, [LoggedEvent(run.run_id, RunEvent(seq, *each), later) for seq, each in events])
 
 
 def _told(number: int) -> Iterator[tuple[EventName, bytes]]:

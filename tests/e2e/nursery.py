@@ -10,27 +10,26 @@ import signal
 import sys
 from importlib import import_module
 
-from deerflow.cli.main import command_for
+from deerflow.cli.main import build_app
 from deerflow.cli.main import main as deerflow
-from deerflow.gateway.app import AT_BOTH, OWN
-from deerflow.gateway.late import Kind
+from deerflow.gateway.routes import LANGGRAPH_ROUTES, ROUTES, LazyRouter
 
 LATE = (
     "deerflow.agents.lead_agent.agent",
     "deerflow.community.ddg_search.tools",
     "deerflow.community.web_fetch.tools",
-    "deerflow.models.openai_compatible",
+    "deerflow.models.openai_compatible.client",
 )
 """What a server loads with its first run: here every server would have a first one."""
 
 
 def main() -> None:
     """Fork a server for every line, and wait for nobody."""
-    command_for([])
+    build_app([])
     for name in LATE:
         import_module(name)
-    for part in (*AT_BOTH, *OWN):
-        if isinstance(part, Kind):
+    for part in (*LANGGRAPH_ROUTES, *ROUTES):
+        if isinstance(part, LazyRouter):
             part.load()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system puts the dead to rest
     for line in sys.stdin:

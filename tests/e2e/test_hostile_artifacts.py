@@ -11,11 +11,11 @@ import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Download, ElementHandle, Error, Page, TimeoutError, expect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.harness import Harness
 from deerflow.testing import ScriptedModel, calling
 from tests.e2e.hostile import hostile_files
-from tests.sandbox.desk import ask
+from tests.sandbox.support import ask
 from tests.support import OpenHarness, browse
 
 pytestmark = pytest.mark.timeout(300)

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from deerflow.domain.ledger import read_only
+from deerflow.domain.tools import read_only
 from deerflow.testing import Answer, ScriptedServer, calling
 from tests.e2e.stage import Nursery
 

@@ -9,7 +9,7 @@ import httpx
 import orjson
 
 from deerflow.testing import Answer, ScriptedServer, ServerFault, ServerRequest, Stall, calling, in_parallel
-from deerflow.testing.scripted_server import Reply
+from deerflow.testing.scripted_server import ServerReply
 from tests.e2e.stage import serving
 
 ITEMS, AT_ONCE, KILLED_AFTER = 1000, 16, 400
@@ -40,7 +40,7 @@ class Counting:
         self.asked: Counter[int] = Counter()
         self.is_time = asyncio.Event()
 
-    def answer(self, request: ServerRequest) -> Reply:
+    def answer(self, request: ServerRequest) -> ServerReply:
         if "<subagent_system>" in request.messages[0]["content"]:
             return "All counted." if request.messages[-1]["role"] == "tool" else self.order()
         number = next(
@@ -109,7 +109,7 @@ class Working:
         self.are_stuck = asyncio.Event()
         self.is_again = False
 
-    def answer(self, request: ServerRequest) -> Reply:
+    def answer(self, request: ServerRequest) -> ServerReply:
         used = sum(each["role"] == "tool" for each in request.messages)
         if "<subagent_system>" in request.messages[0]["content"]:
             return "In the end." if used else in_parallel(*map(self.order, ("Look", "Write")))

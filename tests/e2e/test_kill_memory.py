@@ -10,16 +10,16 @@ import yaml
 from sqlalchemy import update
 
 from deerflow.config.source import open_source
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.memory import Fact, MemoryScope
-from deerflow.domain.principal import LOCAL_USER
-from deerflow.persistence.database import open_database
-from deerflow.persistence.memory import read_history
-from deerflow.persistence.memory_pending import next_lesson_at
+from deerflow.memory.queries.facts import read_history
+from deerflow.memory.queries.pending import find_next_due
+from deerflow.persistence.engine import open_database
 from deerflow.persistence.tables import memory_pending
 from deerflow.testing import Answer, ScriptedServer, ServerRequest, Stall
 from tests.e2e.stage import Nursery, environment_of
-from tests.memory.answers import learned
-from tests.memory.test_learning_budget import left_for_learning
+from tests.memory.model_outputs import learned
+from tests.memory.test_queue_budget import left_for_learning
 
 WAIT_S = 2.0
 BUDGET = 200_000
@@ -43,13 +43,13 @@ async def test_what_waits_to_be_learned_is_learned_after_kills_once_and_within_t
         config.write_text(yaml.safe_dump(sections))
 
         source = open_source(config, directory=tmp_path, environment=environment_of(tmp_path))
-        place = source.current.config.database.place(source.current.home)
+        place = source.current.config.database.get_location(source.current.home)
         servers = Nursery(tmp_path, config)
         with servers.serving() as (url, _):  # which is killed in the end
             async with httpx.AsyncClient(base_url=f"{url}/api", timeout=20) as http:
                 assert (await http.post("/threads/told/runs/wait", json=BODY)).status_code == 200
         async with open_database(place) as database:
-            assert await database.read(next_lesson_at) is not None and len(model.requests) == 1
+            assert await database.read(find_next_due) is not None and len(model.requests) == 1
             at_first = await database.read(left_for_learning)
             with servers.serving():  # killed while the model thinks
                 await model.waiting.wait()
@@ -58,7 +58,7 @@ async def test_what_waits_to_be_learned_is_learned_after_kills_once_and_within_t
             await database.write(lambda connection: connection.execute(update(memory_pending), LONG_AGO))
             with servers.serving():
                 await asked.wait()
-                while await database.read(next_lesson_at) is not None:
+                while await database.read(find_next_due) is not None:
                     continue
             scope = MemoryScope(LOCAL_USER.user_id)
             changes = await database.read(partial(read_history, scope=scope, limit=10))

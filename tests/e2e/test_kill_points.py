@@ -23,7 +23,7 @@ import httpx
 import orjson
 import pytest
 
-from deerflow.runtime.changes import DerivedState
+from deerflow.runtime.journal.state_diff import DerivedState
 from deerflow.testing import Answer, ScriptedServer, calling
 from deerflow.testing.scripted_server import ServerRequest
 from tests.e2e.stage import Nursery

@@ -8,7 +8,7 @@ import pytest
 from playwright.async_api import expect
 from pptx import Presentation
 
-from deerflow.config.sandbox import ToolboxConfig
+from deerflow.config.sections.sandbox import ToolboxConfig
 from deerflow.sandbox.local.toolbox import ToolboxBuilder
 from tests.e2e.stage import RunningServer, Visitor, serious_violations, serving
 from tests.support import user_cache

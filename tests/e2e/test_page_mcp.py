@@ -88,10 +88,10 @@ async def test_somebody_logs_in_at_a_server_in_the_browser_and_out_again(tmp_pat
             page = await visitor.open(f"{server.url}/tools/vault", **PHONE, reduced_motion="reduce")
             section = page.get_by_role("region", name="Sign-in")
             await expect(section).to_contain_text("Sign in to let agents use this server for you.")
-            login.denies = True
+            login.is_denying = True
             await section.get_by_role("button", name="Sign in").click()
             await expect(section.get_by_role("alert")).to_contain_text("Sign-in failed")
-            login.denies = False
+            login.is_denying = False
             await section.get_by_role("button", name="Sign in").click()
             await expect(section).to_contain_text("You’re signed in.")
             await expect(page.get_by_role("region", name="Tools", exact=True)).to_contain_text("whoami")

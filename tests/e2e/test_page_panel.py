@@ -9,8 +9,8 @@ from zipfile import ZipFile
 
 from playwright.async_api import Page, expect
 
-from deerflow.domain.principal import LOCAL_USER
-from deerflow.sandbox.places import user_data_folder
+from deerflow.domain.identity import LOCAL_USER
+from deerflow.sandbox.files.mounts import user_data_folder
 from deerflow.testing import ScriptedServer, calling
 from tests.e2e.stage import Visitor, serious_violations
 from tests.e2e.test_page import say, serving_model

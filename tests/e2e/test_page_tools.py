@@ -12,8 +12,8 @@ from tests.e2e.stage import Visitor, serious_violations, serving
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 # A function the server can import: it has only what is installed.
-TOOL = {"name": "in_words", "group": "text", "use": "deerflow.tools.wording:in_words", "approval": "always"}
-ASKS = calling("in_words", size=2048)
+TOOL = {"name": "format_size", "group": "text", "use": "deerflow.agent_support.tools:format_size", "approval": "always"}
+ASKS = calling("format_size", size=2048)
 
 
 @asynccontextmanager
@@ -57,7 +57,7 @@ async def test_an_approved_tool_is_used(tmp_path: Path, visitor: Visitor) -> Non
         assert told(model) == ["2.0 KB"]
         await expect(question(page)).to_have_count(0)
         await expect(page.get_by_role("textbox", name="Message")).to_be_focused()
-        await page.get_by_role("button", name="Used in_words").click()
+        await page.get_by_role("button", name="Used format_size").click()
         await expect(page.get_by_text("2.0 KB")).to_be_visible()
 
 
@@ -78,7 +78,7 @@ async def test_a_tool_is_used_with_what_the_user_made_of_it(tmp_path: Path, visi
         await expect(page.get_by_text("Five kilobytes.")).to_be_visible()
         assert told(model)[0].endswith("5.0 KB")
         for _ in range(2):
-            card = page.get_by_role("button", name="Used in_words Edited by you")
+            card = page.get_by_role("button", name="Used format_size Edited by you")
             await card.click()
             await expect(page.get_by_text("5120")).to_be_visible()
             await expect(page.get_by_text("5.0 KB", exact=True)).to_be_visible()
@@ -99,7 +99,7 @@ async def test_a_refused_tool_is_not_used_and_the_model_hears_why(tmp_path: Path
 
         await expect(page.get_by_text("As you like.")).to_be_visible()
         assert told(model)[0].endswith("I know already")
-        await expect(page.get_by_role("button", name="You rejected in_words")).to_be_visible()
+        await expect(page.get_by_role("button", name="You rejected format_size")).to_be_visible()
         await expect(page.get_by_role("alert")).to_have_count(0)
 
 
@@ -125,7 +125,7 @@ async def test_a_question_waits_for_a_page_that_comes_back(tmp_path: Path, visit
 
 
 async def test_several_tools_are_decided_one_by_one(tmp_path: Path, visitor: Visitor) -> None:
-    both = in_parallel(ASKS, calling("in_words", size=3072))
+    both = in_parallel(ASKS, calling("format_size", size=3072))
     async with asking(tmp_path, [both, "Done."]) as (url, model):
         page = await visitor.open(url, reduced_motion="reduce")
         await say(page, "how much is it?")

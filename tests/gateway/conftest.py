@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.gateway.api_world import World
+from tests.gateway.populated_server import PopulatedServer
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A server with something of everything in it; tests of one module share it."""
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PopulatedServer]:
+    """Server with data of every kind, shared by the tests of a module."""
     limits = {"max_body_mb": 0.25, "body_idle_seconds": 1.0, "body_total_seconds": 2.0}
-    with World(tmp_path_factory.mktemp("world"), gateway=limits).opened() as opened:
+    with PopulatedServer(tmp_path_factory.mktemp("server"), gateway=limits).opened() as opened:
         yield opened

@@ -1,11 +1,11 @@
-"""Where this server answers otherwise than the public LangGraph server, and why."""
+"""Differences from the public LangGraph server, with reasons."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Difference:
-    """What differs, as patterns of `fnmatch`: at which steps, in which way, and in what."""
+    """Difference as patterns of `fnmatch`: steps, kind and field."""
 
     steps: str
     kind: str

@@ -1,4 +1,4 @@
-"""Requests nobody means well: each gets the answer it should, the server goes on, and nothing is left on its disk."""
+"""Malicious requests: each is answered correctly, the server keeps running and no files are left behind."""
 
 import json
 import socket
@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from deerflow.gateway.examples import CHECKPOINT, RUN, THREAD
-from tests.gateway.api_world import World, examples_in
+from tests.gateway.populated_server import PopulatedServer, list_examples
 
 JSON = {"content-type": "application/json"}
 HI = {"input": {"messages": [{"type": "human", "content": "Hi"}]}}
@@ -88,152 +88,154 @@ HEADERS: dict[str, tuple[str, str, dict[str, str], int]] = {
 
 
 @pytest.fixture(scope="module")
-def ids(world: World) -> dict[str, str]:
-    with world.client() as http:
-        return world.seed(http)
+def ids(server: PopulatedServer) -> dict[str, str]:
+    with server.client() as http:
+        return server.seed(http)
 
 
 @pytest.fixture(autouse=True)
-def healthy_and_clean_afterwards(world: World, ids: dict[str, str]) -> Iterator[None]:
-    """Whatever a test does, the server answers after it, and its folders hold what they held."""
-    before = files(world)
+def healthy_and_clean_afterwards(server: PopulatedServer, ids: dict[str, str]) -> Iterator[None]:
+    """Check after each test that the server answers and its folders are unchanged."""
+    before = files(server)
     yield
-    with world.client() as http:
+    with server.client() as http:
         assert http.get("/health").status_code == 200
         assert http.get(f"/api/threads/{THREAD}").status_code == 200
-    assert files(world) == before
+    assert files(server) == before
 
 
-def files(world: World) -> set[str]:
-    return {str(path) for path in world.home.rglob("*") if "/data/" not in str(path)}
+def files(server: PopulatedServer) -> set[str]:
+    return {str(path) for path in server.home.rglob("*") if "/data/" not in str(path)}
 
 
 def is_refused(response: httpx.Response, *statuses: int) -> bool:
-    """Whether the answer is one of these refusals, in the one shape."""
+    """Return whether the response is an error with one of these statuses."""
     assert response.status_code in statuses, (response.status_code, response.text[:300])
     assert response.json().keys() >= {"detail", "error"} and "root:" not in response.text
     return "x-request-id" in response.headers and "set-cookie" not in response.headers
 
 
 @pytest.mark.parametrize("path", CLIMBING)
-def test_no_path_leads_out(world: World, ids: dict[str, str], path: str) -> None:
-    """In every part of every path that varies."""
-    with world.client() as http:
-        for example in examples_in(world.document):
+def test_paths_cannot_leave_the_thread(server: PopulatedServer, ids: dict[str, str], path: str) -> None:
+    """Try the path in every path parameter."""
+    with server.client() as http:
+        for example in list_examples(server.document):
             if example.method == "GET" and "{" in example.path:
                 head, _, tail = example.path.rpartition("{")
                 base = head.replace("{thread_id}", THREAD).replace("{run_id}", ids[RUN])
-                response = http.get(httpx.URL(f"{world.url}{base}{path}{tail.partition('}')[2]}"))
+                response = http.get(httpx.URL(f"{server.url}{base}{path}{tail.partition('}')[2]}"))
                 page = response.headers["content-type"].startswith("text/html")  # the address led to no API at all
                 assert page or is_refused(response, 404, 405, 422)
                 assert "root:" not in response.text and '"run_id"' not in response.text
 
 
 @pytest.mark.parametrize("name", ODD_NAMES.values(), ids=ODD_NAMES)
-def test_odd_names_are_refused_everywhere(world: World, ids: dict[str, str], name: str) -> None:
-    with world.client() as http:
-        for example in examples_in(world.document):
+def test_invalid_names_are_rejected_by_every_route(server: PopulatedServer, ids: dict[str, str], name: str) -> None:
+    with server.client() as http:
+        for example in list_examples(server.document):
             if "{" in example.path and not example.path.endswith("/stream"):
                 url = example.path
                 for part in ("thread_id", "run_id", "checkpoint_id", "path", "name", "assistant_id", "filename"):
                     url = url.replace(f"{{{part}}}", name)
                 body = {"json": example.body} if example.body is not None else {}
-                assert is_refused(http.request(example.method, f"{world.url}{url}", **body), 400, 404, 405, 409, 422)
+                assert is_refused(http.request(example.method, f"{server.url}{url}", **body), 400, 404, 405, 409, 422)
 
 
 @pytest.mark.parametrize(("body", "headers", "status", "error"), BODIES.values(), ids=BODIES)
-def test_bodies_that_are_no_good(world: World, body: bytes, headers: dict[str, str], status: int, error: str) -> None:
-    with world.client() as http:
+def test_invalid_bodies_are_rejected(
+    server: PopulatedServer, body: bytes, headers: dict[str, str], status: int, error: str
+) -> None:
+    with server.client() as http:
         for path in ("/api/threads", f"/api/threads/{THREAD}/runs", "/api/langgraph/threads"):
             response = http.post(path, content=body, headers=headers)
             assert is_refused(response, status) and response.json()["error"] == error
 
 
 @pytest.mark.parametrize(("method", "path", "headers", "status"), HEADERS.values(), ids=HEADERS)
-def test_headers_that_are_no_good(
-    world: World, ids: dict[str, str], method: str, path: str, headers: dict[str, str], status: int
+def test_invalid_headers_are_rejected(
+    server: PopulatedServer, ids: dict[str, str], method: str, path: str, headers: dict[str, str], status: int
 ) -> None:
     given = [(name.encode(), value.encode()) for name, value in headers.items()]
-    with world.client() as http:
+    with server.client() as http:
         body = {"content": b"{}" if "runs" not in path else json.dumps(HI)} if method == "POST" else {}
         response = http.request(method, path.replace(RUN, ids[RUN]), headers=given, **body)
         assert response.status_code == status, response.text
         assert status == 200 or is_refused(response, status)
 
 
-def test_the_last_of_two_equal_keys_counts_for_everyone(world: World) -> None:
-    with world.client() as http:
+def test_the_last_of_duplicate_keys_wins(server: PopulatedServer) -> None:
+    with server.client() as http:
         body = b'{"metadata": {"colour": "red", "colour": "blue"}, "limit": 1, "limit": 0}'
         assert is_refused(http.post("/api/threads/search", content=body, headers=JSON), 422)
 
 
-def test_numbers_that_fit_into_no_column(world: World, ids: dict[str, str]) -> None:
-    with world.client() as http:
+def test_numbers_too_large_for_a_column_are_rejected(server: PopulatedServer, ids: dict[str, str]) -> None:
+    with server.client() as http:
         huge = 2**70
         for path in (f"runs?offset={huge}", f"runs/{ids[RUN]}/events?after_seq={huge}", f"history?limit={huge}"):
             assert is_refused(http.get(f"/api/threads/{THREAD}/{path}"), 422)
         assert is_refused(http.post("/api/threads/search", json={"offset": 2**63}), 422)
 
 
-def test_a_body_in_pieces_without_end_is_cut_off(world: World) -> None:
+def test_an_endless_chunked_body_is_cut_off(server: PopulatedServer) -> None:
     def endless() -> Iterator[bytes]:
         while True:
             yield b"x" * 65_536
 
-    answer = raw(world, b"POST /api/threads HTTP/1.1", chunked=endless())
+    answer = raw(server, b"POST /api/threads HTTP/1.1", chunked=endless())
     assert answer.startswith(b"HTTP/1.1 413") and b"BodyTooLarge" in answer
 
 
-def test_a_body_that_says_it_is_enormous_is_not_waited_for(world: World) -> None:
-    answer = raw(world, b"POST /api/threads HTTP/1.1", b"content-length: 99999999999")
+def test_a_huge_announced_body_is_rejected_at_once(server: PopulatedServer) -> None:
+    answer = raw(server, b"POST /api/threads HTTP/1.1", b"content-length: 99999999999")
     assert answer.startswith(b"HTTP/1.1 413") and b"connection: close" in answer
 
 
-def test_a_body_that_is_shorter_than_it_says_is_given_up(world: World) -> None:
-    answer = raw(world, b"POST /api/threads HTTP/1.1", b"content-length: 100", body=b"{}")
+def test_a_body_shorter_than_announced_times_out(server: PopulatedServer) -> None:
+    answer = raw(server, b"POST /api/threads HTTP/1.1", b"content-length: 100", body=b"{}")
     assert answer.startswith(b"HTTP/1.1 408") and b"RequestTimeout" in answer
 
 
-def test_a_body_that_is_longer_than_it_says_is_no_second_request(world: World) -> None:
+def test_a_body_longer_than_announced_is_not_a_second_request(server: PopulatedServer) -> None:
     hidden = b"{}GET /api/threads/stolen HTTP/1.1\r\n\r\n"
-    answer = raw(world, b"POST /api/threads/search HTTP/1.1", b"content-length: 2", b"connection: close", body=hidden)
+    answer = raw(server, b"POST /api/threads/search HTTP/1.1", b"content-length: 2", b"connection: close", body=hidden)
     assert answer.startswith(b"HTTP/1.1 200") and answer.count(b"HTTP/1.1") == 1
 
 
-def test_two_lengths_at_once_are_refused(world: World) -> None:
-    answer = raw(world, b"POST /api/threads HTTP/1.1", b"content-length: 2", b"transfer-encoding: chunked", body=b"{}")
+def test_two_content_lengths_are_rejected(server: PopulatedServer) -> None:
+    answer = raw(server, b"POST /api/threads HTTP/1.1", b"content-length: 2", b"transfer-encoding: chunked", body=b"{}")
     assert answer.startswith(b"HTTP/1.1 400") and b'"error":"BadRequest"' in answer
 
 
-def test_a_body_that_trickles_is_given_up(world: World) -> None:
+def test_a_trickling_body_times_out(server: PopulatedServer) -> None:
     def trickle() -> Iterator[bytes]:
         while True:
             yield b" "
 
-    answer = raw(world, b"POST /api/threads HTTP/1.1", chunked=trickle(), pause_s=0.3)
+    answer = raw(server, b"POST /api/threads HTTP/1.1", chunked=trickle(), pause_s=0.3)
     assert answer.startswith(b"HTTP/1.1 408")
 
 
-def test_headers_without_end_are_refused(world: World) -> None:
-    answer = raw(world, b"GET /health HTTP/1.1", *(b"x-%d: %s" % (number, b"y" * 1000) for number in range(100)))
+def test_endless_headers_are_rejected(server: PopulatedServer) -> None:
+    answer = raw(server, b"GET /health HTTP/1.1", *(b"x-%d: %s" % (number, b"y" * 1000) for number in range(100)))
     assert answer.startswith(b"HTTP/1.1 431") and b"HeadersTooLarge" in answer
 
 
 @pytest.mark.parametrize("line", [b"\x16\x03\x01\x02\x00\x01", b"GET /health HTTP/9.9", b"G\x00T / HTTP/1.1"])
-def test_what_is_no_http_is_refused_in_our_shape(world: World, line: bytes) -> None:
-    answer = raw(world, line)
+def test_malformed_http_gets_a_named_error(server: PopulatedServer, line: bytes) -> None:
+    answer = raw(server, line)
     assert answer.startswith(b"HTTP/1.1 400") and answer.endswith(b'"error":"BadRequest"}')
 
 
 @pytest.mark.parametrize("method", ["TRACE", "PUT", "PATCH", "DELETE"])
-def test_methods_that_mean_nothing_are_named(world: World, method: str) -> None:
-    with world.client() as http:
+def test_unknown_methods_get_a_named_error(server: PopulatedServer, method: str) -> None:
+    with server.client() as http:
         response = http.request(method, "/api/models")
         assert is_refused(response, 405) and response.json()["error"] == "MethodNotAllowed"
 
 
-def test_ids_in_bodies_lead_nowhere_either(world: World) -> None:
-    with world.client() as http:
+def test_ids_in_bodies_cannot_escape(server: PopulatedServer) -> None:
+    with server.client() as http:
         for name in ("../../x", "a/b", "x\u202ey", "a\r\nb", "", "x" * 65, "~"):
             assert is_refused(http.post("/api/threads", json={"thread_id": name or " "}), 422)
             config = {"configurable": {"thread_id": name or " "}}
@@ -243,8 +245,8 @@ def test_ids_in_bodies_lead_nowhere_either(world: World) -> None:
         assert is_refused(http.post(f"/api/threads/{THREAD}/state/checkpoint", json=gone), 404)
 
 
-def test_an_id_for_a_request_is_taken_only_when_nothing_is_wrong_with_it(world: World) -> None:
-    with world.client() as http:
+def test_a_request_id_is_accepted_only_if_valid(server: PopulatedServer) -> None:
+    with server.client() as http:
         assert http.get("/health", headers={"x-request-id": "job-7.a"}).headers["x-request-id"] == "job-7.a"
         for bad in ("a b", "x" * 65, "é", '"}', ""):
             made = http.get("/health", headers=[(b"x-request-id", bad.encode())]).headers["x-request-id"]
@@ -252,15 +254,15 @@ def test_an_id_for_a_request_is_taken_only_when_nothing_is_wrong_with_it(world: 
 
 
 def raw(
-    world: World,
+    server: PopulatedServer,
     line: bytes,
     *headers: bytes,
     body: bytes = b"",
     chunked: Iterator[bytes] | None = None,
     pause_s: float = 0.0,
 ) -> bytes:
-    """What the server says to bytes that no client library would send."""
-    place = urlsplit(world.url)
+    """Send raw bytes and return the response."""
+    place = urlsplit(server.url)
     kind = [b"host: localhost", b"content-type: application/json", *headers]
     if chunked is not None:
         kind.append(b"transfer-encoding: chunked")
@@ -277,7 +279,7 @@ def raw(
 
 
 def hears_something(connection: socket.socket, within_s: float) -> bool:
-    """Whether there is an answer already."""
+    """Return whether a response has arrived."""
     connection.settimeout(within_s or 0.0001)
     try:
         return bool(connection.recv(1, socket.MSG_PEEK))
@@ -288,7 +290,7 @@ def hears_something(connection: socket.socket, within_s: float) -> bool:
 
 
 def heard(connection: socket.socket) -> Iterator[bytes]:
-    """The answer, to its end."""
+    """Yield the response to its end."""
     try:
         while piece := connection.recv(65_536):
             yield piece

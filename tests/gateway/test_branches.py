@@ -1,4 +1,4 @@
-"""Runs that begin elsewhere than where the thread stands, or stop before their end."""
+"""Runs that start from a checkpoint or are interrupted."""
 
 import asyncio
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import CancelAction, RunRecord, RunRequest, RunStatus
 from deerflow.harness import Harness
 from deerflow.testing import Answer, ScriptedModel, Stall
@@ -29,21 +29,21 @@ async def contents(harness: Harness) -> list[str]:
 
 
 async def told(harness: Harness) -> list[str]:
-    """What a reader of all runs knows of the thread."""
+    """Return the messages that a reader of all runs sees."""
     latest = (await harness.runs.list_by_thread("t", LOCAL_USER))[0]
     state = await harness.runs.state_before(latest, 10_000)
     return [message["content"] for message in orjson.loads(state.to_json())["messages"]]
 
 
 async def checkpoint_with(harness: Harness, count: int) -> str:
-    """The newest checkpoint with so many messages."""
+    """Return the newest checkpoint with `count` messages."""
     history = await harness.threads.history("t", LOCAL_USER, 50)
     found = next(state for state in history if len(orjson.loads(state.values)["messages"]) == count)
     assert found.checkpoint_id is not None
     return found.checkpoint_id
 
 
-async def test_a_branch_that_lost_its_process_goes_on_as_the_branch_it_was(harness_saying: OpenHarness) -> None:
+async def test_a_branch_is_resumed_after_a_crash(harness_saying: OpenHarness) -> None:
     model = ScriptedModel.saying("One.", "Two.", Stall(Answer("Half of th")))
     async with harness_saying(model) as harness:
         await finish(harness, asking("1"))
@@ -60,7 +60,7 @@ async def test_a_branch_that_lost_its_process_goes_on_as_the_branch_it_was(harne
         assert await contents(harness) == await told(harness) == ["1", "One.", "3", "Three."]
 
 
-async def test_a_branch_that_is_rolled_back_leaves_the_thread_as_it_was(harness_saying: OpenHarness) -> None:
+async def test_a_rolled_back_branch_leaves_the_thread_unchanged(harness_saying: OpenHarness) -> None:
     model = ScriptedModel.saying("One.", "Two.", Stall(Answer("Half of th")))
     async with harness_saying(model) as harness, asyncio.timeout(20):
         await finish(harness, asking("1"))
@@ -75,17 +75,17 @@ async def test_a_branch_that_is_rolled_back_leaves_the_thread_as_it_was(harness_
 
 
 @pytest.mark.parametrize("steps", ["*", ["model"]])
-async def test_a_run_that_stops_before_a_step_waits_there_and_goes_on(harness_saying: OpenHarness, steps: Any) -> None:
+async def test_a_run_interrupted_before_a_node_is_resumed(harness_saying: OpenHarness, steps: Any) -> None:
     async with harness_saying(ScriptedModel.saying("One.")) as harness:
         stopped = await finish(harness, asking("1", interrupt_before=steps))
         assert stopped.status is RunStatus.INTERRUPTED
-        assert await harness.threads.can_go_on("t", LOCAL_USER, None)
+        assert await harness.threads.has_next_step("t", LOCAL_USER, None)
         assert (await finish(harness, RunRequest("t", goes_on=True))).status is RunStatus.SUCCESS
         assert await contents(harness) == await told(harness) == ["1", "One."]
-        assert not await harness.threads.can_go_on("t", LOCAL_USER, None)
+        assert not await harness.threads.has_next_step("t", LOCAL_USER, None)
 
 
-async def test_nobody_changes_or_copies_a_thread_with_a_run_under_way(harness_saying: OpenHarness) -> None:
+async def test_a_thread_with_an_active_run_cannot_be_changed_or_copied(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying(Stall(Answer("Wait")))) as harness, asyncio.timeout(10):
         run = await harness.runs.create_or_reject(asking("1"), LOCAL_USER)
         for attempt in (harness.threads.update_state("t", LOCAL_USER, {}), harness.threads.copy("t", LOCAL_USER)):

@@ -1,60 +1,60 @@
-"""Every route has an example, and every example works. Routes that are added are found by themselves."""
+"""Every route has a working example in the OpenAPI document."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from tests.gateway.api_world import World, examples_in, send
+from tests.gateway.populated_server import PopulatedServer, list_examples, send
 
 BUSY = {
     "POST /api/threads/{thread_id}/runs/{run_id}/cancel": "there must be something to stop",
     "POST /api/runs/cancel": "there must be something to stop",
 }
-"""Examples that need a run under way, and why."""
+"""Examples that need an active run, with reasons."""
 THUMBNAIL = "GET /api/threads/{thread_id}/thumbnails/{path}"
-"""Needs the toolbox, which the server of the others does without."""
+"""Needs the toolbox, which the shared server does not have."""
 
 
-def test_every_route_has_an_example(world: World) -> None:
-    lacking = {each.name: each.problem for each in examples_in(world.document) if each.problem}
+def test_every_route_has_an_example(server: PopulatedServer) -> None:
+    lacking = {each.name: each.problem for each in list_examples(server.document) if each.problem}
     assert lacking == {}
 
 
 @pytest.mark.slow
-def test_every_example_works(world: World) -> None:
+def test_every_example_is_accepted(server: PopulatedServer) -> None:
     failed = {}
-    with world.client() as http:
+    with server.client() as http:
         ids: Mapping[str, str] = {}
         # Those that only look come first, as they leave everything to each other.
-        for example in sorted(examples_in(world.document), key=lambda each: each.method != "GET"):
+        for example in sorted(list_examples(server.document), key=lambda each: each.method != "GET"):
             if example.name == THUMBNAIL:
                 continue
             response = None if example.name in BUSY or not ids else send(http, example, ids)
             if response is None or not response.is_success:
                 # An earlier one has taken or made what this one speaks of: it has to work where all is as it was.
-                ids = world.seed(http, busy=example.name in BUSY)
+                ids = server.seed(http, busy=example.name in BUSY)
                 response = send(http, example, ids)
             if not response.is_success:
                 failed[example.name] = f"{response.status_code} {response.text[:300]}"
             if example.name in BUSY:
                 ids = {}  # what is left of the run would be in the way of the others
-        world.unseed(http)
+        server.unseed(http)
     assert failed == {}
 
 
 @pytest.mark.timeout(600)  # the toolbox is built by the first test session of a machine
-def test_the_example_of_a_thumbnail_works(tmp_path: Path, toolbox_environment: Mapping[str, str]) -> None:
-    with World(tmp_path, toolbox_environment, sandbox={}).opened() as world, world.client() as http:
-        example = next(each for each in examples_in(world.document) if each.name == THUMBNAIL)
-        drawn = send(http, example, world.seed(http))
+def test_the_thumbnail_example_is_accepted(tmp_path: Path, toolbox_environment: Mapping[str, str]) -> None:
+    with PopulatedServer(tmp_path, toolbox_environment, sandbox={}).opened() as server, server.client() as http:
+        example = next(each for each in list_examples(server.document) if each.name == THUMBNAIL)
+        drawn = send(http, example, server.seed(http))
         assert (drawn.status_code, drawn.headers["content-type"]) == (200, "image/webp"), drawn.text
 
 
-def test_every_route_is_described(world: World) -> None:
+def test_every_route_is_described(server: PopulatedServer) -> None:
     bare = [
         f"{method.upper()} {path}"
-        for path, operations in world.document["paths"].items()
+        for path, operations in server.document["paths"].items()
         for method, operation in operations.items()
         if not operation.get("summary") or not operation.get("description")
     ]

@@ -1,4 +1,4 @@
-"""The API, seen from outside: a real server on a real port."""
+"""The API of a real server on a real port."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from deerflow.config.source import open_source
-from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.harness import open_harness
 from deerflow.testing import Answer, ScriptedModel, Stall, calling
 from tests.support import OpenHarness, browse
@@ -26,7 +26,7 @@ def frames(text: str) -> list[tuple[int | None, str, object]]:
 
 
 async def read_until(stream: AbstractAsyncContextManager[httpx.Response], word: str) -> str:
-    """What has come of a stream when `word` has; then leave it."""
+    """Read a stream until `word` and disconnect."""
     seen = ""
     async with stream as response:
         async for text in response.aiter_text():
@@ -36,7 +36,7 @@ async def read_until(stream: AbstractAsyncContextManager[httpx.Response], word: 
     return seen
 
 
-async def test_a_message_is_answered_as_a_stream_that_begins_and_ends(harness_saying: OpenHarness) -> None:
+async def test_a_run_is_streamed_from_start_to_end(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying("Hello there.")) as harness, browse(harness) as http:
         response = await http.post("/api/langgraph/threads/t1/runs/stream", json=FULL)
         events = frames(response.text)
@@ -52,7 +52,7 @@ async def test_a_message_is_answered_as_a_stream_that_begins_and_ends(harness_sa
         assert [message["content"] for message in last_values["messages"]] == ["Hi", "Hello there."]
 
 
-async def test_values_show_the_whole_thread_from_any_point_on(harness_saying: OpenHarness) -> None:
+async def test_values_contain_the_whole_thread_from_any_event(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying("One.", "Two.")) as harness, browse(harness) as http:
         await http.post("/api/threads/t1/runs/wait", json=HI)
         response = await http.post("/api/threads/t1/runs/stream", json=HI)
@@ -66,7 +66,7 @@ async def test_values_show_the_whole_thread_from_any_point_on(harness_saying: Op
         assert [data for _, name, data in frames(again.text) if name == "values"] == values[1:]
 
 
-async def test_a_reader_that_lost_the_connection_gets_the_rest_once(harness_saying: OpenHarness) -> None:
+async def test_a_reconnecting_client_gets_the_remaining_events_once(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying("One two three four five.")) as harness, browse(harness) as http:
         whole = await http.post("/api/threads/t1/runs/stream", json={**FULL, "stream_mode": ["messages-tuple"]})
         events = frames(whole.text)
@@ -76,7 +76,7 @@ async def test_a_reader_that_lost_the_connection_gets_the_rest_once(harness_sayi
             assert frames(rest.text) == events[index + 1 :]
 
 
-async def test_tokens_arrive_while_the_model_is_still_speaking(harness_saying: OpenHarness) -> None:
+async def test_tokens_are_streamed_while_the_model_generates(harness_saying: OpenHarness) -> None:
     model = ScriptedModel.saying(Stall(Answer("Wait for it")))
     async with harness_saying(model) as harness, browse(harness) as http, asyncio.timeout(10):
         stream = http.stream("POST", "/api/threads/t1/runs/stream", json=FULL)
@@ -84,7 +84,7 @@ async def test_tokens_arrive_while_the_model_is_still_speaking(harness_saying: O
         assert "event: end" not in seen
 
 
-async def test_leaving_the_stream_stops_a_run_that_is_to_stop_then(harness_saying: OpenHarness) -> None:
+async def test_disconnecting_cancels_a_run_with_on_disconnect_cancel(harness_saying: OpenHarness) -> None:
     model = ScriptedModel.saying(Stall(Answer("Wait")), Stall(Answer("Wait")))
     async with harness_saying(model) as harness, browse(harness) as http, asyncio.timeout(20):
         for mode, status in (("cancel", "interrupted"), ("continue", "running")):
@@ -97,7 +97,7 @@ async def test_leaving_the_stream_stops_a_run_that_is_to_stop_then(harness_sayin
             assert (await http.get(f"/api/threads/{mode}/runs/{run.run_id}")).json()["status"] == status
 
 
-async def test_stop_keeps_the_partial_answer(harness_saying: OpenHarness) -> None:
+async def test_cancel_keeps_the_partial_answer(harness_saying: OpenHarness) -> None:
     model = ScriptedModel.saying(Stall(Answer("Half a")))
     async with harness_saying(model) as harness, browse(harness) as http, asyncio.timeout(10):
         run = (await http.post("/api/threads/t1/runs", json=HI)).json()
@@ -110,7 +110,7 @@ async def test_stop_keeps_the_partial_answer(harness_saying: OpenHarness) -> Non
         assert (await http.post(f"{follow}/cancel")).status_code == 409
 
 
-async def test_threads_are_made_found_listed_changed_and_deleted(harness_saying: OpenHarness) -> None:
+async def test_threads_are_created_searched_updated_and_deleted(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying("Hello.")) as harness, browse(harness) as http:
         made = await http.post("/api/threads", json={"metadata": {"colour": "red"}})
         thread_id = made.json()["thread_id"]
@@ -138,7 +138,7 @@ async def test_threads_are_made_found_listed_changed_and_deleted(harness_saying:
         ("POST", "/api/threads/none/runs/x/cancel", None, 404, "NotFound", "no run 'x'"),
         ("DELETE", "/api/threads/none", None, 404, "NotFound", "no thread 'none'"),
         ("GET", "/api/models/none", None, 404, "NotFound", "none"),
-        ("GET", "/api/nothing/here", None, 404, "NotFound", "there is nothing at /api/nothing/here"),
+        ("GET", "/api/nothing/here", None, 404, "NotFound", "nothing found at /api/nothing/here"),
         ("POST", "/api/threads/a%20b/runs", HI, 422, "InvalidRequest", "a thread id is 1 to 64"),
         ("POST", "/api/threads/t/runs", {"input": None}, 422, "InvalidRequest", "input is missing"),
         ("POST", "/api/threads/t/runs", {**HI, "inptu": 1}, 422, "InvalidRequest", "body.inptu"),
@@ -149,7 +149,7 @@ async def test_threads_are_made_found_listed_changed_and_deleted(harness_saying:
         ("POST", "/api/threads/search", {"limit": 0}, 422, "InvalidRequest", "body.limit"),
     ],
 )
-async def test_bad_requests_get_a_named_error_and_a_sentence(
+async def test_invalid_requests_get_a_named_error(
     harness_saying: OpenHarness, method: str, path: str, body: object, status: int, error: str, sentence: str
 ) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
@@ -160,7 +160,7 @@ async def test_bad_requests_get_a_named_error_and_a_sentence(
         assert await harness.threads.search(LOCAL_USER, 10, 0) == []
 
 
-async def test_an_unreadable_last_event_id_is_refused(harness_saying: OpenHarness) -> None:
+async def test_an_invalid_last_event_id_is_rejected(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying("Hello.")) as harness, browse(harness) as http:
         run = (await http.post("/api/threads/t/runs", json=HI)).json()
         path = f"/api/threads/t/runs/{run['run_id']}/stream"
@@ -168,7 +168,7 @@ async def test_an_unreadable_last_event_id_is_refused(harness_saying: OpenHarnes
         assert response.status_code == 422 and "'first'" in response.json()["detail"]
 
 
-async def test_other_sites_cannot_use_the_browser_against_the_server(harness_saying: OpenHarness) -> None:
+async def test_cross_site_requests_are_blocked(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         rebound = await http.get("/health", headers={"Host": "evil.example"})
         foreign = await http.post("/api/threads", json={}, headers={"Origin": "http://evil.example"})
@@ -177,7 +177,7 @@ async def test_other_sites_cannot_use_the_browser_against_the_server(harness_say
         assert rebound.json()["error"] == "Forbidden"
 
 
-async def test_models_show_no_secret(harness_saying: OpenHarness) -> None:
+async def test_models_contain_no_secret(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         models = (await http.get("/api/models")).json()
         starters = (await http.get("/api/starters")).json()["starters"]
@@ -186,7 +186,7 @@ async def test_models_show_no_secret(harness_saying: OpenHarness) -> None:
         assert {"tour", "formatting", "real-model"} <= {starter["id"] for starter in starters}
 
 
-async def test_the_page_is_served_at_every_address_of_the_application(harness_saying: OpenHarness) -> None:
+async def test_the_page_is_served_at_every_application_path(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         root, thread = await http.get("/"), await http.get("/threads/abc")
         assert root.text == thread.text and "<!doctype html" in root.text.lower()
@@ -201,7 +201,7 @@ async def test_the_page_is_served_at_every_address_of_the_application(harness_sa
             assert "FastAPI" not in response.text
 
 
-async def test_everything_said_can_be_read_again_and_each_step_looked_back_on(harness_saying: OpenHarness) -> None:
+async def test_messages_and_history_of_a_thread_are_returned(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying("One.", "Two.")) as harness, browse(harness) as http:
         for _ in range(2):
             await http.post("/api/threads/t1/runs/wait", json=HI)
@@ -214,7 +214,7 @@ async def test_everything_said_can_be_read_again_and_each_step_looked_back_on(ha
         assert (await http.get("/api/threads/none/messages")).status_code == 404
 
 
-async def test_a_run_that_asks_is_paused_and_goes_on_with_the_answer(tmp_path: Path) -> None:
+async def test_an_interrupted_run_is_resumed_with_an_answer(tmp_path: Path) -> None:
     tool = {"name": "launch", "group": "space", "use": "tests.harness.test_lead_agent:launch", "approval": "always"}
     source = open_source(directory=tmp_path, environment={}, overrides={"tools": [tool]})
     model = ScriptedModel.saying(calling("launch", rocket="Saturn"), "Done.")

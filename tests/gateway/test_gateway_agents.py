@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from deerflow.config.agents import CustomAgent
+from deerflow.config.sections.agents import CustomAgent
 from deerflow.testing import ScriptedModel
 from tests.support import OpenHarness, browse
 
@@ -25,7 +25,7 @@ ADA: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("wrong", "place"),
     [
-        ({"name": "a/b"}, "an agent's name is"),
+        ({"name": "a/b"}, "an agent name is"),
         ({"name": None}, "body.name: "),
         ({"modle": "x"}, "body.modle: "),
         ({"model_settings": {"temperature": 3}}, "body.model_settings.temperature: "),
@@ -34,9 +34,7 @@ ADA: dict[str, Any] = {
         ({"soul": None}, "body.soul: "),
     ],
 )
-async def test_a_field_that_makes_no_sense_is_named(
-    harness_saying: OpenHarness, wrong: dict[str, Any], place: str
-) -> None:
+async def test_an_invalid_field_is_named(harness_saying: OpenHarness, wrong: dict[str, Any], place: str) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         response = await http.post("/api/agents", json={**ADA, **wrong})
         assert response.status_code == 422 and response.json()["error"] == "InvalidRequest"
@@ -44,7 +42,7 @@ async def test_a_field_that_makes_no_sense_is_named(
         assert (await http.get("/api/agents")).json() == {"agents": []}
 
 
-async def test_what_is_not_there_taken_or_renamed_is_refused(harness_saying: OpenHarness) -> None:
+async def test_missing_existing_and_renamed_agents_are_rejected(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         for attempt in (
             http.get("/api/agents/ada"),
@@ -57,15 +55,15 @@ async def test_what_is_not_there_taken_or_renamed_is_refused(harness_saying: Ope
         again = await http.post("/api/agents", json=ADA)
         assert again.status_code == 409 and again.json()["error"] == "Conflict"
         renamed = await http.put("/api/agents/ada", json={"name": "bob"})
-        assert renamed.status_code == 422 and "'ada' cannot be called 'bob'" in renamed.json()["detail"]
+        assert renamed.status_code == 422 and "'ada' cannot be renamed to 'bob'" in renamed.json()["detail"]
 
 
-async def test_agents_of_others_are_not_there_and_those_for_everybody_only_read(
+async def test_agents_of_other_users_are_hidden_and_shared_ones_read_only(
     harness_saying: OpenHarness,
 ) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
-        harness.custom_agents.create("somebody", CustomAgent("theirs"))
-        share(harness.source.current.home, "shared")
+        harness.core.custom_agents.create("somebody", CustomAgent("theirs"))
+        share(harness.core.source.current.home, "shared")
         assert [agent["name"] for agent in (await http.get("/api/agents")).json()["agents"]] == ["shared"]
         assert (await http.get("/api/agents/theirs")).status_code == 404
         assert (await http.get("/api/agents/shared")).json()["soul"] == "Everybody's."
@@ -78,16 +76,16 @@ def share(home: Path, name: str) -> None:
     (home / "agents" / name / "SOUL.md").write_text("Everybody's.")
 
 
-async def test_files_that_were_edited_wrongly_are_told_with_their_place(harness_saying: OpenHarness) -> None:
+async def test_invalid_agent_files_are_reported_with_their_location(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         await http.post("/api/agents", json=ADA)
-        (harness.source.current.home / "users/local/agents/ada/config.yaml").write_text("modle: x\n")
+        (harness.core.source.current.home / "users/local/agents/ada/config.yaml").write_text("modle: x\n")
         response = await http.get("/api/agents/ada")
         assert response.status_code == 503 and "config.yaml:1: modle: unknown key" in response.json()["detail"]
         assert (await http.get("/api/agents/check", params={"name": "ada"})).json()["available"] is False
 
 
-async def test_an_agent_is_made_shown_changed_and_removed(harness_saying: OpenHarness) -> None:
+async def test_agents_are_created_read_updated_and_deleted(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         made = await http.post("/api/agents", json=ADA)
         assert made.status_code == 201 and made.json() == ADA
@@ -100,7 +98,7 @@ async def test_an_agent_is_made_shown_changed_and_removed(harness_saying: OpenHa
         assert (await http.get("/api/agents")).json() == {"agents": []}
 
 
-async def test_a_name_is_checked_before_it_is_taken(harness_saying: OpenHarness) -> None:
+async def test_name_availability_is_checked(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         free = await http.get("/api/agents/check", params={"name": "ada"})
         assert free.json() == {"name": "ada", "available": True}
@@ -110,7 +108,7 @@ async def test_a_name_is_checked_before_it_is_taken(harness_saying: OpenHarness)
         assert (await http.get("/api/agents/check", params={"name": "a b"})).status_code == 422
 
 
-async def test_an_agent_made_over_http_answers_at_once_and_a_change_counts_for_the_next_run(
+async def test_a_new_agent_answers_and_updates_apply_to_the_next_run(
     harness_saying: OpenHarness,
 ) -> None:
     model = ScriptedModel.saying("One.", "Two.")

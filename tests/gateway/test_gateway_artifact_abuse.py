@@ -1,4 +1,4 @@
-"""What somebody may try in order to get at other files, or to wear the server out; each with its answer."""
+"""Attempts to read other files or to exhaust the server through artifacts."""
 
 import asyncio
 import os
@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from deerflow.testing import ScriptedModel
-from tests.gateway.files_of_threads import OUTPUTS, address, find, put
+from tests.gateway.thread_files import OUTPUTS, address, find, put
 from tests.support import OpenHarness, browse
 
 SECRET = b"the secret of the host"
@@ -41,7 +41,7 @@ PLACES = [
 
 
 async def ask(http: httpx.AsyncClient, target: str, headers: str = "") -> tuple[int, bytes]:
-    """The status and the body of the answer to an address exactly as it stands."""
+    """Return status and body for an unmodified request target."""
     reader, writer = await asyncio.open_connection("127.0.0.1", http.base_url.port)
     request = f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n{headers}\r\n"
     writer.write(request.encode("latin-1"))
@@ -53,7 +53,7 @@ async def ask(http: httpx.AsyncClient, target: str, headers: str = "") -> tuple[
 
 
 @pytest.mark.parametrize("way", ["artifacts", "thumbnails"])
-async def test_no_way_of_writing_a_path_leads_outside(harness_saying: OpenHarness, tmp_path: Path, way: str) -> None:
+async def test_no_path_spelling_leaves_the_thread(harness_saying: OpenHarness, tmp_path: Path, way: str) -> None:
     (tmp_path / "secret").write_bytes(SECRET)
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         await put(harness, "a.txt", b"a")
@@ -63,9 +63,7 @@ async def test_no_way_of_writing_a_path_leads_outside(harness_saying: OpenHarnes
             assert SECRET not in answer and b"root:" not in answer and b"\nset-cookie" not in answer.lower()
 
 
-async def test_what_an_agent_plants_is_not_followed_opened_or_waited_for(
-    harness_saying: OpenHarness, tmp_path: Path
-) -> None:
+async def test_links_and_special_files_of_an_agent_are_not_opened(harness_saying: OpenHarness, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_bytes(SECRET)
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
@@ -105,16 +103,14 @@ async def test_what_an_agent_plants_is_not_followed_opened_or_waited_for(
         ("bytes=0-1\x00", 400),
     ],
 )
-async def test_ranges_that_mean_harm_get_no_more_than_the_file(
-    harness_saying: OpenHarness, range: str, status: int
-) -> None:
+async def test_malicious_ranges_get_at_most_one_file(harness_saying: OpenHarness, range: str, status: int) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         url = await put(harness, "a.txt", b"0123456789")
         found, answer = await ask(http, url, f"Range: {range}\r\n")
         assert found == status and len(answer) < 3000
 
 
-async def test_headers_of_any_bytes_are_answered(harness_saying: OpenHarness) -> None:
+async def test_arbitrary_header_bytes_are_answered(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         url = await put(harness, "a.txt", b"0123456789")
         for header in ("If-None-Match: \xff\xfe", 'If-None-Match: "' + "a" * 9000, "If-Range: \xff", "Range: \xff\x80"):
@@ -122,7 +118,7 @@ async def test_headers_of_any_bytes_are_answered(harness_saying: OpenHarness) ->
             assert status in (200, 206)
 
 
-async def test_an_answer_to_a_foreign_page_is_refused_where_it_would_change_something(
+async def test_cross_origin_edits_are_blocked(
     harness_saying: OpenHarness,
 ) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:

@@ -1,4 +1,4 @@
-"""Files of a thread over HTTP: byte for byte, and never in a form that could act as the user."""
+"""Files of a thread over HTTP: unchanged content and safe headers."""
 
 import asyncio
 from pathlib import Path
@@ -10,9 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from deerflow.client import DeerFlowClient
-from deerflow.domain.principal import LOCAL_USER, Principal
+from deerflow.domain.identity import LOCAL_USER, Principal
 from deerflow.testing import ScriptedModel
-from tests.gateway.files_of_threads import OUTPUTS, put
+from tests.gateway.thread_files import OUTPUTS, put
 from tests.support import OpenHarness, browse
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(8)
@@ -33,14 +33,14 @@ SVG = b"<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>"
         "",
     ],
 )
-async def test_what_is_not_a_file_of_the_thread_is_not_found(harness_saying: OpenHarness, path: str) -> None:
+async def test_paths_that_are_not_files_of_the_thread_are_not_found(harness_saying: OpenHarness, path: str) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         await put(harness, "a.txt", b"a")
         response = await http.get(f"/api/threads/t1/artifacts/{path}")
         assert response.status_code == 404 and response.json()["error"] in ("FileProblem", "NoSuchFile")
 
 
-async def test_a_thread_of_somebody_else_and_one_that_is_not_there_look_the_same(harness_saying: OpenHarness) -> None:
+async def test_a_foreign_thread_looks_like_a_missing_one(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         foreign = await http.get(await put(harness, "a.txt", b"secret", "theirs", Principal("somebody")))
         missing = await http.get(f"/api/threads/none/artifacts{OUTPUTS}/a.txt")
@@ -48,7 +48,7 @@ async def test_a_thread_of_somebody_else_and_one_that_is_not_there_look_the_same
         assert foreign.json() == {"detail": "no thread 'theirs'", "error": "NotFound"}
 
 
-async def test_a_link_out_of_the_thread_leads_nowhere(harness_saying: OpenHarness, tmp_path: Path) -> None:
+async def test_a_link_out_of_the_thread_is_not_followed(harness_saying: OpenHarness, tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(b"secret")
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         url = await put(harness, "a.txt", b"a")
@@ -89,7 +89,7 @@ def replace_by_link(root: Path, name: str, target: Path) -> None:
         ("program", b"\x7fELF", None),
     ],
 )
-async def test_only_pictures_and_text_are_shown_in_place_whatever_a_file_is_called(
+async def test_only_images_and_text_are_shown_inline(
     harness_saying: OpenHarness, name: str, content: bytes, shown_as: str | None
 ) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
@@ -110,7 +110,7 @@ def assert_harmless(response: httpx.Response) -> None:
     assert response.headers["cache-control"] == "no-cache"
 
 
-async def test_a_name_cannot_write_a_header(harness_saying: OpenHarness) -> None:
+async def test_a_file_name_cannot_inject_headers(harness_saying: OpenHarness) -> None:
     name = 'a"; filename="b.html\r\nSet-Cookie: c=1\nü.bin'
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         response = await http.get(await put(harness, name, b"\0"))
@@ -123,7 +123,7 @@ NAMES = st.text(st.characters(exclude_characters="/\0", codec="utf-8"), min_size
 )
 
 
-async def test_any_bytes_under_any_name_come_back_from_http_and_in_python(
+async def test_arbitrary_bytes_and_names_round_trip(
     harness_saying: OpenHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # so that the client finds the same files

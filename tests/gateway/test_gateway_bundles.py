@@ -1,4 +1,4 @@
-"""Several files over HTTP, and files in archives."""
+"""Zip downloads, and files in archives."""
 
 import io
 import os
@@ -9,8 +9,8 @@ import psutil
 import pytest
 
 from deerflow.testing import ScriptedModel
-from tests.gateway.files_of_threads import OUTPUTS, address, find, put
 from tests.gateway.test_gateway_artifacts import assert_harmless
+from tests.gateway.thread_files import OUTPUTS, address, find, put
 from tests.support import OpenHarness, browse
 
 
@@ -19,7 +19,7 @@ def members(content: bytes) -> dict[str, bytes]:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-async def test_files_are_had_as_one_zip_file_by_address_and_by_list(harness_saying: OpenHarness) -> None:
+async def test_files_are_downloaded_as_a_zip_by_query_and_body(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         await put(harness, "a.html", b"<p>")
         await put(harness, "deep/b c.txt", b"b")
@@ -49,7 +49,7 @@ async def test_files_are_had_as_one_zip_file_by_address_and_by_list(harness_sayi
         ([1], 422),
     ],
 )
-async def test_what_cannot_be_bundled_is_said_before_the_first_byte(
+async def test_bundle_errors_are_returned_before_the_first_byte(
     harness_saying: OpenHarness, paths: object, status: int
 ) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
@@ -58,7 +58,7 @@ async def test_what_cannot_be_bundled_is_said_before_the_first_byte(
         assert response.status_code == status and response.headers["content-type"] == "application/json"
 
 
-async def test_more_than_a_zip_file_may_hold_is_refused(harness_saying: OpenHarness, tmp_path: Path) -> None:
+async def test_a_bundle_over_the_limits_is_rejected(harness_saying: OpenHarness, tmp_path: Path) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         await put(harness, "large", b"")
         (file,) = find(tmp_path, "large")
@@ -68,7 +68,7 @@ async def test_more_than_a_zip_file_may_hold_is_refused(harness_saying: OpenHarn
 
 
 @pytest.mark.slow
-async def test_a_large_bundle_takes_no_memory(harness_saying: OpenHarness) -> None:
+async def test_a_large_bundle_is_streamed(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         for number in range(16):
             await put(harness, f"{number}", os.urandom(1024**2) * 8)
@@ -81,7 +81,7 @@ async def test_a_large_bundle_takes_no_memory(harness_saying: OpenHarness) -> No
         assert size > 128 * 1024**2 and most - before < 48 * 1024**2
 
 
-async def test_a_file_in_an_archive_is_served_like_any_other(harness_saying: OpenHarness) -> None:
+async def test_files_in_archives_are_served(harness_saying: OpenHarness) -> None:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("SKILL.md", "# Größe")
@@ -104,7 +104,7 @@ async def test_a_file_in_an_archive_is_served_like_any_other(harness_saying: Ope
             assert (await http.get(url)).status_code in (404, 422)
 
 
-async def test_a_broken_archive_says_so(harness_saying: OpenHarness) -> None:
+async def test_a_broken_archive_is_an_error(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         await put(harness, "x.skill", b"not a zip file")
         response = await http.get(address(f"{OUTPUTS}/x.skill/SKILL.md"))

@@ -1,16 +1,16 @@
-"""Custom skills over HTTP: installed, made, changed, undone; and what every refusal says."""
+"""Custom skills over HTTP: installation, edits, rollback and errors."""
 
 from pathlib import Path
 
 import httpx
 
 from deerflow.config.source import open_source
-from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.harness import open_harness
-from deerflow.skills.roots import owner_folder
+from deerflow.skills.folders import owner_folder
 from deerflow.testing import ScriptedModel
-from tests.skills.hostile_archives import packed
-from tests.skills.workshops import ALLOW, skill
+from tests.skills.hostile_archives import build_archive
+from tests.skills.service_setup import ALLOW, skill
 from tests.support import browse
 
 BLOCK = '{"decision": "block", "reason": "It lies."}'
@@ -23,12 +23,12 @@ async def upload(http: httpx.AsyncClient, content: bytes) -> None:
     assert sent.json()["success"], sent.text
 
 
-async def test_an_uploaded_archive_is_installed_once_and_refused_ones_leave_nothing(tmp_path: Path) -> None:
+async def test_an_uploaded_archive_is_installed_once_and_rejected_ones_leave_no_files(tmp_path: Path) -> None:
     source = open_source(directory=tmp_path, environment={})
     model = ScriptedModel.saying(BLOCK, ALLOW)
     folder = owner_folder(tmp_path / ".deer-flow", LOCAL_USER.user_id)
     async with open_harness(source, model) as harness, browse(harness) as http:
-        await upload(http, packed(("scripts/run.py", b"print('hi')\n")))
+        await upload(http, build_archive(("scripts/run.py", b"print('hi')\n")))
         request = {"thread_id": "t", "path": ARCHIVE}
         refused = await http.post("/api/skills/install", json=request)
         assert (refused.status_code, refused.json()["error"]) == (422, "SkillRefused")
@@ -54,7 +54,7 @@ async def test_an_uploaded_archive_is_installed_once_and_refused_ones_leave_noth
             assert (await http.post("/api/skills/install", json=body)).status_code == status, body
 
 
-async def test_a_skill_is_made_changed_and_brought_back_over_http(tmp_path: Path) -> None:
+async def test_custom_skills_are_created_edited_and_restored(tmp_path: Path) -> None:
     source = open_source(directory=tmp_path, environment={})
     async with open_harness(source, ScriptedModel.saying()) as harness, browse(harness) as http:
         custom = "/api/skills/custom"
@@ -88,7 +88,7 @@ async def test_a_skill_is_made_changed_and_brought_back_over_http(tmp_path: Path
         assert (await http.get(f"{custom}/sample/history")).json() == {"history": []}
 
 
-async def test_what_other_hands_changed_is_shown(tmp_path: Path) -> None:
+async def test_changes_made_outside_are_listed(tmp_path: Path) -> None:
     source = open_source(directory=tmp_path, environment={})
     async with open_harness(source, ScriptedModel.saying()) as harness, browse(harness) as http:
         await http.post("/api/skills/custom", json={"content": skill()})

@@ -1,4 +1,4 @@
-"""Editing files over HTTP: only what one has seen, and byte for byte."""
+"""Edits of files over HTTP."""
 
 import asyncio
 import hashlib
@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as some
 
-from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.testing import ScriptedModel
-from tests.gateway.files_of_threads import OUTPUTS, address, find, put
+from tests.gateway.thread_files import OUTPUTS, address, find, put
 from tests.support import OpenHarness, browse
 
 
@@ -20,7 +20,7 @@ def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-async def test_a_text_is_replaced_by_whom_has_seen_it_and_by_nobody_else(harness_saying: OpenHarness) -> None:
+async def test_an_edit_needs_the_current_hash_over_http(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         url = await put(harness, "a.md", b"one\r\n")
         edit = {"content": "two\r\nand\n", "expected_sha256": sha256(b"one\r\n")}
@@ -33,7 +33,7 @@ async def test_a_text_is_replaced_by_whom_has_seen_it_and_by_nobody_else(harness
         assert (await http.get(url)).content == b"two\r\nand\n"
 
 
-async def test_a_new_file_is_made_only_where_there_is_none(harness_saying: OpenHarness) -> None:
+async def test_a_new_file_is_created_only_if_none_exists(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         await put(harness, "a.md", b"one")
         new = {"content": "new", "expected_sha256": None}
@@ -63,7 +63,7 @@ async def test_a_new_file_is_made_only_where_there_is_none(harness_saying: OpenH
         (f"{OUTPUTS}/{'n' * 300}", {"content": "x", "expected_sha256": None}, 404),
     ],
 )
-async def test_what_cannot_be_edited_is_refused_and_nothing_is_left(
+async def test_rejected_edits_leave_no_files(
     harness_saying: OpenHarness, tmp_path: Path, path: str, body: dict[str, object], status: int
 ) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
@@ -75,7 +75,7 @@ async def test_what_cannot_be_edited_is_refused_and_nothing_is_left(
         assert [each for each in find(user_data, "*") if each.is_file()] == before
 
 
-async def test_half_a_character_is_refused(harness_saying: OpenHarness) -> None:
+async def test_lone_surrogates_are_rejected(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         url = await put(harness, "a.md", b"")
         raw = b'{"content": "\\ud800", "expected_sha256": "%s"}' % sha256(b"").encode()
@@ -83,7 +83,7 @@ async def test_half_a_character_is_refused(harness_saying: OpenHarness) -> None:
         assert response.status_code == 422
 
 
-async def test_links_and_other_things_are_not_edited(harness_saying: OpenHarness, tmp_path: Path) -> None:
+async def test_links_and_special_files_are_not_edited(harness_saying: OpenHarness, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_bytes(b"secret")
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
@@ -98,7 +98,7 @@ async def test_links_and_other_things_are_not_edited(harness_saying: OpenHarness
         assert secret.read_bytes() == b"secret"
 
 
-async def test_of_many_who_edit_at_once_one_gets_through(harness_saying: OpenHarness) -> None:
+async def test_one_of_many_concurrent_edits_succeeds(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         url = await put(harness, "a.md", b"")
         bodies = [{"content": f"{number}", "expected_sha256": sha256(b"")} for number in range(20)]
@@ -108,7 +108,7 @@ async def test_of_many_who_edit_at_once_one_gets_through(harness_saying: OpenHar
         assert (await http.get(url)).text == f"{won[0]}"
 
 
-async def test_any_text_comes_back_as_it_was_given(harness_saying: OpenHarness) -> None:
+async def test_arbitrary_text_round_trips(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         await harness.threads.create(LOCAL_USER, "t1", {}, may_exist=False)
 
@@ -128,7 +128,7 @@ async def test_any_text_comes_back_as_it_was_given(harness_saying: OpenHarness) 
             await asyncio.to_thread(come_back)
 
 
-async def test_the_examples_in_the_description_of_the_api_work_one_after_the_other(
+async def test_the_edit_examples_of_the_openapi_document_work_in_order(
     harness_saying: OpenHarness,
 ) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:

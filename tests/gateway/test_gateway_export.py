@@ -1,4 +1,4 @@
-"""A thread as one file."""
+"""Export of threads."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ WRITE = ToolRequest(
 )
 
 
-async def test_markdown_can_be_read_and_what_tools_did_is_folded(harness_saying: OpenHarness) -> None:
+async def test_markdown_export_folds_tool_calls(harness_saying: OpenHarness) -> None:
     model = ScriptedModel.saying(Answer(calls=(LIST, WRITE)), thinking("Hmm.", then="Done: **all** of it.\n\n中文"))
     async with harness_saying(model) as harness, browse(harness) as http:
         await http.post("/api/threads/t/runs/wait", json=asking("Look <b>around</b>"))
@@ -31,7 +31,7 @@ async def test_markdown_can_be_read_and_what_tools_did_is_folded(harness_saying:
     assert text.count("<details>") == text.count("</details>") == 3
 
 
-async def test_json_has_everything_and_says_which_edition_it_is(harness_saying: OpenHarness) -> None:
+async def test_json_export_has_all_messages_and_a_version(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying(Answer(calls=(LIST,)), "Done.")) as harness, browse(harness) as http:
         await http.post("/api/threads/t/runs/wait", json=asking("Look"))
         whole = (await http.get("/api/threads/t/export", params={"format": "json"})).json()
@@ -47,7 +47,7 @@ async def test_json_has_everything_and_says_which_edition_it_is(harness_saying: 
     ]
 
 
-async def test_what_was_left_behind_is_not_in_it(harness_saying: OpenHarness) -> None:
+async def test_export_omits_abandoned_branches(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying("One.", "Two.", "Other.")) as harness, browse(harness) as http:
         await http.post("/api/threads/t/runs/wait", json=asking("first"))
         origin = (await http.get("/api/threads/t/state")).json()["checkpoint_id"]
@@ -57,7 +57,7 @@ async def test_what_was_left_behind_is_not_in_it(harness_saying: OpenHarness) ->
     assert "instead" in text and "Other." in text and "second" not in text and "Two." not in text
 
 
-async def test_a_thread_that_is_not_there_and_a_form_that_is_not_are_refused(harness_saying: OpenHarness) -> None:
+async def test_export_rejects_missing_threads_and_unknown_formats(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         assert (await http.get("/api/threads/none/export")).status_code == 404
         await http.post("/api/threads", json={"thread_id": "t"})

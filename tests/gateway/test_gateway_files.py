@@ -1,4 +1,4 @@
-"""The folders of a thread over HTTP, and pages an agent made, shown where they can do nothing."""
+"""Folders of a thread and previews of web pages over HTTP."""
 
 from html import escape
 from pathlib import Path
@@ -7,11 +7,11 @@ from urllib.parse import quote
 import pytest
 
 from deerflow.client import DeerFlowClient
-from deerflow.domain.principal import LOCAL_USER, Principal
-from deerflow.gateway.routers.files import FolderListing
+from deerflow.domain.identity import LOCAL_USER, Principal
+from deerflow.gateway.routers.threads.files import FolderListing
 from deerflow.harness import Harness
-from deerflow.sandbox.files import list_folder
-from deerflow.sandbox.places import find_spot, user_data_places
+from deerflow.sandbox.files.files import list_folder
+from deerflow.sandbox.files.mounts import resolve_path, user_data_mounts
 from deerflow.testing import ScriptedModel
 from tests.support import OpenHarness, browse
 
@@ -24,7 +24,7 @@ async def put(harness: Harness, name: str, content: bytes, who: Principal = LOCA
     await harness.files_of(thread).write(f"{OUTPUTS}/{name}", content)
 
 
-async def test_a_thread_has_three_folders_and_each_is_listed_folders_first(harness_saying: OpenHarness) -> None:
+async def test_folders_are_listed_folders_first(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         await put(harness, "b.txt", b"12345")
         await put(harness, "中 文/a.md", b"1")
@@ -48,14 +48,14 @@ async def test_a_thread_has_three_folders_and_each_is_listed_folders_first(harne
 @pytest.mark.parametrize(
     "path", [f"{OUTPUTS}/missing", f"{OUTPUTS}/b.txt", "/etc", f"{OUTPUTS}/../../..", f"{OUTPUTS}/\0", ""]
 )
-async def test_what_is_not_a_folder_of_the_thread_is_not_found(harness_saying: OpenHarness, path: str) -> None:
+async def test_paths_that_are_not_folders_of_the_thread_are_not_found(harness_saying: OpenHarness, path: str) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         await put(harness, "b.txt", b"1")
         response = await http.get("/api/threads/t1/files", params={"path": path})
         assert response.status_code == 404 and response.json()["error"] in ("FileProblem", "NoSuchFile")
 
 
-async def test_links_are_left_out_and_lead_nowhere(harness_saying: OpenHarness, tmp_path: Path) -> None:
+async def test_links_are_omitted_and_not_followed(harness_saying: OpenHarness, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "secret").write_text("secret")
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
@@ -71,7 +71,7 @@ def put_link_beside(name: str, home: Path) -> None:
     (file.parent / "out").symlink_to(home / "elsewhere")
 
 
-async def test_nobody_looks_into_the_folders_of_somebody_else(harness_saying: OpenHarness) -> None:
+async def test_folders_of_other_users_are_not_found(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         await put(harness, "a.html", b"<p>", Principal("somebody"))
         for address in ("files", f"files?path={OUTPUTS}", f"previews{OUTPUTS}/a.html"):
@@ -79,17 +79,17 @@ async def test_nobody_looks_into_the_folders_of_somebody_else(harness_saying: Op
             assert foreign.status_code == 404 and foreign.json()["error"] == "NotFound"
 
 
-def test_a_folder_with_very_many_files_is_cut(tmp_path: Path) -> None:
+def test_a_large_folder_is_truncated(tmp_path: Path) -> None:
     outputs = tmp_path / "outputs"
     outputs.mkdir()
     for number in range(5):
         (outputs / f"{number}.txt").touch()
-    listed = list_folder(find_spot(user_data_places(tmp_path), OUTPUTS), 3)
+    listed = list_folder(resolve_path(user_data_mounts(tmp_path), OUTPUTS), 3)
     assert [each.path for each in listed.entries] == [f"{OUTPUTS}/{number}.txt" for number in range(3)]
     assert listed.is_truncated
 
 
-async def test_a_page_runs_without_an_origin_and_reaches_nothing(harness_saying: OpenHarness) -> None:
+async def test_a_preview_has_no_origin_and_no_network_access(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         await put(harness, "a b.HTML", b"<script>1</script>")
         shown = await http.get(f"/api/threads/t1/previews{quote(f'{OUTPUTS}/a b.HTML')}")
@@ -103,13 +103,13 @@ async def test_a_page_runs_without_an_origin_and_reaches_nothing(harness_saying:
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.js", "missing.html"])
-async def test_only_pages_that_are_there_have_a_preview(harness_saying: OpenHarness, name: str) -> None:
+async def test_previews_exist_only_for_existing_web_pages(harness_saying: OpenHarness, name: str) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         await put(harness, "a.txt", b"1")
         assert (await http.get(f"/api/threads/t1/previews{OUTPUTS}/{name}")).status_code == 404
 
 
-async def test_a_server_says_what_it_offers(harness_saying: OpenHarness) -> None:
+async def test_features_of_the_server_are_returned(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         offered = (await http.get("/api/features")).json()["enabled"]
         paths = (await http.get("/api/openapi.json")).json()["paths"]

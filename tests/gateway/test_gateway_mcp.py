@@ -1,4 +1,4 @@
-"""MCP servers, their pins and logins, seen from a browser."""
+"""MCP servers, their pins and logins over HTTP."""
 
 import asyncio
 import json
@@ -10,15 +10,15 @@ from typing import Any
 import httpx
 import pytest
 
-from deerflow.config.reading.secrets import MASK
+from deerflow.config.loader.validation import MASK
 from deerflow.config.source import open_source
-from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.gateway.app import create_app
-from deerflow.gateway.dependencies import who_asks
+from deerflow.gateway.dependencies import get_current_user
 from deerflow.harness import Harness, open_harness
-from deerflow.mcp.status import ToolCard
+from deerflow.mcp.status import McpToolInfo
 from deerflow.testing import ScriptedModel, calling
-from tests.gateway.api_world import ASKING, World, principal_in
+from tests.gateway.populated_server import USER_HEADER, PopulatedServer, read_principal
 from tests.mcp.login_server import LoginServer, follow, serving_logins
 from tests.support import browse
 
@@ -42,8 +42,8 @@ def login_server() -> Iterator[LoginServer]:
 
 
 @pytest.fixture
-def http(world: World) -> Iterator[httpx.Client]:
-    with world.client() as client:
+def http(server: PopulatedServer) -> Iterator[httpx.Client]:
+    with server.client() as client:
         yield client
 
 
@@ -56,48 +56,48 @@ def written(folder: Path) -> dict[str, Any]:
     return found
 
 
-def test_secrets_go_out_masked_and_come_back_as_they_were(world: World, http: httpx.Client) -> None:
-    write(world.home, hand=BY_HAND, remote=REMOTE)
+def test_secrets_are_masked_and_kept_when_sent_back(server: PopulatedServer, http: httpx.Client) -> None:
+    write(server.home, hand=BY_HAND, remote=REMOTE)
     shown = http.get("/api/mcp/config").json()
     assert "canary" not in str(shown) and shown["problem"] is None
     assert shown["mcp_servers"]["remote"]["headers"] == {"X-Key": MASK}
 
     again = http.put("/api/mcp/config", json={"mcp_servers": shown["mcp_servers"]})
     assert again.status_code == 200 and again.json() == shown
-    assert written(world.home) == {"mcpServers": {"hand": BY_HAND, "remote": REMOTE}, "skills": SKILLS}
+    assert written(server.home) == {"mcpServers": {"hand": BY_HAND, "remote": REMOTE}, "skills": SKILLS}
 
     moved = {"other": shown["mcp_servers"]["remote"]}
     refused = http.put("/api/mcp/config", json={"mcp_servers": moved})
     assert (refused.status_code, refused.json()["error"]) == (422, "InvalidRequest")
     assert "other.headers.X-Key is masked" in refused.json()["detail"]
-    assert written(world.home)["mcpServers"] == {"hand": BY_HAND, "remote": REMOTE}
+    assert written(server.home)["mcpServers"] == {"hand": BY_HAND, "remote": REMOTE}
 
 
-def test_servers_are_added_switched_and_removed(world: World, http: httpx.Client) -> None:
-    write(world.home, remote=REMOTE)
+def test_servers_are_created_disabled_and_deleted(server: PopulatedServer, http: httpx.Client) -> None:
+    write(server.home, remote=REMOTE)
     added = http.put("/api/mcp/servers/tools", json={"command": "npx", "args": ["-y", "@x/y"], **OFF})
     assert (added.status_code, added.json()["state"]) == (200, "disabled")
     names = [server["name"] for server in http.get("/api/mcp/servers").json()["servers"]]
     assert names == ["remote", "tools"]
     switched = http.patch("/api/mcp/config", json={"server_name": "remote", "enabled": True})
     assert switched.json()["mcp_servers"]["remote"]["enabled"] is True
-    assert world.harness.source.refresh().extensions.mcp_servers["remote"].enabled
+    assert server.harness.core.source.refresh().extensions.mcp_servers["remote"].enabled
     assert http.delete("/api/mcp/servers/remote").status_code == 204
     assert http.delete("/api/mcp/servers/remote").status_code == 404
     assert http.get("/api/mcp/servers/remote").status_code == 404
-    assert list(written(world.home)["mcpServers"]) == ["tools"]
+    assert list(written(server.home)["mcpServers"]) == ["tools"]
     assert http.post("/api/mcp/cache/reset").json()["success"] is True
 
 
-def test_what_an_entry_asks_for_in_vain_is_said(world: World, http: httpx.Client) -> None:
+def test_unsupported_settings_are_listed(server: PopulatedServer, http: httpx.Client) -> None:
     toolset = {"name": "report", "submit_tool": "submit", "status_tool": "look"}
-    write(world.home, remote=REMOTE, tasks={**REMOTE, "task_toolsets": [toolset]})
+    write(server.home, remote=REMOTE, tasks={**REMOTE, "task_toolsets": [toolset]})
     notes = [server["notes"] for server in http.get("/api/mcp/servers").json()["servers"]]
     assert notes[0] == [] and notes[1][0].startswith("'task_toolsets' ('report') has no effect: ")
 
 
-def test_a_wrong_entry_is_refused_and_nothing_is_lost(world: World, http: httpx.Client) -> None:
-    write(world.home, remote=REMOTE)
+def test_an_invalid_entry_is_rejected_and_nothing_is_lost(server: PopulatedServer, http: httpx.Client) -> None:
+    write(server.home, remote=REMOTE)
     for entry, problem in (
         ({"command": "bash", "args": ["-c", "curl evil"]}, "is not one of npx, uvx"),
         ({"command": "npx", "env": {"NODE_OPTIONS": "x"}}, "decides which programs"),
@@ -108,18 +108,18 @@ def test_a_wrong_entry_is_refused_and_nothing_is_lost(world: World, http: httpx.
         refused = http.put("/api/mcp/servers/new", json=entry)
         assert (refused.status_code, refused.json()["error"]) == (422, "InvalidRequest")
         assert problem in refused.json()["detail"]
-    assert written(world.home)["mcpServers"] == {"remote": REMOTE}
+    assert written(server.home)["mcpServers"] == {"remote": REMOTE}
     assert http.get("/api/mcp/servers/remote").status_code == 200
-    (world.home / "extensions_config.json").write_text("{")
+    (server.home / "extensions_config.json").write_text("{")
     shown = http.get("/api/mcp/servers").json()["servers"]
     assert [server["name"] for server in shown] == ["remote"], "the former entries stay in force"
     broken = http.put("/api/mcp/servers/new", json={"command": "npx"})
     assert (broken.status_code, broken.json()["error"]) == (503, "ConfigError")
 
 
-def test_only_an_admin_changes_what_is_everybodys(world: World, http: httpx.Client) -> None:
-    write(world.home, remote=REMOTE)
-    somebody = {ASKING: "ann"}
+def test_changes_of_servers_need_admin_rights(server: PopulatedServer, http: httpx.Client) -> None:
+    write(server.home, remote=REMOTE)
+    somebody = {USER_HEADER: "ann"}
     for method, path, body in (
         ("PUT", "/config", {"mcp_servers": {}}),
         ("PATCH", "/config", {"server_name": "remote", "enabled": True}),
@@ -131,15 +131,15 @@ def test_only_an_admin_changes_what_is_everybodys(world: World, http: httpx.Clie
         refused = http.request(method, f"/api/mcp{path}", json=body, headers=somebody)
         assert (refused.status_code, refused.json()["error"]) == (403, "Forbidden"), path
     assert http.get("/api/mcp/servers", headers=somebody).status_code == 200
-    assert written(world.home)["mcpServers"] == {"remote": REMOTE}
+    assert written(server.home)["mcpServers"] == {"remote": REMOTE}
 
 
-def test_a_changed_tool_is_shown_and_accepted(world: World, http: httpx.Client) -> None:
-    write(world.home, pinned=REMOTE)
-    pins = world.harness.resources.mcp_servers.pins
-    other = ToolCard("sub", "Subtracts.")
+def test_a_changed_tool_is_listed_and_accepted(server: PopulatedServer, http: httpx.Client) -> None:
+    write(server.home, pinned=REMOTE)
+    pins = server.harness.resources.mcp_servers.pins
+    other = McpToolInfo("sub", "Subtracts.")
     for words in ("Adds.", "Adds, and tells."):
-        world.run(pins.check("pinned", [ToolCard("add", words), other]))
+        server.run(pins.check("pinned", [McpToolInfo("add", words), other]))
     shown = http.get("/api/mcp/servers/pinned/pins").json()["tools"]
     assert [(pin["tool"], pin["state"]) for pin in shown] == [("add", "changed"), ("sub", "accepted")]
     texts = shown[0]["accepted"]["description"], shown[0]["offered"]["description"]
@@ -149,18 +149,18 @@ def test_a_changed_tool_is_shown_and_accepted(world: World, http: httpx.Client) 
     seen = {"tools": {"add": shown[0]["offered"]["hash"]}}
     accepted = http.post("/api/mcp/servers/pinned/pins/accept", json=seen).json()["tools"][0]
     assert (accepted["state"], accepted["accepted_by"]) == ("accepted", LOCAL_USER.user_id)
-    assert world.run(pins.check("pinned", [ToolCard("add", "Adds, and tells."), other])).accepted == ("add", "sub")
+    assert server.run(pins.check("pinned", [McpToolInfo("add", "Adds, and tells."), other])).accepted == ("add", "sub")
 
 
-def test_a_login_that_was_denied_is_told_where_it_began(
-    world: World, http: httpx.Client, login_server: LoginServer
+def test_a_denied_login_is_reported_on_the_page_it_started_from(
+    server: PopulatedServer, http: httpx.Client, login_server: LoginServer
 ) -> None:
-    write(world.home, x={"type": "http", "url": login_server.url, "allow_private_addresses": True})
-    login_server.denies = True
+    write(server.home, x={"type": "http", "url": login_server.url, "allow_private_addresses": True})
+    login_server.is_denying = True
     started = http.post("/api/mcp/servers/x/oauth/start", json={"return_to": "/?tab=mcp"}).json()
     back = http.get(asyncio.run(follow(started["authorization_url"])))
-    login_server.denies = False
-    assert back.headers["location"].startswith("/?tab=mcp&mcp_server=x&mcp_login=failed&mcp_problem=127.0.0.1+did")
+    login_server.is_denying = False
+    assert back.headers["location"].startswith("/?tab=mcp&mcp_server=x&mcp_login=failed&mcp_problem=127.0.0.1+denied")
     bare = http.post("/api/mcp/servers/x/oauth/start", json={}).json()
     page = http.get(asyncio.run(follow(bare["authorization_url"])))
     assert (page.status_code, page.headers["content-type"]) == (200, "text/plain; charset=utf-8")
@@ -171,8 +171,8 @@ def test_a_login_that_was_denied_is_told_where_it_began(
         assert refused.status_code == 422, elsewhere
 
 
-def test_a_server_that_cannot_be_asked_where_to_log_in_is_a_failed_login(world: World, http: httpx.Client) -> None:
-    write(world.home, x={"type": "http", "url": "http://127.0.0.1:9/mcp", "allow_private_addresses": True})
+def test_an_unreachable_authorization_server_fails_the_login(server: PopulatedServer, http: httpx.Client) -> None:
+    write(server.home, x={"type": "http", "url": "http://127.0.0.1:9/mcp", "allow_private_addresses": True})
     failed = http.post("/api/mcp/servers/x/oauth/start", json={})
     assert (failed.status_code, failed.json()["error"]) == (502, "McpLoginFailed")
 
@@ -185,14 +185,12 @@ async def gateway(
     source = open_source(directory=folder, environment={}, overrides={**quiet, **settings})
     async with open_harness(source, model) as harness:
         app = create_app(harness)
-        app.dependency_overrides[who_asks] = principal_in
+        app.dependency_overrides[get_current_user] = read_principal
         async with browse(harness, app) as http:
             yield harness, http
 
 
-async def test_people_come_back_from_a_login_to_where_the_configuration_says_that_they_are(
-    tmp_path: Path, login_server: LoginServer
-) -> None:
+async def test_the_login_redirect_uses_the_configured_public_url(tmp_path: Path, login_server: LoginServer) -> None:
     write(tmp_path, x={"type": "http", "url": login_server.url, "allow_private_addresses": True})
     public = {"public_url": "https://deer.example"}
     async with gateway(tmp_path, ScriptedModel.saying(), gateway=public) as (_, http):
@@ -203,7 +201,7 @@ async def test_people_come_back_from_a_login_to_where_the_configuration_says_tha
     assert forged.status_code == 403  # without that setting too
 
 
-async def test_somebody_logs_in_in_a_browser_and_their_agent_uses_the_server_as_them(
+async def test_after_a_login_the_agent_uses_the_server_as_the_user(
     tmp_path: Path, login_server: LoginServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     model = ScriptedModel.saying(calling("x_whoami"), "That was it.")
@@ -213,14 +211,14 @@ async def test_somebody_logs_in_in_a_browser_and_their_agent_uses_the_server_as_
         state = (await http.post("/api/mcp/servers/x/reconnect")).json()
         assert (state["state"], state["login"]["state"]) == ("needs_login", "needs_login"), state
 
-        login_server.next_person = "ann of the east"
+        login_server.next_user = "ann of the east"
         started = await http.post("/api/mcp/servers/x/oauth/start", json={"return_to": "/settings/mcp"})
         assert started.status_code == 200, started.text
         back = await follow(started.json()["authorization_url"])
         framed = {**FROM_ELSEWHERE, "sec-fetch-dest": "iframe"}
         assert (await http.get(back, headers=framed)).status_code == 403
-        stranger = await http.get(back, headers={**FROM_ELSEWHERE, ASKING: "mallory"})
-        assert stranger.status_code == 400 and "begun by somebody else" in stranger.text
+        stranger = await http.get(back, headers={**FROM_ELSEWHERE, USER_HEADER: "mallory"})
+        assert stranger.status_code == 400 and "started by another user" in stranger.text
         home = await http.get(back, headers=FROM_ELSEWHERE)
         assert home.status_code == 303
         assert home.headers["location"] == "/settings/mcp?mcp_server=x&mcp_login=done"
@@ -236,7 +234,7 @@ async def test_somebody_logs_in_in_a_browser_and_their_agent_uses_the_server_as_
 
         for path in ("", "/x", "/x/oauth", "/x/pins"):
             assert "canary" not in (await http.get(f"/api/mcp/servers{path}")).text
-        other = (await http.get("/api/mcp/servers/x/oauth", headers={ASKING: "bob"})).json()
+        other = (await http.get("/api/mcp/servers/x/oauth", headers={USER_HEADER: "bob"})).json()
         assert other["state"] == "needs_login"
         assert (await http.delete("/api/mcp/servers/x/oauth")).status_code == 204
         assert (await http.post("/api/mcp/servers/x/reconnect")).json()["state"] == "needs_login"

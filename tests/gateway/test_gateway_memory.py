@@ -1,4 +1,4 @@
-"""Memory over HTTP: read, corrected, explained, undone, erased, carried in and out, by its owner alone."""
+"""Memory over HTTP."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,19 +11,19 @@ import httpx
 import pytest
 
 from deerflow.config.source import open_source
-from deerflow.domain.memory import MemoryScope, Source, knowing, superseding
+from deerflow.domain.memory import FactSource, MemoryScope, supersede_fact, upsert_fact
 from deerflow.gateway.app import create_app
-from deerflow.gateway.dependencies import who_asks
+from deerflow.gateway.dependencies import get_current_user
 from deerflow.harness import Harness, open_harness
 from deerflow.memory.storage import JsonFileStorage
 from deerflow.testing import ScriptedModel
 from tests.canary import files_with
-from tests.gateway.api_world import ASKING, principal_in
-from tests.memory.notes import fact
+from tests.gateway.populated_server import USER_HEADER, read_principal
+from tests.memory.facts import fact
 from tests.support import browse
 
 LOCAL = MemoryScope("local")
-OTHER = {ASKING: "mallory"}
+OTHER = {USER_HEADER: "mallory"}
 
 
 @asynccontextmanager
@@ -31,7 +31,7 @@ async def a_server(home: Path, **memory: object) -> AsyncIterator[tuple[Harness,
     source = open_source(directory=home, environment={}, overrides={"memory": memory})
     async with open_harness(source, ScriptedModel.saying()) as harness:
         app = create_app(harness)
-        app.dependency_overrides[who_asks] = principal_in
+        app.dependency_overrides[get_current_user] = read_principal
         async with browse(harness, app) as http:
             yield harness, http
 
@@ -50,28 +50,28 @@ async def a_server(home: Path, **memory: object) -> AsyncIterator[tuple[Harness,
         ("PUT", "summaries/user.gossip", {"summary": "x"}, 422, "key"),
         ("PUT", "summaries/user.workContext", {"summary": "x" * 20_001}, 422, "summary"),
         ("PUT", "summaries/user.workContext?revision=7", {"summary": "x"}, 409, "it is at 0, not at 7"),
-        ("POST", "undo", {}, 422, "say either"),
-        ("POST", "undo", {"change_id": "x", "group": "y"}, 422, "say either"),
+        ("POST", "undo", {}, 422, "is required"),
+        ("POST", "undo", {"change_id": "x", "group": "y"}, 422, "is required"),
         ("POST", "undo", {"group": "x"}, 404, "no change 'x'"),
-        ("POST", "import", {"facts": [{}]}, 422, "this is not a memory: facts.0.content"),
+        ("POST", "import", {"facts": [{}]}, 422, "invalid memory document: facts.0.content"),
         ("POST", "import", [], 422, "body"),
         ("DELETE", "threads/none", None, 404, "none"),
         ("GET", "?agent=nobody", None, 404, "there is no agent 'nobody'"),
-        ("GET", "?agent=../x", None, 422, "an agent's name"),
+        ("GET", "?agent=../x", None, 422, "an agent name"),
         ("GET", "?as_of=yesterday", None, 422, "as_of"),
         ("GET", "search?q=", None, 422, "q"),
     ],
 )
-def test_what_cannot_be_done_is_refused_by_name(
-    world: Any, method: str, path: str, body: object, status: int, complaint: str
+def test_invalid_memory_requests_get_named_errors(
+    server: Any, method: str, path: str, body: object, status: int, complaint: str
 ) -> None:
-    with world.client("nobody-yet") as http:
+    with server.client("nobody-yet") as http:
         answer = http.request(method, f"/api/memory/{path}".replace("/?", "?"), json=body)
         assert answer.status_code == status and complaint in answer.json()["detail"], answer.text
         assert http.get("/api/memory").json()["revision"] == 0
 
 
-async def test_a_fact_is_written_corrected_explained_undone_and_erased(tmp_path: Path) -> None:
+async def test_facts_are_created_updated_explained_undone_and_erased(tmp_path: Path) -> None:
     async with a_server(tmp_path) as (harness, http):
         made = (await http.post("/api/memory/facts", json={"content": "Likes kingfisher tea"})).json()
         (tea,) = made["facts"]
@@ -103,7 +103,7 @@ async def test_a_fact_is_written_corrected_explained_undone_and_erased(tmp_path:
         assert await harness.deletions.finish()
 
 
-async def test_a_summary_is_written_anew_emptied_and_brought_back(tmp_path: Path) -> None:
+async def test_summaries_are_replaced_deleted_and_restored(tmp_path: Path) -> None:
     async with a_server(tmp_path) as (_, http):
         for said in ("Teaches physics", ""):
             written = await http.put("/api/memory/summaries/user.workContext", json={"summary": f" {said} "})
@@ -114,7 +114,7 @@ async def test_a_summary_is_written_anew_emptied_and_brought_back(tmp_path: Path
         assert back["user"]["workContext"]["summary"] == "Teaches physics"
 
 
-async def test_threads_that_wait_to_be_learned_from_are_told_to_their_owner(tmp_path: Path) -> None:
+async def test_pending_extractions_are_listed_for_their_owner(tmp_path: Path) -> None:
     async with a_server(tmp_path) as (_, http):
         said = {"input": {"messages": [{"type": "human", "content": "I like tea"}]}}
         assert (await http.post("/api/threads/t1/runs/wait", json=said)).status_code == 200
@@ -124,15 +124,15 @@ async def test_threads_that_wait_to_be_learned_from_are_told_to_their_owner(tmp_
         assert (await http.get("/api/memory/status", headers=OTHER)).json()["pending"] == []
 
 
-async def test_why_tells_the_words_a_fact_was_learned_from_and_a_deleted_thread_takes_them_along(
+async def test_the_source_of_a_fact_is_explained_and_erased_with_its_thread(
     tmp_path: Path,
 ) -> None:
     async with a_server(tmp_path) as (harness, http):
         await http.post("/api/threads", json={"thread_id": "t1"})
         ledger = harness.resources.memory.ledger
         old, new = fact("Lives in Rome", thread="t0"), fact("Lives in Oslo", thread="t1", source_error="I said Rome")
-        await ledger.apply(LOCAL, [knowing(old)], "model")
-        await ledger.apply(LOCAL, superseding(old, new, datetime.now(UTC)), "model")
+        await ledger.apply(LOCAL, [upsert_fact(old)], "model")
+        await ledger.apply(LOCAL, supersede_fact(old, new, datetime.now(UTC)), "model")
         why = (await http.get(f"/api/memory/facts/{new.id}/why")).json()
         assert why["fact"]["learnedIn"] == {"thread_id": "t1", "message_id": "m1", "quote": "they said: Lives in Oslo"}
         assert [each["content"] for each in why["superseded"]] == ["Lives in Rome"]
@@ -145,17 +145,17 @@ async def test_why_tells_the_words_a_fact_was_learned_from_and_a_deleted_thread_
     async with a_server(tmp_path, forget_with_thread=True) as (harness, http):
         await http.post("/api/threads", json={"thread_id": "t2"})
         ledger = harness.resources.memory.ledger
-        await ledger.apply(LOCAL, [knowing(fact("Sails a kingfisher", source=Source("t2")))], "model")
+        await ledger.apply(LOCAL, [upsert_fact(fact("Sails a kingfisher", source=FactSource("t2")))], "model")
         assert (await http.delete("/api/threads/t2")).status_code == 204
         assert files_with("kingfisher", tmp_path) == []
 
 
-async def test_erasing_a_thread_or_everything_leaves_no_byte_and_no_agent_leaves_its_memory(tmp_path: Path) -> None:
+async def test_erasing_memory_leaves_no_bytes_and_deleting_an_agent_erases_its_memory(tmp_path: Path) -> None:
     async with a_server(tmp_path) as (harness, http):
         await http.post("/api/threads", json={"thread_id": "t1"})
         ledger = harness.resources.memory.ledger
-        await ledger.apply(LOCAL, [knowing(fact("Likes owls", thread="t0"))], "model")
-        await ledger.apply(LOCAL, [knowing(fact("Likes heron", thread="t1"))], "model")
+        await ledger.apply(LOCAL, [upsert_fact(fact("Likes owls", thread="t0"))], "model")
+        await ledger.apply(LOCAL, [upsert_fact(fact("Likes heron", thread="t1"))], "model")
         left = (await http.delete("/api/memory/threads/t1")).json()
         assert [each["content"] for each in left["facts"]] == ["Likes owls"]
         kept = (await http.delete("/api/memory?keep_history=true")).json()
@@ -170,20 +170,20 @@ async def test_erasing_a_thread_or_everything_leaves_no_byte_and_no_agent_leaves
         assert [files_with(word, tmp_path) for word in ("owls", "heron", "swifts")] == [[], [], []]
 
 
-async def test_what_was_erased_when_somebody_was_in_the_way_is_zeroed_with_the_next_deletions(tmp_path: Path) -> None:
+async def test_erasure_blocked_by_a_reader_is_completed_with_the_next_deletion(tmp_path: Path) -> None:
     async def in_the_way() -> bool:
         return False
 
     async with a_server(tmp_path) as (harness, http):
         made = (await http.post("/api/memory/facts", json={"content": "Likes kingfishers"})).json()
-        hindered = replace(harness.resources.memory.ledger, scrub=in_the_way)
+        hindered = replace(harness.resources.memory.ledger, purge=in_the_way)
         assert not await hindered.erase_fact(LOCAL, made["facts"][0]["id"])
         assert files_with("kingfisher", tmp_path), "this is what the note is for"
         assert await harness.deletions.finish()
         assert files_with("kingfisher", tmp_path) == []
 
 
-async def test_nobody_reaches_the_memory_of_somebody_else(tmp_path: Path) -> None:
+async def test_memory_of_other_users_is_not_accessible(tmp_path: Path) -> None:
     async with a_server(tmp_path) as (_, http):
         made = (await http.post("/api/memory/facts", json={"content": "Likes tea"})).json()
         fact_id, change = made["facts"][0]["id"], (await http.get("/api/memory/history")).json()["changes"][0]
@@ -203,10 +203,10 @@ async def test_nobody_reaches_the_memory_of_somebody_else(tmp_path: Path) -> Non
         assert status["data"] == made and status["config"]["switched_on"]
 
 
-async def test_a_memory_is_carried_from_one_server_to_another(tmp_path: Path) -> None:
+async def test_memory_is_exported_and_imported(tmp_path: Path) -> None:
     async with a_server(tmp_path / "one") as (harness, http):
-        learned = replace(fact("桥梁工程师"), source_error="said architect", source=Source("t9"))
-        await harness.resources.memory.ledger.apply(LOCAL, [knowing(learned)], "model")
+        learned = replace(fact("桥梁工程师"), source_error="said architect", source=FactSource("t9"))
+        await harness.resources.memory.ledger.apply(LOCAL, [upsert_fact(learned)], "model")
         export = await http.get("/api/memory/export")
         assert export.headers["content-disposition"] == 'attachment; filename="memory.json"'
     async with a_server(tmp_path / "two") as (_, http):
@@ -219,10 +219,10 @@ async def test_a_memory_is_carried_from_one_server_to_another(tmp_path: Path) ->
         assert [each["content"] for each in back["facts"]] == ["Likes tea"]
 
 
-async def test_a_memory_in_files_is_read_again_when_people_have_changed_them(tmp_path: Path) -> None:
+async def test_reload_applies_manual_edits_of_memory_files(tmp_path: Path) -> None:
     async with a_server(tmp_path, storage_class="deerflow.memory.storage:JsonFileStorage") as (harness, http):
         made = (await http.post("/api/memory/facts", json={"content": "Likes tea"})).json()
-        storage = JsonFileStorage(harness.source.current.home)
+        storage = JsonFileStorage(harness.core.source.current.home)
         document: dict[str, Any] = dict(await storage.load(LOCAL) or {})
         assert document["facts"] == made["facts"]
         document["facts"] = [{**document["facts"][0], "content": "Likes rain"}]

@@ -1,4 +1,4 @@
-"""What was said in a thread, page by page, and threads that begin with a part of another."""
+"""Pages of messages, and copies of threads."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,7 +18,7 @@ from deerflow.testing import ScriptedModel, thinking
 
 @asynccontextmanager
 async def thread_of(home: Path, *answers: Any) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of a thread in which each answer has been asked for."""
+    """Return a client of a thread with several answers."""
     model = ScriptedModel.saying(*answers)
     async with open_harness(open_source(directory=home, environment={}), model) as harness, asyncio.timeout(30):
         transport = httpx.ASGITransport(create_app(harness))
@@ -48,14 +48,14 @@ def texts(found: dict[str, Any]) -> list[str]:
 
 
 async def first_checkpoint_of(http: httpx.AsyncClient, run_id: str, **filters: str) -> str:
-    """The newest checkpoint a run has made."""
+    """Return the newest checkpoint of a run."""
     history = await http.post("/history", json={"limit": 1, "metadata": {"deerflow_run": run_id, **filters}})
     found: str = history.json()[0]["checkpoint_id"]
     return found
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 100])
-async def test_pages_add_up_to_all_that_was_said(tmp_path: Path, limit: int) -> None:
+async def test_pages_contain_all_messages(tmp_path: Path, limit: int) -> None:
     async with thread_of(tmp_path, "One.", "Two.", "Three.") as http:
         for text in "123":
             await ask(http, text)
@@ -73,7 +73,7 @@ async def test_pages_add_up_to_all_that_was_said(tmp_path: Path, limit: int) -> 
         assert times == sorted(times)
 
 
-async def test_a_thread_nothing_was_said_in_has_an_empty_page(tmp_path: Path) -> None:
+async def test_an_empty_thread_has_an_empty_page(tmp_path: Path) -> None:
     async with thread_of(tmp_path) as http:
         await http.post("http://127.0.0.1/api/threads", json={"thread_id": "t"})
         nothing = {"data": [], "values": {}, "heard": None, "has_more": False, "before": None}
@@ -82,14 +82,14 @@ async def test_a_thread_nothing_was_said_in_has_an_empty_page(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("before", ["x", "run.1", "run.a.b", "run.1.-1", ""])
-async def test_a_place_that_no_page_named_is_refused(tmp_path: Path, before: str) -> None:
+async def test_an_invalid_cursor_is_rejected(tmp_path: Path, before: str) -> None:
     async with thread_of(tmp_path, "One.") as http:
         await ask(http, "1")
         answer = await http.get("/messages/page", params={"before": before})
         assert (answer.status_code, answer.json()["error"]) == (422, "InvalidRequest")
 
 
-async def test_an_answer_made_anew_leaves_the_old_one_behind(tmp_path: Path) -> None:
+async def test_a_regenerated_answer_marks_the_old_one(tmp_path: Path) -> None:
     async with thread_of(tmp_path, "One.", "Two.", "Another two.") as http:
         await ask(http, "1")
         await ask(http, "2")
@@ -109,7 +109,7 @@ async def test_an_answer_made_anew_leaves_the_old_one_behind(tmp_path: Path) -> 
             assert [left[text] for text in ("1", "One.", "2", "Another two.")] == [None] * 4
 
 
-async def test_a_message_said_otherwise_leaves_the_old_one_behind(tmp_path: Path) -> None:
+async def test_an_edited_message_marks_the_old_one(tmp_path: Path) -> None:
     async with thread_of(tmp_path, "One.", "Another one.") as http:
         await ask(http, "1")
         first = (await page(http))["data"][-1]["run_id"]
@@ -123,7 +123,7 @@ async def test_a_message_said_otherwise_leaves_the_old_one_behind(tmp_path: Path
         ]
 
 
-async def test_a_page_tells_how_long_the_model_thought(tmp_path: Path) -> None:
+async def test_pages_contain_the_thinking_time(tmp_path: Path) -> None:
     async with thread_of(tmp_path, thinking("Let me see.", "One."), "Two.") as http:
         await ask(http, "1")
         await ask(http, "2")
@@ -131,7 +131,7 @@ async def test_a_page_tells_how_long_the_model_thought(tmp_path: Path) -> None:
         assert thought["One."] >= 0 and thought["Two."] is None
 
 
-async def test_a_thread_begins_with_a_part_of_another(tmp_path: Path) -> None:
+async def test_a_thread_is_copied_from_a_checkpoint(tmp_path: Path) -> None:
     async with thread_of(tmp_path, "One.", "Two.", "Another two.") as http:
         await ask(http, "1")
         await ask(http, "2")
@@ -143,7 +143,7 @@ async def test_a_thread_begins_with_a_part_of_another(tmp_path: Path) -> None:
         assert texts(await page(http)) == ["1", "One.", "go on", "Another two."]
 
 
-async def test_a_part_that_ends_nowhere_is_not_copied(tmp_path: Path) -> None:
+async def test_a_copy_from_an_unknown_checkpoint_is_rejected(tmp_path: Path) -> None:
     async with thread_of(tmp_path, "One.") as http:
         await ask(http, "1")
         refused = await http.post("/copy", json={"checkpoint_id": "1f000000-0000-6000-8000-000000000000"})

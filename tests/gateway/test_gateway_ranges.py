@@ -1,4 +1,4 @@
-"""Parts of files over HTTP, and what a client has already."""
+"""Ranges and conditional requests."""
 
 import asyncio
 import os
@@ -9,10 +9,10 @@ import httpx
 import psutil
 import pytest
 
-from deerflow.gateway.ranges import Conditions, NotSatisfiable, Part, is_known, wanted_part
+from deerflow.gateway.files import ByteRange, Conditions, NotSatisfiable, is_not_modified, parse_range
 from deerflow.harness import Harness
 from deerflow.testing import ScriptedModel
-from tests.gateway.files_of_threads import find, put, settle
+from tests.gateway.thread_files import find, put, settle
 from tests.support import OpenHarness, browse
 
 TEN = b"0123456789"
@@ -52,8 +52,8 @@ HUGE = "9" * 5000
         ("bytes=" + ",".join(["0-"] * 5000), None),
     ],
 )
-def test_a_range_is_a_part_or_the_whole(range: str, part: tuple[int, int] | None) -> None:
-    assert wanted_part(Conditions(range), '"x"', 10) == (part and Part(*part))
+def test_range_headers_are_parsed(range: str, part: tuple[int, int] | None) -> None:
+    assert parse_range(Conditions(range), '"x"', 10) == (part and ByteRange(*part))
 
 
 @pytest.mark.parametrize(
@@ -67,9 +67,9 @@ def test_a_range_is_a_part_or_the_whole(range: str, part: tuple[int, int] | None
         ("bytes=-5", 0),
     ],
 )
-def test_a_part_behind_the_end_cannot_be_had(range: str, size: int) -> None:
+def test_a_range_behind_the_end_is_not_satisfiable(range: str, size: int) -> None:
     with pytest.raises(NotSatisfiable):
-        wanted_part(Conditions(range), '"x"', size)
+        parse_range(Conditions(range), '"x"', size)
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ def test_a_part_behind_the_end_cannot_be_had(range: str, size: int) -> None:
         (None, '"a"', False),
     ],
 )
-def test_a_client_says_what_it_has(header: str | None, etag: str, known: bool) -> None:
-    assert is_known(Conditions(if_none_match=header), etag) is known
+def test_if_none_match_is_evaluated(header: str | None, etag: str, known: bool) -> None:
+    assert is_not_modified(Conditions(if_none_match=header), etag) is known
 
 
 @pytest.mark.parametrize(
@@ -102,11 +102,11 @@ def test_a_client_says_what_it_has(header: str | None, etag: str, known: bool) -
         ("Sun, 06 Nov 1994 08:49:37 GMT", '"a"', False),
     ],
 )
-def test_a_part_is_given_only_to_whom_it_fits(if_range: str | None, etag: str, is_part: bool) -> None:
-    assert (wanted_part(Conditions("bytes=1-2", if_range), etag, 10) is not None) is is_part
+def test_if_range_is_evaluated(if_range: str | None, etag: str, is_part: bool) -> None:
+    assert (parse_range(Conditions("bytes=1-2", if_range), etag, 10) is not None) is is_part
 
 
-async def test_parts_are_served_with_all_that_keeps_the_whole_harmless(harness_saying: OpenHarness) -> None:
+async def test_ranges_have_the_same_security_headers(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         url = await put(harness, "page.html", TEN)
         response = await http.get(url, headers={"Range": "bytes=2-4"})
@@ -123,7 +123,7 @@ async def test_parts_are_served_with_all_that_keeps_the_whole_harmless(harness_s
         assert (several.status_code, several.content) == (200, TEN)
 
 
-async def test_a_look_tells_what_a_get_would_and_nothing_more(harness_saying: OpenHarness) -> None:
+async def test_head_returns_the_headers_of_get(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         url = await put(harness, "a.txt", TEN)
         await settle(http, url)
@@ -136,7 +136,7 @@ async def test_a_look_tells_what_a_get_would_and_nothing_more(harness_saying: Op
         assert (await http.head(f"{url}.none")).status_code == 404
 
 
-async def test_what_a_client_has_is_not_sent_again_until_it_changes(harness_saying: OpenHarness) -> None:
+async def test_unchanged_files_return_not_modified(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         url = await put(harness, "a.txt", TEN)
         await settle(http, url)
@@ -153,7 +153,7 @@ async def test_what_a_client_has_is_not_sent_again_until_it_changes(harness_sayi
         assert (fresh.status_code, fresh.content) == (200, b"abcdefghij")
 
 
-async def test_a_file_changed_just_now_has_a_weak_name(harness_saying: OpenHarness) -> None:
+async def test_a_recently_changed_file_has_a_weak_etag(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         url = await put(harness, "a.txt", TEN)
         etag = (await http.get(url)).headers["etag"]
@@ -162,7 +162,7 @@ async def test_a_file_changed_just_now_has_a_weak_name(harness_saying: OpenHarne
             assert fresh.status_code == 200
 
 
-async def test_a_file_that_becomes_shorter_while_it_is_sent_is_not_passed_off_as_whole(
+async def test_a_file_truncated_while_streaming_closes_the_connection(
     harness_saying: OpenHarness, tmp_path: Path
 ) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
@@ -183,7 +183,7 @@ async def take_slowly(http: httpx.AsyncClient, url: str, file: Path) -> None:
             pass
 
 
-async def test_a_file_replaced_while_it_is_sent_is_sent_as_it_was(harness_saying: OpenHarness) -> None:
+async def test_a_file_replaced_while_streaming_is_sent_unchanged(harness_saying: OpenHarness) -> None:
     before, after = b"a" * 32 * 1024 * 1024, b"b" * 32 * 1024 * 1024
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         url = await put(harness, "large.bin", before)
@@ -196,7 +196,7 @@ async def test_a_file_replaced_while_it_is_sent_is_sent_as_it_was(harness_saying
         assert (await http.get(url)).content == after
 
 
-async def test_readers_who_leave_leave_no_file_open(harness_saying: OpenHarness) -> None:
+async def test_disconnecting_clients_leave_no_open_files(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         url = await put(harness, "large.bin", bytes(32 * 1024 * 1024))
         for _ in range(5):
@@ -210,7 +210,7 @@ def is_open(name: str) -> bool:
 
 
 async def until_closed(harness: Harness, http: httpx.AsyncClient) -> None:
-    """Ask the server for other things until it has put the files away."""
+    """Send other requests until the server has closed the files."""
     for _ in range(2000):
         if not is_open("large.bin"):
             return
@@ -219,7 +219,7 @@ async def until_closed(harness: Harness, http: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.slow
-async def test_a_gigabyte_takes_no_memory(harness_saying: OpenHarness, tmp_path: Path) -> None:
+async def test_a_gigabyte_is_streamed_with_constant_memory(harness_saying: OpenHarness, tmp_path: Path) -> None:
     gigabyte = 1024**3
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         url = await put(harness, "large.bin", b"\0")
@@ -232,7 +232,7 @@ async def test_a_gigabyte_takes_no_memory(harness_saying: OpenHarness, tmp_path:
 
 
 async def take_all(http: httpx.AsyncClient, url: str, upto: int) -> int:
-    """Read so many bytes of an answer and keep none; the most memory that was in use meanwhile."""
+    """Read `size` bytes of a response and return the peak memory."""
     reader, writer = await asyncio.open_connection("127.0.0.1", http.base_url.port)
     writer.write(f"GET {url} HTTP/1.1\r\nHost: 127.0.0.1\r\nRange: bytes=0-{upto - 1}\r\n\r\n".encode())
     left, most, process = upto, 0, psutil.Process()

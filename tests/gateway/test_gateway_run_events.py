@@ -1,4 +1,4 @@
-"""The log of a run, page by page."""
+"""Pages of the event log of a run."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,17 +12,17 @@ import pytest
 from fastapi import FastAPI
 
 from deerflow.config.source import open_source
-from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import RunRequest
 from deerflow.gateway.errors import add_error_handlers
-from deerflow.gateway.routers import run_events
+from deerflow.gateway.routers.threads.runs import events_router
 from deerflow.harness import open_harness
 from deerflow.testing import ScriptedModel
 
 
 @asynccontextmanager
 async def ended_run(home: Path) -> AsyncIterator[tuple[httpx.AsyncClient, str]]:
-    """A client, and where the events of a run are."""
+    """Return a client and the URL of a run's events."""
     async with (
         open_harness(open_source(directory=home, environment={}), ScriptedModel.saying("Hello.")) as harness,
         asyncio.timeout(20),
@@ -30,7 +30,7 @@ async def ended_run(home: Path) -> AsyncIterator[tuple[httpx.AsyncClient, str]]:
         app = FastAPI()
         app.state.harness = harness
         add_error_handlers(app)
-        app.include_router(run_events.router, prefix="/api")
+        app.include_router(events_router, prefix="/api")
         run = await harness.runs.create_or_reject(RunRequest("t", [{"type": "human", "content": "Hi"}]), LOCAL_USER)
         await harness.runs.join("t", run.run_id, LOCAL_USER)
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as http:
@@ -44,7 +44,7 @@ async def page(http: httpx.AsyncClient, path: str, **options: Any) -> dict[str, 
     return found
 
 
-async def test_pages_add_up_to_the_log(tmp_path: Path) -> None:
+async def test_pages_contain_the_whole_log(tmp_path: Path) -> None:
     async with ended_run(tmp_path) as (http, path):
         whole = await page(http, path)
         assert [event["seq"] for event in whole["data"]] == list(range(1, len(whole["data"]) + 1))
@@ -64,7 +64,7 @@ async def test_pages_add_up_to_the_log(tmp_path: Path) -> None:
         assert await page(http, path, after_seq=after) == {"data": [], "has_more": False, "next_after_seq": after}
 
 
-async def test_only_some_kinds_of_events(tmp_path: Path) -> None:
+async def test_events_are_filtered_by_name(tmp_path: Path) -> None:
     async with ended_run(tmp_path) as (http, path):
         found = await page(http, path, event_types=["end", "metadata"])
         assert [event["event"] for event in found["data"]] == ["metadata", "end"]
@@ -75,19 +75,19 @@ async def test_only_some_kinds_of_events(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"event_types": "tokens"}, "no event is called 'tokens'"),
+        ({"event_types": "tokens"}, "unknown event 'tokens'"),
         ({"limit": 0}, "limit"),
         ({"limit": 1001}, "limit"),
         ({"after_seq": -1}, "after_seq"),
     ],
 )
-async def test_what_makes_no_sense_is_refused(tmp_path: Path, options: dict[str, Any], complaint: str) -> None:
+async def test_invalid_event_queries_are_rejected(tmp_path: Path, options: dict[str, Any], complaint: str) -> None:
     async with ended_run(tmp_path) as (http, path):
         answer = await http.get(path, params=options)
         assert answer.status_code == 422 and complaint in answer.json()["detail"]
 
 
-async def test_a_run_that_is_not_there_is_not_found(tmp_path: Path) -> None:
+async def test_an_unknown_run_is_not_found(tmp_path: Path) -> None:
     async with ended_run(tmp_path) as (http, path):
         assert (await http.get(path.replace("/t/", "/other/"))).status_code == 404
         assert (await http.get("/api/threads/t/runs/none/events")).status_code == 404

@@ -1,4 +1,4 @@
-"""The sandbox over HTTP, and answers to a command that waits for one."""
+"""Sandbox status, and decisions on pending commands, over HTTP."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ UNFIT = (
 )
 
 
-async def test_the_page_can_ask_how_far_commands_are_isolated(harness_saying: OpenHarness) -> None:
+async def test_the_isolation_of_commands_is_returned(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         told = (await http.get("/api/sandbox")).json()
     assert told["detail"] and told == {
@@ -32,8 +32,8 @@ async def test_the_page_can_ask_how_far_commands_are_isolated(harness_saying: Op
     }  # fmt: skip
 
 
-async def test_the_page_is_told_what_is_unsafe_and_how_to_mend_it(tmp_path: Path) -> None:
-    settings = {"use": "tests.sandbox.test_sandbox_tiers:Unisolated", "allow_host_bash": True}
+async def test_missing_isolation_is_returned_with_a_fix(tmp_path: Path) -> None:
+    settings = {"use": "tests.sandbox.support:UnisolatedProvider", "allow_host_bash": True}
     source = open_source(directory=tmp_path, environment={}, overrides={"sandbox": settings})
     async with open_harness(source, ScriptedModel.saying()) as harness, browse(harness) as http:
         told = (await http.get("/api/sandbox")).json()
@@ -41,7 +41,7 @@ async def test_the_page_is_told_what_is_unsafe_and_how_to_mend_it(tmp_path: Path
     assert "without isolation" in told["detail"] and "install bubblewrap" in told["remedy"]
 
 
-async def test_answers_that_do_not_fit_are_refused_and_the_right_one_still_works(tmp_path: Path) -> None:
+async def test_invalid_decisions_are_rejected_and_a_valid_one_still_works(tmp_path: Path) -> None:
     reply = in_parallel(*(calling("bash", description="x", command=f"echo {word}") for word in ("one", "two")))
     source = open_source(directory=tmp_path, environment={}, overrides={"tools": [BASH]})
     async with open_harness(source, ScriptedModel.saying(reply, "Done.")) as harness, browse(harness) as http:
@@ -59,7 +59,7 @@ async def test_answers_that_do_not_fit_are_refused_and_the_right_one_still_works
         assert messages[-1]["content"] == "Done."
 
 
-async def test_an_answer_to_nothing_is_refused(harness_saying: OpenHarness) -> None:
+async def test_a_decision_without_a_pending_call_is_rejected(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying("Hello.")) as harness, browse(harness) as http:
         await http.post("/api/threads/t1/runs/wait", json=HI)
         refused = await resume(http, {"decisions": [APPROVE]})

@@ -1,4 +1,4 @@
-"""Contracts of skills over HTTP and in a program."""
+"""Skill contracts over HTTP and in the client."""
 
 from pathlib import Path
 
@@ -9,11 +9,11 @@ from deerflow.config.source import open_source
 from deerflow.gateway.routers.skills import SkillDetails
 from deerflow.harness import open_harness
 from deerflow.testing import ScriptedModel
-from tests.skills.packs import write_skill
+from tests.skills.skill_folders import write_skill
 from tests.support import browse
 
 
-async def test_a_contract_is_shown_and_a_wrong_one_refuses_the_skill_with_the_reason(
+async def test_a_contract_is_returned_and_an_invalid_one_rejects_the_skill(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -3,15 +3,15 @@
 from pathlib import Path
 
 from deerflow.config.source import open_source
-from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.harness import open_harness
-from deerflow.skills.roots import custom_root
+from deerflow.skills.folders import custom_root
 from deerflow.testing import ScriptedModel
-from tests.skills.packs import write_skill
+from tests.skills.skill_folders import write_skill
 from tests.support import browse
 
 
-async def test_skills_are_listed_read_and_switched(tmp_path: Path) -> None:
+async def test_skills_are_listed_read_and_disabled(tmp_path: Path) -> None:
     public, custom = tmp_path / "skills/public", custom_root(tmp_path / ".deer-flow", LOCAL_USER.user_id)
     write_skill(custom, "own", body="# 整理\n", more="allowed-tools: [bash]\nversion: 1.10\nhomepage: {url: x}\n")
     (custom / "own" / "references").mkdir()
@@ -57,7 +57,7 @@ async def test_skills_are_listed_read_and_switched(tmp_path: Path) -> None:
         assert (await http.get("/api/features")).json()["enabled"]["skills"] is True
 
 
-async def test_a_wrong_extensions_file_is_told_and_left_as_it_is(tmp_path: Path) -> None:
+async def test_an_invalid_extensions_file_is_reported_and_not_changed(tmp_path: Path) -> None:
     write_skill(tmp_path / "skills/public", "tidy-up")
     source = open_source(directory=tmp_path, environment={}, overrides={"skills": {"path": "skills"}})
     async with open_harness(source, ScriptedModel.saying()) as harness, browse(harness) as http:

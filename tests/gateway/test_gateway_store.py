@@ -1,18 +1,18 @@
-"""What clients keep beside threads."""
+"""Store of the LangGraph API."""
 
 import pytest
 
 from deerflow.domain.errors import InvalidRequest
-from deerflow.domain.principal import Principal
+from deerflow.domain.identity import Principal
 from deerflow.testing import ScriptedModel
 from tests.support import OpenHarness, browse
 
 ANNE, BERT = Principal("anne"), Principal("bert")
 
 
-async def test_nobody_sees_what_somebody_else_keeps(harness_saying: OpenHarness) -> None:
+async def test_items_of_other_users_are_not_visible(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness:
-        store = harness.store
+        store = harness.resources.store
         for who, size in ((ANNE, 1), (BERT, 2)):
             await store.put(who, ["notes"], "one", {"size": size})
         await store.delete(BERT, ["notes"], "one")
@@ -20,22 +20,22 @@ async def test_nobody_sees_what_somebody_else_keeps(harness_saying: OpenHarness)
         assert kept is not None and kept.value == {"size": 1}
         assert await store.get(BERT, ["notes"], "one") is None
         assert await store.search(BERT, [], {}, 10, 0) == []
-        assert await store.namespaces(BERT, [], [], None) == []
+        assert await store.list_namespaces(BERT, [], [], None) == []
 
 
-async def test_a_namespace_is_not_another_that_begins_alike(harness_saying: OpenHarness) -> None:
+async def test_namespaces_are_compared_by_label(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness:
         for space in (["a"], ["a", "b"], ["ab"], ["a%"], ["a_"]):
-            await harness.store.put(ANNE, space, "k", {})
-        found = await harness.store.search(ANNE, ["a"], {}, 10, 0)
+            await harness.resources.store.put(ANNE, space, "k", {})
+        found = await harness.resources.store.search(ANNE, ["a"], {}, 10, 0)
         assert [item.namespace for item in found] == [("a",), ("a", "b")]
-        assert await harness.store.namespaces(ANNE, [], ["b"], None) == [("a", "b")]
+        assert await harness.resources.store.list_namespaces(ANNE, [], ["b"], None) == [("a", "b")]
         for bad in ([], [""], ["a.b"], ["x" * 600]):
             with pytest.raises(InvalidRequest):
-                await harness.store.put(ANNE, bad, "k", {})
+                await harness.resources.store.put(ANNE, bad, "k", {})
 
 
-async def test_a_value_put_again_keeps_its_age(harness_saying: OpenHarness) -> None:
+async def test_an_updated_item_keeps_its_creation_time(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         body = {"namespace": ["notes"], "key": "one", "value": {"size": 1}}
         ages = []

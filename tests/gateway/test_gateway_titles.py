@@ -1,4 +1,4 @@
-"""What a thread is called: what a person calls it, everywhere; else what the agent calls it."""
+"""Titles of threads: that of the user wins over the generated one."""
 
 import asyncio
 from pathlib import Path
@@ -17,7 +17,7 @@ def asking(text: str) -> dict[str, Any]:
 
 
 async def call(http: httpx.AsyncClient, title: object) -> str | None:
-    """What the thread is called after a person has said how."""
+    """Set the title and return the title of the thread."""
     changed = await http.patch("/api/threads/t", json={"metadata": {"title": title}})
     assert changed.status_code == 200, changed.text
     found: str | None = changed.json()["values"].get("title")
@@ -29,7 +29,7 @@ async def titles_found(http: httpx.AsyncClient, words: str) -> list[tuple[str, s
     return [(hit["role"], hit["title"]) for hit in hits]
 
 
-async def test_what_a_person_calls_a_thread_is_listed_exported_and_found(harness_saying: OpenHarness) -> None:
+async def test_a_title_of_the_user_is_listed_exported_and_searchable(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying("Seven.", "Still seven.")) as harness, browse(harness) as http:
         await http.post("/api/threads/t/runs/wait", json=asking("Which hills has Rome?"))
         assert await call(http, "  Topography of the city ") == "Topography of the city"
@@ -46,7 +46,7 @@ async def test_what_a_person_calls_a_thread_is_listed_exported_and_found(harness
         assert copy["values"]["title"] == "Topography of the city"
 
 
-async def test_a_name_that_is_taken_back_leaves_the_agents(harness_saying: OpenHarness) -> None:
+async def test_removing_the_users_title_restores_the_generated_one(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying("Seven.")) as harness, browse(harness) as http:
         await http.post("/api/threads", json={"thread_id": "t", "metadata": {"title": "Mine"}})
         assert (await http.get("/api/threads/t")).json()["values"] == {"title": "Mine"}
@@ -59,7 +59,7 @@ async def test_a_name_that_is_taken_back_leaves_the_agents(harness_saying: OpenH
         assert ("title", "Which hills has Rome?") in await titles_found(http, "hills")
 
 
-async def test_a_model_that_thinks_of_titles_does_not_take_a_persons_away(tmp_path: Path) -> None:
+async def test_generated_titles_do_not_replace_the_users_title(tmp_path: Path) -> None:
     namer = {"name": "namer", "use": "deerflow.models.demo:DemoChatModel", "model": "demo", "delay_ms": 0}
     settings: dict[str, object] = {"models": [namer], "title": {"model_name": "namer"}}
     source = open_source(directory=tmp_path, environment={}, overrides=settings)
@@ -69,12 +69,12 @@ async def test_a_model_that_thinks_of_titles_does_not_take_a_persons_away(tmp_pa
         run = (await http.get("/api/threads/t/runs")).json()[0]
         assert ended.status_code == 200 and run["status"] == "success"
         async with asyncio.timeout(10):
-            await asyncio.gather(*harness.runs._beside.tasks)
+            await asyncio.gather(*harness.runs._background.tasks)
         assert (await http.get("/api/threads/t")).json()["values"] == {"title": "Mine"}
         assert await call(http, None) not in (None, "Mine", "Which hills has Rome?")
 
 
-async def test_a_thread_without_a_name_of_the_agents_is_nameless_again(harness_saying: OpenHarness) -> None:
+async def test_a_thread_without_a_generated_title_has_none(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         await http.post("/api/threads", json={"thread_id": "t"})
         assert await call(http, "Mine") == "Mine"

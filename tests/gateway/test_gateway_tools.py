@@ -1,4 +1,4 @@
-"""What agents can use and what is asked before, over HTTP."""
+"""Tools and policy over HTTP."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ async def answers(home: Path, *paths: str, **config: object) -> list[httpx.Respo
         return [await http.get(path) for path in paths]
 
 
-async def test_tools_say_where_they_come_from_and_which_each_use_is_approved_of(tmp_path: Path) -> None:
+async def test_tools_have_a_source_and_an_approval_setting(tmp_path: Path) -> None:
     web = {"name": "web_fetch", "group": "web", "use": "deerflow.community.web_fetch.tools:web_fetch_tool"}
     (told,) = await answers(tmp_path, "/api/tools", tools=[{**web, "approval": "always"}])
     tools = {tool["name"]: tool for tool in told.json()["tools"]}
@@ -28,7 +28,7 @@ async def test_tools_say_where_they_come_from_and_which_each_use_is_approved_of(
     assert "task" in tools and not any(tool["server"] for tool in tools.values())
 
 
-async def test_the_rules_are_told_in_their_order(tmp_path: Path) -> None:
+async def test_rules_are_listed_in_order(tmp_path: Path) -> None:
     rule = {"name": "no-mail", "tool": "mail_*", "outcome": "deny", "reason": "nobody mails from here"}
     (tmp_path / "policy.yaml").write_text(yaml.safe_dump({"rules": [rule]}))
     (told,) = await answers(tmp_path, "/api/policy")
@@ -37,6 +37,6 @@ async def test_the_rules_are_told_in_their_order(tmp_path: Path) -> None:
     assert second["is_shipped"] and second["outcome"] == "ask" and told.json()["otherwise"] == "allow"
 
 
-async def test_without_guardrails_nothing_is_asked(tmp_path: Path) -> None:
+async def test_without_guardrails_the_policy_is_disabled(tmp_path: Path) -> None:
     (told,) = await answers(tmp_path, "/api/policy", guardrails={"enabled": False})
     assert told.json()["enabled"] is False

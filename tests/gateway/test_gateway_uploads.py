@@ -1,4 +1,4 @@
-"""Uploads over HTTP: what is refused leaves nothing on the disk, what is kept is kept byte for byte."""
+"""Uploads over HTTP."""
 
 import asyncio
 import os
@@ -14,12 +14,12 @@ import pytest
 import pytest_asyncio
 
 from deerflow.config.source import open_source
-from deerflow.domain.principal import LOCAL_USER, Principal
+from deerflow.domain.identity import LOCAL_USER, Principal
 from deerflow.harness import Harness, open_harness
-from deerflow.sandbox.places import user_data_folder
+from deerflow.sandbox.files.mounts import user_data_folder
 from deerflow.testing import ScriptedModel
 from tests.support import browse
-from tests.uploads.bodies import HEADERS, body, exchange, part, pieces, raw_request
+from tests.uploads.multipart import HEADERS, body, exchange, part, pieces, raw_request
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -30,7 +30,7 @@ UPLOADS = "/mnt/user-data/uploads"
 
 @dataclass(frozen=True)
 class Desk:
-    """A thread of its own on a server with small limits, which converts nothing."""
+    """Thread on a server with small upload limits and no conversion."""
 
     harness: Harness
     http: httpx.AsyncClient
@@ -47,18 +47,18 @@ class Desk:
 
     @property
     def folder(self) -> Path:
-        """Where the uploads are on this machine."""
+        """Return the folder of the uploads on this machine."""
         return user_data_folder(self.home / ".deer-flow", LOCAL_USER.user_id, self.thread) / "uploads"
 
     def left(self) -> Sequence[str]:
-        """Everything in the folder, also what nobody is shown."""
+        """Return all files in the folder, hidden ones included."""
         return sorted(str(file.relative_to(self.folder)) for file in self.folder.rglob("*"))
 
     async def post(self, content: bytes | AsyncIterator[bytes], **headers: str) -> httpx.Response:
         return await self.http.post(self.url, content=content, headers={**HEADERS, **headers})
 
     async def kept(self, *parts: bytes) -> list[str]:
-        """The names under which files are kept."""
+        """Return the names of the stored files."""
         return [file["filename"] for file in (await self.post(body(*parts))).json()["files"]]
 
     async def names(self) -> list[str]:
@@ -89,29 +89,29 @@ NAMELESS = b'--simple\r\nContent-Disposition: form-data; filename="a"\r\n\r\nx\r
     ("content", "headers", "status", "told"),
     [
         pytest.param(b"", {}, 422, "ends before its last boundary", id="empty"),
-        pytest.param(body(), {}, 422, "there is no file", id="no part"),
-        pytest.param(body(part("")), {}, 422, "there is no file", id="no file chosen"),
+        pytest.param(body(), {}, 422, "no file received", id="no part"),
+        pytest.param(body(part("")), {}, 422, "no file received", id="no file chosen"),
         pytest.param(part("a.txt"), {}, 422, "ends before its last boundary", id="no last boundary"),
         pytest.param(part("a.txt")[:40], {}, 422, "ends before its last boundary", id="cut in a header"),
         pytest.param(body(NAMELESS), {}, 422, "has no name", id="no field name"),
-        pytest.param(b"no boundary here" * 10, {}, 422, "cannot be understood", id="another boundary"),
+        pytest.param(b"no boundary here" * 10, {}, 422, "invalid multipart body", id="another boundary"),
         pytest.param(body(part("a")), {"Content-Type": "multipart/form-data"}, 422, "with a boundary", id="none told"),
         pytest.param(body(part("a")), {"Content-Type": "text/plain"}, 422, "multipart/form-data", id="another kind"),
         pytest.param(
             body(part("a")),
             {"Content-Type": f"multipart/form-data; boundary={'x' * 300}"},
             422,
-            "boundary cannot be used",
+            "invalid boundary",
             id="endless boundary",
         ),
         pytest.param(body(part("a" * 5000)), {}, 422, "header size", id="endless header"),
         pytest.param(body(part("a.txt", BIG)), {}, 413, "more than 1000 bytes", id="too large"),
-        pytest.param(body(*(part(f"{n}", bytes(900)) for n in range(3))), {}, 413, "2000 bytes in all", id="total"),
-        pytest.param(body(*(part(f"{n}") for n in range(4))), {}, 413, "can have 3 files", id="too many"),
-        pytest.param(body(part("a.txt", field="other")), {}, 413, "another field than 'files'", id="other field"),
+        pytest.param(body(*(part(f"{n}", bytes(900)) for n in range(3))), {}, 413, "2000 bytes in total", id="total"),
+        pytest.param(body(*(part(f"{n}") for n in range(4))), {}, 413, "at most 3 files", id="too many"),
+        pytest.param(body(part("a.txt", field="other")), {}, 413, "not in the field 'files'", id="other field"),
     ],
 )
-async def test_what_is_refused_is_told_why_and_leaves_nothing(
+async def test_rejected_uploads_have_a_reason_and_leave_no_files(
     desk: Desk, content: bytes, headers: dict[str, str], status: int, told: str
 ) -> None:
     for sent in (content, pieces(content)):
@@ -121,15 +121,15 @@ async def test_what_is_refused_is_told_why_and_leaves_nothing(
 
 
 @pytest.mark.parametrize("size", [3 * MIB, 30 * MIB])
-async def test_a_body_without_an_end_is_given_up_early(desk: Desk, size: int) -> None:
-    """Neither told nor untold may a body be much larger than what would be kept."""
+async def test_an_endless_upload_is_cut_off(desk: Desk, size: int) -> None:
+    """A body may not be much larger than the limit, with or without an announced size."""
     told = await desk.post(body(part("a.txt", bytes(size))))
     assert told.status_code == 413
     untold = await desk.post(pieces(part("a.txt", bytes(size))))
     assert (untold.status_code, desk.left()) == (413, [])
 
 
-async def test_a_length_that_lies_about_more_is_waited_for_only_so_long(desk: Desk) -> None:
+async def test_an_upload_shorter_than_announced_times_out(desk: Desk) -> None:
     content = body(part("a.txt"))
     request = raw_request(desk.thread, content[:-10], len(content) + 500)
     answer = await exchange(desk.port, request)
@@ -137,7 +137,7 @@ async def test_a_length_that_lies_about_more_is_waited_for_only_so_long(desk: De
     assert desk.left() == []
 
 
-async def test_a_body_that_comes_byte_by_byte_is_given_up(desk: Desk) -> None:
+async def test_a_trickling_upload_times_out(desk: Desk) -> None:
     content = body(part("a.txt", bytes(900)))
     reader, writer = await asyncio.open_connection("127.0.0.1", desk.port)
     writer.write(raw_request(desk.thread, b"", len(content)))
@@ -153,14 +153,14 @@ async def test_a_body_that_comes_byte_by_byte_is_given_up(desk: Desk) -> None:
     assert desk.left() == []
 
 
-async def test_a_length_that_lies_about_less_cuts_the_body(desk: Desk) -> None:
+async def test_an_upload_longer_than_announced_is_cut(desk: Desk) -> None:
     content = body(part("a.txt", bytes(500)))
     answer = await exchange(desk.port, raw_request(desk.thread, content, 200))
     assert answer[9:12] in (b"422", b"400"), "the server takes what is left for another request"
     await until(lambda: desk.left() == [])
 
 
-async def test_hanging_up_in_the_middle_leaves_nothing(desk: Desk) -> None:
+async def test_disconnecting_during_an_upload_leaves_no_files(desk: Desk) -> None:
     content = body(part("a.txt", bytes(800)))
     request = raw_request(desk.thread, content[:400], len(content))
     reader, writer = await asyncio.open_connection("127.0.0.1", desk.port)
@@ -200,7 +200,7 @@ async def until(holds: Callable[[], bool]) -> None:
         ("报告.pdf", "报告.pdf"),
     ],
 )
-async def test_a_name_leads_nowhere_and_misleads_nobody(desk: Desk, sent: str | bytes, kept: str) -> None:
+async def test_upload_names_are_sanitized(desk: Desk, sent: str | bytes, kept: str) -> None:
     answer = await desk.post(body(part(sent)))
     (file,) = answer.json()["files"]
     assert (file["filename"], file["path"]) == (kept, f"{UPLOADS}/{kept}")
@@ -210,7 +210,7 @@ async def test_a_name_leads_nowhere_and_misleads_nobody(desk: Desk, sent: str | 
     assert desk.left() == []
 
 
-async def test_a_name_may_be_written_in_the_way_of_old_clients(desk: Desk) -> None:
+async def test_extended_file_names_are_accepted(desk: Desk) -> None:
     written = b"--simple\r\nContent-Disposition: form-data; name=\"files\"; filename*=UTF-8''%s\r\n\r\nx\r\n"
     names = (b"%e6%8a%a5%e5%91%8a.pdf", b"..%2F..%2Fetc%2Fpasswd", b"a%00%0d%0ab")
     assert await desk.kept(*(written % name for name in names)) == ["报告.pdf", "passwd", "a  b"]
@@ -233,7 +233,7 @@ async def test_a_name_may_be_written_in_the_way_of_old_clients(desk: Desk) -> No
         "%ff",
     ],
 )
-async def test_only_an_upload_can_be_deleted(desk: Desk, name: str) -> None:
+async def test_only_uploads_can_be_deleted(desk: Desk, name: str) -> None:
     await desk.post(body(part("a.txt")))
     (desk.folder / "folder").mkdir()
     (desk.folder / "link").symlink_to(desk.folder / "a.txt")
@@ -242,7 +242,7 @@ async def test_only_an_upload_can_be_deleted(desk: Desk, name: str) -> None:
     assert desk.left() == ["a.txt", "folder", "link"]
 
 
-async def test_what_the_agent_has_put_in_the_way_is_neither_followed_nor_replaced(desk: Desk, tmp_path: Path) -> None:
+async def test_links_of_an_agent_are_not_followed_or_replaced(desk: Desk, tmp_path: Path) -> None:
     await desk.post(body(part("first.txt")))
     secret = tmp_path / "secret"
     secret.write_bytes(b"secret")
@@ -257,7 +257,7 @@ async def test_what_the_agent_has_put_in_the_way_is_neither_followed_nor_replace
     assert secret.read_bytes() == b"secret" and not (tmp_path / "made-by-us").exists()
 
 
-async def test_a_folder_that_is_replaced_by_a_link_is_not_written_to(desk: Desk, tmp_path: Path) -> None:
+async def test_an_upload_folder_replaced_by_a_link_is_not_written_to(desk: Desk, tmp_path: Path) -> None:
     await desk.post(body(part("a.txt")))
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -268,7 +268,7 @@ async def test_a_folder_that_is_replaced_by_a_link_is_not_written_to(desk: Desk,
     assert list(elsewhere.iterdir()) == []
 
 
-async def test_what_a_dead_server_has_left_is_cleared_away(desk: Desk) -> None:
+async def test_leftovers_of_a_crashed_server_are_removed(desk: Desk) -> None:
     await desk.post(body(part("a.txt")))
     old, new = desk.folder / ".upload-old.part", desk.folder / ".upload-new.part"
     for file in (old, new):
@@ -280,7 +280,7 @@ async def test_what_a_dead_server_has_left_is_cleared_away(desk: Desk) -> None:
     assert sorted(await desk.names()) == ["a.txt", "b.txt"]
 
 
-async def test_one_file_that_is_too_large_does_not_take_the_others_with_it(desk: Desk) -> None:
+async def test_one_file_that_is_too_large_is_skipped(desk: Desk) -> None:
     answer = await desk.post(body(part("a.txt"), part("big.bin", BIG), part("c.txt", b"c")))
     shown: dict[str, Any] = answer.json()
     assert (shown["success"], shown["message"]) == (False, "2 files uploaded, 1 skipped")
@@ -289,7 +289,7 @@ async def test_one_file_that_is_too_large_does_not_take_the_others_with_it(desk:
     assert desk.left() == ["a.txt", "c.txt"]
 
 
-async def test_a_name_that_is_taken_gets_a_number(desk: Desk) -> None:
+async def test_a_duplicate_name_gets_a_number(desk: Desk) -> None:
     answer = await desk.post(body(part("a.txt", b"1"), part("a.txt", b"2")))
     assert [file["filename"] for file in answer.json()["files"]] == ["a.txt", "a_1.txt"]
     again = await asyncio.gather(*(desk.post(body(part("a.txt", b"%d" % n))) for n in range(3, 7)))
@@ -300,7 +300,7 @@ async def test_a_name_that_is_taken_gets_a_number(desk: Desk) -> None:
     assert contents == {b"%d" % n for n in range(1, 7)}
 
 
-async def test_a_thread_of_somebody_else_and_one_that_is_not_there_look_the_same(desk: Desk) -> None:
+async def test_a_foreign_thread_looks_like_a_missing_one(desk: Desk) -> None:
     await desk.harness.threads.create(Principal("somebody"), "theirs", {}, may_exist=False)
     for thread in ("theirs", "none"):
         url = f"/api/threads/{thread}/uploads"
@@ -314,7 +314,7 @@ async def test_a_thread_of_somebody_else_and_one_that_is_not_there_look_the_same
     assert desk.left() == []
 
 
-async def test_the_limits_are_told(desk: Desk) -> None:
+async def test_upload_limits_are_returned(desk: Desk) -> None:
     assert (await desk.http.get(f"{desk.url}/limits")).json() == {
         "max_files": 3,
         "max_file_size": 1000,
@@ -322,7 +322,7 @@ async def test_the_limits_are_told(desk: Desk) -> None:
     }
 
 
-async def test_bytes_are_kept_as_they_are_however_they_come(desk: Desk) -> None:
+async def test_uploaded_bytes_are_stored_unchanged(desk: Desk) -> None:
     chance = random.Random(6)
     likely = [b"\r\n--simple", b"\r\n--simpl", b"\r\n--simple-", b"--simple--\r\n", b"\r", b"\n", b"\0", b"\xff"]
     for _ in range(40):
@@ -335,7 +335,7 @@ async def test_bytes_are_kept_as_they_are_however_they_come(desk: Desk) -> None:
         assert file["size"] == len(content)
 
 
-async def test_deleting_a_thread_takes_its_uploads_with_it(desk: Desk) -> None:
+async def test_deleting_a_thread_deletes_its_uploads(desk: Desk) -> None:
     await desk.post(body(part("a.txt", b"canary")))
     assert (await desk.http.delete(f"/api/threads/{desk.thread}")).status_code < 300
     assert not await asyncio.to_thread(desk.folder.parents[1].exists), "neither files nor what was remembered of them"

@@ -1,10 +1,10 @@
-"""Usage, search and feedback over HTTP: shapes, limits and refusals."""
+"""Usage, search and feedback over HTTP."""
 
 from pathlib import Path
 
 from deerflow.config.source import open_source
 from deerflow.harness import open_harness
-from deerflow.models.factory import ENTRY
+from deerflow.models.factory import ENTRY_KEY
 from deerflow.testing import Answer, ScriptedModel
 from deerflow.testing.turns import Usage
 from tests.support import OpenHarness, browse
@@ -20,7 +20,7 @@ PRICED = {
 
 async def test_costs_are_decimal_numbers_as_text(tmp_path: Path) -> None:
     model = ScriptedModel.saying(Answer("Seven.", usage=Usage(input_tokens=1, output_tokens=1)))
-    model.metadata = {ENTRY: "dear"}
+    model.metadata = {ENTRY_KEY: "dear"}
     source = open_source(directory=tmp_path, environment={}, overrides={"models": [PRICED]})
     async with open_harness(source, model) as harness, browse(harness) as http:
         await http.post("/api/threads/t/runs/wait", json=ASK)
@@ -35,7 +35,7 @@ async def test_costs_are_decimal_numbers_as_text(tmp_path: Path) -> None:
     assert runs["next_offset"] is None and runs["runs"][0]["usage"] == usage["totals"]
 
 
-async def test_a_request_can_say_what_its_run_may_take(harness_saying: OpenHarness) -> None:
+async def test_a_run_request_can_set_a_budget(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying("Seven.")) as harness, browse(harness) as http:
         for wrong in ({"max_tokens": 10}, {"max_cost": -1}, {"max_cost": "much"}, {"tokens": 5000}):
             refused = await http.post("/api/threads/t/runs/wait", json={**ASK, "context": {"budget": wrong}})
@@ -49,7 +49,7 @@ async def test_a_request_can_say_what_its_run_may_take(harness_saying: OpenHarne
     assert whole.json()["messages"][-1]["content"] == "Seven."
 
 
-async def test_requests_that_make_no_sense_are_refused_by_name(harness_saying: OpenHarness) -> None:
+async def test_invalid_requests_get_named_errors(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying("Seven.")) as harness, browse(harness) as http:
         await http.post("/api/threads/t/runs/wait", json=ASK)
         run_id = (await http.get("/api/threads/t/runs")).json()[0]["run_id"]

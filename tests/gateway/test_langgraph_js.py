@@ -1,4 +1,4 @@
-"""The API driven by its real JavaScript client, its stream reader and its React hook."""
+"""The API with the JavaScript client of LangGraph, its stream reader and its React hook."""
 
 import asyncio
 from pathlib import Path
@@ -15,7 +15,7 @@ GROUPS = ["threads", "states", "runs", "streams", "joins", "pauses", "stops", "a
 
 @pytest.mark.external
 @pytest.mark.timeout(200)  # the first time the packages are installed
-async def test_the_javascript_client_works_through_every_group_of_methods(tmp_path: Path) -> None:
+async def test_all_method_groups_of_the_javascript_client_work(tmp_path: Path) -> None:
     node = needs("node")
     folder = await asyncio.to_thread(installed, needs("npm"))
     async with langgraph_api(tmp_path) as http, asyncio.timeout(60):
@@ -33,6 +33,6 @@ async def test_the_javascript_client_works_through_every_group_of_methods(tmp_pa
 
 
 def installed(npm: str) -> Path:
-    """A folder with the packages, made once for all tests and workers that want the same versions."""
+    """Return a folder with the npm packages, installed once for all workers."""
     command = [npm, "install", "--no-audit", "--no-fund", "--silent", "--prefix"]
     return install_once(f"langgraph-js-{key_of(*PACKAGES)}", lambda place: [[*command, place, *PACKAGES]])

@@ -1,4 +1,4 @@
-"""The same walk through this server and through the public one: what differs stands in one list, with its reason."""
+"""Comparison with the public LangGraph server: every difference is listed with a reason."""
 
 import asyncio
 import os
@@ -25,21 +25,21 @@ pytestmark = [pytest.mark.external, pytest.mark.timeout(300)]  # the first time 
 
 @dataclass(frozen=True, order=True)
 class Found:
-    """One thing the servers do not agree on."""
+    """Difference between the servers."""
 
     step: str
     kind: str
     detail: str
 
     def fits(self, difference: Difference) -> bool:
-        """Whether the list knows of it."""
+        """Return whether the difference is listed."""
         pairs = (self.step, difference.steps), (self.kind, difference.kind), (self.detail, difference.detail)
         return all(fnmatchcase(word, pattern) for word, pattern in pairs)
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> list[Found]:
-    """What differs between the two servers today."""
+    """Return the differences between the two servers."""
     theirs, ours = asyncio.run(walk_both(installed(), tmp_path_factory.mktemp("walks")))
     assert theirs.keys() == ours.keys()
     return sorted(each for step in theirs for each in compare(step, theirs[step], ours[step]))
@@ -50,13 +50,13 @@ def test_every_difference_has_a_reason(found: list[Found]) -> None:
     assert unexplained == []
 
 
-def test_no_reason_is_left_of_a_difference_that_is_gone(found: list[Found]) -> None:
+def test_every_listed_difference_still_exists(found: list[Found]) -> None:
     stale = [known for known in DIFFERENCES if not any(each.fits(known) for each in found)]
     assert stale == []
 
 
 async def walk_both(program: Path, directory: Path) -> tuple[Mapping[str, Note], Mapping[str, Note]]:
-    """What each server answers, one after the other."""
+    """Return the responses of both servers."""
     for name in ("theirs", "ours"):
         (directory / name).mkdir()
     async with asyncio.timeout(200):
@@ -68,7 +68,7 @@ async def walk_both(program: Path, directory: Path) -> tuple[Mapping[str, Note],
 
 @asynccontextmanager
 async def public_server(program: Path, directory: Path) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of `langgraph dev`, which serves the same agent with the same configuration."""
+    """Yield a client of `langgraph dev` with the same agent and configuration."""
     shutil.copy(ROOT / "langgraph.json", directory)
     (directory / "config.yaml").write_text(yaml.safe_dump(CONFIG), encoding="utf-8")
     port = free_port()
@@ -97,7 +97,7 @@ async def public_server(program: Path, directory: Path) -> AsyncIterator[httpx.A
 
 
 def compare(step: str, theirs: Note, ours: Note) -> Iterator[Found]:
-    """What is different about one step."""
+    """Yield the differences of one step."""
     if theirs.status != ours.status:
         yield Found(step, "status", f"{ours.status} for {theirs.status}")
         return
@@ -110,5 +110,5 @@ def compare(step: str, theirs: Note, ours: Note) -> Iterator[Found]:
 
 
 def tops(paths: frozenset[str]) -> list[str]:
-    """Those paths that do not lead through another."""
+    """Return the paths that are not below another."""
     return [path for path in paths if not any(path.startswith((f"{other}.", f"{other}[")) for other in paths)]

@@ -1,4 +1,4 @@
-"""The API driven by its real Python client, against a real server on a real port."""
+"""The API with the Python client of LangGraph, on a real server."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,7 +11,7 @@ import pytest
 from langgraph_sdk.client import LangGraphClient
 
 from deerflow.config.source import open_source
-from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.harness import Harness, open_harness
 from tests.gateway.reference.parrot import CONFIG
 from tests.gateway.reference.walk import AGENT, saying, walk
@@ -22,7 +22,7 @@ DEAR = {"updates", "checkpoints", "tasks", "debug"}
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def home(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A folder whose configuration names the database."""
+    """Return a folder with a configuration of the database."""
     if request.param == "postgres":
         (tmp_path / "config.yaml").write_text(f"database:\n  url: {request.getfixturevalue('postgres_url')}\n")
     return tmp_path
@@ -30,7 +30,7 @@ def home(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 @asynccontextmanager
 async def langgraph_api(home: Path) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of our own server, where LangGraph clients look for it."""
+    """Yield a client of this server at the LangGraph prefix."""
     async with opened(home) as harness, serving(harness) as http:
         yield http
 
@@ -66,7 +66,7 @@ async def logged(harness: Harness, thread_id: str) -> set[str]:
     return {event.event async for group in harness.runs.listen(run) for event in group}
 
 
-async def test_every_group_of_methods_works(home: Path) -> None:
+async def test_all_method_groups_of_the_python_client_work(home: Path) -> None:
     async with langgraph_api(home) as http, asyncio.timeout(60):
         notes = await walk(http)
     refused = {name for name, note in notes.items() if note.status >= 400}
@@ -74,7 +74,7 @@ async def test_every_group_of_methods_works(home: Path) -> None:
     assert all(", " in name for name in refused), refused  # only what was meant to be refused
 
 
-async def test_what_repeats_itself_is_logged_only_when_it_was_asked_for(home: Path) -> None:
+async def test_redundant_stream_modes_are_logged_only_if_requested(home: Path) -> None:
     async with client_of(home) as (harness, client):
         plain, told = await new_thread(client), await new_thread(client)
         await client.runs.wait(plain, AGENT, **saying("Hi"))
@@ -85,7 +85,7 @@ async def test_what_repeats_itself_is_logged_only_when_it_was_asked_for(home: Pa
         assert "values" not in await logged(harness, told)
 
 
-async def test_who_joins_later_gets_the_modes_the_run_was_started_with(home: Path) -> None:
+async def test_joining_a_stream_uses_the_modes_of_the_run(home: Path) -> None:
     async with client_of(home) as (_, client):
         thread = await new_thread(client)
         run = await client.runs.create(thread, AGENT, stream_mode=["updates"], **saying("Hi"))
@@ -95,7 +95,7 @@ async def test_who_joins_later_gets_the_modes_the_run_was_started_with(home: Pat
         assert {part.event async for part in asked} == {"metadata", "values", "end"}
 
 
-async def test_events_are_refused_with_what_to_ask_for_instead(home: Path) -> None:
+async def test_the_events_mode_is_rejected_with_alternatives(home: Path) -> None:
     async with client_of(home) as (_, client):
         with pytest.raises(httpx.HTTPStatusError) as refusal:
             await client.runs.wait(None, AGENT, input={}, config={"recursion_limit": 0})
@@ -106,7 +106,7 @@ async def test_events_are_refused_with_what_to_ask_for_instead(home: Path) -> No
         assert refusal.value.response.status_code == 422
 
 
-async def test_a_branch_leaves_behind_what_came_after_it_for_readers_too(home: Path) -> None:
+async def test_a_branch_drops_later_messages_for_readers(home: Path) -> None:
     async with client_of(home) as (_, client):
         thread = await new_thread(client)
         for word in ("One", "Two"):
@@ -122,7 +122,7 @@ async def test_a_branch_leaves_behind_what_came_after_it_for_readers_too(home: P
         assert contents(later[-1].data) == [*expected, "On", "Hello there."]
 
 
-async def test_an_answer_is_made_anew_from_before_it(home: Path) -> None:
+async def test_an_answer_is_regenerated_from_a_checkpoint(home: Path) -> None:
     async with client_of(home) as (_, client):
         thread = await new_thread(client)
         first = await client.runs.wait(thread, AGENT, **saying("Hi"))
@@ -133,7 +133,7 @@ async def test_an_answer_is_made_anew_from_before_it(home: Path) -> None:
         assert again["messages"][1]["id"] != first["messages"][1]["id"]  # type: ignore[call-overload, index]
 
 
-async def test_what_somebody_changed_is_known_to_readers_of_later_runs(home: Path) -> None:
+async def test_state_updates_are_visible_to_readers_of_later_runs(home: Path) -> None:
     async with client_of(home) as (_, client):
         thread = await new_thread(client)
         first: Any = await client.runs.wait(thread, AGENT, **saying("Hi"))
@@ -149,7 +149,7 @@ async def test_what_somebody_changed_is_known_to_readers_of_later_runs(home: Pat
     ("values", "as_node"),
     [({"nothing": 1}, None), ({"messages": [{"type": "human", "content": "x"}]}, "nobody"), ({"messages": [7]}, None)],
 )
-async def test_a_state_no_thread_can_hold_is_refused(home: Path, values: dict[str, Any], as_node: str | None) -> None:
+async def test_an_invalid_state_update_is_rejected(home: Path, values: dict[str, Any], as_node: str | None) -> None:
     async with client_of(home) as (_, client):
         thread = await new_thread(client)
         await client.runs.wait(thread, AGENT, **saying("Hi"))
@@ -159,7 +159,7 @@ async def test_a_state_no_thread_can_hold_is_refused(home: Path, values: dict[st
         assert contents((await client.threads.get_state(thread))["values"]) == ["Hi", "Hello there."]
 
 
-async def test_what_is_sent_in_names_messages_and_no_other_class(home: Path) -> None:
+async def test_only_message_classes_are_deserialized(home: Path) -> None:
     message = ["langchain_core", "messages", "human", "HumanMessage"]
     sent = {"lc": 1, "type": "constructor", "id": message, "kwargs": {"content": "Hi"}}
     secret = {"lc": 1, "type": "secret", "id": ["HOME"]}
@@ -172,7 +172,7 @@ async def test_what_is_sent_in_names_messages_and_no_other_class(home: Path) -> 
             assert refusal.value.response.status_code == 422
 
 
-async def test_a_copy_has_the_files_and_the_history_and_goes_its_own_way(home: Path) -> None:
+async def test_a_copied_thread_has_files_and_history_and_is_independent(home: Path) -> None:
     async with client_of(home) as (harness, client):
         thread = await new_thread(client)
         await client.runs.wait(thread, AGENT, **saying("Hi"))
@@ -189,7 +189,7 @@ async def test_a_copy_has_the_files_and_the_history_and_goes_its_own_way(home: P
         assert contents((await client.threads.get_state(thread))["values"]) == ["Hi", "Hello there."]
 
 
-async def test_a_paused_thread_is_copied_with_its_question(home: Path) -> None:
+async def test_a_paused_thread_is_copied_with_its_interrupt(home: Path) -> None:
     async with client_of(home) as (_, client):
         thread = await new_thread(client)
         await client.runs.wait(thread, AGENT, **saying("launch"))
@@ -199,7 +199,7 @@ async def test_a_paused_thread_is_copied_with_its_question(home: Path) -> None:
         assert (await client.threads.get_state(thread))["interrupts"]
 
 
-async def test_following_a_thread_goes_on_where_the_reader_left_off(home: Path) -> None:
+async def test_a_thread_stream_resumes_after_the_last_event(home: Path) -> None:
     async with client_of(home) as (harness, client):
         thread = await new_thread(client)
         run = await client.runs.create(thread, AGENT, stream_mode="messages-tuple", **saying("wait"))
@@ -216,7 +216,7 @@ async def test_following_a_thread_goes_on_where_the_reader_left_off(home: Path) 
                 pass
 
 
-async def test_all_runs_of_a_person_are_stopped_at_once(home: Path) -> None:
+async def test_all_runs_of_a_user_are_cancelled_at_once(home: Path) -> None:
     async with client_of(home) as (_, client):
         slow = saying("wait", stream_mode="messages-tuple")
         threads = [await new_thread(client) for _ in range(2)]
@@ -228,7 +228,7 @@ async def test_all_runs_of_a_person_are_stopped_at_once(home: Path) -> None:
             await client.runs.cancel_many(status="all")
 
 
-async def test_threads_are_found_by_what_is_known_of_them(home: Path) -> None:
+async def test_threads_are_searched_by_metadata_ids_and_status(home: Path) -> None:
     async with client_of(home) as (_, client):
         marks: list[dict[str, Any]] = [{"n": 1, "on": True}, {"n": 2, "on": False}, {"n": 3, "on": True, "name": "x"}]
         ids = [(await client.threads.create(metadata=mark))["thread_id"] for mark in marks]
@@ -254,12 +254,12 @@ async def test_an_assistant_is_a_custom_agent(home: Path) -> None:
     async with client_of(home) as (harness, client):
         context: Any = {"soul": "You rhyme.", "model_name": "parrot"}
         made = await client.assistants.create(AGENT, name="poet", context=context, description="Rhymes.")
-        agent = harness.custom_agents.load(LOCAL_USER.user_id, "poet")
+        agent = harness.core.custom_agents.load(LOCAL_USER.user_id, "poet")
         assert (agent.soul, agent.config.model, agent.config.description) == ("You rhyme.", "parrot", "Rhymes.")
         assert made["context"] == context
         await client.assistants.update("poet", context={"soul": "You do not."})  # type: ignore[arg-type]
-        assert harness.custom_agents.load(LOCAL_USER.user_id, "poet").soul == "You do not."
-        assert harness.custom_agents.load(LOCAL_USER.user_id, "poet").config.model == "parrot"
+        assert harness.core.custom_agents.load(LOCAL_USER.user_id, "poet").soul == "You do not."
+        assert harness.core.custom_agents.load(LOCAL_USER.user_id, "poet").config.model == "parrot"
         for call in (
             client.assistants.update(AGENT, description="Mine."),
             client.assistants.delete(AGENT),

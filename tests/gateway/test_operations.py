@@ -1,4 +1,4 @@
-"""What whoever looks after a server sees of it."""
+"""Health checks, metrics, logs and errors."""
 
 import asyncio
 import io
@@ -15,19 +15,19 @@ import deerflow.domain.errors as domain_errors
 from deerflow.config.source import ConfigSource, open_source
 from deerflow.domain.errors import ConfigError, DeerFlowError
 from deerflow.gateway.app import create_app
-from deerflow.gateway.errors import CODES, FRAMEWORK
-from deerflow.gateway.protocol import PunctualProtocol
+from deerflow.gateway.errors import ERRORS, STATUS_ERRORS
+from deerflow.gateway.middleware.protocol import HeaderTimeoutProtocol
 from deerflow.harness import Harness, open_harness
 from deerflow.testing import ScriptedModel, calling
-from deerflow.tracing.logs import JsonLines, start_logging
-from deerflow.tracing.metrics import MOST_NAMES, Metrics
+from deerflow.tracing.logs import JsonFormatter, start_logging
+from deerflow.tracing.metrics import MAX_LABEL_VALUES, Metrics
 from tests.support import OpenHarness, browse
 
 GUIDE = Path(__file__).parents[2] / "docs/guides/http-api.md"
 HI = {"input": {"messages": [{"type": "human", "content": "Hi, said the secret otter."}]}}
 
 
-async def test_a_server_that_can_work_says_it_is_ready(harness_saying: OpenHarness) -> None:
+async def test_a_healthy_server_is_ready(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         assert (await http.get("/health")).json()["status"] == "healthy"
         ready = await http.get("/ready")
@@ -36,7 +36,7 @@ async def test_a_server_that_can_work_says_it_is_ready(harness_saying: OpenHarne
         assert all(part["works"] for part in ready.json()["parts"].values())
 
 
-async def test_a_server_that_cannot_says_which_part_fails(tmp_path: Path) -> None:
+async def test_readiness_names_the_failing_component(tmp_path: Path) -> None:
     overrides = {"gateway": {"min_free_disk_mb": 1e12}}
     source = open_source(directory=tmp_path, environment={}, overrides=overrides)
     async with open_harness(source) as harness, browse(harness) as http:
@@ -48,7 +48,7 @@ async def test_a_server_that_cannot_says_which_part_fails(tmp_path: Path) -> Non
         assert (await http.get("/health")).status_code == 200  # it lives
 
 
-async def test_figures_tell_of_runs_models_tools_requests_and_the_database(harness_saying: OpenHarness) -> None:
+async def test_metrics_cover_runs_models_tools_requests_and_the_database(harness_saying: OpenHarness) -> None:
     model = ScriptedModel.saying(calling("ls", description="look", path="/mnt/user-data/workspace"), "Nothing there.")
     async with harness_saying(model) as harness, browse(harness) as http:
         await http.post("/api/threads/t1/runs/wait", json=HI)
@@ -67,15 +67,15 @@ async def test_figures_tell_of_runs_models_tools_requests_and_the_database(harne
         assert "secret-name" not in text and "otter" not in text
 
 
-def test_figures_have_no_end_of_names() -> None:
+def test_metric_labels_are_bounded() -> None:
     metrics = Metrics()
     for number in range(500):
         metrics.count_tool_call(f"tool{number}", "error")
         metrics.count_model_call(f"model{number}", 1, 2)
-    assert metrics.to_text().count(b"deerflow_tool_calls_total{") == MOST_NAMES + 1
+    assert metrics.to_text().count(b"deerflow_tool_calls_total{") == MAX_LABEL_VALUES + 1
 
 
-async def test_two_harnesses_count_apart(tmp_path: Path) -> None:
+async def test_two_harnesses_have_separate_metrics(tmp_path: Path) -> None:
     def source(name: str) -> ConfigSource:
         (tmp_path / name).mkdir()
         return open_source(directory=tmp_path / name, environment={})
@@ -83,11 +83,11 @@ async def test_two_harnesses_count_apart(tmp_path: Path) -> None:
     async with open_harness(source("a"), ScriptedModel.saying("One.")) as one, open_harness(source("b")) as other:
         async with browse(one) as http:
             await http.post("/api/threads/t1/runs/wait", json=HI)
-        assert b'deerflow_runs_ended_total{status="success"} 1.0' in await one.vitals.figures()
-        assert b"deerflow_runs_ended_total{" not in await other.vitals.figures()
+        assert b'deerflow_runs_ended_total{status="success"} 1.0' in await one.health.render_metrics()
+        assert b"deerflow_runs_ended_total{" not in await other.health.render_metrics()
 
 
-async def test_lines_of_the_log_say_which_request_run_and_thread_they_belong_to(harness_saying: OpenHarness) -> None:
+async def test_log_lines_contain_request_run_and_thread_ids(harness_saying: OpenHarness) -> None:
     heard = io.StringIO()
     handler = start_logging("info", "json", heard)
     try:
@@ -103,7 +103,7 @@ async def test_lines_of_the_log_say_which_request_run_and_thread_they_belong_to(
     assert "otter" not in heard.getvalue()
 
 
-def test_nothing_in_a_message_can_pass_for_a_line_of_its_own() -> None:
+def test_log_messages_cannot_inject_lines() -> None:
     heard = io.StringIO()
     handler = start_logging("info", "text", heard)
     try:
@@ -111,11 +111,11 @@ def test_nothing_in_a_message_can_pass_for_a_line_of_its_own() -> None:
     finally:
         logging.root.removeHandler(handler)
     assert [line[:4] for line in heard.getvalue().splitlines()[1:]] == ["    ", "    "]
-    assert "\n" not in JsonLines(str).format(logging.makeLogRecord({"msg": "a\nb"}))
+    assert "\n" not in JsonFormatter(str).format(logging.makeLogRecord({"msg": "a\nb"}))
 
 
 @pytest.mark.parametrize("origin", ["https://app.example.org", "https://evil.example"])
-async def test_other_web_sites_may_ask_only_if_they_are_named(tmp_path: Path, origin: str) -> None:
+async def test_only_configured_origins_are_allowed(tmp_path: Path, origin: str) -> None:
     overrides = {"gateway": {"cors_origins": ["https://app.example.org"]}}
     source = open_source(directory=tmp_path, environment={}, overrides=overrides)
     async with open_harness(source) as harness, browse(harness) as http:
@@ -127,19 +127,19 @@ async def test_other_web_sites_may_ask_only_if_they_are_named(tmp_path: Path, or
         assert made.status_code == (200 if is_named else 403)
 
 
-async def test_by_default_no_other_web_site_may_ask(harness_saying: OpenHarness) -> None:
+async def test_no_cross_origin_requests_by_default(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         response = await http.get("/api/models", headers={"Origin": "https://app.example.org"})
         assert "access-control-allow-origin" not in response.headers
 
 
 @pytest.mark.parametrize("origin", ["*", "app.example.org", "https://app.example.org/", "ftp://x", "https://"])
-def test_what_is_no_origin_is_refused(tmp_path: Path, origin: str) -> None:
+def test_invalid_origins_are_rejected(tmp_path: Path, origin: str) -> None:
     with pytest.raises(ConfigError, match="cors_origins"):
         open_source(directory=tmp_path, environment={}, overrides={"gateway": {"cors_origins": [origin]}})
 
 
-async def test_a_bug_is_answered_in_the_same_shape_with_the_id_its_trace_has(harness_saying: OpenHarness) -> None:
+async def test_an_unexpected_error_has_the_request_id_of_its_traceback(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness:
         app = with_a_bug(harness)
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
@@ -166,8 +166,8 @@ def with_a_bug(harness: Harness) -> FastAPI:
     return app
 
 
-async def test_connections_that_say_nothing_are_given_up(harness_saying: OpenHarness) -> None:
-    patience, PunctualProtocol.headers_s = PunctualProtocol.headers_s, 0.2
+async def test_idle_connections_time_out(harness_saying: OpenHarness) -> None:
+    patience, HeaderTimeoutProtocol.header_timeout_s = HeaderTimeoutProtocol.header_timeout_s, 0.2
     try:
         async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http, asyncio.timeout(10):
             reader, writer = await asyncio.open_connection("127.0.0.1", http.base_url.port)
@@ -176,13 +176,13 @@ async def test_connections_that_say_nothing_are_given_up(harness_saying: OpenHar
             writer.close()
             assert answer.startswith(b"HTTP/1.1 408") and b"RequestTimeout" in answer
     finally:
-        PunctualProtocol.headers_s = patience
+        HeaderTimeoutProtocol.header_timeout_s = patience
 
 
-def test_every_error_has_a_code_and_the_guide_lists_them_all() -> None:
+def test_every_error_has_a_code_and_is_in_the_guide() -> None:
     known = [kind for kind in vars(domain_errors).values() if isinstance(kind, type)]
     kinds = {kind.__name__ for kind in known if issubclass(kind, DeerFlowError)}
-    assert kinds - {"DeerFlowError"} <= CODES.keys()
-    assert set(FRAMEWORK.values()) <= CODES.keys()
+    assert kinds - {"DeerFlowError"} <= ERRORS.keys()
+    assert set(STATUS_ERRORS.values()) <= ERRORS.keys()
     listed = re.findall(r"^\| `(\w+)` \| (\d+) \| (.*) \|$", GUIDE.read_text(), re.M)
-    assert listed == [(name, str(code.status), code.meaning) for name, code in CODES.items()]
+    assert listed == [(name, str(code.status), code.meaning) for name, code in ERRORS.items()]

@@ -1,9 +1,9 @@
-"""Nobody reaches what is somebody else's: every route in the description of the API, as its owner and as another."""
+"""Access control: every route of the OpenAPI document, as the owner and as another user."""
 
 import httpx
 
 from deerflow.gateway.examples import THREAD
-from tests.gateway.api_world import SECRET, Example, World, examples_in, send
+from tests.gateway.populated_server import SECRET, Example, PopulatedServer, list_examples, send
 
 EVERYBODYS = {
     "GET /api/models/{name}": "models are the server's",
@@ -33,7 +33,7 @@ EVERYBODYS = {
         "the caller's own login at a server of the installation",
     ),
 }
-"""Routes with a name in their path that belongs to nobody, and why."""
+"""Routes whose path parameters have no owner, with reasons."""
 BRINGS_ITS_OWN = {
     "POST /api/agents": "makes an agent of the caller's own",
     "POST /api/assistants": "makes an assistant of the caller's own",
@@ -45,26 +45,26 @@ LINKED = {
     "GET /api/shared/{token}/artifacts/{path}": "whoever has the link may read what was presented",
     "GET /api/shared/{token}/previews/{path}": "whoever has the link may read what was presented",
 }
-"""Routes under a secret that its owner has given away."""
+"""Routes of share links."""
 OTHER = "mallory"
 
 
-def test_others_get_not_found_and_see_nothing(world: World) -> None:
+def test_other_users_get_not_found(server: PopulatedServer) -> None:
     reached = {}
-    with world.client() as http, world.client(OTHER) as foreign:
-        ids = world.seed(http)
+    with server.client() as http, server.client(OTHER) as foreign:
+        ids = server.seed(http)
         before = everything(http, ids)
-        for example in examples_in(world.document):
+        for example in list_examples(server.document):
             if problem := trespass(foreign, example, ids):
                 reached[example.name] = problem
         assert reached == {}
         assert everything(http, ids) == before
-        world.unseed(http)
+        server.unseed(http)
 
 
-def test_a_thread_cannot_be_taken_by_its_name(world: World) -> None:
-    with world.client() as http, world.client(OTHER) as foreign:
-        world.seed(http)
+def test_a_thread_id_of_another_user_cannot_be_claimed(server: PopulatedServer) -> None:
+    with server.client() as http, server.client(OTHER) as foreign:
+        server.seed(http)
         for response in (
             foreign.post("/api/threads", json={"thread_id": THREAD}),
             foreign.post("/api/threads", json={"thread_id": THREAD, "if_exists": "do_nothing"}),
@@ -75,11 +75,11 @@ def test_a_thread_cannot_be_taken_by_its_name(world: World) -> None:
             assert response.status_code in (404, 422) and SECRET not in response.text
         found = foreign.post("/api/threads/delete", json={"ids": [THREAD], "stop_runs": True}).json()
         assert found["deleted"] == [] and found["failed"][0]["error"] == "NotFound"
-        world.unseed(http)
+        server.unseed(http)
 
 
 def trespass(foreign: httpx.Client, example: Example, ids: dict[str, str]) -> str | None:
-    """What somebody else gets from a route that they should not."""
+    """Return data of the owner in the response for another user."""
     response = send(foreign, example, ids)
     if example.name in BRINGS_ITS_OWN or example.name in LINKED:
         return None
@@ -92,7 +92,7 @@ def trespass(foreign: httpx.Client, example: Example, ids: dict[str, str]) -> st
 
 
 def everything(http: httpx.Client, ids: dict[str, str]) -> list[object]:
-    """What its owner has."""
+    """Return all data of the owner."""
     paths = ("", "/state", "/runs", "/messages", "/artifacts/mnt/user-data/outputs/report.md")
     found = [http.get(f"/api/threads/{THREAD}{path}") for path in paths]
     found += [

@@ -1,4 +1,4 @@
-"""What a browser has to load before it can show the page."""
+"""Size of the web page."""
 
 import gzip
 import re
@@ -10,18 +10,18 @@ HEAVY = ("katex", "mermaid")
 
 
 def entry_files() -> list[str]:
-    """The scripts the document itself asks for."""
+    """Return the scripts of the document."""
     document = (STATIC / "index.html").read_text()
     return re.findall(r'(?:src|href)="/(assets/[^"]+\.js)"', document)
 
 
-def test_the_entry_of_the_page_stays_small() -> None:
+def test_the_entry_bundle_stays_small() -> None:
     files = entry_files()
     assert files
     assert sum(len(gzip.compress((STATIC / file).read_bytes())) for file in files) <= MOST_BYTES
 
 
-def test_heavy_parts_are_loaded_only_when_they_are_needed() -> None:
+def test_heavy_chunks_are_loaded_on_demand() -> None:
     entry = "".join((STATIC / file).read_text() for file in entry_files())
     chunks = [file.name for file in (STATIC / "assets").iterdir()]
     for part in HEAVY:

@@ -1,4 +1,4 @@
-"""Requests made up from the description of the API: whatever they are, none of them breaks the server."""
+"""Requests generated from the OpenAPI document do not break the server."""
 
 import re
 from collections import Counter
@@ -13,30 +13,30 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from deerflow.gateway.examples import CHECKPOINT, RUN, THREAD
-from tests.gateway.api_world import World
+from tests.gateway.populated_server import PopulatedServer
 
 pytestmark = pytest.mark.slow
 
 MADE_UP = 6
-"""Requests per route: together some hundreds, in half a minute."""
+"""Requests per route."""
 UNSUITABLE = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 HOP_BY_HOP = frozenset({"host", "content-length", "transfer-encoding", "connection", "expect", "upgrade", "te"})
 
 
 @pytest.fixture(scope="module")
-def ids(world: World) -> dict[str, str]:
-    with world.client() as http:
-        return world.seed(http)
+def ids(server: PopulatedServer) -> dict[str, str]:
+    with server.client() as http:
+        return server.seed(http)
 
 
 # The server, in a thread of its own, takes random numbers while requests are made up.
 @pytest.mark.filterwarnings("ignore:Do not use the `random` module:hypothesis.errors.HypothesisDeprecationWarning")
-def test_no_made_up_request_makes_the_server_fail(world: World, ids: dict[str, str]) -> None:
-    schema = schemathesis.openapi.from_dict(world.document)
+def test_generated_requests_do_not_fail_the_server(server: PopulatedServer, ids: dict[str, str]) -> None:
+    schema = schemathesis.openapi.from_dict(server.document)
     known = {"thread_id": THREAD, "run_id": ids[RUN], "checkpoint_id": ids[CHECKPOINT]}
     failed: dict[str, str] = {}
     answered: Counter[int] = Counter()
-    with world.client() as http:
+    with server.client() as http:
         for result in schema.get_all_operations():
             bounded(result.ok().as_strategy(), http, known, answered, failed)()
         assert http.get("/health").status_code == 200
@@ -51,7 +51,7 @@ def bounded(
     answered: Counter[int],
     failed: dict[str, str],
 ) -> Callable[[], None]:
-    """Sends what the strategy makes up, each time once to something that is `known` and once as it is."""
+    """Send generated requests, each with real ids and as generated."""
 
     @settings(
         max_examples=MADE_UP,
@@ -77,13 +77,13 @@ def bounded(
 
 
 def placed(case: Any, known: Mapping[str, str]) -> str:
-    """The path of a made-up request, with what is `known` in place of what was made up."""
+    """Return the path of a generated request with real ids."""
     values = {**(case.path_parameters or {}), **known}
     return re.sub(r"{(\w+)}", lambda part: quote(str(values[part[1]]), safe="", errors="replace"), case.path)
 
 
 def send(http: httpx.Client, case: Any, path: str) -> httpx.Response | None:
-    """Send a made-up request as it is, if HTTP can say it at all; only the beginning of a stream is read."""
+    """Send a generated request, if it is valid HTTP; only the start of a stream is read."""
     body = {} if isinstance(case.body, schemathesis.core.NotSet) else content_of(case)
     headers = {name: str(value) for name, value in (case.headers or {}).items() if name.lower() not in HOP_BY_HOP}
     try:

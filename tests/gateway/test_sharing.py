@@ -1,4 +1,4 @@
-"""Threads that others read under a link: only what was meant for them, only for as long as it was meant."""
+"""Share links."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -14,9 +14,9 @@ import pytest
 
 from deerflow.config.source import open_source
 from deerflow.domain.errors import FileProblem, NotFound
-from deerflow.domain.principal import Principal
+from deerflow.domain.identity import Principal
 from deerflow.gateway.app import create_app
-from deerflow.gateway.dependencies import who_asks
+from deerflow.gateway.dependencies import get_current_user
 from deerflow.harness import Harness, open_harness
 from deerflow.testing import Answer, ScriptedModel, ToolRequest, calling, thinking
 from tests.canary import files_with
@@ -58,19 +58,19 @@ async def share(http: httpx.AsyncClient, thread_id: str = "t", **body: Any) -> d
 
 
 async def statuses(http: httpx.AsyncClient, token: str) -> set[int]:
-    """What every address under a link answers."""
+    """Return the statuses of all routes of a link."""
     paths = ("", "/messages", f"/artifacts{REPORT}", f"/previews{PAGE}")
     return {(await http.get(f"/api/shared/{token}{path}")).status_code for path in paths}
 
 
 def stranger(harness: Harness) -> AbstractAsyncContextManager[httpx.AsyncClient]:
-    """Somebody who has no thread here, and no rights."""
+    """Return a client of another user."""
     app = create_app(harness)
-    app.dependency_overrides[who_asks] = lambda: Principal("stranger")
+    app.dependency_overrides[get_current_user] = lambda: Principal("stranger")
     return browse(harness, app)
 
 
-async def test_nothing_is_shared_unless_that_is_switched_on(tmp_path: Path) -> None:
+async def test_sharing_is_disabled_by_default(tmp_path: Path) -> None:
     async with serving(tmp_path, "Hello.", settings=ON.replace("true", "false", 1)) as (harness, http):
         await http.post("/api/threads/t/runs/wait", json=asking("Hi"))
         refused = await http.post("/api/threads/t/shares", json={})
@@ -79,7 +79,7 @@ async def test_nothing_is_shared_unless_that_is_switched_on(tmp_path: Path) -> N
         assert (await http.get("/api/features")).json()["enabled"]["sharing"] is False
 
 
-async def test_a_stranger_reads_what_was_said_and_presented_and_nothing_else(tmp_path: Path) -> None:
+async def test_readers_of_a_link_see_messages_and_presented_files_only(tmp_path: Path) -> None:
     script = (WRITE, PRESENT, thinking("Secretly.", then=f"Here it is; the key is {KEY}."), "Later.")
     async with serving(tmp_path, *script) as (harness, http):
         await http.post("/api/threads/t/runs/wait", json=asking(f"Write with {KEY}"))
@@ -113,7 +113,7 @@ async def test_a_stranger_reads_what_was_said_and_presented_and_nothing_else(tmp
     assert {each.status_code for each in (window, notes, beside, thread, listed)} == {404}
 
 
-async def test_what_was_asked_again_is_not_shown(tmp_path: Path) -> None:
+async def test_abandoned_branches_are_not_shared(tmp_path: Path) -> None:
     async with serving(tmp_path, "One.", "Two.", "Other.") as (_, http):
         await http.post("/api/threads/t/runs/wait", json=asking("first"))
         origin = (await http.get("/api/threads/t/state")).json()["checkpoint_id"]
@@ -126,7 +126,7 @@ async def test_what_was_asked_again_is_not_shown(tmp_path: Path) -> None:
     assert said == ["first", "One.", "instead", "Other."] and older["before"] is None
 
 
-async def test_a_link_that_was_taken_back_leads_nowhere(tmp_path: Path) -> None:
+async def test_a_revoked_link_is_not_found(tmp_path: Path) -> None:
     async with serving(tmp_path, WRITE, PRESENT, "Done.") as (_, http):
         await http.post("/api/threads/t/runs/wait", json=asking("Hi"))
         first, second = await share(http), await share(http, expires_in_days=3)
@@ -138,7 +138,7 @@ async def test_a_link_that_was_taken_back_leads_nowhere(tmp_path: Path) -> None:
         assert await statuses(http, first["token"]) == {404} and await statuses(http, second["token"]) == {200}
 
 
-async def test_a_link_ends_when_its_time_is_over(tmp_path: Path) -> None:
+async def test_a_link_expires(tmp_path: Path) -> None:
     async with serving(tmp_path, WRITE, PRESENT, "Done.") as (harness, http):
         await http.post("/api/threads/t/runs/wait", json=asking("Hi"))
         token = (await share(http, expires_in_days=3))["token"]
@@ -147,14 +147,14 @@ async def test_a_link_ends_when_its_time_is_over(tmp_path: Path) -> None:
         early = replace(sharing, now=lambda: sharing.now() + 2.9 * day)
         late = replace(sharing, now=lambda: sharing.now() + 3 * day)
         assert (await early.open(token)).title == "Hi"
-        for ended in (late.open(token), late.page(token, None, 10), late.artifact(token, REPORT)):
-            with pytest.raises(NotFound, match="has ended"):
+        for ended in (late.open(token), late.read_page(token, None, 10), late.find_artifact(token, REPORT)):
+            with pytest.raises(NotFound, match="has expired"):
                 await ended
         with pytest.raises(FileProblem):
-            await early.artifact(token, NOTES)
+            await early.find_artifact(token, NOTES)
 
 
-async def test_an_operator_can_limit_how_long_links_work(tmp_path: Path) -> None:
+async def test_the_maximum_lifetime_of_links_is_configurable(tmp_path: Path) -> None:
     limited = ON.replace("enabled: true}", "enabled: true, max_days: 7}", 1)
     async with serving(tmp_path, settings=limited) as (_, http):
         await http.post("/api/threads", json={"thread_id": "t"})
@@ -165,7 +165,7 @@ async def test_an_operator_can_limit_how_long_links_work(tmp_path: Path) -> None
             assert (await http.post("/api/threads/t/shares", json=wrong)).status_code == 422
 
 
-async def test_links_end_while_sharing_is_switched_off_and_can_be_taken_back(tmp_path: Path) -> None:
+async def test_links_are_disabled_with_sharing_and_can_be_revoked(tmp_path: Path) -> None:
     async with serving(tmp_path, WRITE, PRESENT, "Done.") as (_, http):
         await http.post("/api/threads/t/runs/wait", json=asking("Hi"))
         made = await share(http)
@@ -176,7 +176,7 @@ async def test_links_end_while_sharing_is_switched_off_and_can_be_taken_back(tmp
         assert (await http.delete(f"/api/threads/t/shares/{made['share_id']}")).status_code == 204
 
 
-async def test_deleting_a_thread_ends_its_links_and_leaves_nothing_of_them(tmp_path: Path) -> None:
+async def test_deleting_a_thread_deletes_its_links(tmp_path: Path) -> None:
     async with serving(tmp_path, WRITE, PRESENT, "Done.") as (_, http):
         await http.post("/api/threads/t/runs/wait", json=asking("Hi"))
         made = await share(http)
@@ -188,7 +188,7 @@ async def test_deleting_a_thread_ends_its_links_and_leaves_nothing_of_them(tmp_p
     assert files_with(sha256(made["token"].encode()).hexdigest(), tmp_path) == []
 
 
-async def test_a_secret_is_neither_guessed_nor_kept(tmp_path: Path) -> None:
+async def test_link_secrets_are_random_and_not_stored(tmp_path: Path) -> None:
     async with serving(tmp_path, "Hello.") as (_, http):
         await http.post("/api/threads/t/runs/wait", json=asking("Hi"))
         made = await share(http)
@@ -205,7 +205,7 @@ async def test_a_secret_is_neither_guessed_nor_kept(tmp_path: Path) -> None:
     assert files_with(token, tmp_path) == []
 
 
-async def test_threads_of_others_cannot_be_shared(tmp_path: Path) -> None:
+async def test_threads_of_other_users_cannot_be_shared(tmp_path: Path) -> None:
     async with serving(tmp_path, "Hello.") as (harness, http):
         await http.post("/api/threads/t/runs/wait", json=asking("Hi"))
         made = await share(http)

@@ -1,4 +1,4 @@
-"""What the wire shows, kept in files so that a change is seen."""
+"""Snapshots of the wire format."""
 
 import json
 import re
@@ -8,12 +8,12 @@ from deerflow.testing import ScriptedModel, thinking
 from tests.support import OpenHarness, browse, same_as_snapshot
 
 
-async def test_the_api_is_described_as_before(harness_saying: OpenHarness) -> None:
+async def test_the_openapi_document_equals_the_snapshot(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness:
         same_as_snapshot("openapi.json", json.dumps(create_app(harness).openapi(), indent=1, ensure_ascii=False) + "\n")
 
 
-async def test_a_run_looks_as_before_on_the_wire(harness_saying: OpenHarness) -> None:
+async def test_the_event_stream_equals_the_snapshot(harness_saying: OpenHarness) -> None:
     model = ScriptedModel.saying(thinking("Two and two.", then="Four."))
     async with harness_saying(model) as harness, browse(harness) as http:
         body = {

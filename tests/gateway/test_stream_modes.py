@@ -1,4 +1,4 @@
-"""What readers see of a run, by the modes they ask for."""
+"""Stream modes."""
 
 import re
 from pathlib import Path
@@ -32,7 +32,7 @@ def frames(text: str) -> list[tuple[int, str, Any]]:
     return [(int(id_), event, orjson.loads(data)) for id_, event, data in found]
 
 
-async def test_nothing_of_langgraphs_own_is_shown(harness_saying: OpenHarness) -> None:
+async def test_langgraph_internals_are_not_streamed(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying("Hello.")) as harness, browse(harness) as http:
         whole = await http.post("/api/threads/t/runs/stream", json={**HI, "stream_mode": ALL})
         state = await http.get("/api/threads/t/state")
@@ -44,11 +44,11 @@ async def test_nothing_of_langgraphs_own_is_shown(harness_saying: OpenHarness) -
 
 
 def no_triggers(text: str) -> str:
-    """Without what tells why a step was taken."""
+    """Remove the triggers of a step."""
     return re.sub(r'"triggers":\[[^\]]*\]', "", text)
 
 
-async def test_graphs_inside_the_graph_are_heard_under_their_own_names(tmp_path: Path) -> None:
+async def test_subgraph_events_have_their_namespace(tmp_path: Path) -> None:
     tool = {"name": "ask_inner", "group": "x", "use": "tests.gateway.test_stream_modes:ask_inner"}
     source = open_source(directory=tmp_path, environment={}, overrides={"tools": [tool]})
     model = ScriptedModel.saying(
@@ -66,7 +66,7 @@ async def test_graphs_inside_the_graph_are_heard_under_their_own_names(tmp_path:
         assert not [event for _, event, _ in alone if "|" in event]
 
 
-async def test_messages_as_spoken_so_far_go_on_where_a_reader_left_off(harness_saying: OpenHarness) -> None:
+async def test_accumulated_messages_resume_after_the_last_event(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying("One two three four.")) as harness, browse(harness) as http:
         whole = await http.post("/api/threads/t/runs/stream", json={**HI, "stream_mode": "messages"})
         told = frames(whole.text)
@@ -78,7 +78,7 @@ async def test_messages_as_spoken_so_far_go_on_where_a_reader_left_off(harness_s
             assert frames(rest.text) == told[index + 1 :]
 
 
-async def test_a_mode_nobody_asked_the_run_for_is_silent_and_an_unknown_one_refused(
+async def test_unlogged_modes_are_silent_and_unknown_ones_rejected(
     harness_saying: OpenHarness,
 ) -> None:
     async with harness_saying(ScriptedModel.saying("Hello.")) as harness, browse(harness) as http:

@@ -11,11 +11,11 @@ from typing import Any
 import orjson
 
 from deerflow.config.source import open_source
-from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import AgentSpec, Resume, RunRequest, RunStatus
 from deerflow.harness import Harness, open_harness
-from deerflow.sandbox.places import user_data_folder
-from deerflow.testing import Obedient, ScriptedServer
+from deerflow.sandbox.files.mounts import user_data_folder
+from deerflow.testing import ObedientModel, ScriptedServer
 from tests.harness.sinks import Sinks
 
 MOST_PAUSES = 40
@@ -38,7 +38,7 @@ class Done:
 async def office(home: Path, sinks: Sinks, **settings: Any) -> AsyncIterator[Harness]:
     """A harness as it is installed, whose web and whose MCP servers are the sinks."""
     (home / "extensions_config.json").write_text(json.dumps({"mcpServers": sinks.servers()}))
-    async with ScriptedServer([Obedient()], endless=True) as server:
+    async with ScriptedServer([ObedientModel()], endless=True) as server:
         model = {**server.model_config().model_dump(exclude_none=True), "api_key": "scripted-key"}
         overrides: Mapping[str, Any] = {
             "models": [{key: model[key] for key in ("name", "use", "model", "base_url", "api_key")}],
@@ -52,7 +52,7 @@ async def office(home: Path, sinks: Sinks, **settings: Any) -> AsyncIterator[Har
             **settings,
         }
         async with open_harness(open_source(directory=home, environment={}, overrides=overrides)) as harness:
-            await harness.mcp.settle(LOCAL_USER.user_id, wait_s=20)
+            await harness.core.mcp.prepare(LOCAL_USER.user_id, wait_s=20)
             yield harness
 
 
@@ -92,7 +92,7 @@ async def work(
 
 
 def done(harness: Harness, thread: str, asked: Sequence[str], messages: Sequence[Mapping[str, Any]]) -> Done:
-    outputs = folder_of(harness.source.current.home.parent, thread) / "outputs"
+    outputs = folder_of(harness.core.source.current.home.parent, thread) / "outputs"
     return Done(
         asked=asked,
         called=[call["name"] for message in messages for call in message.get("tool_calls") or ()],

@@ -11,12 +11,12 @@ from typing import Any
 import orjson
 from langchain_core.messages import BaseMessage
 
-from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import RunRequest, RunStatus
 from deerflow.testing import Answer, ScriptedModel, calling, in_parallel
-from tests.community.web_site import Answer as Reply
-from tests.community.web_site import Site, html_answer, json_answer, open_site, redirect
-from tests.sandbox.desk import answers, desk, files
+from tests.community.web_site import ScriptedResponse as Reply
+from tests.community.web_site import Site, html_response, json_response, open_site, redirect
+from tests.sandbox.support import files, open_sandbox_harness, tool_results
 
 PAGES, READ = 200, 18
 REPORT = "/mnt/user-data/outputs/report.md"
@@ -50,16 +50,16 @@ def make_web(site: Site, seed: int) -> list[Fact]:
         quote = " ".join(random.sample(WORDS, 6))
         share = f"{random.randint(10, 89)}.{random.randint(1, 9)}"
         fact = Fact(f"/station/{number}", f"Station {number}", random.randint(10_000, 9_999_999), share, quote)
-        site.routes[fact.path] = html_answer(fact.html)
+        site.routes[fact.path] = html_response(fact.html)
         facts.append(fact)
     site.routes["/robots.txt"] = Reply(b"User-agent: *\nDisallow: /private\n", headers={"Content-Type": "text/plain"})
     site.routes[FAILING] = Reply(status=500)
     site.routes[MOVED] = redirect(facts[0].path)
     known = [GONE, FAILING, MOVED, *(fact.path for fact in facts)]
     links = "".join(f'<li><a href="{site.url}{path}">{path}</a></li>' for path in known)
-    site.routes[INDEX] = html_answer(f"<title>Stations</title><ul>{links}</ul>")
+    site.routes[INDEX] = html_response(f"<title>Stations</title><ul>{links}</ul>")
     results = [{"title": fact.title, "url": f"{site.url}{fact.path}", "content": "A station."} for fact in facts]
-    site.routes["/search"] = json_answer({"results": results})
+    site.routes["/search"] = json_response({"results": results})
     return facts
 
 
@@ -154,13 +154,13 @@ async def test_what_is_made_up_is_caught_and_mended_and_what_is_true_passes(tmp_
             },
         ]
         settings = {"tools": [{**tool, "group": "web"} for tool in tools], "suggestions": {"enabled": False}}
-        async with desk(tmp_path, model, **settings) as harness, asyncio.timeout(LIMIT_S):
+        async with open_sandbox_harness(tmp_path, model, **settings) as harness, asyncio.timeout(LIMIT_S):
             question = f"/deep-research How many ships pass at night? All stations are listed at {site.url}{INDEX} ."
             asked = [{"type": "human", "content": question}]
             run = await harness.runs.create_or_reject(RunRequest("t", asked), LOCAL_USER)
             ended = await harness.runs.join("t", run.run_id, LOCAL_USER)
             assert ended.status is RunStatus.SUCCESS, ended.error
-            said = [answer["content"] for answer in await answers(harness)]
+            said = [answer["content"] for answer in await tool_results(harness)]
             kept = await harness.resources.web_pages.list("t", LOCAL_USER, 100, 0)
     first, second = (json.loads(text) for text in said if text.startswith('{"citations"'))
     expected = {line: status for status, group in lies.items() for line in group}

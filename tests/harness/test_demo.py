@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from deerflow.config.source import open_source
-from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import AgentSpec, RunRequest, RunStatus
 from deerflow.harness import Harness, open_harness
 from deerflow.models.demo.scripts import PRESENTED, SCRIPTS
@@ -34,7 +34,7 @@ def opened(home: Path):
 
 async def test_all_scripts_are_offered(tmp_path: Path) -> None:
     async with opened(tmp_path) as harness:
-        assert [starter.id for starter in harness.agents.starters(["slide-creation"])] == [
+        assert [starter.id for starter in harness.core.agents.starters(["slide-creation"])] == [
             script.id for script in SCRIPTS
         ]
 

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from deerflow.config.source import open_source
-from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import RunRecord, RunRequest, RunStatus
 from deerflow.harness import Harness, open_harness
 from deerflow.testing import (

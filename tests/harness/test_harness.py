@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from deerflow.config.source import open_source
-from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import AgentSpec, RunRequest, RunStatus
 from deerflow.harness import Harness, open_harness
 from deerflow.testing import ScriptedServer
@@ -37,7 +37,7 @@ async def test_two_harnesses_with_different_configurations_live_in_one_process(t
         async with open_harness(sources[0]) as first, open_harness(sources[1]) as second:
             answers = await asyncio.gather(ask(first, "t", "Who?"), ask(second, "t", "Who?"))
             assert answers == ["I am one.", "I am two."]
-            assert first.agents.catalog.default.name == "one" and second.agents.catalog.default.name == "two"
+            assert first.core.agents.catalog.default.name == "one" and second.core.agents.catalog.default.name == "two"
             await second.threads.delete("t", LOCAL_USER)
             assert await ask(first, "t", "And now?") == "Still one."
             assert await second.threads.search(LOCAL_USER, 10, 0) == []
@@ -54,7 +54,7 @@ async def test_an_edit_of_the_configuration_is_used_by_the_next_run(tmp_path: Pa
             assert await ask(harness, "t", "1") == "Before."
             write("second-name", two)
             assert await ask(harness, "t", "2") == "After."
-            assert [model.name for model in harness.agents.catalog.models] == ["second-name"]
+            assert [model.name for model in harness.core.agents.catalog.models] == ["second-name"]
             assert two.requests[0].body["messages"][1]["content"] == "1"
 
 
@@ -78,18 +78,18 @@ async def test_a_request_names_its_model_and_an_unknown_one_falls_back(
         async with open_harness(open_source(directory=tmp_path, environment={}, overrides=overrides)) as harness:
             assert await ask(harness, "a", "?", AgentSpec("two")) == "Other."
             assert await ask(harness, "b", "?", AgentSpec("three")) == "Default."
-            assert "no model is called 'three'" in caplog.text
+            assert "there is no model 'three'" in caplog.text
 
 
 async def test_without_any_configuration_the_demo_model_answers(tmp_path: Path) -> None:
     async with open_harness(open_source(directory=tmp_path, environment={})) as harness:
-        assert harness.agents.catalog.default.name == "demo"
+        assert harness.core.agents.catalog.default.name == "demo"
         answer = await ask(harness, "t", "How do I connect a real model?")
         assert "OPENAI_API_KEY" in answer
 
 
 async def test_a_key_in_the_environment_is_enough_for_a_model(tmp_path: Path) -> None:
     async with open_harness(open_source(directory=tmp_path, environment={"DEEPSEEK_API_KEY": "sk-x"})) as harness:
-        models = harness.agents.catalog.models
+        models = harness.core.agents.catalog.models
         assert models and all("deepseek" in model.name for model in models)
         assert "sk-x" not in repr(models)

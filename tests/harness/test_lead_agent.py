@@ -10,7 +10,7 @@ import pytest
 
 from deerflow.agents import make_lead_agent
 from deerflow.config.source import open_source
-from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import AgentSpec, Resume, RunRecord, RunRequest, RunStatus
 from deerflow.harness import Harness, open_harness
 from deerflow.testing import ScriptedModel, calling
@@ -96,7 +96,7 @@ async def test_a_configured_tool_is_used_without_asking_by_default(tmp_path: Pat
 
 async def test_a_tool_that_runs_commands_is_left_out_while_nothing_isolates_them(tmp_path: Path) -> None:
     model = ScriptedModel.saying("Fine.")
-    unisolated = {"use": "tests.sandbox.test_sandbox_tiers:Unisolated"}
+    unisolated = {"use": "tests.sandbox.support:UnisolatedProvider"}
     async with opened(tmp_path, model, tools=[{**LAUNCHES, "group": "bash"}], sandbox=unisolated) as harness:
         await ask(harness, "Launch it")
         assert "launch" not in model.requests[0].tool_names
@@ -146,7 +146,7 @@ async def test_an_agent_that_does_not_exist_is_named(tmp_path: Path) -> None:
 
 async def test_traces_are_told_which_agent_it_was(tmp_path: Path) -> None:
     async with opened(tmp_path) as harness:
-        metadata = (harness.agents.graph_for(AgentSpec(is_plan_mode=True)).config or {})["metadata"]
+        metadata = (harness.core.agents.get_graph(AgentSpec(is_plan_mode=True)).config or {})["metadata"]
         keys = {"agent_name", "model_name", "thinking_enabled", "reasoning_effort", "is_plan_mode", "subagent_enabled"}
         assert metadata.keys() >= keys and metadata["model_name"] == "demo" and metadata["is_plan_mode"] is True
 
@@ -157,7 +157,7 @@ async def test_a_thread_is_named_by_a_model_where_one_is_configured(tmp_path: Pa
     async with opened(tmp_path, models=models, title={"model_name": "namer"}) as harness:
         await ask(harness, "What is DeerFlow, and what can it do?")
         async with asyncio.timeout(10):
-            await asyncio.gather(*harness.runs._beside.tasks)
+            await asyncio.gather(*harness.runs._background.tasks)
         # The demo model does not know the request for a title, so its first line is what it says of itself.
         assert (await harness.threads.get("t", LOCAL_USER)).title != "What is DeerFlow, and what can it do?"
 

@@ -8,7 +8,7 @@ import pytest
 from langchain_core.tools import StructuredTool
 
 from deerflow.domain.errors import ConfigError
-from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import AgentSpec, Resume, RunRequest, RunStatus
 from deerflow.harness import Harness
 from deerflow.testing import ScriptedModel, calling, in_parallel
@@ -122,7 +122,7 @@ async def test_a_policy_that_becomes_unreadable_refuses_every_call_and_says_why(
         rule(tmp_path, "rules: [{name: x, outcome: perhaps}]")
         await ask(harness, "Read")
         ((status, text),) = await results(harness)
-    assert status == "error" and "the policy cannot be read" in text and "policy.yaml" in text
+    assert status == "error" and "the policy is invalid" in text and "policy.yaml" in text
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ async def test_a_policy_that_becomes_unreadable_refuses_every_call_and_says_why(
         ("rules: [{name: x, outcome: perhaps, reason: r}]", "outcome"),
         ("rules: [{name: x, outcome: deny, reason: r, toll: bash}]", "tool"),
         ("rules: [{name: x, outcome: deny, reason: r, arguments: {a: {regex: '(?=a)'}}}]", "without backtracking"),
-        ("rules: [{name: x, outcome: deny, reason: r, arguments: {a: {}}}]", "says nothing"),
+        ("rules: [{name: x, outcome: deny, reason: r, arguments: {a: {}}}]", "has no condition"),
         ("rules: [{name: x, outcome: deny, reason: r}, {name: x, outcome: ask, reason: r}]", "must be unique"),
         ("rules: {", "policy.yaml"),
         ("version: 2", "version"),

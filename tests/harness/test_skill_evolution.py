@@ -7,22 +7,24 @@ from pathlib import Path
 import orjson
 from langchain_core.messages import BaseMessage
 
-from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import AgentSpec
 from deerflow.domain.usage import LEAD_AGENT, SKILL_REVIEW
 from deerflow.harness import Harness
 from deerflow.testing import Answer, ScriptedModel, calling
 from tests.harness.test_skills import ask
-from tests.sandbox.desk import answers, desk
-from tests.skills.packs import write_skill
-from tests.skills.workshops import ALLOW, skill
+from tests.sandbox.support import open_sandbox_harness, tool_results
+from tests.skills.service_setup import ALLOW, skill
+from tests.skills.skill_folders import write_skill
 
 ME = LOCAL_USER.user_id
 BLOCK = '{"decision": "block", "reason": "It reads what it should not."}'
 
 
 def world(home: Path, model: ScriptedModel, *, enabled: bool = True) -> AbstractAsyncContextManager[Harness]:
-    return desk(home, model, skills={"path": str(home / "skills")}, skill_evolution={"enabled": enabled})
+    return open_sandbox_harness(
+        home, model, skills={"path": str(home / "skills")}, skill_evolution={"enabled": enabled}
+    )
 
 
 def manage(action: str, **arguments: object) -> Answer:
@@ -34,7 +36,7 @@ def custom(home: Path, path: str = "") -> Path:
 
 
 async def told(harness: Harness) -> list[str]:
-    return [answer["content"] for answer in await answers(harness)]
+    return [answer["content"] for answer in await tool_results(harness)]
 
 
 async def test_a_skill_that_an_agent_makes_is_reviewed_noted_and_there_for_the_next_run(tmp_path: Path) -> None:
@@ -63,8 +65,8 @@ async def test_a_skill_that_an_agent_makes_is_reviewed_noted_and_there_for_the_n
             "'scripts/tidy.py' of 'sample' is written.",
         ]
         await ask(harness, "Again")
-        entries = await harness.resources.workshop.history(ME, "sample")
-        stored = await harness.resources.workshop.get(ME, "sample")
+        entries = await harness.resources.custom_skills.history(ME, "sample")
+        stored = await harness.resources.custom_skills.get(ME, "sample")
     assert [(entry.action, entry.author, entry.thread_id, entry.scanner.decision) for entry in entries] == [
         ("create", "agent", "t", "allow"),
         ("patch", "agent", "t", "allow"),
@@ -93,11 +95,11 @@ async def test_an_agent_is_told_why_a_change_is_refused_and_nothing_changes(tmp_
     async with world(tmp_path, model) as harness:
         await ask(harness)
         said = await told(harness)
-    assert "scripts/a.py, line 2: it gives text to a shell (python-shell-exec)" in said[1]
+    assert "scripts/a.py, line 2: passes a string to a shell (python-shell-exec)" in said[1]
     assert "refused by the review: It reads what it should not." in said[2]
-    assert "no review: the model did not answer in the form" in said[3]
+    assert "no review: the model did not reply in the requested format" in said[3]
     assert "references/, templates/, scripts/, assets/" in said[4]
-    assert "has the piece 0 times, not 1" in said[5] and "edit needs content" in said[6]
+    assert "search text occurs 0 times" in said[5] and "edit needs content" in said[6]
     assert [path.name for path in custom(tmp_path).iterdir()] == ["SKILL.md"]
 
 
@@ -108,7 +110,7 @@ async def test_built_in_skills_cannot_be_changed_by_an_agent(tmp_path: Path) -> 
     async with world(tmp_path, model) as harness:
         await ask(harness)
         said = await told(harness)
-    assert "is built in and cannot be changed" in said[0] and "already a skill 'sample'" in said[1]
+    assert "is built-in and cannot be changed" in said[0] and "skill 'sample' already exists" in said[1]
     assert (tmp_path / "skills" / "public" / "sample" / "SKILL.md").read_bytes() == before
 
 
@@ -121,14 +123,14 @@ async def test_without_the_setting_there_is_neither_the_tool_nor_a_word_of_it(tm
 
     async with world(tmp_path, ScriptedModel.saying(look), enabled=False) as harness:
         await ask(harness)
-        names = harness.agents.graph_for(AgentSpec(), ME).nodes["tools"].bound.tools_by_name.keys()
+        names = harness.core.agents.get_graph(AgentSpec(), ME).nodes["tools"].bound.tools_by_name.keys()
     assert "skill_manage" not in names and "skill_manage" not in seen[0]
 
 
 async def test_the_review_of_what_an_agent_makes_is_paid_from_the_budget_of_its_run(tmp_path: Path) -> None:
     model = ScriptedModel.saying(manage("create", content=skill()), ALLOW, "Done.")
     limits = {"skill_evolution": {"enabled": True}, "budget": {"max_tokens": 400_000}}
-    async with desk(tmp_path, model, skills={"path": str(tmp_path / "skills")}, **limits) as harness:
+    async with open_sandbox_harness(tmp_path, model, skills={"path": str(tmp_path / "skills")}, **limits) as harness:
         run = await ask(harness)
         page = await harness.timeline.page(run, 0, 1000, ["budget"])
     told = [orjson.loads(event.event.data) for event in page]
@@ -140,7 +142,7 @@ async def test_a_change_whose_review_cannot_be_paid_is_refused(tmp_path: Path) -
     long = skill(body="# Long\n" + "words " * 10_000)
     model = ScriptedModel.saying(manage("create", content=long), "I could not.")
     limits = {"skill_evolution": {"enabled": True}, "budget": {"max_tokens": 130_000}}
-    async with desk(tmp_path, model, skills={"path": str(tmp_path / "skills")}, **limits) as harness:
+    async with open_sandbox_harness(tmp_path, model, skills={"path": str(tmp_path / "skills")}, **limits) as harness:
         await ask(harness)
         said = await told(harness)
     assert "no review: the budget of this run (130000 tokens) does not pay for another model call" in said[0]

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from langchain_core.messages import ToolMessage
 
-from deerflow.config.load import load
+from deerflow.config.sections.sandbox import ToolboxConfig
 from deerflow.config.source import open_source
 from deerflow.domain.errors import SkillRefused
-from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import RunRequest
 from deerflow.harness import open_harness
-from deerflow.harness.skill_trial import TrialInChild
-from deerflow.skills.roots import custom_root
+from deerflow.skills.authoring.test_runner import SkillTestProcess
+from deerflow.skills.folders import custom_root
 from deerflow.testing import Answer, ScriptedModel, calling
 
 SKILL = "---\nname: greeter\ndescription: Greets.\n---\nRun scripts/greet.sh.\n"
@@ -68,8 +68,8 @@ async def test_a_change_an_agent_makes_is_accepted_only_if_the_skills_tests_pass
         assert (await harness.runs.join("t1", run.run_id, LOCAL_USER)).error is None
 
     refused, accepted = (each.text for each in model.requests[-1].messages if isinstance(each, ToolMessage))
-    assert "the change of 'greeter' was not accepted, for the tests of the skill fail:" in refused
-    assert "greets: tools[1] (bash, call 1): expected 'good morning', came 'good night'" in refused
+    assert "change of 'greeter' refused; tests of the skill failed:" in refused
+    assert "greets: tools[1] (bash, call 1): expected 'good morning', got 'good night'" in refused
     assert accepted == "'scripts/greet.sh' of 'greeter' is written."
     assert (skill / "scripts" / "greet.sh").read_text() == "echo good morning, everybody"
 
@@ -77,15 +77,15 @@ async def test_a_change_an_agent_makes_is_accepted_only_if_the_skills_tests_pass
 async def test_a_skill_without_tests_is_accepted_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    trial = TrialInChild(load(directory=tmp_path, environment={}))
+    trial = SkillTestProcess(ToolboxConfig(), {})
 
-    await trial.try_out("local", "greeter", make_skill(tmp_path, "anything", tests=False))
+    await trial.run_tests("local", "greeter", make_skill(tmp_path, "anything", tests=False))
 
-    assert "has no tests that could fail" in caplog.text
+    assert "has no tests" in caplog.text
 
 
 async def test_tests_that_take_too_long_refuse_the_change(tmp_path: Path) -> None:
-    trial = TrialInChild(load(directory=tmp_path, environment={}), limit_s=0.01)
+    trial = SkillTestProcess(ToolboxConfig(), {}, timeout_s=0.01)
 
-    with pytest.raises(SkillRefused, match="they took longer than 0.01 s"):
-        await trial.try_out("local", "greeter", make_skill(tmp_path, "good morning"))
+    with pytest.raises(SkillRefused, match="tests took longer than 0.01 s"):
+        await trial.run_tests("local", "greeter", make_skill(tmp_path, "good morning"))

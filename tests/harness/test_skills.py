@@ -9,12 +9,12 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 from deerflow.domain.errors import NotFound
-from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import AgentSpec, MultitaskStrategy, RunRecord, RunRequest, RunStatus
 from deerflow.harness import Harness
 from deerflow.testing import Answer, ScriptedModel, Stall, calling
-from tests.sandbox.desk import LIMIT_S, act, answers, desk, end, state_of
-from tests.skills.packs import write_skill
+from tests.sandbox.support import LIMIT_S, act, end, open_sandbox_harness, state_of, tool_results
+from tests.skills.skill_folders import write_skill
 
 ME = LOCAL_USER.user_id
 SCRIPT = "print('tidied')\n"
@@ -32,7 +32,7 @@ def custom(tmp_path: Path) -> Path:
 
 def world(home: Path, model: ScriptedModel, **settings: object) -> AbstractAsyncContextManager[Harness]:
     skills = {"path": str(home / "skills"), **settings.pop("skills", {})}  # type: ignore[dict-item]
-    return desk(home, model, skills=skills, **settings)
+    return open_sandbox_harness(home, model, skills=skills, **settings)
 
 
 async def ask(harness: Harness, text: str = "Go on", agent: AgentSpec = AgentSpec(), thread: str = "t") -> RunRecord:
@@ -65,7 +65,7 @@ async def test_a_model_that_tries_bash_while_a_skill_without_it_is_active_is_ref
 
     async with world(tmp_path, model) as harness:
         await ask(harness)
-        refused = (await answers(harness))[1]
+        refused = (await tool_results(harness))[1]
         assert refused["status"] == "error" and refused["content"].startswith(
             "Error: bash was not called: the active skill (tidy-up) does not allow it. Allowed are ask_clarification,"
         )
@@ -74,7 +74,7 @@ async def test_a_model_that_tries_bash_while_a_skill_without_it_is_active_is_ref
         assert (active["name"], active["path"]) == ("tidy-up", "/mnt/skills/public/tidy-up/SKILL.md")
 
         await ask(harness, "Once more")  # the next run is not bound by the skill
-        assert (await answers(harness))[-1]["content"] == "escaped"
+        assert (await tool_results(harness))[-1]["content"] == "escaped"
     before, *during, after = [request.tool_names for request in model.requests[:4]]
     assert "bash" in before and "bash" in after
     assert all(names == ["ls", "read_file", "write_file", "present_files", "ask_clarification"] for names in during)
@@ -103,7 +103,7 @@ async def test_a_message_that_begins_with_the_name_of_a_skill_brings_it_along(tm
     )
     async with world(tmp_path, model) as harness:
         await ask(harness, "/tidy-up my desk")
-        assert (await answers(harness))[0]["status"] == "error"
+        assert (await tool_results(harness))[0]["status"] == "error"
         await ask(harness, "And now?")
         await ask(harness, "/help")
         await ask(harness, "/unknown-skill x")
@@ -187,18 +187,18 @@ async def test_commands_see_the_skills_that_are_on_and_cannot_change_them(
     model = ScriptedModel.saying(look, change, "Done.", look, "Done.")
 
     async with world(tmp_path, model) as harness:
-        await harness.skills.switch(ME, "off", enabled=False)
+        await harness.core.skills.set_enabled(ME, "off", enabled=False)
         await ask(harness)
-        assert [answer["content"] for answer in await answers(harness)][0] == (
+        assert [answer["content"] for answer in await tool_results(harness)][0] == (
             "./custom/own/SKILL.md\n./public/desk/tidy-up/SKILL.md\n./public/desk/tidy-up/scripts/tidy.py\ntidied"
         )
-        assert (await answers(harness))[1]["content"].count("Read-only file system") == 2
+        assert (await tool_results(harness))[1]["content"].count("Read-only file system") == 2
 
-        await harness.skills.switch(ME, "off", enabled=True)
-        await harness.skills.switch(ME, "own", enabled=False)
+        await harness.core.skills.set_enabled(ME, "off", enabled=True)
+        await harness.core.skills.set_enabled(ME, "own", enabled=False)
         (tidy / "scripts" / "tidy.py").write_text("print('changed')\n")
         await ask(harness)
-        assert (await answers(harness))[2]["content"] == (
+        assert (await tool_results(harness))[2]["content"] == (
             "./public/desk/tidy-up/SKILL.md\n./public/desk/tidy-up/scripts/tidy.py\n./public/off/SKILL.md\nchanged"
         )
 
@@ -216,9 +216,9 @@ async def test_what_is_changed_is_seen_by_the_next_run_and_what_is_not_changed_k
         await ask(harness)
         write_skill(custom, "own")
         await ask(harness)
-        await harness.skills.switch(ME, "tidy-up", enabled=False)
+        await harness.core.skills.set_enabled(ME, "tidy-up", enabled=False)
         await ask(harness)
-        await harness.skills.switch(ME, "own", enabled=False)
+        await harness.core.skills.set_enabled(ME, "own", enabled=False)
         await ask(harness)
         (tmp_path / "extensions_config.json").unlink()
         await ask(harness)
@@ -263,7 +263,7 @@ async def test_many_skills_are_told_by_name_and_described_on_request(
     model = ScriptedModel.saying(*describe, read("one"), "Done.")
     async with world(tmp_path, model, skills={"index_limit": 1}) as harness:
         await ask(harness)
-        told = [answer["content"] for answer in await answers(harness)]
+        told = [answer["content"] for answer in await tool_results(harness)]
     prompt = prompt_of(model.requests[0].messages)
     assert "<skill_index>\none\ntwo\n</skill_index>" in prompt and "The first." not in prompt
     assert told[0] == ("two [custom, editable]\nThe second.\n\nTo use it, read /mnt/skills/custom/two/SKILL.md")
@@ -287,10 +287,10 @@ async def test_a_model_that_can_read_little_is_told_names_only(tmp_path: Path, p
 
 async def test_a_skill_nobody_has_can_be_neither_read_nor_switched(tmp_path: Path, public: Path) -> None:
     async with world(tmp_path, ScriptedModel.saying()) as harness:
-        with pytest.raises(NotFound, match="there is no skill 'x'"):
-            await harness.skills.read(ME, "x")
-        with pytest.raises(NotFound, match="there is no skill 'x'"):
-            await harness.skills.switch(ME, "x", enabled=False)
+        with pytest.raises(NotFound, match="skill not found: 'x'"):
+            await harness.core.skills.read(ME, "x")
+        with pytest.raises(NotFound, match="skill not found: 'x'"):
+            await harness.core.skills.set_enabled(ME, "x", enabled=False)
         assert not (tmp_path / "extensions_config.json").exists()
 
 
@@ -303,7 +303,7 @@ async def test_a_skill_that_was_compacted_away_still_binds_and_the_model_is_told
     small = {"enabled": True, "model_name": "demo", "trigger": {"type": "messages", "value": 9}}
     async with world(tmp_path, model, summarization={**small, "keep": {"type": "messages", "value": 2}}) as harness:
         await ask(harness)
-        assert "bash was not called" in (await answers(harness))[-1]["content"]
+        assert "bash was not called" in (await tool_results(harness))[-1]["content"]
     told = [
         any("skills whose text you do not see" in message.text for message in request.messages)
         for request in model.requests

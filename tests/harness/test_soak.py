@@ -8,7 +8,7 @@ import orjson
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import RunRequest, RunStatus
 from deerflow.harness import Harness
 from deerflow.testing import Answer, ScriptedModel, calling, in_parallel

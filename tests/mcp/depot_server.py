@@ -1,4 +1,4 @@
-"""An MCP server with three hundred tools; a program of its own that needs nothing but Python."""
+"""MCP server with three hundred tools; a script without dependencies."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""An MCP server that misbehaves as its arguments and tools say; a program of its own that needs nothing but Python."""
+"""MCP server that misbehaves as its arguments and tools select; a script without dependencies."""
 
 import json
 import os
@@ -12,7 +12,7 @@ PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgG
 
 
 class Hostile:
-    """Answers one client."""
+    """Server of one client."""
 
     def __init__(self, modes: list[str]) -> None:
         self.modes = modes

@@ -1,4 +1,4 @@
-"""Real MCP servers from npm and PyPI, installed once per machine and version."""
+"""MCP servers from npm and PyPI, installed once per machine and version."""
 
 import sysconfig
 from pathlib import Path
@@ -9,7 +9,7 @@ EVERYTHING, FILESYSTEM, MEMORY = "server-everything", "server-filesystem", "serv
 
 
 def npm_server(name: str) -> Path:
-    """The program of `@modelcontextprotocol/<name>`."""
+    """Return the program of `@modelcontextprotocol/<name>`."""
     needs("node")
     packages = dependencies()["npm"]["mcp_servers"]
     command = [needs("npm"), "install", "--no-audit", "--no-fund", "--loglevel=error", *packages]
@@ -18,7 +18,7 @@ def npm_server(name: str) -> Path:
 
 
 def pypi_server(name: str) -> Path:
-    """The program of a PyPI package, in an environment of its own."""
+    """Return the program of a PyPI package in its own environment."""
     (wanted,) = (each for each in dependencies()["pypi"]["mcp_servers"] if each.startswith(f"{name}=="))
     uv = Path(sysconfig.get_path("scripts"), "uv")
     folder = install_once(

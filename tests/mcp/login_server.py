@@ -1,4 +1,4 @@
-"""A real MCP server that wants a login, and the authorization server that gives it, both of the `mcp` package."""
+"""Protected MCP server and its authorization server, both of the `mcp` package."""
 
 import secrets
 import socket
@@ -34,16 +34,16 @@ ROBOT, ROBOT_SECRET = "robot", "robot-secret-canary"
 
 
 class LoginServer:
-    """Lets everybody in, as whom it is told, and remembers what it was asked."""
+    """Authorization server that logs in the next configured user and counts requests."""
 
     def __init__(self, url: str, *, tells: bool = True) -> None:
         """`tells`: whether the MCP server says who logs people in for it, as it has had to since 2025-06."""
         self.url = url
         self.tells = tells
-        self.lives_s = 3600
-        self.next_person = "somebody"
-        self.denies = False
-        self.asked: Counter[str] = Counter()
+        self.token_lifetime_s = 3600
+        self.next_user = "somebody"
+        self.is_denying = False
+        self.request_counts: Counter[str] = Counter()
         self.forms: list[dict[str, str]] = []
         self.clients: dict[str, OAuthClientInformationFull] = {}
         self.codes: dict[str, AuthorizationCode] = {}
@@ -60,12 +60,12 @@ class LoginServer:
         return self.clients.get(client_id)
 
     async def register_client(self, client_info: OAuthClientInformationFull) -> None:
-        self.asked["register"] += 1
+        self.request_counts["register"] += 1
         assert client_info.client_id is not None
         self.clients[client_info.client_id] = client_info
 
     async def authorize(self, client: OAuthClientInformationFull, params: AuthorizationParams) -> str:
-        if self.denies:
+        if self.is_denying:
             return construct_redirect_uri(str(params.redirect_uri), error="access_denied", state=params.state)
         code = AuthorizationCode(
             code=secrets.token_urlsafe(16),
@@ -76,7 +76,7 @@ class LoginServer:
             redirect_uri=params.redirect_uri,
             redirect_uri_provided_explicitly=params.redirect_uri_provided_explicitly,
             resource=params.resource,
-            subject=self.next_person,
+            subject=self.next_user,
         )
         self.codes[code.code] = code
         return construct_redirect_uri(str(params.redirect_uri), code=code.code, state=params.state)
@@ -114,7 +114,7 @@ class LoginServer:
         whose = {"client_id": client_id, "scopes": [SCOPE], "subject": person, "resource": resource}
         self.access[token] = AccessToken(token=token, **whose)  # type: ignore[arg-type]
         self.refresh[again] = RefreshToken(token=again, **whose)  # type: ignore[arg-type]
-        return OAuthToken(access_token=token, expires_in=self.lives_s, refresh_token=again, scope=SCOPE)
+        return OAuthToken(access_token=token, expires_in=self.token_lifetime_s, refresh_token=again, scope=SCOPE)
 
     def revoke_everything(self) -> None:
         self.access.clear()
@@ -148,7 +148,7 @@ class LoginServer:
         return self.counting(server.streamable_http_app())
 
     def counting(self, app: ASGIApp) -> ASGIApp:
-        """Counts what token endpoint is asked for, and adds the grant for programs that the package has not."""
+        """Count token requests, and add the client credentials grant that the package lacks."""
 
         async def ask(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http" or scope["path"] != "/token":
@@ -156,7 +156,7 @@ class LoginServer:
                 return
             body = await whole_body(receive)
             form = {name: values[0] for name, values in parse_qs(body.decode()).items()}
-            self.asked[form.get("grant_type", "?")] += 1
+            self.request_counts[form.get("grant_type", "?")] += 1
             self.forms.append(form)
             if form.get("grant_type") == "client_credentials":
                 await self.answer_program(form)(scope, receive, send)
@@ -190,7 +190,7 @@ def again(body: bytes) -> Callable[[], Awaitable[Message]]:
 
 @contextmanager
 def serving_logins(*, tells: bool = True) -> Iterator[LoginServer]:
-    """The servers, on one free port of this machine, in a thread of their own."""
+    """Serve both on a free port in a thread."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         login = LoginServer(f"http://127.0.0.1:{listening.getsockname()[1]}/mcp", tells=tells)
@@ -200,7 +200,7 @@ def serving_logins(*, tells: bool = True) -> Iterator[LoginServer]:
 
 @contextmanager
 def serving(app: ASGIApp, listening: socket.socket) -> Iterator[None]:
-    """An application in a thread of its own."""
+    """Serve an application in a thread."""
     server = NoticedServer(uvicorn.Config(app, log_config=None, ws="none", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, args=[[listening]])
     thread.start()
@@ -223,7 +223,7 @@ class NoticedServer(uvicorn.Server):
 
 
 async def follow(address: str) -> httpx.URL:
-    """What a browser does with the address of a login: where the authorization server sends it back to."""
+    """Open an authorization URL as a browser does and return the redirect."""
     async with httpx.AsyncClient(timeout=10) as browser:
         response = await browser.get(address)
     assert response.status_code == 302, response.text
@@ -231,7 +231,7 @@ async def follow(address: str) -> httpx.URL:
 
 
 async def call_whoami(url: str, header: str) -> str:
-    """Who the server says somebody with this header is."""
+    """Return the user the server sees for this header."""
     async with (
         httpx.AsyncClient(headers={"Authorization": header}, timeout=10) as http,
         streamable_http_client(url, http_client=http) as (reading, writing, _),

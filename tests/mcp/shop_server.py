@@ -1,4 +1,4 @@
-"""A small real MCP server of the `mcp` package, whose tool can change while it runs."""
+"""Small MCP server of the `mcp` package whose tool can change while it runs."""
 
 import socket
 import threading
@@ -12,7 +12,7 @@ from tests.mcp.login_server import NoticedServer
 
 
 class Shop:
-    """Offers one tool, one resource and one prompt, to everybody."""
+    """Server with one tool, one resource and one prompt."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -41,7 +41,7 @@ def forecast(place: str) -> str:
 
 @contextmanager
 def serving_shop() -> Iterator[Shop]:
-    """The server, on a free port of this machine, in a thread of its own."""
+    """Serve on a free port in a thread."""
     shop = Shop()
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))

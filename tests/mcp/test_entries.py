@@ -1,11 +1,10 @@
-"""Entries of MCP servers go out without secrets and come back with them; not everything may be written from outside."""
+"""Tests of masked entries and of checks of new entries."""
 
 import pytest
 
-from deerflow.config.reading.secrets import MASK
+from deerflow.config.loader.validation import MASK
 from deerflow.domain.errors import InvalidRequest
-from deerflow.mcp.entries import masked_entry, restored_entry
-from deerflow.mcp.entry_policy import allowed_commands, check_entry
+from deerflow.mcp.entries import allowed_commands, check_entry, mask_entry, restore_entry
 
 STORED = {
     "type": "http",
@@ -24,8 +23,8 @@ STORED = {
 }
 
 
-def test_no_secret_is_shown_and_what_is_none_is() -> None:
-    shown = masked_entry(STORED)
+def test_masks_secrets_only() -> None:
+    shown = mask_entry(STORED)
     assert "canary" not in str(shown)
     assert shown["headers"] == {"X-Team": MASK, "Authorization": "Bearer ${NOTES_TOKEN}"}
     assert shown["env"] == {"DEBUG": MASK, "GITHUB_TOKEN": "$GITHUB_TOKEN"}
@@ -33,11 +32,11 @@ def test_no_secret_is_shown_and_what_is_none_is() -> None:
     assert shown["oauth"]["client_id"] == "me" and shown["tool_call_timeout"] == 5.0
 
 
-def test_what_comes_back_masked_is_what_was_stored() -> None:
-    assert restored_entry("x", masked_entry(STORED), STORED) == STORED
-    shown = masked_entry(STORED)
+def test_restores_masked_values() -> None:
+    assert restore_entry("x", mask_entry(STORED), STORED) == STORED
+    shown = mask_entry(STORED)
     edited = {**shown, "args": ["--new", *shown["args"]], "env": {"DEBUG": MASK, "OTHER": "1"}, "description": "New."}
-    back = restored_entry("x", edited, STORED)
+    back = restore_entry("x", edited, STORED)
     assert back["args"] == ["--new", *STORED["args"]]  # type: ignore[misc]
     assert back["env"] == {"DEBUG": "canary4", "OTHER": "1"}
     assert back["headers"] == STORED["headers"] and back["description"] == "New."
@@ -52,14 +51,14 @@ def test_what_comes_back_masked_is_what_was_stored() -> None:
         ({"url": f"https://{MASK}@elsewhere.example/"}, "x.url"),
     ],
 )
-def test_a_masked_value_without_a_stored_one_is_refused(entry: dict[str, object], where: str) -> None:
+def test_refuses_masked_value_without_stored_value(entry: dict[str, object], where: str) -> None:
     with pytest.raises(InvalidRequest, match=f"{where} is masked"):
-        restored_entry("x", entry, STORED)
+        restore_entry("x", entry, STORED)
 
 
-def test_a_secret_does_not_follow_its_place_to_another_server() -> None:
+def test_does_not_restore_secrets_of_another_server() -> None:
     with pytest.raises(InvalidRequest, match=r"y\.oauth\.client_secret is masked"):
-        restored_entry("y", {"oauth": {"client_secret": MASK}}, None)
+        restore_entry("y", {"oauth": {"client_secret": MASK}}, None)
 
 
 @pytest.mark.parametrize(
@@ -81,12 +80,12 @@ def test_a_secret_does_not_follow_its_place_to_another_server() -> None:
         ({"type": "http", "url": "file:///etc/passwd"}, "begins with https"),
     ],
 )
-def test_what_would_run_as_a_program_or_tell_secrets_is_refused(entry: dict[str, object], problem: str) -> None:
+def test_refuses_entries_that_run_code_or_reveal_variables(entry: dict[str, object], problem: str) -> None:
     with pytest.raises(InvalidRequest, match=problem):
         check_entry("x", entry, None, allowed_commands({}))
 
 
-def test_what_is_usual_is_allowed_and_what_an_operator_wrote_stays() -> None:
+def test_accepts_usual_entries_and_unchanged_operator_entries() -> None:
     allowed = allowed_commands({"DEER_FLOW_MCP_STDIO_COMMAND_ALLOWLIST": "docker, node"})
     usual = {"command": "npx", "args": ["-y", "@x/server@1.2", "/data"], "env": {"TOKEN": "abc"}}
     check_entry("x", usual, None, allowed)
@@ -99,9 +98,9 @@ def test_what_is_usual_is_allowed_and_what_an_operator_wrote_stays() -> None:
         check_entry("../x", usual, None, allowed)
 
 
-def test_an_entry_nested_without_end_is_refused() -> None:
+def test_refuses_deeply_nested_entries() -> None:
     deep: dict[str, object] = {}
     for _ in range(500):
         deep = {"a": deep}
     with pytest.raises(InvalidRequest, match="nested too deeply"):
-        restored_entry("x", deep, None)
+        restore_entry("x", deep, None)

@@ -1,4 +1,4 @@
-"""Remote servers that flood, fail or vanish in the middle of a call."""
+"""Tests of remote servers that flood, fail or disconnect during a call."""
 
 import asyncio
 import json
@@ -10,35 +10,35 @@ from typing import Any
 import psutil
 
 from deerflow.testing import calling
-from tests.mcp.desk import desk_with
+from tests.mcp.mcp_harness import open_mcp_harness
 
 MB = 1024 * 1024
 JSON, EVENTS = "application/json", "text/event-stream"
 
 
-async def test_floods_failures_and_broken_connections_end_a_call_and_not_the_server(tmp_path: Path) -> None:
+async def test_broken_responses_fail_the_call_but_not_the_server(tmp_path: Path) -> None:
     trouble = ("flood", "flood_events", "fail", "vanish", "lose")
     turns = (*(calling(f"far_{name}") for name in trouble), calling("far_echo"), "done")
     async with serving() as port:
         servers = {"far": {"type": "http", "url": f"http://127.0.0.1:{port}/mcp", "tool_call_timeout": 20}}
-        async with desk_with(tmp_path, servers, *turns) as desk:
-            await desk.ready()
-            assert [tool.name for tool in desk.status("far").tools] == [*trouble, "echo"]
+        async with open_mcp_harness(tmp_path, servers, *turns) as world:
+            await world.wait_until_listed()
+            assert [tool.name for tool in world.status("far").tools] == [*trouble, "echo"]
             before = psutil.Process().memory_info().rss
-            await desk.run()
-            *troubled, well = await desk.results()
+            await world.run()
+            *troubled, well = await world.results()
             assert psutil.Process().memory_info().rss - before < 80 * MB
             assert well.text == "well"
-            said = dict(zip(trouble, (message.text for message in troubled), strict=True))
-            assert "more than 16 MB" in said["flood"] and "more than 16 MB" in said["flood_events"]
-            assert "500 Internal Server Error" in said["fail"]
-            assert "the connection to the server broke" in said["vanish"]
-            assert "before it had answered" in said["lose"]
+            texts = dict(zip(trouble, (message.text for message in troubled), strict=True))
+            assert "more than 16 MB" in texts["flood"] and "more than 16 MB" in texts["flood_events"]
+            assert "500 Internal Server Error" in texts["fail"]
+            assert "the connection to the server broke" in texts["vanish"]
+            assert "before it had answered" in texts["lose"]
 
 
 @asynccontextmanager
 async def serving() -> AsyncIterator[int]:
-    """The port of a small server that answers each request with JSON."""
+    """Yield the port of a small server that answers requests with JSON."""
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     async with server:
         yield server.sockets[0].getsockname()[1]
@@ -49,7 +49,7 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
         async with asyncio.timeout(20):
             await reply(await read_request(reader), writer)
     except (OSError, asyncio.IncompleteReadError):
-        pass  # whoever asked is gone, as it should be
+        pass  # the client has disconnected, as expected
     finally:
         writer.close()
 

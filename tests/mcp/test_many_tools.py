@@ -1,39 +1,41 @@
-"""A real server with three hundred tools: the model reads their names, asks for one, and uses it."""
+"""Tests of deferred tools with a server of three hundred tools."""
 
 from pathlib import Path
 
 from langchain_core.messages import SystemMessage
 
 from deerflow.testing import calling
-from tests.mcp.desk import PYTHON, desk_with
+from tests.mcp.mcp_harness import PYTHON, open_mcp_harness
 
 SERVER = Path(__file__).with_name("depot_server.py")
 ENTRY = {"command": PYTHON, "args": [str(SERVER)], "paths": [str(SERVER)]}
 
 
-async def test_of_three_hundred_tools_of_a_server_only_names_are_told_until_one_is_asked_for(tmp_path: Path) -> None:
+async def test_only_names_of_tools_are_in_the_prompt_until_one_is_loaded(tmp_path: Path) -> None:
     turns = (
         calling("depot_part_007", amount=2),
         calling("tool_search", query="+part 007"),
         calling("depot_part_007", amount=3),
         "There they are.",
     )
-    async with desk_with(tmp_path, {"depot": ENTRY}, *turns, guardrails={"enabled": True}, tool_search={}) as desk:
-        await desk.ready()
-        await desk.run()
-        refused, _, fetched = await desk.results()
+    async with open_mcp_harness(
+        tmp_path, {"depot": ENTRY}, *turns, guardrails={"enabled": True}, tool_search={}
+    ) as world:
+        await world.wait_until_listed()
+        await world.run()
+        refused, _, fetched = await world.results()
     assert "is not loaded" in refused.text and fetched.text == "3 of part_007"
-    offered = [[name for name in call.tool_names if name.startswith("depot_")] for call in desk.model.requests]
+    offered = [[name for name in call.tool_names if name.startswith("depot_")] for call in world.model.requests]
     assert offered[0] == offered[1] == [] and "depot_part_007" in offered[2]
     prompts = [
-        message.text for call in desk.model.requests for message in call.messages if isinstance(message, SystemMessage)
+        message.text for call in world.model.requests for message in call.messages if isinstance(message, SystemMessage)
     ]
     names = ", ".join(f"depot_part_{number:03}" for number in range(300))
     assert f"\ndepot: {names}\n" in prompts[0] and len(set(prompts)) == 1
     assert "shelf it lies on" not in prompts[0]
 
 
-async def test_tools_that_an_entry_puts_forward_are_named_first_and_loaded_by_the_words_of_people(
+async def test_preferred_tools_are_listed_first_and_loaded_by_keywords(
     tmp_path: Path,
 ) -> None:
     def prefer(priority: int, *keywords: str) -> dict[str, object]:
@@ -43,18 +45,18 @@ async def test_tools_that_an_entry_puts_forward_are_named_first_and_loaded_by_th
     tools = {"part_007": prefer(5, "screw", "螺丝"), "part_008": prefer(9, "SCREW"), "part_009": off}
     turns = ("No.", calling("depot_part_008", amount=2), "Yes.", calling("depot_part_007"), "Again.", "All.")
     entry = {**ENTRY, **prefer(1, "depot"), "tools": tools}
-    async with desk_with(tmp_path, {"depot": entry}, *turns, tool_search={}) as desk:
-        await desk.ready()
+    async with open_mcp_harness(tmp_path, {"depot": entry}, *turns, tool_search={}) as world:
+        await world.wait_until_listed()
         for said in ("Find my screwdriver", "Two screws, or one Screw?", "And now?", "我要螺丝，来自depot的"):
-            await desk.run(said=said)
-        results = [result.text for result in await desk.results()]
+            await world.run(said=said)
+        results = [result.text for result in await world.results()]
     assert results == ["2 of part_008", "1 of part_007"]
-    offered = [{name for name in call.tool_names if name.startswith("depot_")} for call in desk.model.requests]
+    offered = [{name for name in call.tool_names if name.startswith("depot_")} for call in world.model.requests]
     loaded = {"depot_part_007", "depot_part_008"}
     assert offered[:5] == [set(), loaded, loaded, loaded, loaded]
-    # The best three of three hundred that the depot has; one of them was there.
+    # The best three of the three hundred tools of the depot; one of them was loaded before.
     assert offered[5] == loaded | {"depot_part_000", "depot_part_001"}
-    prompt = next(each.text for each in desk.model.requests[0].messages if isinstance(each, SystemMessage))
+    prompt = next(each.text for each in world.model.requests[0].messages if isinstance(each, SystemMessage))
     hints = prompt.partition("<mcp_routing_hints>")[2].partition("</mcp_routing_hints>")[0]
     assert hints.splitlines()[2:] == [
         "- depot_part_008: SCREW",

@@ -1,4 +1,4 @@
-"""Servers as people install them from npm and PyPI, used in real runs."""
+"""Tests with published servers from npm and PyPI in real runs."""
 
 import asyncio
 import socket
@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from deerflow.testing import calling
-from tests.mcp.desk import desk_with
 from tests.mcp.installed import EVERYTHING, FILESYSTEM, MEMORY, npm_server, pypi_server
+from tests.mcp.mcp_harness import open_mcp_harness
 from tests.servers import read_until
 
 pytestmark = [pytest.mark.external, pytest.mark.timeout(400)]  # the first time on a machine they are fetched
 WORKSPACE = "/mnt/user-data/workspace"
 
 
-async def test_servers_from_npm_are_used_in_a_run(tmp_path: Path) -> None:
+async def test_uses_servers_from_npm(tmp_path: Path) -> None:
     servers = {
         "everything": {"command": str(npm_server(EVERYTHING))},
         "files": {"command": str(npm_server(FILESYSTEM)), "args": [WORKSPACE]},
@@ -36,21 +36,21 @@ async def test_servers_from_npm_are_used_in_a_run(tmp_path: Path) -> None:
         calling("memory_read_graph"),
         "done",
     )
-    async with desk_with(tmp_path, servers, *turns) as desk:
-        await desk.ready()
-        await desk.run()
-        echo, image, structured, wrote, read, outside, created, graph = await desk.results()
+    async with open_mcp_harness(tmp_path, servers, *turns) as world:
+        await world.wait_until_listed()
+        await world.run()
+        echo, image, structured, wrote, read, outside, created, graph = await world.results()
         assert echo.text == "Echo: hello"
         assert "an image, image/png, which this model cannot see" in image.text
         assert structured.artifact["structured_content"].keys() == {"temperature", "conditions", "humidity"}
         assert "Successfully wrote" in wrote.text and "from a server" in read.text
         assert outside.status == "error" and "outside allowed directories" in outside.text
         assert created.status == "success" and "runs" in graph.text
-        status = desk.status("everything")
+        status = world.status("everything")
         assert status.resources and "simple-prompt" in {prompt.name for prompt in status.prompts}
 
 
-async def test_servers_from_pypi_are_used_in_a_run(tmp_path: Path) -> None:
+async def test_uses_servers_from_pypi(tmp_path: Path) -> None:
     servers = {
         "time": {"command": str(pypi_server("mcp-server-time")), "args": ["--local-timezone=UTC"]},
         "git": {"command": str(pypi_server("mcp-server-git"))},
@@ -69,17 +69,17 @@ async def test_servers_from_pypi_are_used_in_a_run(tmp_path: Path) -> None:
         calling("fetch_fetch", url=url),
         "done",
     )
-    async with page, desk_with(tmp_path, servers, *turns) as desk:
-        await desk.ready()
-        await desk.run()
-        converted, _, status, fetched = await desk.results()
+    async with page, open_mcp_harness(tmp_path, servers, *turns) as world:
+        await world.wait_until_listed()
+        await world.run()
+        converted, _, status, fetched = await world.results()
         assert "21:00" in converted.text
         assert "deer.txt" in status.text
         assert "deer in the woods" in fetched.text
 
 
 @pytest.mark.parametrize(("kind", "place"), [("http", "mcp"), ("sse", "sse")])
-async def test_remote_servers_are_used_in_a_run(tmp_path: Path, kind: str, place: str) -> None:
+async def test_uses_remote_servers(tmp_path: Path, kind: str, place: str) -> None:
     with serving("streamableHttp" if kind == "http" else kind) as port:
         servers = {"far": {"type": kind, "url": f"http://127.0.0.1:{port}/{place}"}}
         turns = (
@@ -87,25 +87,25 @@ async def test_remote_servers_are_used_in_a_run(tmp_path: Path, kind: str, place
             calling("far_trigger-long-running-operation", duration=0.2, steps=2),
             "done",
         )
-        async with desk_with(tmp_path, servers, *turns) as desk:
-            await desk.ready()
-            run = await desk.start()
-            told = await desk.until_progress(run)
-            await desk.ended(run)
-            echo, operation = await desk.results()
+        async with open_mcp_harness(tmp_path, servers, *turns) as world:
+            await world.wait_until_listed()
+            run = await world.start()
+            told = await world.wait_for_progress(run)
+            await world.wait_until_ended(run)
+            echo, operation = await world.results()
             assert echo.text == "Echo: hello"
             assert "Long running operation completed" in operation.text
             assert told and told[0].startswith("1/2")
 
 
-async def test_a_remote_server_that_is_not_there_says_so(tmp_path: Path) -> None:
+async def test_reports_unreachable_remote_server(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         url = f"http://127.0.0.1:{taken.getsockname()[1] + 1}/mcp"
         servers = {kind: {"type": kind, "url": url, "session_init_timeout": 5} for kind in ("http", "sse")}
-        async with desk_with(tmp_path, servers, "done") as desk:
-            await desk.ready()
-            assert {desk.status(kind).state for kind in servers} == {"failed"}
-            assert all("onnect" in str(desk.status(kind).error) for kind in servers)
+        async with open_mcp_harness(tmp_path, servers, "done") as world:
+            await world.wait_until_listed()
+            assert {world.status(kind).state for kind in servers} == {"failed"}
+            assert all("onnect" in str(world.status(kind).error) for kind in servers)
 
 
 async def show_page(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -119,7 +119,7 @@ async def show_page(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
 
 @contextmanager
 def serving(way: str) -> Iterator[int]:
-    """The port of server-everything, spoken with over HTTP."""
+    """Yield the port of server-everything over HTTP."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [str(npm_server(EVERYTHING)), way]

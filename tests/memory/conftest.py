@@ -1,19 +1,19 @@
 """A ledger of its own for every test, on SQLite and on PostgreSQL."""
 
 from collections.abc import AsyncIterator
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from deerflow.memory.ledger import Ledger
-from deerflow.persistence.database import Place, open_database
-from deerflow.persistence.scrubbing import scrub
+from deerflow.persistence.engine import open_database
+from deerflow.persistence.engine.database import DatabaseLocation
+from deerflow.persistence.engine.sqlite import Purger
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """Where the memories are."""
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> DatabaseLocation:
+    """Return the location of the database."""
     if request.param == "sqlite":
         return tmp_path / "memory.db"
     url: str = request.getfixturevalue("postgres_url")
@@ -21,7 +21,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
 
 
 @pytest.fixture
-async def ledger(place: Place) -> AsyncIterator[Ledger]:
-    """A ledger in which nothing is known."""
+async def ledger(place: DatabaseLocation) -> AsyncIterator[Ledger]:
+    """Yield an empty ledger."""
     async with open_database(place) as database:
-        yield Ledger(database, partial(scrub, place))
+        yield Ledger(database, Purger(place).purge)

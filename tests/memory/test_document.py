@@ -1,4 +1,4 @@
-"""Memories as documents: those of others are taken over, odd ones refused whole, and nothing is lost on the way."""
+"""Memory documents: import, export, files and external storage."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -7,12 +7,16 @@ from typing import Any
 import orjson
 import pytest
 
+from deerflow.config.imports import load_object
+from deerflow.config.sections.base import Settings
+from deerflow.config.sections.memory import MemoryConfig
 from deerflow.domain.errors import InvalidRequest, StorageUnavailable
-from deerflow.domain.memory import GONE, MemoryScope, MemoryState, Source, knowing, summarising
-from deerflow.memory.document import edits_for, read_document, to_document
+from deerflow.domain.memory import DELETED_SOURCE, FactSource, MemoryScope, MemoryState, set_summary, upsert_fact
+from deerflow.memory.document import build_edits, parse_document, to_document
 from deerflow.memory.ledger import Ledger
+from deerflow.memory.service import MemoryService
 from deerflow.memory.storage import JsonFileStorage, LedgerStorage
-from tests.memory.notes import MINE, fact
+from tests.memory.facts import MINE, fact
 
 FOUND: dict[str, Any] = {
     "version": "1.0",
@@ -43,65 +47,65 @@ NO_MEMORIES: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-async def test_what_is_not_a_memory_is_refused_and_what_is_known_stays(ledger: Ledger) -> None:
-    storage = LedgerStorage(ledger)
-    await storage.save(MINE, FOUND)
-    before = await storage.load(MINE)
+async def test_refuses_an_invalid_document_and_keeps_the_memory(ledger: Ledger) -> None:
+    memory = MemoryService(ledger, Settings(MemoryConfig))
+    await memory.import_document(MINE, FOUND)
+    before = to_document(await memory.read(MINE))
     for document, where in NO_MEMORIES:
-        with pytest.raises(InvalidRequest, match=f"this is not a memory: {where}"):
-            await storage.save(MINE, document)
-    assert await storage.reload(MINE) == before
+        with pytest.raises(InvalidRequest, match=f"invalid memory document: {where}"):
+            await memory.import_document(MINE, document)
+    assert to_document(await memory.read(MINE)) == before
 
 
-async def test_an_existing_document_is_taken_over_and_comes_out_as_it_went_in(ledger: Ledger) -> None:
-    storage = LedgerStorage(ledger)
-    await storage.save(MINE, FOUND)
-    state = await ledger.state(MINE)
-    assert state.facts[0].source == Source("thread-7") and state.facts[1].source_error == "said architect"
+async def test_imports_and_exports_a_document_unchanged(ledger: Ledger) -> None:
+    memory = MemoryService(ledger, Settings(MemoryConfig))
+    await memory.import_document(MINE, FOUND)
+    state = await ledger.read_state(MINE)
+    assert state.facts[0].source == FactSource("thread-7") and state.facts[1].source_error == "said architect"
     assert state.summaries["history.recentMonths"].updated_at == datetime(2025, 2, 1, 10, tzinfo=UTC)
 
-    exported = await storage.load(MINE)
+    exported = to_document(await memory.read(MINE))
     assert exported["facts"][0] == FOUND["facts"][0]
     assert exported["facts"][1] == {**FOUND["facts"][1], "category": "context", "confidence": 1.0}
     assert exported["user"]["workContext"] == FOUND["user"]["workContext"]
     assert exported["user"]["topOfMind"] == {"summary": "", "updatedAt": ""}
 
-    await storage.save(MINE, FOUND)  # an odd name always becomes the same one
-    assert (await ledger.state(MINE)).facts[:2] == state.facts[:2]
-    await storage.save(MINE, exported)
-    again = {**(await storage.load(MINE)), "lastUpdated": ""}
+    await memory.import_document(MINE, FOUND)  # an invalid id is always mapped to the same one
+    assert (await ledger.read_state(MINE)).facts[:2] == state.facts[:2]
+    await memory.import_document(MINE, exported)
+    again = {**to_document(await memory.read(MINE)), "lastUpdated": ""}
     assert again == {**exported, "lastUpdated": ""}
-    other = MemoryScope("somebody else")
-    await storage.save(other, exported)
-    assert {**(await storage.load(other)), "lastUpdated": ""} == again
+    other = MemoryScope("other user")
+    await memory.import_document(other, exported)
+    assert {**(to_document(await memory.read(other))), "lastUpdated": ""} == again
 
 
-def test_a_document_changes_only_what_is_different_in_it() -> None:
+def test_builds_edits_only_for_differences() -> None:
     now = datetime.now(UTC)
-    told = fact("Likes tea", thread="t1")
-    state = MemoryState([told, fact("Likes rain")], {}, now, 2)
+    tea = fact("Likes tea", thread="t1")
+    state = MemoryState([tea, fact("Likes rain")], {}, now, 2)
     document = to_document(state)
     document["facts"].pop()
     document["facts"][0]["content"] = "Likes green tea"
     document["user"]["topOfMind"]["summary"] = "Tea"
-    edits = edits_for(read_document(document), state, now)
+    edits = build_edits(parse_document(document), state, now)
     assert [(edit.target, edit.after and getattr(edit.after, "content", "")) for edit in edits] == [
         (state.facts[1].id, None),
-        (told.id, "Likes green tea"),
+        (tea.id, "Likes green tea"),
         ("user.topOfMind", ""),
     ]
-    assert getattr(edits[1].after, "source", None) == told.source, "what the document does not tell is kept"
+    assert getattr(edits[1].after, "source", None) == tea.source, "fields that documents lack are kept"
 
 
-def test_the_source_of_a_fact_outlives_its_thread_as_a_word() -> None:
-    state = MemoryState([fact("A", source=GONE), fact("B")])
+def test_keeps_source_names_of_deleted_threads() -> None:
+    state = MemoryState([fact("A", source=DELETED_SOURCE), fact("B")])
     entries = to_document(state)["facts"]
     assert [entry["source"] for entry in entries] == ["deleted thread", "manual"]
-    read = [edit.after for edit in edits_for(read_document({"facts": entries}), MemoryState(), datetime.now(UTC))]
-    assert [getattr(each, "source", "") for each in read] == [GONE, None]
+    read = [edit.after for edit in build_edits(parse_document({"facts": entries}), MemoryState(), datetime.now(UTC))]
+    assert [getattr(each, "source", "") for each in read] == [DELETED_SOURCE, None]
 
 
-async def test_a_file_holds_a_memory_that_people_edit_and_a_broken_one_is_told_of(tmp_path: Path) -> None:
+async def test_reads_edited_files_and_raises_for_broken_ones(tmp_path: Path) -> None:
     storage = JsonFileStorage(tmp_path)
     assert await storage.load(MINE) is None
     await storage.save(MINE, FOUND)
@@ -109,22 +113,28 @@ async def test_a_file_holds_a_memory_that_people_edit_and_a_broken_one_is_told_o
     assert await storage.load(MINE) == FOUND and await storage.reload(MemoryScope("me", "helper")) == {"facts": []}
     for content in (b"{", b"[]"):
         storage.path(MINE).write_bytes(content)
-        with pytest.raises(StorageUnavailable, match=r"the memory in 'memory.json'"):
-            await storage.load(MINE)
-    assert len(list(storage.path(MINE).parent.iterdir())) == 2, "nothing is left lying about"
+        with pytest.raises(StorageUnavailable, match=r"memory file 'memory.json'"):
+            await storage.reload(MINE)
+    assert len(list(storage.path(MINE).parent.iterdir())) == 2, "no temporary file is left"
 
 
-async def test_a_storage_elsewhere_is_told_of_every_change(ledger: Ledger, tmp_path: Path) -> None:
+def test_the_default_storage_class_can_be_loaded() -> None:
+    assert load_object(MemoryConfig().storage_class) is LedgerStorage
+
+
+async def test_saves_every_change_to_the_external_storage(ledger: Ledger, tmp_path: Path) -> None:
     kept: list[dict[str, Any]] = []
 
     async def keep(scope: MemoryScope, state: MemoryState) -> None:
         kept.append(to_document(state))
 
-    told = Ledger(ledger.database, ledger.scrub, keep)
+    observed = Ledger(ledger.database, ledger.purge, keep)
     tea = fact("Likes tea")
-    changes = await told.apply(MINE, [knowing(tea), summarising("user.topOfMind", "Tea", tea.created_at)], "user")
-    await told.apply(MINE, [knowing(tea)], "user")
-    await told.undo(MINE, changes[0].change_id)
-    await told.erase_all(MINE)
+    changes = await observed.apply(
+        MINE, [upsert_fact(tea), set_summary("user.topOfMind", "Tea", tea.created_at)], "user"
+    )
+    await observed.apply(MINE, [upsert_fact(tea)], "user")
+    await observed.undo(MINE, changes[0].change_id)
+    await observed.erase_all(MINE)
     assert [len(document["facts"]) for document in kept] == [1, 0, 0]
     assert orjson.dumps(kept[-1]).count(b"Tea") == 0

@@ -1,4 +1,4 @@
-"""What is erased is gone: from what is known, from what happened, from the index, and from every byte of the files."""
+"""Erasure from the state, the history, the index and the database files."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,67 +9,65 @@ import pytest
 from sqlalchemy import Connection, insert, select, text
 
 from deerflow.domain.errors import NotFound
-from deerflow.domain.memory import MemoryScope, Source, forgetting, knowing, summarising, superseding
+from deerflow.domain.memory import FactSource, MemoryScope, remove_fact, set_summary, supersede_fact, upsert_fact
 from deerflow.memory.ledger import Ledger
-from deerflow.persistence.database import Place
+from deerflow.persistence.engine.database import DatabaseLocation
+from deerflow.persistence.queries.threads import insert_thread
 from deerflow.persistence.tables import deletions, memory_pending, memory_watermarks
-from deerflow.persistence.threads import insert_thread
 from tests.canary import files_with, tables_with
-from tests.memory.notes import MINE, contents, fact
+from tests.memory.facts import MINE, contents, fact
 
 CANARY = "kingfisher"
 
 
-def left(place: Place, word: str = CANARY) -> list[str]:
-    """Where a word is, in files or in tables."""
+def left(place: DatabaseLocation, word: str = CANARY) -> list[str]:
+    """Return the files or tables that contain a word."""
     return files_with(word, place.parent) if isinstance(place, Path) else tables_with(word, place)
 
 
-async def test_no_byte_is_left_of_an_erased_fact_nor_of_what_speaks_of_it(ledger: Ledger, place: Place) -> None:
+async def test_erasing_a_fact_leaves_no_byte_of_it_and_its_references(ledger: Ledger, place: DatabaseLocation) -> None:
     old = fact(f"Breeds {CANARY}s", thread="t1")
     new = fact("Breeds herons", "correction", thread="t2", source_error=f"I said {CANARY}s")
-    await ledger.apply(MINE, [knowing(fact(f"Other thing {number}")) for number in range(200)], "import")
-    await ledger.apply(MINE, [knowing(old)], "model")
-    change = await ledger.apply(MINE, [knowing(replace(old, content=f"Breeds many {CANARY}s"))], "user")
+    await ledger.apply(MINE, [upsert_fact(fact(f"Other thing {number}")) for number in range(200)], "import")
+    await ledger.apply(MINE, [upsert_fact(old)], "model")
+    change = await ledger.apply(MINE, [upsert_fact(replace(old, content=f"Breeds many {CANARY}s"))], "user")
     await ledger.undo(MINE, change[0].change_id)
-    await ledger.apply(MINE, superseding(old, new, datetime.now(UTC)), "model")
+    await ledger.apply(MINE, supersede_fact(old, new, datetime.now(UTC)), "model")
     assert left(place), "the test looks in the right place"
 
     assert await ledger.erase_fact(MINE, old.id)
     assert left(place) == [] and left(place, old.id) == []
-    why = await ledger.why(MINE, new.id)
+    why = await ledger.explain(MINE, new.id)
     assert (why.fact.supersedes, why.fact.source_error, why.superseded) == (None, None, [])
-    assert len((await ledger.state(MINE)).facts) == 201
+    assert len((await ledger.read_state(MINE)).facts) == 201
     with pytest.raises(NotFound):
         await ledger.erase_fact(MINE, old.id)
     with pytest.raises(NotFound):
         await ledger.undo(MINE, change[0].change_id)
 
 
-async def test_erasing_a_thread_brings_back_what_was_known_before_it(ledger: Ledger, place: Place) -> None:
-    now, here = datetime.now(UTC), Source("t1", "m1", f"{CANARY} said")
+async def test_erasing_a_thread_restores_the_earlier_state(ledger: Ledger, place: DatabaseLocation) -> None:
+    now, here = datetime.now(UTC), FactSource("t1", "m1", f"{CANARY} said")
     tea = fact("Likes tea", thread="t0")
-    await ledger.apply(MINE, [knowing(tea), summarising("user.topOfMind", "Tea", now)], "model")
+    await ledger.apply(MINE, [upsert_fact(tea), set_summary("user.topOfMind", "Tea", now)], "model")
     learned = [
-        knowing(replace(tea, content=f"Likes tea from {CANARY}", source=here)),
-        knowing(fact(f"Knows a {CANARY}", source=here)),
-        summarising("user.topOfMind", f"The {CANARY}", now, here),
+        upsert_fact(replace(tea, content=f"Likes tea from {CANARY}", source=here)),
+        upsert_fact(fact(f"Knows a {CANARY}", source=here)),
+        set_summary("user.topOfMind", f"The {CANARY}", now, here),
     ]
     await ledger.apply(MINE, learned, "model")
     # What is written later is written from what was there.
-    await ledger.apply(MINE, [knowing(replace(tea, content=f"Likes all tea, {CANARY}'s too"))], "user")
-    await ledger.apply(MINE, [summarising("user.topOfMind", f"{CANARY}s and more", now, Source("t2"))], "model")
+    await ledger.apply(MINE, [upsert_fact(replace(tea, content=f"Likes all tea, {CANARY}'s too"))], "user")
+    await ledger.apply(MINE, [set_summary("user.topOfMind", f"{CANARY}s and more", now, FactSource("t2"))], "model")
 
     assert await ledger.erase_thread(MINE, "t1")
-    state = await ledger.state(MINE)
+    state = await ledger.read_state(MINE)
     assert list(state.facts) == [tea] and state.summaries["user.topOfMind"].summary == "Tea"
     assert [hit.fact for hit in await ledger.search(MINE, "tea")] == [tea]
     assert left(place) == []
 
 
-async def test_erasing_everything_also_takes_what_is_yet_to_be_read_and_it_stays_unread(
-    ledger: Ledger, place: Place
-) -> None:
+async def test_erasing_everything_skips_pending_messages(ledger: Ledger, place: DatabaseLocation) -> None:
     now = datetime.now(UTC)
     waiting = {
         **{"owner": "me", "agent": "", "thread_id": "t1", "last_message_id": "m9", "data": {"text": CANARY}},
@@ -77,51 +75,51 @@ async def test_erasing_everything_also_takes_what_is_yet_to_be_read_and_it_stays
     }
     await ledger.database.write(lambda connection: insert_thread(connection, "t1", "me", {}))
     await ledger.database.write(lambda connection: connection.execute(insert(memory_pending), waiting).rowcount)
-    await ledger.apply(MINE, [knowing(fact(f"Knows a {CANARY}")), knowing(fact("Likes tea"))], "model")
-    await ledger.apply(MINE, [forgetting((await ledger.state(MINE)).facts[0].id)], "user")
-    await ledger.switch(MINE, is_off=True)
+    await ledger.apply(MINE, [upsert_fact(fact(f"Knows a {CANARY}")), upsert_fact(fact("Likes tea"))], "model")
+    await ledger.apply(MINE, [remove_fact((await ledger.read_state(MINE)).facts[0].id)], "user")
+    await ledger.set_off(MINE, is_off=True)
     assert await ledger.erase_all(MINE)
-    assert left(place) == [] and contents(await ledger.state(MINE)) == []
+    assert left(place) == [] and contents(await ledger.read_state(MINE)) == []
     seen = await ledger.database.read(every(select(memory_watermarks.c.thread_id, memory_watermarks.c.message_id)))
     assert seen == [("t1", "m9")]
     assert await ledger.is_off(MINE), "that somebody does not want to be remembered is not forgotten"
 
 
 @pytest.mark.parametrize("with_facts", [False, True])
-async def test_a_deleted_thread_leaves_none_of_its_words(ledger: Ledger, place: Place, with_facts: bool) -> None:
+async def test_a_deleted_thread_leaves_no_quotes(ledger: Ledger, place: DatabaseLocation, with_facts: bool) -> None:
     helper = MemoryScope("me", "helper")
     for scope in (MINE, helper):
-        told = fact("Likes tea", source=Source("t-canary", "m-canary", f"{CANARY} tea"))
-        await ledger.apply(scope, [knowing(told)], "model")
-        await ledger.apply(scope, [knowing(replace(told, confidence=0.9))], "user")
-    await ledger.let_go("t-canary", "me", with_facts=with_facts)
+        told = fact("Likes tea", source=FactSource("t-canary", "m-canary", f"{CANARY} tea"))
+        await ledger.apply(scope, [upsert_fact(told)], "model")
+        await ledger.apply(scope, [upsert_fact(replace(told, confidence=0.9))], "user")
+    await ledger.forget_thread("t-canary", "me", with_facts=with_facts)
     await ledger.erase_all(MemoryScope("me", "nobody"))
-    await ledger.scrub()
+    await ledger.purge()
     assert [left(place, word) for word in (CANARY, "t-canary", "m-canary")] == [[], [], []]
     for scope in (MINE, helper):
-        state = await ledger.state(scope)
-        assert [each.source for each in state.facts] == ([] if with_facts else [Source(None)])
+        state = await ledger.read_state(scope)
+        assert [each.source for each in state.facts] == ([] if with_facts else [FactSource(None)])
 
 
-async def test_what_cannot_be_zeroed_now_is_noted_for_later(ledger: Ledger) -> None:
+async def test_records_an_erasure_that_is_finished_later(ledger: Ledger) -> None:
     async def in_the_way() -> bool:
         return False
 
     hindered = Ledger(ledger.database, in_the_way)
     tea = fact("Likes tea")
-    await hindered.apply(MINE, [knowing(tea)], "user")
+    await hindered.apply(MINE, [upsert_fact(tea)], "user")
     assert not await hindered.erase_fact(MINE, tea.id)
     notes = await ledger.database.read(every(select(deletions.c.owner)))
-    assert notes == [("me",)] and contents(await ledger.state(MINE)) == []
-    await ledger.apply(MINE, [knowing(tea)], "user")
+    assert notes == [("me",)] and contents(await ledger.read_state(MINE)) == []
+    await ledger.apply(MINE, [upsert_fact(tea)], "user")
     assert await ledger.erase_fact(MINE, tea.id)
     assert len(await ledger.database.read(every(select(deletions.c.owner)))) == 1
 
 
-async def test_the_index_holds_what_is_known_and_nothing_else(ledger: Ledger) -> None:
+async def test_the_index_holds_current_facts_only(ledger: Ledger) -> None:
     tea = fact("Likes tea")
-    await ledger.apply(MINE, [knowing(tea), knowing(fact("Likes rain"))], "user")
-    await ledger.apply(MINE, [forgetting(tea.id)], "user")
+    await ledger.apply(MINE, [upsert_fact(tea), upsert_fact(fact("Likes rain"))], "user")
+    await ledger.apply(MINE, [remove_fact(tea.id)], "user")
     assert await ledger.database.read(every(text("SELECT count(*) FROM memory_terms"))) == [(1,)]
     await ledger.erase_all(MINE)
     assert await ledger.database.read(every(text("SELECT count(*) FROM memory_terms"))) == [(0,)]

@@ -1,4 +1,4 @@
-"""What is remembered can be explained, undone and looked at as it was, and is nobody else's."""
+"""Changes of memory: validation, conflicts, provenance, undo and scopes."""
 
 import asyncio
 from dataclasses import replace
@@ -7,9 +7,17 @@ from datetime import UTC, datetime
 import pytest
 
 from deerflow.domain.errors import Conflict, InvalidRequest, NotFound
-from deerflow.domain.memory import MemoryScope, MemoryState, Source, forgetting, knowing, summarising, superseding
+from deerflow.domain.memory import (
+    FactSource,
+    MemoryScope,
+    MemoryState,
+    remove_fact,
+    set_summary,
+    supersede_fact,
+    upsert_fact,
+)
 from deerflow.memory.ledger import Ledger
-from tests.memory.notes import MINE, contents, fact
+from tests.memory.facts import MINE, contents, fact
 
 UNUSABLE: list[tuple[dict[str, object], str]] = [
     ({"content": "  \n"}, "a fact cannot be empty"),
@@ -20,93 +28,97 @@ UNUSABLE: list[tuple[dict[str, object], str]] = [
 ]
 
 
-async def test_what_cannot_be_remembered_is_refused_and_nothing_of_it_is_kept(ledger: Ledger) -> None:
+async def test_refuses_invalid_edits_as_a_whole(ledger: Ledger) -> None:
     for change, complaint in UNUSABLE:
         odd = replace(fact("Likes tea"), **change)  # type: ignore[arg-type]
         with pytest.raises(InvalidRequest, match=complaint):
-            await ledger.apply(MINE, [knowing(fact("Likes coffee")), knowing(odd)], "user")
+            await ledger.apply(MINE, [upsert_fact(fact("Likes coffee")), upsert_fact(odd)], "user")
         with pytest.raises(InvalidRequest, match=complaint):
-            await ledger.apply(MINE, lambda state, odd=odd: [knowing(odd)], "user")  # type: ignore[misc]
-    assert await ledger.state(MINE) == MemoryState()
+            await ledger.apply(MINE, lambda state, odd=odd: [upsert_fact(odd)], "user")  # type: ignore[misc]
+    assert await ledger.read_state(MINE) == MemoryState()
 
 
-async def test_a_change_of_what_was_read_before_somebody_else_changed_it_is_refused(ledger: Ledger) -> None:
-    await ledger.apply(MINE, [knowing(fact("Likes tea"))], "user", expected_seq=0)
+async def test_refuses_a_change_with_an_outdated_seq(ledger: Ledger) -> None:
+    await ledger.apply(MINE, [upsert_fact(fact("Likes tea"))], "user", expected_seq=0)
     with pytest.raises(Conflict, match="it is at 1, not at 0"):
-        await ledger.apply(MINE, [knowing(fact("Likes coffee"))], "user", expected_seq=0)
+        await ledger.apply(MINE, [upsert_fact(fact("Likes coffee"))], "user", expected_seq=0)
     with pytest.raises(NotFound, match="no fact 'fact_x'"):
-        await ledger.apply(MINE, [forgetting("fact_x")], "user")
-    assert contents(await ledger.state(MINE)) == ["Likes tea"]
+        await ledger.apply(MINE, [remove_fact("fact_x")], "user")
+    assert contents(await ledger.read_state(MINE)) == ["Likes tea"]
 
 
-async def test_changes_at_the_same_time_are_all_kept(ledger: Ledger) -> None:
+async def test_keeps_concurrent_changes(ledger: Ledger) -> None:
     notes = [fact(f"Note {number}") for number in range(8)]
     async with asyncio.timeout(20):
-        await asyncio.gather(*(ledger.apply(MINE, [knowing(note)], "model") for note in notes))
-    state = await ledger.state(MINE)
+        await asyncio.gather(*(ledger.apply(MINE, [upsert_fact(note)], "model") for note in notes))
+    state = await ledger.read_state(MINE)
     assert state.seq == 8 and set(contents(state)) == {note.content for note in notes}
 
 
-async def test_a_contradicted_fact_is_over_and_why_tells_what_took_its_place(ledger: Ledger) -> None:
+async def test_explains_a_superseded_fact(ledger: Ledger) -> None:
     old = fact("Lives in Rome", thread="t1")
     new = fact("Lives in Oslo", "correction", thread="t2", source_error="I said Rome")
-    await ledger.apply(MINE, [knowing(old)], "model")
-    await ledger.apply(MINE, superseding(old, new, datetime.now(UTC)), "model")
+    await ledger.apply(MINE, [upsert_fact(old)], "model")
+    await ledger.apply(MINE, supersede_fact(old, new, datetime.now(UTC)), "model")
 
-    assert contents(await ledger.state(MINE)) == ["Lives in Oslo"]
-    why = await ledger.why(MINE, new.id)
-    assert why.fact.source == Source("t2", "m1", "they said: Lives in Oslo")
+    assert contents(await ledger.read_state(MINE)) == ["Lives in Oslo"]
+    why = await ledger.explain(MINE, new.id)
+    assert why.fact.source == FactSource("t2", "m1", "they said: Lives in Oslo")
     assert [(each.id, each.valid_to is not None) for each in why.superseded] == [(old.id, True)]
-    assert [change.kind for change in (await ledger.why(MINE, old.id)).changes] == ["fact_removed", "fact_added"]
+    assert [change.kind for change in (await ledger.explain(MINE, old.id)).changes] == ["fact_removed", "fact_added"]
     with pytest.raises(NotFound):
-        await ledger.why(MINE, "fact_never")
+        await ledger.explain(MINE, "fact_never")
 
 
-async def test_an_update_is_undone_as_a_whole_or_change_by_change_and_undone_again(ledger: Ledger) -> None:
+async def test_undoes_groups_changes_and_undos(ledger: Ledger) -> None:
     tea = fact("Likes tea")
-    await ledger.apply(MINE, [knowing(tea), summarising("user.topOfMind", "Tea.", datetime.now(UTC))], "user")
-    before = await ledger.state(MINE)
-    update = [knowing(replace(tea, content="Likes green tea")), knowing(fact("Is in a hurry")), forgetting(tea.id)]
-    changes = await ledger.apply(MINE, [*update, summarising("user.topOfMind", "", datetime.now(UTC))], "model")
+    await ledger.apply(MINE, [upsert_fact(tea), set_summary("user.topOfMind", "Tea.", datetime.now(UTC))], "user")
+    before = await ledger.read_state(MINE)
+    update = [
+        upsert_fact(replace(tea, content="Likes green tea")),
+        upsert_fact(fact("Is in a hurry")),
+        remove_fact(tea.id),
+    ]
+    changes = await ledger.apply(MINE, [*update, set_summary("user.topOfMind", "", datetime.now(UTC))], "model")
     assert [change.kind for change in changes] == ["fact_changed", "fact_added", "fact_removed", "summary_set"]
 
-    with pytest.raises(Conflict, match="has been changed since: undo that first"):
+    with pytest.raises(Conflict, match="was changed again since; undo that first"):
         await ledger.undo(MINE, changes[0].change_id)
     undone = await ledger.undo(MINE, changes[0].group)
-    after = await ledger.state(MINE)
+    after = await ledger.read_state(MINE)
     assert (after.facts, after.summaries) == (before.facts, before.summaries)
     await ledger.undo(MINE, undone[0].group)
-    assert contents(await ledger.state(MINE)) == ["Is in a hurry"]
-    await ledger.undo(MINE, (await ledger.history(MINE))[0].change_id)
+    assert contents(await ledger.read_state(MINE)) == ["Is in a hurry"]
+    await ledger.undo(MINE, (await ledger.read_history(MINE))[0].change_id)
     with pytest.raises(NotFound, match="no change 'x'"):
         await ledger.undo(MINE, "x")
 
 
-async def test_nobody_sees_what_is_known_about_somebody_else_or_by_another_agent(ledger: Ledger) -> None:
+async def test_scopes_are_separate(ledger: Ledger) -> None:
     scopes = [MemoryScope(owner, agent) for owner in ("me", "you") for agent in (None, "a", "b")]
     own = {scope: fact(f"Secret word {number}", thread="shared") for number, scope in enumerate(scopes)}
-    groups = {scope: (await ledger.apply(scope, [knowing(own[scope])], "model"))[0].group for scope in scopes}
+    groups = {scope: (await ledger.apply(scope, [upsert_fact(own[scope])], "model"))[0].group for scope in scopes}
     for scope in scopes:
-        assert contents(await ledger.state(scope)) == [own[scope].content]
-        assert contents(await ledger.state(scope, datetime.now(UTC))) == [own[scope].content]
+        assert contents(await ledger.read_state(scope)) == [own[scope].content]
+        assert contents(await ledger.read_state(scope, datetime.now(UTC))) == [own[scope].content]
         assert [hit.fact.id for hit in await ledger.search(scope, "secret word", 50)] == [own[scope].id]
-        assert [change.target for change in await ledger.history(scope)] == [own[scope].id]
-        assert list(await ledger.leading(scope, 50)) == [own[scope]]
+        assert [change.target for change in await ledger.read_history(scope)] == [own[scope].id]
+        assert list(await ledger.read_top_facts(scope, 50)) == [own[scope]]
         for other in scopes:
             if other == scope:
                 continue
-            for ask in (ledger.why, ledger.fact, ledger.erase_fact):
+            for ask in (ledger.explain, ledger.read_fact, ledger.erase_fact):
                 with pytest.raises(NotFound):
                     await ask(scope, own[other].id)
             with pytest.raises(NotFound):
                 await ledger.undo(scope, groups[other])
             with pytest.raises(NotFound):
-                await ledger.apply(scope, [forgetting(own[other].id)], "user")
-    await ledger.switch(scopes[0], is_off=True)
+                await ledger.apply(scope, [remove_fact(own[other].id)], "user")
+    await ledger.set_off(scopes[0], is_off=True)
     assert [await ledger.is_off(scope) for scope in scopes] == [True, False, False, False, False, False]
     await ledger.erase_all(scopes[0])
     await ledger.erase_thread(scopes[1], "shared")
-    await ledger.let_go("shared", "me", with_facts=True)
-    kept = [contents(await ledger.state(scope)) for scope in scopes]
+    await ledger.forget_thread("shared", "me", with_facts=True)
+    kept = [contents(await ledger.read_state(scope)) for scope in scopes]
     assert kept == [[], [], [], *([own[scope].content] for scope in scopes[3:])]
     assert await ledger.is_off(scopes[0])

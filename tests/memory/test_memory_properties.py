@@ -11,21 +11,21 @@ from hypothesis import strategies as some
 
 from deerflow.domain.memory import (
     SUMMARY_KEYS,
-    Edit,
     Fact,
+    FactSource,
+    MemoryEdit,
     MemoryScope,
     MemoryState,
-    Source,
     Summary,
-    forgetting,
-    knowing,
-    summarising,
-    superseding,
+    remove_fact,
+    set_summary,
+    supersede_fact,
+    upsert_fact,
 )
-from deerflow.memory.ledger import Ledger, clean
-from deerflow.persistence.database import Place
+from deerflow.memory.ledger import Ledger, clean_text
+from deerflow.persistence.engine.database import DatabaseLocation
 from tests.canary import files_with, tables_with
-from tests.memory.notes import fact
+from tests.memory.facts import fact
 
 TEXTS = some.text(max_size=30).map(lambda text: f"a{text}z")
 THREADS = some.sampled_from([None, "t1", "t2"])
@@ -42,7 +42,7 @@ few = settings(max_examples=10, deadline=None, suppress_health_check=[HealthChec
 
 @dataclass(frozen=True)
 class Seen:
-    """What was known after an update."""
+    """State after an update."""
 
     at: datetime
     facts: Sequence[Fact]
@@ -51,15 +51,13 @@ class Seen:
 
 @few
 @given(updates=UPDATES)
-async def test_undoing_what_was_done_brings_back_what_was_and_undoing_that_what_was_done(
-    ledger: Ledger, updates: list[list[Step]]
-) -> None:
+async def test_undo_restores_the_state_and_can_be_undone(ledger: Ledger, updates: list[list[Step]]) -> None:
     scope, places = MemoryScope(uuid4().hex), new_places()
     befores: list[Seen] = []
     groups: list[str] = []
     for update in updates:
         before = await seen(ledger, scope)
-        changes = await ledger.apply(scope, edits(update, places, await ledger.state(scope)), "model")
+        changes = await ledger.apply(scope, edits(update, places, await ledger.read_state(scope)), "model")
         if changes:
             after = await seen(ledger, scope)
             undone = await ledger.undo(scope, changes[0].group)
@@ -67,46 +65,46 @@ async def test_undoing_what_was_done_brings_back_what_was_and_undoing_that_what_
             await ledger.undo(scope, undone[0].group)
             same(await seen(ledger, scope), after)
             befores.append(before)
-            groups.append((await ledger.history(scope, 1))[0].group)
+            groups.append((await ledger.read_history(scope, 1))[0].group)
     for before, group in zip(reversed(befores), reversed(groups), strict=True):
         await ledger.undo(scope, group)
         same(await seen(ledger, scope), before)
-    assert (await ledger.state(scope)).facts == ()
+    assert (await ledger.read_state(scope)).facts == ()
 
 
 @few
 @given(updates=UPDATES, undo=some.booleans())
-async def test_any_moment_can_be_seen_as_it_was(ledger: Ledger, updates: list[list[Step]], undo: bool) -> None:
+async def test_reads_the_state_at_any_time(ledger: Ledger, updates: list[list[Step]], undo: bool) -> None:
     scope, places = MemoryScope(uuid4().hex, "agent"), new_places()
     moments: list[Seen] = []
     for update in updates:
-        changes = await ledger.apply(scope, edits(update, places, await ledger.state(scope)), "model")
+        changes = await ledger.apply(scope, edits(update, places, await ledger.read_state(scope)), "model")
         moments.append(await seen(ledger, scope))
         if undo and changes:
             await ledger.undo(scope, changes[0].group)
             moments.append(await seen(ledger, scope))
     for moment in moments:
-        then = await ledger.state(scope, moment.at)
+        then = await ledger.read_state(scope, moment.at)
         same(Seen(moment.at, then.facts, then.summaries), moment)
-    assert await ledger.state(scope, datetime(2020, 1, 1, tzinfo=UTC)) == MemoryState()
+    assert await ledger.read_state(scope, datetime(2020, 1, 1, tzinfo=UTC)) == MemoryState()
 
 
 @settings(few, max_examples=6)
 @given(updates=UPDATES, whole=some.sampled_from(["fact", "thread", "all"]))
-async def test_erasing_leaves_no_byte_and_everything_else(
-    ledger: Ledger, place: Place, updates: list[list[Step]], whole: str
+async def test_erasing_leaves_no_byte_and_keeps_the_rest(
+    ledger: Ledger, place: DatabaseLocation, updates: list[list[Step]], whole: str
 ) -> None:
     scope, places = MemoryScope(uuid4().hex), new_places()
     word = f"canary{uuid4().hex}"
     told = fact(f"Knows {word}", thread=f"thread-{word}")
     for number, update in enumerate(updates):
-        state = await ledger.state(scope)
-        mine = [knowing(replace(told, content=f"{told.content} {number}"))]
+        state = await ledger.read_state(scope)
+        mine = [upsert_fact(replace(told, content=f"{told.content} {number}"))]
         if whole != "fact":
-            mine.append(summarising("user.topOfMind", f"About {word} {number}", told.created_at, told.source))
+            mine.append(set_summary("user.topOfMind", f"About {word} {number}", told.created_at, told.source))
         others = [edit for edit in edits(update, places, state) if edit.target != "user.topOfMind"]
         await ledger.apply(scope, [*mine, *others], "model")
-    before = await ledger.state(scope)
+    before = await ledger.read_state(scope)
     if whole == "fact":
         assert await ledger.erase_fact(scope, told.id)
     elif whole == "thread":
@@ -116,7 +114,7 @@ async def test_erasing_leaves_no_byte_and_everything_else(
     left = files_with(word, place.parent) if isinstance(place, Path) else tables_with(word, place)
     assert left == []
     kept = [] if whole == "all" else [each for each in before.facts if each.id != told.id]
-    assert list((await ledger.state(scope)).facts) == kept
+    assert list((await ledger.read_state(scope)).facts) == kept
 
 
 def new_places() -> list[Fact]:
@@ -124,33 +122,33 @@ def new_places() -> list[Fact]:
     return [fact(f"Fact {number}") for number in range(5)]
 
 
-def edits(update: Sequence[Step], places: list[Fact], state: MemoryState) -> list[Edit]:
+def edits(update: Sequence[Step], places: list[Fact], state: MemoryState) -> list[MemoryEdit]:
     """Steps as edits that are possible; what is known is followed from one to the next."""
     known = {each.id: each for each in state.facts}
-    made: list[Edit] = []
+    made: list[MemoryEdit] = []
     for kind, number, text, thread in update:
-        source = Source(thread, "m", text) if thread else None
+        source = FactSource(thread, "m", text) if thread else None
         if kind == "summary":
-            made.append(summarising(SUMMARY_KEYS[number], clean(text), datetime.now(UTC), source))
+            made.append(set_summary(SUMMARY_KEYS[number], clean_text(text), datetime.now(UTC), source))
             continue
         place = places[number]
         if kind == "know":
-            known[place.id] = replace(place, content=clean(text), source=source)
-            made.append(knowing(known[place.id]))
+            known[place.id] = replace(place, content=clean_text(text), source=source)
+            made.append(upsert_fact(known[place.id]))
         elif place.id in known and kind == "forget":
             del known[place.id]
-            made.append(forgetting(place.id))
+            made.append(remove_fact(place.id))
         elif place.id in known:
-            new = fact(clean(text), source=source)
-            made += superseding(known.pop(place.id), new, datetime.now(UTC))
+            new = fact(clean_text(text), source=source)
+            made += supersede_fact(known.pop(place.id), new, datetime.now(UTC))
             known[new.id] = new
             places[number] = new
     return made
 
 
 async def seen(ledger: Ledger, scope: MemoryScope) -> Seen:
-    state = await ledger.state(scope)
-    leading = await ledger.leading(scope, 50)
+    state = await ledger.read_state(scope)
+    leading = await ledger.read_top_facts(scope, 50)
     assert {each.id: each for each in leading} == {each.id: each for each in state.facts}
     return Seen(state.last_updated or datetime(2020, 1, 1, tzinfo=UTC), state.facts, state.summaries)
 

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as some
 
-from deerflow.domain.memory import knowing
+from deerflow.domain.memory import upsert_fact
 from deerflow.memory.ledger import Ledger
-from deerflow.persistence.memory_search import COMMON, MOST_WORDS, fts5_any, stem_of, words_wanted
-from tests.memory.notes import MINE, contents, fact
+from deerflow.memory.queries.search import COMMON_TERM_FACTS, MAX_TERMS, build_fts5_query, find_stem, parse_terms
+from tests.memory.facts import MINE, contents, fact
 
 FACTS = [
     "Prefers PostgreSQL over MySQL for new services",
@@ -35,45 +35,45 @@ QUESTIONS = {
 }
 
 
-async def test_paraphrased_questions_find_the_fact(ledger: Ledger) -> None:
-    await ledger.apply(MINE, [knowing(fact(content)) for content in FACTS], "import")
+async def test_finds_facts_by_paraphrased_questions(ledger: Ledger) -> None:
+    await ledger.apply(MINE, [upsert_fact(fact(content)) for content in FACTS], "import")
     first = {question: [hit.fact.content for hit in await ledger.search(MINE, question)][:1] for question in QUESTIONS}
     assert first == {question: [FACTS[number]] for question, number in QUESTIONS.items()}
     for nothing in ("", "  ?!", "zzz", "'); DROP TABLE memory_facts; --", '" OR *', "\0"):
         assert await ledger.search(MINE, nothing) == []
 
 
-async def test_search_keeps_to_a_category_and_to_what_is_known_now(ledger: Ledger) -> None:
+async def test_filters_by_category_and_current_facts(ledger: Ledger) -> None:
     tea, goal = fact("Likes tea"), fact("Wants to grow tea", "goal")
-    changes = await ledger.apply(MINE, [knowing(tea), knowing(goal)], "user")
+    changes = await ledger.apply(MINE, [upsert_fact(tea), upsert_fact(goal)], "user")
     assert [hit.fact for hit in await ledger.search(MINE, "tea", 1)] != []
     assert [hit.fact for hit in await ledger.search(MINE, "tea", category="goal")] == [goal]
-    assert [each.content for each in await ledger.leading(MINE, 5, ["preference"])] == ["Likes tea"]
+    assert [each.content for each in await ledger.read_top_facts(MINE, 5, ["preference"])] == ["Likes tea"]
     await ledger.undo(MINE, changes[1].change_id)
     assert [hit.fact for hit in await ledger.search(MINE, "grow tea")] == [tea]
-    assert await ledger.count(MINE) == 1 and contents(await ledger.state(MINE)) == ["Likes tea"]
+    assert await ledger.count_facts(MINE) == 1 and contents(await ledger.read_state(MINE)) == ["Likes tea"]
 
 
 @given(some.text(max_size=300))
 @example("a" * 300)
 @example(" ".join(f"word{number}" for number in range(100)))
-def test_whatever_is_asked_becomes_a_query(question: str) -> None:
-    wanted = words_wanted(question)
-    assert len(wanted) <= MOST_WORDS and all(each.word and '"' not in each.word for each in wanted)
-    assert fts5_any(wanted).count('"') == 2 * len(wanted)
+def test_parses_any_query(question: str) -> None:
+    wanted = parse_terms(question)
+    assert len(wanted) <= MAX_TERMS and all(each.text and '"' not in each.text for each in wanted)
+    assert build_fts5_query(wanted).count('"') == 2 * len(wanted)
 
 
 @pytest.mark.parametrize(
     ("one", "other"),
     [("deploying", "deployment"), ("prefers", "preference"), ("preferred", "prefer"), ("allergies", "allergic")],
 )
-def test_forms_of_a_word_begin_alike(one: str, other: str) -> None:
-    assert other.startswith(stem_of(one)) or one.startswith(stem_of(other))
+def test_finds_the_stem_of_inflected_forms(one: str, other: str) -> None:
+    assert other.startswith(find_stem(one)) or one.startswith(find_stem(other))
 
 
-async def test_a_word_in_most_facts_does_not_hide_the_one_that_tells(ledger: Ledger) -> None:
+async def test_ignores_frequent_terms(ledger: Ledger) -> None:
     planted = fact("Runs the heron project")
-    many = [knowing(fact(f"Project {number} is done")) for number in range(COMMON + 1)]
-    await ledger.apply(MINE, [knowing(planted), *many], "import")
+    many = [upsert_fact(fact(f"Project {number} is done")) for number in range(COMMON_TERM_FACTS + 1)]
+    await ledger.apply(MINE, [upsert_fact(planted), *many], "import")
     assert [hit.fact for hit in await ledger.search(MINE, "which project is about herons", 5)][:1] == [planted]
     assert len(await ledger.search(MINE, "projects", 7)) == 7

@@ -2,8 +2,8 @@
 
 import pytest
 
-from deerflow.domain.learning import Heard, Signs
-from deerflow.memory.signals import LATEST, approves, corrects, signs_in
+from deerflow.domain.memory import ConversationMessage, FeedbackSignals
+from deerflow.memory.signals import RECENT_MESSAGES, detect_feedback, is_approval, is_correction
 
 CORRECTIONS = [
     *("That's wrong, I live in Bonn.", "No, you misunderstood me", "that is NOT right", "Please try again"),
@@ -25,27 +25,29 @@ NO_PRAISE = [
 
 
 @pytest.mark.parametrize("text", CORRECTIONS)
-def test_a_correction_is_noticed(text: str) -> None:
-    assert corrects(text)
+def test_detects_corrections(text: str) -> None:
+    assert is_correction(text)
 
 
 @pytest.mark.parametrize("text", NO_CORRECTIONS)
-def test_what_only_looks_like_a_correction_is_none(text: str) -> None:
-    assert not corrects(text)
+def test_ignores_similar_phrases_that_do_not_correct(text: str) -> None:
+    assert not is_correction(text)
 
 
 @pytest.mark.parametrize("text", PRAISE)
-def test_approval_is_noticed(text: str) -> None:
-    assert approves(text)
+def test_detects_approval(text: str) -> None:
+    assert is_approval(text)
 
 
 @pytest.mark.parametrize("text", NO_PRAISE)
-def test_what_only_looks_like_approval_is_none(text: str) -> None:
-    assert not approves(text)
+def test_ignores_similar_phrases_that_do_not_approve(text: str) -> None:
+    assert not is_approval(text)
 
 
-def test_only_people_count_and_only_what_they_said_last() -> None:
-    wrong, other = Heard("1", "human", "that's wrong"), Heard("2", "human", "and now?")
-    assert signs_in([wrong, Heard("3", "ai", "Exactly.")]) == Signs(correction=True)
-    assert signs_in([wrong, *[other] * LATEST]) == Signs()
-    assert Signs(correction=True) | Signs(reinforcement=True) == Signs(correction=True, reinforcement=True)
+def test_checks_only_the_latest_user_messages() -> None:
+    wrong, other = ConversationMessage("1", "human", "that's wrong"), ConversationMessage("2", "human", "and now?")
+    assert detect_feedback([wrong, ConversationMessage("3", "ai", "Exactly.")]) == FeedbackSignals(correction=True)
+    assert detect_feedback([wrong, *[other] * RECENT_MESSAGES]) == FeedbackSignals()
+    assert FeedbackSignals(correction=True) | FeedbackSignals(reinforcement=True) == FeedbackSignals(
+        correction=True, reinforcement=True
+    )

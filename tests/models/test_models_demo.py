@@ -10,33 +10,42 @@ import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from deerflow.models.demo import DemoChatModel, starters
-from deerflow.models.demo.scripts import ANSWERED, FALLBACK, SCRIPTS, TOOL_FAILED, Call, Script, next_step, read_text
+from deerflow.models.demo import DemoChatModel, list_starters
+from deerflow.models.demo.scripts import (
+    CLARIFICATION_ANSWERED,
+    FALLBACK,
+    SCRIPTS,
+    TOOL_FAILED,
+    DemoScript,
+    ToolStep,
+    next_step,
+    read_text,
+)
 
 MODEL = DemoChatModel(delay_ms=0)
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.id)
-async def test_every_starter_is_recognised_and_answered(script: Script) -> None:
+async def test_answers_every_starter(script: DemoScript) -> None:
     first = next_step(script.prompt, 0, script.tools)
     assert first == script.steps[0]
     answer = await MODEL.ainvoke(script.prompt)
     assert answer.text and "do not know" not in answer.text
 
 
-async def test_anything_else_is_answered_with_what_it_is_and_the_way_to_a_real_model() -> None:
+async def test_explains_itself_for_other_requests() -> None:
     answer = await MODEL.ainvoke("Prove the Riemann hypothesis")
     assert answer.text == read_text(FALLBACK.text, "en")
     assert "a script, not a language model" in answer.text
 
 
-async def test_chinese_is_answered_in_chinese() -> None:
+async def test_answers_chinese_in_chinese() -> None:
     answer = await MODEL.ainvoke("怎样接入真正的模型？")
     assert "环境变量" in answer.text
     assert "演示模型" in (await MODEL.ainvoke("写一首诗")).text
 
 
-async def test_it_reasons_first_and_speaks_in_pieces() -> None:
+async def test_streams_reasoning_before_the_answer() -> None:
     pieces = [piece async for piece in MODEL.astream("What is DeerFlow?")]
     thoughts = [bool(piece.additional_kwargs.get("reasoning_content")) for piece in pieces]
     words = [bool(piece.text) for piece in pieces]
@@ -46,14 +55,14 @@ async def test_it_reasons_first_and_speaks_in_pieces() -> None:
     assert "".join(piece.text for piece in pieces) == read_text("tour", "en")
 
 
-async def test_streamed_or_whole_the_answer_is_the_same() -> None:
+async def test_returns_the_same_answer_streamed_or_not() -> None:
     streamed = "".join([piece.text async for piece in MODEL.astream("What is DeerFlow?")])
     assert streamed == (await MODEL.ainvoke("What is DeerFlow?")).text == MODEL.invoke("What is DeerFlow?").text
 
 
-def test_only_what_the_tools_allow_is_offered() -> None:
+def test_offers_only_scripts_with_available_tools() -> None:
     def ids(tools: Sequence[str], skills: Sequence[str] = ("slide-creation",)) -> set[str]:
-        return {starter.id for starter in starters(tools, skills)}
+        return {starter.id for starter in list_starters(tools, skills)}
 
     needed = {tool for script in SCRIPTS for tool in script.tools}
     assert ids([]) == {script.id for script in SCRIPTS if not script.tools}
@@ -61,22 +70,22 @@ def test_only_what_the_tools_allow_is_offered() -> None:
     assert ids(sorted(needed), []) == {script.id for script in SCRIPTS if script.skill is None}
 
 
-def test_a_script_goes_on_where_its_last_step_ended() -> None:
+def test_continues_a_script_after_its_last_step() -> None:
     messages = [HumanMessage("x"), AIMessage("", tool_calls=[]), ToolMessage("done", tool_call_id="1")]
-    from deerflow.models.demo.model import latest_request
+    from deerflow.models.demo.model import find_latest_request
 
-    assert latest_request(messages) == ("x", 1)
-    assert latest_request([]) == ("", 0)
+    assert find_latest_request(messages) == ("x", 1)
+    assert find_latest_request([]) == ("", 0)
 
 
-async def test_it_works_inside_an_agent() -> None:
+async def test_works_in_an_agent() -> None:
     agent = create_agent(MODEL)
     state = await agent.ainvoke({"messages": [HumanMessage("What is DeerFlow?")]})
     assert state["messages"][-1].text == read_text("tour", "en")
 
 
-def computer(root: Path, python: str = sys.executable) -> list[Callable[..., str]]:
-    """The tools of the chart script, for a machine whose files are below `root`."""
+def make_sandbox_tools(root: Path, python: str = sys.executable) -> list[Callable[..., str]]:
+    """Return the tools of the chart script for files below `root`."""
 
     def here(text: str) -> str:
         return text.replace("/mnt/user-data", str(root))
@@ -103,8 +112,8 @@ def computer(root: Path, python: str = sys.executable) -> list[Callable[..., str
 
 
 @pytest.mark.parametrize("prompt", ["Analyse some sales data and draw a chart.", "分析一些销售数据，画一张图。"])
-async def test_data_is_analysed_and_every_figure_is_one_the_script_printed(tmp_path: Path, prompt: str) -> None:
-    state = await create_agent(MODEL, tools=computer(tmp_path)).ainvoke({"messages": [HumanMessage(prompt)]})
+async def test_reports_only_figures_that_the_script_printed(tmp_path: Path, prompt: str) -> None:
+    state = await create_agent(MODEL, tools=make_sandbox_tools(tmp_path)).ainvoke({"messages": [HumanMessage(prompt)]})
     messages = state["messages"]
     calls = [call["name"] for message in messages if isinstance(message, AIMessage) for call in message.tool_calls]
     assert calls == ["write_file", "write_file", "bash", "write_file", "present_files"]
@@ -116,8 +125,8 @@ async def test_data_is_analysed_and_every_figure_is_one_the_script_printed(tmp_p
         assert [figure for figure in figures if figure not in printed] == []
 
 
-async def test_a_command_that_fails_is_owned_up_to(tmp_path: Path) -> None:
-    agent = create_agent(MODEL, tools=computer(tmp_path, python="false"))
+async def test_admits_a_failed_command(tmp_path: Path) -> None:
+    agent = create_agent(MODEL, tools=make_sandbox_tools(tmp_path, python="false"))
     messages = (await agent.ainvoke({"messages": [HumanMessage("Draw a chart")]}))["messages"]
     assert messages[-2].text.endswith("[exit code 1]")
     assert messages[-1].text == read_text("tool-failed", "en")
@@ -125,7 +134,7 @@ async def test_a_command_that_fails_is_owned_up_to(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("after", [[], [HumanMessage("mind this", additional_kwargs={"hide_from_ui": True})]])
-async def test_a_tool_that_fails_is_owned_up_to_and_the_next_request_is_answered(after: Sequence[HumanMessage]) -> None:
+async def test_admits_a_failed_tool_and_answers_the_next_request(after: Sequence[HumanMessage]) -> None:
     failed = ToolMessage("no such file", tool_call_id="1", status="error")
     said = [HumanMessage("Draw a chart"), AIMessage("", tool_calls=[]), failed, *after]
     assert (await MODEL.ainvoke(said)).text == read_text("tool-failed", "en")
@@ -133,6 +142,6 @@ async def test_a_tool_that_fails_is_owned_up_to_and_the_next_request_is_answered
 
 
 def test_every_text_exists_in_both_languages() -> None:
-    says = [step for script in SCRIPTS for step in script.steps if not isinstance(step, Call)]
-    for say in [*says, ANSWERED, TOOL_FAILED, FALLBACK]:
+    says = [step for script in SCRIPTS for step in script.steps if not isinstance(step, ToolStep)]
+    for say in [*says, CLARIFICATION_ANSWERED, TOOL_FAILED, FALLBACK]:
         assert read_text(say.text, "en") and read_text(say.text, "zh") and say.thought.keys() == {"en", "zh"}

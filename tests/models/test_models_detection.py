@@ -1,4 +1,4 @@
-"""Models without configuration."""
+"""Detection of models without configuration."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -6,22 +6,21 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from deerflow.models.detection import LocalServer, detect_models, find_local_servers
+from deerflow.models.detection import PROVIDERS, LocalServer, Provider, detect_local_models, detect_models
 from deerflow.models.factory import create_chat_model
-from deerflow.models.openai_compatible import OpenAICompatibleChatModel
-from deerflow.models.providers import PROVIDERS, Provider
+from deerflow.models.openai_compatible.client import OpenAICompatibleChatModel
 from deerflow.testing import ScriptedServer
 
 KEY = "sk-very-secret"
 
 
-def test_an_empty_environment_gives_nothing() -> None:
+def test_detects_nothing_in_an_empty_environment() -> None:
     assert detect_models({}) == []
     assert detect_models({"OPENAI_API_KEY": ""}) == []
 
 
 @pytest.mark.parametrize("provider", PROVIDERS, ids=lambda provider: provider.name)
-def test_a_key_gives_a_model_that_can_be_built(provider: Provider) -> None:
+def test_a_key_yields_a_usable_model(provider: Provider) -> None:
     for key in provider.keys:
         [config] = detect_models({key: KEY})
         for thinking in {False, config.supports_thinking}:
@@ -29,7 +28,7 @@ def test_a_key_gives_a_model_that_can_be_built(provider: Provider) -> None:
             assert KEY not in repr(config) + str(config.model_dump()) + config.model_dump_json() + repr(model)
 
 
-def test_all_keys_give_all_models_under_different_names() -> None:
+def test_all_keys_yield_models_with_unique_names() -> None:
     configs = detect_models({key: KEY for provider in PROVIDERS for key in provider.keys})
 
     assert [config.name for config in configs] == [provider.name for provider in PROVIDERS]
@@ -37,7 +36,7 @@ def test_all_keys_give_all_models_under_different_names() -> None:
 
 
 @pytest.mark.parametrize("variable", ["OPENAI_BASE_URL", "OPENAI_API_BASE"])
-def test_model_and_address_can_be_set_in_the_environment(variable: str) -> None:
+def test_the_environment_sets_model_and_url(variable: str) -> None:
     environment = {"OPENAI_API_KEY": KEY, variable: "http://proxy/v1", "OPENAI_MODEL": "my-model"}
 
     [config] = detect_models(environment)
@@ -48,10 +47,10 @@ def test_model_and_address_can_be_set_in_the_environment(variable: str) -> None:
     assert model.api_key is not None and model.api_key.get_secret_value() == KEY
 
 
-async def test_the_models_of_a_local_server_can_be_used() -> None:
+async def test_uses_models_of_a_local_server() -> None:
     names = ["qwen3:8b", "nomic-embed-text", "llama3.2"]
     async with ScriptedServer(["hello"], models=names) as server:
-        found = await LocalServer("Ollama", server.base_url.removesuffix("/v1"), 1, limit_s=5).models()
+        found = await LocalServer("Ollama", server.base_url.removesuffix("/v1"), 1, limit_s=5).list_models()
         answer = await create_chat_model(found[0]).ainvoke("hi")
 
     assert [(config.name, config.display_name) for config in found] == [
@@ -61,10 +60,10 @@ async def test_the_models_of_a_local_server_can_be_used() -> None:
     assert answer.content == "hello"
 
 
-async def test_ollama_host_is_asked_and_at_most_twenty_models_are_listed_once_each() -> None:
+async def test_lists_up_to_twenty_unique_models_of_ollama_host() -> None:
     async with ScriptedServer(models=["m0", *(f"m{number}" for number in range(30))]) as server:
         host = server.base_url.removeprefix("http://").removesuffix("/v1")
-        found = await find_local_servers({"OLLAMA_HOST": host}, limit_s=5)
+        found = await detect_local_models({"OLLAMA_HOST": host}, limit_s=5)
 
     assert [config.name for config in found] == [f"m{number}" for number in range(20)]
 
@@ -72,8 +71,8 @@ async def test_ollama_host_is_asked_and_at_most_twenty_models_are_listed_once_ea
 @pytest.mark.parametrize(
     "host", ["127.0.0.1:1", "no.such.host.invalid", "host:port", "http://[", ":0", "https://127.0.0.1:1", "\x00"]
 )
-async def test_a_server_that_is_not_there_gives_nothing(host: str) -> None:
-    assert await LocalServer("Ollama", host, default_port=1).models() == []
+async def test_ignores_an_unreachable_server(host: str) -> None:
+    assert await LocalServer("Ollama", host, default_port=1).list_models() == []
 
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -81,7 +80,7 @@ Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]
 
 @asynccontextmanager
 async def raw_server(response: bytes | None) -> AsyncIterator[str]:
-    """A server that gives `response` to everybody, or says nothing at all."""
+    """Start a server that sends `response` to every client, or nothing."""
     open_ended = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -114,6 +113,6 @@ async def raw_server(response: bytes | None) -> AsyncIterator[str]:
     ],
     ids=["silence", "nothing", "another protocol", "404", "a web page", "a list", "no models", "nonsense"],
 )
-async def test_a_server_that_is_something_else_gives_nothing(response: bytes | None) -> None:
+async def test_ignores_other_servers(response: bytes | None) -> None:
     async with raw_server(response) as host, asyncio.timeout(5):
-        assert await LocalServer("Ollama", host, default_port=1).models() == []
+        assert await LocalServer("Ollama", host, default_port=1).list_models() == []

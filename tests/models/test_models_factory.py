@@ -11,11 +11,10 @@ from langchain_core.language_models import BaseChatModel
 from langchain_openai import ChatOpenAI
 from pydantic import ConfigDict, SecretStr
 
-from deerflow.config.models import ModelConfig
+from deerflow.config.sections.models import ModelConfig
 from deerflow.domain.errors import ConfigError, InvalidRequest, NotFound
-from deerflow.models.factory import ModelCatalog, create_chat_model
-from deerflow.models.openai_compatible import OpenAICompatibleChatModel
-from deerflow.models.thinking import deep_merge, settings_for
+from deerflow.models.factory import ModelCatalog, build_settings, create_chat_model, deep_merge
+from deerflow.models.openai_compatible.client import OpenAICompatibleChatModel
 from deerflow.testing import ScriptedModel, ScriptedServer
 
 LEAN = "deerflow.models.openai_compatible:OpenAICompatibleChatModel"
@@ -31,7 +30,7 @@ def create(config: ModelConfig, **options: Any) -> Any:
     return create_chat_model(config, **options)
 
 
-def test_settings_of_the_entry_reach_the_class() -> None:
+def test_passes_settings_to_the_class() -> None:
     model = create(entry(api_key="k", temperature=0.5, extra_body={"top_k": 1}))
 
     assert isinstance(model, OpenAICompatibleChatModel)
@@ -44,7 +43,7 @@ def test_overrides_win_over_the_entry() -> None:
     assert (model.temperature, model.extra_body) == (1, {"a": 1, "b": 2})
 
 
-def test_other_langchain_models_are_built_as_before() -> None:
+def test_builds_other_langchain_models() -> None:
     key = SecretStr("sk-secret")
     openai = create(entry(use=OPENAI, api_key=key, api_base="http://local/v1", max_tokens=5))
     anthropic = create(entry(use=ANTHROPIC, api_key=key, base_url="http://local"))
@@ -56,7 +55,7 @@ def test_other_langchain_models_are_built_as_before() -> None:
     assert "sk-secret" not in repr(openai) + repr(anthropic)
 
 
-def test_the_context_window_is_in_the_profile() -> None:
+def test_sets_the_context_window_in_the_profile() -> None:
     model = create(entry(context_window=1000))
 
     assert model.profile["max_input_tokens"] == 1000
@@ -81,12 +80,12 @@ def test_the_context_window_is_in_the_profile() -> None:
         ({"vendor": "nobody"}, "'fast': vendor: .*must be one of"),
     ],
 )
-def test_a_wrong_entry_is_refused_with_what_to_write(settings: dict[str, Any], text: str) -> None:
+def test_rejects_an_invalid_entry_with_advice(settings: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         create(entry(**settings))
 
 
-def test_a_wrong_key_does_not_show_in_the_error() -> None:
+def test_an_error_contains_no_key() -> None:
     with pytest.raises(ConfigError) as caught:
         create(entry(api_key=["sk-secret"]))
 
@@ -94,7 +93,7 @@ def test_a_wrong_key_does_not_show_in_the_error() -> None:
 
 
 class Stubborn(ScriptedModel):
-    """A class of another vendor, with a will of its own."""
+    """A chat model class of another vendor that cannot be created."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -104,11 +103,11 @@ class Stubborn(ScriptedModel):
         super().__init__(**settings)
 
 
-def test_what_the_vendors_class_raises_names_the_entry() -> None:
+def test_names_the_entry_when_the_class_raises() -> None:
     use = f"{__name__}:Stubborn"
 
     assert create(entry(use=use, mood="good", anything="goes")).anything == "goes"
-    with pytest.raises(ConfigError, match="model 'fast': .*:Stubborn cannot be set up: not today"):
+    with pytest.raises(ConfigError, match="model 'fast': cannot create .*:Stubborn: not today"):
         create(entry(use=use, mood="bad"))
 
 
@@ -158,14 +157,14 @@ THINKING_TYPE = {"extra_body": {"thinking": {"type": "enabled", "budget": 9}}}
         ({}, {}, {}),
     ],
 )
-def test_thinking_is_switched_in_the_vendors_way(config: dict[str, Any], on: Any, off: Any) -> None:
+def test_switches_thinking_in_the_format_of_the_vendor(config: dict[str, Any], on: Any, off: Any) -> None:
     model = entry(supports_thinking=True, **config)
 
-    assert settings_for(model, thinking_enabled=True, reasoning_effort=None) == on
-    assert settings_for(model, thinking_enabled=False, reasoning_effort=None) == off
+    assert build_settings(model, thinking_enabled=True, reasoning_effort=None) == on
+    assert build_settings(model, thinking_enabled=False, reasoning_effort=None) == off
 
 
-def test_thinking_settings_are_merged_into_what_the_entry_says() -> None:
+def test_merges_thinking_settings_into_the_entry() -> None:
     model = create(
         entry(supports_thinking=True, extra_body={"a": 1}, when_thinking_enabled=THINKING_TYPE), thinking_enabled=True
     )
@@ -173,19 +172,19 @@ def test_thinking_settings_are_merged_into_what_the_entry_says() -> None:
     assert model.extra_body == {"a": 1, "thinking": {"type": "enabled", "budget": 9}}
 
 
-def test_thinking_asked_of_a_model_that_has_none_is_an_error() -> None:
-    with pytest.raises(ConfigError, match="'fast' cannot think; set supports_thinking"):
+def test_raises_for_thinking_without_support() -> None:
+    with pytest.raises(ConfigError, match="'fast' does not support thinking; set supports_thinking"):
         create(entry(), thinking_enabled=True)
 
 
-def test_reasoning_effort_is_passed_on_where_it_is_supported() -> None:
+def test_passes_reasoning_effort_if_supported() -> None:
     assert create(entry(supports_reasoning_effort=True), reasoning_effort="xhigh").reasoning_effort == "xhigh"
     assert create(entry(), reasoning_effort="high").reasoning_effort is None
     with pytest.raises(InvalidRequest, match="one of none, minimal, low, medium, high, xhigh, not 'huge'"):
         create(entry(), reasoning_effort="huge")
 
 
-def test_merging_changes_neither_side() -> None:
+def test_merging_changes_no_argument() -> None:
     below, above = {"a": {"b": 1}, "c": 1}, {"a": {"d": 2}, "c": {"e": 3}}
 
     assert deep_merge(below, above) == {"a": {"b": 1, "d": 2}, "c": {"e": 3}}
@@ -203,27 +202,27 @@ def test_the_first_model_is_the_default() -> None:
         _ = catalog().default
 
 
-def test_an_unknown_name_gives_similar_ones() -> None:
+def test_an_unknown_name_lists_similar_ones() -> None:
     models = catalog("gpt-5", "claude")
 
     assert models.find("claude").name == "claude"
-    with pytest.raises(NotFound, match="no model is called 'gpt5'; there is gpt-5$"):
+    with pytest.raises(NotFound, match="there is no model 'gpt5'; available: gpt-5$"):
         models.find("gpt5")
 
 
-def test_an_unknown_name_falls_back_to_the_default_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_falls_back_to_the_default_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         assert catalog("one", "two").resolve("three").name == "one"
 
-    assert "no model is called 'three'" in caplog.text
+    assert "there is no model 'three'" in caplog.text
 
 
-def test_the_same_name_twice_is_refused() -> None:
+def test_rejects_duplicate_names() -> None:
     with pytest.raises(ConfigError, match="same name"):
         catalog("one", "one")
 
 
-def test_each_way_of_using_a_model_is_built_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_builds_each_variant_once(caplog: pytest.LogCaptureFixture) -> None:
     models = ModelCatalog([entry(supports_reasoning_effort=True)])
 
     plain, low = models.create("fast"), models.create("fast", reasoning_effort="low")
@@ -231,7 +230,7 @@ def test_each_way_of_using_a_model_is_built_once(caplog: pytest.LogCaptureFixtur
     assert models.create() is plain is not low
     with caplog.at_level(logging.WARNING):
         assert models.create("fast", thinking_enabled=True) is models.create("fast", thinking_enabled=True)
-    assert caplog.text.count("cannot think") == 1
+    assert caplog.text.count("does not support thinking") == 1
 
 
 async def test_closing_the_catalog_closes_its_models() -> None:

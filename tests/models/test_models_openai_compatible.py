@@ -1,4 +1,4 @@
-"""The lean client against a real HTTP server."""
+"""The OpenAI-compatible client against a real HTTP server."""
 
 import asyncio
 import sys
@@ -23,7 +23,7 @@ from deerflow.domain.errors import (
     ModelTimeout,
     ModelUnavailable,
 )
-from deerflow.models.openai_compatible import OpenAICompatibleChatModel
+from deerflow.models.openai_compatible.client import OpenAICompatibleChatModel
 from deerflow.testing import (
     Answer,
     CutAfter,
@@ -51,7 +51,7 @@ def get_weather(city: str) -> str:
     return f"sunny in {city}"
 
 
-async def test_an_answer_streams_with_reasoning_apart_and_costs_at_the_end() -> None:
+async def test_streams_reasoning_separately_and_usage_at_the_end() -> None:
     answer = Answer("It is four.", "Two and two.", usage=Usage(9, 7, cached_tokens=4, reasoning_tokens=3))
     async with ScriptedServer([answer]) as server:
         chunks = [chunk async for chunk in client(server, stream_coalesce_ms=0).astream("2+2?")]
@@ -73,7 +73,7 @@ async def test_an_answer_streams_with_reasoning_apart_and_costs_at_the_end() -> 
     }
 
 
-async def test_an_answer_is_the_same_streamed_and_whole() -> None:
+async def test_returns_the_same_answer_with_and_without_streaming() -> None:
     turn = thinking("Hm.", then=Answer("Look:", calls=(ToolRequest("ls", '{"path": "/"}', "1"),)))
     async with ScriptedServer([turn, turn]) as server:
         model = client(server)
@@ -87,14 +87,14 @@ async def test_an_answer_is_the_same_streamed_and_whole() -> None:
     assert streamed.response_metadata["finish_reason"] == whole.response_metadata["finish_reason"] == "tool_calls"
 
 
-async def test_standard_content_blocks_tell_reasoning_from_text() -> None:
+async def test_content_blocks_separate_reasoning_and_text() -> None:
     async with ScriptedServer([thinking("Hm.", then="Yes.")]) as server:
         message = await client(server).ainvoke("hi")
 
     assert [block["type"] for block in message.content_blocks] == ["reasoning", "text"]
 
 
-async def test_an_agent_uses_tools_and_the_reasoning_stays_in_the_tool_turn() -> None:
+async def test_an_agent_keeps_reasoning_within_the_tool_turn() -> None:
     turns = [thinking("Ask the tool.", then=calling("get_weather", city="Paris")), "It is sunny."]
     async with ScriptedServer(turns) as server:
         agent = create_agent(client(server), [get_weather])
@@ -107,7 +107,7 @@ async def test_an_agent_uses_tools_and_the_reasoning_stays_in_the_tool_turn() ->
     assert answered == {"role": "tool", "tool_call_id": asked["tool_calls"][0]["id"], "content": "sunny in Paris"}
 
 
-async def test_tokens_reach_the_reader_of_an_agent_one_by_one() -> None:
+async def test_an_agent_streams_single_tokens() -> None:
     async with ScriptedServer([Answer("one two three")]) as server:
         agent = create_agent(client(server, stream_coalesce_ms=0))
         stream = agent.astream({"messages": [HumanMessage("hi")]}, stream_mode="messages")
@@ -127,7 +127,7 @@ async def test_cancelling_closes_the_connection_at_once() -> None:
         await answer
 
 
-async def test_a_reader_that_stops_early_closes_the_connection() -> None:
+async def test_closes_the_connection_when_the_reader_stops_early() -> None:
     async with ScriptedServer([Stall(Answer("one two"))]) as server, asyncio.timeout(5):
         stream = client(server).astream("hi")
         assert (await anext(stream)).content
@@ -135,7 +135,7 @@ async def test_a_reader_that_stops_early_closes_the_connection() -> None:
         await server.disconnected.wait()
 
 
-async def test_the_connection_is_used_again_after_a_complete_answer() -> None:
+async def test_reuses_the_connection_after_a_complete_answer() -> None:
     async with ScriptedServer(["one", "two", "three"]) as server:
         model = client(server)
         await model.ainvoke("hi", stream=True)
@@ -147,7 +147,7 @@ async def test_the_connection_is_used_again_after_a_complete_answer() -> None:
     assert first == second != third
 
 
-async def test_closing_the_model_cuts_an_answer_that_is_under_way() -> None:
+async def test_closing_the_model_aborts_an_active_answer() -> None:
     async with ScriptedServer([Stall(Answer("one two"))]) as server, asyncio.timeout(5):
         model = client(server)
         stream = model.astream("hi")
@@ -173,7 +173,7 @@ async def test_closing_the_model_cuts_an_answer_that_is_under_way() -> None:
         (529, ModelUnavailable),
     ],
 )
-async def test_a_failing_status_is_a_named_error(status: int, error: type[ModelError], streamed: bool) -> None:
+async def test_maps_a_status_to_a_named_error(status: int, error: type[ModelError], streamed: bool) -> None:
     async with ScriptedServer([ServerFault(status, f"no good, {KEY}")]) as server:
         with pytest.raises(error, match=rf"\({status}\): no good") as caught:
             await client(server).ainvoke("hi", stream=streamed)
@@ -194,20 +194,20 @@ async def test_a_failing_status_is_a_named_error(status: int, error: type[ModelE
         (b"", "no explanation given"),
     ],
 )
-async def test_the_providers_words_are_found_in_every_shape(body: bytes, text: str) -> None:
+async def test_reads_error_messages_in_all_formats(body: bytes, text: str) -> None:
     async with ScriptedServer([Raw((body,), status=400, content_type="application/json")]) as server:
         with pytest.raises(ModelRejected, match=text):
             await client(server).ainvoke("hi")
 
 
-async def test_an_empty_account_is_not_a_rate_limit() -> None:
+async def test_an_exhausted_quota_is_not_a_rate_limit() -> None:
     body = b'{"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}}'
     async with ScriptedServer([Raw((body,), status=429, content_type="application/json")]) as server:
         with pytest.raises(ModelRejected, match="current quota"):
             await client(server).ainvoke("hi")
 
 
-def in_a_minute() -> str:
+def format_retry_date() -> str:
     return format_datetime(datetime.now(UTC) + timedelta(seconds=60), usegmt=True)
 
 
@@ -216,14 +216,14 @@ def in_a_minute() -> str:
     [
         (lambda: 7, lambda seconds: seconds == 7),
         (lambda: "1.5", lambda seconds: seconds == 1.5),
-        (in_a_minute, lambda seconds: 50 < seconds <= 60),
+        (format_retry_date, lambda seconds: 50 < seconds <= 60),
         (lambda: "Wed, 21 Oct 2015 07:28:00 GMT", lambda seconds: seconds == 0),
         (lambda: "soon", lambda seconds: seconds is None),
         (lambda: None, lambda seconds: seconds is None),
     ],
     ids=["seconds", "fraction", "date", "past date", "nonsense", "absent"],
 )
-async def test_a_rate_limit_says_how_long_to_wait(
+async def test_a_rate_limit_contains_the_retry_delay(
     retry_after: Callable[[], Any], is_right: Callable[[Any], bool]
 ) -> None:
     async with ScriptedServer([RateLimited(retry_after())]) as server:
@@ -233,46 +233,46 @@ async def test_a_rate_limit_says_how_long_to_wait(
     assert is_right(caught.value.retry_after_s)
 
 
-async def test_silence_is_a_timeout() -> None:
+async def test_raises_a_timeout_without_data() -> None:
     async with ScriptedServer([Stall(Answer("one two")), Stall()]) as server, asyncio.timeout(5):
         model = client(server, timeout=0.05)
         for _ in range(2):
-            with pytest.raises(ModelTimeout, match=r"silent for 0\.05 s"):
+            with pytest.raises(ModelTimeout, match=r"sent no data for 0\.05 s"):
                 await model.ainvoke("hi", stream=True)
 
 
 @pytest.mark.parametrize("pieces", [0, 2])
-async def test_a_cut_stream_is_reported_as_cut(pieces: int) -> None:
+async def test_reports_a_truncated_stream(pieces: int) -> None:
     async with ScriptedServer([CutAfter(pieces)]) as server:
         with pytest.raises(ModelStreamCut):
             await client(server).ainvoke("hi", stream=True)
 
 
-async def test_an_endpoint_that_cannot_be_reached_is_unavailable() -> None:
+async def test_reports_an_unreachable_endpoint() -> None:
     async with ScriptedServer() as server:
         model = client(server)
     with pytest.raises(ModelUnavailable, match="connection to http"):
         await model.ainvoke("hi")
 
 
-async def test_a_web_page_is_not_an_answer() -> None:
+async def test_rejects_a_web_page() -> None:
     async with ScriptedServer([Raw((b"<html>",), content_type="text/html")]) as server:
         with pytest.raises(ModelRejected, match="base_url is probably wrong"):
             await client(server).ainvoke("hi", stream=True)
 
 
-async def test_a_redirect_is_not_followed_with_the_key() -> None:
+async def test_does_not_follow_redirects() -> None:
     async with ScriptedServer([Raw((), status=308)]) as server:
         with pytest.raises(ModelRejected, match="redirects"):
             await client(server).ainvoke("hi")
 
 
-async def test_an_address_that_is_none_is_refused() -> None:
-    with pytest.raises(ModelRejected, match="not an address"):
+async def test_rejects_an_invalid_url() -> None:
+    with pytest.raises(ModelRejected, match="not a URL"):
         await OpenAICompatibleChatModel(model="m", base_url="localhost").ainvoke("hi")
 
 
-async def test_a_server_that_does_not_stream_is_understood_all_the_same() -> None:
+async def test_accepts_a_server_without_streaming() -> None:
     body = b'{"id": "c", "model": "m", "choices": [{"message": {"content": "All."}, "finish_reason": "stop"}]}'
     async with ScriptedServer([Raw((body,), content_type="application/json")]) as server:
         chunks = [chunk.content async for chunk in client(server).astream("hi")]
@@ -282,13 +282,13 @@ async def test_a_server_that_does_not_stream_is_understood_all_the_same() -> Non
 
 @pytest.mark.parametrize("streamed", [True, False])
 @pytest.mark.parametrize("body", [b"{}", b'{"choices": []}', b'{"choices": null}'])
-async def test_a_response_without_an_answer_is_an_error(body: bytes, streamed: bool) -> None:
+async def test_raises_for_a_response_without_an_answer(body: bytes, streamed: bool) -> None:
     async with ScriptedServer([Raw((body,), content_type="application/json")]) as server:
-        with pytest.raises(ModelUnavailable, match="sent no answer"):
+        with pytest.raises(ModelUnavailable, match="returned no answer"):
             await client(server).ainvoke("hi", stream=streamed)
 
 
-async def test_the_same_model_works_in_one_event_loop_after_another() -> None:
+async def test_works_in_several_event_loops() -> None:
     async with ScriptedServer(["one", "two"]) as server:
         model = client(server)
 
@@ -298,10 +298,10 @@ async def test_the_same_model_works_in_one_event_loop_after_another() -> None:
         assert await asyncio.to_thread(ask_twice) == ["one", "two"]
 
 
-async def in_a_child(base_url: str, **environment: str) -> tuple[bytes, bytes]:
-    """What a program prints that asks once and forgets to close."""
+async def run_in_child(base_url: str, **environment: str) -> tuple[bytes, bytes]:
+    """Return the output of a program that makes one call and never closes the model."""
     program = (
-        "import asyncio; from deerflow.models.openai_compatible import OpenAICompatibleChatModel;"
+        "import asyncio; from deerflow.models.openai_compatible.client import OpenAICompatibleChatModel;"
         f"model = OpenAICompatibleChatModel(model='m', base_url={base_url!r}, api_key='k');"
         "print(asyncio.run(model.ainvoke('hi', stream=True)).content)"
     )
@@ -315,16 +315,16 @@ async def in_a_child(base_url: str, **environment: str) -> tuple[bytes, bytes]:
         return await child.communicate()
 
 
-async def test_forgetting_to_close_is_silent() -> None:
+async def test_prints_no_warning_without_close() -> None:
     async with ScriptedServer(["one"]) as server:
-        assert await in_a_child(server.base_url) == (b"one\n", b"")
+        assert await run_in_child(server.base_url) == (b"one\n", b"")
 
 
-async def test_a_proxy_named_in_the_environment_is_used_and_netrc_is_not(tmp_path: Path) -> None:
+async def test_uses_the_proxy_of_the_environment_and_not_netrc(tmp_path: Path) -> None:
     (tmp_path / ".netrc").write_text("default login someone password secret")
     async with ScriptedServer(["by proxy"]) as proxy:
         address = proxy.base_url.removesuffix("/v1")
-        printed = await in_a_child(
+        printed = await run_in_child(
             "http://model.invalid/v1", HTTP_PROXY=address, http_proxy=address, HOME=str(tmp_path)
         )
 
@@ -333,7 +333,7 @@ async def test_a_proxy_named_in_the_environment_is_used_and_netrc_is_not(tmp_pat
     assert proxy.requests[0].headers["Authorization"] == "Bearer k"
 
 
-async def test_the_sync_face_gives_the_same() -> None:
+async def test_synchronous_methods_return_the_same() -> None:
     async with ScriptedServer([Answer("one two"), Answer("three four"), ServerFault(500)]) as server:
         model = client(server, stream_coalesce_ms=0)
 
@@ -347,7 +347,7 @@ async def test_the_sync_face_gives_the_same() -> None:
             await asyncio.to_thread(model.invoke, "hi")
 
 
-async def test_a_sync_reader_that_stops_early_closes_the_connection() -> None:
+async def test_closes_the_connection_when_a_synchronous_reader_stops_early() -> None:
     async with ScriptedServer([Stall(Answer("one two"))]) as server, asyncio.timeout(5):
         model = client(server)
 
@@ -360,14 +360,14 @@ async def test_a_sync_reader_that_stops_early_closes_the_connection() -> None:
         await server.disconnected.wait()
 
 
-async def body_of(vendor: str | None = None, *, options: Any = None, **settings: Any) -> Any:
+async def send_request(vendor: str | None = None, *, options: Any = None, **settings: Any) -> Any:
     async with ScriptedServer(["ok"]) as server:
         await client(server, vendor=vendor, **settings).ainvoke("hi", **(options or {}))
     return server.requests[0].body
 
 
-async def test_settings_and_options_of_a_call_are_in_the_request() -> None:
-    body = await body_of(
+async def test_sends_settings_and_call_options() -> None:
+    body = await send_request(
         temperature=0.5,
         top_p=0.9,
         seed=7,
@@ -392,20 +392,20 @@ async def test_settings_and_options_of_a_call_are_in_the_request() -> None:
     }
 
 
-async def test_vendors_get_the_fields_they_know() -> None:
-    assert "max_completion_tokens" in await body_of("openai", max_tokens=5)
-    assert "max_tokens" in await body_of("deepseek", max_tokens=5)
+async def test_sends_the_fields_of_the_vendor() -> None:
+    assert "max_completion_tokens" in await send_request("openai", max_tokens=5)
+    assert "max_tokens" in await send_request("deepseek", max_tokens=5)
     streamed = {"stream": True}
-    assert (await body_of("openai", options=streamed))["stream_options"] == {"include_usage": True}
-    assert "stream_options" not in await body_of("mistral", options=streamed)
-    assert "stream_options" not in await body_of("openai", options=streamed, stream_usage=False)
+    assert (await send_request("openai", options=streamed))["stream_options"] == {"include_usage": True}
+    assert "stream_options" not in await send_request("mistral", options=streamed)
+    assert "stream_options" not in await send_request("openai", options=streamed, stream_usage=False)
 
 
 @pytest.mark.parametrize(
     ("model", "effort", "sent"),
     [("gpt-5.6", None, "none"), ("gpt-5.6", "high", "high"), ("gpt-5-mini", None, None), ("gpt-4.1", None, None)],
 )
-async def test_openai_models_that_cannot_reason_beside_tools_are_told_not_to(
+async def test_disables_reasoning_with_tools_where_openai_requires_it(
     model: str, effort: str | None, sent: str | None
 ) -> None:
     async with ScriptedServer(["ok"]) as server:
@@ -428,7 +428,7 @@ async def test_openai_models_that_cannot_reason_beside_tools_are_told_not_to(
         (False, None),
     ],
 )
-async def test_the_choice_of_a_tool_is_in_the_request(choice: Any, wire: Any) -> None:
+async def test_sends_the_tool_choice(choice: Any, wire: Any) -> None:
     async with ScriptedServer(["ok"]) as server:
         model = client(server).bind_tools([get_weather], tool_choice=choice, strict=True, parallel_tool_calls=False)
         await model.ainvoke("hi")
@@ -470,7 +470,7 @@ JOKE_SCHEMA = {
     [(Joke, "Joke", Joke(**JOKE)), (JokeDict, "JokeDict", JOKE), (JOKE_SCHEMA, "Joke", JOKE)],
     ids=["pydantic", "TypedDict", "JSON schema"],
 )
-async def test_structured_output_by_either_way_is_parsed(schema: Any, name: str, expected: Any) -> None:
+async def test_parses_structured_output(schema: Any, name: str, expected: Any) -> None:
     async with ScriptedServer([JOKE_TEXT, calling(name, **JOKE)]) as server:
         model = client(server)
         by_schema = await model.with_structured_output(schema, method="json_schema").ainvoke("A joke!")
@@ -507,7 +507,7 @@ async def test_an_agent_gets_a_structured_response() -> None:
     assert result["structured_response"] == Joke(**JOKE)
 
 
-async def test_the_key_is_sent_as_a_bearer_token_and_shown_nowhere() -> None:
+async def test_sends_the_key_as_a_bearer_token_and_never_shows_it() -> None:
     async with ScriptedServer(["ok"]) as server:
         model = client(server, default_headers={"X-Team": "deer"})
         await model.ainvoke("hi")
@@ -518,18 +518,18 @@ async def test_the_key_is_sent_as_a_bearer_token_and_shown_nowhere() -> None:
     assert KEY not in repr(model) + str(model) + dumps(model) + str(model._identifying_params)
 
 
-def test_unknown_settings_and_vendors_are_refused() -> None:
+def test_rejects_unknown_settings_and_vendors() -> None:
     with pytest.raises(ValidationError, match="temprature"):
         OpenAICompatibleChatModel(model="m", temprature=1)
     with pytest.raises(ValidationError, match="must be one of"):
         OpenAICompatibleChatModel(model="m", vendor="nobody")
 
 
-def test_the_address_may_be_called_api_base() -> None:
+def test_accepts_api_base_as_an_alias() -> None:
     assert OpenAICompatibleChatModel(model="m", api_base="http://x/v1").base_url == "http://x/v1"
 
 
-def test_tracing_knows_vendor_and_model() -> None:
+def test_traces_vendor_and_model() -> None:
     params = OpenAICompatibleChatModel(model="m", base_url="https://api.deepseek.com", temperature=0)._get_ls_params()
 
     assert params["ls_provider"] == "deepseek"
@@ -537,7 +537,7 @@ def test_tracing_knows_vendor_and_model() -> None:
     assert params["ls_temperature"] == 0
 
 
-async def test_a_conversation_with_an_earlier_answer_of_another_vendor_is_sent() -> None:
+async def test_sends_an_earlier_answer_of_another_vendor() -> None:
     other = AIMessage([{"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "text", "text": "Yes."}])
     async with ScriptedServer(["ok"]) as server:
         await client(server).ainvoke([HumanMessage("hi"), other, HumanMessage("and?")])
@@ -545,7 +545,7 @@ async def test_a_conversation_with_an_earlier_answer_of_another_vendor_is_sent()
     assert server.requests[0].messages[1] == {"role": "assistant", "content": "Yes."}
 
 
-async def test_arguments_that_are_no_object_are_an_invalid_call_in_a_whole_answer() -> None:
+async def test_treats_arguments_that_are_no_object_as_an_invalid_call() -> None:
     async with ScriptedServer([Answer(calls=(ToolRequest("get_weather", '"here"', "call_1"),))]) as server:
         message = await client(server).ainvoke("hi")
     assert message.tool_calls == []

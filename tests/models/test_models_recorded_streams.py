@@ -1,4 +1,4 @@
-"""Streams of different vendors give the same messages here and in `ChatOpenAI`."""
+"""Recorded streams of vendors yield the same messages as `ChatOpenAI`."""
 
 import asyncio
 from pathlib import Path
@@ -12,7 +12,7 @@ from langchain_core.messages.utils import message_chunk_to_message
 from langchain_openai import ChatOpenAI
 
 from deerflow.domain.errors import ModelStreamCut, ModelUnavailable
-from deerflow.models.openai_compatible import OpenAICompatibleChatModel
+from deerflow.models.openai_compatible.client import OpenAICompatibleChatModel
 from deerflow.testing import Raw, ScriptedServer
 
 RECORDINGS = Path(__file__).parent / "wire"
@@ -20,7 +20,7 @@ COMPARED = ("content", "tool_calls", "invalid_tool_calls", "usage_metadata", "fi
 
 
 class Difference(NamedTuple):
-    """What the lean client says where `ChatOpenAI` says something else, and why that is better."""
+    """A justified difference to `ChatOpenAI`."""
 
     ours: Any
     reason: str
@@ -73,8 +73,8 @@ REASONING = {
     "vllm_reasoning": "Let me see.",
 }
 
-# The lean client says that an answer is not complete; ChatOpenAI gives the part that came as if it were all,
-# except where the stream itself says that something failed.
+# Our client raises for an incomplete answer; ChatOpenAI returns the part that arrived as if it were complete,
+# except where the stream itself reports an error.
 BROKEN = {
     "cut_between_events": (ModelStreamCut, None),
     "cut_inside_event": (ModelStreamCut, None),
@@ -87,35 +87,35 @@ WHOLE = sorted(path.stem for path in RECORDINGS.glob("*.sse") if path.stem not i
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")  # ChatOpenAI, about content in blocks
 @pytest.mark.parametrize("coalesce_ms", [0, 20])
 @pytest.mark.parametrize("name", WHOLE)
-async def test_a_recorded_stream_gives_the_same_message_as_chat_openai(name: str, coalesce_ms: int) -> None:
+async def test_returns_the_same_message_as_chat_openai(name: str, coalesce_ms: int) -> None:
     async with serving(name, times=2) as server:
-        ours = await answer(lean_client(server, stream_coalesce_ms=coalesce_ms))
+        ours = await answer(openai_compatible(server, stream_coalesce_ms=coalesce_ms))
         theirs = await answer(chat_openai(server))
 
     for field in COMPARED:
         difference = DIFFERENCES.get((name, field))
-        assert field_of(ours, field) == (difference.ours if difference else field_of(theirs, field)), field
-        assert not difference or field_of(theirs, field) != difference.ours, f"{field} does not differ any more"
+        assert get_field(ours, field) == (difference.ours if difference else get_field(theirs, field)), field
+        assert not difference or get_field(theirs, field) != difference.ours, f"{field} does not differ any more"
     assert ours.additional_kwargs.get("reasoning_content") == REASONING.get(name)
 
 
 @pytest.mark.parametrize("name", WHOLE)
-async def test_a_recorded_stream_gives_the_same_message_however_it_is_cut(name: str) -> None:
+async def test_returns_the_same_message_for_any_split_of_the_stream(name: str) -> None:
     body = (RECORDINGS / f"{name}.sse").read_bytes()
     pieces = tuple(body[at : at + 7] for at in range(0, len(body), 7))
     async with ScriptedServer([Raw((body,)), Raw(pieces)]) as server:
-        model = lean_client(server, stream_coalesce_ms=0)
+        model = openai_compatible(server, stream_coalesce_ms=0)
         whole, cut = await answer(model), await answer(model)
 
     assert cut.model_copy(update={"id": None}) == whole.model_copy(update={"id": None})
 
 
 @pytest.mark.parametrize("name", BROKEN)
-async def test_a_broken_stream_is_an_error_here_whatever_chat_openai_makes_of_it(name: str) -> None:
+async def test_raises_for_a_broken_stream(name: str) -> None:
     our_error, their_error = BROKEN[name]
     async with serving(name, times=2) as server:
         with pytest.raises(our_error):
-            await answer(lean_client(server))
+            await answer(openai_compatible(server))
         if their_error is None:
             assert (await answer(chat_openai(server))).response_metadata.get("finish_reason") is None
         else:
@@ -123,9 +123,9 @@ async def test_a_broken_stream_is_an_error_here_whatever_chat_openai_makes_of_it
                 await answer(chat_openai(server))
 
 
-async def test_reasoning_details_are_kept_as_one_piece() -> None:
+async def test_joins_reasoning_details() -> None:
     async with serving("openrouter_reasoning_details") as server:
-        message = await answer(lean_client(server))
+        message = await answer(openai_compatible(server))
 
     assert message.additional_kwargs["reasoning_details"] == [
         {
@@ -138,15 +138,15 @@ async def test_reasoning_details_are_kept_as_one_piece() -> None:
     ]
 
 
-async def test_the_thought_signature_of_a_call_is_kept_with_its_id() -> None:
+async def test_keeps_the_thought_signature_by_call_id() -> None:
     async with serving("gemini_parallel_tools") as server:
-        message = await answer(lean_client(server))
+        message = await answer(openai_compatible(server))
 
     signature = {"google": {"thought_signature": "CsUBsig"}}
     assert message.additional_kwargs["tool_call_extras"] == {"function-call-1": signature}
 
 
-def test_every_expectation_belongs_to_a_recording() -> None:
+def test_every_expectation_has_a_recording() -> None:
     recorded = {path.stem for path in RECORDINGS.glob("*.sse")}
 
     assert {name for name, _ in DIFFERENCES} | REASONING.keys() | BROKEN.keys() <= recorded
@@ -156,7 +156,7 @@ def serving(name: str, times: int = 1) -> ScriptedServer:
     return ScriptedServer([Raw(((RECORDINGS / f"{name}.sse").read_bytes(),))] * times)
 
 
-def lean_client(server: ScriptedServer, **settings: Any) -> OpenAICompatibleChatModel:
+def openai_compatible(server: ScriptedServer, **settings: Any) -> OpenAICompatibleChatModel:
     return OpenAICompatibleChatModel(model="recorded", base_url=server.base_url, api_key="key", **settings)
 
 
@@ -165,7 +165,7 @@ def chat_openai(server: ScriptedServer) -> ChatOpenAI:
 
 
 async def answer(model: BaseChatModel) -> Any:
-    """The message that a stream adds up to."""
+    """Return the sum of the chunks of a stream."""
     whole: AIMessageChunk | None = None
     async with asyncio.timeout(10):
         async for chunk in model.astream("hello"):
@@ -174,5 +174,5 @@ async def answer(model: BaseChatModel) -> Any:
     return message_chunk_to_message(whole)
 
 
-def field_of(message: Any, field: str) -> Any:
+def get_field(message: Any, field: str) -> Any:
     return message.response_metadata.get(field) if field == "finish_reason" else getattr(message, field)

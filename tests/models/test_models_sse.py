@@ -1,10 +1,10 @@
-"""Server-sent events, cut anywhere."""
+"""Incremental parsing of server-sent events."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deerflow.models.sse import EventParser
+from deerflow.models.openai_compatible.stream import SseParser
 
 LINES = st.sampled_from(
     [
@@ -25,25 +25,25 @@ BODIES = st.lists(st.tuples(LINES, ENDS), max_size=12).map(lambda parts: b"".joi
 
 
 def parse(*pieces: bytes) -> list[bytes]:
-    parser = EventParser()
+    parser = SseParser()
     events = [event for piece in pieces for event in parser.feed(piece)]
     return events + parser.close()
 
 
 @given(BODIES, st.data())
-def test_any_cut_gives_the_same_events(body: bytes, data: st.DataObject) -> None:
+def test_any_split_yields_the_same_events(body: bytes, data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(body)), max_size=6)))
     pieces = [body[start:end] for start, end in zip([0, *cuts], [*cuts, len(body)], strict=True)]
 
     assert parse(*pieces) == parse(body)
 
 
-def test_a_line_end_cut_in_two_is_one_line_end_also_with_nothing_between() -> None:
+def test_a_split_line_end_counts_once() -> None:
     assert parse(b"data: a\r", b"", b"\ndata: b\r\n\r\n") == [b"a\nb"]
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
-def test_line_ends_of_all_kinds_end_lines(end: bytes) -> None:
+def test_accepts_all_line_ends(end: bytes) -> None:
     assert parse(end.join([b"data: a", b"", b"data: b", b"", b""])) == [b"a", b"b"]
 
 
@@ -62,5 +62,5 @@ def test_line_ends_of_all_kinds_end_lines(end: bytes) -> None:
     ],
     ids=["comment", "fields", "lines", "spaces", "no end", "no blank line", "byte order mark", "blank", "nothing"],
 )
-def test_an_event_is_its_data(body: bytes, events: list[bytes]) -> None:
+def test_returns_the_data_of_an_event(body: bytes, events: list[bytes]) -> None:
     assert parse(body) == events

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from deerflow.persistence.appender import CHECKPOINT_EVERY, Appender
+from deerflow.persistence.engine.sqlite import APPENDS_PER_CHECKPOINT, Appender
 
 ROW = ("INSERT INTO log VALUES (?)", (1,))
 
@@ -31,14 +31,14 @@ def count(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT count(*) FROM log").fetchone()[0])
 
 
-def test_what_is_appended_is_there_for_others_at_once(file: Path, other: sqlite3.Connection) -> None:
+def test_appended_rows_are_visible_to_other_connections(file: Path, other: sqlite3.Connection) -> None:
     appender = Appender(file)
     assert appender.append(ROW)
     assert count(other) == 1
     appender.close()
 
 
-def test_a_locked_file_is_not_waited_for(file: Path, other: sqlite3.Connection) -> None:
+def test_does_not_wait_for_a_lock(file: Path, other: sqlite3.Connection) -> None:
     appender = Appender(file)
     other.execute("BEGIN IMMEDIATE")
     assert not appender.append(ROW)
@@ -47,7 +47,7 @@ def test_a_locked_file_is_not_waited_for(file: Path, other: sqlite3.Connection) 
     appender.close()
 
 
-def test_a_slow_disk_is_left_to_the_thread_for_a_while(file: Path, other: sqlite3.Connection) -> None:
+def test_refuses_for_a_while_after_a_slow_append(file: Path, other: sqlite3.Connection) -> None:
     appender = Appender(file, slow_s=0)
     assert appender.append(ROW)
     assert not appender.append(ROW)
@@ -55,7 +55,7 @@ def test_a_slow_disk_is_left_to_the_thread_for_a_while(file: Path, other: sqlite
     appender.close()
 
 
-def test_checkpoints_are_asked_for_now_and_then(file: Path) -> None:
+def test_requests_checkpoints_periodically(file: Path) -> None:
     appender = Appender(file)
-    assert sum(appender.is_checkpoint_due() for _ in range(3 * CHECKPOINT_EVERY)) == 3
+    assert sum(appender.is_checkpoint_due() for _ in range(3 * APPENDS_PER_CHECKPOINT)) == 3
     appender.close()

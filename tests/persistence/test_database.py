@@ -12,13 +12,12 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Connection, text
 
 from deerflow.domain.errors import ConfigError, StorageUnavailable
-from deerflow.domain.events import StreamEvent
-from deerflow.persistence.database import open_database
-from deerflow.persistence.events import LoggedEvent, read_events
-from deerflow.persistence.partial_indexes import whole_schema
-from deerflow.persistence.schema import SCHEMA_VERSION, stored_version
-from deerflow.persistence.search import WORD_TABLES
-from deerflow.persistence.threads import find_thread, insert_thread, merge_metadata, search_threads
+from deerflow.domain.runs import RunEvent
+from deerflow.persistence.engine import open_database
+from deerflow.persistence.engine.schema import SCHEMA_VERSION, load_full_metadata, read_version
+from deerflow.persistence.queries.events import LoggedEvent, read_events
+from deerflow.persistence.queries.search import TERM_TABLES
+from deerflow.persistence.queries.threads import find_thread, insert_thread, merge_metadata, search_threads
 
 RUN = """
 INSERT INTO runs (run_id, thread_id, owner, assistant_id, status, on_disconnect, multitask_strategy, process, attempt,
@@ -31,19 +30,14 @@ def add(name: str):
     return lambda connection: insert_thread(connection, name, "me", {})
 
 
-async def test_writes_that_wait_together_are_committed_together(tmp_path: Path) -> None:
-    commits: list[int] = []
-
-    def note(connection: Connection) -> None:
-        commits.append(connection.exec_driver_sql("PRAGMA data_version").scalar() or 0)
-
+async def test_commits_waiting_writes_together(tmp_path: Path) -> None:
     async with open_database(tmp_path / "d.db") as database:
         await asyncio.gather(*(database.write(add(f"t{number}")) for number in range(20)))
         found = await database.read(lambda connection: search_threads(connection, "me", 100, 0))
     assert {thread.thread_id for thread in found} == {f"t{number}" for number in range(20)}
 
 
-async def test_a_write_that_fails_takes_no_other_with_it(tmp_path: Path) -> None:
+async def test_a_failed_write_does_not_affect_others(tmp_path: Path) -> None:
     def fail(connection: Connection) -> None:
         insert_thread(connection, "half", "me", {})
         raise ValueError("no")
@@ -57,7 +51,7 @@ async def test_a_write_that_fails_takes_no_other_with_it(tmp_path: Path) -> None
     assert {thread.thread_id for thread in found} == {"a", "b"}
 
 
-async def test_a_locked_database_is_said_to_be_unavailable(tmp_path: Path) -> None:
+async def test_raises_storage_unavailable_for_database_errors(tmp_path: Path) -> None:
     def refuse(connection: Connection) -> None:
         connection.execute(text("SELECT * FROM nowhere"))
 
@@ -67,7 +61,7 @@ async def test_a_locked_database_is_said_to_be_unavailable(tmp_path: Path) -> No
         await database.write(add("a"))
 
 
-async def test_whoever_stops_waiting_for_a_write_does_not_disturb_the_others(tmp_path: Path) -> None:
+async def test_a_cancelled_write_does_not_affect_others(tmp_path: Path) -> None:
     async with open_database(tmp_path / "d.db") as database:
         impatient = asyncio.create_task(database.write(add("a")))
         patient = asyncio.create_task(database.write(add("b")))
@@ -78,32 +72,32 @@ async def test_whoever_stops_waiting_for_a_write_does_not_disturb_the_others(tmp
     assert {thread.thread_id for thread in found} == {"a", "b"}
 
 
-async def test_migrations_lead_to_the_tables_the_code_knows(tmp_path: Path) -> None:
+async def test_migrations_create_the_declared_tables(tmp_path: Path) -> None:
     def compare(connection: Connection) -> list[object]:
         # What FTS5 keeps behind a virtual table is its own business.
-        ours = {"compare_type": False, "include_name": lambda name, kind, _: not str(name).startswith(WORD_TABLES)}
-        return list(compare_metadata(MigrationContext.configure(connection, opts=ours), whole_schema))
+        ours = {"compare_type": False, "include_name": lambda name, kind, _: not str(name).startswith(TERM_TABLES)}
+        return list(compare_metadata(MigrationContext.configure(connection, opts=ours), load_full_metadata()))
 
     async with open_database(tmp_path / "d.db") as database:
         assert await database.read(compare) == []
-        assert await database.read(stored_version) == SCHEMA_VERSION
+        assert await database.read(read_version) == SCHEMA_VERSION
 
 
-async def test_a_database_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> None:
+async def test_refuses_a_database_of_a_newer_version(tmp_path: Path) -> None:
     file = tmp_path / "d.db"
     async with open_database(file):
         pass
     with sqlite3.connect(file) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
     connection.close()
-    with pytest.raises(ConfigError, match=r"has version '9999', which this DeerFlow does not know"):
+    with pytest.raises(ConfigError, match=r"has unknown schema version '9999'"):
         async with open_database(file):
             pass
 
 
-async def test_appends_are_made_however_busy_the_file_is(tmp_path: Path) -> None:
+async def test_appends_while_the_file_is_locked(tmp_path: Path) -> None:
     def row(seq: int, run_id: str = "r") -> list[LoggedEvent]:
-        return [LoggedEvent(run_id, StreamEvent(seq, "custom", b"{}"), datetime.now(UTC))]
+        return [LoggedEvent(run_id, RunEvent(seq, "custom", b"{}"), datetime.now(UTC))]
 
     async with open_database(tmp_path / "d.db") as database, asyncio.timeout(10):
         await database.write(add("t"))
@@ -123,23 +117,23 @@ async def test_appends_are_made_however_busy_the_file_is(tmp_path: Path) -> None
     assert [event.seq for event in found] == [1, 2]
 
 
-async def test_new_databases_that_are_opened_at_once_are_each_whole(tmp_path: Path) -> None:
+async def test_migrates_several_new_databases_at_once(tmp_path: Path) -> None:
     async def version_of(file: Path) -> str | None:
         async with open_database(file) as database:
-            return await database.read(stored_version)
+            return await database.read(read_version)
 
     files = [tmp_path / name for name in ("a.db", "b.db", "c.db", "c.db")]
     async with asyncio.timeout(60):
         assert await asyncio.gather(*map(version_of, files)) == [SCHEMA_VERSION] * 4
 
 
-async def test_titles_that_only_metadata_knew_become_titles_of_their_threads(tmp_path: Path) -> None:
+async def test_migrates_titles_from_metadata(tmp_path: Path) -> None:
     file = tmp_path / "d.db"
     async with open_database(file) as database:
         for name in ("given", "plain"):
             await database.write(add(name))
     with sqlite3.connect(file) as connection:
-        later = (name for name in whole_schema.tables if name.startswith(("memory_", "mcp_", "web_")))
+        later = (name for name in load_full_metadata().tables if name.startswith(("memory_", "mcp_", "web_")))
         for table in ("memory_terms", *later, "shares"):
             connection.execute(f"DROP TABLE {table}")
         connection.execute("ALTER TABLE threads DROP COLUMN agent_title")

@@ -1,6 +1,7 @@
 """PostgreSQL: the same as SQLite, and what several processes on it need."""
 
 import asyncio
+import importlib
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,23 +17,22 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
 from sqlalchemy import Connection, text
 
-from deerflow.config.imports import load_extra
+from deerflow.config.imports import require_extra
 from deerflow.domain.errors import ConfigError, RunLost, StorageUnavailable
-from deerflow.domain.events import StreamEvent
-from deerflow.domain.principal import LOCAL_USER
-from deerflow.domain.runs import RunRecord, RunRequest, RunStatus
-from deerflow.persistence.admission import accept_run
-from deerflow.persistence.checkpoints import OWNER_KEY, Owner, open_checkpointer
-from deerflow.persistence.database import Database, open_database
-from deerflow.persistence.events import LoggedEvent, insert_events, read_events
-from deerflow.persistence.liveness import leased
-from deerflow.persistence.partial_indexes import whole_schema
-from deerflow.persistence.postgres import open_postgres
-from deerflow.persistence.processes import leases, renew_lease
-from deerflow.persistence.runs import StoredRequest, advance_run, reclaim_run
-from deerflow.persistence.schema import SCHEMA_VERSION, stored_version
-from deerflow.persistence.threads import insert_thread, search_threads
-from deerflow.runtime.runs.schemas import new_run
+from deerflow.domain.identity import LOCAL_USER
+from deerflow.domain.runs import RunEvent, RunRecord, RunRequest, RunStatus
+from deerflow.persistence.checkpoints import WRITER_KEY, CheckpointWriter
+from deerflow.persistence.checkpoints.sqlite import open_checkpointer
+from deerflow.persistence.engine import open_database
+from deerflow.persistence.engine.database import Database
+from deerflow.persistence.engine.liveness import hold_lease, read_leases, renew_lease
+from deerflow.persistence.engine.postgres import open_postgres
+from deerflow.persistence.engine.schema import SCHEMA_VERSION, load_full_metadata, read_version
+from deerflow.persistence.queries.events import LoggedEvent, insert_events, read_events
+from deerflow.persistence.queries.runs import StoredRequest, advance_run, reclaim_run
+from deerflow.persistence.queries.threads import insert_thread, search_threads
+from deerflow.persistence.queries.transactions import accept_run
+from deerflow.runtime.runs.request import create_run_record
 from tests.servers import PostgresServer
 
 
@@ -47,14 +47,14 @@ def add(name: str):
 
 
 async def accepted(database: Database) -> RunRecord:
-    run = new_run(RunRequest("t"), LOCAL_USER, "process")
-    first = LoggedEvent(run.run_id, StreamEvent(1, "metadata", b"{}"), run.created_at)
+    run = create_run_record(RunRequest("t"), LOCAL_USER, "process")
+    first = LoggedEvent(run.run_id, RunEvent(1, "metadata", b"{}"), run.created_at)
     change = partial(accept_run, run=run, request=StoredRequest({}, ""), first=first, title=None)
     return (await database.write(partial(change, may_create_thread=True))).run
 
 
 def event(run: RunRecord, seq: int) -> LoggedEvent:
-    return LoggedEvent(run.run_id, StreamEvent(seq, "custom", b"\x00{}"), datetime.now(UTC), run.attempt)
+    return LoggedEvent(run.run_id, RunEvent(seq, "custom", b"\x00{}"), datetime.now(UTC), run.attempt)
 
 
 async def events_of(database: Database, run: RunRecord) -> list[int]:
@@ -62,32 +62,35 @@ async def events_of(database: Database, run: RunRecord) -> list[int]:
     return [each.seq for each in read]
 
 
-def test_an_extra_that_is_not_installed_is_named() -> None:
-    with pytest.raises(
-        ConfigError, match=r"^database.url: .*no module 'psycopg9'; .* pip install 'deerflow\[postgres\]'"
+def test_names_a_missing_extra() -> None:
+    with (
+        pytest.raises(
+            ConfigError, match=r"^database.url: .*no module 'psycopg9'; .* pip install 'deerflow\[postgres\]'"
+        ),
+        require_extra("postgres", "database.url"),
     ):
-        load_extra("psycopg9:connect", "postgres", "database.url")
+        importlib.import_module("psycopg9")
 
 
-async def test_a_server_that_is_not_there_is_named_without_its_password(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"database.url: postgresql://me:\*\*\*@.* cannot be used") as problem:
+async def test_names_an_unreachable_server_without_its_password(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"database.url: cannot use postgresql://me:\*\*\*@") as problem:
         async with open_database(f"postgresql://me:canary@/name?host={tmp_path}"):
             pass
     assert "canary" not in str(problem.value)
 
 
-async def test_a_database_of_a_newer_version_is_refused_and_left_alone(postgres_url: str) -> None:
+async def test_refuses_a_database_of_a_newer_version(postgres_url: str) -> None:
     with psycopg.connect(postgres_url) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
-    with pytest.raises(ConfigError, match=r"has version '9999', which this DeerFlow does not know"):
+    with pytest.raises(ConfigError, match=r"has unknown schema version '9999'"):
         async with open_database(postgres_url):
             pass
 
 
-async def test_servers_that_start_at_once_make_the_tables_once(postgres_server: PostgresServer) -> None:
+async def test_servers_that_start_at_once_migrate_once(postgres_server: PostgresServer) -> None:
     async def start(url: str) -> str | None:
         async with open_database(url) as database, open_checkpointer(url):
-            return await database.read(stored_version)
+            return await database.read(read_version)
 
     with psycopg.connect(postgres_server.url("postgres"), autocommit=True) as admin:
         admin.execute("DROP DATABASE IF EXISTS empty WITH (FORCE)")
@@ -96,16 +99,16 @@ async def test_servers_that_start_at_once_make_the_tables_once(postgres_server: 
         assert await asyncio.gather(*(start(postgres_server.url("empty")) for _ in range(4))) == [SCHEMA_VERSION] * 4
 
 
-async def test_migrations_lead_to_the_tables_the_code_knows(database: Database) -> None:
+async def test_migrations_create_the_declared_tables(database: Database) -> None:
     def compare(connection: Connection) -> list[object]:
-        known = whole_schema.tables
+        known = load_full_metadata().tables
         ours = {"compare_type": False, "include_name": lambda name, kind, _: kind != "table" or name in known}
-        return list(compare_metadata(MigrationContext.configure(connection, opts=ours), whole_schema))
+        return list(compare_metadata(MigrationContext.configure(connection, opts=ours), load_full_metadata()))
 
     assert await database.read(compare) == []
 
 
-async def test_a_write_that_fails_takes_no_other_with_it(database: Database) -> None:
+async def test_a_failed_write_does_not_affect_others(database: Database) -> None:
     def fail(connection: Connection) -> None:
         insert_thread(connection, "half", "me", {})
         raise ValueError("no")
@@ -118,7 +121,7 @@ async def test_a_write_that_fails_takes_no_other_with_it(database: Database) -> 
     assert {thread.thread_id for thread in found} == {"a", "b"}
 
 
-async def test_a_server_that_goes_away_is_said_to_be_unavailable_and_used_again_later(
+async def test_reconnects_after_the_server_was_unavailable(
     postgres_server: PostgresServer, postgres_url: str, database: Database
 ) -> None:
     run = await accepted(database)
@@ -133,7 +136,7 @@ async def test_a_server_that_goes_away_is_said_to_be_unavailable_and_used_again_
     assert await events_of(database, run) == [1, 2, 3]
 
 
-async def test_those_who_wait_for_each_other_try_again(database: Database) -> None:
+async def test_retries_after_a_deadlock(database: Database) -> None:
     await database.write(add("a"))
     await database.write(add("b"))
     both_hold_one, tried = Barrier(2), list[str]()
@@ -156,7 +159,7 @@ async def test_those_who_wait_for_each_other_try_again(database: Database) -> No
     assert len(tried) == 3
 
 
-async def test_what_an_old_attempt_says_is_refused(database: Database) -> None:
+async def test_refuses_events_of_an_old_attempt(database: Database) -> None:
     run = await accepted(database)
     assert await database.append([event(run, 2)]) == ()
     claimed = await database.write(partial(reclaim_run, run=run, process="other"))
@@ -168,28 +171,26 @@ async def test_what_an_old_attempt_says_is_refused(database: Database) -> None:
     assert await events_of(database, run) == [1, 2, 3]
 
 
-async def test_what_was_written_already_may_be_written_again(database: Database) -> None:
+async def test_ignores_events_that_are_written_twice(database: Database) -> None:
     run = await accepted(database)
     assert await database.append([event(run, 2)]) == ()
     assert not await database.append([event(run, 2), event(run, 3)])
     assert await events_of(database, run) == [1, 2, 3]
 
 
-async def test_a_process_counts_as_alive_until_its_lease_expires_or_is_given_back(
-    database: Database, tmp_path: Path
-) -> None:
-    async with leased(database, tmp_path, "here", 30) as liveness:
+async def test_a_process_is_alive_until_its_lease_ends(database: Database, tmp_path: Path) -> None:
+    async with hold_lease(database, tmp_path, "here", 30) as liveness:
         await database.write(partial(renew_lease, process="there", seconds=20))
         await database.write(partial(renew_lease, process="gone", seconds=-1))
-        assert await liveness.dead_among(["here", "there", "gone", "nobody"]) == ["gone", "nobody"]
-        await liveness.bury("gone")
-        assert 15 < await liveness.until_next_expiry() <= 20
+        assert await liveness.find_dead(["here", "there", "gone", "nobody"]) == ["gone", "nobody"]
+        await liveness.remove_process("gone")
+        assert 15 < await liveness.seconds_until_expiry() <= 20
         (tmp_path / "there").touch()  # its lock, which nobody on this machine holds
-        assert await liveness.dead_among(["there"]) == ["there"]
-    assert set(await database.read(leases)) == {"there"}
+        assert await liveness.find_dead(["there"]) == ["there"]
+    assert set(await database.read(read_leases)) == {"there"}
 
 
-async def test_a_run_has_one_end(database: Database) -> None:
+async def test_a_run_ends_once(database: Database) -> None:
     run = await accepted(database)
     stale = replace(run, status=RunStatus.PENDING)
     assert run.status is RunStatus.RUNNING
@@ -200,33 +201,31 @@ async def test_a_run_has_one_end(database: Database) -> None:
 
 async def keep(saver: BaseCheckpointSaver[str], run: RunRecord) -> None:
     """Write a checkpoint and what a step has led to, for an attempt at a run."""
-    owner = {OWNER_KEY: Owner(run.run_id, run.attempt)}
+    owner = {WRITER_KEY: CheckpointWriter(run.run_id, run.attempt)}
     config: RunnableConfig = {"configurable": {"thread_id": "t", "checkpoint_ns": "", **owner}}
     made = await saver.aput(config, empty_checkpoint(), {"source": "loop"}, {})
     at = {"configurable": {**config["configurable"], **made["configurable"]}}
     await saver.aput_writes(at, [("messages", "said")], "task")
 
 
-async def test_a_checkpoint_of_an_old_attempt_is_refused(database: Database, postgres_url: str) -> None:
+async def test_refuses_checkpoints_of_an_old_attempt(database: Database, postgres_url: str) -> None:
     run = await accepted(database)
     async with open_checkpointer(postgres_url) as saver:
         await keep(saver, run)
         kept = await saver.aget_tuple({"configurable": {"thread_id": "t"}})
         claimed = await database.write(partial(reclaim_run, run=run, process="other"))
         assert claimed is not None and kept is not None
-        with pytest.raises(RunLost, match="another process's now"):
+        with pytest.raises(RunLost, match="taken over by another process"):
             await keep(saver, run)
-        late = {"configurable": {**kept.config["configurable"], OWNER_KEY: Owner(run.run_id, run.attempt)}}
-        with pytest.raises(RunLost, match="another process's now"):
+        late = {"configurable": {**kept.config["configurable"], WRITER_KEY: CheckpointWriter(run.run_id, run.attempt)}}
+        with pytest.raises(RunLost, match="taken over by another process"):
             await saver.aput_writes(late, [("messages", "late")], "late")
         assert await saver.aget_tuple({"configurable": {"thread_id": "t"}}) == kept
         await keep(saver, claimed.record)
         assert await saver.aget_tuple({"configurable": {"thread_id": "t"}}) != kept
 
 
-async def test_a_process_that_freezes_in_the_middle_of_a_transaction_keeps_nobody_waiting(
-    database: Database, postgres_url: str
-) -> None:
+async def test_the_server_ends_idle_transactions(database: Database, postgres_url: str) -> None:
     run = await accepted(database)
     holds, thaws = Event(), Event()
 
@@ -235,7 +234,7 @@ async def test_a_process_that_freezes_in_the_middle_of_a_transaction_keeps_nobod
         holds.set()
         assert thaws.wait(30)
 
-    async with open_postgres(postgres_url, frozen_s=0.3) as frozen, asyncio.timeout(30):
+    async with open_postgres(postgres_url, idle_timeout_s=0.3) as frozen, asyncio.timeout(30):
         writing = asyncio.create_task(frozen.write(freeze))
         await asyncio.to_thread(holds.wait, 30)
         claimed = await database.write(partial(reclaim_run, run=run, process="other"))
@@ -246,7 +245,7 @@ async def test_a_process_that_freezes_in_the_middle_of_a_transaction_keeps_nobod
         assert await events_of(database, run) == [1]
 
 
-async def test_a_process_that_was_only_held_up_writes_what_it_had_to(database: Database, postgres_url: str) -> None:
+async def test_retries_after_an_idle_timeout(database: Database, postgres_url: str) -> None:
     run = await accepted(database)
     holds, thaws, tried = Event(), Event(), list[int]()
     touch = text("UPDATE runs SET error = error WHERE run_id = :run_id")
@@ -257,7 +256,7 @@ async def test_a_process_that_was_only_held_up_writes_what_it_had_to(database: D
         holds.set()
         assert thaws.wait(30)
 
-    async with open_postgres(postgres_url, frozen_s=0.1) as slow, asyncio.timeout(30):
+    async with open_postgres(postgres_url, idle_timeout_s=0.1) as slow, asyncio.timeout(30):
         writing = asyncio.create_task(slow.write(dawdle))
         await asyncio.to_thread(holds.wait, 30)
         await database.write(lambda connection: connection.execute(touch, {"run_id": run.run_id}))  # waits for it

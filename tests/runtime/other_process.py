@@ -6,7 +6,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from deerflow.config.source import open_source
-from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import CancelAction, MultitaskStrategy, RunRequest
 from deerflow.harness import Harness, open_harness
 from deerflow.testing import Answer, ScriptedModel, Stall
@@ -50,7 +50,7 @@ async def obey(harness: Harness, order: str, *words: str) -> str:
     `cancel THREAD RUN HOW` a run, or have `STRATEGY THREAD` do so. `release` lets a stalled answer end.
     """
     if order == "held":
-        return str(len(harness.runs.under_way()))
+        return str(len(harness.runs.active_runs()))
     if order == "cancel":
         thread, run_id, how = words
         await harness.runs.cancel(thread, run_id, LOCAL_USER, CancelAction(how))

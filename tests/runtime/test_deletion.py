@@ -10,22 +10,22 @@ import pytest
 
 from deerflow.config.source import ConfigSource, open_source
 from deerflow.domain.errors import Conflict, NotFound
-from deerflow.domain.principal import LOCAL_USER, Principal
+from deerflow.domain.identity import LOCAL_USER, Principal
 from deerflow.harness import open_harness
-from deerflow.persistence.database import open_database
-from deerflow.persistence.deletions import begin_deletion, drop_events, unfinished_deletions
-from deerflow.runtime.deletion import Belongings, Deletions
+from deerflow.persistence.engine import open_database
+from deerflow.persistence.queries.deletions import begin_deletion, delete_events, list_unfinished_deletions
+from deerflow.runtime.threads.deletion import Deletions, ThreadResources
 from deerflow.testing import Answer, ScriptedModel, Stall
 from tests.canary import files_with, tables_with
 from tests.runtime.test_runs import finish, saying
 from tests.support import OpenHarness
-from tests.uploads.giving import give
+from tests.uploads.upload_helpers import upload_file
 
 WORD = "canary-0815"
 
 
 @pytest.mark.parametrize("how_far", ["written down", "half its events gone"])
-async def test_what_a_process_died_in_the_middle_of_is_finished_by_the_next(
+async def test_an_interrupted_deletion_is_finished_by_the_next_process(
     database_place: Path | str, harness_saying: OpenHarness, source: ConfigSource, how_far: str
 ) -> None:
     async with harness_saying(ScriptedModel.saying(f"{WORD} " * 50)) as harness:
@@ -35,7 +35,7 @@ async def test_what_a_process_died_in_the_middle_of_is_finished_by_the_next(
     async with open_database(database_place) as database:
         mark = await database.write(partial(begin_deletion, thread_id="t", owner="local", process="dead"))
         if how_far != "written down":
-            await database.write(partial(drop_events, mark=mark))
+            await database.write(partial(delete_events, mark=mark))
     assert files_with(WORD, source.current.home)
     assert isinstance(database_place, Path) or tables_with(WORD, database_place)
 
@@ -47,7 +47,7 @@ async def test_what_a_process_died_in_the_middle_of_is_finished_by_the_next(
         assert (await harness.threads.get("t", LOCAL_USER)).title == "two"
 
 
-async def test_a_thread_on_its_way_out_is_nobodys_and_its_name_is_not_free(
+async def test_a_thread_being_deleted_is_hidden_and_its_id_is_reserved(
     database_place: Path | str, harness_saying: OpenHarness
 ) -> None:
     async with harness_saying(ScriptedModel.saying("One.")) as harness:
@@ -67,9 +67,7 @@ async def test_a_thread_on_its_way_out_is_nobodys_and_its_name_is_not_free(
         assert await harness.threads.search(LOCAL_USER, 10, 0) == []
 
 
-async def test_what_cannot_be_removed_now_is_tried_again(
-    database_place: Path | str, harness_saying: OpenHarness
-) -> None:
+async def test_failed_deletions_are_retried(database_place: Path | str, harness_saying: OpenHarness) -> None:
     stubborn = [True]
 
     async def forget(thread_id: str, user_id: str) -> None:
@@ -83,18 +81,18 @@ async def test_what_cannot_be_removed_now_is_tried_again(
     async with harness_saying(ScriptedModel.saying()) as harness:
         await harness.threads.create(LOCAL_USER, "t", {}, may_exist=False)
     async with open_database(database_place) as database:  # alone: a server would take on what is left
-        belongings = Belongings([forget], scrub)
+        belongings = ThreadResources([forget], scrub)
         deletions = Deletions(database, belongings, refuse, AllAlive(), "us")
         assert not await deletions.delete("t", LOCAL_USER)
-        assert [mark.thread_id for mark in await database.read(unfinished_deletions)] == ["t"]
+        assert [mark.thread_id for mark in await database.read(list_unfinished_deletions)] == ["t"]
         assert await deletions.finish()
-        assert await database.read(unfinished_deletions) == []
+        assert await database.read(list_unfinished_deletions) == []
 
 
 class AllAlive:
     lease_s = 30.0
 
-    async def dead_among(self, processes: object) -> list[str]:
+    async def find_dead(self, processes: object) -> list[str]:
         return []
 
 
@@ -102,7 +100,7 @@ async def refuse(run: object, who: object) -> None:
     raise AssertionError("nothing was to be stopped")
 
 
-async def test_threads_go_when_nothing_has_happened_in_them_for_long_enough(tmp_path: Path) -> None:
+async def test_inactive_threads_are_deleted_after_the_retention_period(tmp_path: Path) -> None:
     source = open_source(directory=tmp_path, environment={}, overrides={"retention": {"days": 30}})
     model = ScriptedModel.saying("One.", Stall(Answer("Working")))
     async with open_harness(source, model) as harness, asyncio.timeout(20):
@@ -122,16 +120,14 @@ async def test_threads_go_when_nothing_has_happened_in_them_for_long_enough(tmp_
         assert await harness.threads.search(Principal("other"), 10, 0) == []
 
 
-async def test_by_default_threads_are_kept_for_ever(harness_saying: OpenHarness) -> None:
+async def test_threads_are_kept_forever_by_default(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying("One.")) as harness:
         await finish(harness, saying("one"))
         future = replace(harness.retention, clock=lambda: datetime.now(UTC) + timedelta(days=10_000))
         assert await future.sweep() == 0 and await future.until_next() is None
 
 
-async def test_a_state_that_is_changed_while_its_thread_is_deleted_leaves_nothing(
-    harness_saying: OpenHarness, source: ConfigSource
-) -> None:
+async def test_a_state_update_during_deletion_leaves_nothing(harness_saying: OpenHarness, source: ConfigSource) -> None:
     async with harness_saying(ScriptedModel.saying(*["One."] * 20)) as harness, asyncio.timeout(30):
         for number in range(10):
             name = f"t{number}"
@@ -141,11 +137,11 @@ async def test_a_state_that_is_changed_while_its_thread_is_deleted_leaves_nothin
         assert files_with(WORD, source.current.home) == []
 
 
-async def test_a_file_that_comes_into_a_thread_while_it_is_deleted_goes_too(harness_saying: OpenHarness) -> None:
+async def test_a_file_added_during_deletion_is_deleted_too(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness:
         thread = await harness.threads.create(LOCAL_USER, "t", {}, may_exist=False)
         await harness.threads.delete("t", LOCAL_USER)
-        await give(harness, thread, "late.txt", b"late")
+        await upload_file(harness, thread, "late.txt", b"late")
         with pytest.raises(NotFound):
             await harness.threads.confirm("t", LOCAL_USER)
-        assert files_with("late.txt", harness.source.current.home) == []
+        assert files_with("late.txt", harness.core.source.current.home) == []

@@ -19,15 +19,14 @@ from langchain.tools import ToolRuntime
 
 from deerflow.config.source import open_source
 from deerflow.domain.context import RunContext
-from deerflow.domain.events import StreamEvent
-from deerflow.domain.ledger import read_only
-from deerflow.domain.principal import LOCAL_USER
-from deerflow.domain.runs import RunRecord, RunRequest, RunStatus
+from deerflow.domain.identity import LOCAL_USER
+from deerflow.domain.runs import RunEvent, RunRecord, RunRequest, RunStatus
+from deerflow.domain.tools import read_only
 from deerflow.harness import Harness, open_harness
-from deerflow.harness.running import read_log
-from deerflow.persistence.database import open_database
-from deerflow.runtime.changes import DerivedState
-from deerflow.runtime.stream_bridge.memory import MemoryStreamBridge
+from deerflow.harness.runs import read_log
+from deerflow.persistence.engine import open_database
+from deerflow.runtime.journal.state_diff import DerivedState
+from deerflow.runtime.stream_bridge.local import MemoryStreamBridge
 from deerflow.testing import Answer, ScriptedModel, Stall, calling
 from deerflow.testing.turns import ToolRequest
 from tests.support import browse
@@ -81,14 +80,14 @@ async def begin(harness: Harness) -> RunRecord:
     return await harness.runs.create_or_reject(request, LOCAL_USER)
 
 
-async def rest(harness: Harness, run: RunRecord, after: int) -> list[StreamEvent]:
+async def rest(harness: Harness, run: RunRecord, after: int) -> list[RunEvent]:
     """Everything a reader gets that has seen `after` events."""
     return [event async for group in harness.runs.listen(run, after=after) for event in group]
 
 
-async def events_upto(harness: Harness, run: RunRecord, after: int, last: int) -> list[StreamEvent]:
+async def events_upto(harness: Harness, run: RunRecord, after: int, last: int) -> list[RunEvent]:
     """What a reader of a live run gets that has seen `after` events, up to event `last`."""
-    seen: list[StreamEvent] = []
+    seen: list[RunEvent] = []
     async with aclosing(harness.runs.listen(run, after=after)) as groups:
         async for group in groups:
             seen += group
@@ -98,11 +97,11 @@ async def events_upto(harness: Harness, run: RunRecord, after: int, last: int) -
 
 
 @asynccontextmanager
-async def readers_of(place: Path | str, whole: Sequence[StreamEvent]) -> AsyncIterator[MemoryStreamBridge]:
+async def readers_of(place: Path | str, whole: Sequence[RunEvent]) -> AsyncIterator[MemoryStreamBridge]:
     """What serves readers of an ended run; every piece of its log is read, and has to be right, once."""
     read: set[int] = set()
 
-    async def read_once(run_id: str, after: int, limit: int) -> Sequence[StreamEvent]:
+    async def read_once(run_id: str, after: int, limit: int) -> Sequence[RunEvent]:
         right = whole[after : after + limit]
         if after not in read:
             assert await read_log(database, run_id, after, limit) == right, f"after event {after}"
@@ -113,7 +112,7 @@ async def readers_of(place: Path | str, whole: Sequence[StreamEvent]) -> AsyncIt
         yield MemoryStreamBridge(read_once)
 
 
-async def check_every_index(place: Path | str, run: RunRecord, whole: Sequence[StreamEvent]) -> None:
+async def check_every_index(place: Path | str, run: RunRecord, whole: Sequence[RunEvent]) -> None:
     """Whoever has seen so many events gets exactly those that are missing: no more, no fewer, in order."""
     stride = 1 if isinstance(place, Path) else WHOLE_EVERY
     async with readers_of(place, whole) as bridge:
@@ -123,7 +122,7 @@ async def check_every_index(place: Path | str, run: RunRecord, whole: Sequence[S
             assert missing == whole[index:] and [*whole[:index], *missing] == whole
 
 
-async def beginning(harness: Harness, run: RunRecord, after: int) -> Sequence[StreamEvent]:
+async def beginning(harness: Harness, run: RunRecord, after: int) -> Sequence[RunEvent]:
     """The first that a reader gets that has seen `after` events, before it is gone again."""
     async with aclosing(harness.runs.listen(run, after=after)) as groups:
         async for group in groups:
@@ -132,7 +131,7 @@ async def beginning(harness: Harness, run: RunRecord, after: int) -> Sequence[St
     return ()
 
 
-def fold(events: Sequence[StreamEvent], state: DerivedState | None = None) -> bytes:
+def fold(events: Sequence[RunEvent], state: DerivedState | None = None) -> bytes:
     """The state that events add up to, from where they begin."""
     state = state or DerivedState()
     for event in events:
@@ -142,7 +141,7 @@ def fold(events: Sequence[StreamEvent], state: DerivedState | None = None) -> by
 
 
 @pytest.mark.timeout(300)
-async def test_every_index_is_a_place_to_go_on_from_also_after_restarts(
+async def test_reading_can_resume_from_every_event_also_after_restarts(
     tmp_path: Path, database_place: Path | str
 ) -> None:
     async with asyncio.timeout(LIMIT_S):
@@ -167,17 +166,17 @@ async def test_every_index_is_a_place_to_go_on_from_also_after_restarts(
 
 
 @pytest.mark.timeout(300)
-async def test_a_reader_of_a_live_run_that_leaves_after_each_event_misses_none(tmp_path: Path) -> None:
+async def test_a_live_reader_that_reconnects_after_each_event_misses_none(tmp_path: Path) -> None:
     async with opened(tmp_path, *calls(range(CALLS)), "Done.") as harness, asyncio.timeout(LIMIT_S):
         run = await begin(harness)
-        seen: list[StreamEvent] = []
+        seen: list[RunEvent] = []
         while not seen or seen[-1].event != "end":
             seen.append((await beginning(harness, run, len(seen)))[0])
         assert seen == await rest(harness, run, 0) and len(seen) >= EVENTS
 
 
 @pytest.mark.timeout(300)
-async def test_so_it_is_over_the_wire(tmp_path: Path) -> None:
+async def test_the_same_holds_over_http(tmp_path: Path) -> None:
     async with opened(tmp_path, *calls(range(CALLS)), "Done.") as harness, asyncio.timeout(LIMIT_S):
         run = await begin(harness)
         await harness.runs.join("t", run.run_id, LOCAL_USER)
@@ -190,9 +189,9 @@ async def test_so_it_is_over_the_wire(tmp_path: Path) -> None:
                 assert frames(text) == whole[index + 1 :]
 
 
-async def until_stalled(harness: Harness, run: RunRecord) -> list[StreamEvent]:
+async def until_stalled(harness: Harness, run: RunRecord) -> list[RunEvent]:
     """What a reader has seen when the run falls silent."""
-    seen: list[StreamEvent] = []
+    seen: list[RunEvent] = []
     async for group in harness.runs.listen(run):
         seen += group
         if any(event.event == "messages" and b"middle" in event.data for event in group):

@@ -11,14 +11,14 @@ import pytest
 from sqlalchemy import Connection
 
 from deerflow.domain.errors import StorageUnavailable
-from deerflow.domain.events import StreamEvent
-from deerflow.domain.principal import LOCAL_USER
-from deerflow.domain.runs import RunRecord, RunRequest, RunStatus
-from deerflow.persistence.admission import accept_run
-from deerflow.persistence.database import Database, Place, open_database
-from deerflow.persistence.events import LoggedEvent, nothing_else, read_events
-from deerflow.runtime.journal import Journal, RunLog
-from deerflow.runtime.runs.schemas import messages_of, new_run, to_stored
+from deerflow.domain.identity import LOCAL_USER
+from deerflow.domain.runs import RunEvent, RunRecord, RunRequest, RunStatus
+from deerflow.persistence.engine import open_database
+from deerflow.persistence.engine.database import Database, DatabaseLocation
+from deerflow.persistence.queries.events import LoggedEvent, do_nothing, read_events
+from deerflow.persistence.queries.transactions import accept_run
+from deerflow.runtime.journal.journal import Journal, RunLog
+from deerflow.runtime.runs.request import create_run_record, request_messages, serialize_request
 from deerflow.runtime.stream_bridge import MemoryStreamBridge
 
 LIMIT_S = 10
@@ -53,7 +53,7 @@ class Desk:
     async def _read(self) -> list[int]:
         return [event.seq async for group in self._bridge.subscribe(self.run.run_id) for event in group]
 
-    async def end(self) -> tuple[list[int], list[StreamEvent]]:
+    async def end(self) -> tuple[list[int], list[RunEvent]]:
         """End the run: the numbers its reader has seen, and what the database holds."""
         await self.log.finish(RunStatus.SUCCESS)
         async with asyncio.timeout(LIMIT_S):
@@ -63,16 +63,19 @@ class Desk:
 
 
 @asynccontextmanager
-async def opened(place: Place) -> AsyncIterator[Desk]:
+async def opened(place: DatabaseLocation) -> AsyncIterator[Desk]:
     async with asyncio.timeout(3 * LIMIT_S), open_database(place) as database:
 
-        async def read_log(run_id: str, after: int, limit: int) -> list[StreamEvent]:
+        async def read_log(run_id: str, after: int, limit: int) -> list[RunEvent]:
             return list(await database.read(partial(read_events, run_id=run_id, after=after, limit=limit)))
 
         bridge = MemoryStreamBridge(read_log)
         request = RunRequest("t1", [{"type": "human", "content": "hi"}])
-        run, first = new_run(request, LOCAL_USER, "us"), StreamEvent(1, "metadata", b"{}")
-        stored, logged = to_stored(request, messages_of(request)), LoggedEvent(run.run_id, first, datetime.now(UTC))
+        run, first = create_run_record(request, LOCAL_USER, "us"), RunEvent(1, "metadata", b"{}")
+        stored, logged = (
+            serialize_request(request, request_messages(request)),
+            LoggedEvent(run.run_id, first, datetime.now(UTC)),
+        )
         accept = partial(accept_run, run=run, request=stored, first=logged, title=None, may_create_thread=True)
         await database.write(accept)
         bridge.open(run.run_id, 0)
@@ -87,13 +90,13 @@ async def turns(count: int = 5) -> None:
         await asyncio.sleep(0)
 
 
-async def test_what_waits_to_be_kept_safely_is_not_overtaken_by_what_is_said_meanwhile(database_place: Place) -> None:
+async def test_a_durable_commit_is_not_overtaken_by_later_events(database_place: DatabaseLocation) -> None:
     async with opened(database_place) as desk:
         hold = Hold()
         first = asyncio.create_task(desk.log.commit("tool_intent", b'"first"', hold))
         await hold.began.wait()
-        second = asyncio.create_task(desk.log.commit("tool_intent", b'"second"', nothing_else))
-        third = asyncio.create_task(desk.log.commit("tool_intent", b'"third"', nothing_else))
+        second = asyncio.create_task(desk.log.commit("tool_intent", b'"second"', do_nothing))
+        third = asyncio.create_task(desk.log.commit("tool_intent", b'"third"', do_nothing))
         await turns()
         desk.log.append("custom", b'"said meanwhile"')
         await turns()
@@ -105,7 +108,7 @@ async def test_what_waits_to_be_kept_safely_is_not_overtaken_by_what_is_said_mea
     assert {event.data for event in kept} >= {b'"first"', b'"second"', b'"third"', b'"said meanwhile"', b'"said later"'}
 
 
-async def test_whoever_is_stopped_while_something_is_kept_leaves_no_gap_for_readers(database_place: Place) -> None:
+async def test_a_cancelled_commit_leaves_no_gap_for_readers(database_place: DatabaseLocation) -> None:
     async with opened(database_place) as desk:
         hold = Hold()
         desk.log.append("custom", b'"before"')
@@ -122,7 +125,7 @@ async def test_whoever_is_stopped_while_something_is_kept_leaves_no_gap_for_read
     assert seen == [event.seq for event in kept]
 
 
-async def test_what_came_before_is_not_lost_with_what_the_database_refused(database_place: Place) -> None:
+async def test_a_rejected_event_does_not_lose_earlier_events(database_place: DatabaseLocation) -> None:
     async with opened(database_place) as desk:
         desk.log.append("custom", b'"before"')
         with pytest.raises(StorageUnavailable):

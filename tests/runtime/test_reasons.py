@@ -12,7 +12,7 @@ STRINGS = Path(__file__).parents[2] / "web/src/i18n"
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_each_reason_the_page_has_words_for_is_one_that_runs_give(language: str) -> None:
+def test_every_error_name_known_to_the_page_exists(language: str) -> None:
     block = re.search(r"\n  reasons: \{(.*?)\n  \}", (STRINGS / f"{language}.ts").read_text(), re.S)
     assert block is not None
     named = set(re.findall(r"^    (\w+):", block[1], re.M))

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from deerflow.domain.events import StreamEvent
-from deerflow.runtime.stream_bridge.bridge import EVERYBODY
+from deerflow.domain.runs import RunEvent
+from deerflow.runtime.stream_bridge.base import EVERYBODY
 from deerflow.runtime.stream_bridge.redis import RUNS, RedisStreamBridge, open_redis_bridge
 from tests.servers import redis, shared_folder
 
@@ -18,9 +18,9 @@ class Log:
     """What a database would hold of run `r`."""
 
     def __init__(self) -> None:
-        self.events: list[StreamEvent] = []
+        self.events: list[RunEvent] = []
 
-    async def read(self, run_id: str, after: int, limit: int) -> Sequence[StreamEvent]:
+    async def read(self, run_id: str, after: int, limit: int) -> Sequence[RunEvent]:
         return self.events[after : after + limit]
 
     async def is_unfinished(self, run_id: str) -> bool:
@@ -28,7 +28,7 @@ class Log:
 
     def add(self, bridge: RedisStreamBridge, event: str = "custom") -> None:
         """An event of the process whose bridge this is."""
-        new = StreamEvent(len(self.events) + 1, event, b"{}")  # type: ignore[arg-type]
+        new = RunEvent(len(self.events) + 1, event, b"{}")  # type: ignore[arg-type]
         self.events.append(new)
         bridge.publish("r", [new])
         if event == "end":
@@ -55,8 +55,8 @@ async def bridges(log: Log, redis_url: str) -> AsyncIterator[tuple[RedisStreamBr
 
 async def connected(bridge: RedisStreamBridge) -> None:
     """The channels of the process are listened to."""
-    await bridge.told.wait()
-    bridge.told.clear()
+    await bridge.woken.wait()
+    bridge.woken.clear()
 
 
 async def read_all(bridge: RedisStreamBridge, after: int = 0) -> list[int]:
@@ -64,7 +64,7 @@ async def read_all(bridge: RedisStreamBridge, after: int = 0) -> list[int]:
     return [event.seq async for group in groups for event in group]
 
 
-async def test_a_reader_elsewhere_gets_every_event_when_it_comes(
+async def test_a_reader_in_another_process_gets_every_event(
     bridges: tuple[RedisStreamBridge, RedisStreamBridge], log: Log
 ) -> None:
     here, there = bridges
@@ -80,7 +80,7 @@ async def test_a_reader_elsewhere_gets_every_event_when_it_comes(
     assert there._followed == {}
 
 
-async def test_a_run_that_has_ended_is_read_to_its_end_and_no_further(
+async def test_reading_an_ended_run_stops_after_its_last_event(
     bridges: tuple[RedisStreamBridge, RedisStreamBridge], log: Log
 ) -> None:
     here, there = bridges
@@ -90,7 +90,7 @@ async def test_a_run_that_has_ended_is_read_to_its_end_and_no_further(
     assert await read_all(there, after=2) == await read_all(there, after=7) == []
 
 
-async def test_readers_of_one_run_share_a_channel_and_leave_it_together(
+async def test_readers_of_one_run_share_one_redis_channel(
     bridges: tuple[RedisStreamBridge, RedisStreamBridge], log: Log
 ) -> None:
     here, there = bridges
@@ -106,18 +106,18 @@ async def test_readers_of_one_run_share_a_channel_and_leave_it_together(
     assert there._followed == {}
 
 
-async def test_who_is_told_is_told_and_nobody_else(bridges: tuple[RedisStreamBridge, RedisStreamBridge]) -> None:
+async def test_only_the_addressed_process_is_woken(bridges: tuple[RedisStreamBridge, RedisStreamBridge]) -> None:
     here, there = bridges
     here.tell("b")
-    await there.told.wait()
-    assert not here.told.is_set()
-    there.told.clear()
+    await there.woken.wait()
+    assert not here.woken.is_set()
+    there.woken.clear()
     here.tell(EVERYBODY)
-    await there.told.wait()
-    await here.told.wait()
+    await there.woken.wait()
+    await here.woken.wait()
 
 
-async def test_readers_of_other_processes_are_sent_away_when_a_process_closes(
+async def test_closing_a_process_disconnects_readers_of_other_processes(
     bridges: tuple[RedisStreamBridge, RedisStreamBridge], log: Log
 ) -> None:
     here, there = bridges
@@ -127,11 +127,11 @@ async def test_readers_of_other_processes_are_sent_away_when_a_process_closes(
     await anext(groups)
     rest = asyncio.create_task(anext(groups, None))
     await asyncio.sleep(0)
-    there.begin_closing()
+    there.start_closing()
     assert await rest is None
 
 
-async def test_without_redis_the_log_is_read_at_heartbeats_and_that_is_said_once(
+async def test_without_redis_the_log_is_polled_at_heartbeats_and_logged_once(
     log: Log, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "deerflow.runtime.stream_bridge")
@@ -154,9 +154,9 @@ async def test_without_redis_the_log_is_read_at_heartbeats_and_that_is_said_once
                 while not (group := await anext(groups)):
                     pass
                 assert group[-1].seq == len(log.events)
-            there.told.clear()
+            there.woken.clear()
             server.start()
-            await there.told.wait()
+            await there.woken.wait()
             log.add(here, "end")
             assert [event.seq async for group in groups for event in group] == [5]
     lost = [record.message for record in caplog.records if "cannot be reached" in record.message]

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from deerflow.config.source import open_source
-from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import RunRecord, RunRequest, RunStatus
 from deerflow.harness import Harness, open_harness
 from deerflow.testing import Answer, ScriptedModel, Stall, ToolRequest, calling
@@ -75,7 +75,7 @@ async def known(harness: Harness) -> list[tuple[str, str]]:
     return [(message["type"], message["content"]) for message in state["messages"]]
 
 
-async def test_a_run_goes_on_under_its_own_name_and_what_was_half_said_is_void(harness_saying: OpenHarness) -> None:
+async def test_a_resumed_run_keeps_its_id_and_discards_the_partial_answer(harness_saying: OpenHarness) -> None:
     async with asyncio.timeout(20):
         async with harness_saying(ScriptedModel.saying(Stall(Answer("Half of the")))) as harness:
             run = await harness.runs.create_or_reject(saying("one"), LOCAL_USER)
@@ -91,7 +91,7 @@ async def test_a_run_goes_on_under_its_own_name_and_what_was_half_said_is_void(h
             assert await said(harness) == await known(harness) == [("human", "one"), ("ai", "All of it.")]
 
 
-async def test_a_call_whose_outcome_is_unknown_is_said_to_be_and_not_made_again(tmp_path: Path) -> None:
+async def test_a_call_with_unknown_result_is_reported_and_not_repeated(tmp_path: Path) -> None:
     marks, bell = tmp_path / "marks", tmp_path / "bell"
     os.mkfifo(bell)
     begin = ScriptedModel.saying(calling("pause", file=str(marks), bell=str(bell)))
@@ -109,7 +109,7 @@ async def test_a_call_whose_outcome_is_unknown_is_said_to_be_and_not_made_again(
             assert await said(harness) == await known(harness)
 
 
-async def test_a_call_with_an_outcome_is_not_made_again(tmp_path: Path) -> None:
+async def test_a_call_with_a_recorded_result_is_not_repeated(tmp_path: Path) -> None:
     marks = tmp_path / "marks"
     model = ScriptedModel.saying(calling("count", file=str(marks)), Stall(Answer("It was")))
     async with asyncio.timeout(20):
@@ -123,7 +123,7 @@ async def test_a_call_with_an_outcome_is_not_made_again(tmp_path: Path) -> None:
             assert await said(harness) == await known(harness)
 
 
-async def test_a_thread_takes_the_next_message_after_its_run_went_on(harness_saying: OpenHarness) -> None:
+async def test_a_thread_accepts_messages_after_a_resumed_run(harness_saying: OpenHarness) -> None:
     async with asyncio.timeout(20):
         async with harness_saying(ScriptedModel.saying(Stall(Answer("Half")))) as harness:
             run = await harness.runs.create_or_reject(saying("one"), LOCAL_USER)
@@ -135,7 +135,7 @@ async def test_a_thread_takes_the_next_message_after_its_run_went_on(harness_say
             assert [text for _, text in await said(harness)] == ["one", "First.", "two", "Second."]
 
 
-async def test_a_call_that_uses_an_id_again_after_the_restart_is_made(tmp_path: Path) -> None:
+async def test_a_call_with_a_reused_id_is_executed_after_the_restart(tmp_path: Path) -> None:
     marks = tmp_path / "marks"
     again = ToolRequest("count", orjson.dumps({"file": str(marks)}).decode(), id="call_0")
     async with asyncio.timeout(20):

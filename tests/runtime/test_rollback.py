@@ -6,14 +6,26 @@ from pathlib import Path
 import pytest
 
 from deerflow.domain.files import UPLOADS
-from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import CancelAction, MultitaskStrategy, RunRecord, RunRequest, RunStatus
 from deerflow.harness import Harness
 from deerflow.testing import Answer, ScriptedModel, Stall
-from tests.runtime.test_giving_up import let_die
-from tests.sandbox.desk import LIMIT_S, OUTPUTS, WORK, act, ask, begin, desk, end, files, state_of, work
+from tests.runtime.test_process_deaths import let_die
 from tests.sandbox.processes import marked_seconds, survivors, until_alive
-from tests.uploads.giving import give
+from tests.sandbox.support import (
+    LIMIT_S,
+    OUTPUTS,
+    WORK,
+    act,
+    ask,
+    begin,
+    end,
+    files,
+    open_sandbox_harness,
+    state_of,
+    work,
+)
+from tests.uploads.upload_helpers import upload_file
 
 NO_TOOLBOX = {"sandbox": {"toolbox": {"enabled": False}}}
 DAMAGE = (
@@ -55,9 +67,9 @@ async def stalled(harness: Harness, run: RunRecord, word: str = "Half") -> None:
                 return
 
 
-async def test_a_command_is_undone_with_the_run_that_gave_it(tmp_path: Path) -> None:
+async def test_rollback_undoes_commands_of_the_run(tmp_path: Path) -> None:
     model = ScriptedModel.saying("Hello.", act("bash", command=DAMAGE), Stall(Answer("Half")), "Next.")
-    async with desk(tmp_path, model, **NO_TOOLBOX) as harness:
+    async with open_sandbox_harness(tmp_path, model, **NO_TOOLBOX) as harness:
         furnish(tmp_path)
         before = look(tmp_path)
         await ask(harness)
@@ -71,19 +83,21 @@ async def test_a_command_is_undone_with_the_run_that_gave_it(tmp_path: Path) -> 
         assert (await ask(harness)).status is RunStatus.SUCCESS
 
 
-async def test_a_run_that_is_interrupted_keeps_what_it_did(tmp_path: Path) -> None:
+async def test_an_interrupted_run_keeps_its_files(tmp_path: Path) -> None:
     model = ScriptedModel.saying(act("write_file", path=f"{WORK}/a", content="a"), Stall(Answer("Half")))
-    async with desk(tmp_path, model, **NO_TOOLBOX) as harness:
+    async with open_sandbox_harness(tmp_path, model, **NO_TOOLBOX) as harness:
         run = await begin(harness)
         await stalled(harness, run)
         await harness.runs.cancel("t", run.run_id, LOCAL_USER)
         assert (work(tmp_path) / "a").read_text() == "a"
 
 
-async def test_a_run_stopped_in_the_middle_of_a_command_is_undone(tmp_path: Path) -> None:
+async def test_rollback_during_a_command_undoes_it(tmp_path: Path) -> None:
     marker = marked_seconds()
     command = f"echo started > started; sleep {marker}; echo ended > ended"
-    async with desk(tmp_path, ScriptedModel.saying(act("bash", command=command)), **NO_TOOLBOX) as harness:
+    async with open_sandbox_harness(
+        tmp_path, ScriptedModel.saying(act("bash", command=command)), **NO_TOOLBOX
+    ) as harness:
         furnish(tmp_path)
         before = look(tmp_path)
         run = await begin(harness)
@@ -93,7 +107,7 @@ async def test_a_run_stopped_in_the_middle_of_a_command_is_undone(tmp_path: Path
         assert await said(harness) == []
 
 
-async def test_what_a_run_started_in_the_background_ends_with_it_and_nothing_else(tmp_path: Path) -> None:
+async def test_rollback_ends_background_commands_of_the_run_only(tmp_path: Path) -> None:
     older, newer = marked_seconds(), marked_seconds()
     model = ScriptedModel.saying(
         act("bash", command=f"sleep {older}", background=True, name="older"),
@@ -101,7 +115,7 @@ async def test_what_a_run_started_in_the_background_ends_with_it_and_nothing_els
         act("bash", command=f"while sleep 0.01; do date > tick; done & sleep {newer}", background=True, name="newer"),
         Stall(Answer("Half")),
     )
-    async with desk(tmp_path, model, **NO_TOOLBOX) as harness:
+    async with open_sandbox_harness(tmp_path, model, **NO_TOOLBOX) as harness:
         await ask(harness)
         run = await begin(harness)
         await stalled(harness, run)
@@ -112,10 +126,10 @@ async def test_what_a_run_started_in_the_background_ends_with_it_and_nothing_els
         await until_alive(older)
 
 
-async def test_the_next_message_takes_the_place_of_the_run_and_of_its_files(tmp_path: Path) -> None:
+async def test_the_rollback_strategy_replaces_the_run_and_its_files(tmp_path: Path) -> None:
     write = act("bash", command="echo changed > kept")
     model = ScriptedModel.saying(write, Stall(Answer("Half")), act("read_file", path=f"{WORK}/kept"), "I see.")
-    async with desk(tmp_path, model, **NO_TOOLBOX) as harness:
+    async with open_sandbox_harness(tmp_path, model, **NO_TOOLBOX) as harness:
         furnish(tmp_path)
         run = await begin(harness)
         await stalled(harness, run)
@@ -127,40 +141,44 @@ async def test_the_next_message_takes_the_place_of_the_run_and_of_its_files(tmp_
         assert await said(harness) == ["Something else", "", "kept\n", "I see."]
 
 
-async def test_what_people_upload_meanwhile_is_not_undone(tmp_path: Path) -> None:
+async def test_rollback_keeps_uploads_made_during_the_run(tmp_path: Path) -> None:
     model = ScriptedModel.saying(
         "Hello.", act("bash", command=f"{DAMAGE}; touch {UPLOADS}/by-the-agent"), Stall(Answer("Half"))
     )
-    async with desk(tmp_path, model, **NO_TOOLBOX) as harness:
+    async with open_sandbox_harness(tmp_path, model, **NO_TOOLBOX) as harness:
         furnish(tmp_path)
         before = look(tmp_path)
         await ask(harness)
         run = await begin(harness)
         await stalled(harness, run)
         thread = await harness.threads.get("t", LOCAL_USER)
-        await give(harness, thread, "mine.txt", b"mine")
-        async with harness.uploads.receiving(thread) as reception:
+        await upload_file(harness, thread, "mine.txt", b"mine")
+        async with harness.core.uploads.receive(thread) as reception:
             await reception.begin("coming.txt")
             await reception.write(b"coming")
             await harness.runs.cancel("t", run.run_id, LOCAL_USER, CancelAction.ROLLBACK)
             await end(harness, run)
             await reception.end()
-            await harness.uploads.keep(thread, reception)
+            await harness.core.uploads.complete(thread, reception)
         after = look(tmp_path)
         assert after.pop("uploads/mine.txt").endswith("mine") and after.pop("uploads/coming.txt").endswith("coming")
         assert after == before
 
 
-async def test_a_run_that_went_on_after_its_process_died_is_undone_to_its_beginning(tmp_path: Path) -> None:
+async def test_a_resumed_run_is_rolled_back_to_its_beginning(tmp_path: Path) -> None:
     write = act("bash", command="echo first > kept")
-    async with desk(tmp_path, ScriptedModel.saying(write, Stall(Answer("Half"))), **NO_TOOLBOX) as harness:
+    async with open_sandbox_harness(
+        tmp_path, ScriptedModel.saying(write, Stall(Answer("Half"))), **NO_TOOLBOX
+    ) as harness:
         furnish(tmp_path)
         before = look(tmp_path)
         run = await begin(harness)
         await stalled(harness, run)
     # A call of its own, not one whose outcome is known from before.
     again = act("bash", command="echo second > kept; echo new > new").with_call_ids(turn=2)
-    async with desk(tmp_path, ScriptedModel.saying(again, Stall(Answer("Half again"))), **NO_TOOLBOX) as harness:
+    async with open_sandbox_harness(
+        tmp_path, ScriptedModel.saying(again, Stall(Answer("Half again"))), **NO_TOOLBOX
+    ) as harness:
         await stalled(harness, run, "again")
         assert (work(tmp_path) / "new").exists()
         await harness.runs.cancel("t", run.run_id, LOCAL_USER, CancelAction.ROLLBACK)
@@ -168,18 +186,18 @@ async def test_a_run_that_went_on_after_its_process_died_is_undone_to_its_beginn
         assert await said(harness) == []
 
 
-async def test_undoing_a_run_is_taken_up_again_when_the_process_dies_meanwhile(
-    database_place: Path | str, tmp_path: Path
-) -> None:
+async def test_a_rollback_is_resumed_after_the_process_dies(database_place: Path | str, tmp_path: Path) -> None:
     write = act("bash", command="echo changed > kept; echo new > new")
-    async with desk(tmp_path, ScriptedModel.saying(write, Stall(Answer("Half"))), **NO_TOOLBOX) as harness:
+    async with open_sandbox_harness(
+        tmp_path, ScriptedModel.saying(write, Stall(Answer("Half"))), **NO_TOOLBOX
+    ) as harness:
         furnish(tmp_path)
         before = look(tmp_path)
         run = await begin(harness)
         await stalled(harness, run)
     failure = b'{"error":"RolledBack","name":"RolledBack","message":"rolled back by the user"}'
     await let_die(database_place, failure)
-    async with desk(tmp_path, ScriptedModel.saying("Next."), **NO_TOOLBOX) as harness:
+    async with open_sandbox_harness(tmp_path, ScriptedModel.saying("Next."), **NO_TOOLBOX) as harness:
         assert (await end(harness, run)).error == "rolled back by the user"
         assert look(tmp_path) == before
         assert await said(harness) == []
@@ -188,10 +206,10 @@ async def test_undoing_a_run_is_taken_up_again_when_the_process_dies_meanwhile(
         assert (await ask(harness)).status is RunStatus.SUCCESS
 
 
-async def test_large_results_put_into_files_go_too(tmp_path: Path) -> None:
+async def test_rollback_removes_files_with_large_results(tmp_path: Path) -> None:
     model = ScriptedModel.saying(act("bash", command="seq 200000"), Stall(Answer("Half")))
     settings = {**NO_TOOLBOX, "tool_output": {"externalize_min_chars": 1000}}
-    async with desk(tmp_path, model, **settings) as harness:
+    async with open_sandbox_harness(tmp_path, model, **settings) as harness:
         run = await begin(harness)
         await stalled(harness, run)
         assert look(tmp_path) != {}
@@ -200,11 +218,11 @@ async def test_large_results_put_into_files_go_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("uses_files", [True, False])
-async def test_only_a_run_that_uses_files_is_remembered_and_goes_with_its_thread(
+async def test_snapshots_are_taken_on_first_file_use_and_deleted_with_the_thread(
     tmp_path: Path, uses_files: bool
 ) -> None:
     steps = [act("ls", path=WORK)] if uses_files else []
-    async with desk(tmp_path, ScriptedModel.saying(*steps, "Done."), **NO_TOOLBOX) as harness:
+    async with open_sandbox_harness(tmp_path, ScriptedModel.saying(*steps, "Done."), **NO_TOOLBOX) as harness:
         await ask(harness)
         folder = files(tmp_path).parent / "snapshots"
         assert folder.exists() is uses_files
@@ -212,13 +230,11 @@ async def test_only_a_run_that_uses_files_is_remembered_and_goes_with_its_thread
         assert not folder.exists()
 
 
-async def test_a_run_whose_files_cannot_be_remembered_works_all_the_same(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_run_works_even_if_its_snapshot_fails(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     model = ScriptedModel.saying(act("bash", command="echo made > made"), Stall(Answer("Half")))
     work(tmp_path)
     (files(tmp_path).parent / "snapshots").write_text("in the way")
-    async with desk(tmp_path, model, **NO_TOOLBOX) as harness:
+    async with open_sandbox_harness(tmp_path, model, **NO_TOOLBOX) as harness:
         run = await begin(harness)
         await stalled(harness, run)
         await harness.runs.cancel("t", run.run_id, LOCAL_USER, CancelAction.ROLLBACK)

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from deerflow.domain.errors import Conflict, InvalidRequest, ModelRejected, NotFound
-from deerflow.domain.principal import LOCAL_USER, Principal
+from deerflow.domain.identity import LOCAL_USER, Principal
 from deerflow.domain.runs import RunRecord, RunRequest, RunStatus
 from deerflow.harness import Harness
 from deerflow.testing import Answer, ScriptedModel, Stall
@@ -54,7 +54,7 @@ async def test_a_run_streams_its_answer_and_ends_once(harness_saying: OpenHarnes
         assert await messages_of(harness) == [("human", "Hi"), ("ai", "Hello there, friend.")]
 
 
-async def test_a_thread_remembers_what_was_said(harness_saying: OpenHarness) -> None:
+async def test_a_thread_keeps_its_messages(harness_saying: OpenHarness) -> None:
     model = ScriptedModel.saying("First.", "Second.")
     async with harness_saying(model) as harness:
         await finish(harness, saying("one"))
@@ -63,7 +63,7 @@ async def test_a_thread_remembers_what_was_said(harness_saying: OpenHarness) -> 
         assert [role for role, _ in await messages_of(harness)] == ["human", "ai", "human", "ai"]
 
 
-async def test_changes_hold_only_what_a_run_added(harness_saying: OpenHarness) -> None:
+async def test_changes_contain_only_new_messages(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying("First.", "Second.")) as harness:
         await finish(harness, saying("one"))
         _, events = await finish(harness, saying("two"))
@@ -71,7 +71,7 @@ async def test_changes_hold_only_what_a_run_added(harness_saying: OpenHarness) -
         assert changes == ["two", "Second."]
 
 
-async def test_a_busy_thread_refuses_a_second_run_and_keeps_the_first(harness_saying: OpenHarness) -> None:
+async def test_a_second_run_is_rejected_while_one_is_active(harness_saying: OpenHarness) -> None:
     model = ScriptedModel.saying(Stall(Answer("Thinking about")))
     async with harness_saying(model) as harness, asyncio.timeout(10):
         run = await harness.runs.create_or_reject(saying("one"), LOCAL_USER)
@@ -82,7 +82,7 @@ async def test_a_busy_thread_refuses_a_second_run_and_keeps_the_first(harness_sa
         assert (await harness.runs.join("t", run.run_id, LOCAL_USER)).status is RunStatus.SUCCESS
 
 
-async def test_stopping_a_run_keeps_what_it_had_said(harness_saying: OpenHarness) -> None:
+async def test_cancelling_a_run_keeps_its_partial_answer(harness_saying: OpenHarness) -> None:
     model = ScriptedModel.saying(Stall(Answer("Half of the")), "Whole.")
     async with harness_saying(model) as harness, asyncio.timeout(10):
         run = await harness.runs.create_or_reject(saying("one"), LOCAL_USER)
@@ -98,14 +98,14 @@ async def test_stopping_a_run_keeps_what_it_had_said(harness_saying: OpenHarness
         assert said(model.requests[1].messages) == ["one", "Half of the", "two"]
 
 
-async def test_stopping_a_run_that_has_ended_is_a_conflict(harness_saying: OpenHarness) -> None:
+async def test_cancelling_an_ended_run_is_a_conflict(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying("Done.")) as harness:
         run, _ = await finish(harness, saying("one"))
         with pytest.raises(Conflict, match="already ended with 'success'"):
             await harness.runs.cancel("t", run.run_id, LOCAL_USER)
 
 
-async def test_a_model_that_fails_ends_the_run_with_its_reason_and_the_thread_goes_on(
+async def test_a_model_error_ends_the_run_and_the_thread_can_continue(
     harness_saying: OpenHarness,
 ) -> None:
     model = ScriptedModel.saying(ModelRejected("the endpoint says no"), "Back again.")
@@ -120,7 +120,7 @@ async def test_a_model_that_fails_ends_the_run_with_its_reason_and_the_thread_go
         assert run.status is RunStatus.SUCCESS
 
 
-async def test_a_bug_ends_the_run_with_its_name(harness_saying: OpenHarness) -> None:
+async def test_an_unexpected_exception_ends_the_run_with_its_class_name(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying(ZeroDivisionError("oops"))) as harness:
         run, events = await finish(harness, saying("one"))
         assert run.status is RunStatus.ERROR
@@ -135,7 +135,7 @@ async def test_a_bug_ends_the_run_with_its_name(harness_saying: OpenHarness) -> 
         ([{"type": "human", "content": "x"}, {"type": "robot", "content": "x"}], r"input.messages\[1\]"),
     ],
 )
-async def test_a_request_that_makes_no_sense_is_refused_before_anything_is_recorded(
+async def test_an_invalid_request_is_rejected_before_anything_is_recorded(
     harness_saying: OpenHarness, messages: list[dict[str, object]], sentence: str
 ) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness:
@@ -145,7 +145,7 @@ async def test_a_request_that_makes_no_sense_is_refused_before_anything_is_recor
             await harness.threads.get("t", LOCAL_USER)
 
 
-async def test_other_peoples_threads_do_not_exist(harness_saying: OpenHarness) -> None:
+async def test_threads_of_other_users_are_not_found(harness_saying: OpenHarness) -> None:
     other = Principal("other")
     async with harness_saying(ScriptedModel.saying("Mine.")) as harness:
         run, _ = await finish(harness, saying("one"))
@@ -175,7 +175,7 @@ async def test_a_thread_gets_its_title_from_its_first_message(harness_saying: Op
         assert titles["long"] is not None and len(titles["long"]) <= 60 and titles["long"].endswith("word…")
 
 
-async def test_deleting_a_thread_leaves_nothing_of_it(harness_saying: OpenHarness) -> None:
+async def test_deleting_a_thread_removes_all_its_rows(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying("Canary 4711.", "Fresh.")) as harness:
         run, _ = await finish(harness, saying("one"))
         await harness.threads.delete("t", LOCAL_USER)
@@ -186,7 +186,7 @@ async def test_deleting_a_thread_leaves_nothing_of_it(harness_saying: OpenHarnes
         assert await messages_of(harness) == [("human", "two"), ("ai", "Fresh.")]
 
 
-async def test_a_busy_thread_is_not_deleted(harness_saying: OpenHarness) -> None:
+async def test_a_thread_with_an_active_run_is_not_deleted(harness_saying: OpenHarness) -> None:
     model = ScriptedModel.saying(Stall(Answer("Working")))
     async with harness_saying(model) as harness, asyncio.timeout(10):
         await harness.runs.create_or_reject(saying("one"), LOCAL_USER)
@@ -196,14 +196,14 @@ async def test_a_busy_thread_is_not_deleted(harness_saying: OpenHarness) -> None
         assert (await harness.threads.get("t", LOCAL_USER)).status == "busy"
 
 
-async def test_reading_may_begin_after_any_event(harness_saying: OpenHarness) -> None:
+async def test_reading_can_start_after_any_event(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying("One two three four five.")) as harness:
         run, events = await finish(harness, saying("count"))
         for after in range(len(events) + 1):
             assert await events_of(harness, run, after) == events[after:]
 
 
-async def test_a_second_process_leaves_the_runs_of_the_first_alone(harness_saying: OpenHarness) -> None:
+async def test_a_second_process_does_not_claim_runs_of_a_live_one(harness_saying: OpenHarness) -> None:
     model = ScriptedModel.saying(Stall(Answer("Half of the")))
     async with harness_saying(model) as first, asyncio.timeout(20):
         run = await first.runs.create_or_reject(saying("one"), LOCAL_USER)
@@ -218,6 +218,6 @@ async def test_a_second_process_leaves_the_runs_of_the_first_alone(harness_sayin
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", "ü", "x" * 65])
-def test_nobody_can_ask_under_a_name_that_is_no_folder(name: str) -> None:
+def test_user_ids_that_are_not_folder_names_are_rejected(name: str) -> None:
     with pytest.raises(InvalidRequest, match="a user id is 1 to 64 letters"):
         Principal(name)

@@ -12,12 +12,11 @@ import pytest
 
 from deerflow.config.source import open_source
 from deerflow.domain.errors import Conflict
-from deerflow.domain.events import StreamEvent
-from deerflow.domain.principal import LOCAL_USER
-from deerflow.domain.runs import MultitaskStrategy, RunRecord, RunRequest, RunStatus
+from deerflow.domain.identity import LOCAL_USER
+from deerflow.domain.runs import MultitaskStrategy, RunEvent, RunRecord, RunRequest, RunStatus
 from deerflow.harness import Harness, open_harness
 from deerflow.testing import ScriptedModel
-from tests.runtime.elsewhere import HALF_AN_ANSWER, Elsewhere, start
+from tests.runtime.other_processes import HALF_AN_ANSWER, Elsewhere, start
 from tests.support import browse
 
 pytestmark = pytest.mark.external  # some ask for their servers while they run
@@ -71,7 +70,7 @@ async def heard(harness: Harness, run: RunRecord, word: str, heartbeat_s: float 
             return
 
 
-async def events_of(harness: Harness, run: RunRecord) -> list[StreamEvent]:
+async def events_of(harness: Harness, run: RunRecord) -> list[RunEvent]:
     return [event async for group in harness.runs.listen(run) for event in group]
 
 
@@ -80,11 +79,11 @@ async def said(harness: Harness) -> list[str]:
     return [message["content"] for message in state["messages"]]
 
 
-def are_whole(events: list[StreamEvent]) -> bool:
+def are_whole(events: list[RunEvent]) -> bool:
     return [event.seq for event in events] == list(range(1, len(events) + 1)) and events[-1].event == "end"
 
 
-async def test_a_reader_follows_a_run_of_another_process_that_is_killed_and_gone_on_with(joined: Machines) -> None:
+async def test_a_reader_follows_a_run_of_another_process_that_is_killed_and_resumed(joined: Machines) -> None:
     async with joined.open_here("All of it.") as here, joined.start_there() as there, asyncio.timeout(60):
         run = await find(here, await there.ask("begin", "t"))
         await heard(here, run, "the")
@@ -96,7 +95,7 @@ async def test_a_reader_follows_a_run_of_another_process_that_is_killed_and_gone
         assert await said(here) == ["one", "All of it."]
 
 
-async def test_a_process_that_was_frozen_leaves_alone_what_was_taken_over_meanwhile(joined: Machines) -> None:
+async def test_a_frozen_process_abandons_runs_that_were_taken_over(joined: Machines) -> None:
     async with joined.open_here("All of it.") as here, joined.start_there() as there, asyncio.timeout(60):
         run = await find(here, await there.ask("begin", "t"))
         await heard(here, run, "the")
@@ -109,9 +108,7 @@ async def test_a_process_that_was_frozen_leaves_alone_what_was_taken_over_meanwh
         assert await said(here) == ["one", "All of it."]
 
 
-async def test_what_a_frozen_process_still_had_to_write_is_refused_when_it_thaws(
-    joined: Machines, postgres_url: str
-) -> None:
+async def test_late_writes_of_a_frozen_process_are_rejected(joined: Machines, postgres_url: str) -> None:
     async with joined.open_here("All of it.", "Next.") as here, joined.start_there() as there, asyncio.timeout(60):
         run = await find(here, await there.ask("begin", "t"))
         await heard(here, run, "the")
@@ -139,7 +136,7 @@ async def steps_of(harness: Harness) -> list[str | None]:
 
 
 @pytest.mark.parametrize("bridge", ["joined", "apart"])
-async def test_a_reader_that_leaves_stops_a_run_of_another_process(request: pytest.FixtureRequest, bridge: str) -> None:
+async def test_disconnecting_cancels_a_run_of_another_process(request: pytest.FixtureRequest, bridge: str) -> None:
     both: Machines = request.getfixturevalue(bridge)
     async with both.open_here() as here, both.start_there() as there, browse(here) as http, asyncio.timeout(60):
         run = await find(here, await there.ask("begin", "t"))
@@ -156,9 +153,7 @@ async def test_a_reader_that_leaves_stops_a_run_of_another_process(request: pyte
 
 
 @pytest.mark.parametrize("bridge", ["joined", "apart"])
-async def test_runs_of_a_thread_are_refused_withdrawn_and_stopped_from_any_process(
-    request: pytest.FixtureRequest, bridge: str
-) -> None:
+async def test_runs_can_be_rejected_and_cancelled_from_any_process(request: pytest.FixtureRequest, bridge: str) -> None:
     both: Machines = request.getfixturevalue(bridge)
     async with both.open_here() as here, both.start_there() as there, asyncio.timeout(60):
         first = await find(here, await there.ask("begin", "t"))
@@ -175,7 +170,7 @@ async def test_runs_of_a_thread_are_refused_withdrawn_and_stopped_from_any_proce
 
 
 @pytest.mark.parametrize("strategy", [MultitaskStrategy.INTERRUPT, MultitaskStrategy.ROLLBACK])
-async def test_a_run_of_another_process_makes_way(joined: Machines, strategy: MultitaskStrategy) -> None:
+async def test_a_run_of_another_process_can_be_replaced(joined: Machines, strategy: MultitaskStrategy) -> None:
     async with joined.open_here() as here, joined.start_there() as there, asyncio.timeout(60):
         first = await find(here, await there.ask("begin", "t"))
         await heard(here, first, "the")
@@ -186,7 +181,7 @@ async def test_a_run_of_another_process_makes_way(joined: Machines, strategy: Mu
         assert await said(here) == [*kept, "two", "Said elsewhere."]
 
 
-async def test_twenty_submits_with_one_key_at_two_processes_make_one_run(joined: Machines) -> None:
+async def test_twenty_submits_with_one_key_at_two_processes_create_one_run(joined: Machines) -> None:
     async with joined.open_here("Said here.") as here, joined.start_there() as there, asyncio.timeout(60):
         at_once = (here.runs.create_or_reject(saying("one", key="k"), LOCAL_USER) for _ in range(10))
         elsewhere, *runs = await asyncio.gather(there.ask("submit", "t", "k", "10"), *at_once)

@@ -10,11 +10,11 @@ import psycopg
 import pytest
 
 from deerflow.domain.errors import NotFound, StateTooNew
-from deerflow.domain.principal import LOCAL_USER, Principal
+from deerflow.domain.identity import LOCAL_USER, Principal
 from deerflow.domain.runs import CancelAction, RunRequest, RunStatus
 from deerflow.harness import Harness
-from deerflow.persistence.database import open_database
-from deerflow.persistence.runs import order_stop
+from deerflow.persistence.engine import open_database
+from deerflow.persistence.queries.runs import request_stop
 from deerflow.testing import Answer, ScriptedModel, Stall
 from tests.support import OpenHarness, browse
 
@@ -48,7 +48,7 @@ async def said(harness: Harness) -> list[str]:
     return [message["content"] for message in state["messages"]]
 
 
-async def test_every_checkpoint_says_its_version(harness_saying: OpenHarness) -> None:
+async def test_every_checkpoint_has_a_version(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying("First.")) as harness, asyncio.timeout(20):
         await finish(harness)
         await harness.threads.update_state("t", LOCAL_USER, {"title": "Named"})
@@ -57,7 +57,7 @@ async def test_every_checkpoint_says_its_version(harness_saying: OpenHarness) ->
         assert {orjson.loads(state.metadata)["deerflow_schema"] for state in history} == {1}
 
 
-async def test_a_thread_of_a_newer_program_is_refused_and_loses_nothing(
+async def test_a_thread_of_a_newer_version_is_rejected_without_loss(
     database_place: Path | str, harness_saying: OpenHarness
 ) -> None:
     async with asyncio.timeout(30):
@@ -65,7 +65,7 @@ async def test_a_thread_of_a_newer_program_is_refused_and_loses_nothing(
             await finish(harness)
         set_version(database_place, 2)
         async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
-            with pytest.raises(StateTooNew, match=r"version 2, this one reads up to 1\): upgrade DeerFlow"):
+            with pytest.raises(StateTooNew, match=r"version 2, this one reads up to 1\); upgrade DeerFlow"):
                 await harness.runs.create_or_reject(ASKED, LOCAL_USER)
             with pytest.raises(NotFound):
                 await harness.runs.create_or_reject(ASKED, Principal("somebody-else"))
@@ -87,7 +87,7 @@ async def test_a_thread_of_a_newer_program_is_refused_and_loses_nothing(
 
 
 @pytest.mark.parametrize("action", [None, *CancelAction])
-async def test_a_run_that_a_newer_program_has_gone_on_with_ends_by_name(
+async def test_a_run_continued_by_a_newer_version_ends_with_a_named_error(
     database_place: Path | str, harness_saying: OpenHarness, action: CancelAction | None
 ) -> None:
     async with asyncio.timeout(30):
@@ -99,7 +99,7 @@ async def test_a_run_that_a_newer_program_has_gone_on_with_ends_by_name(
         set_version(database_place, 2)
         if action is not None:
             async with open_database(database_place) as database:
-                await database.write(lambda connection: order_stop(connection, run.run_id, action))
+                await database.write(lambda connection: request_stop(connection, run.run_id, action))
         async with harness_saying(ScriptedModel.saying()) as harness:
             ended = await harness.runs.join("t", run.run_id, LOCAL_USER)
             events = [event async for group in harness.runs.listen(run) for event in group]
@@ -112,7 +112,7 @@ async def test_a_run_that_a_newer_program_has_gone_on_with_ends_by_name(
                 assert (ended.status, failures) == (RunStatus.ERROR, [name])
 
 
-async def test_a_thread_from_before_there_were_versions_goes_on(
+async def test_a_thread_without_state_version_continues(
     database_place: Path | str, harness_saying: OpenHarness
 ) -> None:
     async with asyncio.timeout(30):

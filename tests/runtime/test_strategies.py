@@ -9,7 +9,7 @@ import pytest
 
 from deerflow.config.source import open_source
 from deerflow.domain.errors import Conflict, ModelRejected
-from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import CancelAction, MultitaskStrategy, RunRecord, RunRequest, RunStatus
 from deerflow.harness import Harness, open_harness
 from deerflow.testing import Answer, ScriptedModel, Stall, calling
@@ -61,7 +61,7 @@ async def test_rejected_by_default(harness_saying: OpenHarness) -> None:
         assert await said(harness) == ["one", "Half"]
 
 
-async def test_interrupted_with_what_it_had_said(harness_saying: OpenHarness) -> None:
+async def test_interrupt_keeps_the_partial_answer(harness_saying: OpenHarness) -> None:
     model = ScriptedModel.saying("Zero.", Stall(Answer("Half")), "Second.")
     async with harness_saying(model) as harness, asyncio.timeout(10):
         await ended(harness, await harness.runs.create_or_reject(saying("zero"), LOCAL_USER))
@@ -73,7 +73,7 @@ async def test_interrupted_with_what_it_had_said(harness_saying: OpenHarness) ->
         assert await said(harness) == await known(harness) == ["zero", "Zero.", "one", "Half", "two", "Second."]
 
 
-async def test_rolled_back_as_if_it_had_not_been(harness_saying: OpenHarness) -> None:
+async def test_rollback_removes_the_run(harness_saying: OpenHarness) -> None:
     model = ScriptedModel.saying("Zero.", Stall(Answer("Half")), "Second.")
     async with harness_saying(model) as harness, asyncio.timeout(10):
         await ended(harness, await harness.runs.create_or_reject(saying("zero"), LOCAL_USER))
@@ -86,7 +86,7 @@ async def test_rolled_back_as_if_it_had_not_been(harness_saying: OpenHarness) ->
         assert await said(harness) == await known(harness) == ["zero", "Zero.", "two", "Second."]
 
 
-async def test_enqueued_until_its_turn_comes(harness_saying: OpenHarness) -> None:
+async def test_enqueue_waits_for_the_active_run(harness_saying: OpenHarness) -> None:
     model = ScriptedModel.saying(Stall(Answer("First.")), "Second.", "Third.")
     async with harness_saying(model) as harness, asyncio.timeout(10):
         first = await harness.runs.create_or_reject(saying("one"), LOCAL_USER)
@@ -101,7 +101,7 @@ async def test_enqueued_until_its_turn_comes(harness_saying: OpenHarness) -> Non
         assert await said(harness) == ["one", "First.", "two", "Second.", "three", "Third."]
 
 
-async def test_a_waiting_run_can_be_cancelled_and_survives_a_restart(harness_saying: OpenHarness) -> None:
+async def test_a_pending_run_can_be_cancelled_and_survives_a_restart(harness_saying: OpenHarness) -> None:
     async with asyncio.timeout(20):
         async with harness_saying(ScriptedModel.saying(Stall(Answer("First.")))) as harness:
             first = await harness.runs.create_or_reject(saying("one"), LOCAL_USER)
@@ -116,7 +116,7 @@ async def test_a_waiting_run_can_be_cancelled_and_survives_a_restart(harness_say
             assert await said(harness) == ["one", "First again.", "three", "Third."]
 
 
-async def test_cancelled_with_rollback_nothing_of_a_first_run_is_left(harness_saying: OpenHarness) -> None:
+async def test_cancelling_a_first_run_with_rollback_leaves_nothing(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying(Stall(Answer("Half")), "Second.")) as harness, asyncio.timeout(10):
         run = await harness.runs.create_or_reject(saying("one"), LOCAL_USER)
         await spoken(harness, run)
@@ -139,7 +139,7 @@ def wait_for(bell: str) -> str:
 WAITS = {"name": "wait_for", "group": "test", "use": "tests.runtime.test_strategies:wait_for"}
 
 
-async def test_steered_a_run_hears_the_message_before_the_model_is_next_asked(tmp_path: Path) -> None:
+async def test_a_steering_message_is_added_before_the_next_model_call(tmp_path: Path) -> None:
     bell = tmp_path / "bell"
     os.mkfifo(bell)
     model = ScriptedModel.saying(calling("wait_for", bell=str(bell)), "As you wish.")
@@ -156,7 +156,7 @@ async def test_steered_a_run_hears_the_message_before_the_model_is_next_asked(tm
         assert [message.text for message in model.requests[1].messages if message.type == "human"][-1] == "two"
 
 
-async def test_a_message_that_comes_too_late_to_steer_gets_a_run_of_its_own(harness_saying: OpenHarness) -> None:
+async def test_a_late_steering_message_starts_its_own_run(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying(Stall(Answer("Half")), "Second.")) as harness, asyncio.timeout(10):
         first = await harness.runs.create_or_reject(saying("one"), LOCAL_USER)
         await spoken(harness, first)
@@ -166,7 +166,7 @@ async def test_a_message_that_comes_too_late_to_steer_gets_a_run_of_its_own(harn
         assert await said(harness) == ["one", "Half", "two", "Second."]
 
 
-async def test_a_message_that_steered_a_run_into_failure_is_kept(tmp_path: Path) -> None:
+async def test_a_steering_message_is_kept_when_the_run_fails(tmp_path: Path) -> None:
     bell = tmp_path / "bell"
     os.mkfifo(bell)
     model = ScriptedModel.saying(calling("wait_for", bell=str(bell)), ModelRejected("no"))
@@ -180,7 +180,7 @@ async def test_a_message_that_steered_a_run_into_failure_is_kept(tmp_path: Path)
         assert await said(harness) == await known(harness) == ["one", "", "it is there", "two"]
 
 
-async def test_twenty_submits_with_one_key_make_one_run(harness_saying: OpenHarness) -> None:
+async def test_twenty_submits_with_one_idempotency_key_create_one_run(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying("Once.")) as harness, asyncio.timeout(10):
         request = saying("one", key="k")
         runs = await asyncio.gather(*(harness.runs.create_or_reject(request, LOCAL_USER) for _ in range(20)))

@@ -6,31 +6,31 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from deerflow.domain.events import StreamEvent
+from deerflow.domain.runs import RunEvent
 from deerflow.runtime.stream_bridge import MemoryStreamBridge
-from deerflow.runtime.stream_bridge.memory import TAIL
+from deerflow.runtime.stream_bridge.local import TAIL
 
 
 class Log:
     """A log in memory with the bridge over it."""
 
     def __init__(self) -> None:
-        self.events: list[StreamEvent] = []
+        self.events: list[RunEvent] = []
         self.reads = 0
         self.bridge = MemoryStreamBridge(self.read)
         self.bridge.open("r", 0)
 
-    async def read(self, run_id: str, after: int, limit: int) -> Sequence[StreamEvent]:
+    async def read(self, run_id: str, after: int, limit: int) -> Sequence[RunEvent]:
         self.reads += 1
         return self.events[after : after + limit]
 
     def add(self, count: int) -> None:
-        new = [StreamEvent(len(self.events) + n, "messages", b"{}") for n in range(1, count + 1)]
+        new = [RunEvent(len(self.events) + n, "messages", b"{}") for n in range(1, count + 1)]
         self.events += new
         self.bridge.publish("r", new)
 
     def end(self) -> None:
-        last = StreamEvent(len(self.events) + 1, "end", b"null")
+        last = RunEvent(len(self.events) + 1, "end", b"null")
         self.events.append(last)
         self.bridge.publish("r", [last])
         self.bridge.publish_end("r")
@@ -43,7 +43,7 @@ async def read_all(log: Log, after: int = 0) -> list[int]:
 
 @given(groups=some.lists(some.integers(1, TAIL + 50), max_size=6), after=some.integers(0, 400))
 @settings(max_examples=50, deadline=None)
-def test_a_reader_sees_every_later_event_once_and_in_order(groups: list[int], after: int) -> None:
+def test_a_reader_gets_every_later_event_once_and_in_order(groups: list[int], after: int) -> None:
     async def scenario() -> tuple[list[int], int]:
         log = Log()
         log.add(1)
@@ -67,7 +67,7 @@ async def test_a_run_that_has_ended_is_read_from_the_log_alone() -> None:
     assert await read_all(log, after=4) == []
 
 
-async def test_a_reader_that_keeps_up_asks_the_log_nothing() -> None:
+async def test_a_reader_that_keeps_up_needs_no_query() -> None:
     log = Log()
     log.add(1)
     reader = asyncio.create_task(read_all(log))
@@ -79,7 +79,7 @@ async def test_a_reader_that_keeps_up_asks_the_log_nothing() -> None:
     assert log.reads == 0
 
 
-async def test_silence_is_broken_by_heartbeats() -> None:
+async def test_heartbeats_are_sent_while_there_are_no_events() -> None:
     log = Log()
     log.add(1)
     groups = log.bridge.subscribe("r", heartbeat_interval=0.01)
@@ -89,7 +89,7 @@ async def test_silence_is_broken_by_heartbeats() -> None:
     await groups.aclose()
 
 
-async def test_a_reader_that_leaves_is_forgotten() -> None:
+async def test_a_disconnected_reader_is_removed() -> None:
     log = Log()
     log.add(1)
     reader = asyncio.create_task(read_all(log))

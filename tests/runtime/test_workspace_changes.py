@@ -6,15 +6,15 @@ from typing import Any
 import orjson
 import pytest
 
-from deerflow.domain.principal import LOCAL_USER, Principal
+from deerflow.domain.identity import LOCAL_USER, Principal
 from deerflow.domain.runs import CancelAction, RunRecord, RunStatus
 from deerflow.harness import Harness
 from deerflow.testing import Answer, ScriptedModel, Stall
-from tests.gateway.files_of_threads import find
+from tests.gateway.thread_files import find
 from tests.runtime.test_rollback import NO_TOOLBOX, furnish, stalled
-from tests.sandbox.desk import OUTPUTS, WORK, act, ask, begin, desk, end, files, work
+from tests.sandbox.support import OUTPUTS, WORK, act, ask, begin, end, files, open_sandbox_harness, work
 from tests.support import browse
-from tests.uploads.giving import give
+from tests.uploads.upload_helpers import upload_file
 
 EDITS = (
     "echo more >> kept; rm link; mv gone moved; printf '\\0\\1' > binary; "
@@ -38,10 +38,10 @@ async def changes(harness: Harness, run: RunRecord, **wanted: bool) -> dict[str,
         return answer
 
 
-async def test_what_commands_and_tools_did_is_told_with_diffs_also_by_the_next_server(tmp_path: Path) -> None:
+async def test_file_changes_are_reported_with_diffs_and_survive_a_restart(tmp_path: Path) -> None:
     write = act("write_file", path=f"{OUTPUTS}/report.md", content="# Report\n")
     model = ScriptedModel.saying(act("bash", command=EDITS), write, "Done.", "Nothing to do.")
-    async with desk(tmp_path, model, **NO_TOOLBOX) as harness:
+    async with open_sandbox_harness(tmp_path, model, **NO_TOOLBOX) as harness:
         furnish(tmp_path)
         run = await ask(harness)
         assert await told(harness, run) == [
@@ -49,7 +49,7 @@ async def test_what_commands_and_tools_did_is_told_with_diffs_also_by_the_next_s
         ]
         later = await ask(harness)  # uses no file
         assert (await changes(harness, later))["files"] == [] and await told(harness, later) == []
-    async with desk(tmp_path, ScriptedModel.saying(), **NO_TOOLBOX) as harness:
+    async with open_sandbox_harness(tmp_path, ScriptedModel.saying(), **NO_TOOLBOX) as harness:
         found = await changes(harness, run, include_diff=True)
         assert found["counts"] == {"added": 5, "changed": 1, "removed": 1, "renamed": 1}
         assert (found["is_final"], found["is_truncated"], found["problem"]) == (True, False, None)
@@ -64,9 +64,9 @@ async def test_what_commands_and_tools_did_is_told_with_diffs_also_by_the_next_s
         assert (await changes(harness, run, include_files=False))["files"] is None
 
 
-async def test_what_a_run_has_done_so_far_is_told_while_it_is_under_way_and_when_it_is_stopped(tmp_path: Path) -> None:
+async def test_file_changes_of_active_and_cancelled_runs_are_reported(tmp_path: Path) -> None:
     model = ScriptedModel.saying(act("bash", command="echo 1 > made"), Stall(Answer("Half")))
-    async with desk(tmp_path, model, **NO_TOOLBOX) as harness:
+    async with open_sandbox_harness(tmp_path, model, **NO_TOOLBOX) as harness:
         run = await begin(harness)
         await stalled(harness, run)
         found = await changes(harness, run)
@@ -76,40 +76,40 @@ async def test_what_a_run_has_done_so_far_is_told_while_it_is_under_way_and_when
         assert (found["is_final"], found["counts"]["added"]) == (True, 1)
 
 
-async def test_a_run_that_is_undone_has_changed_nothing(tmp_path: Path) -> None:
+async def test_a_rolled_back_run_reports_no_file_changes(tmp_path: Path) -> None:
     model = ScriptedModel.saying(act("bash", command="echo 1 > made"), Stall(Answer("Half")))
-    async with desk(tmp_path, model, **NO_TOOLBOX) as harness:
+    async with open_sandbox_harness(tmp_path, model, **NO_TOOLBOX) as harness:
         run = await begin(harness)
         await stalled(harness, run)
         await harness.runs.cancel("t", run.run_id, LOCAL_USER, CancelAction.ROLLBACK)
         assert (await changes(harness, run))["files"] == [] and await told(harness, run) == []
 
 
-async def test_a_run_that_went_on_in_another_process_tells_what_both_did(tmp_path: Path) -> None:
+async def test_a_resumed_run_reports_the_file_changes_of_both_processes(tmp_path: Path) -> None:
     first = act("bash", command="echo 1 > one")
-    async with desk(tmp_path, ScriptedModel.saying(first, Stall(Answer("Half"))), **NO_TOOLBOX) as harness:
+    async with open_sandbox_harness(
+        tmp_path, ScriptedModel.saying(first, Stall(Answer("Half"))), **NO_TOOLBOX
+    ) as harness:
         run = await begin(harness)
         await stalled(harness, run)
     second = act("bash", command="echo 2 > two").with_call_ids(turn=2)
-    async with desk(tmp_path, ScriptedModel.saying(second, "Done."), **NO_TOOLBOX) as harness:
+    async with open_sandbox_harness(tmp_path, ScriptedModel.saying(second, "Done."), **NO_TOOLBOX) as harness:
         assert (await end(harness, run)).status is RunStatus.SUCCESS
         found = await changes(harness, run)
         assert [each["path"] for each in found["files"]] == [f"{WORK}/one", f"{WORK}/two"]
 
 
 @pytest.mark.parametrize("action", [CancelAction.ROLLBACK, CancelAction.INTERRUPT])
-async def test_what_a_person_edits_while_a_run_is_under_way_stays_and_is_not_the_runs(
-    tmp_path: Path, action: CancelAction
-) -> None:
+async def test_user_edits_during_a_run_are_kept_and_not_attributed_to_it(tmp_path: Path, action: CancelAction) -> None:
     model = ScriptedModel.saying(act("bash", command="echo 1 > made"), Stall(Answer("Half")))
-    async with desk(tmp_path, model, **NO_TOOLBOX) as harness:
+    async with open_sandbox_harness(tmp_path, model, **NO_TOOLBOX) as harness:
         run = await begin(harness)
         await stalled(harness, run)
         await harness.artifacts.edit("t", LOCAL_USER, f"{OUTPUTS}/mine.md", "mine", None)
         thread = await harness.threads.get("t", LOCAL_USER)
         for name in ("given.txt", "deleted.txt"):
-            await give(harness, thread, name, b"given")
-        await harness.uploads.delete(run.owner, "t", "deleted.txt")
+            await upload_file(harness, thread, name, b"given")
+        await harness.core.uploads.delete(run.owner, "t", "deleted.txt")
         await harness.runs.cancel("t", run.run_id, LOCAL_USER, action)
         assert (files(tmp_path) / "outputs/mine.md").read_text() == "mine"
         assert [file.name for file in (files(tmp_path) / "uploads").iterdir()] == ["given.txt"]
@@ -118,9 +118,9 @@ async def test_what_a_person_edits_while_a_run_is_under_way_stays_and_is_not_the
         assert (await changes(harness, run))["counts"]["added"] == int(is_kept)
 
 
-async def test_changes_are_the_owners_and_go_with_the_run_and_the_thread(tmp_path: Path) -> None:
+async def test_file_changes_are_private_and_deleted_with_run_and_thread(tmp_path: Path) -> None:
     model = ScriptedModel.saying(*[act("bash", command="echo 1 >> made"), "Done."] * 2)
-    async with desk(tmp_path, model, **NO_TOOLBOX) as harness:
+    async with open_sandbox_harness(tmp_path, model, **NO_TOOLBOX) as harness:
         run, other = await ask(harness), await ask(harness)
         async with browse(harness) as http:
             await harness.threads.create(Principal("somebody"), "theirs", {}, may_exist=False)
@@ -135,11 +135,11 @@ async def test_changes_are_the_owners_and_go_with_the_run_and_the_thread(tmp_pat
     assert leftovers == []
 
 
-async def test_a_run_whose_files_cannot_be_looked_at_ends_all_the_same(
+async def test_a_run_ends_even_if_its_file_changes_cannot_be_computed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     model = ScriptedModel.saying(act("bash", command="echo 1 > made"), Stall(Answer("Half")))
-    async with desk(tmp_path, model, **NO_TOOLBOX) as harness:
+    async with open_sandbox_harness(tmp_path, model, **NO_TOOLBOX) as harness:
         run = await begin(harness)
         await stalled(harness, run)
         listed = files(tmp_path).parent / "snapshots/list.json"

@@ -1,4 +1,4 @@
-"""What runs on this machine, seen from outside of sandboxes."""
+"""Processes on this machine, seen from outside of sandboxes."""
 
 import asyncio
 import random
@@ -7,12 +7,12 @@ from pathlib import Path
 
 
 def marked_seconds() -> str:
-    """So many seconds that nobody else sleeps: whoever still does is found by them."""
+    """Return a unique number of seconds to sleep, by which the process is found."""
     return f"1000.{random.SystemRandom().randrange(10**11, 10**12)}"
 
 
 def alive(marker: str) -> list[int]:
-    """The processes that have `marker` in their command line and are not dead."""
+    """Return the processes with `marker` in their command line that are not dead."""
     found = []
     for folder in Path("/proc").iterdir():
         with suppress(OSError, IndexError):
@@ -23,14 +23,14 @@ def alive(marker: str) -> list[int]:
 
 
 async def until_alive(marker: str, count: int = 1) -> None:
-    """Wait, with a limit, until so many processes are marked."""
+    """Wait until `count` processes are marked."""
     async with asyncio.timeout(15):
         while len(await asyncio.to_thread(alive, marker)) < count:
             pass
 
 
 async def survivors(marker: str, within_s: float = 1.0) -> list[int]:
-    """Who is marked and still alive after `within_s`."""
+    """Return the marked processes that are still alive after `within_s`."""
     with suppress(TimeoutError):
         async with asyncio.timeout(within_s):
             while await asyncio.to_thread(alive, marker):

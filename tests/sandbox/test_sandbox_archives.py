@@ -1,4 +1,4 @@
-"""Files in archives that strangers made."""
+"""Members of untrusted archives."""
 
 import io
 import struct
@@ -14,13 +14,13 @@ from hypothesis import strategies as some
 
 from deerflow.domain.errors import FileProblem, UnusableFile
 from deerflow.sandbox.archives import MAX_MEMBER, read_member, split_at_archive
-from deerflow.sandbox.opened import OpenedFile, open_file
-from deerflow.sandbox.places import Place, Spot
+from deerflow.sandbox.file_access import OpenFile, open_file
+from deerflow.sandbox.files.mounts import Mount, ResolvedPath
 
 
-def opened(folder: Path, content: bytes) -> OpenedFile:
+def opened(folder: Path, content: bytes) -> OpenFile:
     (folder / "x.skill").write_bytes(content)
-    return open_file(Spot(Place("/mnt/user-data/outputs", folder), ("x.skill",)))
+    return open_file(ResolvedPath(Mount("/mnt/user-data/outputs", folder), ("x.skill",)))
 
 
 def packed(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
@@ -50,26 +50,26 @@ def read(folder: Path, content: bytes, member: str = "SKILL.md") -> bytes:
         ("/o/x.skills/a", None),
     ],
 )
-def test_a_path_may_go_through_an_archive(path: str, parts: tuple[str, str] | None) -> None:
+def test_splits_a_path_at_an_archive(path: str, parts: tuple[str, str] | None) -> None:
     assert split_at_archive(path) == parts
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
 @pytest.mark.parametrize("content", [b"", b"# Skill\r\n", bytes(range(256)) * 1000, bytes(1024 * 1024)])
-def test_a_member_is_had_byte_for_byte(tmp_path: Path, method: int, content: bytes) -> None:
+def test_returns_a_member_byte_for_byte(tmp_path: Path, method: int, content: bytes) -> None:
     archive = packed({"SKILL.md": content, "other/größe.md": b"2"}, method)
     assert read(tmp_path, archive) == content
     assert read(tmp_path, archive, "other/größe.md") == b"2"
 
 
 @pytest.mark.parametrize("member", ["none", "skill.md", "SKILL.md/x", "../SKILL.md", "a\\b", ""])
-def test_what_is_not_in_it_is_said_not_to_be(tmp_path: Path, member: str) -> None:
+def test_refuses_a_missing_member(tmp_path: Path, member: str) -> None:
     with pytest.raises(FileProblem, match="there is no"):
         read(tmp_path, packed({"SKILL.md": b"x", "a/b": b""}), member)
 
 
 def with_flag(archive: bytes) -> bytes:
-    """The archive with its members said to be encrypted."""
+    """Return the archive with its members marked as encrypted."""
     changed = bytearray(archive)
     for signature, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         changed[changed.index(signature) + at] |= 1
@@ -77,7 +77,7 @@ def with_flag(archive: bytes) -> bytes:
 
 
 def with_size(archive: bytes, size: int) -> bytes:
-    """The archive with its member said to unpack to so many bytes."""
+    """Return the archive with a false uncompressed size of its member."""
     changed = bytearray(archive)
     for signature, at in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
         struct.pack_into("<L", changed, changed.index(signature) + at, size)
@@ -111,20 +111,20 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_archives_that_mean_harm_are_refused_with_a_reason(tmp_path: Path, kind: str) -> None:
+def test_refuses_malicious_archives_with_a_reason(tmp_path: Path, kind: str) -> None:
     with pytest.raises(UnusableFile) as refused:
         read(tmp_path, HOSTILE[kind]())
     assert len(str(refused.value)) > 20
 
 
-def test_a_member_may_have_sixteen_megabytes(tmp_path: Path) -> None:
+def test_reads_members_of_up_to_16_mb(tmp_path: Path) -> None:
     content = bytes(range(256)) * (MAX_MEMBER // 256)
     assert read(tmp_path, packed({"SKILL.md": content}, zipfile.ZIP_STORED)) == content
 
 
 @given(some.binary(max_size=300), some.integers(0, 400), some.binary(min_size=1, max_size=8))
 @settings(max_examples=300, deadline=None)
-def test_whatever_is_done_to_an_archive_it_is_read_or_refused(content: bytes, at: int, change: bytes) -> None:
+def test_reads_or_refuses_any_damaged_archive(content: bytes, at: int, change: bytes) -> None:
     whole = bytearray(packed({"SKILL.md": content}))
     at = at % len(whole)
     whole[at : at + len(change)] = change

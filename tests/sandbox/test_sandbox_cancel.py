@@ -1,4 +1,4 @@
-"""Stop means stop: whatever a command started is gone when it is cancelled, and when the server dies."""
+"""Cancellation: nothing that a command started survives its cancellation or the server."""
 
 import asyncio
 import os
@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from deerflow.config.sandbox import SandboxConfig, ToolboxConfig
+from deerflow.config.sections.sandbox import SandboxConfig, ToolboxConfig
 from deerflow.domain.errors import SandboxError
 from deerflow.domain.sandbox import Sandbox
 from deerflow.sandbox.local import LocalSandboxProvider
-from deerflow.sandbox.sandbox_provider import SandboxPlaces
+from deerflow.sandbox.sandbox_provider import HostContext
 from tests.sandbox.processes import alive, marked_seconds, survivors, until_alive
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -33,13 +33,13 @@ TREES = {
 SERVER = """
 import asyncio, sys
 from pathlib import Path
-from deerflow.config.sandbox import SandboxConfig, ToolboxConfig
+from deerflow.config.sections.sandbox import SandboxConfig, ToolboxConfig
 from deerflow.sandbox.local import LocalSandboxProvider
-from deerflow.sandbox.sandbox_provider import SandboxPlaces
+from deerflow.sandbox.sandbox_provider import HostContext
 
 async def main(home, seconds):
     config = SandboxConfig(toolbox=ToolboxConfig(enabled=False))
-    provider = LocalSandboxProvider(config, SandboxPlaces(home, home / "cache"))
+    provider = LocalSandboxProvider(config, HostContext(home, home / "cache"))
     await provider.open()
     sandbox = await provider.get(await provider.acquire("t1", "local"))
     await sandbox.start_process("job", f"setsid sleep {seconds} & sleep {seconds}")
@@ -53,7 +53,7 @@ asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
 async def provider(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LocalSandboxProvider]:
     home = tmp_path_factory.mktemp("cancel")
     config = SandboxConfig(toolbox=ToolboxConfig(enabled=False))
-    provider = LocalSandboxProvider(config, SandboxPlaces(home, home / "cache"))
+    provider = LocalSandboxProvider(config, HostContext(home, home / "cache"))
     assert (await provider.open()).tier == "isolated"
     yield provider
     await provider.aclose()
@@ -73,8 +73,8 @@ async def cancel(task: "asyncio.Task[object]") -> None:
 
 
 def launchers() -> list[int]:
-    """The launcher processes of this test process."""
-    return [pid for pid in alive("launcher.py") if parent_of(pid) == os.getpid()]
+    """Return the launcher processes of this test process."""
+    return [pid for pid in alive("launcher/server.py") if parent_of(pid) == os.getpid()]
 
 
 def parent_of(pid: int) -> int:
@@ -82,7 +82,7 @@ def parent_of(pid: int) -> int:
 
 
 @pytest.mark.parametrize("tree", TREES)
-async def test_cancelling_ends(sandbox: Sandbox, tree: str) -> None:
+async def test_cancelling_kills(sandbox: Sandbox, tree: str) -> None:
     command, count = TREES[tree]
     seconds = marked_seconds()
     running = asyncio.create_task(sandbox.execute_command(command.replace("@sleep@", f"sleep {seconds}")))
@@ -92,14 +92,14 @@ async def test_cancelling_ends(sandbox: Sandbox, tree: str) -> None:
 
 
 @pytest.mark.parametrize("tree", TREES)
-async def test_a_timeout_ends(sandbox: Sandbox, tree: str) -> None:
+async def test_timeout_kills(sandbox: Sandbox, tree: str) -> None:
     seconds = marked_seconds()
     command = TREES[tree][0].replace("@sleep@", f"sleep {seconds}")
     assert (await sandbox.execute_command(command, timeout_s=0.3)).timed_out
     assert await survivors(seconds) == []
 
 
-async def test_a_command_cancelled_twice_is_gone_too(sandbox: Sandbox) -> None:
+async def test_cancelling_twice_kills_the_command(sandbox: Sandbox) -> None:
     seconds = marked_seconds()
     running = asyncio.create_task(sandbox.execute_command(f"sleep {seconds}"))
     await until_alive(f"\0{seconds}\0")
@@ -109,7 +109,7 @@ async def test_a_command_cancelled_twice_is_gone_too(sandbox: Sandbox) -> None:
     assert await survivors(seconds) == []
 
 
-async def test_a_background_server_ends_when_it_is_killed(sandbox: Sandbox) -> None:
+async def test_kills_a_background_server(sandbox: Sandbox) -> None:
     seconds = marked_seconds()
     await sandbox.start_process("server", f"trap '' TERM; setsid sleep {seconds} & sleep {seconds}")
     await until_alive(f"\0{seconds}\0", 2)
@@ -118,7 +118,7 @@ async def test_a_background_server_ends_when_it_is_killed(sandbox: Sandbox) -> N
     assert await survivors(seconds) == []
 
 
-async def test_a_background_server_that_has_just_begun_ends_when_it_is_killed(sandbox: Sandbox) -> None:
+async def test_kills_a_background_server_that_has_just_started(sandbox: Sandbox) -> None:
     seconds = marked_seconds()
     await sandbox.start_process("server", f"sleep {seconds}")
     async with asyncio.timeout(5):
@@ -126,7 +126,7 @@ async def test_a_background_server_that_has_just_begun_ends_when_it_is_killed(sa
     assert await survivors(seconds) == []
 
 
-async def test_cancelling_at_any_moment_leaves_nothing(sandbox: Sandbox) -> None:
+async def test_cancelling_at_any_moment_leaves_no_processes(sandbox: Sandbox) -> None:
     moments = random.Random(4)
     seconds = marked_seconds()
     command = f"setsid sleep {seconds} & (setsid sleep {seconds} &) ; sleep {seconds}"
@@ -144,7 +144,7 @@ async def test_cancelling_at_any_moment_leaves_nothing(sandbox: Sandbox) -> None
     assert (await sandbox.execute_command("echo well")).output == "well\n"
 
 
-async def test_many_cancelled_at_once_leave_nothing(sandbox: Sandbox) -> None:
+async def test_cancelling_many_commands_leaves_no_processes(sandbox: Sandbox) -> None:
     seconds = marked_seconds()
     running = [asyncio.create_task(sandbox.execute_command(f"setsid sleep {seconds} & wait")) for _ in range(12)]
     await until_alive(f"\0{seconds}\0", 6)
@@ -155,7 +155,7 @@ async def test_many_cancelled_at_once_leave_nothing(sandbox: Sandbox) -> None:
     assert await survivors(seconds) == []
 
 
-async def test_when_the_launcher_dies_its_commands_die_and_the_next_one_works(
+async def test_launcher_exit_kills_its_commands_and_the_next_command_works(
     provider: LocalSandboxProvider, sandbox: Sandbox
 ) -> None:
     seconds = marked_seconds()
@@ -174,7 +174,7 @@ async def test_when_the_launcher_dies_its_commands_die_and_the_next_one_works(
     assert all(process.exit_code is not None for process in await sandbox.list_processes())
 
 
-async def test_cancelling_while_the_launcher_starts_leaves_nothing(sandbox: Sandbox) -> None:
+async def test_cancelling_during_launcher_start_leaves_no_processes(sandbox: Sandbox) -> None:
     moments = random.Random(6)
     seconds = marked_seconds()
     for _ in range(12):
@@ -192,7 +192,7 @@ async def test_cancelling_while_the_launcher_starts_leaves_nothing(sandbox: Sand
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-async def test_when_the_server_dies_everything_dies(tmp_path: Path, how: signal.Signals) -> None:
+async def test_server_exit_kills_all_commands(tmp_path: Path, how: signal.Signals) -> None:
     seconds = marked_seconds()
     server = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", SERVER, str(tmp_path), seconds), env={"PYTHONPATH": os.pathsep.join(sys.path)}
@@ -205,7 +205,7 @@ async def test_when_the_server_dies_everything_dies(tmp_path: Path, how: signal.
 
 
 @pytest.mark.slow
-async def test_a_server_that_dies_while_commands_begin_leaves_nothing(tmp_path: Path) -> None:
+async def test_server_exit_while_commands_start_leaves_no_processes(tmp_path: Path) -> None:
     moments = random.Random(5)
     seconds = marked_seconds()
     for number in range(4):

@@ -1,4 +1,4 @@
-"""What a run did to files, told in one walk."""
+"""Comparison of files with the snapshot before a run."""
 
 import os
 import subprocess
@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from deerflow.domain.changes import FileChange, WorkspaceChanges
 from deerflow.domain.errors import FileProblem
-from deerflow.sandbox.comparison import MAX_LISTED, MAX_TEXT
-from deerflow.sandbox.copies import Limits
-from deerflow.sandbox.snapshots import Snapshots
-from tests.sandbox.test_sandbox_snapshots import EDITS, edit, files, snapshots, thread
+from deerflow.domain.files import FileChange, WorkspaceChanges
+from deerflow.sandbox.snapshots.comparison import MAX_LISTED, MAX_TEXT
+from deerflow.sandbox.snapshots.copies import SnapshotLimits
+from deerflow.sandbox.snapshots.snapshots import Snapshots
+from tests.sandbox.snapshot_files import EDITS, edit, files, snapshots, thread
 
 __all__ = ["files", "snapshots"]  # fixtures
 
@@ -32,7 +32,7 @@ def only(snapshots: Snapshots) -> FileChange:
     return change
 
 
-def test_texts_have_diffs_and_counts_of_lines(files: Path, snapshots: Snapshots) -> None:
+def test_returns_diffs_and_line_counts_of_texts(files: Path, snapshots: Snapshots) -> None:
     (files / "workspace/changed.txt").write_bytes(b"one\r\ntwo\n")
     (files / "workspace/removed.txt").write_bytes(b"gone\n")
     snapshots.take("r1")
@@ -65,7 +65,7 @@ def test_texts_have_diffs_and_counts_of_lines(files: Path, snapshots: Snapshots)
         (b"", b"line\n" * 20_000, "too large"),
     ],
 )
-def test_what_has_no_diff_says_why(
+def test_gives_a_reason_for_a_missing_diff(
     files: Path, snapshots: Snapshots, before: bytes, after: bytes, left_out: str
 ) -> None:
     (files / "workspace/f").write_bytes(before)
@@ -75,15 +75,15 @@ def test_what_has_no_diff_says_why(
     assert (change.diff, change.left_out, change.size) == (None, left_out, len(after))
 
 
-def test_a_file_of_which_no_copy_is_kept_is_told_all_the_same(tmp_path: Path, files: Path) -> None:
-    snapshots = Snapshots(tmp_path / "snapshots", files, Limits(file_bytes=3))
+def test_lists_a_changed_file_without_a_copy(tmp_path: Path, files: Path) -> None:
+    snapshots = Snapshots(tmp_path / "snapshots", files, SnapshotLimits(file_bytes=3))
     (files / "workspace/f").write_text("1234")
     snapshots.take("r1")
     (files / "workspace/f").write_text("4321")
     assert only(snapshots).left_out == "no copy"
 
 
-def test_a_renamed_file_is_one_change_and_a_folder_is_its_files(files: Path, snapshots: Snapshots) -> None:
+def test_lists_a_renamed_file_as_one_change_and_a_folder_by_its_files(files: Path, snapshots: Snapshots) -> None:
     (files / "workspace/old").mkdir()
     for name in ("a", "b"):
         (files / "workspace/old" / name).write_text(name)
@@ -97,7 +97,7 @@ def test_a_renamed_file_is_one_change_and_a_folder_is_its_files(files: Path, sna
     ]
 
 
-def test_a_file_renamed_and_then_changed_is_a_new_one(files: Path, snapshots: Snapshots) -> None:
+def test_lists_a_renamed_and_changed_file_as_added(files: Path, snapshots: Snapshots) -> None:
     (files / "workspace/a").write_text("1")
     snapshots.take("r1")
     (files / "workspace/a").rename(files / "workspace/b")
@@ -108,9 +108,7 @@ def test_a_file_renamed_and_then_changed_is_a_new_one(files: Path, snapshots: Sn
     ]
 
 
-def test_links_are_compared_by_where_they_lead_and_not_followed(
-    tmp_path: Path, files: Path, snapshots: Snapshots
-) -> None:
+def test_compares_links_by_target_without_following_them(tmp_path: Path, files: Path, snapshots: Snapshots) -> None:
     (tmp_path / "secret").write_text("secret")
     (files / "workspace/turned").symlink_to("a")
     snapshots.take("r1")
@@ -122,7 +120,7 @@ def test_links_are_compared_by_where_they_lead_and_not_followed(
     assert turned.diff is not None and f"+{tmp_path}/secret\n" in turned.diff and "+secret" not in turned.diff
 
 
-def test_a_second_name_of_a_file_is_not_read(tmp_path: Path, files: Path, snapshots: Snapshots) -> None:
+def test_does_not_read_hard_links(tmp_path: Path, files: Path, snapshots: Snapshots) -> None:
     (tmp_path / "secret").write_text("secret")
     snapshots.take("r1")
     os.link(tmp_path / "secret", files / "workspace/mine")
@@ -131,7 +129,7 @@ def test_a_second_name_of_a_file_is_not_read(tmp_path: Path, files: Path, snapsh
     assert (mine.left_out, mine.diff, pipe.left_out) == ("several names", None, "binary")
 
 
-def test_names_that_are_no_text_and_names_with_line_breaks_can_be_told(files: Path, snapshots: Snapshots) -> None:
+def test_lists_names_with_invalid_utf8_and_line_breaks(files: Path, snapshots: Snapshots) -> None:
     snapshots.take("r1")
     Path(os.fsdecode(os.fsencode(files / "workspace") + b"/\xff\xfe")).write_text("1")
     (files / "workspace/a\nb").write_text("2")
@@ -140,7 +138,7 @@ def test_names_that_are_no_text_and_names_with_line_breaks_can_be_told(files: Pa
     assert second.diff is not None and r'+++ "b/mnt/user-data/workspace/a\nb"' in second.diff
 
 
-def test_a_file_that_became_a_folder_and_back_is_told(files: Path, snapshots: Snapshots) -> None:
+def test_lists_a_file_that_became_a_folder_and_back(files: Path, snapshots: Snapshots) -> None:
     (files / "workspace/a").write_text("a")
     (files / "workspace/b").mkdir()
     snapshots.take("r1")
@@ -154,7 +152,7 @@ def test_a_file_that_became_a_folder_and_back_is_told(files: Path, snapshots: Sn
     ]
 
 
-def test_many_changes_are_counted_but_not_all_listed(files: Path, snapshots: Snapshots) -> None:
+def test_counts_all_changes_but_limits_the_list(files: Path, snapshots: Snapshots) -> None:
     snapshots.take("r1")
     for number in range(MAX_LISTED + 10):
         (files / "workspace" / f"{number}").write_text("line\n" * 200)
@@ -163,20 +161,20 @@ def test_many_changes_are_counted_but_not_all_listed(files: Path, snapshots: Sna
     assert sum(len(each.diff or "") for each in found.files) <= 512 * 1024
 
 
-def test_looking_for_longer_than_is_allowed_is_given_up(files: Path, snapshots: Snapshots) -> None:
+def test_fails_after_the_time_limit(files: Path, snapshots: Snapshots) -> None:
     (files / "workspace/a").write_text("a")
     snapshots.take("r1")
     with pytest.raises(FileProblem, match="took over 0 s"):
         snapshots.changes("r1", seconds=0)
 
 
-def test_what_a_person_does_meanwhile_is_none_of_the_runs_and_stays(files: Path, snapshots: Snapshots) -> None:
+def test_user_changes_are_not_part_of_the_run_and_survive_undo(files: Path, snapshots: Snapshots) -> None:
     (files / "uploads/old.txt").write_text("old")
     (files / "workspace/edited").write_text("before")
     (files / "workspace/both").write_text("before")
     snapshots.take("r1")
     paths = ["uploads/new.txt", "uploads/old.txt", "workspace/edited", "outputs/made/deep/file", "workspace/both"]
-    with snapshots.users_change(f"/mnt/user-data/{path}" for path in paths):
+    with snapshots.adopt_user_changes(f"/mnt/user-data/{path}" for path in paths):
         (files / "uploads/new.txt").write_text("uploaded")
         (files / "uploads/old.txt").unlink()
         (files / "workspace/edited").write_text("by hand")
@@ -199,9 +197,9 @@ def test_what_a_person_does_meanwhile_is_none_of_the_runs_and_stays(files: Path,
     assert [each.name for each in (files / "outputs/made/deep").iterdir()] == ["file"]
 
 
-def test_what_a_person_did_during_one_run_is_what_the_next_one_finds(files: Path, snapshots: Snapshots) -> None:
+def test_user_changes_during_a_run_are_the_base_of_the_next_run(files: Path, snapshots: Snapshots) -> None:
     snapshots.take("r1")
-    with snapshots.users_change(["/mnt/user-data/uploads/a"]):
+    with snapshots.adopt_user_changes(["/mnt/user-data/uploads/a"]):
         (files / "uploads/a").write_text("1")
     snapshots.take("r2")
     (files / "uploads/a").write_text("2")
@@ -216,19 +214,19 @@ def only_of(snapshots: Snapshots, run_id: str) -> FileChange:
     return change
 
 
-def test_a_note_that_was_cut_off_is_passed_over(files: Path, snapshots: Snapshots) -> None:
+def test_skips_a_truncated_line_of_adopted_changes(files: Path, snapshots: Snapshots) -> None:
     snapshots.take("r1")
-    with snapshots.users_change(["/mnt/user-data/uploads/a"]):
+    with snapshots.adopt_user_changes(["/mnt/user-data/uploads/a"]):
         (files / "uploads/a").write_text("1")
     with (snapshots.folder / "adopted.jsonl").open("a") as notes:
         notes.write('["uploads/b",331')
     assert changes(snapshots) == WorkspaceChanges()
 
 
-def test_a_person_who_fails_to_change_a_file_changes_nothing(files: Path, snapshots: Snapshots) -> None:
+def test_failed_user_change_adopts_nothing(files: Path, snapshots: Snapshots) -> None:
     snapshots.take("r1")
     (files / "uploads/a").write_text("by the run")
-    with pytest.raises(FileProblem), snapshots.users_change(["/mnt/user-data/uploads/a"]):
+    with pytest.raises(FileProblem), snapshots.adopt_user_changes(["/mnt/user-data/uploads/a"]):
         raise FileProblem("no")
     assert only(snapshots).status == "added"
 
@@ -236,7 +234,7 @@ def test_a_person_who_fails_to_change_a_file_changes_nothing(files: Path, snapsh
 COUNT_LOOKS = """
 import sys
 from pathlib import Path
-from deerflow.sandbox.snapshots import Snapshots
+from deerflow.sandbox.snapshots.snapshots import Snapshots
 
 looks = []
 sys.addaudithook(lambda event, args: looks.append(args) if event == "os.scandir" else None)
@@ -246,7 +244,7 @@ print(len(looks))
 """
 
 
-def test_every_folder_is_looked_into_once(tmp_path: Path, files: Path, snapshots: Snapshots) -> None:
+def test_reads_every_folder_once(tmp_path: Path, files: Path, snapshots: Snapshots) -> None:
     for number in range(20):
         (files / "workspace" / f"{number}" / "deep").mkdir(parents=True)
         (files / "workspace" / f"{number}" / "deep/file").write_text("1")
@@ -255,13 +253,13 @@ def test_every_folder_is_looked_into_once(tmp_path: Path, files: Path, snapshots
     (files / "workspace/1/deep/file").unlink()
     (files / "workspace/2/deep/new").write_text("3")
     command = [sys.executable, "-c", COUNT_LOOKS, str(tmp_path)]
-    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
-    assert int(said) == 3 + 2 * 20, "the three areas, and two folders for each number"
+    output = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    assert int(output) == 3 + 2 * 20, "the three areas, and two folders for each number"
 
 
 @given(before=some.lists(EDITS, max_size=10), during=some.lists(EDITS, max_size=10))
 @settings(max_examples=100, deadline=None)
-def test_whatever_a_run_does_exactly_that_is_told(
+def test_lists_exactly_the_changes_of_a_run(
     before: list[tuple[str, str, bytes]], during: list[tuple[str, str, bytes]]
 ) -> None:
     with thread() as (files, snapshots):
@@ -273,15 +271,15 @@ def test_whatever_a_run_does_exactly_that_is_told(
             edit(files, *step)
         now, found = contents(files), changes(snapshots)
         moved = {each.previous_path for each in found.files if each.status == "renamed"}
-        told = {(each.status, each.path) for each in found.files}
-        assert {path for status, path in told if status == "removed"} | moved == was.keys() - now.keys()
-        assert {path for status, path in told if status in ("added", "renamed")} == now.keys() - was.keys()
+        message = {(each.status, each.path) for each in found.files}
+        assert {path for status, path in message if status == "removed"} | moved == was.keys() - now.keys()
+        assert {path for status, path in message if status in ("added", "renamed")} == now.keys() - was.keys()
         changed = {path for path in was.keys() & now.keys() if was[path] != now[path]}
-        assert changed <= {path for status, path in told if status == "changed"}
+        assert changed <= {path for status, path in message if status == "changed"}
 
 
 def contents(top: Path) -> dict[str, tuple[str, bytes]]:
-    """Everything below a folder that is no folder, with what is in it, under the paths that are shown."""
+    """Return everything below a folder except folders, with its content, by agent path."""
     found: dict[str, tuple[str, bytes]] = {}
     for folder, folders, names in os.walk(top):
         for path in (Path(folder, name) for name in (*folders, *names)):

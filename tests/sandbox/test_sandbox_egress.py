@@ -1,4 +1,4 @@
-"""The way out: every spelling of an address that is not public is refused, and what was checked is what is met."""
+"""Egress: private addresses are refused in every spelling, and the checked address is the one that is used."""
 
 import asyncio
 import socket
@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 
 from deerflow.domain.errors import SandboxError
 from deerflow.sandbox.egress import (
-    Address,
     AllowedHosts,
     Dial,
     Egress,
     EgressFailed,
     EgressRefused,
+    IPAddress,
     Resolve,
     Streams,
     SystemResolver,
     canonical_host,
-    greeted_host,
     is_public,
+    parse_sni,
 )
 
 NOT_PUBLIC = [
@@ -101,8 +101,8 @@ PUBLIC = [
 
 
 @pytest.mark.parametrize("address", NOT_PUBLIC)
-async def test_an_address_that_is_not_public_is_met_by_nobody(address: str) -> None:
-    dialled: list[Address] = []
+async def test_refuses_addresses_that_are_not_public(address: str) -> None:
+    dialled: list[IPAddress] = []
     egress = Egress(resolve=answering(address), dial=noting(dialled))
     assert not is_public(ip_address(address))
     for host in ("rebound.example", address):
@@ -112,8 +112,8 @@ async def test_an_address_that_is_not_public_is_met_by_nobody(address: str) -> N
 
 
 @pytest.mark.parametrize("address", PUBLIC)
-async def test_a_public_address_is_met(address: str) -> None:
-    dialled: list[Address] = []
+async def test_connects_to_a_public_address(address: str) -> None:
+    dialled: list[IPAddress] = []
     egress = Egress(resolve=answering(address), dial=noting(dialled))
     for host in ("public.example", address):
         with pytest.raises(EgressFailed, match="nobody is there"):
@@ -122,7 +122,7 @@ async def test_a_public_address_is_met(address: str) -> None:
 
 
 @given(st.ip_addresses().filter(lambda address: address not in ip_network("64:ff9b::/96")))
-def test_what_python_calls_private_is_never_public(address: Address) -> None:
+def test_addresses_python_calls_private_are_never_public(address: IPAddress) -> None:
     if address.is_private or address.is_multicast or address.is_reserved or address.is_loopback:
         assert not is_public(address)
 
@@ -172,8 +172,8 @@ def test_what_python_calls_private_is_never_public(address: Address) -> None:
         "ü" * 300,
     ],
 )
-async def test_a_host_that_is_written_oddly_is_refused(host: str) -> None:
-    dialled: list[Address] = []
+async def test_refuses_unusual_spellings_of_a_host(host: str) -> None:
+    dialled: list[IPAddress] = []
     egress = Egress(resolve=answering("8.8.8.8"), dial=noting(dialled))
     with pytest.raises(EgressRefused, match="is not a host name"):
         await egress.connect(host, 443)
@@ -200,13 +200,13 @@ async def test_a_host_that_is_written_oddly_is_refused(host: str) -> None:
         ("::FFFF:127.0.0.1", "::ffff:7f00:1"),
     ],
 )
-def test_a_host_has_one_spelling(host: str, canonical: str) -> None:
+def test_returns_the_canonical_spelling_of_a_host(host: str, canonical: str) -> None:
     assert canonical_host(host) == canonical
     assert canonical_host(canonical) == canonical
 
 
 @given(st.text(max_size=300))
-def test_any_text_is_a_host_in_canonical_spelling_or_refused(text: str) -> None:
+def test_canonicalizes_or_refuses_any_text(text: str) -> None:
     try:
         host = canonical_host(text)
     except EgressRefused:
@@ -215,20 +215,20 @@ def test_any_text_is_a_host_in_canonical_spelling_or_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("port", [0, -1, 65536, 10**9])
-async def test_a_port_that_does_not_exist_is_refused(port: int) -> None:
-    with pytest.raises(EgressRefused, match="there is no port"):
+async def test_refuses_invalid_ports(port: int) -> None:
+    with pytest.raises(EgressRefused, match="invalid port"):
         await Egress(resolve=answering("8.8.8.8"), dial=noting([])).connect("example.org", port)
 
 
-async def test_of_mixed_addresses_only_the_public_are_met() -> None:
-    dialled: list[Address] = []
+async def test_uses_only_the_public_addresses_of_a_host() -> None:
+    dialled: list[IPAddress] = []
     egress = Egress(resolve=answering("127.0.0.1", "8.8.8.8", "no address", "fe80::1%eth0"), dial=noting(dialled))
     with pytest.raises(EgressFailed):
         await egress.connect("mixed.example", 443)
     assert dialled == [ip_address("8.8.8.8")]
 
 
-async def test_a_name_that_changes_its_address_is_looked_up_once() -> None:
+async def test_resolves_a_rebinding_name_once() -> None:
     asked: list[str] = []
     answers = iter([["127.0.0.1"], ["169.254.169.254"]])
 
@@ -244,19 +244,19 @@ async def test_a_name_that_changes_its_address_is_looked_up_once() -> None:
     assert asked == ["rebinding.example"] * 2
 
 
-async def test_by_default_a_server_on_this_machine_is_not_met() -> None:
+async def test_refuses_servers_on_this_machine_by_default() -> None:
     async with greeter() as port:
         for host in ("127.0.0.1", "::ffff:127.0.0.1", "::1"):
             with pytest.raises(EgressRefused):
                 await Egress().connect(host, port)
 
 
-async def test_a_name_of_this_machine_is_not_met_either() -> None:
+async def test_refuses_names_of_this_machine() -> None:
     with pytest.raises(SandboxError):  # whether it has an address at all is up to the machine
         await Egress().connect("localhost", 80)
 
 
-async def test_the_next_address_is_tried_when_one_does_not_answer() -> None:
+async def test_tries_the_next_address_if_one_does_not_answer() -> None:
     async with greeter() as port:
         egress = Egress(resolve=answering("127.0.0.2", "127.0.0.1"), is_allowed=lambda _: True)
         streams = await egress.connect("two.example", port)
@@ -264,7 +264,7 @@ async def test_the_next_address_is_tried_when_one_does_not_answer() -> None:
         assert await read_all(streams) == b"hello"
 
 
-async def test_nobody_listening_is_a_failure_with_a_name() -> None:
+async def test_raises_egress_failed_for_a_closed_port() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, but not listening
         egress = Egress(resolve=answering("127.0.0.1"), is_allowed=lambda _: True)
@@ -272,7 +272,7 @@ async def test_nobody_listening_is_a_failure_with_a_name() -> None:
             await egress.connect("silent.example", taken.getsockname()[1])
 
 
-async def test_a_name_without_an_address_is_a_failure_with_a_name() -> None:
+async def test_raises_egress_failed_for_an_unknown_name() -> None:
     async def unknown(host: str) -> Sequence[str]:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
@@ -281,7 +281,7 @@ async def test_a_name_without_an_address_is_a_failure_with_a_name() -> None:
 
 
 @pytest.mark.parametrize("slow", ["resolver", "host"])
-async def test_whoever_is_too_slow_is_given_up(slow: str) -> None:
+async def test_raises_egress_failed_after_the_timeout(slow: str) -> None:
     async def never(*_: object) -> Streams:
         await asyncio.get_running_loop().create_future()
         raise AssertionError
@@ -296,7 +296,7 @@ async def test_whoever_is_too_slow_is_given_up(slow: str) -> None:
             await Egress(resolve=resolve, dial=never, timeout_s=0.01).connect("slow.example", 443)
 
 
-async def test_the_system_resolver_names_every_address_once() -> None:
+async def test_system_resolver_returns_every_address_once() -> None:
     with suppress(socket.gaierror):  # whether it knows this name is up to the machine
         found = await SystemResolver()("localhost")
         assert {ip_address(address).is_loopback for address in found} == {True}
@@ -319,29 +319,29 @@ async def test_the_system_resolver_names_every_address_once() -> None:
         ("2606:4700::1111", False),
     ],
 )
-def test_a_list_allows_what_it_names(host: str, is_allowed: bool) -> None:
-    hosts = AllowedHosts.of(["Example.ORG.", "*.EXAMPLE.net", "bücher.example", "93.184.216.34"])
-    assert hosts.allow(host) is is_allowed
+def test_allowed_hosts_match_names_and_wildcards(host: str, is_allowed: bool) -> None:
+    hosts = AllowedHosts.from_patterns(["Example.ORG.", "*.EXAMPLE.net", "bücher.example", "93.184.216.34"])
+    assert hosts.allows(host) is is_allowed
 
 
 @pytest.mark.parametrize("pattern", ["*", "*.*", "a.*.org", "*.0.1", "https://example.org", "example.org:8080", ""])
-def test_a_list_of_what_are_no_hosts_is_refused(pattern: str) -> None:
+def test_allowed_hosts_refuse_invalid_patterns(pattern: str) -> None:
     with pytest.raises(EgressRefused, match="is not a host name"):
-        AllowedHosts.of([pattern])
+        AllowedHosts.from_patterns([pattern])
 
 
-def test_a_list_is_shown_as_people_write_it() -> None:
-    assert str(AllowedHosts.of(["*.wikipedia.org", "docs.python.org"])) == "docs.python.org, *.wikipedia.org"
-    assert str(AllowedHosts.of([])) == "nothing"
+def test_allowed_hosts_are_formatted_as_written() -> None:
+    assert str(AllowedHosts.from_patterns(["*.wikipedia.org", "docs.python.org"])) == "docs.python.org, *.wikipedia.org"
+    assert str(AllowedHosts.from_patterns([])) == "nothing"
 
 
-def test_the_greeting_of_a_real_client_names_its_host() -> None:
-    assert greeted_host(client_hello("Example.org")) == "example.org"
-    assert greeted_host(client_hello(None)) is None
+def test_parses_the_sni_of_a_real_client() -> None:
+    assert parse_sni(client_hello("Example.org")) == "example.org"
+    assert parse_sni(client_hello(None)) is None
 
 
-def test_a_greeting_without_extensions_names_nobody() -> None:
-    assert greeted_host(hello_with(b"")) is None
+def test_returns_no_sni_without_extensions() -> None:
+    assert parse_sni(hello_with(b"")) is None
 
 
 @pytest.mark.parametrize(
@@ -358,30 +358,30 @@ def test_a_greeting_without_extensions_names_nobody() -> None:
         pytest.param([(0, b"\0\x05\0\0\x02ok"), (0xFE0D, b"\0")], id="an encrypted greeting"),
     ],
 )
-def test_a_greeting_that_could_be_read_in_two_ways_is_refused(extensions: list[tuple[int, bytes]]) -> None:
+def test_refuses_an_ambiguous_client_hello(extensions: list[tuple[int, bytes]]) -> None:
     with pytest.raises(EgressRefused):
-        greeted_host(hello_with(packed(extensions)))
+        parse_sni(hello_with(packed(extensions)))
 
 
-def test_the_same_greeting_that_can_be_read_in_one_way_is_not() -> None:
-    assert greeted_host(hello_with(packed([(0, b"\0\x05\0\0\x02ok"), (16, b"")]))) == "ok"
+def test_accepts_the_unambiguous_client_hello() -> None:
+    assert parse_sni(hello_with(packed([(0, b"\0\x05\0\0\x02ok"), (16, b"")]))) == "ok"
 
 
 @given(st.data())
-def test_a_damaged_greeting_names_a_host_or_is_refused(data: st.DataObject) -> None:
+def test_parses_or_refuses_any_damaged_client_hello(data: st.DataObject) -> None:
     hello = bytearray(client_hello("example.org"))
     for _ in range(data.draw(st.integers(1, 4))):
         hello[data.draw(st.integers(0, len(hello) - 1))] = data.draw(st.integers(0, 255))
     cut = data.draw(st.integers(0, len(hello)))
     try:
-        host = greeted_host(bytes(hello[:cut]))
+        host = parse_sni(bytes(hello[:cut]))
     except EgressRefused:
         return
     assert host is None or host == canonical_host(host)
 
 
 def answering(*addresses: str) -> Resolve:
-    """A resolver that gives everybody the same answer."""
+    """Return a resolver with a fixed answer."""
 
     async def resolve(host: str) -> Sequence[str]:
         return addresses
@@ -389,14 +389,14 @@ def answering(*addresses: str) -> Resolve:
     return resolve
 
 
-def noting(dialled: list[Address]) -> Dial:
-    """Meets nobody, but notes whom it should have met."""
+def noting(dialled: list[IPAddress]) -> Dial:
+    """Return a dial function that connects to nothing and records the addresses."""
 
-    async def nobody(addresses: Sequence[Address], port: int) -> Streams:
+    async def refuse_all(addresses: Sequence[IPAddress], port: int) -> Streams:
         dialled.extend(addresses)
         raise ConnectionRefusedError("nobody is there")
 
-    return nobody
+    return refuse_all
 
 
 @asynccontextmanager
@@ -418,7 +418,7 @@ async def read_all(streams: Streams) -> bytes:
 
 
 def client_hello(host: str | None) -> bytes:
-    """What OpenSSL says first, without the header of its record."""
+    """Return the ClientHello of OpenSSL without the record header."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

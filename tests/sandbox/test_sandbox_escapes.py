@@ -1,4 +1,4 @@
-"""Whatever a command tries, it stays in its sandbox; and what it may do, it can."""
+"""Escape attempts by commands fail, and their harmless twins work."""
 
 import fcntl
 import json
@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.sandbox.escape_world import SECRET_VARIABLE
-from tests.sandbox.escapes import BY_COMMAND
-from tests.sandbox.host_escapes import BY_HOST
+from tests.sandbox.escape_attempts import BY_COMMAND
+from tests.sandbox.escape_environment import SECRET_VARIABLE
+from tests.sandbox.host_escape_attempts import BY_HOST
 
 MODES = ["root", "user"] if os.geteuid() == 0 else ["user"]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # the first test makes all attempts
@@ -24,7 +24,7 @@ NAMES = [*(attempt.name for attempt in BY_COMMAND), *BY_HOST]
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What came of all attempts; they are made once, however many workers want to know."""
+    """Return the results of all attempts, made once for all workers."""
     shared = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:  # noqa: TID251 (pytest-xdist tells its workers so)
         shared = shared.parent
@@ -41,7 +41,7 @@ def try_all(mode: str) -> Any:
     with tempfile.TemporaryDirectory(prefix="deerflow-escapes-") as folder:
         Path(folder).chmod(0o755)
         done = subprocess.run(
-            [sys.executable, "-m", "tests.sandbox.host_escapes", mode, folder],
+            [sys.executable, "-m", "tests.sandbox.host_escape_attempts", mode, folder],
             env={"PATH": os.defpath, "PYTHONPATH": os.pathsep.join(sys.path), SECRET_VARIABLE: secrets.token_hex(16)},
             stdout=subprocess.PIPE,
             check=True,
@@ -51,13 +51,13 @@ def try_all(mode: str) -> Any:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_commands_are_isolated_here(results: dict[str, Any], mode: str) -> None:
+def test_isolates_commands_on_this_machine(results: dict[str, Any], mode: str) -> None:
     assert results[mode]["tier"] == "isolated"
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", NAMES)
-def test_nobody_escapes_who(results: dict[str, Any], mode: str, name: str) -> None:
+def test_refuses_an_escape_that(results: dict[str, Any], mode: str, name: str) -> None:
     verdict = results[mode]["verdicts"][name]
     assert not verdict["escaped"], verdict["evidence"]
     assert verdict["works"], f"what is allowed does not work: {verdict['evidence']}"

@@ -1,4 +1,4 @@
-"""A thread's files: everything below the three folders, and nothing else, whatever is done to them meanwhile."""
+"""Files of a thread: everything below its three folders and nothing else, despite concurrent changes."""
 
 import asyncio
 import os
@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 
 from deerflow.domain.errors import FileProblem, InvalidRequest
 from deerflow.domain.files import OUTPUTS, UPLOADS, WORKSPACE, ThreadFiles
-from deerflow.sandbox.beneath import open_step_by_step
-from deerflow.sandbox.files import LocalThreadFiles, list_files, read_file, stat_file, thread_files, write_file
-from deerflow.sandbox.places import Place, Spot, find_spot, user_data_folder, user_data_places
+from deerflow.sandbox.files.files import LocalThreadFiles, list_files, read_file, stat_file, thread_files, write_file
+from deerflow.sandbox.files.mounts import Mount, ResolvedPath, resolve_path, user_data_folder, user_data_mounts
+from deerflow.sandbox.files.traversal import open_step_by_step
 
 SECRET = b"the secret of somebody else"
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """The files of a thread, next to something that is none of its business."""
+    """Create the files of a thread next to a secret outside."""
     (tmp_path / "secret").write_bytes(SECRET)
     (tmp_path / "private").mkdir()
     (tmp_path / "private" / "secret").write_bytes(SECRET)
@@ -41,29 +41,27 @@ def files(root: Path) -> LocalThreadFiles:
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("/mnt/user-data/workspace/../../secret", "goes up with '..'"),
-        ("/mnt/user-data/workspace/..", "goes up with '..'"),
-        ("/mnt/user-data/secret", "out of reach; paths begin with /mnt/user-data/workspace"),
-        ("/mnt/user-data/workspaces/a", "out of reach"),
-        ("/mnt/user-data", "out of reach"),
-        ("/etc/passwd", "out of reach"),
-        ("notes.txt", "out of reach"),
-        ("", "out of reach"),
-        ("/mnt/user-data/workspace/a\0b", "characters that no file name can have"),
-        ("/mnt/user-data/workspace/a\udc80b", "characters that no file name can have"),
+        ("/mnt/user-data/workspace/../../secret", "must not contain '..'"),
+        ("/mnt/user-data/workspace/..", "must not contain '..'"),
+        ("/mnt/user-data/secret", "outside the sandbox folders; paths start with /mnt/user-data/workspace"),
+        ("/mnt/user-data/workspaces/a", "outside the sandbox folders"),
+        ("/mnt/user-data", "outside the sandbox folders"),
+        ("/etc/passwd", "outside the sandbox folders"),
+        ("notes.txt", "outside the sandbox folders"),
+        ("", "outside the sandbox folders"),
+        ("/mnt/user-data/workspace/a\0b", "characters that are invalid in file names"),
+        ("/mnt/user-data/workspace/a\udc80b", "characters that are invalid in file names"),
         (f"/mnt/user-data/workspace/{'x' * 300}", "too long"),
         ("/mnt/user-data/workspace", "it is a folder"),
     ],
 )
-async def test_a_path_that_leads_nowhere_is_refused_in_words_for_the_model(
-    files: ThreadFiles, path: str, text: str
-) -> None:
+async def test_refuses_invalid_paths_with_a_message_for_the_model(files: ThreadFiles, path: str, text: str) -> None:
     for attempt in (files.stat(path), files.read(path), files.write(path, b"x")):
         with pytest.raises(FileProblem, match=text):
             await attempt
 
 
-async def test_what_is_not_there_is_said_with_what_to_try(files: ThreadFiles) -> None:
+async def test_reports_a_missing_file_with_a_hint(files: ThreadFiles) -> None:
     with pytest.raises(FileProblem, match="'/mnt/user-data/outputs/none' cannot be used: there is no such file; list"):
         await files.read(f"{OUTPUTS}/none")
     with pytest.raises(FileProblem, match="no such file"):
@@ -71,9 +69,7 @@ async def test_what_is_not_there_is_said_with_what_to_try(files: ThreadFiles) ->
 
 
 @pytest.mark.parametrize("target", ["../..", "{outside}", "/proc/self/cwd"])
-async def test_a_link_that_leads_outside_is_followed_neither_as_file_nor_as_folder(
-    root: Path, files: ThreadFiles, target: str
-) -> None:
+async def test_does_not_follow_links_that_lead_outside(root: Path, files: ThreadFiles, target: str) -> None:
     outside = target.format(outside=root.parent)
     (root / "workspace" / "link").symlink_to(f"{outside}/secret")
     (root / "workspace" / "folder").symlink_to(f"{outside}/private")
@@ -87,7 +83,7 @@ async def test_a_link_that_leads_outside_is_followed_neither_as_file_nor_as_fold
     assert (root.parent / "secret").read_bytes() == (root.parent / "private" / "secret").read_bytes() == SECRET
 
 
-async def test_a_link_that_stays_inside_is_followed_for_reading(root: Path, files: ThreadFiles) -> None:
+async def test_follows_links_that_stay_inside_for_reading(root: Path, files: ThreadFiles) -> None:
     await files.write(f"{WORKSPACE}/versions/2/report", b"second")
     (root / "workspace" / "latest").symlink_to("versions/2")
     (root / "workspace" / "versions" / "link").symlink_to("../latest/report")
@@ -99,7 +95,7 @@ async def test_a_link_that_stays_inside_is_followed_for_reading(root: Path, file
         await files.write(f"{WORKSPACE}/versions/link", b"x")
 
 
-def test_without_the_help_of_the_kernel_no_link_is_followed_at_all(root: Path) -> None:
+def test_follows_no_links_without_openat2(root: Path) -> None:
     (root / "workspace" / "folder").mkdir()
     (root / "workspace" / "folder" / "file").write_bytes(b"mine")
     (root / "workspace" / "link").symlink_to("folder")
@@ -115,7 +111,7 @@ def test_without_the_help_of_the_kernel_no_link_is_followed_at_all(root: Path) -
         os.close(workspace)
 
 
-async def test_adding_to_a_file_keeps_what_was_there_and_makes_what_was_not(root: Path) -> None:
+async def test_appends_to_a_file_and_creates_it_if_missing(root: Path) -> None:
     files = thread_files(root)
     await files.append(f"{WORKSPACE}/logs/a", b"1\r\n")
     await files.append(f"{WORKSPACE}/logs/a", b"\xff")
@@ -126,9 +122,9 @@ async def test_adding_to_a_file_keeps_what_was_there_and_makes_what_was_not(root
     assert (root.parent / "secret").read_bytes() == SECRET
 
 
-async def test_nothing_is_written_where_the_agent_may_only_read(tmp_path: Path) -> None:
+async def test_refuses_writes_to_a_read_only_mount(tmp_path: Path) -> None:
     (tmp_path / "SKILL.md").write_bytes(b"a skill")
-    files = LocalThreadFiles((Place("/mnt/skills", tmp_path, read_only=True),))
+    files = LocalThreadFiles((Mount("/mnt/skills", tmp_path, read_only=True),))
     assert await files.read("/mnt/skills/SKILL.md") == b"a skill"
     for attempt in (files.write("/mnt/skills/SKILL.md", b"x"), files.append("/mnt/skills/SKILL.md", b"x")):
         with pytest.raises(FileProblem, match="read-only"):
@@ -136,7 +132,7 @@ async def test_nothing_is_written_where_the_agent_may_only_read(tmp_path: Path) 
     assert (tmp_path / "SKILL.md").read_bytes() == b"a skill"
 
 
-async def test_a_tree_shows_folders_and_files_as_deep_as_asked(root: Path) -> None:
+async def test_lists_a_tree_to_the_requested_depth(root: Path) -> None:
     files = thread_files(root)
     await files.write(f"{WORKSPACE}/a/b/c/d", b"x")
     await files.write(f"{WORKSPACE}/z", b"x")
@@ -144,7 +140,7 @@ async def test_a_tree_shows_folders_and_files_as_deep_as_asked(root: Path) -> No
     assert found == [f"{WORKSPACE}/a/", f"{WORKSPACE}/a/b/", f"{WORKSPACE}/z"]
 
 
-async def test_an_area_that_is_a_link_is_not_followed(root: Path, files: ThreadFiles) -> None:
+async def test_does_not_follow_a_mount_that_is_a_link(root: Path, files: ThreadFiles) -> None:
     (root / "outputs").rmdir()
     (root / "outputs").symlink_to(root.parent / "private")
     with pytest.raises(FileProblem, match="not a folder"):
@@ -154,7 +150,7 @@ async def test_an_area_that_is_a_link_is_not_followed(root: Path, files: ThreadF
     assert not (root.parent / "private" / "new").exists()
 
 
-async def test_a_hard_link_is_not_read_and_not_written(root: Path, files: ThreadFiles) -> None:
+async def test_refuses_hard_links(root: Path, files: ThreadFiles) -> None:
     (root / "workspace" / "link").hardlink_to(root.parent / "secret")
     for attempt in (files.stat(f"{WORKSPACE}/link"), files.read(f"{WORKSPACE}/link")):
         with pytest.raises(FileProblem, match="hard link"):
@@ -164,7 +160,7 @@ async def test_a_hard_link_is_not_read_and_not_written(root: Path, files: Thread
     assert await files.list(WORKSPACE) == []
 
 
-async def test_a_pipe_is_refused_without_waiting_for_its_other_end(root: Path, files: ThreadFiles) -> None:
+async def test_refuses_a_pipe_without_blocking(root: Path, files: ThreadFiles) -> None:
     os.mkfifo(root / "workspace" / "pipe")
     async with asyncio.timeout(5):
         for attempt in (files.stat(f"{WORKSPACE}/pipe"), files.read(f"{WORKSPACE}/pipe")):
@@ -174,7 +170,7 @@ async def test_a_pipe_is_refused_without_waiting_for_its_other_end(root: Path, f
 
 
 @pytest.mark.slow
-def test_a_folder_that_keeps_turning_into_a_link_never_leads_outside(root: Path) -> None:
+def test_never_reads_through_a_folder_swapped_for_a_link(root: Path) -> None:
     folder = root / "workspace" / "folder"
     folder.mkdir()
     (folder / "secret").write_bytes(b"mine")
@@ -182,7 +178,7 @@ def test_a_folder_that_keeps_turning_into_a_link_never_leads_outside(root: Path)
     with flipping(folder, root.parent / "private"):
         for _ in range(5_000):
             try:
-                answer = read_file(spot(root, f"{WORKSPACE}/folder/secret"))
+                answer = read_file(resolved(root, f"{WORKSPACE}/folder/secret"))
             except FileProblem:
                 answer = b"refused"
             answers[answer] = answers.get(answer, 0) + 1
@@ -190,57 +186,57 @@ def test_a_folder_that_keeps_turning_into_a_link_never_leads_outside(root: Path)
     assert all(answers.values()), f"the race was not a race: {answers}"
 
 
-def test_a_folder_that_keeps_turning_into_a_link_is_never_written_or_listed_through(root: Path) -> None:
+def test_never_writes_or_lists_through_a_folder_swapped_for_a_link(root: Path) -> None:
     folder = root / "workspace" / "folder"
     private = root.parent / "private"
     with usurping(folder, private):
         for _ in range(2_000):
             with suppress(FileProblem):
-                write_file(spot(root, f"{WORKSPACE}/folder/new"), b"x")
+                write_file(resolved(root, f"{WORKSPACE}/folder/new"), b"x")
             with suppress(FileProblem):
-                assert not any("secret" in entry.path for entry in list_files(spot(root, WORKSPACE)))
+                assert not any("secret" in entry.path for entry in list_files(resolved(root, WORKSPACE)))
     assert [path.name for path in private.iterdir()] == ["secret"]
 
 
-def test_a_file_that_keeps_turning_into_a_link_is_never_read_through(root: Path) -> None:
+def test_never_reads_through_a_file_swapped_for_a_link(root: Path) -> None:
     file, link = root / "workspace" / "file", root / "workspace" / "link"
     seen = set()
     with swapping(file, link, root.parent / "secret"):
         for _ in range(5_000):
             try:
-                seen.add(read_file(spot(root, f"{WORKSPACE}/file")))
+                seen.add(read_file(resolved(root, f"{WORKSPACE}/file")))
             except FileProblem:
                 seen.add(b"refused")
     assert seen == {b"mine", b"refused"}
 
 
-def test_a_reader_meets_the_old_or_the_new_file_and_never_a_part(root: Path) -> None:
+def test_replaces_a_file_atomically(root: Path) -> None:
     contents = {letter * 100_000 for letter in (b"a", b"b")}
     path = f"{OUTPUTS}/report"
-    write_file(spot(root, path), b"a" * 100_000)
+    write_file(resolved(root, path), b"a" * 100_000)
     done = threading.Event()
 
     def keep_writing() -> None:
         while not done.is_set():
             for content in contents:
-                write_file(spot(root, path), content)
+                write_file(resolved(root, path), content)
 
     with in_background(keep_writing, done):
-        assert {read_file(spot(root, path)) for _ in range(500)} <= contents
-    assert [entry.path for entry in list_files(spot(root, OUTPUTS))] == [path]
+        assert {read_file(resolved(root, path)) for _ in range(500)} <= contents
+    assert [entry.path for entry in list_files(resolved(root, OUTPUTS))] == [path]
 
 
 @given(content=st.binary(max_size=5_000), name=st.text(min_size=1, max_size=40).filter(lambda name: is_usable(name)))
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_bytes_under_any_name_come_back_as_they_went(root: Path, content: bytes, name: str) -> None:
+def test_reads_back_any_bytes_under_any_name(root: Path, content: bytes, name: str) -> None:
     path = f"{UPLOADS}/{name}"
-    write_file(spot(root, path), content)
-    assert read_file(spot(root, path)) == content
-    assert stat_file(spot(root, path)).size == len(content)
-    assert path in [entry.path for entry in list_files(spot(root, UPLOADS))]
+    write_file(resolved(root, path), content)
+    assert read_file(resolved(root, path)) == content
+    assert stat_file(resolved(root, path)).size == len(content)
+    assert path in [entry.path for entry in list_files(resolved(root, UPLOADS))]
 
 
-async def test_names_may_hold_newlines_and_any_script(files: ThreadFiles) -> None:
+async def test_accepts_names_with_newlines_and_any_script(files: ThreadFiles) -> None:
     paths = [f"{UPLOADS}/two\nlines.txt", f"{UPLOADS}/报告 №1.md", f"{UPLOADS}/<b>&.txt"]
     for path in paths:
         await files.write(path, path.encode())
@@ -248,13 +244,13 @@ async def test_names_may_hold_newlines_and_any_script(files: ThreadFiles) -> Non
     assert [await files.read(path) for path in paths] == [path.encode() for path in paths]
 
 
-async def test_a_name_that_is_no_text_is_left_out_of_the_list(root: Path, files: ThreadFiles) -> None:
+async def test_skips_names_that_are_not_utf8(root: Path, files: ThreadFiles) -> None:
     (Path(os.fsdecode(bytes(root / "uploads"))) / os.fsdecode(b"\xff.txt")).write_bytes(b"x")
     await files.write(f"{UPLOADS}/a.txt", b"x")
     assert [entry.path for entry in await files.list(UPLOADS)] == [f"{UPLOADS}/a.txt"]
 
 
-async def test_folders_are_made_when_first_written_to_and_listed_in_depth(tmp_path: Path) -> None:
+async def test_creates_folders_on_first_write_and_lists_recursively(tmp_path: Path) -> None:
     files: ThreadFiles = thread_files(user_data_folder(tmp_path, "local", "t1"))
     assert await files.list(OUTPUTS) == []
     await files.write(f"{OUTPUTS}/charts/2026/a.png", b"12345")
@@ -267,12 +263,12 @@ async def test_folders_are_made_when_first_written_to_and_listed_in_depth(tmp_pa
     assert (await files.stat(f"{OUTPUTS}/b.md")).modified_at.tzinfo is not None
 
 
-async def test_only_the_beginning_of_a_file_is_read_when_asked(files: ThreadFiles) -> None:
+async def test_reads_only_the_first_bytes_on_request(files: ThreadFiles) -> None:
     await files.write(f"{WORKSPACE}/log", b"0123456789")
     assert await files.read(f"{WORKSPACE}/log", limit=4) == b"0123"
 
 
-async def test_a_file_too_large_for_memory_is_refused(root: Path, files: ThreadFiles) -> None:
+async def test_refuses_a_file_that_is_too_large_to_read(root: Path, files: ThreadFiles) -> None:
     with (root / "workspace" / "huge").open("wb") as file:
         file.truncate(2**40)
     with pytest.raises(FileProblem, match="more than 256 MB; read only a part"):
@@ -280,7 +276,7 @@ async def test_a_file_too_large_for_memory_is_refused(root: Path, files: ThreadF
     assert await files.read(f"{WORKSPACE}/huge", limit=3) == b"\0\0\0"
 
 
-async def test_replacing_a_file_keeps_who_may_use_it(root: Path, files: ThreadFiles) -> None:
+async def test_keeps_the_permissions_of_a_replaced_file(root: Path, files: ThreadFiles) -> None:
     script = root / "workspace" / "run.sh"
     script.write_bytes(b"old")
     script.chmod(0o750)
@@ -288,7 +284,7 @@ async def test_replacing_a_file_keeps_who_may_use_it(root: Path, files: ThreadFi
     assert script.stat().st_mode & 0o777 == 0o750
 
 
-async def test_a_write_that_fails_leaves_nothing_behind(root: Path, files: ThreadFiles) -> None:
+async def test_failed_write_leaves_no_files(root: Path, files: ThreadFiles) -> None:
     await files.write(f"{WORKSPACE}/folder/file", b"x")
     with pytest.raises(FileProblem, match="it is a folder"):
         await files.write(f"{WORKSPACE}/folder", b"x")
@@ -300,18 +296,18 @@ async def test_a_write_that_fails_leaves_nothing_behind(root: Path, files: Threa
 @pytest.mark.parametrize(
     ("user", "thread"), [("..", "t"), ("a/b", "t"), ("", "t"), ("u", ".."), ("u", "a/b"), ("u", "")]
 )
-def test_ids_that_could_lead_elsewhere_are_refused(tmp_path: Path, user: str, thread: str) -> None:
+def test_refuses_ids_that_could_escape_the_folder(tmp_path: Path, user: str, thread: str) -> None:
     with pytest.raises(InvalidRequest):
         user_data_folder(tmp_path, user, thread)
 
 
-def spot(root: Path, path: str) -> Spot:
-    """Where `path` leads in the files of a thread kept in `root`."""
-    return find_spot(user_data_places(root), path)
+def resolved(root: Path, path: str) -> ResolvedPath:
+    """Return the resolved path in the files of a thread stored in `root`."""
+    return resolve_path(user_data_mounts(root), path)
 
 
 def is_usable(name: str) -> bool:
-    """Whether Linux takes `name` for a file, and it stands for nothing else."""
+    """Return True if Linux accepts `name` as a plain file name."""
     try:
         encoded = name.encode()
     except UnicodeEncodeError:
@@ -321,7 +317,7 @@ def is_usable(name: str) -> bool:
 
 @contextmanager
 def flipping(folder: Path, target: Path) -> Iterator[None]:
-    """Meanwhile `folder` is by turns itself and a link to `target`."""
+    """Alternate `folder` between a folder and a link to `target`."""
     aside, link, done = folder.with_name("aside"), folder.with_name("link"), threading.Event()
 
     def flip() -> None:
@@ -338,7 +334,7 @@ def flipping(folder: Path, target: Path) -> Iterator[None]:
 
 @contextmanager
 def usurping(folder: Path, target: Path) -> Iterator[None]:
-    """Meanwhile `folder` keeps vanishing, and a link to `target` takes its place whenever it can."""
+    """Keep removing `folder` and putting a link to `target` in its place."""
     done = threading.Event()
 
     def usurp() -> None:
@@ -354,7 +350,7 @@ def usurping(folder: Path, target: Path) -> Iterator[None]:
 
 @contextmanager
 def swapping(file: Path, link: Path, target: Path) -> Iterator[None]:
-    """Meanwhile `file` is by turns itself and a link to `target`, never absent."""
+    """Alternate `file` between a file and a link to `target`, without a gap."""
     file.write_bytes(b"mine")
     fresh, done = file.with_name("fresh"), threading.Event()
 
@@ -371,7 +367,7 @@ def swapping(file: Path, link: Path, target: Path) -> Iterator[None]:
 
 @contextmanager
 def in_background(work: Callable[[], None], done: threading.Event) -> Iterator[None]:
-    """Meanwhile `work` goes on, until `done` is set."""
+    """Repeat `work` in a thread until `done` is set."""
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     try:

@@ -1,4 +1,4 @@
-"""Programs an agent takes for granted: it installs packages where the network allows, and has the machine's Node."""
+"""Package installation with pip, and the machine's Node."""
 
 import asyncio
 import ensurepip
@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from deerflow.config.sandbox import SandboxConfig, ToolboxConfig
+from deerflow.config.sections.sandbox import SandboxConfig, ToolboxConfig
 from deerflow.domain.sandbox import CommandResult
-from deerflow.sandbox.egress import Address, Egress, Streams, dial
-from deerflow.sandbox.furnishing import HOME
+from deerflow.sandbox.egress import Egress, IPAddress, Streams, dial
+from deerflow.sandbox.files.mounts import HOME
 from deerflow.sandbox.local import LocalSandboxProvider
 from deerflow.sandbox.local.toolbox import ToolboxBuilder
-from deerflow.sandbox.sandbox_provider import Part, SandboxPlaces
+from deerflow.sandbox.sandbox_provider import HostContext, SandboxComponent
 from tests.certificates import make_certificate, public_part
-from tests.sandbox.wheels import Workshop, locked, wheel
+from tests.sandbox.wheels import ToolboxFixture, make_lock_line, wheel
 from tests.support import needs
 
 pytestmark = pytest.mark.slow
@@ -30,12 +30,12 @@ pytestmark = pytest.mark.slow
 LIMIT_S = 120.0
 HOST = "packages.example"
 SHOW = "python3 -c 'import saw; print(saw.version, saw.__file__)'"
-OpenDesk = Callable[..., AbstractAsyncContextManager["Desk"]]
+OpenSession = Callable[..., AbstractAsyncContextManager["SandboxSession"]]
 
 
 @dataclass
 class Index:
-    """A package index as PEP 503 has it, with one package."""
+    """Package index (PEP 503) with one package."""
 
     file: Path
     port: int = 0
@@ -58,8 +58,8 @@ class Index:
 
 
 @dataclass
-class Desk:
-    """A sandbox of one thread, which is given back and acquired again between any two commands."""
+class SandboxSession:
+    """Sandbox of one thread, released and acquired again between commands."""
 
     provider: LocalSandboxProvider
 
@@ -84,23 +84,23 @@ async def index(tmp_path: Path) -> AsyncIterator[Index]:
 
 
 @pytest.fixture(params=["toolbox", "system"])
-async def open_desk(request: pytest.FixtureRequest, tmp_path: Path) -> OpenDesk:
-    """Opens real sandboxes whose Python is that of a small toolbox, or the system's as long as there is none."""
+async def open_session(request: pytest.FixtureRequest, tmp_path: Path) -> OpenSession:
+    """Open real sandboxes with the Python of a small toolbox, or the system's."""
     needs("bwrap")
     if request.param == "system":
         needs("pip")
 
     @asynccontextmanager
-    async def opener(egress: Egress | None = None, **settings: object) -> AsyncIterator[Desk]:
+    async def opener(egress: Egress | None = None, **settings: object) -> AsyncIterator[SandboxSession]:
         config = SandboxConfig.model_validate({"toolbox": {"enabled": request.param == "toolbox"}, **settings})
         builder = small_toolbox(tmp_path) if request.param == "toolbox" else None
-        places = SandboxPlaces(tmp_path / "home", tmp_path / "cache", environment={})
-        provider = LocalSandboxProvider(config, places, egress, builder=builder)
+        host = HostContext(tmp_path / "home", tmp_path / "cache", environment={})
+        provider = LocalSandboxProvider(config, host, egress, builder=builder)
         try:
             assert (await provider.open()).tier == "isolated"
             async with asyncio.timeout(LIMIT_S):
                 await provider.prepare()
-            yield Desk(provider)
+            yield SandboxSession(provider)
         finally:
             await provider.aclose()
 
@@ -109,93 +109,93 @@ async def open_desk(request: pytest.FixtureRequest, tmp_path: Path) -> OpenDesk:
 
 def small_toolbox(folder: Path) -> ToolboxBuilder:
     (folder / "workshop").mkdir()
-    workshop = Workshop(folder / "workshop")
+    workshop = ToolboxFixture(folder / "workshop")
     bundled = [Path(ensurepip.__file__).parent / "_bundled", Path("/usr/share/python-wheels")]  # the latter on Debian
     pip = next(wheel for place in bundled for wheel in place.glob("pip-*.whl"))
     (workshop.wheels / pip.name).write_bytes(pip.read_bytes())
-    workshop.lock.write_text(workshop.lock.read_text() + locked(pip))
+    workshop.lock.write_text(workshop.lock.read_text() + make_lock_line(pip))
     return workshop.builder()
 
 
-async def test_without_a_network_pip_says_that_there_is_none(open_desk: OpenDesk, index: Index) -> None:
-    async with open_desk() as desk:
+async def test_pip_reports_the_missing_network(open_session: OpenSession, index: Index) -> None:
+    async with open_session() as session:
         for source in ("", f"--index-url https://{HOST}/simple/"):
-            result = await desk.run(f"pip install {source} saw")
+            result = await session.run(f"pip install {source} saw")
             assert result.exit_code != 0
             assert re.search(r"name resolution|Name or service not known", result.output), result.output
-        direct = await desk.run(f"pip install --index-url http://127.0.0.1:{index.port}/simple/ saw")
+        direct = await session.run(f"pip install --index-url http://127.0.0.1:{index.port}/simple/ saw")
         assert direct.exit_code != 0 and "Connection refused" in direct.output
-        assert (await desk.run(SHOW)).exit_code != 0
+        assert (await session.run(SHOW)).exit_code != 0
     assert index.asked == []
 
 
-async def test_with_the_full_network_pip_installs_what_later_commands_find(open_desk: OpenDesk, index: Index) -> None:
-    async with open_desk(network="full") as desk:
+async def test_pip_installs_packages_with_the_full_network(open_session: OpenSession, index: Index) -> None:
+    async with open_session(network="full") as session:
         url = f"http://127.0.0.1:{index.port}/simple/"
-        both = await desk.run(f"pip install --index-url {url} saw && {SHOW} && saw")
+        both = await session.run(f"pip install --index-url {url} saw && {SHOW} && saw")
         assert both.exit_code == 0, both.output
         assert f"1.0 {HOME}/.local/lib/" in both.output and both.output.rstrip().endswith("saw 1.0")
-        later = await desk.run(f"{SHOW} && saw && pip uninstall -y saw && ! {SHOW} 2>/dev/null")
+        later = await session.run(f"{SHOW} && saw && pip uninstall -y saw && ! {SHOW} 2>/dev/null")
         assert later.exit_code == 0, later.output
         assert later.output.startswith(f"1.0 {HOME}/.local/lib/")
 
 
-async def test_through_the_allow_list_pip_reaches_what_is_on_it(
-    open_desk: OpenDesk, index: Index, certificate: Path
-) -> None:
+async def test_pip_reaches_allowed_hosts(open_session: OpenSession, index: Index, certificate: Path) -> None:
     async with secure_port(index, certificate) as ports:
         egress = to_this_machine(ports)
-        async with open_desk(egress, network="allowlist", allowed_hosts=[HOST]) as desk:
-            await desk.run(f"cat > ca.pem <<'END'\n{public_part(certificate)}\nEND")
+        async with open_session(egress, network="allowlist", allowed_hosts=[HOST]) as session:
+            await session.run(f"cat > ca.pem <<'END'\n{public_part(certificate)}\nEND")
             install = "pip --cert ca.pem install --no-cache-dir --index-url"
-            done = await desk.run(f"{install} https://{HOST}/simple/ saw && {SHOW}")
+            done = await session.run(f"{install} https://{HOST}/simple/ saw && {SHOW}")
             assert done.exit_code == 0, done.output
             assert f"1.0 {HOME}/.local/lib/" in done.output
 
 
-async def test_through_the_allow_list_pip_is_told_why_it_reaches_nobody_else(open_desk: OpenDesk, index: Index) -> None:
+async def test_pip_shows_why_another_host_is_refused(open_session: OpenSession, index: Index) -> None:
     egress = to_this_machine({443: index.port, 80: index.port})
-    async with open_desk(egress, network="allowlist", allowed_hosts=[HOST]) as desk:
-        result = await desk.run("pip install --retries 1 --index-url https://evil.example/simple/ saw")
+    async with open_session(egress, network="allowlist", allowed_hosts=[HOST]) as session:
+        result = await session.run("pip install --retries 1 --index-url https://evil.example/simple/ saw")
         assert result.exit_code != 0
         assert f"evil.example is not on the list; this sandbox reaches only: {HOST}" in result.output
     assert index.asked == []
 
 
-async def test_the_node_of_this_machine_runs_and_brings_npm_along(tmp_path: Path) -> None:
+async def test_runs_node_and_npm_of_this_machine(tmp_path: Path) -> None:
     node = Path(needs("node"))
     beside = [name for name in ("npm", "npx") if (node.parent / name).exists()]
-    async with desk_with(tmp_path) as desk:
-        said = await desk.run(f"node -e 'console.log(6 * 7)'{''.join(f' && {name} --version' for name in beside)}")
-        assert said.exit_code == 0, said.output
-        assert said.output.startswith("42\n") and len(said.output.split()) == 1 + len(beside)
-        assert (await part_of(desk, "node")).state == "ok"
+    async with session_with(tmp_path) as session:
+        printed = await session.run(
+            f"node -e 'console.log(6 * 7)'{''.join(f' && {name} --version' for name in beside)}"
+        )
+        assert printed.exit_code == 0, printed.output
+        assert printed.output.startswith("42\n") and len(printed.output.split()) == 1 + len(beside)
+        assert (await find_component(session, "node")).state == "ok"
 
 
-async def test_a_node_that_only_root_can_reach_runs_all_the_same(tmp_path: Path) -> None:
+async def test_runs_a_node_that_only_root_can_reach(tmp_path: Path) -> None:
     folder = tmp_path / "private" / "v20.0.0"
     place_node(folder, 0o755)
     (tmp_path / "private").chmod(0o700)
-    async with desk_with(tmp_path, PATH=str(folder / "bin")) as desk:
-        said = await desk.run("node -e 'console.log(process.execPath)' && tool")
-        assert said.output.split() == ["/opt/node/bin/node", "7"]
-        node = await part_of(desk, "node")
+    async with session_with(tmp_path, PATH=str(folder / "bin")) as session:
+        printed = await session.run("node -e 'console.log(process.execPath)' && tool")
+        assert printed.output.split() == ["/opt/node/bin/node", "7"]
+        node = await find_component(session, "node")
         assert node.state == "ok" and node.detail.endswith(" at /opt/node/bin/node")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="for its owner a program is never out of reach")
-async def test_a_node_that_nobody_else_may_run_is_told_of(tmp_path: Path) -> None:
+async def test_reports_a_node_without_execute_permission(tmp_path: Path) -> None:
     folder = tmp_path / "alone"
     place_node(folder, 0o700)
     no_other = SandboxConfig(environment={"PATH": "/opt/node/bin"})
-    async with desk_with(tmp_path, no_other, PATH=str(folder / "bin")) as desk:
-        node = await part_of(desk, "node")
+    async with session_with(tmp_path, no_other, PATH=str(folder / "bin")) as session:
+        node = await find_component(session, "node")
         assert node.state == "note" and "commands cannot use it" in node.detail and "Permission denied" in node.detail
         assert node.remedy is not None and "every user" in node.remedy
 
 
 def place_node(folder: Path, mode: int) -> None:
-    """The Node of this machine in a folder of its own, with a package beside it as npm installs it."""
+    """Copy this machine's Node to `folder`, with an npm package."""
     package = folder / "lib" / "node_modules" / "tool"
     for made in (folder / "bin", folder / "include" / "node", package):
         made.mkdir(parents=True)
@@ -208,33 +208,35 @@ def place_node(folder: Path, mode: int) -> None:
 
 
 @asynccontextmanager
-async def desk_with(folder: Path, config: SandboxConfig = SandboxConfig(), **environment: str) -> AsyncIterator[Desk]:
-    """A real sandbox of a server that has these variables."""
+async def session_with(
+    folder: Path, config: SandboxConfig = SandboxConfig(), **environment: str
+) -> AsyncIterator[SandboxSession]:
+    """Open a real sandbox of a server with these variables."""
     needs("bwrap")
-    places = SandboxPlaces(folder / "home", folder / "cache", environment=environment)
+    host = HostContext(folder / "home", folder / "cache", environment=environment)
     config = config.model_copy(update={"toolbox": ToolboxConfig(enabled=False)})
-    provider = LocalSandboxProvider(config, places)
+    provider = LocalSandboxProvider(config, host)
     try:
         assert (await provider.open()).tier == "isolated"
-        yield Desk(provider)
+        yield SandboxSession(provider)
     finally:
         await provider.aclose()
 
 
-async def part_of(desk: Desk, name: str) -> Part:
-    (found,) = [part for part in await desk.provider.parts() if part.name == name]
+async def find_component(session: SandboxSession, name: str) -> SandboxComponent:
+    (found,) = [part for part in await session.provider.components() if part.name == name]
     return found
 
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate for the index, followed by its key."""
+    """Return a certificate for the index, followed by its key."""
     return make_certificate(tmp_path_factory.mktemp("certificate"), [HOST])
 
 
 @asynccontextmanager
 async def secure_port(index: Index, certificate: Path) -> AsyncIterator[dict[int, int]]:
-    """The index by TLS."""
+    """Serve the index by TLS."""
     inside = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     inside.load_cert_chain(certificate)
     async with await asyncio.start_server(index, "127.0.0.1", 0, ssl=inside) as server:
@@ -242,12 +244,12 @@ async def secure_port(index: Index, certificate: Path) -> AsyncIterator[dict[int
 
 
 def to_this_machine(ports: dict[int, int]) -> Egress:
-    """An internet whose only machine is this one."""
+    """Return an egress whose only host is this machine."""
 
     async def look_up(host: str) -> Sequence[str]:
         return ["127.0.0.1"]
 
-    async def dial_here(addresses: Sequence[Address], port: int) -> Streams:
+    async def dial_here(addresses: Sequence[IPAddress], port: int) -> Streams:
         return await dial(addresses, ports[port])
 
     return Egress(look_up, lambda address: address == ip_address("127.0.0.1"), dial_here)

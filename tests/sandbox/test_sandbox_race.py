@@ -1,4 +1,4 @@
-"""A command swaps folders and files for links as fast as it can, while the server reads and writes them."""
+"""Races: a command swaps folders and files for links while the server reads and writes them."""
 
 import asyncio
 import hashlib
@@ -12,16 +12,23 @@ from pathlib import Path
 
 import pytest
 
-from deerflow.config.sandbox import SandboxConfig, ToolboxConfig
+from deerflow.config.sections.sandbox import SandboxConfig, ToolboxConfig
 from deerflow.domain.errors import Conflict, FileProblem, TooLarge
 from deerflow.domain.files import WORKSPACE
-from deerflow.sandbox.beneath import open_step_by_step
-from deerflow.sandbox.editing import replace_if_same
-from deerflow.sandbox.files import append_to_file, explaining, list_files, list_tree, read_file, stat_file, write_file
+from deerflow.sandbox.file_access import open_file, replace_if_unchanged
+from deerflow.sandbox.files.files import (
+    append_to_file,
+    explain_errors,
+    list_files,
+    list_tree,
+    read_file,
+    stat_file,
+    write_file,
+)
+from deerflow.sandbox.files.mounts import ResolvedPath, file_owner, resolve_path, user_data_folder, user_data_mounts
+from deerflow.sandbox.files.traversal import open_step_by_step
 from deerflow.sandbox.local import LocalSandboxProvider
-from deerflow.sandbox.opened import open_file
-from deerflow.sandbox.places import Spot, file_owner, find_spot, user_data_folder, user_data_places
-from deerflow.sandbox.sandbox_provider import SandboxPlaces
+from deerflow.sandbox.sandbox_provider import HostContext
 
 pytestmark = pytest.mark.slow
 
@@ -47,7 +54,7 @@ while True:
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """A state directory in memory where there is one: a write waits for the disk otherwise, 100,000 times."""
+    """Return a state directory in memory if possible: 100,000 writes would wait for the disk."""
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as folder:
         yield Path(folder)
@@ -55,7 +62,7 @@ def home() -> Iterator[Path]:
 
 @pytest.fixture
 def outside(home: Path) -> Path:
-    """A folder of the host that links lead to."""
+    """Create a folder of the host that links point to."""
     folder = home / "outside"
     (folder / "deep").mkdir(parents=True)
     for name in ("file.txt", "deep/file.txt", "secret-name.txt"):
@@ -63,11 +70,11 @@ def outside(home: Path) -> Path:
     return folder
 
 
-async def test_no_race_leads_outside(home: Path, outside: Path) -> None:
+async def test_races_never_lead_outside(home: Path, outside: Path) -> None:
     before = snapshot(outside)
     async with AsyncExitStack() as stack:
         provider = LocalSandboxProvider(
-            SandboxConfig(toolbox=ToolboxConfig(enabled=False)), SandboxPlaces(home, home / "cache")
+            SandboxConfig(toolbox=ToolboxConfig(enabled=False)), HostContext(home, home / "cache")
         )
         stack.push_async_callback(provider.aclose)
         assert (await provider.open()).tier == "isolated"
@@ -91,13 +98,13 @@ async def test_no_race_leads_outside(home: Path, outside: Path) -> None:
 
 
 def race(home: Path) -> Counter[str]:
-    """Read, write, list and look, 100,000 times, and count what came of it."""
-    places = user_data_places(user_data_folder(home, "local", "t1"))
+    """Read, write and list 100,000 times, and count the results."""
+    places = user_data_mounts(user_data_folder(home, "local", "t1"))
     names = ("folder/file.txt", "folder/deep/file.txt", "file.txt")
-    spots = [find_spot(places, f"{WORKSPACE}/{name}") for name in names]
-    folder = find_spot(places, f"{WORKSPACE}/folder")
+    resolved_paths = [resolve_path(places, f"{WORKSPACE}/{name}") for name in names]
+    folder = resolve_path(places, f"{WORKSPACE}/folder")
     seen: Counter[str] = Counter()
-    for _, attempt in zip(range(TRIES), cycle(attempts(spots, folder)), strict=False):
+    for _, attempt in zip(range(TRIES), cycle(attempts(resolved_paths, folder)), strict=False):
         try:
             is_leak = attempt()
         except (FileProblem, Conflict, TooLarge) as problem:
@@ -109,43 +116,43 @@ def race(home: Path) -> Counter[str]:
     return seen
 
 
-def attempts(spots: Sequence[Spot], folder: Spot) -> list[Callable[[], bool]]:
-    """What the server does with files; each tells whether it has seen something of the host."""
+def attempts(resolved_paths: Sequence[ResolvedPath], folder: ResolvedPath) -> list[Callable[[], bool]]:
+    """Return the file operations of the server; each returns True if it saw data of the host."""
     owner = file_owner()
 
-    def attempts_at(spot: Spot) -> list[Callable[[], bool]]:
+    def attempts_at(resolved: ResolvedPath) -> list[Callable[[], bool]]:
         return [
-            lambda: b"secret" in read_file(spot),
-            lambda: b"secret" in read_file(spot, 100),
-            lambda: b"secret" in served(spot),
-            lambda: replace_if_same(spot, OUR_BYTES, OUR_HASH, owner).size != len(OUR_BYTES),
-            lambda: stat_file(spot).size == len(SECRET),
-            lambda: write_file(spot, OUR_BYTES, owner) is not None,
-            lambda: append_to_file(spot, b"", owner) is not None,
-            lambda: b"secret" in read_as_on_old_kernels(spot),
+            lambda: b"secret" in read_file(resolved),
+            lambda: b"secret" in read_file(resolved, 100),
+            lambda: b"secret" in served(resolved),
+            lambda: replace_if_unchanged(resolved, OUR_BYTES, OUR_HASH, owner).size != len(OUR_BYTES),
+            lambda: stat_file(resolved).size == len(SECRET),
+            lambda: write_file(resolved, OUR_BYTES, owner) is not None,
+            lambda: append_to_file(resolved, b"", owner) is not None,
+            lambda: b"secret" in read_as_on_old_kernels(resolved),
         ]
 
     looks: list[Callable[[], bool]] = [
         lambda: any("secret" in path for path in list_tree(folder, 3)),
         lambda: any(entry.size == len(SECRET) for entry in list_files(folder)),
     ]
-    return [attempt for spot in spots for attempt in [*attempts_at(spot), *looks]]
+    return [attempt for resolved in resolved_paths for attempt in [*attempts_at(resolved), *looks]]
 
 
-def served(spot: Spot) -> bytes:
-    """What a browser would get."""
-    file = open_file(spot)
+def served(resolved: ResolvedPath) -> bytes:
+    """Return the bytes served to a browser."""
+    file = open_file(resolved)
     try:
         return file.read(0, 100)
     finally:
         file.close()
 
 
-def read_as_on_old_kernels(spot: Spot) -> bytes:
-    """What is read where the kernel does not know how to stay below a folder."""
-    root = os.open(spot.place.folder, os.O_RDONLY)
+def read_as_on_old_kernels(resolved: ResolvedPath) -> bytes:
+    """Return the bytes read without openat2."""
+    root = os.open(resolved.mount.folder, os.O_RDONLY)
     try:
-        with explaining(spot), os.fdopen(open_step_by_step(root, spot.below, os.O_RDONLY), "rb") as file:
+        with explain_errors(resolved), os.fdopen(open_step_by_step(root, resolved.relative, os.O_RDONLY), "rb") as file:
             return file.read()
     finally:
         os.close(root)

@@ -1,4 +1,4 @@
-"""What runs in a thread's sandbox, from message to message and to its end."""
+"""Processes in a thread's sandbox, across messages and until its end."""
 
 import asyncio
 from pathlib import Path
@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from deerflow.domain.errors import NotFound
-from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import RunStatus
 from deerflow.testing import ScriptedModel, in_parallel
-from tests.sandbox.desk import LIMIT_S, act, answers, ask, begin, desk, end, files, state_of
 from tests.sandbox.processes import alive, marked_seconds, survivors, until_alive
+from tests.sandbox.support import LIMIT_S, act, ask, begin, end, files, open_sandbox_harness, state_of, tool_results
 
 
 @pytest.mark.parametrize(
@@ -18,10 +18,10 @@ from tests.sandbox.processes import alive, marked_seconds, survivors, until_aliv
     ["sleep {0}", "setsid sleep {0} & wait", "(sleep {0} &) ; nohup sleep {0} >/dev/null 2>&1 & sleep {0}"],
     ids=["in the foreground", "in a session of its own", "in the background and orphaned"],
 )
-async def test_stopping_a_run_ends_its_command_and_the_thread_goes_on(tmp_path: Path, command: str) -> None:
+async def test_cancelling_a_run_kills_its_command_and_the_thread_continues(tmp_path: Path, command: str) -> None:
     marker = marked_seconds()
     model = ScriptedModel.saying(act("bash", command=command.format(unlike(marker))), "Stopped, then.")
-    async with desk(tmp_path, model) as harness:
+    async with open_sandbox_harness(tmp_path, model) as harness:
         run = await begin(harness)
         await until_alive(marker, command.count("{0}"))
         async with asyncio.timeout(2):
@@ -32,10 +32,10 @@ async def test_stopping_a_run_ends_its_command_and_the_thread_goes_on(tmp_path: 
         assert (await state_of(harness))["messages"][-1]["content"] == "Stopped, then."
 
 
-async def test_stopping_a_run_ends_all_commands_of_a_reply(tmp_path: Path) -> None:
+async def test_cancelling_a_run_kills_all_commands_of_a_reply(tmp_path: Path) -> None:
     marker = marked_seconds()
     reply = in_parallel(*(act("bash", command=f"sleep {unlike(marker)}") for _ in range(3)))
-    async with desk(tmp_path, ScriptedModel.saying(reply)) as harness:
+    async with open_sandbox_harness(tmp_path, ScriptedModel.saying(reply)) as harness:
         run = await begin(harness)
         await until_alive(marker, 3)
         async with asyncio.timeout(2):
@@ -43,57 +43,57 @@ async def test_stopping_a_run_ends_all_commands_of_a_reply(tmp_path: Path) -> No
         assert await survivors(marker) == []
 
 
-async def test_a_run_that_takes_too_long_ends_its_command(tmp_path: Path) -> None:
+async def test_run_timeout_kills_the_command(tmp_path: Path) -> None:
     marker = marked_seconds()
     model = ScriptedModel.saying(act("bash", command=f"sleep {unlike(marker)}"), "I was stopped.")
-    async with desk(tmp_path, model, runs={"timeout_seconds": 1}) as harness:
+    async with open_sandbox_harness(tmp_path, model, runs={"timeout_seconds": 1}) as harness:
         assert (await ask(harness)).status is RunStatus.TIMEOUT
         assert await survivors(marker) == []
         assert (await ask(harness)).status is RunStatus.SUCCESS
 
 
-async def test_a_background_process_lives_from_message_to_message(tmp_path: Path) -> None:
+async def test_background_process_survives_between_messages(tmp_path: Path) -> None:
     marker = marked_seconds()
     start = act("bash", command=f"echo tick; sleep {unlike(marker)}", background=True, name="clock")
     look, stop = act("bash_output", name="clock"), act("bash_kill", name="clock")
     model = ScriptedModel.saying(start, "Started.", look, look, start, "It ticks.", stop, look, "It is over.")
-    async with desk(tmp_path, model) as harness:
+    async with open_sandbox_harness(tmp_path, model) as harness:
         await ask(harness)
         await until_alive(marker)
         await ask(harness)
         assert alive(marker)
         await ask(harness)
         assert await survivors(marker) == []
-        told = [answer["content"] for answer in await answers(harness)]
-        assert told[:3] == [
+        message = [answer["content"] for answer in await tool_results(harness)]
+        assert message[:3] == [
             "Started 'clock' in the background. See what it prints with bash_output.",
             "tick\n[clock: running]",
             "(nothing new)\n[clock: running]",
         ]
-        assert told[3].endswith("'clock' is running already; end it first, or choose another name")
-        assert told[4:] == ["(nothing new)\n[clock: ended, exit code 137]"] * 2
+        assert message[3].endswith("'clock' is already running; kill it first, or choose another name")
+        assert message[4:] == ["(nothing new)\n[clock: ended, exit code 137]"] * 2
 
 
-async def test_how_a_background_process_ended_is_told_in_a_later_message(tmp_path: Path) -> None:
+async def test_reports_the_exit_of_a_background_process_in_a_later_message(tmp_path: Path) -> None:
     start = act("bash", command="echo last words; exit 4", background=True)
     model = ScriptedModel.saying(start, "Started.", act("bash_output", name="job"), "Over.")
-    async with desk(tmp_path, model) as harness:
+    async with open_sandbox_harness(tmp_path, model) as harness:
         await ask(harness)
-        sandbox = await harness.sandboxes.get(await harness.sandboxes.acquire("t", LOCAL_USER.user_id))
+        sandbox = await harness.core.sandboxes.get(await harness.core.sandboxes.acquire("t", LOCAL_USER.user_id))
         assert sandbox is not None
         async with asyncio.timeout(LIMIT_S):
             while (await sandbox.list_processes())[0].exit_code is None:  # noqa: ASYNC110 (it is another process)
                 await asyncio.sleep(0)
         await ask(harness)
-        told = [answer["content"] for answer in await answers(harness)]
-        assert told[0].startswith("Started 'job' in the background.")
-        assert told[1] == "last words\n[job: ended, exit code 4]"
+        message = [answer["content"] for answer in await tool_results(harness)]
+        assert message[0].startswith("Started 'job' in the background.")
+        assert message[1] == "last words\n[job: ended, exit code 4]"
 
 
-async def test_deleting_a_thread_ends_what_runs_in_it_and_removes_its_files(tmp_path: Path) -> None:
+async def test_deleting_a_thread_kills_its_processes_and_removes_its_files(tmp_path: Path) -> None:
     marker = marked_seconds()
     start = act("bash", command=f"echo mine > mine.txt; setsid sleep {unlike(marker)}", background=True)
-    async with desk(tmp_path, ScriptedModel.saying(start, "Started.")) as harness:
+    async with open_sandbox_harness(tmp_path, ScriptedModel.saying(start, "Started.")) as harness:
         await ask(harness)
         await until_alive(marker)
         assert (files(tmp_path) / "workspace/mine.txt").is_file()
@@ -104,23 +104,29 @@ async def test_deleting_a_thread_ends_what_runs_in_it_and_removes_its_files(tmp_
             await harness.threads.get("t", LOCAL_USER)
 
 
-async def test_closing_the_harness_ends_everything(tmp_path: Path) -> None:
+async def test_closing_the_harness_kills_everything(tmp_path: Path) -> None:
     marker = marked_seconds()
     start = act("bash", command=f"sleep {unlike(marker)}", background=True)
-    async with desk(tmp_path, ScriptedModel.saying(start, act("bash", command=f"sleep {unlike(marker)}"))) as harness:
+    async with open_sandbox_harness(
+        tmp_path, ScriptedModel.saying(start, act("bash", command=f"sleep {unlike(marker)}"))
+    ) as harness:
         await begin(harness)
         await until_alive(marker, 2)
     assert await survivors(marker) == []
 
 
-async def test_files_outlive_the_harness(tmp_path: Path) -> None:
-    async with desk(tmp_path, ScriptedModel.saying(act("bash", command="echo kept > kept.txt"), "Kept.")) as harness:
+async def test_files_survive_the_harness(tmp_path: Path) -> None:
+    async with open_sandbox_harness(
+        tmp_path, ScriptedModel.saying(act("bash", command="echo kept > kept.txt"), "Kept.")
+    ) as harness:
         await ask(harness)
-    async with desk(tmp_path, ScriptedModel.saying(act("bash", command="cat kept.txt"), "Still.")) as harness:
+    async with open_sandbox_harness(
+        tmp_path, ScriptedModel.saying(act("bash", command="cat kept.txt"), "Still.")
+    ) as harness:
         await ask(harness)
-        assert (await answers(harness))[-1]["content"] == "kept"
+        assert (await tool_results(harness))[-1]["content"] == "kept"
 
 
 def unlike(marker: str) -> str:
-    """`marker` for a shell that is not to be taken for what it starts."""
+    """Return `marker` quoted so that the shell's command line does not contain it."""
     return marker.replace(".", "''.")

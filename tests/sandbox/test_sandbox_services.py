@@ -1,4 +1,4 @@
-"""Programs that the server speaks with: isolated, or refused, or on the machine itself where that was allowed."""
+"""Services: isolated, refused, or on the host if allowed."""
 
 import asyncio
 import os
@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from deerflow.config.sandbox import SandboxConfig
+from deerflow.config.sections.sandbox import SandboxConfig
 from deerflow.domain.errors import SandboxError
+from deerflow.sandbox.files.mounts import thread_folder
+from deerflow.sandbox.jobs.services import Service, ServiceSpec
 from deerflow.sandbox.local import LocalSandboxProvider
-from deerflow.sandbox.places import thread_folder
-from deerflow.sandbox.sandbox_provider import SandboxPlaces
-from deerflow.sandbox.services import Service, ServiceOrder
+from deerflow.sandbox.sandbox_provider import HostContext
 
 ECHO = ("/bin/bash", "-c", 'echo oops >&2; while read -r line; do echo "$line from $(id -u)"; done; exit 3')
 
 
 def provider(home: Path, *, is_able: bool = True, **settings: bool) -> LocalSandboxProvider:
     config = SandboxConfig.model_validate({"toolbox": {"enabled": False}, **settings})
-    places = SandboxPlaces(home, home / "cache")
+    places = HostContext(home, home / "cache")
     return LocalSandboxProvider(config, places) if is_able else LocalSandboxProvider(config, places, None, lambda: [])
 
 
@@ -32,30 +32,30 @@ async def talk(service: Service, word: str) -> str:
         return (await service.output.readline()).decode().strip()
 
 
-async def test_nothing_is_started_where_nothing_isolates_it(tmp_path: Path) -> None:
+async def test_refuses_services_without_isolation(tmp_path: Path) -> None:
     sandboxes = provider(tmp_path, is_able=False)
     await sandboxes.open()
     with pytest.raises(SandboxError, match="not started without isolation"):
-        await sandboxes.start_service(ServiceOrder("s", ECHO, "ada", "t1"))
+        await sandboxes.start_service(ServiceSpec("s", ECHO, "ada", "t1"))
     await sandboxes.aclose()
 
 
-async def test_whoever_allows_it_gets_programs_on_the_machine_itself(tmp_path: Path) -> None:
+async def test_starts_services_on_the_host_if_allowed(tmp_path: Path) -> None:
     sandboxes = provider(tmp_path, is_able=False, allow_host_bash=True)
     await sandboxes.open()
-    service = await sandboxes.start_service(ServiceOrder("s", ECHO, "ada", "t1"))
+    service = await sandboxes.start_service(ServiceSpec("s", ECHO, "ada", "t1"))
     assert await talk(service, "hello") == f"hello from {os.getuid()}"
     await service.aclose()
     with pytest.raises(SandboxError, match="cannot be started"):
-        await sandboxes.start_service(ServiceOrder("s", ["/nowhere/x"], "ada", "t1"))
+        await sandboxes.start_service(ServiceSpec("s", ["/nowhere/x"], "ada", "t1"))
     await sandboxes.aclose()
 
 
-async def test_a_program_has_a_place_of_its_own_that_stays_with_its_thread(tmp_path: Path) -> None:
+async def test_service_has_a_private_folder_that_stays_with_its_thread(tmp_path: Path) -> None:
     sandboxes = provider(tmp_path)
     await sandboxes.open()
     keeping = ("/bin/bash", "-c", "read -r word; echo $word > $HOME/note; echo $word > note; cat $HOME/note; pwd")
-    service = await sandboxes.start_service(ServiceOrder("s", keeping, "ada", "t1"))
+    service = await sandboxes.start_service(ServiceSpec("s", keeping, "ada", "t1"))
     assert await talk(service, "kept") == "kept"
     assert (await service.output.readline()).decode().strip() == "/mnt/user-data/workspace"
     assert await service.output.read() == b""  # it has ended by itself
@@ -66,16 +66,16 @@ async def test_a_program_has_a_place_of_its_own_that_stays_with_its_thread(tmp_p
     await sandboxes.aclose()
 
 
-async def test_a_program_of_nobodys_leaves_nothing_and_many_of_them_leave_no_files_open(tmp_path: Path) -> None:
+async def test_services_without_a_thread_leave_no_files_and_no_open_descriptors(tmp_path: Path) -> None:
     sandboxes = provider(tmp_path)
     await sandboxes.open()
 
     async def use() -> str:
-        service = await sandboxes.start_service(ServiceOrder("s", ECHO, ""))
-        said = await talk(service, "hello")
+        service = await sandboxes.start_service(ServiceSpec("s", ECHO, ""))
+        printed = await talk(service, "hello")
         await service.aclose()
-        assert service.complaints == "oops"
-        return said
+        assert service.stderr_tail == "oops"
+        return printed
 
     first = await use()
     before = count(Path("/proc/self/fd"))
@@ -86,18 +86,18 @@ async def test_a_program_of_nobodys_leaves_nothing_and_many_of_them_leave_no_fil
     await sandboxes.aclose()
 
 
-async def test_what_was_fetched_to_ask_a_program_is_there_when_threads_use_it(tmp_path: Path) -> None:
+async def test_service_of_a_thread_starts_with_the_saved_home(tmp_path: Path) -> None:
     sandboxes = provider(tmp_path)
     await sandboxes.open()
     fetching = ("/bin/bash", "-c", "read -r word; cat $HOME/fetched 2>&1; echo $word >> $HOME/fetched; ls -A $HOME")
 
     async def say(word: str, thread: str | None, seed: str, *, keep: bool = False) -> str:
-        service = await sandboxes.start_service(ServiceOrder("s", fetching, "ada", thread, seed=seed))
-        said = await talk(service, word)
+        service = await sandboxes.start_service(ServiceSpec("s", fetching, "ada", thread, seed=seed))
+        printed = await talk(service, word)
         if keep:
-            service.keep()
+            service.keep_home()
         await service.aclose()
-        return said
+        return printed
 
     assert "No such file" in await say("old", None, "one", keep=True)
     assert "No such file" in await say("new", None, "one", keep=True)  # nothing is handed on to whoever asks
@@ -109,9 +109,9 @@ async def test_what_was_fetched_to_ask_a_program_is_there_when_threads_use_it(tm
     await say("other", None, "three", keep=True)
     locked = next((tmp_path / "services").iterdir()) / "locked"
     locked.mkdir(mode=0o000)
-    await sandboxes.keep_homes({"three", "four"})
+    await sandboxes.prune_homes({"three", "four"})
     assert count(tmp_path / "services") == 1 and "No such file" in await say("x", "t4", "one")
     assert await say("x", "t5", "three") == "other"
-    await sandboxes.keep_homes(())
+    await sandboxes.prune_homes(())
     assert count(tmp_path / "services") == 0
     await sandboxes.aclose()

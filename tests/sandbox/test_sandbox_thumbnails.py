@@ -1,4 +1,4 @@
-"""Small pictures, drawn where a hole in a decoder does no harm."""
+"""Thumbnails, rendered inside the sandbox."""
 
 import asyncio
 import struct
@@ -8,21 +8,21 @@ from pathlib import Path
 import pytest
 
 from deerflow.config.source import open_source
-from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.harness import Harness, open_harness
-from deerflow.sandbox.chores import ChoreResult
-from deerflow.sandbox.thumbnails import read_drawing, reason_of
+from deerflow.sandbox.jobs.jobs import SandboxJobResult
+from deerflow.sandbox.thumbnails import explain_failure, parse_thumbnail
 from deerflow.testing import ScriptedModel
-from tests.gateway.files_of_threads import OUTPUTS, find, put
+from tests.gateway.thread_files import OUTPUTS, find, put
 from tests.pictures import png
-from tests.sandbox.desk import desk
+from tests.sandbox.support import open_sandbox_harness
 from tests.support import browse
 
 pytestmark = pytest.mark.timeout(600)  # the toolbox is built by the first test session of a machine
 
 
 def size_of(webp: bytes) -> tuple[int, int]:
-    """How wide and how high a WebP is that Pillow wrote."""
+    """Return width and height of a WebP image written by Pillow."""
     assert webp[:4] == b"RIFF" and webp[8:12] == b"WEBP"
     if webp[12:16] == b"VP8X":
         return int.from_bytes(webp[24:27], "little") + 1, int.from_bytes(webp[27:30], "little") + 1
@@ -37,7 +37,7 @@ async def harness(tmp_path: Path, toolbox_environment: Mapping[str, str]) -> Asy
         yield harness
 
 
-async def test_a_picture_is_drawn_once_and_goes_with_its_thread(harness: Harness, tmp_path: Path) -> None:
+async def test_renders_a_thumbnail_once_and_deletes_it_with_the_thread(harness: Harness, tmp_path: Path) -> None:
     url = (await put(harness, "wide.png", png(1200, 300))).replace("/artifacts/", "/thumbnails/")
     async with browse(harness) as http, asyncio.timeout(60):
         http.timeout = 60
@@ -69,7 +69,7 @@ async def test_a_picture_is_drawn_once_and_goes_with_its_thread(harness: Harness
         ("empty.png", b"", "broken, or not a picture"),
     ],
 )
-async def test_what_cannot_be_drawn_says_why(harness: Harness, name: str, content: bytes, why: str) -> None:
+async def test_reports_why_a_file_has_no_thumbnail(harness: Harness, name: str, content: bytes, why: str) -> None:
     url = (await put(harness, name, content)).replace("/artifacts/", "/thumbnails/")
     async with browse(harness) as http, asyncio.timeout(60):
         http.timeout = 60
@@ -78,8 +78,10 @@ async def test_what_cannot_be_drawn_says_why(harness: Harness, name: str, conten
         assert any(each in answer.json()["detail"] for each in why.split("|")), answer.text
 
 
-async def test_what_is_not_there_and_what_is_somebody_elses_is_not_found(tmp_path: Path) -> None:
-    async with desk(tmp_path, ScriptedModel.saying(), sandbox={"toolbox": {"enabled": False}}) as harness:
+async def test_refuses_missing_files_and_files_of_other_users(tmp_path: Path) -> None:
+    async with open_sandbox_harness(
+        tmp_path, ScriptedModel.saying(), sandbox={"toolbox": {"enabled": False}}
+    ) as harness:
         await put(harness, "a.png", png(1, 1))
         async with browse(harness) as http:
             for path in (f"t1/thumbnails{OUTPUTS}/none.png", f"none/thumbnails{OUTPUTS}/a.png", "t1/thumbnails/etc/x"):
@@ -90,10 +92,10 @@ async def test_what_is_not_there_and_what_is_somebody_elses_is_not_found(tmp_pat
             await harness.threads.get("t1", LOCAL_USER)
 
 
-async def test_where_nothing_can_be_drawn_the_answer_says_so(tmp_path: Path) -> None:
+async def test_reports_that_no_thumbnails_can_be_rendered(tmp_path: Path) -> None:
     (tmp_path / "python").mkdir()
     settings = {"sandbox": {"toolbox": {"enabled": False}}}
-    async with desk(tmp_path, ScriptedModel.saying(), **settings) as harness, browse(harness) as http:
+    async with open_sandbox_harness(tmp_path, ScriptedModel.saying(), **settings) as harness, browse(harness) as http:
         url = (await put(harness, "a.png", png(1, 1))).replace("/artifacts/", "/thumbnails/")
         answer = await http.get(url)
         assert answer.status_code in (200, 422)  # some machines have Pillow of their own
@@ -103,13 +105,13 @@ async def test_where_nothing_can_be_drawn_the_answer_says_so(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("result", "why"),
     [
-        (ChoreResult(137, "", timed_out=True), "longer than"),
-        (ChoreResult(98, "", out_of_memory=True), "memory"),
-        (ChoreResult(0, "picture:!!!"), "cannot be drawn"),
-        (ChoreResult(0, "picture:PGh0bWw+"), "cannot be drawn"),
-        (ChoreResult(0, "picture:UklGRg", truncated=True), "cannot be drawn"),
-        (ChoreResult(1, "\nKeyError: 1"), "cannot be drawn"),
+        (SandboxJobResult(137, "", timed_out=True), "longer than"),
+        (SandboxJobResult(98, "", out_of_memory=True), "memory"),
+        (SandboxJobResult(0, "picture:!!!"), "cannot be drawn"),
+        (SandboxJobResult(0, "picture:PGh0bWw+"), "cannot be drawn"),
+        (SandboxJobResult(0, "picture:UklGRg", truncated=True), "cannot be drawn"),
+        (SandboxJobResult(1, "\nKeyError: 1"), "cannot be drawn"),
     ],
 )
-def test_what_a_sandbox_says_is_not_taken_on_trust(result: ChoreResult, why: str) -> None:
-    assert read_drawing(result) is None and why in reason_of(result)
+def test_validates_the_output_of_the_sandbox(result: SandboxJobResult, why: str) -> None:
+    assert parse_thumbnail(result) is None and why in explain_failure(result)

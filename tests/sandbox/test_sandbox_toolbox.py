@@ -1,4 +1,4 @@
-"""The toolbox, built by the real uv from wheels made here: no package index is asked."""
+"""Python toolbox, built by the real uv from local wheels without a package index."""
 
 import asyncio
 import ensurepip
@@ -10,28 +10,28 @@ from pathlib import Path
 
 import pytest
 
-from deerflow.config.sandbox import ToolboxConfig
+from deerflow.config.sections.sandbox import ToolboxConfig
 from deerflow.domain.errors import SandboxError
-from deerflow.sandbox.furnishing import HOME
+from deerflow.sandbox.files.mounts import HOME
 from deerflow.sandbox.local.toolbox import (
     LOCK,
     Toolbox,
     ToolboxBuilder,
     ToolboxState,
-    choose,
+    choose_interpreter,
     find_uv,
-    interpreter_at,
-    likely_interpreters,
+    list_interpreters,
+    make_interpreter,
 )
-from tests.sandbox.wheels import FindUv, Workshop, locked, wheel
+from tests.sandbox.wheels import FindUv, ToolboxFixture, make_lock_line, wheel
 from tests.support import needs
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def workshop(tmp_path: Path) -> Workshop:
-    return Workshop(tmp_path)
+def fixture(tmp_path: Path) -> ToolboxFixture:
+    return ToolboxFixture(tmp_path)
 
 
 async def failure(builder: ToolboxBuilder) -> str:
@@ -47,120 +47,120 @@ async def built(builder: ToolboxBuilder) -> Toolbox:
 
 
 def say(toolbox: Toolbox, *arguments: str) -> str:
-    """What a program of the environment prints, run where it was built."""
+    """Return the output of a program of the environment, run in place."""
     program = [str(toolbox.mounts["/opt/toolbox"] / "bin" / arguments[0]), *arguments[1:]]
     return subprocess.run(program, env={}, capture_output=True, text=True, check=True, timeout=20).stdout.strip()
 
 
-async def test_a_package_nobody_has_is_named_remembered_and_tried_again(workshop: Workshop) -> None:
-    builder = workshop.builder("saw")
+async def test_names_an_unknown_package_and_retries_later(fixture: ToolboxFixture) -> None:
+    builder = fixture.builder("saw")
     text = await failure(builder)
     assert text.startswith("the toolbox cannot be built: ") and "saw" in text
     assert await builder.state() == ToolboxState("failed", text)
     assert await builder.find() is None
-    assert workshop.left() == ["failure"]
-    wheel(workshop.wheels, "saw")
+    assert fixture.left() == ["failure"]
+    wheel(fixture.wheels, "saw")
     toolbox = await built(builder)
     assert (await builder.state()).status == "ready"
-    assert workshop.left() == ["environment"]
+    assert fixture.left() == ["environment"]
     assert [say(toolbox, tool) for tool in ("hammer", "saw")] == ["hammer 1.0", "saw 1.0"]
 
 
-async def test_a_package_other_than_the_locked_one_is_refused(workshop: Workshop) -> None:
-    workshop.lock.write_text(re.sub("[0-9a-f]{64}", "0" * 64, workshop.lock.read_text()))
-    assert "hash" in (await failure(workshop.builder())).lower()
+async def test_refuses_a_package_with_another_hash(fixture: ToolboxFixture) -> None:
+    fixture.lock.write_text(re.sub("[0-9a-f]{64}", "0" * 64, fixture.lock.read_text()))
+    assert "hash" in (await failure(fixture.builder())).lower()
 
 
-async def test_a_package_that_would_have_to_be_built_here_is_refused(workshop: Workshop) -> None:
-    source = workshop.root / "anvil"
+async def test_refuses_source_distributions(fixture: ToolboxFixture) -> None:
+    source = fixture.root / "anvil"
     source.mkdir()
-    (source / "setup.py").write_text(f"open({str(workshop.root / 'ran')!r}, 'w')")
-    await failure(workshop.builder(f"anvil @ {source.as_uri()}"))
-    assert not (workshop.root / "ran").exists()
+    (source / "setup.py").write_text(f"open({str(fixture.root / 'ran')!r}, 'w')")
+    await failure(fixture.builder(f"anvil @ {source.as_uri()}"))
+    assert not (fixture.root / "ran").exists()
 
 
-async def test_without_uv_it_says_how_to_get_it(workshop: Workshop) -> None:
-    builder = workshop.builder(find_uv=FindUv(None))
+async def test_reports_how_to_install_uv(fixture: ToolboxFixture) -> None:
+    builder = fixture.builder(find_uv=FindUv(None))
     assert "pip install uv" in await failure(builder)
     assert (await builder.state()).status == "failed"
 
 
-async def test_an_index_out_of_reach_is_called_that(workshop: Workshop) -> None:
-    environment = {**workshop.environment, "UV_DEFAULT_INDEX": "http://127.0.0.1:1/", "UV_HTTP_RETRIES": "0"}
-    text = await failure(workshop.builder("saw", environment=environment))
+async def test_reports_an_unreachable_index(fixture: ToolboxFixture) -> None:
+    environment = {**fixture.environment, "UV_DEFAULT_INDEX": "http://127.0.0.1:1/", "UV_HTTP_RETRIES": "0"}
+    text = await failure(fixture.builder("saw", environment=environment))
     assert "the package index cannot be reached; it is tried again at the next start" in text
 
 
-async def test_a_cache_that_cannot_be_written_is_named(workshop: Workshop) -> None:
-    (workshop.root / "cache").write_text("no folder")
-    assert f"{workshop.root}/cache" in await failure(workshop.builder())
+async def test_names_a_cache_that_is_not_writable(fixture: ToolboxFixture) -> None:
+    (fixture.root / "cache").write_text("no folder")
+    assert f"{fixture.root}/cache" in await failure(fixture.builder())
 
 
-async def test_a_build_that_takes_too_long_is_ended(workshop: Workshop) -> None:
-    builder = workshop.builder(find_uv=workshop.instead_of_uv("sleep 1000"), limit_s=0.5)
+async def test_stops_a_build_after_the_timeout(fixture: ToolboxFixture) -> None:
+    builder = fixture.builder(find_uv=fixture.instead_of_uv("sleep 1000"), limit_s=0.5)
     assert "took longer" in await failure(builder)
-    assert workshop.left() == ["failure"]
+    assert fixture.left() == ["failure"]
 
 
-async def test_a_cancelled_build_leaves_nothing(workshop: Workshop) -> None:
-    pipe = workshop.root / "pipe"
+async def test_cancelled_build_leaves_nothing(fixture: ToolboxFixture) -> None:
+    pipe = fixture.root / "pipe"
     os.mkfifo(pipe)
     # The inner sleep holds the output open: the end of the build is seen only when that is gone too.
     hang = f'for place; do :; done; mkdir "$place"; sleep 1000 & echo begun > {pipe}; wait'
-    builder = workshop.builder(find_uv=workshop.instead_of_uv(hang))
+    builder = fixture.builder(find_uv=fixture.instead_of_uv(hang))
     building = asyncio.create_task(builder.build())
     async with asyncio.timeout(20):
         assert await asyncio.to_thread(pipe.read_text) == "begun\n"
         assert (await builder.state()).status == "building"
         with pytest.raises(TimeoutError):  # another server waits, and need not wait to the end
             await asyncio.wait_for(builder.build(), timeout=0.5)
-        assert workshop.left() == ["unfinished"]
+        assert fixture.left() == ["unfinished"]
         building.cancel()
         with pytest.raises(asyncio.CancelledError):
             await building
-    assert workshop.left() == []
+    assert fixture.left() == []
     assert (await builder.state()).status == "missing"
 
 
-async def test_two_servers_build_it_once(workshop: Workshop) -> None:
-    program = find_uv(workshop.environment)
+async def test_two_servers_build_once(fixture: ToolboxFixture) -> None:
+    program = find_uv(fixture.environment)
     assert program is not None
-    log = workshop.root / "log"
-    uv = workshop.instead_of_uv(f'echo "$1" >> {log}\nexec {" ".join(program)} "$@"')
-    first, second = (workshop.builder(find_uv=uv) for _ in range(2))
+    log = fixture.root / "log"
+    uv = fixture.instead_of_uv(f'echo "$1" >> {log}\nexec {" ".join(program)} "$@"')
+    first, second = (fixture.builder(find_uv=uv) for _ in range(2))
     toolboxes = await asyncio.gather(built(first), built(second))
     assert toolboxes[0] == toolboxes[1] == await first.find() == await built(second)
     assert log.read_text().split() == ["venv", "pip"]
 
 
-async def test_what_a_killed_server_left_is_no_obstacle(workshop: Workshop) -> None:
-    builder = workshop.builder()
+async def test_rebuilds_after_a_killed_server(fixture: ToolboxFixture) -> None:
+    builder = fixture.builder()
     environment = (await built(builder)).mounts["/opt/toolbox"]
     environment.rename(environment.with_name("unfinished"))
     assert await builder.find() is None
     assert say(await built(builder), "hammer") == "hammer 1.0"
-    assert workshop.left() == ["environment"]
+    assert fixture.left() == ["environment"]
 
 
-async def test_switched_off_it_is_neither_built_nor_found(workshop: Workshop) -> None:
-    built_one = workshop.builder()
+async def test_disabled_toolbox_is_not_built_or_found(fixture: ToolboxFixture) -> None:
+    built_one = fixture.builder()
     await built(built_one)
-    builder = ToolboxBuilder(ToolboxConfig(enabled=False), built_one.cache, {}, lock=workshop.lock)
+    builder = ToolboxBuilder(ToolboxConfig(enabled=False), built_one.cache, {}, lock=fixture.lock)
     assert (await builder.state()).status == "off"
     assert await builder.find() is None
     assert "sandbox.toolbox.enabled" in await failure(builder)
 
 
-async def test_each_content_has_a_place_of_its_own(workshop: Workshop) -> None:
-    plain = await built(workshop.builder())
-    more = workshop.builder("saw")
+async def test_each_content_has_its_own_folder(fixture: ToolboxFixture) -> None:
+    plain = await built(fixture.builder())
+    more = fixture.builder("saw")
     assert (await more.state()).status == "missing"
-    wheel(workshop.wheels, "saw")
+    wheel(fixture.wheels, "saw")
     assert (await built(more)).mounts["/opt/toolbox"] != plain.mounts["/opt/toolbox"]
 
 
-async def test_uv_sees_where_packages_come_from_and_no_secrets(workshop: Workshop) -> None:
-    seen = workshop.root / "seen"
+async def test_uv_gets_the_index_settings_and_no_secrets(fixture: ToolboxFixture) -> None:
+    seen = fixture.root / "seen"
     server = {
         "PATH": "/usr/bin:/bin",
         "OPENAI_API_KEY": "secret",
@@ -169,8 +169,8 @@ async def test_uv_sees_where_packages_come_from_and_no_secrets(workshop: Worksho
         "UV_INDEX": "http://uv.example",
         "PIP_EXTRA_INDEX_URL": "http://other.example",
     }
-    uv = workshop.instead_of_uv(f"env > {seen}; exit 1")
-    await failure(workshop.builder(find_uv=uv, environment=server))
+    uv = fixture.instead_of_uv(f"env > {seen}; exit 1")
+    await failure(fixture.builder(find_uv=uv, environment=server))
     variables = dict(line.split("=", 1) for line in seen.read_text().splitlines())
     assert {name: variables.get(name) for name in ("https_proxy", "UV_DEFAULT_INDEX", "UV_INDEX")} == {
         "https_proxy": "http://proxy",
@@ -180,10 +180,10 @@ async def test_uv_sees_where_packages_come_from_and_no_secrets(workshop: Worksho
     assert "secret" not in seen.read_text()
 
 
-async def test_everybody_can_read_what_was_built_and_it_is_compiled(workshop: Workshop) -> None:
+async def test_toolbox_is_readable_by_all_users_and_compiled(fixture: ToolboxFixture) -> None:
     before = os.umask(0o077)
     try:
-        environment = (await built(workshop.builder())).mounts["/opt/toolbox"]
+        environment = (await built(fixture.builder())).mounts["/opt/toolbox"]
     finally:
         os.umask(before)
     modes = {path: stat.S_IMODE(path.stat().st_mode) for path in [environment, *environment.rglob("*")]}
@@ -191,7 +191,7 @@ async def test_everybody_can_read_what_was_built_and_it_is_compiled(workshop: Wo
     assert list(environment.glob("lib/*/site-packages/__pycache__/hammer.*.pyc"))
 
 
-async def test_a_python_that_no_sandbox_can_have_is_passed_over(tmp_path: Path) -> None:
+async def test_skips_unusable_interpreters(tmp_path: Path) -> None:
     def program(name: str, script: str) -> Path:
         path = tmp_path / name
         path.write_text(f"#!/bin/sh\n{script}\n")
@@ -201,39 +201,39 @@ async def test_a_python_that_no_sandbox_can_have_is_passed_over(tmp_path: Path) 
     missing, broken = tmp_path / "missing", program("broken", "echo no ssl >&2; exit 1")
     other, old = program("other", "echo hello"), program("old", 'echo \'[[3, 9], "/usr/bin/python3.9", "/usr", []]\'')
     with pytest.raises(SandboxError) as caught:
-        await choose([missing, broken, other, old])
+        await choose_interpreter([missing, broken, other, old])
     for reason in ("missing: ", "broken: no ssl", "other: does not behave", "old: older than Python 3.11"):
         assert reason in str(caught.value)
-    found = await choose([missing, broken, other, old, *likely_interpreters()])
-    assert found == await choose(likely_interpreters())
+    found = await choose_interpreter([missing, broken, other, old, *list_interpreters()])
+    assert found == await choose_interpreter(list_interpreters())
     builder = ToolboxBuilder(ToolboxConfig(), tmp_path, {}, interpreters=[missing])
     assert (await builder.state()).status == "failed"
     assert await builder.find() is None
 
 
-def test_a_python_is_shown_with_its_libraries_and_nothing_beside_them(tmp_path: Path) -> None:
+def test_mounts_an_interpreter_with_its_libraries_only(tmp_path: Path) -> None:
     for name in ("bin", "lib", "secrets"):
         (tmp_path / name).mkdir()
     program, library = tmp_path / "bin/python3.12", tmp_path / "lib/libpython.so"
     program.touch()
-    found = interpreter_at(program, tmp_path, (3, 12), [program, library, Path("/usr/lib/libc.so")])
+    found = make_interpreter(program, tmp_path, (3, 12), [program, library, Path("/usr/lib/libc.so")])
     assert not isinstance(found, str)
-    assert (found.version, found.parts) == ("3.12", (program, tmp_path / "lib"))
+    assert (found.version, found.paths) == ("3.12", (program, tmp_path / "lib"))
     elsewhere = Path("/nix/store/libc.so")
-    assert interpreter_at(program, tmp_path, (3, 12), [elsewhere]) == f"depends on {elsewhere}"
+    assert make_interpreter(program, tmp_path, (3, 12), [elsewhere]) == f"depends on {elsewhere}"
 
 
-async def test_in_a_sandbox_pip_adds_replaces_and_removes_packages(workshop: Workshop) -> None:
+async def test_pip_adds_replaces_and_removes_packages_in_a_sandbox(fixture: ToolboxFixture) -> None:
     bwrap = needs("bwrap")
     (pip,) = (Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl")
-    (workshop.wheels / pip.name).write_bytes(pip.read_bytes())
-    workshop.lock.write_text(workshop.lock.read_text() + locked(pip))
-    toolbox = await built(workshop.builder())
+    (fixture.wheels / pip.name).write_bytes(pip.read_bytes())
+    fixture.lock.write_text(fixture.lock.read_text() + make_lock_line(pip))
+    toolbox = await built(fixture.builder())
     for version in ("2.0", "3.0"):
-        wheel(workshop.wheels, "hammer", version)
-    wheel(workshop.wheels, "saw")
+        wheel(fixture.wheels, "hammer", version)
+    wheel(fixture.wheels, "saw")
     shown = [word for place, path in toolbox.mounts.items() for word in ("--ro-bind", str(path), place)]
-    mounts = ["--ro-bind", "/usr", "/usr", *shown, "--bind", str(workshop.root), "/mnt/user-data/workspace"]
+    mounts = ["--ro-bind", "/usr", "/usr", *shown, "--bind", str(fixture.root), "/mnt/user-data/workspace"]
     mounts += [word for name in ("bin", "lib", "lib64") for word in ("--symlink", f"usr/{name}", f"/{name}")]
     sandbox = [bwrap, "--unshare-all", "--die-with-parent", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
     variables = {**toolbox.variables, "HOME": HOME, "PATH": ":".join([*toolbox.path, "/usr/bin", "/bin"])}
@@ -253,7 +253,7 @@ async def test_in_a_sandbox_pip_adds_replaces_and_removes_packages(workshop: Wor
     assert run("python3 -c 'import saw; print(saw.__file__)'").startswith(f"{HOME}/.local/")
 
 
-def test_the_lock_has_what_is_asked_for_with_hashes_and_names_no_host() -> None:
+def test_lock_has_all_packages_with_hashes_and_no_host() -> None:
     wanted = re.findall(r"^[a-z][a-z0-9-]+$", (ROOT / "deploy/sandbox/toolbox.in").read_text(), re.M)
     lock = LOCK.read_text()
     entries = re.split(r"\n(?=\S)", lock.strip())

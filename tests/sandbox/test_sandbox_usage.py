@@ -1,11 +1,11 @@
-"""How much a thread's files take is seen, however they are hidden."""
+"""Disk and memory usage is measured, however it is hidden."""
 
 import asyncio
 import os
 from pathlib import Path
 
-from deerflow.sandbox.local.removal import remove_folder
-from deerflow.sandbox.local.usage import DiskWatch, disk_usage, files_in_memory, memory_in
+from deerflow.sandbox.local.cleanup import remove_folder
+from deerflow.sandbox.local.usage import DiskMonitor, measure_disk, measure_memfds, measure_memory
 
 MB = 1024 * 1024
 
@@ -14,31 +14,31 @@ def fill(file: Path) -> None:
     file.write_bytes(bytes(MB))
 
 
-def test_all_files_count(tmp_path: Path) -> None:
+def test_counts_all_files(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     fill(tmp_path / "one")
     fill(tmp_path / "a" / "b" / "two")
-    assert 2 * MB <= disk_usage(tmp_path) < 3 * MB
+    assert 2 * MB <= measure_disk(tmp_path) < 3 * MB
 
 
-def test_what_is_not_there_takes_nothing(tmp_path: Path) -> None:
-    assert disk_usage(tmp_path / "none") == 0
+def test_missing_folder_counts_zero(tmp_path: Path) -> None:
+    assert measure_disk(tmp_path / "none") == 0
 
 
-def test_a_file_of_holes_takes_what_it_takes(tmp_path: Path) -> None:
+def test_counts_the_blocks_of_a_sparse_file(tmp_path: Path) -> None:
     with (tmp_path / "holes").open("wb") as file:
         file.truncate(1 << 40)
-    assert disk_usage(tmp_path) < MB
+    assert measure_disk(tmp_path) < MB
 
 
-def test_empty_files_and_folders_count_too(tmp_path: Path) -> None:
+def test_counts_empty_files_and_folders(tmp_path: Path) -> None:
     for number in range(100):
         (tmp_path / f"file{number}").touch()
         (tmp_path / f"folder{number}").mkdir()
-    assert disk_usage(tmp_path) >= 200 * 4096
+    assert measure_disk(tmp_path) >= 200 * 4096
 
 
-def test_links_are_not_followed(tmp_path: Path) -> None:
+def test_does_not_follow_links(tmp_path: Path) -> None:
     outside, inside = tmp_path / "outside", tmp_path / "inside"
     outside.mkdir()
     inside.mkdir()
@@ -46,10 +46,10 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     (inside / "folder").symlink_to(outside)
     (inside / "file").symlink_to(outside / "file")
     (inside / "loop").symlink_to(inside)
-    assert disk_usage(inside) < MB
+    assert measure_disk(inside) < MB
 
 
-def test_files_in_very_deep_folders_count(tmp_path: Path) -> None:
+def test_counts_files_in_very_deep_folders(tmp_path: Path) -> None:
     top = tmp_path / "top"
     top.mkdir()
     folder = os.open(top, os.O_RDONLY)
@@ -62,24 +62,24 @@ def test_files_in_very_deep_folders_count(tmp_path: Path) -> None:
         file.write(bytes(5 * MB))
     os.close(folder)
     open_before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
-    used = disk_usage(top)
+    used = measure_disk(top)
     open_after = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
     remove_folder(top)  # nobody else can
     assert (used >= 5 * MB, open_after) == (True, open_before)
 
 
-async def test_a_command_is_ended_when_the_disk_of_the_machine_is_almost_full(tmp_path: Path) -> None:
+async def test_reports_an_almost_full_disk(tmp_path: Path) -> None:
     """Also when nobody sees what fills it, as with files that have no name any more."""
-    watch = DiskWatch([tmp_path], limit=100 * MB, reserve=1 << 60)
+    watch = DiskMonitor([tmp_path], limit=100 * MB, reserve=1 << 60)
     async with asyncio.timeout(10):
-        assert "almost full" in await watch.await_excess()
+        assert "almost full" in await watch.wait_for_excess()
 
 
-async def test_a_thread_that_is_over_its_limit_may_not_grow(tmp_path: Path) -> None:
+async def test_thread_over_its_limit_may_not_grow(tmp_path: Path) -> None:
     for number in range(3):
         fill(tmp_path / str(number))
-    watch = DiskWatch([tmp_path], limit=2 * MB, reserve=0)
-    watching = asyncio.create_task(watch.await_excess())
+    watch = DiskMonitor([tmp_path], limit=2 * MB, reserve=0)
+    watching = asyncio.create_task(watch.wait_for_excess())
     done, _ = await asyncio.wait({watching}, timeout=0.5)
     assert not done, "it has to be able to delete something"
     (tmp_path / "more").write_bytes(bytes(20 * MB))
@@ -87,14 +87,14 @@ async def test_a_thread_that_is_over_its_limit_may_not_grow(tmp_path: Path) -> N
         assert "more than 2 MB" in await watching
 
 
-def test_memory_is_counted_for_all_processes_of_a_network_and_for_files_without_a_name() -> None:
+def test_counts_memory_of_all_processes_in_a_network_namespace_and_memory_files() -> None:
     network = Path("/proc/self/ns/net").stat().st_ino
-    before = memory_in(network)
+    before = measure_memory(network)
     assert before > 1_000_000, "this process is in its own network"
     taken = os.memfd_create("taken")
     try:
         os.write(taken, bytes(32 << 20))
-        assert files_in_memory(Path("/proc/self"))[os.fstat(taken).st_ino] >= 32 << 20
+        assert measure_memfds(Path("/proc/self"))[os.fstat(taken).st_ino] >= 32 << 20
     finally:
         os.close(taken)
-    assert memory_in(1) == 0, "nobody is there"
+    assert measure_memory(1) == 0, "nobody is there"

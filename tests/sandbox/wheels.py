@@ -1,16 +1,16 @@
-"""Packages and toolboxes made on the spot: no package index is asked."""
+"""Packages and toolboxes built locally, without a package index."""
 
 import hashlib
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from deerflow.config.sandbox import ToolboxConfig
+from deerflow.config.sections.sandbox import ToolboxConfig
 from deerflow.sandbox.local.toolbox import ToolboxBuilder
 
 
 def wheel(folder: Path, name: str, version: str = "1.0") -> Path:
-    """A package with one module that knows its version, and a program of the same name that prints it."""
+    """Create a package with one module and a program that prints its version."""
     info = f"{name}-{version}.dist-info"
     files = {
         f"{name}.py": f"version = {version!r}\n\n\ndef main():\n    print({name!r}, version)\n",
@@ -26,18 +26,18 @@ def wheel(folder: Path, name: str, version: str = "1.0") -> Path:
     return file
 
 
-def locked(wheel: Path) -> str:
+def make_lock_line(wheel: Path) -> str:
     name, version, *_ = wheel.name.split("-")
     return f"{name}=={version} --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}\n"
 
 
-class Workshop:
-    """A folder with wheels, a lock and a cache, all of a test's own."""
+class ToolboxFixture:
+    """Folder with wheels, a lock and a cache for one test."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.wheels, self.lock = root, root / "wheels", root / "toolbox.lock"
         self.wheels.mkdir()
-        self.lock.write_text(locked(wheel(self.wheels, "hammer")))
+        self.lock.write_text(make_lock_line(wheel(self.wheels, "hammer")))
         self.environment = {
             "PATH": "/usr/bin:/bin",
             "UV_CACHE_DIR": str(root / "uv"),
@@ -57,7 +57,7 @@ class Workshop:
         return FindUv([str(program)])
 
     def left(self) -> list[str]:
-        """What is in the folder of the one toolbox."""
+        """Return the files in the folder of the only toolbox."""
         return sorted(path.name for path in (self.root / "cache/toolbox").glob("*/*"))
 
 

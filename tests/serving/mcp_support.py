@@ -1,4 +1,4 @@
-"""What the tests of MCP share."""
+"""Tools and helpers shared by MCP tests."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ def launch(rocket: str) -> str:
 
 
 def ask(question: str) -> str:
-    """Ask in a way of one's own.
+    """Ask with an interrupt of its own.
 
     Args:
         question: What is asked.

@@ -1,4 +1,4 @@
-"""`deerflow acp`, driven as an editor drives it: by a client made with the protocol's own package."""
+"""`deerflow acp`, driven by a client of the protocol package."""
 
 import asyncio
 import base64
@@ -35,8 +35,8 @@ from acp.schema import (
 )
 
 from deerflow.config.source import open_source
-from deerflow.serving.acp_agent import EditorAgent
-from deerflow.serving.acp_projects import Projects
+from deerflow.serving.acp_agent import AcpServerAgent
+from deerflow.serving.acp_projects import EditorProjects
 from deerflow.testing import Answer, ScriptedServer, Stall, calling, thinking
 from tests.acp.examples import acp_example
 from tests.pictures import png
@@ -47,21 +47,21 @@ LAUNCH = {"name": "launch", "group": "space", "use": "tests.serving.mcp_support:
 
 
 class Editor:
-    """A client that notes what it is told and answers permission requests in turn."""
+    """Client that records updates and answers permission requests in order."""
 
     def __init__(self, *answers: str) -> None:
         self.answers = list(answers)
         self.asked: list[ToolCallUpdate] = []
         self.updates: list[Any] = []
-        self.heard = asyncio.Event()
+        self.received = asyncio.Event()
 
     def on_connect(self, conn: object) -> None:
-        """Nothing is asked of the agent from here."""
+        """Do nothing: no requests are sent from here."""
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
         self.updates.append(update)
         if isinstance(update, AgentMessageChunk):
-            self.heard.set()
+            self.received.set()
 
     async def request_permission(
         self, session_id: str, tool_call: ToolCallUpdate, options: list[PermissionOption], **_: Any
@@ -70,16 +70,16 @@ class Editor:
         chosen = AllowedOutcome(outcome="selected", option_id=self.answers.pop(0))
         return RequestPermissionResponse(outcome=chosen)
 
-    def of(self, kind: type) -> list[Any]:
+    def find_updates(self, kind: type) -> list[Any]:
         return [update for update in self.updates if isinstance(update, kind)]
 
     def text(self, kind: type = AgentMessageChunk) -> str:
-        return "".join(update.content.text for update in self.of(kind))
+        return "".join(update.content.text for update in self.find_updates(kind))
 
 
 @asynccontextmanager
-async def workplace(folder: Path, script: Sequence[Any]) -> AsyncIterator[Path]:
-    """A configuration in `folder`/deerflow, a project in `folder`/project, and the model that answers."""
+async def open_workplace(folder: Path, script: Sequence[Any]) -> AsyncIterator[Path]:
+    """Create a configuration in `folder`/deerflow and a project in `folder`/project, with a scripted model."""
     project, root = folder / "project", folder / "deerflow"
     root.mkdir()
     project.mkdir()
@@ -92,13 +92,13 @@ async def workplace(folder: Path, script: Sequence[Any]) -> AsyncIterator[Path]:
         yield root
 
 
-Started = tuple[ClientSideConnection, asyncio.subprocess.Process]
+EditorProcess = tuple[ClientSideConnection, asyncio.subprocess.Process]
 
 
 @asynccontextmanager
-async def started(folder: Path, editor: Editor, script: Sequence[Any]) -> AsyncIterator[Started]:
-    """An editor that has started `deerflow acp`."""
-    async with workplace(folder, script) as root:
+async def start_editor(folder: Path, editor: Editor, script: Sequence[Any]) -> AsyncIterator[EditorProcess]:
+    """Start `deerflow acp` as an editor does."""
+    async with open_workplace(folder, script) as root:
         env = environment(folder, root)
         with (folder / "log").open("w") as log:
             options = {"stderr": log.fileno(), "shutdown_timeout": 30}
@@ -115,14 +115,14 @@ def environment(folder: Path, root: Path) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def connected(folder: Path, editor: Editor, script: Sequence[Any]) -> AsyncIterator[ClientSideConnection]:
-    """The same in this process."""
-    async with workplace(folder, script) as root:
+async def connect_editor(folder: Path, editor: Editor, script: Sequence[Any]) -> AsyncIterator[ClientSideConnection]:
+    """Connect an editor to an agent in this process."""
+    async with open_workplace(folder, script) as root:
         read = partial(open_source, directory=root, environment={})
         ours, theirs = memory_transport_pair()
         async with (
-            Projects(read, read_only=False) as projects,
-            AgentSideConnection(EditorAgent(projects), theirs),  # type: ignore[arg-type]
+            EditorProjects(read, read_only=False) as projects,
+            AgentSideConnection(AcpServerAgent(projects), theirs),  # type: ignore[arg-type]
             ClientSideConnection(editor, ours) as agent,  # type: ignore[arg-type]
             asyncio.timeout(60),
         ):
@@ -130,7 +130,7 @@ async def connected(folder: Path, editor: Editor, script: Sequence[Any]) -> Asyn
 
 
 @pytest.mark.slow
-async def test_an_editor_sees_thoughts_tool_calls_with_diffs_and_plans_goes_on_later_and_leaves(tmp_path: Path) -> None:
+async def test_editor_receives_updates_and_resumes_sessions(tmp_path: Path) -> None:
     change = calling(
         "str_replace", description="Greet", path="/mnt/project/hello.py", old_str="hi", new_str="hello"
     )  # fmt: skip
@@ -138,7 +138,7 @@ async def test_an_editor_sees_thoughts_tool_calls_with_diffs_and_plans_goes_on_l
     plan = calling("write_todos", todos=[{"content": "Greet better", "status": "completed"}])
     script = [thinking("Let me look.", look), plan, change, "It greets now.", "Gone on.", Stall(Answer("Well"))]
     editor = Editor()
-    async with started(tmp_path, editor, script) as (agent, program):
+    async with start_editor(tmp_path, editor, script) as (agent, program):
         hello = await agent.initialize(protocol_version=PROTOCOL_VERSION)
         assert hello.agent_capabilities is not None and hello.agent_capabilities.load_session
         project = str(tmp_path / "project")
@@ -156,16 +156,16 @@ async def test_an_editor_sees_thoughts_tool_calls_with_diffs_and_plans_goes_on_l
         assert answer.stop_reason == "end_turn"
         assert (editor.text(), editor.text(AgentThoughtChunk)) == ("It greets now.", "Let me look.")
         assert (tmp_path / "project" / "hello.py").read_text() == "print('hello')\n"
-        read, edit = editor.of(ToolCallStart)
+        read, edit = editor.find_updates(ToolCallStart)
         assert (read.kind, edit.kind) == ("read", "edit")
         assert edit.locations[0].path == f"{project}/hello.py"
         (diff,) = [each for each in edit.content if isinstance(each, FileEditToolCallContent)]
         assert (diff.path, diff.old_text, diff.new_text) == (f"{project}/hello.py", "hi", "hello")
-        done = {update.tool_call_id for update in editor.of(ToolCallProgress) if update.status == "completed"}
+        done = {update.tool_call_id for update in editor.find_updates(ToolCallProgress) if update.status == "completed"}
         assert done == {read.tool_call_id, edit.tool_call_id}
-        assert [entry.content for entry in editor.of(AgentPlanUpdate)[0].entries] == ["Greet better"]
+        assert [entry.content for entry in editor.find_updates(AgentPlanUpdate)[0].entries] == ["Greet better"]
 
-        (offered,) = editor.of(AvailableCommandsUpdate)
+        (offered,) = editor.find_updates(AvailableCommandsUpdate)
         assert "deep-research" in [command.name for command in offered.available_commands]
 
         listed = await agent.list_sessions(cwd=project)
@@ -175,13 +175,13 @@ async def test_an_editor_sees_thoughts_tool_calls_with_diffs_and_plans_goes_on_l
         said = editor.text(UserMessageChunk)
         assert said.startswith("Make it greet better: [hello.py](/mnt/project/hello.py)") and "Be kind." in said
         assert said.endswith("[image.png](/mnt/user-data/uploads/image.png)")
-        assert editor.text() == "It greets now." and len(editor.of(ToolCallStart)) == 2
+        assert editor.text() == "It greets now." and len(editor.find_updates(ToolCallStart)) == 2
         await agent.prompt(session_id=session.session_id, prompt=[text_block("Go on.")])
         assert editor.text().endswith("Gone on.")
 
-        editor.heard.clear()
+        editor.received.clear()
         last = asyncio.create_task(agent.prompt(session_id=session.session_id, prompt=[text_block("More.")]))
-        await editor.heard.wait()
+        await editor.received.wait()
         program.terminate()
         assert await program.wait() == 0
         await asyncio.gather(last, return_exceptions=True)
@@ -190,9 +190,9 @@ async def test_an_editor_sees_thoughts_tool_calls_with_diffs_and_plans_goes_on_l
 
 @pytest.mark.external
 @pytest.mark.timeout(120)  # the first time on a machine it is fetched
-async def test_the_client_that_comes_with_the_protocols_package_talks_with_the_agent(tmp_path: Path) -> None:
+async def test_example_client_of_the_protocol_package_works(tmp_path: Path) -> None:
     client = await asyncio.to_thread(acp_example, "client.py")
-    async with workplace(
+    async with open_workplace(
         tmp_path, ["Hello, deer.", calling("ls", description="Look", path="/mnt/project"), "Seen."]
     ) as root:
         program = await asyncio.create_subprocess_exec(
@@ -206,16 +206,16 @@ async def test_the_client_that_comes_with_the_protocols_package_talks_with_the_a
     assert re.findall(r"\| Agent: (.*)", said.decode()) == ["Hello, deer.", "Seen."]
 
 
-async def test_a_person_at_the_editor_is_asked_and_can_cancel(tmp_path: Path) -> None:
+async def test_editor_requests_permission_and_can_cancel(tmp_path: Path) -> None:
     script = [
         calling("launch", rocket="Heron"), "It stays.",
         calling("launch", rocket="Wren"), calling("launch", rocket="Finch"), "They fly.",
         Stall(Answer("Let me think")), "Back again.",
     ]  # fmt: skip
     editor = Editor("reject", "always")
-    async with connected(tmp_path, editor, script) as agent:
+    async with connect_editor(tmp_path, editor, script) as agent:
         await agent.initialize(protocol_version=PROTOCOL_VERSION)
-        for cwd, sentence in (("project", "absolute path"), ("/", "whole machine"), (str(tmp_path), "keeps its state")):
+        for cwd, sentence in (("project", "absolute path"), ("/", "root folder"), (str(tmp_path), "keeps its state")):
             with pytest.raises(RequestError, match=sentence):
                 await agent.new_session(cwd=cwd)
         session = (await agent.new_session(cwd=str(tmp_path / "project"))).session_id
@@ -237,18 +237,18 @@ async def test_a_person_at_the_editor_is_asked_and_can_cancel(tmp_path: Path) ->
 
         assert await say("Launch the heron.") == "end_turn" and editor.text() == "It stays."
         assert editor.asked[0].raw_input == {"rocket": "Heron"}
-        assert editor.asked[0].tool_call_id == editor.of(ToolCallStart)[0].tool_call_id
-        assert editor.of(ToolCallProgress)[-1].status == "failed"
+        assert editor.asked[0].tool_call_id == editor.find_updates(ToolCallStart)[0].tool_call_id
+        assert editor.find_updates(ToolCallProgress)[-1].status == "failed"
 
         assert await say("Then the others.") == "end_turn" and editor.text() == "They fly."
         assert len(editor.asked) == 2  # the second time it was for the whole session
-        results = [update.content[0].content.text for update in editor.of(ToolCallProgress)]
+        results = [update.content[0].content.text for update in editor.find_updates(ToolCallProgress)]
         assert results == ["Wren is in the air", "Finch is in the air"]
 
-        editor.heard.clear()
+        editor.received.clear()
         waiting = asyncio.create_task(say("Think."))
-        await editor.heard.wait()
-        with pytest.raises(RequestError, match="has not been answered yet"):
+        await editor.received.wait()
+        with pytest.raises(RequestError, match="still running"):
             await agent.prompt(session_id=session, prompt=[text_block("Hello?")])
         await agent.cancel(session_id=session)
         assert await waiting == "cancelled"

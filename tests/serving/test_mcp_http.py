@@ -1,4 +1,4 @@
-"""`/mcp`: the agent for programs that speak MCP, over real HTTP, for several people."""
+"""Tests of the MCP endpoint over real HTTP with several users."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -15,16 +15,16 @@ from mcp.client.streamable_http import streamable_http_client
 from pydantic import AnyUrl
 
 from deerflow.config.source import open_source
-from deerflow.domain.principal import Principal
+from deerflow.domain.identity import Principal
 from deerflow.domain.runs import RunStatus
 from deerflow.gateway.app import create_app
-from deerflow.gateway.dependencies import who_asks
+from deerflow.gateway.dependencies import get_current_user
 from deerflow.harness import Harness, open_harness
 from deerflow.testing import Answer, ScriptedModel, Stall, calling
 from tests.serving.mcp_support import data_of, text_of
 from tests.support import browse
 
-ASKING = "x-test-user"
+USER_HEADER = "x-test-user"
 LAUNCH = {"name": "launch", "group": "space", "use": "tests.serving.mcp_support:launch", "approval": "always"}
 ASK = {"name": "ask", "group": "space", "use": "tests.serving.mcp_support:ask"}
 QUIET = {"memory": {"debounce_seconds": 3600}, "title": {"enabled": False}, "tools": [LAUNCH, ASK]}
@@ -43,61 +43,61 @@ class World:
     harness: Harness
     app: FastAPI
     address: str
-    told: list[str] = field(default_factory=list)
+    progress: list[str] = field(default_factory=list)
 
     @asynccontextmanager
-    async def person(self, name: str) -> AsyncIterator[ClientSession]:
+    async def connect(self, name: str) -> AsyncIterator[ClientSession]:
         async with (
-            httpx.AsyncClient(headers={ASKING: name}, timeout=10) as http,
+            httpx.AsyncClient(headers={USER_HEADER: name}, timeout=10) as http,
             streamable_http_client(f"{self.address}/mcp", http_client=http) as (incoming, outgoing, _),
             ClientSession(incoming, outgoing) as session,
         ):
             await session.initialize()
             yield session
 
-    async def note(self, progress: float, total: float | None, message: str | None) -> None:
-        self.told.append(message or "")
+    async def record_progress(self, progress: float, total: float | None, message: str | None) -> None:
+        self.progress.append(message or "")
 
 
 @asynccontextmanager
-async def world(folder: Path, *script: object) -> AsyncIterator[World]:
+async def open_world(folder: Path, *script: object) -> AsyncIterator[World]:
     source = open_source(directory=folder, environment={}, overrides=QUIET)
     async with open_harness(source, ScriptedModel.saying(*script)) as harness:  # type: ignore[arg-type]
         app = create_app(harness)
-        app.dependency_overrides[who_asks] = by_header
+        app.dependency_overrides[get_current_user] = get_header_user
         async with browse(harness, app) as http:
             yield World(harness, app, str(http.base_url))
-            await app.state.mcp_door.aclose()
+            await app.state.mcp_endpoint.aclose()
 
 
-def by_header(request: Request) -> Principal:
-    return Principal(request.headers[ASKING])
+def get_header_user(request: Request) -> Principal:
+    return Principal(request.headers[USER_HEADER])
 
 
-def nobody() -> Principal:
+def raise_unauthorized() -> Principal:
     raise HTTPException(401, "log in first", {"WWW-Authenticate": "Bearer"})
 
 
-async def test_pages_of_others_and_the_sessions_of_others_lead_nowhere(tmp_path: Path) -> None:
-    async with world(tmp_path) as here, httpx.AsyncClient(base_url=here.address) as http:
+async def test_refuses_cross_site_requests_and_sessions_of_other_users(tmp_path: Path) -> None:
+    async with open_world(tmp_path) as here, httpx.AsyncClient(base_url=here.address) as http:
         for method in ("GET", "POST", "DELETE"):
-            answer = await http.request(method, "/mcp", headers={"origin": "https://evil.example", ASKING: "ann"})
+            answer = await http.request(method, "/mcp", headers={"origin": "https://evil.example", USER_HEADER: "ann"})
             assert answer.status_code == 403 and answer.json()["error"] == "Forbidden"
-        rebound = await http.post("/mcp", headers={"host": "evil.example", ASKING: "ann"})
+        rebound = await http.post("/mcp", headers={"host": "evil.example", USER_HEADER: "ann"})
         assert rebound.status_code == 403
 
         headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
-        opened = await http.post("/mcp", json=HELLO, headers={**headers, ASKING: "ann"})
+        opened = await http.post("/mcp", json=HELLO, headers={**headers, USER_HEADER: "ann"})
         named = {**headers, "mcp-session-id": opened.headers["mcp-session-id"]}
         listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
         for method in ("POST", "GET", "DELETE"):
-            foreign = await http.request(method, "/mcp", json=listing, headers={**named, ASKING: "bob"})
+            foreign = await http.request(method, "/mcp", json=listing, headers={**named, USER_HEADER: "bob"})
             assert foreign.status_code == 404
 
 
-async def test_who_is_unknown_is_refused_as_everywhere_before_a_byte_of_the_body_is_read(tmp_path: Path) -> None:
-    async with world(tmp_path) as here, httpx.AsyncClient(base_url=here.address, timeout=10) as http:
-        here.app.dependency_overrides[who_asks] = nobody
+async def test_refuses_unauthenticated_requests_before_reading_the_body(tmp_path: Path) -> None:
+    async with open_world(tmp_path) as here, httpx.AsyncClient(base_url=here.address, timeout=10) as http:
+        here.app.dependency_overrides[get_current_user] = raise_unauthorized
         for method in ("GET", "POST", "DELETE"):
             answer = await http.request(method, "/mcp", json=HELLO)
             elsewhere = await http.get("/api/threads/t")
@@ -109,14 +109,14 @@ async def test_who_is_unknown_is_refused_as_everywhere_before_a_byte_of_the_body
         async with asyncio.timeout(10):
             assert (await reader.readline()).startswith(b"HTTP/1.1 401 ")  # and nothing was sent of the body
         writer.close()
-        del here.app.dependency_overrides[who_asks]
+        del here.app.dependency_overrides[get_current_user]
         for said in ("{", "[" * 99 + "]" * 99):  # once it is known who asks, a body like any other
             answer = await http.post("/mcp", content=said, headers={"content-type": "application/json"})
             assert (answer.status_code, answer.json()["error"]) == (422, "InvalidRequest")
 
 
-async def test_calls_that_make_no_sense_are_answered_with_a_sentence(tmp_path: Path) -> None:
-    async with world(tmp_path) as here, here.person("ann") as ann:
+async def test_invalid_calls_return_an_error_text(tmp_path: Path) -> None:
+    async with open_world(tmp_path) as here, here.connect("ann") as ann:
         for name, arguments, sentence in (
             ("fly", {}, "there is no tool 'fly'; there are ask, decide, list_threads"),
             ("ask", {}, "prompt: Field required"),
@@ -132,18 +132,18 @@ async def test_calls_that_make_no_sense_are_answered_with_a_sentence(tmp_path: P
             await ann.read_resource(AnyUrl("file:///etc/passwd"))
 
 
-async def test_a_task_is_done_with_progress_and_its_files_can_be_read(tmp_path: Path) -> None:
+async def test_ask_reports_progress_and_artifacts_can_be_read(tmp_path: Path) -> None:
     report = calling("write_file", description="w", path="/mnt/user-data/outputs/report.md", content="# Herons\n")
-    async with world(tmp_path, report, "The report is written.", "Again.") as here, here.person("ann") as ann:
+    async with open_world(tmp_path, report, "The report is written.", "Again.") as here, here.connect("ann") as ann:
         tools = {tool.name: tool for tool in (await ann.list_tools()).tools}
         assert list(tools) == ["ask", "decide", "list_threads", "read_thread", "list_artifacts", "read_artifact"]
         assert tools["ask"].inputSchema["required"] == ["prompt"]
 
-        asked = await ann.call_tool("ask", {"prompt": "Write about herons."}, progress_callback=here.note)
-        told = data_of(asked)
-        assert told["status"] == "answered" and told["answer"] == "The report is written."
-        assert "uses write_file" in here.told and "writes" in here.told
-        thread = told["thread_id"]
+        asked = await ann.call_tool("ask", {"prompt": "Write about herons."}, progress_callback=here.record_progress)
+        progress = data_of(asked)
+        assert progress["status"] == "answered" and progress["answer"] == "The report is written."
+        assert "uses write_file" in here.progress and "writes" in here.progress
+        thread = progress["thread_id"]
 
         listed = data_of(await ann.call_tool("list_artifacts", {"thread_id": thread}))
         (file,) = listed["files"]
@@ -162,8 +162,8 @@ async def test_a_task_is_done_with_progress_and_its_files_can_be_read(tmp_path: 
         assert [each["text"] for each in said if each["from"] == "human"] == ["Write about herons.", "And again?"]
 
 
-async def test_two_people_never_see_each_other(tmp_path: Path) -> None:
-    async with world(tmp_path, "Yours alone.") as here, here.person("ann") as ann, here.person("bob") as bob:
+async def test_users_are_isolated(tmp_path: Path) -> None:
+    async with open_world(tmp_path, "Yours alone.") as here, here.connect("ann") as ann, here.connect("bob") as bob:
         mine = data_of(await ann.call_tool("ask", {"prompt": "A secret."}))["thread_id"]
         assert data_of(await ann.call_tool("list_threads", {}))["threads"][0]["thread_id"] == mine
         assert data_of(await bob.call_tool("list_threads", {})) == {"threads": []}
@@ -179,9 +179,9 @@ async def test_two_people_never_see_each_other(tmp_path: Path) -> None:
             assert result.isError and text_of(result).startswith("NotFound"), (name, text_of(result))
 
 
-async def test_tools_that_want_a_persons_word_get_it_by_a_second_call(tmp_path: Path) -> None:
+async def test_decide_answers_pending_approvals(tmp_path: Path) -> None:
     script = (calling("launch", rocket="Heron"), "It flies.", calling("launch", rocket="Wren"), "Well, no.")
-    async with world(tmp_path, *script) as here, here.person("ann") as ann:
+    async with open_world(tmp_path, *script) as here, here.connect("ann") as ann:
         asked = data_of(await ann.call_tool("ask", {"prompt": "Launch it."}))
         assert asked["status"] == "needs_approval"
         assert asked["waiting_calls"] == [{"name": "launch", "args": {"rocket": "Heron"}}]
@@ -197,10 +197,10 @@ async def test_tools_that_want_a_persons_word_get_it_by_a_second_call(tmp_path: 
         assert data_of(await ann.call_tool("decide", no))["answer"] == "Well, no."
 
 
-async def test_a_question_of_the_agent_is_answered_by_asking_again(tmp_path: Path) -> None:
+async def test_ask_answers_a_question_of_the_agent(tmp_path: Path) -> None:
     question = calling("ask_clarification", question="Which colour?", clarification_type="missing_info")
     own = calling("ask", question="How red?")
-    async with world(tmp_path, question, "Red it is.", own, "Very.") as here, here.person("ann") as ann:
+    async with open_world(tmp_path, question, "Red it is.", own, "Very.") as here, here.connect("ann") as ann:
         asked = data_of(await ann.call_tool("ask", {"prompt": "Paint it."}))
         assert asked["status"] == "asks" and "Which colour?" in asked["answer"]
         then = data_of(await ann.call_tool("ask", {"prompt": "Red.", "thread_id": asked["thread_id"]}))
@@ -213,8 +213,8 @@ async def test_a_question_of_the_agent_is_answered_by_asking_again(tmp_path: Pat
         assert data_of(await ann.call_tool("ask", {"prompt": "Very.", "thread_id": thread}))["answer"] == "Very."
 
 
-async def test_a_cancelled_call_stops_the_run(tmp_path: Path) -> None:
-    async with world(tmp_path, Stall(Answer("Let me see")), "Later.") as here, here.person("ann") as ann:
+async def test_cancelled_call_stops_the_run(tmp_path: Path) -> None:
+    async with open_world(tmp_path, Stall(Answer("Let me see")), "Later.") as here, here.connect("ann") as ann:
         begun = asyncio.Event()
 
         async def heard(progress: float, total: float | None, message: str | None) -> None:

@@ -1,4 +1,4 @@
-"""`deerflow mcp`, started as another program starts it."""
+"""Tests of `deerflow mcp`, started as a process."""
 
 import json
 import os
@@ -16,7 +16,7 @@ DEERFLOW = Path(sys.executable).parent / "deerflow"
 
 
 @pytest.mark.slow
-async def test_the_agent_can_be_asked_on_standard_input_and_nothing_else_is_printed(tmp_path: Path) -> None:
+async def test_serves_on_stdio_and_prints_nothing_else(tmp_path: Path) -> None:
     looks = calling("ls", description="Look", path="/mnt/user-data")
     async with ScriptedServer([looks, "All seen."]) as model:
         entry = model.model_config().model_dump(mode="json", exclude_none=True)
@@ -24,17 +24,17 @@ async def test_the_agent_can_be_asked_on_standard_input_and_nothing_else_is_prin
         (tmp_path / "config.yaml").write_text(json.dumps({"models": [entry], **quiet}))
         variables = {"PATH": os.defpath, "HOME": str(tmp_path)}
         command = StdioServerParameters(command=str(DEERFLOW), args=["mcp"], cwd=tmp_path, env=variables)
-        told: list[str | None] = []
+        progress_messages: list[str | None] = []
 
-        async def note(progress: float, total: float | None, message: str | None) -> None:
-            told.append(message)
+        async def record_progress(progress: float, total: float | None, message: str | None) -> None:
+            progress_messages.append(message)
 
         with (tmp_path / "log").open("w") as log:
             async with stdio_client(command, log) as streams, ClientSession(*streams) as session:
                 hello = await session.initialize()
                 assert hello.serverInfo.name == "deerflow"
-                answer = data_of(await session.call_tool("ask", {"prompt": "Look."}, progress_callback=note))
-                assert answer["answer"] == "All seen." and "uses ls" in told
+                answer = data_of(await session.call_tool("ask", {"prompt": "Look."}, progress_callback=record_progress))
+                assert answer["answer"] == "All seen." and "uses ls" in progress_messages
                 threads = data_of(await session.call_tool("list_threads", {}))["threads"]
                 assert [each["thread_id"] for each in threads] == [answer["thread_id"]]
     assert "Traceback" not in (tmp_path / "log").read_text()

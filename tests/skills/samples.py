@@ -1,4 +1,4 @@
-"""Files as people bring them: what a scanner must block, and what it must let pass. None of the secrets is real."""
+"""Sample files that the scanner must block or accept. None of the secrets is real."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ KEY = "\n".join(
         "Xc8VbN3mQ1wErTy7UiOp2aSdFg6HjKl4ZxCvB5nMqWeRt9YuIoP0lKjHgFdSaZx1",
     ]
 )
-PUT_TOGETHER = {
+PLACEHOLDERS = {
     "{TOKEN}": "gh" + "p_" + "R7xKq2ZbW9mTn4VcYd8LsJf3HgAe6PuQ1oXi",
     "{AWS}": "AK" + "IA" + "Q3EGRT7XWLM2ZPKV",
     "{OPENAI}": "sk-" + "proj-" + "h8Kz2Qw9Lx4Vb7Nm1Rt6Yp3Sd5Fg0Jc",
@@ -21,8 +21,8 @@ PUT_TOGETHER = {
     "{ZWJ}": "\u200d",
     "{ZWNJ}": "\u200c",
 }
-"""So that nobody takes the files of samples for a place of secrets."""
-BEGINNINGS = {
+"""Secrets are assembled here, so that secret scanners do not flag the sample files."""
+HEADERS = {
     "SKILL.md": "---\nname: sample\ndescription: A sample.\n---\n",
     "scripts/tool.sh": "#!/bin/bash\n",
 }
@@ -30,7 +30,7 @@ BEGINNINGS = {
 
 @dataclass(frozen=True)
 class Sample:
-    """One file of a skill, and the rule that applies to it, if one does that blocks."""
+    """One file of a skill, and the blocking rule that applies to it."""
 
     about: str
     path: str
@@ -39,13 +39,13 @@ class Sample:
 
 
 def read_samples(name: str) -> Iterator[Sample]:
-    """The samples in a file, each below a line `==== path | rule | what it is`."""
+    """Yield the samples of a file, each below a line `==== path | rule | description`."""
     for part in Path(__file__).with_name(name).read_text(encoding="utf-8").split("==== ")[1:]:
         header, _, text = part.partition("\n")
         path, rule, about = (each.strip() for each in header.split("|"))
-        for placeholder, real in PUT_TOGETHER.items():
+        for placeholder, real in PLACEHOLDERS.items():
             text = text.replace(placeholder, real)
-        yield Sample(about, path, BEGINNINGS.get(path, "") + text, None if rule == "-" else rule)
+        yield Sample(about, path, HEADERS.get(path, "") + text, None if rule == "-" else rule)
 
 
 MALICIOUS = tuple(read_samples("samples_malicious.txt"))

@@ -1,4 +1,4 @@
-"""`skill.toml`: what it may say, and what several of them come to."""
+"""Parsing, merging and enforcement rules of `skill.toml`."""
 
 from pathlib import Path
 
@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from deerflow.domain.errors import SkillInvalid
 from deerflow.domain.sandbox import Confinement
-from deerflow.domain.skill_terms import SkillMeter, SkillTerms, joint_terms
+from deerflow.domain.skills import SkillMeter, SkillTerms, merge_terms
 from deerflow.sandbox.egress import AllowedHosts
-from deerflow.sandbox.local.network import NetworkPolicy, Reach
+from deerflow.sandbox.local.launcher.network import NetworkMode, NetworkPolicy
 from deerflow.skills.contract import Contract, parse_contract, read_contract
 
 WHOLE = b"""
@@ -27,7 +27,7 @@ max_tool_calls = 80
 """
 
 
-def test_a_contract_says_what_a_skill_needs_and_how_much_it_may_use() -> None:
+def test_parses_a_complete_contract() -> None:
     contract = parse_contract(WHOLE)
 
     assert contract.terms == SkillTerms(
@@ -38,11 +38,11 @@ def test_a_contract_says_what_a_skill_needs_and_how_much_it_may_use() -> None:
     )
 
 
-def test_what_is_left_out_gives_no_host_and_no_variable_but_narrows_neither_tools_nor_folders() -> None:
+def test_empty_contract_denies_hosts_and_variables_only() -> None:
     contract = parse_contract(b"")
 
     assert contract.terms == SkillTerms(Confinement(None, (), frozenset()))
-    assert contract.narrowed(None) is None
+    assert contract.restrict_tools(None) is None
 
 
 @pytest.mark.parametrize(
@@ -55,12 +55,12 @@ def test_what_is_left_out_gives_no_host_and_no_variable_but_narrows_neither_tool
         (("bash",), ("ls",), ()),
     ],
 )
-def test_of_the_tools_in_skill_md_and_in_the_contract_those_are_left_that_both_allow(
+def test_allows_tools_named_by_both_skill_md_and_contract(
     tools: tuple[str, ...] | None, allowed: tuple[str, ...] | None, left: tuple[str, ...] | None
 ) -> None:
     contract = Contract.model_validate({"needs": {"tools": tools}})
 
-    assert contract.narrowed(allowed) == left
+    assert contract.restrict_tools(allowed) == left
 
 
 @pytest.mark.parametrize(
@@ -72,8 +72,8 @@ def test_of_the_tools_in_skill_md_and_in_the_contract_those_are_left_that_both_a
         ("[budget]\nmax_calls = 3", "did you mean 'max_tool_calls'?"),
         ('[needs]\nhosts = ["https://example.org/"]', "without scheme, port or path"),
         ('[needs]\nhosts = "example.org"', "needs.hosts: must be a list"),
-        ('[needs]\npaths = ["/etc"]', "must be folders as the agent sees them"),
-        ('[needs]\npaths = ["/mnt/user-data/outputs/../workspace"]', "must be folders as the agent sees them"),
+        ('[needs]\npaths = ["/etc"]', "must be folders in the sandbox"),
+        ('[needs]\npaths = ["/mnt/user-data/outputs/../workspace"]', "must be folders in the sandbox"),
         ('[needs]\npaths = ["/mnt/user-data/workspace/here"]', "write '/mnt/user-data/workspace'"),
         ('[needs]\nenvironment = ["A-B"]', "must be names of letters, digits and '_'"),
         ("[budget]\nseconds = 0", "budget.seconds: must be more than 0"),
@@ -82,14 +82,14 @@ def test_of_the_tools_in_skill_md_and_in_the_contract_those_are_left_that_both_a
         ("a = " + "[" * 3000, "skill.toml: is"),
     ],
 )
-def test_a_contract_that_cannot_be_understood_is_refused_in_a_sentence(text: str, sentence: str) -> None:
-    with pytest.raises(SkillInvalid) as refused:
+def test_refuses_invalid_contracts_with_a_reason(text: str, sentence: str) -> None:
+    with pytest.raises(SkillInvalid) as rejected:
         parse_contract(text.encode())
 
-    assert sentence in str(refused.value)
+    assert sentence in str(rejected.value)
 
 
-def test_a_contract_is_a_small_text_file_and_no_link(tmp_path: Path) -> None:
+def test_contract_must_be_a_small_utf8_file(tmp_path: Path) -> None:
     assert read_contract(tmp_path) is None
     contract = tmp_path / "skill.toml"
     contract.symlink_to("/etc/hostname")
@@ -104,18 +104,18 @@ def test_a_contract_is_a_small_text_file_and_no_link(tmp_path: Path) -> None:
         read_contract(tmp_path)
 
 
-def test_under_several_contracts_that_is_allowed_which_one_of_them_allows() -> None:
+def test_merged_contracts_allow_the_union() -> None:
     one = SkillTerms(Confinement(("/mnt/a",), ("one.example",), frozenset({"A"})), ("x",))
     other = SkillTerms(Confinement(("/mnt/b",), ("two.example",), frozenset()), ("y",))
     silent = SkillTerms(Confinement(None, (), frozenset()))
     anywhere = SkillTerms(Confinement(None, ("*",), frozenset()))
 
-    together = joint_terms([one, other, silent])
+    together = merge_terms([one, other, silent])
 
     assert together == SkillTerms(
         Confinement(("/mnt/a", "/mnt/b"), ("one.example", "two.example"), frozenset({"A"})), ("x", "y")
     )
-    assert joint_terms([one, anywhere]).confinement.only_hosts is None
+    assert merge_terms([one, anywhere]).confinement.allowed_hosts is None
 
 
 HOSTS = ("a.example", "x.a.example", "y.x.a.example", "b.example", "x.b.example")
@@ -123,13 +123,13 @@ PATTERNS = st.frozensets(st.sampled_from([*HOSTS, *(f"*.{host}" for host in HOST
 
 
 @given(PATTERNS, PATTERNS)
-def test_two_lists_of_hosts_together_allow_what_both_allow(one: frozenset[str], other: frozenset[str]) -> None:
-    first, second = AllowedHosts.of(one), AllowedHosts.of(other)
+def test_intersection_of_host_lists_allows_what_both_allow(one: frozenset[str], other: frozenset[str]) -> None:
+    first, second = AllowedHosts.from_patterns(one), AllowedHosts.from_patterns(other)
 
-    both = first.narrowed_to(second)
+    both = first.intersect(second)
 
     for host in (*HOSTS, *(f"z.{host}" for host in HOSTS), "example", "c.example"):
-        assert both.allow(host) == (first.allow(host) and second.allow(host))
+        assert both.allows(host) == (first.allows(host) and second.allows(host))
 
 
 @pytest.mark.parametrize(
@@ -145,30 +145,30 @@ def test_two_lists_of_hosts_together_allow_what_both_allow(one: frozenset[str], 
         ("full", (), ("*",), ("full", "nothing")),
     ],
 )
-def test_a_contract_never_gives_more_network_than_the_configuration(
-    policy: NetworkPolicy, allowed: tuple[str, ...], declared: tuple[str, ...], left: tuple[str, str]
+def test_contract_never_extends_the_configured_network(
+    policy: NetworkMode, allowed: tuple[str, ...], declared: tuple[str, ...], left: tuple[str, str]
 ) -> None:
-    configured = Reach(policy, AllowedHosts.of(allowed))
+    configured = NetworkPolicy(policy, AllowedHosts.from_patterns(allowed))
 
-    narrowed = configured.narrowed(Confinement(hosts=declared))
+    narrowed = configured.confine(Confinement(hosts=declared))
 
-    assert (narrowed.policy, str(narrowed.hosts)) == left
-    assert configured.narrowed(None) == configured.narrowed(Confinement()) == configured
+    assert (narrowed.mode, str(narrowed.hosts)) == left
+    assert configured.confine(None) == configured.confine(Confinement()) == configured
 
 
-def test_a_budget_is_used_up_by_time_or_by_calls_and_the_larger_of_two_counts() -> None:
+def test_budget_limits_time_and_calls_and_the_larger_one_applies() -> None:
     now = [100.0]
     meter = SkillMeter(clock=lambda: now[0])
     small, large = SkillTerms(seconds=10, max_tool_calls=2), SkillTerms(seconds=60)
     meter.begin(["small", "large"])
 
-    assert meter.overspent({"small": small}) is None
+    assert meter.find_exceeded_budget({"small": small}) is None
     meter.count(["small"])
     meter.count(["small"])
-    assert meter.overspent({"small": small}) == "the skill 'small' may call 2 tools, and has"
+    assert meter.find_exceeded_budget({"small": small}) == "the skill 'small' has reached its limit of 2 tool calls"
     now[0] += 20
-    assert meter.overspent({"small": small}) == "the skill 'small' may be active for 10 s, and these are over"
-    assert meter.overspent({"small": small, "large": large}) is None
+    assert meter.find_exceeded_budget({"small": small}) == "the skill 'small' has exceeded its time limit of 10 s"
+    assert meter.find_exceeded_budget({"small": small, "large": large}) is None
     assert meter.seconds_left({"small": small, "large": large}) == 40
     assert meter.seconds_left({"free": SkillTerms()}) is None
-    assert meter.overspent({"small": small, "free": SkillTerms()}) is None
+    assert meter.find_exceeded_budget({"small": small, "free": SkillTerms()}) is None

@@ -1,4 +1,4 @@
-"""SKILL.md as people write it."""
+"""Parsing of SKILL.md."""
 
 import pytest
 
@@ -21,8 +21,8 @@ HEAD = "---\nname: tidy-up\ndescription: Tidies.\n"
         ("---\nname: tidy-up\ndescription: '  '\n---\n", "'description' is missing"),
         ("---\nname: Tidy Up\ndescription: b\n---\n", "not 'Tidy Up'"),
         ("---\nname: tidy--up\ndescription: b\n---\n", "single hyphens between them, not 'tidy--up'"),
-        ("---\nname: äpfel\ndescription: b\n---\n", "small letters a-z, digits and single hyphens"),
-        (f"---\nname: {'a' * 65}\ndescription: b\n---\n", "1 to 64 small letters"),
+        ("---\nname: äpfel\ndescription: b\n---\n", "lower-case letters a-z, digits and single hyphens"),
+        (f"---\nname: {'a' * 65}\ndescription: b\n---\n", "1 to 64 lower-case letters"),
         ("---\nname: [a]\ndescription: b\n---\n", "'name' must be text"),
         (f"---\nname: a\ndescription: {'b' * 1025}\n---\n", "the description has 1,025 characters; at most 1,024"),
         (
@@ -31,26 +31,26 @@ HEAD = "---\nname: tidy-up\ndescription: Tidies.\n"
         ),
         ("---\nname: a\n\tdescription: b\n---\n", "SKILL.md:3: a tab is used for indentation; use spaces"),
         ('---\nname: a\ndescription: "b\n---\n', "SKILL.md:3: a quote is not closed"),
-        ("---\nname: a\nname: b\ndescription: c\n---\n", "SKILL.md:3: 'name' is given twice"),
-        ("---\nname: a\ndescription: &x b\nlicense: *x\n---\n", "write the part out"),
-        ("---\na: &x [*x]\n---\n", "write the part out"),
-        ("---\n? [a]\n: b\n---\n", "a key must be plain text"),
-        (HEAD + "allowed-tools: {a: b}\n---\n", "'allowed-tools' must be a list of names of tools"),
-        (HEAD + "allowed-tools: [[a]]\n---\n", "'allowed-tools' must be a list of names of tools"),
-        (HEAD + "x: " + "[" * 15_000 + "\n---\n", "the header is too intricate"),
-        (HEAD + "x: " + "? " * 5_000 + "\n---\n", "the header is too intricate"),
+        ("---\nname: a\nname: b\ndescription: c\n---\n", "SKILL.md:3: duplicate key 'name'"),
+        ("---\nname: a\ndescription: &x b\nlicense: *x\n---\n", "YAML aliases"),
+        ("---\na: &x [*x]\n---\n", "YAML aliases"),
+        ("---\n? [a]\n: b\n---\n", "key must be a string"),
+        (HEAD + "allowed-tools: {a: b}\n---\n", "'allowed-tools' must be a list of tool names"),
+        (HEAD + "allowed-tools: [[a]]\n---\n", "'allowed-tools' must be a list of tool names"),
+        (HEAD + "x: " + "[" * 15_000 + "\n---\n", "the header has too many brackets"),
+        (HEAD + "x: " + "? " * 5_000 + "\n---\n", "the header has too many brackets"),
         (HEAD + "x: " + "[" * 100 + "]" * 100 + "\n---\n", "nested too deeply"),
         (HEAD + "x: " + "y" * 20_000 + "\n---\n", "the header has 20,04"),
         (HEAD + "x: \x07\n---\n", "is not allowed in YAML"),
     ],
 )
-def test_what_cannot_be_used_is_refused_with_a_reason_for_a_person(text: str, reason: str) -> None:
-    with pytest.raises(SkillInvalid) as refused:
+def test_refuses_invalid_skill_files_with_a_reason(text: str, reason: str) -> None:
+    with pytest.raises(SkillInvalid) as rejected:
         parse_skill(text)
-    assert reason in str(refused.value) and "\n" not in str(refused.value)
+    assert reason in str(rejected.value) and "\n" not in str(rejected.value)
 
 
-def test_the_open_fields_and_the_founding_ones_are_read_and_others_are_kept() -> None:
+def test_parses_known_fields_and_keeps_unknown_ones() -> None:
     header = parse_skill(
         "\ufeff---\r\nname: tidy-up\r\ndescription: >-\r\n  Räumt auf – 整理.\r\n\r\n  Use it when <x> is untidy.\r\n"
         "license: MIT\r\nallowed-tools:\r\n  - bash\r\n  - read_file\r\n"
@@ -62,7 +62,7 @@ def test_the_open_fields_and_the_founding_ones_are_read_and_others_are_kept() ->
     assert header.description == "Räumt auf – 整理.\nUse it when <x> is untidy."
     assert header.body == "# Wie\r\n\r\n---\r\nrest\r\n"
     assert header.fields["metadata"] == {"version": "1.10", "since": "2025-01-02"}
-    assert header.fields["tags"] == ["a", "ü"] and header.unknown == ("homepage", "tags")
+    assert header.fields["tags"] == ["a", "ü"] and header.unknown_fields == ("homepage", "tags")
 
 
 @pytest.mark.parametrize(
@@ -76,5 +76,5 @@ def test_the_open_fields_and_the_founding_ones_are_read_and_others_are_kept() ->
         ("allowed-tools: [WebFetch, mcp__files__open, bash, bash]\n", ("web_fetch", "mcp__files__open", "bash")),
     ],
 )
-def test_tools_are_a_list_or_a_text_and_go_by_the_names_they_have_here(written: str, tools: tuple[str, ...]) -> None:
+def test_parses_allowed_tools_and_maps_aliases(written: str, tools: tuple[str, ...]) -> None:
     assert parse_skill(f"{HEAD}{written}---\n").allowed_tools == tools

@@ -1,4 +1,4 @@
-"""The scripted model, as tests use it."""
+"""The scripted model."""
 
 import asyncio
 
@@ -18,7 +18,7 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-async def test_an_agent_follows_the_script() -> None:
+async def test_agent_follows_the_script() -> None:
     model = ScriptedModel.saying(calling("add", a=1, b=2), "It is 3.")
     agent = create_agent(model, [add])
 
@@ -29,7 +29,7 @@ async def test_an_agent_follows_the_script() -> None:
     assert [message.type for message in model.requests[1].messages] == ["human", "ai", "tool"]
 
 
-async def test_an_answer_is_streamed_word_by_word_after_its_reasoning() -> None:
+async def test_streams_reasoning_then_text_word_by_word() -> None:
     model = ScriptedModel.saying(thinking("Let me see.", then="Two words"))
 
     chunks = [chunk async for chunk in model.astream("hi")]
@@ -39,7 +39,7 @@ async def test_an_answer_is_streamed_word_by_word_after_its_reasoning() -> None:
     assert chunks[-1].usage_metadata is not None and chunks[-1].response_metadata["finish_reason"] == "stop"
 
 
-async def test_calls_have_ids_no_other_turn_has() -> None:
+async def test_call_ids_are_unique() -> None:
     parallel = in_parallel(calling("add", a=1, b=2), calling("add", a=3, b=4))
     model = ScriptedModel.saying(parallel, parallel)
 
@@ -49,7 +49,7 @@ async def test_calls_have_ids_no_other_turn_has() -> None:
     assert len({call["id"] for call in first.tool_calls + second.tool_calls}) == 4
 
 
-async def test_malformed_arguments_are_an_invalid_call() -> None:
+async def test_malformed_arguments_become_invalid_tool_calls() -> None:
     model = ScriptedModel.saying(Answer(calls=(ToolRequest("add", "a=1"),)))
 
     message = await model.ainvoke("hi")
@@ -58,7 +58,7 @@ async def test_malformed_arguments_are_an_invalid_call() -> None:
     assert message.invalid_tool_calls[0]["args"] == "a=1"
 
 
-async def test_exceptions_are_raised_and_functions_are_asked() -> None:
+async def test_lines_may_be_exceptions_or_functions() -> None:
     model = ScriptedModel.saying(ModelRateLimited("slow down"), lambda messages: f"You said {messages[-1].text}.")
 
     with pytest.raises(ModelRateLimited):
@@ -66,7 +66,7 @@ async def test_exceptions_are_raised_and_functions_are_asked() -> None:
     assert (await model.ainvoke("hi")).content == "You said hi."
 
 
-async def test_a_script_that_ended_says_so() -> None:
+async def test_exhausted_script_raises() -> None:
     model = ScriptedModel.saying("one")
     await model.ainvoke("first")
 
@@ -74,7 +74,7 @@ async def test_a_script_that_ended_says_so() -> None:
         await model.ainvoke("second")
 
 
-async def test_a_stalled_answer_waits_until_it_is_released() -> None:
+async def test_stall_waits_for_release() -> None:
     model = ScriptedModel.saying(Stall(Answer("half an")))
     async with asyncio.timeout(5):
         answer = asyncio.create_task(model.ainvoke("hi"))
@@ -86,7 +86,7 @@ async def test_a_stalled_answer_waits_until_it_is_released() -> None:
     assert not model.waiting.is_set()
 
 
-async def test_a_stalled_answer_can_be_cancelled() -> None:
+async def test_stall_can_be_cancelled() -> None:
     model = ScriptedModel.saying(Stall(), "next")
     async with asyncio.timeout(5):
         answer = asyncio.create_task(model.ainvoke("hi"))
@@ -98,18 +98,18 @@ async def test_a_stalled_answer_can_be_cancelled() -> None:
         assert (await model.ainvoke("again")).content == "next"
 
 
-def test_the_sync_face_gives_the_same() -> None:
+def test_sync_methods_return_the_same() -> None:
     model = ScriptedModel.saying("one two", Answer("three", usage=Usage(1, 2)), Stall())
 
     assert [chunk.content for chunk in model.stream("hi")] == ["one", " two", ""]
     message = model.invoke("hi")
     assert isinstance(message, AIMessage)
     assert message.usage_metadata is not None and message.usage_metadata["total_tokens"] == 3
-    with pytest.raises(AssertionError, match="async face"):
+    with pytest.raises(AssertionError, match="async methods"):
         model.invoke("hi")
 
 
-async def test_structured_output_is_a_call_of_the_schema() -> None:
+async def test_structured_output_uses_a_tool_call() -> None:
     class Point(BaseModel):
         """A point."""
 

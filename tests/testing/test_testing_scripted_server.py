@@ -1,4 +1,4 @@
-"""The scripted server, as tests and benchmarks use it."""
+"""The scripted server."""
 
 import asyncio
 import sys
@@ -30,7 +30,7 @@ async def ask(base_url: str, **body: Any) -> tuple[int, str]:
         return response.status, await response.text()
 
 
-async def test_turns_are_given_one_per_request_streamed_or_whole() -> None:
+async def test_serves_one_turn_per_request_streamed_or_whole() -> None:
     async with ScriptedServer(["one two", lambda request: f"asked {request.messages[-1]['content']}"]) as server:
         _, streamed = await ask(server.base_url, stream=True)
         _, whole = await ask(server.base_url)
@@ -40,7 +40,7 @@ async def test_turns_are_given_one_per_request_streamed_or_whole() -> None:
     assert [request.number for request in server.requests] == [1, 2]
 
 
-async def test_usage_is_streamed_when_it_is_asked_for() -> None:
+async def test_streams_usage_on_request() -> None:
     turn = Answer("one", usage=Usage(3, 4))
     async with ScriptedServer([turn, turn]) as server:
         _, with_usage = await ask(server.base_url, stream=True, stream_options={"include_usage": True})
@@ -50,7 +50,7 @@ async def test_usage_is_streamed_when_it_is_asked_for() -> None:
     assert "usage" not in without
 
 
-async def test_calls_come_in_pieces_and_reasoning_before_them() -> None:
+async def test_streams_reasoning_then_calls_in_chunks() -> None:
     turn = thinking("Hm.", then=in_parallel(calling("ls", path="/mnt"), calling("date")))
     async with ScriptedServer([turn]) as server:
         _, text = await ask(server.base_url, stream=True)
@@ -59,7 +59,7 @@ async def test_calls_come_in_pieces_and_reasoning_before_them() -> None:
     assert text.count('"index":0,"function":{"arguments"') > 1
 
 
-async def test_faults_are_given_on_demand() -> None:
+async def test_serves_faults() -> None:
     async with ScriptedServer(
         [RateLimited(2), ServerFault(503, "down"), Raw((b"any", b"thing"), status=418)]
     ) as server:
@@ -70,7 +70,7 @@ async def test_faults_are_given_on_demand() -> None:
         assert await ask(server.base_url) == (418, "anything")
 
 
-async def test_a_cut_closes_the_connection_inside_an_event() -> None:
+async def test_cut_closes_the_connection_inside_an_event() -> None:
     received = b""
     async with (
         ScriptedServer([CutAfter(1)]) as server,
@@ -85,7 +85,7 @@ async def test_a_cut_closes_the_connection_inside_an_event() -> None:
     assert not received.endswith(b"\n")
 
 
-async def test_a_stalled_turn_can_be_released_or_left() -> None:
+async def test_stalled_turn_can_be_released_or_abandoned() -> None:
     async with ScriptedServer([Stall(Answer("one")), Stall()]) as server, asyncio.timeout(5):
         answer = asyncio.create_task(ask(server.base_url, stream=True))
         await server.waiting.wait()
@@ -101,7 +101,7 @@ async def test_a_stalled_turn_can_be_released_or_left() -> None:
         await server.disconnected.wait()
 
 
-async def test_a_script_that_ended_says_so_unless_it_is_endless() -> None:
+async def test_exhausted_script_returns_400_unless_endless() -> None:
     async with ScriptedServer(["one"]) as server:
         await ask(server.base_url)
         status, text = await ask(server.base_url)
@@ -111,7 +111,7 @@ async def test_a_script_that_ended_says_so_unless_it_is_endless() -> None:
         assert {(await ask(server.base_url))[0] for _ in range(3)} == {200}
 
 
-async def test_models_are_listed() -> None:
+async def test_lists_models() -> None:
     async with (
         ScriptedServer(models=["a", "b"]) as server,
         aiohttp.ClientSession() as http,
@@ -122,7 +122,7 @@ async def test_models_are_listed() -> None:
     assert [entry["id"] for entry in listing["data"]] == ["a", "b"]
 
 
-async def test_it_runs_as_its_own_process_for_benchmarks() -> None:
+async def test_runs_as_a_process() -> None:
     command = (sys.executable, "-m", "deerflow.testing.server", "--tokens", "3", "--tool-calls", "1")
     child = await asyncio.create_subprocess_exec(
         *command, stdout=asyncio.subprocess.PIPE, env={"PYTHONPATH": ":".join(sys.path)}

@@ -1,4 +1,4 @@
-"""Whether a report says of pages what they say: what is made up is found, and what is true passes."""
+"""Verification of citations: true statements pass, false ones are reported."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deerflow.domain.errors import FileProblem
-from deerflow.domain.pages import PageSnapshot, ReadPage
-from deerflow.runtime.pages import snapshot_of
-from deerflow.tools.citations.marks import citations_in
-from deerflow.tools.citations.report import read_report
-from deerflow.tools.citations.verdicts import Snapshot, verify
-from deerflow.tools.citations.verification import MAX_REPORT_CHARS, VerificationLimits, verify_report
+from deerflow.domain.web_pages import FetchedPage, PageSnapshot
+from deerflow.services.web_pages import to_page_snapshot
+from deerflow.tools.citations.report import parse_report
+from deerflow.tools.citations.spans import find_citations
+from deerflow.tools.citations.tool import MAX_REPORT_CHARS, VerificationLimits, verify_report
+from deerflow.tools.citations.verification import CitedPage, check_citations
 
 URL = "https://deer.example/herds"
 CITE = f"[citation:Herds]({URL})"
@@ -35,8 +35,8 @@ ing doubled the number of calves.
 """
 
 
-def status_of(sentence: str, page: str = PAGE, url: str = URL) -> str:
-    return verify(sentence, [Snapshot([url], "Herds", page)])[-1].status
+def get_status(sentence: str, page: str = PAGE, url: str = URL) -> str:
+    return check_citations(sentence, [CitedPage([url], "Herds", page)])[-1].status
 
 
 @pytest.mark.parametrize(
@@ -74,8 +74,8 @@ def status_of(sentence: str, page: str = PAGE, url: str = URL) -> str:
         f"It runs version 1.2.3 since 14.05.2024 {CITE}.",
     ],
 )
-def test_what_a_page_says_is_verified(sentence: str) -> None:
-    assert {verdict.status for verdict in verify(sentence, [Snapshot([URL], "Herds", PAGE)])} == {"verified"}
+def test_verifies_true_statements(sentence: str) -> None:
+    assert {verdict.status for verdict in check_citations(sentence, [CitedPage([URL], "Herds", PAGE)])} == {"verified"}
 
 
 @pytest.mark.parametrize(
@@ -109,11 +109,11 @@ def test_what_a_page_says_is_verified(sentence: str) -> None:
         ("Deer [citation:Herds](http://deer.example/herds).", "never_fetched"),
     ],
 )
-def test_what_it_does_not_say_is_found(sentence: str, status: str) -> None:
-    assert status_of(sentence) == status
+def test_reports_false_statements(sentence: str, status: str) -> None:
+    assert get_status(sentence) == status
 
 
-def test_each_citation_of_a_report_has_its_line_and_says_what_is_wrong() -> None:
+def test_reports_line_and_problem_of_each_citation() -> None:
     other, gone, full = "https://b.example/", "https://c.example/", "https://d.example/"
     report = f"""# Deer
 
@@ -132,12 +132,12 @@ while calves cost 7 dollars [citation:C]({gone}).
 - [Never](https://never.example/)
 """
     pages = [
-        Snapshot([URL], "Herds", PAGE),
-        Snapshot([other], "B", "They cost $5."),
-        Snapshot([gone], "", None, "Rejected: there is no page"),
-        Snapshot([full], "D", None),
+        CitedPage([URL], "Herds", PAGE),
+        CitedPage([other], "B", "They cost $5."),
+        CitedPage([gone], "", None, "Rejected: there is no page"),
+        CitedPage([full], "D", None),
     ]
-    found = verify(report, pages)
+    found = check_citations(report, pages)
     assert [(verdict.line, verdict.status) for verdict in found] == [
         (4, "number_mismatch"),
         (4, "verified"),
@@ -150,12 +150,12 @@ while calves cost 7 dollars [citation:C]({gone}).
     assert found[0].claim == "There were 1,482,001 deer" and "Rejected: there is no page" in found[2].detail
 
 
-def test_of_several_pages_that_bear_a_sentence_one_has_to_say_it() -> None:
+def test_one_of_several_cited_pages_must_support_the_statement() -> None:
     a, b = "https://a.example/", "https://b.example/"
-    pages = [Snapshot([a], "A", "Stags: 5."), Snapshot([b], "B", "Hinds: 7.")]
+    pages = [CitedPage([a], "A", "Stags: 5."), CitedPage([b], "B", "Hinds: 7.")]
 
     def statuses(sentence: str) -> list[str]:
-        return [verdict.status for verdict in verify(sentence, pages)]
+        return [verdict.status for verdict in check_citations(sentence, pages)]
 
     assert statuses(f"5 stags and 7 hinds [citation:A]({a}) [citation:B]({b}).") == ["verified"] * 2
     assert statuses(f"5 stags [citation:A]({a}), but 7 hinds [citation:B]({b}).") == ["verified"] * 2
@@ -164,23 +164,25 @@ def test_of_several_pages_that_bear_a_sentence_one_has_to_say_it() -> None:
     assert statuses(f"[citation:A]({a}) has 6, [citation:B]({b}) has 7.") == ["number_mismatch", "verified"]
 
 
-def test_a_page_that_was_read_several_times_may_have_said_it_at_any_time_and_under_any_of_its_addresses() -> None:
+def test_accepts_all_snapshots_and_urls_of_a_page() -> None:
     moved = "https://new.example/herds"
     pages = [
-        Snapshot([URL, moved], "", "Now 5."),
-        Snapshot([URL], "", "Now 7."),
-        Snapshot([URL], "", None, "TooSlow: x"),
+        CitedPage([URL, moved], "", "Now 5."),
+        CitedPage([URL], "", "Now 7."),
+        CitedPage([URL], "", None, "TooSlow: x"),
     ]
     for sentence in (f"5 deer {CITE}", f"7 deer {CITE}", f"5 deer [citation:H]({moved})"):
-        assert [verdict.status for verdict in verify(sentence, pages)] == ["verified"]
-    assert [verdict.status for verdict in verify(f"7 deer [citation:H]({moved})", pages)] == ["number_mismatch"]
+        assert [verdict.status for verdict in check_citations(sentence, pages)] == ["verified"]
+    assert [verdict.status for verdict in check_citations(f"7 deer [citation:H]({moved})", pages)] == [
+        "number_mismatch"
+    ]
 
 
-def test_addresses_with_parentheses_and_titles_with_brackets_are_read() -> None:
+def test_parses_urls_with_parentheses_and_titles_with_brackets() -> None:
     text = (
         'a [citation:A (b) [c]](https://e.org/x_(y)) b [Citation: D](<https://e.org/z> "Z") [citation:E](https://e.org/'
     )
-    found = [(mark.title, mark.url) for mark in citations_in(text)]
+    found = [(mark.title, mark.url) for mark in find_citations(text)]
     assert found == [("A (b) [c]", "https://e.org/x_(y)"), ("D", "https://e.org/z"), ("E", "https://e.org/")]
 
 
@@ -195,7 +197,7 @@ MARKS = st.sampled_from([("“", "”"), ('"', '"'), ("«", "»"), ("„", "“"
 
 @st.composite
 def facts(draw: st.DrawFn) -> tuple[str, str, str]:
-    """A sentence of a page; one of a report that is true of it; and one that is not."""
+    """Draw a sentence of a page, a true and a false sentence of a report."""
     words, number = " ".join(draw(WORDS)), draw(NUMBERS)
     unit = draw(st.sampled_from(["", " %", " kg", " million", " years"]))
     shown = f"{number:,}" if draw(st.booleans()) else f"{number}"
@@ -210,25 +212,25 @@ def facts(draw: st.DrawFn) -> tuple[str, str, str]:
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(facts(), st.booleans(), st.sampled_from([" ", ". ", ", ", "\n"])), min_size=1, max_size=8))
-def test_in_any_report_all_that_is_true_passes_and_all_that_is_made_up_is_caught(
+def test_random_reports_are_classified_correctly(
     told: list[tuple[tuple[str, str, str], bool, str]],
 ) -> None:
     pages, lines, expected = [], ["# Report", ""], []
     for place, ((page, truth, lie), is_true, before) in enumerate(told):
         url = f"https://e{place}.example/"
-        pages.append(Snapshot([url], "", page))
+        pages.append(CitedPage([url], "", page))
         lines += [f"Something uncited 55555. {truth if is_true else lie}{before}[citation:P{place}]({url})", ""]
         expected.append(is_true)
-    found = verify("\n".join(lines), pages)
+    found = check_citations("\n".join(lines), pages)
     assert [verdict.status == "verified" for verdict in found] == expected
     assert all(verdict.url in "\n".join(lines).splitlines()[verdict.line - 1] for verdict in found)
 
 
 @settings(max_examples=80, deadline=None)
 @given(st.text(st.sampled_from('[]()!"“”「」.,$%1 5万百\n|>-#`citaon:hp/\0'), max_size=200), st.text(max_size=100))
-def test_any_text_is_a_report(text: str, page: str) -> None:
-    found = verify(text, [Snapshot([URL], "", page)])
-    assert len(found) == len(read_report(text).citations)
+def test_any_text_can_be_parsed(text: str, page: str) -> None:
+    found = check_citations(text, [CitedPage([URL], "", page)])
+    assert len(found) == len(parse_report(text).citations)
     assert all(1 <= verdict.line <= text.count("\n") + text.count("\r") + 9 for verdict in found)
 
 
@@ -249,37 +251,37 @@ HOSTILE = (
 )
 
 
-async def test_no_text_makes_the_work_grow_faster_than_its_length() -> None:
+async def test_verification_time_is_linear() -> None:
     report = f"{CITE}\n\n" + "\n\n".join(piece * (20_000 // len(piece)) for piece in HOSTILE)
     report += "\n\n" + " ".join(f"about {number}.5 {CITE}" for number in range(3_000))
-    kept = Kept(ReadPage(URL, URL, "", "text/html", report))
-    async with asyncio.timeout(60):  # with the square of the length it would take hours
-        assert await verify_report(report, kept)
+    stored = StoredPages(FetchedPage(URL, URL, "", "text/html", report))
+    async with asyncio.timeout(60):  # quadratic time would take hours
+        assert await verify_report(report, stored)
 
 
-class Kept:
-    """Pages in memory."""
+class StoredPages:
+    """In-memory pages."""
 
-    def __init__(self, *pages: ReadPage) -> None:
-        self._pages = [(snapshot_of(page, page.text), page.text) for page in pages]
+    def __init__(self, *pages: FetchedPage) -> None:
+        self._pages = [(to_page_snapshot(page, page.text), page.text) for page in pages]
 
-    async def keep(self, page: ReadPage) -> PageSnapshot | None:
+    async def save(self, page: FetchedPage) -> PageSnapshot | None:
         raise NotImplementedError
 
-    async def all(self) -> Sequence[PageSnapshot]:
+    async def list(self) -> Sequence[PageSnapshot]:
         return [snapshot for snapshot, _ in self._pages]
 
-    async def texts(self, hashes: Sequence[str]) -> dict[str, str]:
+    async def read_texts(self, hashes: Sequence[str]) -> dict[str, str]:
         return {snapshot.text_hash: text for snapshot, text in self._pages if snapshot.text_hash in hashes}
 
 
-async def test_a_report_is_compared_in_a_child_that_is_ended_when_it_takes_too_much() -> None:
-    kept = Kept(ReadPage(URL, URL, "Herds", "text/html", PAGE))
-    (verdict,) = await verify_report(f"99 deer {CITE}", kept)
+async def test_verification_runs_in_a_limited_child_process() -> None:
+    stored = StoredPages(FetchedPage(URL, URL, "Herds", "text/html", PAGE))
+    (verdict,) = await verify_report(f"99 deer {CITE}", stored)
     assert verdict["status"] == "number_mismatch" and verdict["line"] == 1
     for limits in (VerificationLimits(wall_s=0.01), VerificationLimits(memory_bytes=1)):
         with pytest.raises(FileProblem, match="could not be compared"):
             async with asyncio.timeout(30):
-                await verify_report(f"99 deer {CITE}", kept, limits)
+                await verify_report(f"99 deer {CITE}", stored, limits)
     with pytest.raises(FileProblem, match="verify parts"):
-        await verify_report("x" * (MAX_REPORT_CHARS + 1), kept)
+        await verify_report("x" * (MAX_REPORT_CHARS + 1), stored)

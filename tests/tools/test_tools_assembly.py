@@ -1,4 +1,4 @@
-"""Which tools an agent gets."""
+"""Assembly of an agent's tools."""
 
 import logging
 from typing import Any
@@ -9,13 +9,13 @@ from langchain.tools import ToolRuntime
 from langchain_core.tools import BaseTool, tool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from deerflow.agents.middlewares.guardrail_facts import undeclared_in
-from deerflow.config.tools import ToolConfig
+from deerflow.agent_support.tools import as_tool
+from deerflow.config.sections.tools import ToolConfig
 from deerflow.domain.context import RunContext
 from deerflow.domain.errors import ConfigError
+from deerflow.guardrails.call_context import find_undeclared_arguments
 from deerflow.testing import ScriptedModel, calling
-from deerflow.tools.functions import as_tool
-from deerflow.tools.tools import builtin_tools, get_available_tools
+from deerflow.tools.assembly import builtin_tools, get_available_tools
 
 HERE = __name__
 BUILTIN = ("present_files", "ask_clarification", "list_uploaded_files", "search_history")
@@ -68,7 +68,7 @@ def entry(name: str, **keys: Any) -> ToolConfig:
     ("wrong", "text"),
     [
         (entry("none"), "has no 'none'"),
-        (entry("HERE"), "tools: 'HERE' .* is a str, neither a tool nor a function"),
+        (entry("HERE"), "tools: 'HERE' .* str is neither a tool nor a function"),
         (entry("search", limt=3), "'search' has no setting 'limt'"),
         (entry("clock", zone="UTC"), "'clock' has no setting 'zone'"),
         (entry("Echo", volume=3), "'Echo' has no setting 'volume'"),
@@ -76,45 +76,45 @@ def entry(name: str, **keys: Any) -> ToolConfig:
         (entry("Needy"), "tools: 'Needy' .*key"),
     ],
 )
-def test_an_entry_that_names_no_usable_tool_is_told_with_its_name(wrong: ToolConfig, text: str) -> None:
+def test_refuses_invalid_entries_with_their_name(wrong: ToolConfig, text: str) -> None:
     with pytest.raises(ConfigError, match=f"(?s){text}"):
         get_available_tools([wrong])
 
 
 @pytest.mark.parametrize("use", ["tests", "a.b.c", ":x", "a:", "a:b c"])
-def test_a_use_that_is_no_name_is_refused(use: str) -> None:
+def test_refuses_malformed_use(use: str) -> None:
     with pytest.raises(ValueError, match='must be "module:name"'):
         entry("x", use=use)
 
 
-def test_the_order_is_configuration_then_built_in_then_mcp_then_acp() -> None:
+def test_orders_tools_by_source() -> None:
     mcp, acp = as_tool(add), Echo(name="invoke_acp_agent")
     available = get_available_tools([entry("clock"), entry("search")], builtin=builtin_tools(), mcp=[mcp], acp=[acp])
     assert available.names == ("clock", "search", *BUILTIN, "add", "invoke_acp_agent")
 
 
-def test_the_first_of_two_tools_with_one_name_stays_and_the_other_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_keeps_the_first_of_duplicate_names_and_logs_the_other(caplog: pytest.LogCaptureFixture) -> None:
     theirs = Echo(name="clock")
     available = get_available_tools([entry("clock")], mcp=[theirs])
     assert [(tool.name, tool.description) for tool in available.tools] == [("clock", clock.description)]
-    assert "tool 'clock' of MCP is left out: the configuration has one of that name" in caplog.text
+    assert "tool 'clock' of MCP skipped: the name is used by the configuration" in caplog.text
 
 
-def test_a_tool_goes_by_its_own_name_and_a_different_entry_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_uses_the_name_of_the_tool_and_logs_a_different_entry_name(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         available = get_available_tools([entry("time", use=f"{HERE}:clock", approval="always")])
     assert available.names == ("clock",)
     assert available.needs_approval == {"clock"}
-    assert "tool 'time' calls itself 'clock'" in caplog.text
+    assert "tool 'time' is named 'clock' by its class" in caplog.text
 
 
-def test_only_the_wanted_groups_are_taken() -> None:
+def test_filters_by_groups() -> None:
     entries = [entry("clock"), entry("search", group="search"), entry("add", group="maths")]
     assert get_available_tools(entries, groups=["web", "maths"]).names == ("clock", "add")
     assert get_available_tools(entries, groups=[], builtin=builtin_tools()).names == BUILTIN
 
 
-def test_commands_without_isolation_are_left_out_before_anything_is_loaded() -> None:
+def test_skips_commands_without_isolation_before_loading() -> None:
     entries = [
         entry("clock"),
         entry("sh", group="bash", use="no_such_module:sh"),
@@ -123,14 +123,14 @@ def test_commands_without_isolation_are_left_out_before_anything_is_loaded() -> 
     assert get_available_tools(entries, allow_bash=False).names == ("clock",)
 
 
-def test_only_entries_that_say_so_need_approval() -> None:
+def test_approval_is_set_by_entry() -> None:
     entries = [entry("clock", approval="always"), entry("search", approval="never"), entry("add")]
     assert get_available_tools(entries).needs_approval == {"clock"}
     taken = get_available_tools([entry("clock"), entry("clock", approval="always")])
-    assert taken.needs_approval == {"clock"}, "of two entries for one tool the careful one counts"
+    assert taken.needs_approval == {"clock"}, "approval in either entry of a tool applies"
 
 
-async def test_settings_of_an_entry_are_given_to_the_function_and_hidden_from_the_model() -> None:
+async def test_settings_are_bound_and_hidden_from_the_model() -> None:
     available = get_available_tools([entry("search", limit=9)])
     parameters = convert_to_openai_tool(available.tools[0])["function"]["parameters"]
     assert list(parameters["properties"]) == ["query"]
@@ -141,12 +141,12 @@ async def test_settings_of_an_entry_are_given_to_the_function_and_hidden_from_th
     assert state["messages"][2].content == "9 results for deer, call call_1_0"
 
 
-def test_a_tool_class_is_made_with_its_settings() -> None:
+def test_instantiates_tool_classes_with_settings() -> None:
     (echo,) = get_available_tools([entry("Echo", times=3)]).tools
     assert echo.invoke({"text": "ha"}) == "hahaha"
 
 
-def test_only_a_model_with_eyes_is_offered_images() -> None:
+def test_view_image_requires_vision() -> None:
     assert "view_image" not in [tool.name for tool in builtin_tools()]
     assert "view_image" in [tool.name for tool in builtin_tools(supports_vision=True)]
 
@@ -156,7 +156,7 @@ async def now(runtime: ToolRuntime[RunContext]) -> str:
     return f"noon, call {runtime.tool_call_id}"
 
 
-async def test_a_tool_that_asks_the_model_for_nothing_is_given_what_the_graph_has() -> None:
+async def test_tool_without_arguments_gets_the_runtime() -> None:
     agent = create_agent(ScriptedModel.saying(calling("now"), "Done."), [as_tool(now)])
 
     state = await agent.ainvoke({"messages": [{"role": "user", "content": "What time is it?"}]})
@@ -164,11 +164,11 @@ async def test_a_tool_that_asks_the_model_for_nothing_is_given_what_the_graph_ha
     assert state["messages"][2].text.startswith("noon, call ")
 
 
-async def test_what_the_graph_gives_a_tool_is_no_argument_of_it() -> None:
+async def test_injected_arguments_cannot_be_set_by_the_model() -> None:
     made = as_tool(search, limit=3)
     agent = create_agent(ScriptedModel.saying(calling("search", query="deer", runtime="mine"), "Done."), [made])
 
     state = await agent.ainvoke({"messages": [{"role": "user", "content": "Search."}]})
 
-    assert undeclared_in({"query": "deer", "runtime": "mine"}, made) == ("runtime",)
+    assert find_undeclared_arguments({"query": "deer", "runtime": "mine"}, made) == ("runtime",)
     assert state["messages"][2].text.startswith("3 results for deer, call ")

@@ -1,4 +1,4 @@
-"""Documents by independent writers, some of them as nobody should write them."""
+"""Documents created with independent libraries, some of them malicious."""
 
 import io
 import random
@@ -18,7 +18,7 @@ W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 
 
 def word(chapters: int = 3) -> bytes:
-    """A report with headings, text and a table."""
+    """Return a report with headings, text and a table."""
     document = docx.Document()
     for number in range(1, chapters + 1):
         document.add_heading(f"Chapter {number}", 1)
@@ -27,33 +27,33 @@ def word(chapters: int = 3) -> bytes:
         table = document.add_table(2, 2)
         for at, cell in enumerate(cell for row in table.rows for cell in row.cells):
             cell.text = f"cell {at}"
-    return saved(document.save)
+    return save_to_bytes(document.save)
 
 
 def workbook(rows: int = 3) -> bytes:
-    """Two sheets of numbers."""
+    """Return a workbook with two sheets."""
     book = openpyxl.Workbook(write_only=True)
     for name in ("Sales", "Costs"):
         sheet = book.create_sheet(name)
         sheet.append(["month", "amount"])
         for number in range(rows):
             sheet.append([f"month {number}", number * 1.5])
-    return saved(book.save)
+    return save_to_bytes(book.save)
 
 
 def slides() -> bytes:
-    """Two slides, one with notes."""
+    """Return two slides, one with notes."""
     show = pptx.Presentation()
     for title in ("Welcome", "Figures"):
         slide = show.slides.add_slide(show.slide_layouts[1])
         slide.shapes.title.text = title
         slide.placeholders[1].text = f"About {title.lower()}"
     slide.notes_slide.notes_text_frame.text = "Say it slowly."
-    return saved(show.save)
+    return save_to_bytes(show.save)
 
 
 def pdf(pages: int = 3, *, bookmarks: bool = False, picture: bytes | None = None) -> bytes:
-    """Pages of text; each may carry a picture of its own."""
+    """Return pages of text, optionally with a picture."""
     file = io.BytesIO()
     canvas = Canvas(file, pagesize=A4)
     for number in range(1, pages + 1):
@@ -70,7 +70,7 @@ def pdf(pages: int = 3, *, bookmarks: bool = False, picture: bytes | None = None
 
 
 def empty_pdf() -> bytes:
-    """A page without a word."""
+    """Return a page without text."""
     file = io.BytesIO()
     canvas = Canvas(file)
     canvas.rect(10, 10, 100, 100, fill=1)
@@ -80,21 +80,21 @@ def empty_pdf() -> bytes:
 
 
 def locked_pdf() -> bytes:
-    """A PDF that asks for a password."""
+    """Return an encrypted PDF."""
     writer = pypdf.PdfWriter(clone_from=io.BytesIO(pdf(1)))
     writer.encrypt("secret", algorithm="RC4-128")
-    return saved(writer.write)
+    return save_to_bytes(writer.write)
 
 
 def heavy_pdf(megabytes: int) -> bytes:
-    """A PDF with a large attachment, as scanners and designers make them."""
+    """Return a PDF with a large attachment."""
     writer = pypdf.PdfWriter(clone_from=io.BytesIO(pdf(5, bookmarks=True)))
     writer.add_attachment("original.bin", random.Random(1).randbytes(megabytes * MB))
-    return saved(writer.write)
+    return save_to_bytes(writer.write)
 
 
 def bomb(source: bytes, member: str, megabytes: int) -> bytes:
-    """An Office file in which one part unpacks to very much."""
+    """Return an Office file with a zip bomb."""
     target = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(source)) as old, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as new:
         for name in old.namelist():
@@ -109,7 +109,7 @@ def bomb(source: bytes, member: str, megabytes: int) -> bytes:
 
 
 def lying_bomb(megabytes: int) -> bytes:
-    """A bomb whose directory says that it is small."""
+    """Return a zip bomb with a false size in its directory."""
     honest = bytearray(bomb(word(), "word/document.xml", megabytes))
     at = honest.rindex(b"PK\x01\x02", 0, honest.rindex(b"word/document.xml"))
     honest[at + 24 : at + 28] = (1000).to_bytes(4, "little")
@@ -117,7 +117,7 @@ def lying_bomb(megabytes: int) -> bytes:
 
 
 def billion_laughs() -> bytes:
-    """A Word file whose text is defined by itself, again and again."""
+    """Return a Word file with exponential entity expansion."""
     entities = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 10))
     xml = f'<?xml version="1.0"?><!DOCTYPE d [<!ENTITY e0 "lol">{entities}]>'
     xml += f'<w:document xmlns:w="{W}"><w:body><w:p><w:r><w:t>&e9;</w:t></w:r></w:p></w:body></w:document>'
@@ -129,7 +129,7 @@ def billion_laughs() -> bytes:
 
 
 def book() -> bytes:
-    """A small EPUB."""
+    """Return a small EPUB."""
     target = io.BytesIO()
     container = '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
     container += '<rootfile full-path="book.opf" media-type="application/oebps-package+xml"/></rootfiles></container>'
@@ -145,8 +145,8 @@ def book() -> bytes:
     return target.getvalue()
 
 
-def saved(save: Callable[[io.BytesIO], object]) -> bytes:
-    """What a writer writes."""
+def save_to_bytes(save: Callable[[io.BytesIO], object]) -> bytes:
+    """Return the output of a save function."""
     file = io.BytesIO()
     save(file)
     return file.getvalue()

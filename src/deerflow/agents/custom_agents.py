@@ -1,7 +1,4 @@
-"""Agents people make: a folder each, with `config.yaml` and `SOUL.md`.
-
-Those of a user are in `users/<user>/agents/<name>/`; those in `agents/<name>/` are for everybody, and only read.
-"""
+"""Custom agents: one folder each, with `config.yaml` and `SOUL.md`."""
 
 import errno
 import logging
@@ -11,13 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from deerflow.config.agents import AGENT_NAME, CustomAgent, CustomAgentConfig, check_agent_name
-from deerflow.config.files import Stamp, read_text, replace_file
-from deerflow.config.reading.document import empty
-from deerflow.config.reading.text import parse_yaml, to_yaml
-from deerflow.config.reading.validation import validate
+from deerflow.config.loader.document import make_empty_document
+from deerflow.config.loader.files import FileStamp, parse_yaml, read_text, replace_file, to_yaml
+from deerflow.config.loader.validation import validate
+from deerflow.config.sections.agents import AGENT_NAME, CustomAgent, CustomAgentConfig, check_agent_name
 from deerflow.domain.errors import ConfigError, Conflict, NotFound
-from deerflow.domain.ids import check_user_id
+from deerflow.domain.identity import check_user_id
 
 logger = logging.getLogger(__name__)
 
@@ -26,27 +22,27 @@ SOUL_FILE = "SOUL.md"
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """An agent as it was read, and what its files looked like then."""
+class CachedAgent:
+    """Custom agent with the file stamps from when it was read."""
 
     agent: CustomAgent
-    stamps: tuple[Stamp, ...]
+    stamps: tuple[FileStamp, ...]
 
 
 class CustomAgents:
-    """The custom agents below `home`. Reads and writes files, so it blocks; an unchanged agent is read once."""
+    """Custom agents below `home`. Reads and writes files, so it blocks; unchanged agents are cached."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
-        self._readings: dict[Path, Reading] = {}
+        self._readings: dict[Path, CachedAgent] = {}
 
     def load(self, user_id: str, name: str) -> CustomAgent:
-        """The agent that `user_id` calls `name`.
+        """Return the agent that `user_id` calls `name`.
 
         Raises:
-            InvalidRequest: No agent can have that name.
-            NotFound: There is none.
-            ConfigError: Its files are wrong; the text names file, line and key.
+            InvalidRequest: The name is invalid.
+            NotFound: The agent does not exist.
+            ConfigError: Its files are invalid; the text names file, line and key.
         """
         check_agent_name(name)
         for folder in (self._own(user_id) / name, self._shared / name):
@@ -55,16 +51,16 @@ class CustomAgents:
         raise NotFound(f"there is no agent {name!r}")
 
     def list(self, user_id: str) -> Sequence[CustomAgent]:
-        """All agents a user can talk to, by name; those whose files are wrong are left out and told of."""
-        names = {name for place in (self._own(user_id), self._shared) for name in agent_names(place)}
+        """Return all agents of a user by name; agents with invalid files are logged and left out."""
+        names = {name for place in (self._own(user_id), self._shared) for name in list_agent_folders(place)}
         return tuple(self._readable(user_id, sorted(names)))
 
     def create(self, user_id: str, agent: CustomAgent) -> None:
-        """Make a new agent.
+        """Create an agent.
 
         Raises:
-            InvalidRequest: No agent can have that name.
-            Conflict: The user has an agent of that name.
+            InvalidRequest: The name is invalid.
+            Conflict: The user already has an agent of that name.
         """
         folder = self._own(user_id) / check_agent_name(agent.name)
         if folder.exists():
@@ -73,7 +69,7 @@ class CustomAgents:
         unfinished = folder.with_name(f".{uuid4().hex}")
         unfinished.mkdir()
         try:
-            write(unfinished, agent)
+            write_agent(unfinished, agent)
             unfinished.rename(folder)  # whoever looks meets the whole agent or none
         except OSError as error:
             if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
@@ -83,20 +79,20 @@ class CustomAgents:
             shutil.rmtree(unfinished, ignore_errors=True)
 
     def update(self, user_id: str, agent: CustomAgent) -> None:
-        """Put `agent` in place of the user's agent of that name.
+        """Replace the user's agent of that name.
 
         Raises:
-            NotFound: There is none.
-            Conflict: It is one for everybody.
+            NotFound: The agent does not exist.
+            Conflict: The agent is shared by all users.
         """
-        write(self._changeable(user_id, agent.name), agent)
+        write_agent(self._changeable(user_id, agent.name), agent)
 
     def delete(self, user_id: str, name: str) -> None:
-        """Remove the user's agent of that name.
+        """Delete the user's agent of that name.
 
         Raises:
-            NotFound: There is none.
-            Conflict: It is one for everybody.
+            NotFound: The agent does not exist.
+            Conflict: The agent is shared by all users.
         """
         folder = self._changeable(user_id, name)
         gone = folder.with_name(f".{uuid4().hex}")
@@ -120,10 +116,10 @@ class CustomAgents:
         raise NotFound(f"there is no agent {name!r}")
 
     def _read(self, folder: Path) -> CustomAgent:
-        stamps = (Stamp.of(folder / CONFIG_FILE), Stamp.of(folder / SOUL_FILE))
+        stamps = (FileStamp.read(folder / CONFIG_FILE), FileStamp.read(folder / SOUL_FILE))
         known = self._readings.get(folder)
         if known is None or known.stamps != stamps:
-            known = self._readings[folder] = Reading(read(folder, self._home), stamps)
+            known = self._readings[folder] = CachedAgent(read_agent(folder, self._home), stamps)
         return known.agent
 
     def _readable(self, user_id: str, names: Sequence[str]) -> Iterator[CustomAgent]:
@@ -136,17 +132,17 @@ class CustomAgents:
                 logger.warning("agent %r is left out: %s", name, error)
 
 
-def agent_names(place: Path) -> Iterator[str]:
-    """The names of the folders that can be agents."""
+def list_agent_folders(place: Path) -> Iterator[str]:
+    """Return the names of folders that can be agents."""
     if place.is_dir():
         yield from (path.name for path in place.iterdir() if AGENT_NAME.fullmatch(path.name) and path.is_dir())
 
 
-def read(folder: Path, home: Path) -> CustomAgent:
-    """The agent in `folder`; both files may be absent. Errors name the files as seen from `home`."""
+def read_agent(folder: Path, home: Path) -> CustomAgent:
+    """Read the agent in `folder`; both files are optional. Errors show paths relative to `home`."""
     file, soul = folder / CONFIG_FILE, folder / SOUL_FILE
     name = str(file.relative_to(home))
-    document = parse_yaml(read_text(file, name), name) if file.exists() else empty(name)
+    document = parse_yaml(read_text(file, name), name) if file.exists() else make_empty_document(name)
     return CustomAgent(
         name=folder.name,
         config=validate(CustomAgentConfig, document),
@@ -154,7 +150,7 @@ def read(folder: Path, home: Path) -> CustomAgent:
     )
 
 
-def write(folder: Path, agent: CustomAgent) -> None:
-    """Put `agent` into `folder`, each file as a whole."""
+def write_agent(folder: Path, agent: CustomAgent) -> None:
+    """Write `agent` to `folder`, replacing each file atomically."""
     replace_file(folder / CONFIG_FILE, to_yaml(agent.config.model_dump(mode="json", exclude_defaults=True)).encode())
     replace_file(folder / SOUL_FILE, agent.soul.lstrip("\ufeff").encode(errors="replace"))

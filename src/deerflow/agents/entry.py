@@ -1,19 +1,16 @@
-"""The lead agent for servers that know nothing but its name, such as `langgraph dev`."""
+"""Entry point of the lead agent for servers that only know its import path, such as `langgraph dev`."""
 
 import asyncio
-from collections.abc import Callable
-from typing import cast
 
 from langchain_core.runnables import RunnableConfig
 
-from deerflow.agents.graph import AgentGraph
-from deerflow.config.imports import load_object
+from deerflow.agents.spec import AgentGraph
 
 
 async def make_lead_agent(config: RunnableConfig) -> AgentGraph:
-    """The lead agent that `config.yaml` describes and `config` asks for; called once per run.
+    """Build the lead agent for `config.yaml` and the given `config`. Called once per run.
 
-    It reads files, which would hold up a server's event loop, so it is awaited and does its work in a thread.
+    Building reads files, so it is done in a thread and does not block the event loop.
 
     Args:
         config: `configurable` or `context` may hold `model_name` or `model`, `thinking_enabled`, `reasoning_effort`,
@@ -23,6 +20,7 @@ async def make_lead_agent(config: RunnableConfig) -> AgentGraph:
 
 
 def build(config: RunnableConfig) -> AgentGraph:
-    """The one look upwards: such a server gives no harness, so the composition root has to be asked for the parts."""
-    make = cast(Callable[[RunnableConfig], AgentGraph], load_object("deerflow.harness.bare:build_bare_lead_agent"))
-    return make(config)
+    """Build the agent. The only import from a higher layer: such a server has no harness to pass in."""
+    from deerflow.harness.resources import build_bare_lead_agent
+
+    return build_bare_lead_agent(config)

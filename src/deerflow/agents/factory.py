@@ -1,4 +1,4 @@
-"""An agent from plain arguments, without any configuration."""
+"""Factory of agents without a configuration."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,14 +8,14 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from deerflow.agents.anchors import AnyMiddleware, place_extras
-from deerflow.agents.chain import Ingredients, build_chain
+from deerflow.agent_support.thread_state import ThreadState
+from deerflow.agents.chain import ChainInputs, build_chain
+from deerflow.agents.compose import compose
 from deerflow.agents.features import RuntimeFeatures
-from deerflow.agents.folding import fold
-from deerflow.agents.graph import AgentGraph
-from deerflow.agents.thread_state import ThreadState
+from deerflow.agents.ordering import AnyMiddleware, place_middlewares
+from deerflow.agents.spec import AgentGraph
 from deerflow.domain.context import RunContext
-from deerflow.tools.tools import as_tool, builtin_tools, get_available_tools
+from deerflow.tools.assembly import as_tool, builtin_tools, get_available_tools
 
 
 def create_deerflow_agent(
@@ -54,17 +54,17 @@ def create_deerflow_agent(
         chain, offered = list(middleware), given
     else:
         switches = features or RuntimeFeatures()
-        chain = place_extras(build_chain(Ingredients(switches)), extra_middleware or ())
-        offered = list(get_available_tools(builtin=[*given, *tools_for(switches)]).tools)
-    return assemble(model, offered, chain, system_prompt, state_schema, checkpointer, name)
+        chain = place_middlewares(build_chain(ChainInputs(switches)), extra_middleware or ())
+        offered = list(get_available_tools(builtin=[*given, *select_tools(switches)]).tools)
+    return assemble_agent(model, offered, chain, system_prompt, state_schema, checkpointer, name)
 
 
-def tools_for(features: RuntimeFeatures) -> Sequence[BaseTool]:
-    """The built-in tools that belong to what is switched on."""
+def select_tools(features: RuntimeFeatures) -> Sequence[BaseTool]:
+    """Return the built-in tools of the enabled features."""
     return builtin_tools(supports_vision=bool(features.vision))
 
 
-def assemble(
+def assemble_agent(
     model: BaseChatModel,
     tools: Sequence[BaseTool],
     chain: Sequence[AnyMiddleware],
@@ -74,12 +74,12 @@ def assemble(
     name: str,
     context_schema: type[RunContext] | None = RunContext,
 ) -> AgentGraph:
-    """The graph of an agent; without a `context_schema` it takes whatever context it is given."""
+    """Return the graph of an agent; without `context_schema` it accepts any context."""
     return create_agent(
         model,
         list(tools),
         system_prompt=system_prompt,
-        middleware=fold(chain),
+        middleware=compose(chain),
         state_schema=state_schema or ThreadState,
         context_schema=context_schema,
         checkpointer=checkpointer,

@@ -1,4 +1,4 @@
-"""Which built-in middlewares an agent has."""
+"""Feature switches of an agent."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,7 @@ Feature = bool | AgentMiddleware[Any, Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class RuntimeFeatures:
-    """Switches for what an agent can do besides talking and calling tools."""
+    """Switches of the built-in middlewares."""
 
     sandbox: Feature = True
     memory: Feature = False

@@ -1,47 +1,42 @@
-"""The agents of the moment: one graph per spec, kept until the settings change."""
+"""Pool of agents: one graph per spec and version of the settings."""
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from deerflow.agents.custom_agents import CustomAgents
-from deerflow.agents.graph import AgentGraph, build_state_graph
-from deerflow.agents.plan import BOOTSTRAP_SKILL, AgentPlan
-from deerflow.agents.settings import AgentSettings
-from deerflow.config.agents import CustomAgent
-from deerflow.config.imports import load_object
-from deerflow.config.models import ModelConfig, PricingConfig
-from deerflow.domain.principal import LOCAL_USER
+from deerflow.agents.spec import BOOTSTRAP_SKILL, AgentGraph, AgentPlan, AgentSettings, build_state_graph
+from deerflow.config.sections.agents import CustomAgent
+from deerflow.config.sections.models import ModelConfig, PricingConfig
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import AgentSpec
-from deerflow.domain.skills import SkillCard
-from deerflow.mcp.offer import Offer
+from deerflow.domain.skills import SkillMetadata
+from deerflow.mcp.status import ToolOffer
+from deerflow.models.detection import KeyStatus, get_key_status
 from deerflow.models.factory import ModelCatalog
-from deerflow.models.keys import KeyStatus, key_status
-from deerflow.skills.chosen import choose
+from deerflow.skills.catalog import filter_skills
 from deerflow.skills.index import SkillIndex
 from deerflow.skills.skill import Skill, SkillSet
-from deerflow.subagents.work import Worker
+from deerflow.subagents.execution import Subagent
 
 if TYPE_CHECKING:
     from deerflow.agents.lead_agent.agent import LeadAgent
-    from deerflow.agents.middlewares.guardrail_facts import Reach
-    from deerflow.agents.settings import ChainSettings
     from deerflow.agents.tool_cards import PolicyCard, ToolCard
-    from deerflow.models.demo.scripts import Starter
-    from deerflow.tools.tools import ToolSet
+    from deerflow.models.demo.scripts import StarterPrompt
 
 logger = logging.getLogger(__name__)
 
-NOBODYS = LOCAL_USER.user_id
-TOOL_CARDS = "deerflow.agents.tool_cards"
+DEFAULT_USER = LOCAL_USER.user_id
 NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 MAX_KEPT = 100
-"""Graphs that are kept at most; one that is needed again is built anew."""
+"""Maximum number of cached graphs of one generation."""
+MAX_GENERATIONS = 3
+"""Versions of the settings whose graphs are kept: runs in progress may still use an older one."""
 
 Key = TypeVar("Key")
 Built = TypeVar("Built")
@@ -49,25 +44,25 @@ Built = TypeVar("Built")
 
 @dataclass(frozen=True, slots=True)
 class LeadAgentKey:
-    """What tells one lead agent from another, besides the settings."""
+    """Cache key of a lead agent, besides the settings."""
 
     spec: AgentSpec
     custom: CustomAgent | None
-    skills: tuple[SkillCard, ...]
-    mcp: Offer = Offer()
+    skills: tuple[SkillMetadata, ...]
+    mcp: ToolOffer = ToolOffer()
 
 
-class McpOffers(Protocol):
-    """Knows what MCP servers offer."""
+class McpToolSource(Protocol):
+    """Source of the tools of MCP servers."""
 
-    def offer(self, user_id: str) -> Offer:
-        """The tools for somebody, at once."""
+    def offer(self, user_id: str) -> ToolOffer:
+        """Return the tools for a user without blocking."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCard:
-    """What anybody may know of a model."""
+    """Public description of a model."""
 
     name: str
     model: str
@@ -80,8 +75,21 @@ class ModelCard:
     key: KeyStatus
 
 
+@dataclass(slots=True)
+class Generation:
+    """Models, graphs and subagents built from one version of the settings."""
+
+    settings: AgentSettings
+    catalog: ModelCatalog = field(init=False)
+    graphs: dict[LeadAgentKey, AgentGraph] = field(default_factory=dict)
+    subagents: "dict[tuple[LeadAgentKey, str], Subagent | None]" = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.catalog = ModelCatalog(self.settings.models)
+
+
 class AgentPool:
-    """Builds agents when they are first asked for; equal specs share one graph."""
+    """Builds agents on demand; equal specs share one graph."""
 
     def __init__(
         self,
@@ -91,88 +99,102 @@ class AgentPool:
         plan: AgentPlan,
         skills: SkillIndex,
         environment: Mapping[str, str] = NO_VARIABLES,
-        mcp: McpOffers | None = None,
+        mcp: McpToolSource | None = None,
     ) -> None:
-        """`settings` is asked before every use, so that an edit of the configuration counts for the next run.
+        """`settings` is called before every use, so that changes of the configuration apply to the next run.
 
-        `environment` is where classes of others may find their keys.
+        `environment` is where classes of `use:` may find their keys.
         """
         self._ask = settings
-        self._settings = settings()
+        self._generations = [Generation(settings())]
         self._checkpointer = checkpointer
         self._custom_agents = custom_agents
         self.plan = plan
         self._skills = skills
         self._environment = environment
         self._mcp = mcp
-        self._catalog = ModelCatalog(self._settings.models)
-        self._graphs: dict[LeadAgentKey, AgentGraph] = {}
-        self._workers: dict[tuple[LeadAgentKey, str], Worker | None] = {}
         self.state_graph = build_state_graph(checkpointer)
 
     @property
     def catalog(self) -> ModelCatalog:
-        """The models of the moment."""
-        self._look_at_settings()
-        return self._catalog
+        """Models of the current settings."""
+        return self._generation().catalog
 
-    def ready_graph(self, spec: AgentSpec, user_id: str = NOBODYS) -> AgentGraph | None:
-        """The graph for `spec` if it was built before. Costs a few looks at files, so it may be asked anywhere."""
-        self._look_at_settings()
-        found = self._skills.ready(user_id)
-        return None if found is None else self._graphs.get(self._key(spec, found, user_id))
+    def current_settings(self) -> AgentSettings:
+        """Return the settings in effect now. A run keeps them until it ends."""
+        return self._generation().settings
 
-    def graph_for(self, spec: AgentSpec, user_id: str = NOBODYS) -> AgentGraph:
-        """The graph for `spec` with the skills of somebody. The first time this builds for long, so it blocks."""
-        self._look_at_settings()
-        key = self._key(spec, self._skills.current(user_id), user_id)
-        if key not in self._graphs:
-            keep(self._graphs, key, self._agent(key).build(self._checkpointer))
-        return self._graphs[key]
+    def get_cached_graph(
+        self, spec: AgentSpec, user_id: str = DEFAULT_USER, settings: AgentSettings | None = None
+    ) -> AgentGraph | None:
+        """Return the graph for `spec` if it is cached. Checks a few file stamps only, so it does not block."""
+        generation, found = self._generation(settings), self._skills.get_cached(user_id)
+        return None if found is None else generation.graphs.get(self._key(spec, found, user_id))
 
-    def ready_worker(self, spec: AgentSpec, kind: str, user_id: str = NOBODYS) -> Worker | None:
-        """The subagent of a kind if it was built before; as cheap as `ready_graph`."""
-        self._look_at_settings()
-        found = self._skills.ready(user_id)
-        return None if found is None else self._workers.get((self._key(spec, found, user_id), kind))
+    def get_graph(
+        self, spec: AgentSpec, user_id: str = DEFAULT_USER, settings: AgentSettings | None = None
+    ) -> AgentGraph:
+        """Return the graph for `spec` with the skills of a user. Builds it if it is not cached, so it blocks."""
+        generation = self._generation(settings)
+        key = self._key(spec, self._skills.read(user_id), user_id)
+        if key not in generation.graphs:
+            add_bounded(generation.graphs, key, self._agent(key, generation).build(self._checkpointer))
+        return generation.graphs[key]
 
-    def worker_for(self, spec: AgentSpec, kind: str, user_id: str = NOBODYS) -> Worker | None:
-        """The subagent of a kind that works for the agent of `spec`; None when there is no such kind. Blocks."""
-        self._look_at_settings()
-        key = self._key(spec, self._skills.current(user_id), user_id)
-        if (key, kind) not in self._workers:
-            keep(self._workers, (key, kind), self._agent(key).build_subagent(kind))
-        return self._workers[key, kind]
+    def get_cached_subagent(
+        self, spec: AgentSpec, subagent_type: str, user_id: str = DEFAULT_USER, settings: AgentSettings | None = None
+    ) -> Subagent | None:
+        """Return the subagent of a type if it is cached. Does not block."""
+        generation, found = self._generation(settings), self._skills.get_cached(user_id)
+        return None if found is None else generation.subagents.get((self._key(spec, found, user_id), subagent_type))
+
+    def get_subagent(
+        self, spec: AgentSpec, subagent_type: str, user_id: str = DEFAULT_USER, settings: AgentSettings | None = None
+    ) -> Subagent | None:
+        """Return the subagent of a type for the agent of `spec`, or None if the type is unknown. Blocks."""
+        generation = self._generation(settings)
+        key = self._key(spec, self._skills.read(user_id), user_id)
+        if (key, subagent_type) not in generation.subagents:
+            add_bounded(
+                generation.subagents, (key, subagent_type), self._agent(key, generation).build_subagent(subagent_type)
+            )
+        return generation.subagents[key, subagent_type]
 
     def tool_cards(self, user_id: str) -> "tuple[ToolCard, ...]":
-        """The tools of the lead agent when it works for somebody. Blocks."""
-        self._look_at_settings()
-        key = self._key(AgentSpec(subagent_enabled=True), self._skills.current(user_id), user_id)
-        show = cast("Callable[[ToolSet, Reach], tuple[ToolCard, ...]]", load_object(f"{TOOL_CARDS}:tool_cards"))
-        return show(self._agent(key).tool_set(), self._settings.chain.reach)
+        """Return the tools of the lead agent for a user. Blocks."""
+        from deerflow.agents.tool_cards import tool_cards
+
+        generation = self._generation()
+        key = self._key(AgentSpec(subagent_enabled=True), self._skills.read(user_id), user_id)
+        return tool_cards(self._agent(key, generation).tool_set(), generation.settings.chain.reach)
 
     def policy_card(self) -> "PolicyCard":
-        """What is asked before tools are used. Blocks."""
-        self._look_at_settings()
-        show = cast("Callable[[ChainSettings], PolicyCard]", load_object(f"{TOOL_CARDS}:policy_card"))
-        return show(self._settings.chain)
+        """Return the approval policy. Blocks."""
+        from deerflow.agents.tool_cards import policy_card
+
+        return policy_card(self._generation().settings.chain)
+
+    def pinned(self, settings: AgentSettings) -> "PinnedAgents":
+        """Return the subagents of a run that began with `settings`."""
+        return PinnedAgents(self, settings)
 
     async def skills_for(self, spec: AgentSpec, user_id: str) -> Sequence[Skill]:
-        """The skills that an agent may use when it works for somebody."""
-        return chosen_for(spec, self._custom_agent(spec), await self._skills.load(user_id))
+        """Return the skills of an agent for a user."""
+        return select_skills(spec, self._custom_agent(spec), await self._skills.load(user_id))
 
     def _key(self, spec: AgentSpec, found: SkillSet, user_id: str) -> "LeadAgentKey":
         custom = self._custom_agent(spec)
-        cards = tuple(skill.card for skill in chosen_for(spec, custom, found))
-        return LeadAgentKey(spec, custom, cards, self._mcp.offer(user_id) if self._mcp else Offer())
+        cards = tuple(skill.metadata for skill in select_skills(spec, custom, found))
+        return LeadAgentKey(spec, custom, cards, self._mcp.offer(user_id) if self._mcp else ToolOffer())
 
-    def _agent(self, key: "LeadAgentKey") -> "LeadAgent":
-        # Loaded when it is used: every middleware comes with it, and the server can be there before the first run.
-        make = cast("type[LeadAgent]", load_object("deerflow.agents.lead_agent.agent:LeadAgent"))
-        return make(
+    def _agent(self, key: "LeadAgentKey", generation: "Generation") -> "LeadAgent":
+        # Imported on first use: it loads every middleware, and a server can start without them.
+        from deerflow.agents.lead_agent.agent import LeadAgent
+
+        return LeadAgent(
             key.spec,
-            self._settings,
-            self._catalog,
+            generation.settings,
+            generation.catalog,
             self._custom_agents,
             key.custom,
             self.plan,
@@ -186,81 +208,103 @@ class AgentPool:
         return self._custom_agents.load(spec.owner, spec.agent_name)
 
     def drawing(self, spec: AgentSpec, *, xray: bool | int = False) -> dict[str, Any]:
-        """The steps of an agent and how one leads to another, as LangGraph draws them."""
-        drawn = self.graph_for(spec).get_graph(xray=xray).to_json()
+        """Return the graph of an agent in LangGraph's JSON format."""
+        drawn = self.get_graph(spec).get_graph(xray=xray).to_json()
         named = [
             {**node, "data": {"name": node["data"]["name"]}} if "data" in node else node for node in drawn["nodes"]
         ]
         return {**drawn, "nodes": named}
 
     def schemas(self, spec: AgentSpec) -> dict[str, dict[str, Any]]:
-        """What an agent's graph takes, gives and holds, as JSON schemas."""
-        graph = self.graph_for(spec)
+        """Return the input, output and state schemas of an agent."""
+        graph = self.get_graph(spec)
         taken, given = graph.get_input_jsonschema(), graph.get_output_jsonschema()
         return {"input_schema": taken, "output_schema": given, "state_schema": given}
 
     def catalog_model(self, name: str) -> BaseChatModel:
-        """The model of that name, for work beside a run."""
+        """Create the model of that name, for calls outside of runs."""
         return self.catalog.create(name)
 
     def side_model(self, name: str | None) -> BaseChatModel:
-        """Who answers small questions beside a run: the model of that name, the default, or who stands for all."""
+        """Return the model for calls outside of runs: the named one, the default, or the model that replaces all."""
         return self.plan.model or self.catalog.create(name)
 
     def prices(self) -> Mapping[str, PricingConfig]:
-        """What tokens cost, by the names of the models."""
+        """Return the prices by model name."""
         return {model.name: model.pricing for model in self.catalog.models if model.pricing is not None}
 
     def window(self, name: str) -> int | None:
-        """How many tokens the model of that name reads at most, if that is known."""
+        """Return the context window of a model, if known."""
         return next((model.context_window for model in self.catalog.models if model.name == name), None)
 
     def model_cards(self) -> list[ModelCard]:
-        """The models there are, the default first."""
-        return [to_card(model, self._environment) for model in self.catalog.models]
+        """Return the models, the default first."""
+        return [create_model_card(model, self._environment) for model in self.catalog.models]
 
     def model_card(self, name: str) -> ModelCard:
-        """One model, or `NotFound`."""
-        return to_card(self.catalog.find(name), self._environment)
+        """Return one model, or raise `NotFound`."""
+        return create_model_card(self.catalog.find(name), self._environment)
 
-    def _look_at_settings(self) -> None:
-        settings = self._ask()
-        if settings != self._settings:
-            # Runs under way keep what they have; models close their connections when nobody holds them.
-            self._settings, self._graphs, self._workers = settings, {}, {}
-            self._catalog = ModelCatalog(settings.models)
-            logger.info("agents are built anew; models: %s", ", ".join(model.name for model in settings.models))
+    def _generation(self, settings: AgentSettings | None = None) -> "Generation":
+        """Return what was built from `settings`, or from the current ones."""
+        wanted = self._ask() if settings is None else settings
+        for generation in self._generations:
+            if generation.settings is wanted or generation.settings == wanted:
+                return generation
+        # Runs in progress keep theirs; models close their connections when nothing refers to them.
+        generation = Generation(wanted)
+        self._generations = [generation, *self._generations[: MAX_GENERATIONS - 1]]
+        logger.info("agent cache cleared: settings changed; models: %s", ", ".join(each.name for each in wanted.models))
+        return generation
 
-    def starters(self, skills: Collection[str]) -> "list[Starter]":
-        """Requests that show what an agent with `skills` can do. The first time this loads, so it blocks."""
-        computer = self._settings.computer
-        name_tools = cast("Callable[..., tuple[str, ...]]", load_object("deerflow.tools.tools:default_names"))
-        names = name_tools(
+    def starters(self, skills: Collection[str]) -> "list[StarterPrompt]":
+        """Return example requests for an agent with `skills`. Imports on first use, so it blocks."""
+        from deerflow.models.demo.scripts import list_starters
+        from deerflow.tools.assembly import list_default_tool_names
+
+        computer = self._generation().settings.computer
+        names = list_default_tool_names(
             has_computer=computer is not None, allow_bash=computer is not None and computer.runs_commands
         )
-        show = cast("Callable[..., list[Starter]]", load_object("deerflow.models.demo.scripts:starters"))
-        return show(["write_todos", *names], skills)
+        return list_starters(["write_todos", *names], skills)
 
     async def aclose(self) -> None:
-        """Close the connections of the models."""
-        await self._catalog.aclose()
+        """Close the connections of all models."""
+        for generation in self._generations:
+            await generation.catalog.aclose()
 
 
-def chosen_for(spec: AgentSpec, custom: CustomAgent | None, found: SkillSet) -> tuple[Skill, ...]:
-    """The skills of somebody that an agent may use."""
+@dataclass(frozen=True, slots=True)
+class PinnedAgents:
+    """Subagents built from the settings that a run began with."""
+
+    pool: AgentPool
+    settings: AgentSettings
+
+    def get_cached_subagent(self, spec: AgentSpec, subagent_type: str, user_id: str) -> Subagent | None:
+        """Return the subagent of a type if it is cached. Does not block."""
+        return self.pool.get_cached_subagent(spec, subagent_type, user_id, self.settings)
+
+    def get_subagent(self, spec: AgentSpec, subagent_type: str, user_id: str) -> Subagent | None:
+        """Return the subagent of a type, or None if the type is unknown. Blocks."""
+        return self.pool.get_subagent(spec, subagent_type, user_id, self.settings)
+
+
+def select_skills(spec: AgentSpec, custom: CustomAgent | None, found: SkillSet) -> tuple[Skill, ...]:
+    """Return the skills of a user that an agent may use."""
     limits = (spec.available_skills, custom.config.skills if custom else None)
-    return choose(found, *limits, (BOOTSTRAP_SKILL,) if spec.is_bootstrap else None)
+    return filter_skills(found, *limits, (BOOTSTRAP_SKILL,) if spec.is_bootstrap else None)
 
 
-def keep(kept: dict[Key, Built], key: Key, built: Built) -> None:
-    """Keep what was built; the oldest goes when there is too much, for every change of a skill makes new ones."""
+def add_bounded(kept: dict[Key, Built], key: Key, built: Built) -> None:
+    """Add an item to a cache; the oldest is evicted when it is full, because every change of a skill adds items."""
     kept[key] = built
     while len(kept) > MAX_KEPT:
         kept.pop(next(iter(kept)))
 
 
-def to_card(model: ModelConfig, environment: Mapping[str, str]) -> ModelCard:
-    """What anybody may know of `model`."""
+def create_model_card(model: ModelConfig, environment: Mapping[str, str]) -> ModelCard:
+    """Return the public description of `model`."""
     return ModelCard(
         name=model.name,
         model=model.model,
@@ -270,10 +314,10 @@ def to_card(model: ModelConfig, environment: Mapping[str, str]) -> ModelCard:
         supports_reasoning_effort=model.supports_reasoning_effort,
         supports_vision=model.supports_vision,
         scripted=is_scripted(model),
-        key=key_status(model, environment),
+        key=get_key_status(model, environment),
     )
 
 
 def is_scripted(model: ModelConfig) -> bool:
-    """Whether the model only plays scripts, which people must be told."""
+    """Return whether the model only plays scripts, which the page shows."""
     return model.use.startswith("deerflow.models.demo:")

@@ -1,20 +1,20 @@
-"""The tools an agent has and what is asked before one is used, as people read it."""
+"""Descriptions of tools and policies for the API."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from deerflow.agents.middlewares.guardrail_facts import Reach
-from deerflow.agents.settings import ChainSettings
-from deerflow.config.policy import Outcome, PolicyRule, ToolSource, shipped_policy
-from deerflow.tools.tools import ToolSet
+from deerflow.agents.spec import ChainSettings
+from deerflow.config.sections.guardrails import Outcome, PolicyRule, ToolSource, load_default_policy
+from deerflow.guardrails.call_context import EgressCapability
+from deerflow.tools.assembly import ToolSet
 
 SAID = frozenset({"name", "outcome", "reason"})
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCard:
-    """One tool: where it comes from, what it brings in and lets out, and whether each use of it is approved."""
+    """Tool with its source, and whether it is untrusted, can send data out, or needs approval."""
 
     name: str
     description: str
@@ -27,7 +27,7 @@ class ToolCard:
 
 @dataclass(frozen=True, slots=True)
 class RuleCard:
-    """One rule of the policy; `conditions` as they are written in the file."""
+    """Rule of the policy; `conditions` as written in the file."""
 
     name: str
     outcome: Outcome
@@ -38,35 +38,37 @@ class RuleCard:
 
 @dataclass(frozen=True, slots=True)
 class PolicyCard:
-    """What becomes of calls: the first rule that fits decides."""
+    """Policy: the first matching rule decides."""
 
     enabled: bool
     rules: tuple[RuleCard, ...]
     otherwise: Outcome
 
 
-def tool_cards(tools: ToolSet, reach: Reach) -> tuple[ToolCard, ...]:
-    """The tools as people read of them, in the order the model sees them."""
+def tool_cards(tools: ToolSet, reach: EgressCapability) -> tuple[ToolCard, ...]:
+    """Return the descriptions of tools, in the order the model sees them."""
     cards = []
     for tool in tools.tools:
-        facts = reach.facts_of(tool, tool.name)
+        traits = reach.classify(tool, tool.name)
         approved = tool.name in tools.needs_approval
         words = tool.description
         cards.append(
-            ToolCard(tool.name, words, facts.source, facts.server, facts.brings_untrusted, facts.reaches_out, approved)
+            ToolCard(
+                tool.name, words, traits.source, traits.server, traits.brings_untrusted, traits.reaches_out, approved
+            )
         )
     return tuple(cards)
 
 
 def policy_card(settings: ChainSettings) -> PolicyCard:
-    """The rules in force, in the order in which they are looked at."""
-    policy, shipped = settings.policy, shipped_policy() if settings.policy.shipped_rules else None
+    """Return the rules of the policy, in order."""
+    policy, shipped = settings.policy, load_default_policy() if settings.policy.shipped_rules else None
     rules = [rule_card(rule, is_shipped=False) for rule in policy.rules]
     rules += [rule_card(rule, is_shipped=True) for rule in (shipped.rules if shipped else ())]
     return PolicyCard(settings.guardrails.enabled, tuple(rules), policy.otherwise)
 
 
 def rule_card(rule: PolicyRule, *, is_shipped: bool) -> RuleCard:
-    """A rule as people read it."""
+    """Return the description of a rule."""
     conditions = rule.model_dump(mode="json", exclude_defaults=True, exclude=set(SAID))
     return RuleCard(rule.name, rule.outcome, rule.reason, is_shipped, conditions)

@@ -1,1 +1,1 @@
-"""The way in from the terminal."""
+"""Command line interface."""

@@ -8,35 +8,33 @@ from typing import Annotated
 import typer
 import yaml
 
-from deerflow.config.example import example_config
-from deerflow.config.files import replace_file
-from deerflow.config.load import Loaded, config_place, load
-from deerflow.config.lookup import CONFIG_NAME
-from deerflow.config.reading.secrets import masked
+from deerflow.config.load import CONFIG_NAME, LoadedConfig, find_config_path, load, read_example_config
+from deerflow.config.loader.files import replace_file
+from deerflow.config.loader.validation import mask
 from deerflow.domain.errors import ConfigError
 
 app = typer.Typer(help="Write, show and check the configuration.", no_args_is_help=True)
 
-ConfigOption = Annotated[Path | None, typer.Option("--config", help="Read this file instead of the one found.")]
+ConfigOption = Annotated[Path | None, typer.Option("--config", help="Configuration file to use.")]
 
 
 @app.command()
 def init(
-    path: Annotated[Path | None, typer.Option(help="Where to write it; by default where it will be found.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")] = False,
+    path: Annotated[Path | None, typer.Option(help="File to write; default: the default location.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
-    """Write a config.yaml in which every setting is explained."""
+    """Write a config.yaml with comments for every setting."""
     with _one_sentence_on_failure():
-        file = config_place() if path is None else path
+        file = find_config_path() if path is None else path
         if file.exists() and not force:
-            raise ConfigError(f"{file} exists already; --force replaces it")
-        replace_file(file, example_config())
+            raise ConfigError(f"{file} already exists; use --force to overwrite it")
+        replace_file(file, read_example_config())
         typer.echo(f"wrote {file}")
 
 
 @app.command()
 def show(config: ConfigOption = None) -> None:
-    """Print the configuration in force, without its secrets, and where each part of it comes from."""
+    """Print the effective configuration with the source of each section; secrets are masked."""
     with _one_sentence_on_failure():
         loaded = load(config)
         typer.echo(describe(loaded), nl=False)
@@ -44,28 +42,28 @@ def show(config: ConfigOption = None) -> None:
 
 @app.command()
 def check(config: ConfigOption = None) -> None:
-    """Say whether the configuration is right; what is wrong is named by file, line and key."""
+    """Check the configuration; errors name the file, line and key."""
     with _one_sentence_on_failure():
         loaded = load(config)
         if loaded.config_file is None:
-            typer.echo(f"there is no {CONFIG_NAME}; the defaults are in force")
+            typer.echo(f"no {CONFIG_NAME}; using defaults")
         else:
-            typer.echo(f"{loaded.config_file.name} is fine")
+            typer.echo(f"{loaded.config_file.name} is valid")
         if loaded.extensions_file.exists():
-            typer.echo(f"{loaded.extensions_file.name} is fine")
+            typer.echo(f"{loaded.extensions_file.name} is valid")
 
 
-def describe(loaded: Loaded) -> str:
-    """The configuration in force as YAML, with comments that say where each section comes from."""
+def describe(loaded: LoadedConfig) -> str:
+    """Return the effective configuration as YAML, with the source of each section as a comment."""
     document = loaded.document
-    settings = masked(loaded.config.model_dump(), document.variables)
+    settings = mask(loaded.config.model_dump(), document.variables)
     lines = [
         f"# file: {loaded.config_file or 'none'}",
-        f"# extensions: {loaded.extensions_file}{'' if loaded.extensions_file.exists() else ' (not there)'}",
+        f"# extensions: {loaded.extensions_file}{'' if loaded.extensions_file.exists() else ' (missing)'}",
         f"# state: {loaded.home}",
     ]
     for name, value in settings.items():
-        origin = document.place((name,)) if name in document.data else "default"
+        origin = document.locate((name,)) if name in document.data else "default"
         lines += ["", f"# {origin}", yaml.safe_dump({name: value}, sort_keys=False, allow_unicode=True).rstrip()]
     return "\n".join(lines) + "\n"
 

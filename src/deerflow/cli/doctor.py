@@ -1,4 +1,4 @@
-"""`deerflow doctor`: what works here, and how to mend what does not."""
+"""`deerflow doctor`: check the installation and suggest fixes."""
 
 import asyncio
 import platform
@@ -15,24 +15,24 @@ import typer
 from rich.console import Console
 
 from deerflow.agents.pool import is_scripted
-from deerflow.config.load import Loaded
+from deerflow.config.load import LoadedConfig
 from deerflow.config.source import open_source
 from deerflow.domain.errors import ConfigError, DeerFlowError
 from deerflow.gateway.page import STATIC
-from deerflow.harness.agents import create_sandboxes, find_fallback_models
-from deerflow.mcp.advice import unheeded_in
+from deerflow.harness.core import create_sandboxes, find_fallback_models
+from deerflow.mcp.status import find_ignored_settings
 from deerflow.models.factory import ModelCatalog
-from deerflow.skills.lock import find_changed_skills
+from deerflow.skills.authoring.lock import find_externally_changed_skills
 
 MODEL_LIMIT_S = 30.0
 NEEDED_BYTES = 500_000_000
-MAX_TOLD = 10
+MAX_LISTED = 10
 MARKS = {"ok": "[green]✓[/]", "note": "[yellow]![/]", "failed": "[red]✗[/]"}
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing looked at."""
+class CheckResult:
+    """Result of one check."""
 
     subject: str
     state: Literal["ok", "note", "failed"]
@@ -40,134 +40,136 @@ class Finding:
     remedy: str | None = None
 
 
-def doctor(config: Annotated[Path | None, typer.Option(help="The configuration file.")] = None) -> None:
-    """Look at configuration, model, sandbox, disk, port and versions; exit code 1 when something has to be mended."""
+def doctor(config: Annotated[Path | None, typer.Option(help="Configuration file.")] = None) -> None:
+    """Check configuration, model, sandbox, disk, port and versions; exit with code 1 if a check fails."""
     sys.exit(asyncio.run(report(config, Console(highlight=False, soft_wrap=True))))
 
 
 async def report(config: Path | None, console: Console) -> int:
-    """Print each finding as it comes; the exit code."""
+    """Print each result and return the exit code."""
     failed = False
-    async for finding in examine(config):
-        failed |= finding.state == "failed"
-        console.print(f"{MARKS[finding.state]} {finding.subject}: ", end="")
-        console.print(finding.text, markup=False)
-        if finding.remedy:
-            console.print(f"  → {finding.remedy}", markup=False)
+    async for result in run_checks(config):
+        failed |= result.state == "failed"
+        console.print(f"{MARKS[result.state]} {result.subject}: ", end="")
+        console.print(result.text, markup=False)
+        if result.remedy:
+            console.print(f"  → {result.remedy}", markup=False)
     return int(failed)
 
 
-async def examine(config: Path | None) -> AsyncIterator[Finding]:
-    """Everything there is to look at."""
-    yield look_at_versions()
-    yield look_at_page()
+async def run_checks(config: Path | None) -> AsyncIterator[CheckResult]:
+    """Run all checks and yield their results."""
+    yield check_versions()
+    yield check_page()
     try:
         loaded = open_source(config).current
     except ConfigError as problem:
-        yield Finding("configuration", "failed", str(problem), "mend the file, then run `deerflow config check`")
+        yield CheckResult("configuration", "failed", str(problem), "fix the file, then run `deerflow config check`")
         return
-    where = loaded.config_file or "no config.yaml: defaults (`deerflow config init` writes one)"
-    yield Finding("configuration", "ok", str(where))
-    yield await look_at_model(loaded)
-    async for finding in look_at_sandbox(loaded):
-        yield finding
-    for finding in look_at_servers(loaded):
-        yield finding
-    yield await asyncio.to_thread(look_at_skills, loaded)
-    yield look_at_disk(loaded.home)
-    yield look_at_port(loaded.config.server.host, loaded.config.server.port)
+    where = loaded.config_file or "no config.yaml; using defaults (`deerflow config init` creates one)"
+    yield CheckResult("configuration", "ok", str(where))
+    yield await check_model(loaded)
+    async for result in check_sandbox(loaded):
+        yield result
+    for result in check_servers(loaded):
+        yield result
+    yield await asyncio.to_thread(check_skills, loaded)
+    yield check_disk(loaded.home)
+    yield check_port(loaded.config.server.host, loaded.config.server.port)
 
 
-def look_at_versions() -> Finding:
-    """What runs."""
+def check_versions() -> CheckResult:
+    """Return the versions in use."""
     parts = ", ".join(f"{name} {version(name)}" for name in ("deerflow", "langchain", "langgraph"))
-    return Finding("versions", "ok", f"{parts}, Python {platform.python_version()} on {platform.system()}")
+    return CheckResult("versions", "ok", f"{parts}, Python {platform.python_version()} on {platform.system()}")
 
 
-def look_at_page() -> Finding:
-    """Whether the web page has been built."""
+def check_page() -> CheckResult:
+    """Check that the web page is built."""
     if (STATIC / "index.html").is_file():
-        return Finding("web page", "ok", "built")
-    return Finding("web page", "failed", "not built", "run `make web`")
+        return CheckResult("web page", "ok", "built")
+    return CheckResult("web page", "failed", "not built", "run `make web`")
 
 
-async def look_at_model(loaded: Loaded) -> Finding:
-    """Whether the model that answers by default does answer."""
+async def check_model(loaded: LoadedConfig) -> CheckResult:
+    """Check that the default model answers."""
     catalog = ModelCatalog(loaded.config.models or await find_fallback_models(loaded))
     model = catalog.default
     if is_scripted(model):
         remedy = "set a key such as OPENAI_API_KEY, start Ollama, or run `deerflow config init`"
-        return Finding("model", "note", "only the built-in demo model, which plays scripts", remedy)
+        return CheckResult("model", "note", "only the built-in demo model with scripted answers", remedy)
     try:
         async with asyncio.timeout(MODEL_LIMIT_S):
             await catalog.create(model.name).ainvoke("Answer with the word ok.")
     except (DeerFlowError, TimeoutError) as problem:
         reason = str(problem) or f"no answer within {MODEL_LIMIT_S:g} s"
-        return Finding("model", "failed", f"{model.name!r}: {reason}", "check its key, address and name in config.yaml")
+        return CheckResult(
+            "model", "failed", f"{model.name!r}: {reason}", "check its key, address and name in config.yaml"
+        )
     finally:
         await catalog.aclose()
-    return Finding("model", "ok", f"{model.name!r} answers")
+    return CheckResult("model", "ok", f"{model.name!r} answers")
 
 
-async def look_at_sandbox(loaded: Loaded) -> AsyncIterator[Finding]:
-    """How far commands are isolated, each limit in force, and what is missing."""
+async def check_sandbox(loaded: LoadedConfig) -> AsyncIterator[CheckResult]:
+    """Check the isolation of commands, each resource limit and the components."""
     try:
         provider = create_sandboxes(loaded)
     except ConfigError as problem:
-        yield Finding("sandbox", "failed", str(problem), "name a provider there, or leave the key out")
+        yield CheckResult("sandbox", "failed", str(problem), "set a valid provider, or remove the key")
         return
     try:
         report = await provider.open()
         good = report.tier in ("isolated", "container")
         text = report.detail if report.problem is None else f"{report.detail} ({report.problem})"
-        yield Finding("sandbox", "ok" if good else "note", f"{report.tier}: {text}", report.remedy)
+        yield CheckResult("sandbox", "ok" if good else "note", f"{report.tier}: {text}", report.remedy)
         for limit in report.limits:
-            by = f"by {limit.enforced_by}" if limit.enforced_by else "not enforced here"
-            yield Finding(f"limit of {limit.name}", "ok" if limit.enforced_by else "note", f"{limit.value}, {by}")
-        for part in await provider.parts():
-            yield Finding(part.name, part.state, part.detail, part.remedy)
+            by = f"by {limit.enforced_by}" if limit.enforced_by else "not enforced"
+            yield CheckResult(f"limit of {limit.name}", "ok" if limit.enforced_by else "note", f"{limit.value}, {by}")
+        for part in await provider.components():
+            yield CheckResult(part.name, part.state, part.detail, part.remedy)
     finally:
         await provider.aclose()
 
 
-def look_at_servers(loaded: Loaded) -> Iterator[Finding]:
-    """What the entries of MCP servers ask for in vain."""
+def check_servers(loaded: LoadedConfig) -> Iterator[CheckResult]:
+    """Yield a note for each unsupported setting of an MCP server."""
     for name, server in loaded.extensions.mcp_servers.items():
-        for sentence in unheeded_in(server):
-            yield Finding(f"MCP server {name!r}", "note", sentence, "take it out of extensions_config.json")
+        for sentence in find_ignored_settings(server):
+            yield CheckResult(f"MCP server {name!r}", "note", sentence, "remove it from extensions_config.json")
 
 
-def look_at_skills(loaded: Loaded) -> Finding:
-    """Whether the custom skills of everybody are as DeerFlow left them."""
-    told = [
+def check_skills(loaded: LoadedConfig) -> CheckResult:
+    """Check the custom skills of all users for changes made outside DeerFlow."""
+    changed = [
         f"{skill} of {owner}: {what}"
-        for owner, skill, changes in find_changed_skills(loaded.home)
-        for what in changes[:MAX_TOLD]
+        for owner, skill, changes in find_externally_changed_skills(loaded.home)
+        for what in changes[:MAX_LISTED]
     ]
-    if not told:
-        return Finding("custom skills", "ok", "as DeerFlow left them")
-    more = f"; and {len(told) - MAX_TOLD} more" if len(told) > MAX_TOLD else ""
-    remedy = "they stay in use; look at the files, and delete or install the skill again if nobody you know did that"
-    return Finding("custom skills", "note", "; ".join(told[:MAX_TOLD]) + more, remedy)
+    if not changed:
+        return CheckResult("custom skills", "ok", "unchanged")
+    more = f"; and {len(changed) - MAX_LISTED} more" if len(changed) > MAX_LISTED else ""
+    remedy = "they stay enabled; review the files, and delete or reinstall the skill if the change was not expected"
+    return CheckResult("custom skills", "note", "; ".join(changed[:MAX_LISTED]) + more, remedy)
 
 
-def look_at_disk(home: Path) -> Finding:
-    """Whether state can be written, and for how long."""
+def check_disk(home: Path) -> CheckResult:
+    """Check the free disk space of the state directory."""
     place = next(path for path in (home, *home.absolute().parents) if path.exists())
     free = shutil.disk_usage(place).free
     text = f"{free / 1e9:.1f} GB free for {home}"
     if free < NEEDED_BYTES:
-        return Finding("disk", "failed", text, "make room, or point DEER_FLOW_HOME at another disk")
-    return Finding("disk", "ok", text)
+        return CheckResult("disk", "failed", text, "free disk space, or set DEER_FLOW_HOME to another disk")
+    return CheckResult("disk", "ok", text)
 
 
-def look_at_port(host: str, port: int) -> Finding:
-    """Whether the port is free, or a server of ours has it."""
+def check_port(host: str, port: int) -> CheckResult:
+    """Check that the port is free."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
         except OSError as problem:
-            remedy = f"if that is not DeerFlow itself, choose another: make start PORT={port + 1}"
-            return Finding("port", "note", f"{host}:{port} cannot be had: {problem.strerror}", remedy)
-    return Finding("port", "ok", f"{host}:{port} is free")
+            remedy = f"if DeerFlow is not running, choose another port: make start PORT={port + 1}"
+            return CheckResult("port", "note", f"{host}:{port} is not available: {problem.strerror}", remedy)
+    return CheckResult("port", "ok", f"{host}:{port} is free")

@@ -1,8 +1,8 @@
-"""`deerflow memory`: what agents know about you; also `/memory`, said in a chat."""
+"""`deerflow memory`, and `/memory` in `deerflow chat`: inspect and edit your memory."""
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
@@ -11,251 +11,319 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from deerflow.cli.memory_words import tell_changes, tell_facts, tell_state, tell_why
-from deerflow.cli.runs import ConfigOption
+from deerflow.cli.runs import ConfigOption, clip
 from deerflow.config.source import open_source
 from deerflow.domain.errors import InvalidRequest, NotFound
-from deerflow.domain.memory import MemoryScope
-from deerflow.domain.principal import LOCAL_USER
-from deerflow.harness.memory import make_memories
-from deerflow.memory.document import in_utc, to_document
-from deerflow.memory.memories import Memories
-from deerflow.persistence.database import open_database
+from deerflow.domain.identity import LOCAL_USER
+from deerflow.domain.memory import (
+    Fact,
+    FactProvenance,
+    FactSource,
+    MemoryChange,
+    MemoryItem,
+    MemoryScope,
+    MemoryState,
+    Summary,
+)
+from deerflow.harness.resources import create_memories
+from deerflow.memory.document import to_document, to_utc
+from deerflow.memory.service import MemoryService
+from deerflow.persistence.engine import open_database
 
-app = typer.Typer(help="Look at what agents know about you, correct and erase it.", no_args_is_help=True)
+ACTORS = {"model": "extracted", "user": "by you", "agent": "by an agent", "import": "imported"}
 
-AgentOption = Annotated[str | None, typer.Option("--agent", help="The custom agent whose memory is meant.")]
-YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+
+def format_state(state: MemoryState) -> Iterator[str]:
+    """Yield the lines of summaries, then of facts."""
+    for key, kept in state.summaries.items():
+        yield f"{key}: {clip(kept.summary)}"
+    yield from format_facts(state.facts)
+    if not state.facts and not state.summaries:
+        yield "memory is empty"
+
+
+def format_facts(facts: Sequence[Fact]) -> Iterator[str]:
+    """Yield one line per fact."""
+    for fact in facts:
+        details = f"{fact.category}, confidence {fact.confidence:.0%}, {format_source(fact.source)}"
+        yield f"{fact.id}  {fact.content}  ({details})"
+
+
+def format_provenance(why: FactProvenance) -> Iterator[str]:
+    """Yield the lines of a fact with its source, its changes and the facts it replaced."""
+    yield from format_facts([why.fact])
+    if why.fact.source is not None and why.fact.source.quote is not None:
+        yield f"quote: {why.fact.source.quote}"
+    if why.fact.source_error is not None:
+        yield f"corrects: {why.fact.source_error}"
+    yield from (f"replaced: {fact.content}" for fact in why.superseded)
+    yield from format_changes(why.changes)
+
+
+def format_changes(changes: Sequence[MemoryChange]) -> Iterator[str]:
+    """Yield the lines of changes: id, time, kind, author and content."""
+    for change in changes:
+        kind, who = change.kind.replace("_", " "), ACTORS[change.actor]
+        yield f"{change.change_id}  {change.at.astimezone():%Y-%m-%d %H:%M:%S}  {kind}, {who}"
+        yield from (
+            f"  {sign} {clip(text)}"
+            for sign, text in (("-", get_text(change.before)), ("+", get_text(change.after)))
+            if text
+        )
+
+
+def format_source(source: FactSource | None) -> str:
+    """Return the source of a fact."""
+    if source is None:
+        return "added manually"
+    return f"from thread {source.thread_id}" if source.thread_id is not None else "from a deleted thread"
+
+
+def get_text(known: MemoryItem | None) -> str:
+    """Return the text of a fact or a summary."""
+    if known is None:
+        return ""
+    return known.summary if isinstance(known, Summary) else known.content
+
+
+app = typer.Typer(help="Inspect, edit and erase your memory.", no_args_is_help=True)
+
+AgentOption = Annotated[str | None, typer.Option("--agent", help="Memory of this custom agent.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 Lines = Iterable[str]
-Doing = Callable[[Memories, MemoryScope], Awaitable[Lines]]
-FOUND = 20
+MemoryAction = Callable[[MemoryService, MemoryScope], Awaitable[Lines]]
+MAX_HITS = 20
 
 
 @app.command("list")
 def list_memory(
-    as_of: Annotated[datetime | None, typer.Option(help="What was known at that moment instead.")] = None,
+    as_of: Annotated[datetime | None, typer.Option(help="Show the memory at this time.")] = None,
     agent: AgentOption = None,
     config: ConfigOption = None,
 ) -> None:
-    """Print what is known."""
+    """Print summaries and facts."""
 
-    async def look(memories: Memories, scope: MemoryScope) -> Lines:
-        return tell_state(await memories.read(scope, in_utc(as_of) if as_of else None))
+    async def look(memories: MemoryService, scope: MemoryScope) -> Lines:
+        return format_state(await memories.read(scope, to_utc(as_of) if as_of else None))
 
-    carry_out(look, agent, config)
+    run_action(look, agent, config)
 
 
 @app.command()
 def search(
-    words: Annotated[str, typer.Argument(help="What to look for.")],
+    words: Annotated[str, typer.Argument(help="Words to search for.")],
     agent: AgentOption = None,
     config: ConfigOption = None,
 ) -> None:
-    """Print the facts with any of the words, the best first."""
-    carry_out(searching(words), agent, config)
+    """Print the facts that contain any of the words, best match first."""
+    run_action(search_action(words), agent, config)
 
 
 @app.command()
 def why(
-    fact_id: Annotated[str, typer.Argument(help="A fact.")], agent: AgentOption = None, config: ConfigOption = None
+    fact_id: Annotated[str, typer.Argument(help="Fact id.")], agent: AgentOption = None, config: ConfigOption = None
 ) -> None:
-    """Print where a fact comes from, and what happened to it."""
+    """Print the source and the changes of a fact."""
 
-    async def explain(memories: Memories, scope: MemoryScope) -> Lines:
-        return tell_why(await memories.why(scope, fact_id))
+    async def explain(memories: MemoryService, scope: MemoryScope) -> Lines:
+        return format_provenance(await memories.explain(scope, fact_id))
 
-    carry_out(explain, agent, config)
+    run_action(explain, agent, config)
 
 
 @app.command()
 def history(
-    limit: Annotated[int, typer.Option(min=1, max=200, help="So many changes at most.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=200, help="Maximum number of changes.")] = 20,
     agent: AgentOption = None,
     config: ConfigOption = None,
 ) -> None:
-    """Print what happened, newest first."""
+    """Print the changes, newest first."""
 
-    async def look(memories: Memories, scope: MemoryScope) -> Lines:
-        return tell_changes(await memories.history(scope, limit))
+    async def look(memories: MemoryService, scope: MemoryScope) -> Lines:
+        return format_changes(await memories.read_history(scope, limit))
 
-    carry_out(look, agent, config)
+    run_action(look, agent, config)
 
 
 @app.command()
 def undo(
-    change: Annotated[str | None, typer.Argument(help="The change; else what was done last.")] = None,
+    change: Annotated[str | None, typer.Argument(help="Change id; default: the latest change.")] = None,
     agent: AgentOption = None,
     config: ConfigOption = None,
 ) -> None:
     """Undo a change."""
-    carry_out(undoing(change), agent, config)
+    run_action(undo_action(change), agent, config)
 
 
 @app.command()
 def erase(
-    fact_id: Annotated[str | None, typer.Argument(help="A fact.")] = None,
-    thread: Annotated[str | None, typer.Option(help="All that was learned in this thread.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All that is known.")] = False,
+    fact_id: Annotated[str | None, typer.Argument(help="Fact id.")] = None,
+    thread: Annotated[str | None, typer.Option(help="Erase all memory extracted from this thread.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Erase the whole memory.")] = False,
     yes: YesOption = False,
     agent: AgentOption = None,
     config: ConfigOption = None,
 ) -> None:
-    """Erase a fact, what was learned in a thread, or everything, for good."""
+    """Permanently erase a fact, the memory of a thread, or the whole memory."""
     if [fact_id is not None, thread is not None, everything].count(True) != 1:
-        raise InvalidRequest("say one of: a fact, --thread, --all")
+        raise InvalidRequest("give exactly one of: a fact id, --thread, --all")
     if not yes:
-        typer.confirm("This cannot be undone. Erase it?", abort=True)
+        typer.confirm("This cannot be undone. Erase?", abort=True)
 
-    async def wipe(memories: Memories, scope: MemoryScope) -> Lines:
+    async def wipe(memories: MemoryService, scope: MemoryScope) -> Lines:
         if fact_id is not None:
             await memories.delete_fact(scope, fact_id)
         elif thread is not None:
             await memories.erase_thread(scope, thread)
         else:
             await memories.clear(scope)
-        return ["erased for good"]
+        return ["erased permanently"]
 
-    carry_out(wipe, agent, config)
+    run_action(wipe, agent, config)
 
 
 @app.command()
 def export(
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The file to write; else it is printed.")
+        Path | None, typer.Option("--output", "-o", help="File to write; default: standard output.")
     ] = None,
     agent: AgentOption = None,
     config: ConfigOption = None,
 ) -> None:
-    """Write what is known as a memory.json."""
+    """Export the memory as a memory.json."""
 
-    async def write(memories: Memories, scope: MemoryScope) -> Lines:
+    async def write(memories: MemoryService, scope: MemoryScope) -> Lines:
         content = orjson.dumps(to_document(await memories.read(scope)), option=orjson.OPT_INDENT_2)
         if output is None:
             return [content.decode()]
         await asyncio.to_thread(output.write_bytes, content)
         return [f"{output}: {len(content)} bytes"]
 
-    carry_out(write, agent, config)
+    run_action(write, agent, config)
 
 
 @app.command("import")
 def import_memory(
-    file: Annotated[Path, typer.Argument(help="A memory.json; '-' reads it from standard input.")],
+    file: Annotated[Path, typer.Argument(help="memory.json to import; '-' reads standard input.")],
     agent: AgentOption = None,
     config: ConfigOption = None,
 ) -> None:
-    """Have what is known be what a file says; that can be undone."""
+    """Replace the memory by a memory.json; this can be undone."""
     document = read_json(file)
 
-    async def take(memories: Memories, scope: MemoryScope) -> Lines:
-        changes = await memories.put_in(scope, document)
-        return [f"{len(changes)} changes; `deerflow memory undo` takes them back"]
+    async def take(memories: MemoryService, scope: MemoryScope) -> Lines:
+        changes = await memories.import_document(scope, document)
+        return [f"{len(changes)} changes; undo them with `deerflow memory undo`"]
 
-    carry_out(take, agent, config)
+    run_action(take, agent, config)
 
 
 @app.command()
 def on(agent: AgentOption = None, config: ConfigOption = None) -> None:
-    """Have agents remember you."""
-    carry_out(switching(is_on=True), agent, config)
+    """Enable memory."""
+    run_action(switch_action(is_on=True), agent, config)
 
 
 @app.command()
 def off(agent: AgentOption = None, config: ConfigOption = None) -> None:
-    """Have nothing be learned and nothing be told; what is known stays."""
-    carry_out(switching(is_on=False), agent, config)
+    """Disable memory extraction and injection; stored memory is kept."""
+    run_action(switch_action(is_on=False), agent, config)
 
 
-def memory_order(text: str) -> Doing | None:
-    """What `/memory …`, said in a chat, asks for; None where a text is something else."""
+def parse_memory_command(text: str) -> MemoryAction | None:
+    """Return the action of a `/memory …` message, or None for any other message."""
     command, _, rest = text.strip().partition(" ")
     if command != "/memory":
         return None
     verb, _, what = rest.strip().partition(" ")
     if verb == "undo":
-        return undoing(what.strip() or None)
+        return undo_action(what.strip() or None)
     if verb == "forget":
-        return forgetting(what.strip())
-    return searching(rest.strip()) if verb else showing
+        return delete_action(what.strip())
+    return search_action(rest.strip()) if verb else show_all
 
 
-async def showing(memories: Memories, scope: MemoryScope) -> Lines:
-    """What is known."""
-    return tell_state(await memories.read(scope))
+async def show_all(memories: MemoryService, scope: MemoryScope) -> Lines:
+    """Return the lines of the whole memory."""
+    return format_state(await memories.read(scope))
 
 
-def searching(words: str) -> Doing:
-    """Facts with any of the words."""
+def search_action(words: str) -> MemoryAction:
+    """Return an action that searches facts."""
 
-    async def look(memories: Memories, scope: MemoryScope) -> Lines:
-        hits = await memories.search(scope, words, FOUND)
-        return tell_facts([hit.fact for hit in hits]) if hits else ["no fact has these words"]
+    async def look(memories: MemoryService, scope: MemoryScope) -> Lines:
+        hits = await memories.search(scope, words, MAX_HITS)
+        return format_facts([hit.fact for hit in hits]) if hits else ["no facts found"]
 
     return look
 
 
-def undoing(which: str | None) -> Doing:
-    """Undo a change, or what was done last."""
+def undo_action(which: str | None) -> MemoryAction:
+    """Return an action that undoes a change, by default the latest."""
 
-    async def take_back(memories: Memories, scope: MemoryScope) -> Lines:
-        newest = await memories.history(scope, 1)
+    async def take_back(memories: MemoryService, scope: MemoryScope) -> Lines:
+        newest = await memories.read_history(scope, 1)
         if which is None and not newest:
-            raise NotFound("there is nothing to undo")
-        return tell_changes(await memories.undo(scope, which or newest[0].group))
+            raise NotFound("no changes to undo")
+        return format_changes(await memories.undo(scope, which or newest[0].group))
 
     return take_back
 
 
-def forgetting(fact_id: str) -> Doing:
-    """Take a fact away, so that it can be brought back."""
+def delete_action(fact_id: str) -> MemoryAction:
+    """Return an action that deletes a fact; it can be undone."""
     if not fact_id:
-        raise InvalidRequest("say which fact to forget, as in `/memory forget fact_…`")
+        raise InvalidRequest("no fact id given; use `/memory forget fact_…`")
 
-    async def take(memories: Memories, scope: MemoryScope) -> Lines:
+    async def take(memories: MemoryService, scope: MemoryScope) -> Lines:
         await memories.delete_fact(scope, fact_id, keep_history=True)
-        return ["forgotten; `/memory undo` brings it back, `deerflow memory erase` leaves no trace of it"]
+        return ["deleted; `/memory undo` restores it, `deerflow memory erase` erases it permanently"]
 
     return take
 
 
-def switching(*, is_on: bool) -> Doing:
-    """Switch a memory."""
+def switch_action(*, is_on: bool) -> MemoryAction:
+    """Return an action that enables or disables memory."""
 
-    async def switch(memories: Memories, scope: MemoryScope) -> Lines:
-        await memories.switch(scope, is_on=is_on)
-        return ["memory is on" if is_on else "memory is off: nothing is learned and nothing is told"]
+    async def switch(memories: MemoryService, scope: MemoryScope) -> Lines:
+        await memories.set_enabled(scope, is_on=is_on)
+        return ["memory enabled" if is_on else "memory disabled: no extraction and no injection"]
 
     return switch
 
 
-def carry_out(doing: Doing, agent: str | None, config: Path | None) -> None:
-    """Do something with a memory and print what is to be said of it."""
+def run_action(action: MemoryAction, agent: str | None, config: Path | None) -> None:
+    """Run an action on the memory and print its lines."""
 
     async def act() -> None:
-        async with opened(config) as memories:
-            for line in await doing(memories, MemoryScope(LOCAL_USER.user_id, agent)):
+        async with open_memories(config) as memories:
+            for line in await action(memories, MemoryScope(LOCAL_USER.user_id, agent)):
                 typer.echo(line)
 
     asyncio.run(act())
 
 
 @asynccontextmanager
-async def opened(config: Path | None) -> AsyncIterator[Memories]:
-    """The memories of this machine's database."""
+async def open_memories(config: Path | None) -> AsyncIterator[MemoryService]:
+    """Open the memories of the configured database."""
     source = open_source(config)
-    async with open_database(source.current.config.database.place(source.current.home)) as database:
-        yield make_memories(database, source)
+    async with open_database(source.current.config.database.get_location(source.current.home)) as database:
+        yield create_memories(database, source)
 
 
 def read_json(file: Path) -> dict[str, Any]:
-    """The document in a file, or `InvalidRequest`."""
+    """Read a memory document from a file.
+
+    Raises:
+        InvalidRequest: the file cannot be read or is not a memory document.
+    """
     try:
         content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
         document = orjson.loads(content)
     except OSError as problem:
-        raise InvalidRequest(f"{str(file)!r} cannot be read: {problem.strerror}") from problem
+        raise InvalidRequest(f"cannot read {str(file)!r}: {problem.strerror}") from problem
     except orjson.JSONDecodeError as problem:
         raise InvalidRequest(f"{str(file)!r} is not JSON: {problem}") from problem
     if not isinstance(document, dict):
-        raise InvalidRequest(f"{str(file)!r} is not the document of a memory")
+        raise InvalidRequest(f"{str(file)!r} is not a memory document")
     return document

@@ -21,9 +21,9 @@ import uvloop
 from deerflow.config.source import ConfigSource, open_source
 from deerflow.domain.errors import ConfigError
 from deerflow.gateway.app import create_app
-from deerflow.gateway.guard import LOOPBACK
-from deerflow.gateway.mcp_door import McpDoor
-from deerflow.gateway.protocol import PunctualProtocol
+from deerflow.gateway.mcp_endpoint import McpEndpoint
+from deerflow.gateway.middleware.protocol import HeaderTimeoutProtocol
+from deerflow.gateway.middleware.same_origin import LOOPBACK
 from deerflow.harness import Harness, open_harness
 from deerflow.tracing.logs import start_logging
 
@@ -32,39 +32,39 @@ logger = logging.getLogger(__name__)
 GRACE_S = 2
 BACKLOG = 2048
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-NEW_OBJECTS = 10_000
-"""So many are made before the collector looks at them: most have gone by themselves by then."""
+GC_THRESHOLD = 10_000
+"""Number of new objects before a collection; most of them are freed by reference counting before that."""
 
 
 def serve(
-    host: Annotated[str | None, typer.Option(help="The address to listen on.")] = None,
-    port: Annotated[int | None, typer.Option(min=0, max=65535, help="The port; 0 takes any free one.")] = None,
-    config: Annotated[Path | None, typer.Option(help="The configuration file.")] = None,
-    allow_remote: Annotated[bool, typer.Option(help="Listen on other addresses than loopback, without login.")] = False,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port to listen on; 0 picks a free one.")] = None,
+    config: Annotated[Path | None, typer.Option(help="Configuration file.")] = None,
+    allow_remote: Annotated[bool, typer.Option(help="Allow non-loopback addresses; there is no login.")] = False,
 ) -> None:
     """Serve the web page and the API."""
     source = open_source(config)
     settings = source.current.config
-    start_logging(settings.log_level, settings.logging.format, hide=source.hide)
+    start_logging(settings.log_level, settings.logging.format, redact=source.redact)
     listener = listen(host or settings.server.host, settings.server.port if port is None else port, allow_remote)
     with suppress(KeyboardInterrupt):
         uvloop.run(run_server(source, listener, allow_remote))
 
 
 async def run_server(source: ConfigSource, listener: socket.socket, allow_remote: bool) -> None:
-    """Serve until a signal comes, then put everything away."""
+    """Serve until a signal arrives, then close everything."""
     async with open_harness(source) as harness:
         app = create_app(harness, hosts=None if allow_remote else LOOPBACK)
-        # What is there now stays: the collector need not look through all of it again and again.
+        # Objects created at start live as long as the process; the collector need not scan them.
         gc.freeze()
-        # What is loaded with the first run stays too; to look through that takes 60 ms in which nobody is answered.
-        gc.set_threshold(NEW_OBJECTS)
+        # The first run loads more long-lived objects; a full collection of them blocks the event loop for 60 ms.
+        gc.set_threshold(GC_THRESHOLD)
         options = uvicorn.Config(
-            app, http=PunctualProtocol, ws="none", log_config=None, access_log=False, lifespan="off"
+            app, http=HeaderTimeoutProtocol, ws="none", log_config=None, access_log=False, lifespan="off"
         )
-        server = AnnouncedServer(options, announcement(harness, listener), harness, app.state.mcp_door)
-        preparing = asyncio.create_task(harness.sandboxes.prepare())
-        preparing.add_done_callback(tell_failure)
+        server = AnnouncedServer(options, format_announcement(harness, listener), harness, app.state.mcp_endpoint)
+        preparing = asyncio.create_task(harness.core.sandboxes.prepare())
+        preparing.add_done_callback(log_failure)
         try:
             await server.serve(sockets=[listener])
         finally:
@@ -72,20 +72,20 @@ async def run_server(source: ConfigSource, listener: socket.socket, allow_remote
             await asyncio.wait({preparing})
 
 
-def tell_failure(task: "asyncio.Task[None]") -> None:
-    """Log what went wrong in the background."""
+def log_failure(task: "asyncio.Task[None]") -> None:
+    """Log the failure of a background task."""
     if not task.cancelled() and (problem := task.exception()):
-        logger.error("preparing the sandbox failed", exc_info=problem)
+        logger.error("sandbox preparation failed", exc_info=problem)
 
 
 class AnnouncedServer(uvicorn.Server):
-    """Says where it can be reached once it can be, and lets runs end before it does."""
+    """Server that prints its address when it is ready, and lets runs finish before it stops."""
 
-    def __init__(self, config: uvicorn.Config, announcement: str, harness: Harness, mcp_door: McpDoor) -> None:
+    def __init__(self, config: uvicorn.Config, announcement: str, harness: Harness, mcp_endpoint: McpEndpoint) -> None:
         super().__init__(config)
         self._announcement = announcement
         self._harness = harness
-        self._mcp_door = mcp_door
+        self._mcp_endpoint = mcp_endpoint
         self._draining: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -93,23 +93,23 @@ class AnnouncedServer(uvicorn.Server):
         typer.echo(self._announcement)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Take no more requests; readers stay until their runs have ended or are left to the next server."""
-        drain_s = self._harness.source.refresh().config.runs.drain_seconds
+        """Stop accepting requests; keep event streams open until their runs have ended or are handed over."""
+        drain_s = self._harness.core.source.refresh().config.runs.drain_seconds
         self.config.timeout_graceful_shutdown = ceil(drain_s + GRACE_S)
         self._draining = asyncio.create_task(self._drain(drain_s))
         await super().shutdown(sockets)
         await asyncio.wait({self._draining})
 
     async def _drain(self, drain_s: float) -> None:
-        """Let runs end, and then those who would go on listening although nothing more is said."""
+        """Wait for active runs, then close the MCP sessions that would stay open otherwise."""
         try:
             await self._harness.runs.aclose(drain_s)
         finally:
-            await self._mcp_door.aclose()
+            await self._mcp_endpoint.aclose()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Unlike uvicorn, which in the end dies of the signal after all: there is more to put away."""
+        """Handle signals without raising them again at the end, as uvicorn does: there is more to close."""
         loop = asyncio.get_running_loop()
         for number in SIGNALS:
             loop.add_signal_handler(number, self.handle_exit, number, None)
@@ -120,25 +120,26 @@ class AnnouncedServer(uvicorn.Server):
                 loop.remove_signal_handler(number)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self._harness.runs.begin_closing()
-        if self._draining is not None:  # asked twice, somebody is in a hurry
+        self._harness.runs.start_closing()
+        if self._draining is not None:  # a second signal skips the drain
             self._draining.cancel()
         super().handle_exit(sig, frame)
 
 
-def announcement(harness: Harness, listener: socket.socket) -> str:
-    """Where to go, and who answers there."""
+def format_announcement(harness: Harness, listener: socket.socket) -> str:
+    """Return the line with the address and the default model."""
     host, port = listener.getsockname()[:2]
-    model = harness.agents.catalog.default
+    model = harness.core.agents.catalog.default
     shown = f"[{host}]" if ":" in host else host
-    return f"DeerFlow is at http://{shown}:{port}  (model: {model.display_name or model.name}; Ctrl+C stops)"
+    name = model.display_name or model.name
+    return f"DeerFlow is running at http://{shown}:{port}  (model: {name}; press Ctrl+C to stop)"
 
 
 def listen(host: str, port: int, allow_remote: bool) -> socket.socket:
-    """A socket that listens.
+    """Return a listening socket.
 
     Raises:
-        ConfigError: it may not or cannot; the text says what to do.
+        ConfigError: the address is not allowed or not available.
     """
     if not allow_remote and not is_loopback(host):
         raise ConfigError(
@@ -149,21 +150,21 @@ def listen(host: str, port: int, allow_remote: bool) -> socket.socket:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family, backlog=BACKLOG)
     except OSError as problem:
-        raise ConfigError(explain(problem, host, port)) from problem
+        raise ConfigError(explain_listen_error(problem, host, port)) from problem
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach `host`."""
+    """Return whether only this machine can reach `host`."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
 
 
-def explain(problem: OSError, host: str, port: int) -> str:
-    """Why a socket cannot listen, and what to do."""
+def explain_listen_error(problem: OSError, host: str, port: int) -> str:
+    """Return the reason why a socket cannot listen, and advice."""
     if problem.errno == errno.EADDRINUSE:
-        return f"port {port} is in use; stop the program that has it, or choose another: make start PORT={port + 1}"
+        return f"port {port} is in use; stop the program that uses it, or choose another: make start PORT={port + 1}"
     if problem.errno == errno.EACCES:
         return f"port {port} needs privileges; choose one above 1023"
     return f"cannot listen on {host!r}, port {port}: {problem.strerror or problem}"

@@ -1,6 +1,9 @@
-"""The way in from Python."""
+"""Python client: DeerFlow inside a Python program."""
 
 from deerflow.client.client import DeerFlowClient
-from deerflow.client.events import StreamEvent, text_of
+from deerflow.client.events import StreamEvent, extract_text
 
-__all__ = ["DeerFlowClient", "StreamEvent", "text_of"]
+text_of = extract_text
+"""Earlier name of `extract_text`, kept for existing programs."""
+
+__all__ = ["DeerFlowClient", "StreamEvent", "extract_text", "text_of"]

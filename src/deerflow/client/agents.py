@@ -1,23 +1,25 @@
-"""Custom agents: found, made and changed by a program."""
+"""Custom agents, and the models, tools, features and user profile they work with."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, TypedDict, Unpack
 
-from deerflow.client.faces import Session
-from deerflow.config.agents import CustomAgent, CustomAgentConfig
-from deerflow.config.reading.document import from_argument
-from deerflow.config.reading.validation import validate
+from pydantic_core import to_jsonable_python
+
+from deerflow.client.session import HarnessSession, Resource, sync_and_async
+from deerflow.config.loader.document import from_mapping
+from deerflow.config.loader.validation import validate
+from deerflow.config.sections.agents import CustomAgent, CustomAgentConfig
 from deerflow.domain.errors import ConfigError, InvalidRequest
-from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import ReasoningEffort
 
 USER = LOCAL_USER.user_id
 
 
 class AgentFields(TypedDict, total=False):
-    """What can be said of an agent. A new one has the usual for what is left out, a changed one keeps what it had."""
+    """Settings of a custom agent. Omitted ones have their default in a new agent and are kept in an updated one."""
 
     description: str
     model: str | None
@@ -29,78 +31,164 @@ class AgentFields(TypedDict, total=False):
     soul: str
 
 
-class Described(CustomAgentConfig):
-    """An agent's settings and its soul as one, which is how they are given."""
+class AgentDefinition(CustomAgentConfig):
+    """Settings and soul of an agent in one object, as callers pass them."""
 
     soul: str = ""
 
 
-async def list_agents(session: Session) -> list[dict[str, Any]]:
-    """The custom agents there are, by name."""
-    found = await asyncio.to_thread(session.harness.custom_agents.list, USER)
-    return [show_agent(agent) for agent in found]
+async def list_agents(session: HarnessSession) -> list[dict[str, Any]]:
+    """Return the custom agents, by name."""
+    found = await asyncio.to_thread(session.harness.core.custom_agents.list, USER)
+    return [serialize_agent(agent) for agent in found]
 
 
-async def get_agent(session: Session, name: str) -> dict[str, Any]:
-    """One custom agent.
+async def get_agent(session: HarnessSession, name: str) -> dict[str, Any]:
+    """Return a custom agent.
 
     Raises:
-        NotFound: there is no such agent.
+        NotFound: the agent does not exist.
     """
-    return show_agent(await asyncio.to_thread(session.harness.custom_agents.load, USER, name))
+    return serialize_agent(await asyncio.to_thread(session.harness.core.custom_agents.load, USER, name))
 
 
-async def create_agent(session: Session, name: str, **fields: Unpack[AgentFields]) -> dict[str, Any]:
-    """Make a custom agent.
+async def create_agent(session: HarnessSession, name: str, **fields: Unpack[AgentFields]) -> dict[str, Any]:
+    """Create a custom agent and return it.
 
     Args:
         name: Letters, digits and '-'.
-        **fields: `soul`, who it is, and any of `description`, `model`, `tool_groups`, `skills`, `model_settings`,
-            `thinking_enabled` and `reasoning_effort`.
+        **fields: `soul`, the personality and role of the agent, and any of `description`, `model`, `tool_groups`,
+            `skills`, `model_settings`, `thinking_enabled` and `reasoning_effort`.
 
     Raises:
-        Conflict: there is one of that name.
-        InvalidRequest: a field makes no sense.
+        Conflict: an agent of that name exists.
+        InvalidRequest: a field is invalid.
     """
-    agent = described(CustomAgent(name), fields)
-    await asyncio.to_thread(session.harness.custom_agents.create, USER, agent)
-    return show_agent(agent)
+    agent = merge_fields(CustomAgent(name), fields)
+    await asyncio.to_thread(session.harness.core.custom_agents.create, USER, agent)
+    return serialize_agent(agent)
 
 
-async def update_agent(session: Session, name: str, **fields: Unpack[AgentFields]) -> dict[str, Any]:
-    """Change a custom agent; what is left out stays as it is.
+async def update_agent(session: HarnessSession, name: str, **fields: Unpack[AgentFields]) -> dict[str, Any]:
+    """Update the given fields of a custom agent and return it.
 
     Raises:
-        NotFound: there is no such agent.
-        Conflict: it is one for everybody.
-        InvalidRequest: a field makes no sense.
+        NotFound: the agent does not exist.
+        Conflict: the agent is shared and read-only.
+        InvalidRequest: a field is invalid.
     """
-    shelf = session.harness.custom_agents
-    agent = described(await asyncio.to_thread(shelf.load, USER, name), fields)
-    await asyncio.to_thread(shelf.update, USER, agent)
-    return show_agent(agent)
+    custom_agents = session.harness.core.custom_agents
+    agent = merge_fields(await asyncio.to_thread(custom_agents.load, USER, name), fields)
+    await asyncio.to_thread(custom_agents.update, USER, agent)
+    return serialize_agent(agent)
 
 
-async def delete_agent(session: Session, name: str) -> None:
-    """Remove a custom agent, with what it knows about you.
+async def delete_agent(session: HarnessSession, name: str) -> None:
+    """Delete a custom agent with its memory.
 
     Raises:
-        NotFound: there is no such agent.
-        Conflict: it is one for everybody.
+        NotFound: the agent does not exist.
+        Conflict: the agent is shared and read-only.
     """
     await session.harness.delete_agent(USER, name)
 
 
-def described(agent: CustomAgent, fields: AgentFields) -> CustomAgent:
-    """`agent` as `fields` have it."""
-    whole = {**agent.config.model_dump(), "soul": agent.soul, **fields}
+async def list_models(session: HarnessSession) -> dict[str, Any]:
+    """Return the configured models and the default."""
+    cards = session.harness.core.agents.model_cards()
+    token_usage = {"enabled": True}
+    return {"models": [asdict(card) for card in cards], "default": cards[0].name, "token_usage": token_usage}
+
+
+async def get_model(session: HarnessSession, name: str) -> dict[str, Any]:
+    """Return a model.
+
+    Raises:
+        NotFound: the model does not exist.
+    """
+    return asdict(session.harness.core.agents.model_card(name))
+
+
+async def list_tools(session: HarnessSession) -> list[dict[str, Any]]:
+    """Return the tools of the lead agent: built-in, configured, and those of connected MCP servers."""
+    cards = await asyncio.to_thread(session.harness.core.agents.tool_cards, LOCAL_USER.user_id)
+    return [asdict(card) for card in cards]
+
+
+async def get_tool_policy(session: HarnessSession) -> dict[str, Any]:
+    """Return the rules for tool calls, in the order of evaluation."""
+    card = await asyncio.to_thread(session.harness.core.agents.policy_card)
+    shown: dict[str, Any] = to_jsonable_python(asdict(card))
+    return shown
+
+
+async def get_features(session: HarnessSession) -> dict[str, Any]:
+    """Return the enabled features, the sandbox and the models."""
+    features: dict[str, Any] = to_jsonable_python(asdict(session.harness.features()))
+    return features
+
+
+async def get_user_profile(session: HarnessSession) -> dict[str, str]:
+    """Return the user profile."""
+    return {"content": await session.harness.resources.profiles.get(LOCAL_USER)}
+
+
+async def update_user_profile(session: HarnessSession, content: str) -> dict[str, str]:
+    """Replace the user profile, which is shown to agents; an empty text deletes it.
+
+    Raises:
+        InvalidRequest: the profile is too long.
+    """
+    return {"content": await session.harness.resources.profiles.put(LOCAL_USER, content)}
+
+
+class AgentsClient(Resource):
+    """Custom agents."""
+
+    list, alist = sync_and_async(list_agents)
+    get, aget = sync_and_async(get_agent)
+    create, acreate = sync_and_async(create_agent)
+    update, aupdate = sync_and_async(update_agent)
+    delete, adelete = sync_and_async(delete_agent)
+
+
+class ModelsClient(Resource):
+    """Configured models."""
+
+    list, alist = sync_and_async(list_models)
+    get, aget = sync_and_async(get_model)
+
+
+class ToolsClient(Resource):
+    """Tools of the lead agent and the policy for their calls."""
+
+    list, alist = sync_and_async(list_tools)
+    get_policy, aget_policy = sync_and_async(get_tool_policy)
+
+
+class FeaturesClient(Resource):
+    """Enabled features."""
+
+    get, aget = sync_and_async(get_features)
+
+
+class ProfileClient(Resource):
+    """User profile that is shown to agents."""
+
+    get, aget = sync_and_async(get_user_profile)
+    update, aupdate = sync_and_async(update_user_profile)
+
+
+def merge_fields(agent: CustomAgent, fields: AgentFields) -> CustomAgent:
+    """Return `agent` with the given fields replaced."""
+    merged = {**agent.config.model_dump(), "soul": agent.soul, **fields}
     try:
-        given = dict(validate(Described, from_argument(whole, f"agent {agent.name!r}")))
-    except ConfigError as problem:
-        raise InvalidRequest(str(problem)) from None
-    return replace(agent, soul=given.pop("soul"), config=CustomAgentConfig(**given))
+        valid = dict(validate(AgentDefinition, from_mapping(merged, f"agent {agent.name!r}")))
+    except ConfigError as error:
+        raise InvalidRequest(str(error)) from None
+    return replace(agent, soul=valid.pop("soul"), config=CustomAgentConfig(**valid))
 
 
-def show_agent(agent: CustomAgent) -> dict[str, Any]:
-    """An agent in the shape of the HTTP API."""
+def serialize_agent(agent: CustomAgent) -> dict[str, Any]:
+    """Return an agent in the shape of the HTTP API."""
     return {"name": agent.name, **agent.config.model_dump(mode="json"), "soul": agent.soul}

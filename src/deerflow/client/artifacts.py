@@ -1,136 +1,276 @@
-"""Files of threads: had, bundled, edited, and what runs did to them."""
+"""Files of threads: artifacts, uploads, and web pages that were read."""
 
 import asyncio
 import mimetypes
 from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
 from dataclasses import asdict
-from pathlib import Path
-from typing import Any
+from os import PathLike
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO
 from uuid import uuid4
 
-from deerflow.client.faces import Session
-from deerflow.domain.changes import FileChange
-from deerflow.domain.errors import NotFound
-from deerflow.domain.files import OUTPUTS
-from deerflow.domain.principal import LOCAL_USER
+from pydantic_core import to_jsonable_python
+
+from deerflow.client.session import HarnessSession, Resource, sync_and_async, sync_and_async_iterator
+from deerflow.domain.errors import InvalidRequest, NotFound
+from deerflow.domain.files import OUTPUTS, USER_DATA, FileChange, FolderEntry
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import RunRecord
-from deerflow.sandbox.opened import Readable
-from deerflow.tools.builtins.view_image_tool import recognise
+from deerflow.domain.web_pages import PageSnapshot
+from deerflow.sandbox.file_access import ReadableFile, list_folder_entries
+from deerflow.tools.builtins import detect_image_type
+from deerflow.uploads.receiver import UploadReceiver
+from deerflow.uploads.uploads import serialize_upload_result, serialize_uploads
 
-PIECE = 1024 * 1024
-
-
-async def get_artifact(session: Session, thread_id: str, path: str) -> tuple[bytes, str]:
-    """A file of a thread and its media type; `path` is as the agent says it, e.g. `/mnt/user-data/outputs/plan.md`.
-
-    Raises:
-        NotFound: there is no such thread.
-        FileProblem: the file cannot be had.
-    """
-    file = await opened(session, thread_id, path)
-    content = await asyncio.to_thread(lambda: b"".join(pieces_of(file)))
-    return content, recognise(content) or mimetypes.guess_type(path)[0] or "application/octet-stream"
+CHUNK_SIZE = 1024 * 1024
 
 
-async def get_thumbnail(session: Session, thread_id: str, path: str, size: int = 256) -> bytes:
-    """A small WebP of a picture of a thread, whose longer side has about `size` pixels.
+async def list_files(session: HarnessSession, thread_id: str, path: str = USER_DATA) -> dict[str, Any]:
+    """Return the entries of a folder of a thread; its three folders unless a path is given.
 
     Raises:
-        NotFound: there is no such thread.
-        FileProblem: there is no such file, or no picture can be made of it; the text says why.
+        NotFound: the thread does not exist.
+        FileProblem: the folder does not exist.
     """
-    drawn = await session.harness.artifacts.thumbnail(thread_id, LOCAL_USER, absolute(path), size)
-    return drawn.read(0, drawn.size)
+    thread = await session.harness.threads.get(thread_id, LOCAL_USER)
+    folder = await list_folder_entries(session.harness.files_of(thread), path)
+    return {
+        "path": folder.path,
+        "entries": [serialize_entry(each) for each in folder.entries],
+        "is_truncated": folder.is_truncated,
+    }
 
 
-async def stream_artifact(session: Session, thread_id: str, path: str) -> AsyncGenerator[bytes]:
-    """A file of a thread piece by piece, however large it is.
-
-    Raises:
-        NotFound: there is no such thread.
-        FileProblem: the file cannot be had.
-    """
-    pieces = pieces_of(await opened(session, thread_id, path))
-    try:
-        while piece := await asyncio.to_thread(next, pieces, b""):
-            yield piece
-    finally:
-        await asyncio.to_thread(pieces.close)
-
-
-async def download_artifact(session: Session, thread_id: str, path: str, to: str | Path) -> int:
-    """Save a file of a thread on this machine, whole or not at all; how many bytes it has.
-
-    Raises:
-        NotFound: there is no such thread.
-        FileProblem: the file cannot be had.
-    """
-    file = await opened(session, thread_id, path)
-    return await asyncio.to_thread(save, pieces_of(file), Path(to))
-
-
-async def download_artifacts(
-    session: Session, thread_id: str, to: str | Path, paths: Sequence[str] = (OUTPUTS,)
-) -> int:
-    """Save files and folders of a thread as one zip file on this machine; how many bytes it has.
-
-    Raises:
-        NotFound: there is no such thread.
-        FileProblem: some of the files are not there; they are named.
-        TooLarge: they are too many, or too large.
-    """
-    bundle = await session.harness.artifacts.bundle(thread_id, LOCAL_USER, [absolute(path) for path in paths])
-    return await asyncio.to_thread(save, bundle.pieces(), Path(to))
-
-
-async def edit_artifact(
-    session: Session, thread_id: str, path: str, content: str, expected_sha256: str | None = None
-) -> dict[str, Any]:
-    """Replace a text file of a thread; its `path`, `sha256` and `size`.
+async def get_artifact(session: HarnessSession, thread_id: str, path: str) -> tuple[bytes, str]:
+    """Return the content and media type of a file of a thread.
 
     Args:
         thread_id: The thread.
-        path: As the agent says it, in `outputs` or `workspace`.
-        content: The new text; line endings stay as they are.
-        expected_sha256: The hash of the content that was edited. None makes a new file.
+        path: Path in the sandbox, e.g. `/mnt/user-data/outputs/plan.md`.
 
     Raises:
-        NotFound: there is no such thread.
-        Conflict: the file is another one by now; the text says its hash.
+        NotFound: the thread does not exist.
+        FileProblem: the file cannot be read.
     """
-    edited = await session.harness.artifacts.edit(thread_id, LOCAL_USER, absolute(path), content, expected_sha256)
+    file = await open_artifact(session, thread_id, path)
+    content = await asyncio.to_thread(lambda: b"".join(read_chunks(file)))
+    return content, detect_image_type(content) or mimetypes.guess_type(path)[0] or "application/octet-stream"
+
+
+async def render_thumbnail(session: HarnessSession, thread_id: str, path: str, size: int = 256) -> bytes:
+    """Return a WebP thumbnail of an image; its longer side has about `size` pixels.
+
+    Raises:
+        NotFound: the thread does not exist.
+        FileProblem: the file does not exist or has no thumbnail; the message says why.
+    """
+    drawn = await session.harness.artifacts.thumbnail(thread_id, LOCAL_USER, to_absolute_path(path), size)
+    return drawn.read(0, drawn.size)
+
+
+async def stream_artifact(session: HarnessSession, thread_id: str, path: str) -> AsyncGenerator[bytes]:
+    """Iterate over the content of a file of a thread in chunks, for files of any size.
+
+    Raises:
+        NotFound: the thread does not exist.
+        FileProblem: the file cannot be read.
+    """
+    chunks = read_chunks(await open_artifact(session, thread_id, path))
+    try:
+        while chunk := await asyncio.to_thread(next, chunks, b""):
+            yield chunk
+    finally:
+        await asyncio.to_thread(chunks.close)
+
+
+async def download_artifact(session: HarnessSession, thread_id: str, path: str, to: str | Path) -> int:
+    """Save a file of a thread on this machine, atomically; return its size in bytes.
+
+    Raises:
+        NotFound: the thread does not exist.
+        FileProblem: the file cannot be read.
+    """
+    file = await open_artifact(session, thread_id, path)
+    return await asyncio.to_thread(save_atomically, read_chunks(file), Path(to))
+
+
+async def download_artifacts(
+    session: HarnessSession, thread_id: str, to: str | Path, paths: Sequence[str] = (OUTPUTS,)
+) -> int:
+    """Save files and folders of a thread as one zip file on this machine; return its size in bytes.
+
+    Raises:
+        NotFound: the thread does not exist.
+        FileProblem: some of the files do not exist; they are named.
+        TooLarge: the files are too many or too large.
+    """
+    bundle = await session.harness.artifacts.bundle(thread_id, LOCAL_USER, [to_absolute_path(path) for path in paths])
+    return await asyncio.to_thread(save_atomically, bundle.chunks(), Path(to))
+
+
+async def edit_artifact(
+    session: HarnessSession, thread_id: str, path: str, content: str, expected_sha256: str | None = None
+) -> dict[str, Any]:
+    """Replace a text file of a thread; return its `path`, `sha256` and `size`.
+
+    Args:
+        thread_id: The thread.
+        path: Path in the sandbox, in `outputs` or `workspace`.
+        content: The new text; the line endings of the file are kept.
+        expected_sha256: Hash of the content that was edited. None creates a new file.
+
+    Raises:
+        NotFound: the thread does not exist.
+        Conflict: the file has changed since; the message contains its hash.
+    """
+    edited = await session.harness.artifacts.edit(
+        thread_id, LOCAL_USER, to_absolute_path(path), content, expected_sha256
+    )
     return asdict(edited)
 
 
 async def get_workspace_changes(
-    session: Session, thread_id: str, run_id: str | None = None, *, include_diff: bool = True
+    session: HarnessSession, thread_id: str, run_id: str | None = None, *, include_diff: bool = True
 ) -> dict[str, Any]:
-    """What a run did to the files of its thread, the latest one unless another is named.
+    """Return the file changes of a run, by default the latest run of the thread.
 
     Raises:
-        NotFound: there is no such thread or run.
+        NotFound: the thread or run does not exist.
     """
     run = await find_run(session, thread_id, run_id)
-    found = await session.harness.artifacts.changes_of(run)
+    found = await session.harness.artifacts.get_changes(run)
     counts = {status: getattr(found, status) for status in ("added", "changed", "removed", "renamed")}
     return {
         "thread_id": thread_id,
         "run_id": run.run_id,
         "is_final": run.status.is_final,
         "counts": counts,
-        "files": [show_change(each, with_diff=include_diff) for each in found.files],
+        "files": [serialize_change(each, with_diff=include_diff) for each in found.files],
         "is_truncated": len(found.files) < found.total,
         "problem": found.problem,
     }
 
 
-def show_change(change: FileChange, *, with_diff: bool) -> dict[str, Any]:
-    """A changed file in the shape of the HTTP API."""
+async def upload_files(session: HarnessSession, thread_id: str, files: Sequence[str | PathLike[str]]) -> dict[str, Any]:
+    """Upload files of this machine to a thread; documents are converted to Markdown as well.
+
+    Raises:
+        NotFound: the thread does not exist.
+        TooLarge: the files are too many or too large.
+        InvalidRequest: a file cannot be read.
+    """
+    harness = session.harness
+    thread = await harness.threads.get(thread_id, LOCAL_USER)
+    try:
+        async with harness.core.uploads.receive(thread) as reception:
+            for file in map(Path, files):
+                await send_file(file, reception)
+            received = await harness.core.uploads.complete(thread, reception)
+    finally:
+        await harness.threads.confirm(thread_id, LOCAL_USER)
+    return serialize_upload_result(received, thread_id)
+
+
+async def list_uploads(session: HarnessSession, thread_id: str) -> dict[str, Any]:
+    """Return the uploads of a thread, newest first.
+
+    Raises:
+        NotFound: the thread does not exist.
+    """
+    thread = await session.harness.threads.get(thread_id, LOCAL_USER)
+    return serialize_uploads(await session.harness.core.uploads.list(thread.owner, thread_id), thread_id)
+
+
+async def delete_upload(session: HarnessSession, thread_id: str, filename: str) -> dict[str, Any]:
+    """Delete an upload and the Markdown converted from it.
+
+    Raises:
+        NotFound: the thread or upload does not exist.
+    """
+    thread = await session.harness.threads.get(thread_id, LOCAL_USER)
+    await session.harness.core.uploads.delete(thread.owner, thread_id, filename)
+    return {"success": True, "message": f"deleted {filename!r}"}
+
+
+async def list_web_pages(session: HarnessSession, thread_id: str, limit: int = 100, offset: int = 0) -> dict[str, Any]:
+    """Return the web pages read in a thread, oldest first, with the totals and limits of the thread.
+
+    Raises:
+        NotFound: the thread does not exist.
+    """
+    pages = session.harness.resources.web_pages
+    found = await pages.list(thread_id, LOCAL_USER, limit, offset)
+    held = await pages.get_totals(thread_id, LOCAL_USER)
+    return {
+        "pages": [serialize_page(page) for page in found],
+        "total": held.pages,
+        "total_chars": held.chars,
+        "max_pages": pages.limits.pages,
+        "max_chars": pages.limits.chars,
+    }
+
+
+async def get_web_page(session: HarnessSession, thread_id: str, snapshot_id: str) -> dict[str, Any]:
+    """Return a web page with its `text` at the time an agent read it.
+
+    Raises:
+        NotFound: no such page was read in this thread.
+    """
+    page, text = await session.harness.resources.web_pages.get(thread_id, LOCAL_USER, snapshot_id)
+    return {**serialize_page(page), "text": text}
+
+
+class ArtifactsClient(Resource):
+    """Files of threads."""
+
+    list, alist = sync_and_async(list_files)
+    get, aget = sync_and_async(get_artifact)
+    get_thumbnail, aget_thumbnail = sync_and_async(render_thumbnail)
+    stream, astream = sync_and_async_iterator(stream_artifact)
+    download, adownload = sync_and_async(download_artifact)
+    download_zip, adownload_zip = sync_and_async(download_artifacts)
+    edit, aedit = sync_and_async(edit_artifact)
+
+
+class UploadsClient(Resource):
+    """Files uploaded to threads."""
+
+    create, acreate = sync_and_async(upload_files)
+    list, alist = sync_and_async(list_uploads)
+    delete, adelete = sync_and_async(delete_upload)
+
+
+class WebPagesClient(Resource):
+    """Snapshots of web pages read in threads."""
+
+    list, alist = sync_and_async(list_web_pages)
+    get, aget = sync_and_async(get_web_page)
+
+
+def serialize_entry(entry: FolderEntry) -> dict[str, Any]:
+    """Return a file or folder in the shape of the HTTP API."""
+    return {
+        "name": PurePosixPath(entry.path).name,
+        "path": entry.path,
+        "kind": "folder" if entry.is_folder else "file",
+        "size": entry.size,
+        "modified_at": to_jsonable_python(entry.modified_at),
+    }
+
+
+def serialize_change(change: FileChange, *, with_diff: bool) -> dict[str, Any]:
+    """Return a file change in the shape of the HTTP API."""
     return asdict(change) if with_diff else {**asdict(change), "diff": None}
 
 
-async def find_run(session: Session, thread_id: str, run_id: str | None) -> RunRecord:
-    """A run of a thread, the latest if none is named."""
+def serialize_page(page: PageSnapshot) -> dict[str, Any]:
+    """Return a web page in the shape of the HTTP API."""
+    shown: dict[str, Any] = to_jsonable_python(asdict(page))
+    return shown
+
+
+async def find_run(session: HarnessSession, thread_id: str, run_id: str | None) -> RunRecord:
+    """Return a run of a thread, the latest one if no id is given."""
     if run_id is not None:
         return await session.harness.runs.get(thread_id, run_id, LOCAL_USER)
     await session.harness.threads.get(thread_id, LOCAL_USER)
@@ -140,35 +280,48 @@ async def find_run(session: Session, thread_id: str, run_id: str | None) -> RunR
     return latest[0]
 
 
-async def opened(session: Session, thread_id: str, path: str) -> Readable:
-    """A file of a thread, open."""
-    return await session.harness.artifacts.open(thread_id, LOCAL_USER, absolute(path))
+async def open_artifact(session: HarnessSession, thread_id: str, path: str) -> ReadableFile:
+    """Open a file of a thread."""
+    return await session.harness.artifacts.open(thread_id, LOCAL_USER, to_absolute_path(path))
 
 
-def absolute(path: str) -> str:
-    """A path as the agent says it, with or without its first slash."""
+def to_absolute_path(path: str) -> str:
+    """Return a path in the sandbox with its leading slash."""
     return f"/{path.removeprefix('/')}"
 
 
-def pieces_of(file: Readable) -> Generator[bytes]:
-    """The content of an open file, which is closed in the end."""
+def read_chunks(file: ReadableFile) -> Generator[bytes]:
+    """Yield the content of an open file in chunks and close it."""
     try:
-        place = 0
-        while piece := file.read(place, PIECE):
-            place += len(piece)
-            yield piece
+        offset = 0
+        while chunk := file.read(offset, CHUNK_SIZE):
+            offset += len(chunk)
+            yield chunk
     finally:
         file.close()
 
 
-def save(pieces: Iterable[bytes], to: Path) -> int:
-    """Write a file of this machine, which is there only when it is whole; how many bytes it has."""
+def save_atomically(chunks: Iterable[bytes], to: Path) -> int:
+    """Write a file of this machine that appears only when complete; return its size in bytes."""
     unfinished = to.with_name(f".{to.name[:200]}.{uuid4().hex[:8]}.part")
     try:
         with unfinished.open("xb") as file:
-            size = sum(file.write(piece) for piece in pieces)
+            size = sum(file.write(chunk) for chunk in chunks)
         unfinished.replace(to)
     except BaseException:
         unfinished.unlink(missing_ok=True)
         raise
     return size
+
+
+async def send_file(path: Path, reception: UploadReceiver) -> None:
+    """Send a local file to `reception` in chunks."""
+    try:
+        file: BinaryIO = await asyncio.to_thread(path.open, "rb")
+    except OSError as error:
+        raise InvalidRequest(f"cannot read {str(path)!r}: {(error.strerror or str(error)).lower()}") from None
+    with file:
+        await reception.begin(path.name)
+        while chunk := await asyncio.to_thread(file.read, CHUNK_SIZE):
+            await reception.write(chunk)
+        await reception.end()

@@ -1,4 +1,4 @@
-"""MCP servers: configured, looked at, accepted and logged in at by a program."""
+"""MCP servers: their configuration, tools and logins."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -6,160 +6,180 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from deerflow.client.faces import Session
-from deerflow.domain.principal import LOCAL_USER
-from deerflow.mcp.login_words import CameBack, LoginStatus
-from deerflow.mcp.servers import McpServers, ServerView, ShownConfig, says_read_only
-from deerflow.persistence.mcp_pins import Pin, ToolVersion
+from deerflow.client.session import HarnessSession, Resource, sync_and_async
+from deerflow.domain.identity import LOCAL_USER
+from deerflow.mcp.auth.types import LoginCallback, LoginStatus
+from deerflow.mcp.queries import PinnedVersion, ToolPin
+from deerflow.mcp.servers import MaskedConfig, McpServerManager, ServerView, is_declared_read_only
 
 USER = LOCAL_USER.user_id
 
 
-async def get_mcp_config(session: Session) -> dict[str, Any]:
-    """The entries of all servers as they are written, without secrets."""
-    return show_config(await servers_of(session).config())
+async def get_mcp_config(session: HarnessSession) -> dict[str, Any]:
+    """Return the configured entries of all servers, with secrets redacted."""
+    return serialize_config(await get_servers(session).config())
 
 
-async def update_mcp_config(session: Session, servers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Have these servers and no others, from the next run on. A secret that reads `********` stays as it is stored.
-
-    Raises:
-        InvalidRequest: an entry is wrong, or may only be written into the file itself.
-    """
-    return show_config(await servers_of(session).replace(servers))
-
-
-async def switch_mcp_server(session: Session, name: str, *, enabled: bool) -> dict[str, Any]:
-    """Switch a server on or off, from the next run on.
+async def update_mcp_config(session: HarnessSession, servers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Replace the entries of all servers, from the next run on. A secret sent as `********` keeps its stored value.
 
     Raises:
-        NotFound: there is no such server.
+        InvalidRequest: an entry is invalid, or can only be edited in the file.
     """
-    return show_config(await servers_of(session).switch(name, enabled=enabled))
+    return serialize_config(await get_servers(session).replace(servers))
 
 
-async def list_mcp_servers(session: Session) -> dict[str, Any]:
-    """All servers, how things stand with each, and what it offers."""
-    return {"servers": [show_server(view) for view in await servers_of(session).list(USER)]}
-
-
-async def get_mcp_server(session: Session, name: str) -> dict[str, Any]:
-    """One server.
+async def switch_mcp_server(session: HarnessSession, name: str, *, enabled: bool) -> dict[str, Any]:
+    """Enable or disable a server, from the next run on, and return the entries.
 
     Raises:
-        NotFound: there is no such server.
+        NotFound: the server does not exist.
     """
-    return show_server(await servers_of(session).get(name, USER))
+    return serialize_config(await get_servers(session).switch(name, enabled=enabled))
 
 
-async def put_mcp_server(session: Session, name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Add a server, or replace its entry.
+async def list_mcp_servers(session: HarnessSession) -> dict[str, Any]:
+    """Return all servers with their status, tools, resources and prompts."""
+    return {"servers": [serialize_server(view) for view in await get_servers(session).list(USER)]}
+
+
+async def get_mcp_server(session: HarnessSession, name: str) -> dict[str, Any]:
+    """Return a server.
 
     Raises:
-        InvalidRequest: the entry is wrong, or may only be written into the file itself.
+        NotFound: the server does not exist.
     """
-    return show_server(await servers_of(session).put(name, entry, USER))
+    return serialize_server(await get_servers(session).get(name, USER))
 
 
-async def remove_mcp_server(session: Session, name: str) -> None:
-    """Remove a server, with all logins there and what was accepted of its tools.
+async def put_mcp_server(session: HarnessSession, name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Create a server or replace its entry, and return it.
 
     Raises:
-        NotFound: there is no such server.
+        InvalidRequest: the entry is invalid, or can only be edited in the file.
     """
-    await servers_of(session).remove(name)
+    return serialize_server(await get_servers(session).put(name, entry, USER))
 
 
-async def reconnect_mcp_server(session: Session, name: str) -> dict[str, Any]:
-    """Ask a server again what it offers, and wait a moment for the answer.
+async def remove_mcp_server(session: HarnessSession, name: str) -> None:
+    """Delete a server with all its logins and accepted tools.
 
     Raises:
-        NotFound: there is no such server.
+        NotFound: the server does not exist.
     """
-    return show_server(await servers_of(session).reconnect(name, USER))
+    await get_servers(session).remove(name)
 
 
-async def reset_mcp_cache(session: Session) -> dict[str, Any]:
-    """Forget what servers offered; each is asked again when it is next needed."""
-    servers_of(session).reset()
+async def reconnect_mcp_server(session: HarnessSession, name: str) -> dict[str, Any]:
+    """Reconnect to a server, wait a moment for its tools and return it.
+
+    Raises:
+        NotFound: the server does not exist.
+    """
+    return serialize_server(await get_servers(session).reconnect(name, USER))
+
+
+async def reset_mcp_cache(session: HarnessSession) -> dict[str, Any]:
+    """Clear the cached tool lists; each server is queried again on next use."""
+    get_servers(session).reset()
     return {"success": True, "message": "all MCP servers are asked again when they are next needed"}
 
 
-async def get_mcp_pins(session: Session, name: str) -> dict[str, Any]:
-    """The tools of a server as they were accepted, and as they are now.
+async def get_mcp_pins(session: HarnessSession, name: str) -> dict[str, Any]:
+    """Return the accepted and the currently offered tools of a server.
 
     Raises:
-        NotFound: there is no such server.
+        NotFound: the server does not exist.
     """
-    return show_pins(name, await servers_of(session).pinned(name))
+    return serialize_pins(name, await get_servers(session).list_pins(name))
 
 
-async def accept_mcp_tools(session: Session, name: str, tools: Mapping[str, str]) -> dict[str, Any]:
-    """Accept tools as they are offered, all or none.
+async def accept_mcp_tools(session: HarnessSession, name: str, tools: Mapping[str, str]) -> dict[str, Any]:
+    """Accept the offered tools, all or none, and return the pins.
 
     Args:
         name: The server.
-        tools: The hash of what each of them offers, as it was read.
+        tools: Hash of each tool to accept, as returned by `get_pins`.
 
     Raises:
-        NotFound: there is nothing to accept.
-        Conflict: one of them has changed again.
+        NotFound: no change is pending.
+        Conflict: a tool has changed again.
     """
-    return show_pins(name, await servers_of(session).accept(name, tools, USER))
+    return serialize_pins(name, await get_servers(session).accept(name, tools, USER))
 
 
-async def start_mcp_login(session: Session, name: str, redirect_uri: str) -> dict[str, Any]:
-    """Begin a login at a server: have somebody open the address, and hand on what comes to `redirect_uri`.
+async def start_mcp_login(session: HarnessSession, name: str, redirect_uri: str) -> dict[str, Any]:
+    """Start a login: open the returned URL in a browser and pass the parameters of `redirect_uri` to `finish_login`.
 
     Raises:
-        NotFound: there is no such server.
-        InvalidRequest: nobody logs in there.
-        McpLoginFailed: it cannot be found out where to log in.
+        NotFound: the server does not exist.
+        InvalidRequest: the server needs no login.
+        McpLoginFailed: the authorization server was not found.
     """
-    started = await servers_of(session).start_login(name, USER, redirect_uri, None)
+    started = await get_servers(session).start_login(name, USER, redirect_uri, None)
     return {"authorization_url": started.authorization_url, "expires_at": to_jsonable_python(started.expires_at)}
 
 
-async def finish_mcp_login(session: Session, state: str, code: str) -> dict[str, Any]:
-    """Keep what came back from a login; how it stands then.
+async def finish_mcp_login(session: HarnessSession, state: str, code: str) -> dict[str, Any]:
+    """Store the tokens of a login and return its status.
 
     Raises:
-        McpLoginFailed: it did not work.
+        McpLoginFailed: the login failed.
     """
-    servers = servers_of(session)
-    return show_login(await servers.login(await servers.logged_in(USER, CameBack(state, code)), USER))
+    servers = get_servers(session)
+    return serialize_login(await servers.login(await servers.complete_login(USER, LoginCallback(state, code)), USER))
 
 
-async def get_mcp_login(session: Session, name: str) -> dict[str, Any]:
-    """How things stand with the login at a server.
+async def get_mcp_login(session: HarnessSession, name: str) -> dict[str, Any]:
+    """Return the login status at a server.
 
     Raises:
-        NotFound: there is no such server.
+        NotFound: the server does not exist.
     """
-    return show_login(await servers_of(session).login(name, USER))
+    return serialize_login(await get_servers(session).login(name, USER))
 
 
-async def forget_mcp_login(session: Session, name: str) -> None:
-    """Forget the login at a server.
+async def forget_mcp_login(session: HarnessSession, name: str) -> None:
+    """Delete the login at a server.
 
     Raises:
-        NotFound: there is no such server.
+        NotFound: the server does not exist.
     """
-    await servers_of(session).forget_login(name, USER)
+    await get_servers(session).forget_login(name, USER)
 
 
-def servers_of(session: Session) -> McpServers:
-    """What manages the servers."""
+class McpClient(Resource):
+    """MCP servers, their tools and logins."""
+
+    get_config, aget_config = sync_and_async(get_mcp_config)
+    update_config, aupdate_config = sync_and_async(update_mcp_config)
+    list, alist = sync_and_async(list_mcp_servers)
+    get, aget = sync_and_async(get_mcp_server)
+    put, aput = sync_and_async(put_mcp_server)
+    delete, adelete = sync_and_async(remove_mcp_server)
+    set_enabled, aset_enabled = sync_and_async(switch_mcp_server)
+    reconnect, areconnect = sync_and_async(reconnect_mcp_server)
+    reset_cache, areset_cache = sync_and_async(reset_mcp_cache)
+    get_pins, aget_pins = sync_and_async(get_mcp_pins)
+    accept_tools, aaccept_tools = sync_and_async(accept_mcp_tools)
+    start_login, astart_login = sync_and_async(start_mcp_login)
+    finish_login, afinish_login = sync_and_async(finish_mcp_login)
+    get_login, aget_login = sync_and_async(get_mcp_login)
+    delete_login, adelete_login = sync_and_async(forget_mcp_login)
+
+
+def get_servers(session: HarnessSession) -> McpServerManager:
+    """Return the service that manages MCP servers."""
     return session.harness.resources.mcp_servers
 
 
-def show_config(shown: ShownConfig) -> dict[str, Any]:
-    """Entries in the shape of the HTTP API."""
+def serialize_config(shown: MaskedConfig) -> dict[str, Any]:
+    """Return the configured entries in the shape of the HTTP API."""
     return {"mcp_servers": dict(shown.servers), "problem": shown.problem}
 
 
-def show_server(view: ServerView) -> dict[str, Any]:
-    """A server in the shape of the HTTP API."""
+def serialize_server(view: ServerView) -> dict[str, Any]:
+    """Return a server in the shape of the HTTP API."""
     status = view.status
     return {
         "name": view.name,
@@ -176,19 +196,19 @@ def show_server(view: ServerView) -> dict[str, Any]:
                 "title": card.title,
                 "description": card.description,
                 "input_schema": dict(card.input_schema),
-                "read_only": says_read_only(card),
+                "read_only": is_declared_read_only(card),
             }
             for card in status.tools
         ],
         "changed_tools": list(status.changed_tools),
         "resources": [asdict(each) for each in status.resources],
         "prompts": [{**asdict(each), "arguments": list(each.arguments)} for each in status.prompts],
-        "login": show_login(view.login),
+        "login": serialize_login(view.login),
     }
 
 
-def show_login(login: LoginStatus) -> dict[str, Any]:
-    """A login in the shape of the HTTP API."""
+def serialize_login(login: LoginStatus) -> dict[str, Any]:
+    """Return a login status in the shape of the HTTP API."""
     return {
         **asdict(login),
         "expires_at": to_jsonable_python(login.expires_at),
@@ -196,14 +216,14 @@ def show_login(login: LoginStatus) -> dict[str, Any]:
     }
 
 
-def show_pins(server: str, pins: Sequence[Pin]) -> dict[str, Any]:
-    """Tools and how they differ, in the shape of the HTTP API."""
+def serialize_pins(server: str, pins: Sequence[ToolPin]) -> dict[str, Any]:
+    """Return accepted and offered tools in the shape of the HTTP API."""
     shown = [
         {
             "tool": pin.tool,
             "state": pin.state,
-            "accepted": show_version(pin.accepted),
-            "offered": show_version(pin.offered),
+            "accepted": serialize_version(pin.accepted),
+            "offered": serialize_version(pin.offered),
             "accepted_at": to_jsonable_python(pin.accepted_at),
             "accepted_by": pin.accepted_by,
             "offered_at": to_jsonable_python(pin.offered_at),
@@ -213,6 +233,6 @@ def show_pins(server: str, pins: Sequence[Pin]) -> dict[str, Any]:
     return {"server": server, "tools": shown}
 
 
-def show_version(version: ToolVersion | None) -> dict[str, Any] | None:
-    """A tool as it was at some time."""
+def serialize_version(version: PinnedVersion | None) -> dict[str, Any] | None:
+    """Return one version of a tool."""
     return {"hash": version.hash, **version.shown} if version is not None else None

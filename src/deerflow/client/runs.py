@@ -1,49 +1,209 @@
-"""Talking to the agent."""
+"""Runs: chat with the agent, tool calls that need approval, and feedback."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import asdict
+from typing import Any
 
-from deerflow.client.events import Reader, StreamEvent
-from deerflow.client.faces import Session
-from deerflow.domain.ids import new_id
-from deerflow.domain.principal import LOCAL_USER
-from deerflow.domain.runs import RunRequest
+import orjson
+from pydantic_core import to_jsonable_python
+
+from deerflow.client.artifacts import get_workspace_changes
+from deerflow.client.events import RunEventReader, StreamEvent
+from deerflow.client.session import HarnessSession, Resource, sync_and_async, sync_and_async_iterator
+from deerflow.client.usage import list_all_runs
+from deerflow.domain.errors import Conflict, InvalidRequest
+from deerflow.domain.identity import LOCAL_USER, new_id
+from deerflow.domain.runs import Rating, Resume, RunFeedback, RunRequest
 
 
-async def chat(session: Session, message: str, *, thread_id: str | None = None) -> str:
+async def send_message(session: HarnessSession, message: str, *, thread_id: str | None = None) -> str:
     """Send `message` and return the answer.
 
-    When a tool waits for a person's word, what was said so far is returned; see `pending`.
+    When a tool call needs approval, the answer so far is returned; see `approvals.list`.
 
     Raises:
         RunFailed: the run ended without an answer.
-        Conflict: the thread has a run under way.
+        Conflict: the thread has an active run.
     """
-    return await last_words(session, saying(session, message, thread_id))
+    return await read_answer(session, build_request(session, message, thread_id))
 
 
-def stream(session: Session, message: str, *, thread_id: str | None = None) -> AsyncGenerator[StreamEvent]:
-    """Send `message` and follow the run. Leaving the loop early stops it."""
-    return follow(session, saying(session, message, thread_id), Reader())
+def stream_message(
+    session: HarnessSession, message: str, *, thread_id: str | None = None
+) -> AsyncGenerator[StreamEvent]:
+    """Send `message` and iterate over the events of the run. Leaving the loop early cancels the run."""
+    return follow_run(session, build_request(session, message, thread_id), RunEventReader())
 
 
-def saying(session: Session, message: str, thread_id: str | None) -> RunRequest:
-    """A request that says `message`, in a new thread unless one is named."""
-    said = [{"type": "human", "content": message}]
-    return RunRequest(thread_id or new_id(), said, session.agent, budget=session.budget)
+async def list_pending(session: HarnessSession, thread_id: str) -> list[dict[str, Any]]:
+    """Return the `interrupts` of a paused thread; its tool calls are in `value["action_requests"]`.
+
+    Raises:
+        NotFound: the thread does not exist.
+    """
+    state = await session.harness.threads.state(thread_id, LOCAL_USER)
+    interrupts: list[dict[str, Any]] = orjson.loads(state.interrupts)
+    return interrupts
 
 
-async def last_words(session: Session, request: RunRequest) -> str:
-    """What a run for `request` says in the end."""
-    reader = Reader()
-    async with aclosing(follow(session, request, reader)) as events:
+async def approve_calls(session: HarnessSession, thread_id: str) -> str:
+    """Approve the pending tool calls and return the answer.
+
+    Raises:
+        Conflict: the thread has no pending tool call.
+    """
+    return await decide_all(session, thread_id, {"type": "approve"})
+
+
+async def reject_calls(session: HarnessSession, thread_id: str, reason: str | None = None) -> str:
+    """Reject the pending tool calls, pass the reason to the agent and return its answer.
+
+    Raises:
+        Conflict: the thread has no pending tool call.
+    """
+    return await decide_all(session, thread_id, {"type": "reject", **({"message": reason} if reason else {})})
+
+
+async def edit_call(session: HarnessSession, thread_id: str, args: Mapping[str, object]) -> str:
+    """Approve the pending tool call with `args` instead of its own arguments, and return the answer.
+
+    Raises:
+        Conflict: the thread has no pending tool call.
+        InvalidRequest: several calls are pending; decide each with `resume`.
+    """
+    calls = [call for each in await require_pending(session, thread_id) for call in get_action_requests(each)]
+    if len(calls) != 1:
+        names = ", ".join(call["name"] for call in calls)
+        raise InvalidRequest(
+            f"thread {thread_id!r} has {len(calls)} pending calls ({names}); decide each with resume()"
+        )
+    return await decide_all(
+        session, thread_id, {"type": "edit", "edited_action": {"name": calls[0]["name"], "args": dict(args)}}
+    )
+
+
+async def resume_thread(session: HarnessSession, thread_id: str, answer: object) -> str:
+    """Resume a paused thread with `answer` and return the agent's answer.
+
+    Args:
+        thread_id: The paused thread.
+        answer: For tool calls `{"decisions": [...]}`, one for each call, in order: `{"type": "approve"}`,
+            `{"type": "reject", "message": ...}` or `{"type": "edit", "edited_action": {"name": ..., "args": ...}}`.
+
+    Raises:
+        Conflict: the thread is not paused.
+        InvalidRequest: the answer does not fit the pending calls.
+    """
+    return await read_answer(session, await build_resume(session, thread_id, answer))
+
+
+async def stream_resumed(session: HarnessSession, thread_id: str, answer: object) -> AsyncGenerator[StreamEvent]:
+    """Resume a paused thread with `answer`, as for `resume`, and iterate over the events of the run."""
+    async with aclosing(
+        follow_run(session, await build_resume(session, thread_id, answer), RunEventReader())
+    ) as events:
+        async for event in events:
+            yield event
+
+
+async def put_feedback(
+    session: HarnessSession,
+    thread_id: str,
+    run_id: str,
+    rating: Rating,
+    comment: str | None = None,
+    message_id: str | None = None,
+) -> dict[str, Any]:
+    """Rate a run, or one of its messages, with 1 or -1; a second rating replaces the first.
+
+    Raises:
+        NotFound: the run does not exist.
+    """
+    feedback = session.harness.resources.feedback
+    return serialize_feedback(await feedback.put(thread_id, run_id, LOCAL_USER, rating, comment, message_id))
+
+
+async def list_feedback(session: HarnessSession, thread_id: str, run_id: str) -> list[dict[str, Any]]:
+    """Return the feedback on a run, oldest first.
+
+    Raises:
+        NotFound: the run does not exist.
+    """
+    found = await session.harness.resources.feedback.list(thread_id, run_id, LOCAL_USER)
+    return [serialize_feedback(given) for given in found]
+
+
+async def get_feedback_stats(session: HarnessSession, thread_id: str, run_id: str) -> dict[str, int]:
+    """Return the number of positive and negative ratings of a run.
+
+    Raises:
+        NotFound: the run does not exist.
+    """
+    return asdict(await session.harness.resources.feedback.stats(thread_id, run_id, LOCAL_USER))
+
+
+async def delete_feedback(session: HarnessSession, thread_id: str, run_id: str, feedback_id: str | None = None) -> None:
+    """Delete one of your feedback entries on a run, or all of them.
+
+    Raises:
+        NotFound: the run does not exist, or has no such feedback.
+    """
+    await session.harness.resources.feedback.delete(thread_id, run_id, LOCAL_USER, feedback_id)
+
+
+class RunsClient(Resource):
+    """Runs of all threads."""
+
+    list, alist = sync_and_async(list_all_runs)
+    resume, aresume = sync_and_async(resume_thread)
+    stream_resume, astream_resume = sync_and_async_iterator(stream_resumed)
+    get_changes, aget_changes = sync_and_async(get_workspace_changes)
+
+
+class ApprovalsClient(Resource):
+    """Tool calls that need approval."""
+
+    list, alist = sync_and_async(list_pending)
+    approve, aapprove = sync_and_async(approve_calls)
+    reject, areject = sync_and_async(reject_calls)
+    edit, aedit = sync_and_async(edit_call)
+
+
+class FeedbackClient(Resource):
+    """Ratings of runs and messages."""
+
+    put, aput = sync_and_async(put_feedback)
+    list, alist = sync_and_async(list_feedback)
+    get_stats, aget_stats = sync_and_async(get_feedback_stats)
+    delete, adelete = sync_and_async(delete_feedback)
+
+
+def build_request(session: HarnessSession, message: str, thread_id: str | None) -> RunRequest:
+    """Return a run request with `message` as input, in a new thread unless one is given."""
+    messages = [{"type": "human", "content": message}]
+    return RunRequest(thread_id or new_id(), messages, session.agent, budget=session.budget)
+
+
+async def build_resume(session: HarnessSession, thread_id: str, answer: object) -> RunRequest:
+    """Return a run request that resumes a paused thread with `answer`."""
+    await require_pending(session, thread_id)
+    return RunRequest(thread_id, agent=session.agent, resume=Resume(answer), create_thread=False, budget=session.budget)
+
+
+async def read_answer(session: HarnessSession, request: RunRequest) -> str:
+    """Start a run and return its final answer."""
+    reader = RunEventReader()
+    async with aclosing(follow_run(session, request, reader)) as events:
         async for _event in events:
             pass
     return reader.answer
 
 
-async def follow(session: Session, request: RunRequest, reader: Reader) -> AsyncGenerator[StreamEvent]:
-    """The events of a run for `request`; it is stopped when nobody wants more of them."""
+async def follow_run(
+    session: HarnessSession, request: RunRequest, reader: RunEventReader
+) -> AsyncGenerator[StreamEvent]:
+    """Start a run and yield its events; cancel it when the generator is closed early."""
     runs = session.harness.runs
     run = await runs.create_or_reject(request, LOCAL_USER)
     reader.begin(await runs.state_before(run, after=0))
@@ -57,3 +217,38 @@ async def follow(session: Session, request: RunRequest, reader: Reader) -> Async
     finally:
         if not is_over:
             await runs.stop(run.run_id)
+
+
+async def decide_all(session: HarnessSession, thread_id: str, decision: Mapping[str, object]) -> str:
+    """Apply the same decision to all pending tool calls and return the answer."""
+    interrupts = await require_pending(session, thread_id)
+    answers = {each["id"]: {"decisions": [decision] * len(get_action_requests(each))} for each in interrupts}
+    return await resume_thread(session, thread_id, answers)
+
+
+async def require_pending(session: HarnessSession, thread_id: str) -> list[dict[str, Any]]:
+    """Return the interrupts of a thread, or raise `Conflict` if there are none."""
+    interrupts = await list_pending(session, thread_id)
+    if not interrupts:
+        raise Conflict(f"thread {thread_id!r} has nothing pending")
+    return interrupts
+
+
+def get_action_requests(interrupt: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return the tool calls of an interrupt."""
+    if not has_action_requests(interrupt):
+        raise InvalidRequest(f"the interrupt {interrupt['value']!r} is not a tool call; answer it with resume()")
+    calls: Sequence[Mapping[str, Any]] = interrupt["value"]["action_requests"]
+    return calls
+
+
+def has_action_requests(interrupt: Mapping[str, Any]) -> bool:
+    """Return whether tool calls are pending, and not a question of a custom middleware or tool."""
+    return isinstance(interrupt["value"], Mapping) and "action_requests" in interrupt["value"]
+
+
+def serialize_feedback(given: RunFeedback) -> dict[str, Any]:
+    """Return feedback in the shape of the HTTP API."""
+    fields: dict[str, Any] = to_jsonable_python(asdict(given))
+    fields.pop("owner")
+    return fields

@@ -1,33 +1,40 @@
-"""Skills: found, read and switched by a program."""
+"""Skills, and the authoring of custom skills."""
 
+import asyncio
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
-from deerflow.client.faces import Session
-from deerflow.domain.principal import LOCAL_USER
+from deerflow.client.session import HarnessSession, Resource, sync_and_async
+from deerflow.domain.identity import LOCAL_USER
+from deerflow.services.skill_install import install_from_disk, install_from_thread
+from deerflow.skills.authoring.history import HistoryEntry
+from deerflow.skills.authoring.store import Author, StoredSkill
 from deerflow.skills.skill import Skill, SkillSet
 
 USER = LOCAL_USER.user_id
+PERSON = Author()
 
 
-async def list_skills(session: Session, enabled_only: bool = False) -> dict[str, Any]:
-    """The skills there are, by name, and the folders that were refused, with the reasons.
+async def list_skills(session: HarnessSession, enabled_only: bool = False) -> dict[str, Any]:
+    """Return the skills, by name, and the rejected skill folders with the reasons.
 
     Args:
-        enabled_only: Leave out those that are switched off.
+        enabled_only: Omit disabled skills.
     """
-    return show_skills(await session.harness.skills.list(USER), enabled_only=enabled_only)
+    return serialize_skills(await session.harness.core.skills.list(USER), enabled_only=enabled_only)
 
 
-async def get_skill(session: Session, name: str) -> dict[str, Any]:
-    """One skill with its SKILL.md, its header and the list of its files.
+async def get_skill(session: HarnessSession, name: str) -> dict[str, Any]:
+    """Return a skill with its SKILL.md, its header and its file list.
 
     Raises:
-        NotFound: there is no such skill.
+        NotFound: the skill does not exist.
     """
-    package = await session.harness.skills.read(USER, name)
+    package = await session.harness.core.skills.read(USER, name)
     files = [{"path": file.path, "size": file.size} for file in package.files]
     return {
-        **show_skill(package.skill),
+        **serialize_skill(package.skill),
         "fields": dict(package.skill.fields),
         "content": package.content,
         "files": files,
@@ -35,29 +42,167 @@ async def get_skill(session: Session, name: str) -> dict[str, Any]:
     }
 
 
-async def update_skill(session: Session, name: str, *, enabled: bool) -> dict[str, Any]:
-    """Switch a skill on or off, for every run that begins from now on.
+async def update_skill(session: HarnessSession, name: str, *, enabled: bool) -> dict[str, Any]:
+    """Enable or disable a skill for all later runs, and return it.
 
     Raises:
-        NotFound: there is no such skill.
+        NotFound: the skill does not exist.
     """
-    return show_skill(await session.harness.skills.switch(USER, name, enabled=enabled))
+    return serialize_skill(await session.harness.core.skills.set_enabled(USER, name, enabled=enabled))
 
 
-async def reload_skills(session: Session) -> dict[str, Any]:
-    """Read all folders again. Changes are noticed by themselves, except on some network file systems."""
-    return show_skills(await session.harness.skills.reload(USER))
+async def reload_skills(session: HarnessSession) -> dict[str, Any]:
+    """Read all skill folders again. Changes are detected automatically, except on some network file systems."""
+    return serialize_skills(await session.harness.core.skills.reload(USER))
 
 
-def show_skills(found: SkillSet, *, enabled_only: bool = False) -> dict[str, Any]:
-    """Skills in the shape of the HTTP API."""
+async def install_skill(session: HarnessSession, path: str | Path, thread_id: str | None = None) -> dict[str, Any]:
+    """Install a skill from a `.skill` archive after a scan and a review by a model. A rejected skill leaves no files.
+
+    Args:
+        path: Archive on this machine; with `thread_id`, a path in the sandbox of that thread.
+        thread_id: Thread that has the archive among its files.
+
+    Raises:
+        SkillRefused: the skill is rejected; the message says why.
+        Conflict: a skill of that name exists.
+    """
+    workshop, artifacts = session.harness.resources.custom_skills, session.harness.artifacts
+    if thread_id is None:
+        installed = await install_from_disk(workshop, LOCAL_USER, Path(path))
+    else:
+        installed = await install_from_thread(artifacts, workshop, thread_id, LOCAL_USER, str(path))
+    verdict = installed.verdict.model_dump(mode="json")
+    return {
+        "success": True, "skill_name": installed.skill.name, "message": installed.message, "scanner": verdict
+    }  # fmt: skip
+
+
+async def list_custom_skills(session: HarnessSession) -> dict[str, Any]:
+    """Return your custom skills, and their files that were changed manually."""
+    found = [serialize_custom_skill(skill) for skill in await session.harness.resources.custom_skills.list(USER)]
+    return {"skills": [{key: value for key, value in each.items() if key != "content"} for each in found]}
+
+
+async def get_custom_skill(session: HarnessSession, name: str) -> dict[str, Any]:
+    """Return a custom skill with its SKILL.md.
+
+    Raises:
+        NotFound: the skill does not exist.
+    """
+    return serialize_custom_skill(await session.harness.resources.custom_skills.get(USER, name))
+
+
+async def get_custom_skill_file(session: HarnessSession, name: str, path: str) -> dict[str, Any]:
+    """Return a text file of a custom skill.
+
+    Raises:
+        NotFound: the skill or text file does not exist.
+    """
+    found = await session.harness.resources.custom_skills.read_file(USER, name, path)
+    return {"path": path, "content": found.content, "sha256": found.sha256}
+
+
+async def create_custom_skill(session: HarnessSession, content: str) -> dict[str, Any]:
+    """Create a skill from a SKILL.md, which contains its name, and return it.
+
+    Raises:
+        SkillInvalid: the header is invalid.
+        Conflict: a skill of that name exists.
+        SkillRefused: the skill is rejected.
+    """
+    return serialize_custom_skill(await session.harness.resources.custom_skills.create(USER, content, PERSON))
+
+
+async def edit_custom_skill(
+    session: HarnessSession, name: str, content: str, expected_sha256: str | None = None, path: str | None = None
+) -> dict[str, Any]:
+    """Replace the SKILL.md of a skill, or the file at `path` in references/, templates/, scripts/ or assets/.
+
+    Raises:
+        NotFound: the skill does not exist.
+        Conflict: the file no longer has the expected hash.
+        SkillRefused: the change is rejected.
+    """
+    workshop = session.harness.resources.custom_skills
+    if path is None:
+        return serialize_custom_skill(await workshop.edit(USER, name, content, PERSON, expected_sha256))
+    return serialize_custom_skill(await workshop.write_file(USER, name, path, content, PERSON, expected_sha256))
+
+
+async def delete_custom_skill(session: HarnessSession, name: str, path: str | None = None) -> None:
+    """Delete a skill or one of its files; a rollback restores it until the history is cleared.
+
+    Raises:
+        NotFound: the skill or file does not exist.
+    """
+    if path is None:
+        await session.harness.resources.custom_skills.delete(USER, name, PERSON)
+    else:
+        await session.harness.resources.custom_skills.remove_file(USER, name, path, PERSON)
+
+
+async def get_skill_history(session: HarnessSession, name: str) -> dict[str, Any]:
+    """Return the changes of a custom skill with diffs, oldest first, also of a deleted skill.
+
+    Raises:
+        NotFound: no skill of that name ever existed.
+    """
+    entries = await session.harness.resources.custom_skills.history(USER, name)
+    shown = await asyncio.to_thread(lambda: [serialize_history(index, entry) for index, entry in enumerate(entries)])
+    return {"history": shown}
+
+
+async def clear_skill_history(session: HarnessSession, name: str) -> None:
+    """Delete the history of a skill; deleted files can no longer be restored."""
+    await session.harness.resources.custom_skills.clear_history(USER, name)
+
+
+async def rollback_skill(session: HarnessSession, name: str, history_index: int = -1) -> dict[str, Any]:
+    """Undo a change of a file, or the deletion of the skill, and return the skill.
+
+    Raises:
+        NotFound: the change does not exist.
+        Conflict: the change cannot be undone.
+    """
+    return serialize_custom_skill(
+        await session.harness.resources.custom_skills.rollback(USER, name, PERSON, history_index)
+    )
+
+
+class SkillsClient(Resource):
+    """Skills of the agent."""
+
+    list, alist = sync_and_async(list_skills)
+    get, aget = sync_and_async(get_skill)
+    update, aupdate = sync_and_async(update_skill)
+    reload, areload = sync_and_async(reload_skills)
+    install, ainstall = sync_and_async(install_skill)
+
+
+class CustomSkillsClient(Resource):
+    """Custom skills and their history."""
+
+    list, alist = sync_and_async(list_custom_skills)
+    get, aget = sync_and_async(get_custom_skill)
+    get_file, aget_file = sync_and_async(get_custom_skill_file)
+    create, acreate = sync_and_async(create_custom_skill)
+    edit, aedit = sync_and_async(edit_custom_skill)
+    delete, adelete = sync_and_async(delete_custom_skill)
+    get_history, aget_history = sync_and_async(get_skill_history)
+    clear_history, aclear_history = sync_and_async(clear_skill_history)
+    rollback, arollback = sync_and_async(rollback_skill)
+
+
+def serialize_skills(found: SkillSet, *, enabled_only: bool = False) -> dict[str, Any]:
+    """Return skills in the shape of the HTTP API."""
     shown = found.enabled if enabled_only else found.skills.values()
-    refused = [{"category": each.category, "path": each.path, "reason": each.reason} for each in found.refused]
-    return {"skills": [show_skill(skill) for skill in shown], "refused": refused}
+    refused = [{"category": each.category, "path": each.path, "reason": each.reason} for each in found.rejected]
+    return {"skills": [serialize_skill(skill) for skill in shown], "refused": refused}
 
 
-def show_skill(skill: Skill) -> dict[str, Any]:
-    """A skill in the shape of the HTTP API."""
+def serialize_skill(skill: Skill) -> dict[str, Any]:
+    """Return a skill in the shape of the HTTP API."""
     return {
         "name": skill.name,
         "description": skill.description,
@@ -68,3 +213,17 @@ def show_skill(skill: Skill) -> dict[str, Any]:
         "location": skill.location,
         "allowed_tools": None if skill.allowed_tools is None else list(skill.allowed_tools),
     }
+
+
+def serialize_custom_skill(skill: StoredSkill) -> dict[str, Any]:
+    """Return a custom skill in the shape of the HTTP API."""
+    return {
+        **asdict(skill),
+        "files": [asdict(file) for file in skill.files],
+        "changed_outside": [*skill.changed_outside],
+    }
+
+
+def serialize_history(index: int, entry: HistoryEntry) -> dict[str, Any]:
+    """Return a change of a skill in the shape of the HTTP API."""
+    return {"history_index": index, "diff": entry.diff, **entry.model_dump(mode="json", exclude={"id", "kept"})}

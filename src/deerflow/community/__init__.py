@@ -1,1 +1,1 @@
-"""Providers by name: what others offer, behind our contracts."""
+"""Integrations with third-party services, behind our own contracts."""

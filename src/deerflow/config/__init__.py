@@ -1,1 +1,1 @@
-"""What a user may set: one module per key of `config.yaml`."""
+"""The configuration: sections, loading and access to the current settings."""

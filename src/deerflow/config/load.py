@@ -1,42 +1,49 @@
-"""Reads the configuration; the only place that looks at the environment of the process."""
+"""Discovery and loading of the configuration files."""
 
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
 
-from deerflow.config.extensions import Extensions
-from deerflow.config.extensions_file import read_extensions
-from deerflow.config.files import Stamp, read_text
-from deerflow.config.lookup import CONFIG_NAME, Surroundings, survey
-from deerflow.config.reading.document import Document, empty, from_argument, merge
-from deerflow.config.reading.text import parse_yaml
-from deerflow.config.reading.validation import validate
-from deerflow.config.reading.variables import fill_variables
+from deerflow.config.loader.document import ConfigDocument, from_mapping, make_empty_document, merge_documents
+from deerflow.config.loader.files import FileStamp, parse_yaml, read_text, resolve_from
+from deerflow.config.loader.validation import validate
+from deerflow.config.loader.variables import read_dotenv, substitute_variables
 from deerflow.config.root import Config
+from deerflow.config.sections.extensions import Extensions, read_extensions
 from deerflow.domain.errors import ConfigError
+
+CONFIG_NAME = "config.yaml"
+EXTENSIONS_NAMES = ("extensions_config.json", "mcp_config.json")
+HOME_NAME = ".deer-flow"
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
-    """A configuration, and where it came from."""
+class LoadedConfig:
+    """A configuration and its origin."""
 
     config: Config
     extensions: Extensions
     home: Path
-    """The directory for everything DeerFlow keeps."""
+    """The state directory of DeerFlow."""
     cache: Path
-    """The directory for what can be made again."""
+    """The directory for files that can be created again."""
     config_file: Path | None
     extensions_file: Path
-    """Where the extensions are, or would be written."""
+    """The file with the extensions; it may not exist yet."""
     environment: Mapping[str, str] = field(repr=False)
     """The variables of the process and, where it does not set them, those of `.env`."""
-    stamps: tuple[Stamp, ...] = ()
+    stamps: tuple[FileStamp, ...] = ()
     """The files that were looked for, as they were just before they were read."""
-    document: Document = field(default_factory=lambda: empty(CONFIG_NAME), repr=False)
-    """What was written, with the place of every key."""
+    document: ConfigDocument = field(default_factory=lambda: make_empty_document(CONFIG_NAME), repr=False)
+    """The settings as written, with the location of every key."""
+
+    @property
+    def folder(self) -> Path:
+        """Return the folder of the configuration files; relative paths in them start here."""
+        return (self.config_file or self.extensions_file).parent
 
 
 def load(
@@ -45,70 +52,157 @@ def load(
     overrides: Mapping[str, object] | None = None,
     environment: Mapping[str, str] | None = None,
     directory: Path | None = None,
-) -> Loaded:
-    """The configuration for `directory`: `overrides` over `config.yaml` over the defaults.
+) -> LoadedConfig:
+    """Return the configuration for `directory`: `overrides` over `config.yaml` over the defaults.
 
     Args:
-        path: The file to read instead of the one that would be found.
+        path: The file to read instead of the discovered one.
         overrides: Settings from code, in the shape of `config.yaml`.
-        environment: The variables to see instead of those of the process.
+        environment: The variables to use instead of those of the process.
         directory: The directory to look in instead of the current one.
 
     Raises:
-        ConfigError: Something is wrong; the text says what, where, and what to write instead.
+        ConfigError: The configuration is invalid; the text says what, where, and what to write instead.
     """
     here = Path.cwd() if directory is None else directory.absolute()
-    around = survey(here, process_environment() if environment is None else environment)
-    config_file, extensions_file = around.config_file(path), around.extensions_file()
+    found = discover(here, read_process_environment() if environment is None else environment)
+    config_file, extensions_file = found.config_file(path), found.extensions_file()
 
-    def extensions() -> Extensions:
-        found = extensions_file.find()
-        if found is None:
+    def load_extensions() -> Extensions:
+        file = extensions_file.find()
+        if file is None:
             return Extensions()
-        return read_extensions(found, around.environment, name=around.name(found), advice=around.advice)
+        return read_extensions(file, found.variables, name=found.name(file), advice=found.advice)
 
     try:
-        document = _document(config_file.find(), overrides, around)
+        document = _read_document(config_file.find(), overrides, found)
         config = validate(Config, document)
     except ConfigError as error:
-        raise ConfigError("\n".join([str(error), *_objections(extensions)])) from None
-    return Loaded(
+        raise ConfigError("\n".join([str(error), *_collect_errors(load_extensions)])) from None
+    return LoadedConfig(
         config=config,
-        extensions=extensions(),
-        home=around.home,
-        cache=around.cache,
+        extensions=load_extensions(),
+        home=found.home,
+        cache=found.cache,
         config_file=config_file.find(),
         extensions_file=extensions_file.find() or extensions_file.stamps[0].path,
-        environment=around.environment,
-        stamps=(around.dotenv, *config_file.stamps, *extensions_file.stamps),
+        environment=found.variables,
+        stamps=(found.dotenv, *config_file.stamps, *extensions_file.stamps),
         document=document,
     )
 
 
-def config_place() -> Path:
-    """Where `load` looks for the configuration when it is told nothing."""
-    return survey(Path.cwd(), process_environment()).config_file(None).stamps[0].path
+def read_example_config() -> bytes:
+    """Return the commented `config.yaml` with the default of every setting."""
+    return files("deerflow.config").joinpath("config.example.yaml").read_bytes()
 
 
-def process_environment() -> Mapping[str, str]:
-    """The environment variables of this process, as they are now."""
+def find_config_path() -> Path:
+    """Return the path where `load` looks for the configuration by default."""
+    return discover(Path.cwd(), read_process_environment()).config_file(None).stamps[0].path
+
+
+def read_process_environment() -> Mapping[str, str]:
+    """Return a copy of the environment variables of this process."""
     return MappingProxyType(dict(os.environ))  # noqa: TID251
 
 
-def _document(file: Path | None, overrides: Mapping[str, object] | None, around: Surroundings) -> Document:
-    """What was written in the file and in code, as one, with variables filled in."""
-    document = empty(CONFIG_NAME) if file is None else _read_yaml(file, around.name(file))
+@dataclass(frozen=True, slots=True)
+class ConfigPath:
+    """The candidate paths of a file, in order of preference."""
+
+    stamps: tuple[FileStamp, ...]
+    required_by: str | None = None
+    """The argument or variable that names the file; the file must exist then."""
+
+    def find(self) -> Path | None:
+        """Return the first path that exists.
+
+        Raises:
+            ConfigError: The file is required and does not exist.
+        """
+        found = next((stamp.path for stamp in self.stamps if stamp.state is not None), None)
+        if found is None and self.required_by is not None:
+            raise ConfigError(f"{self.required_by}: there is no file {str(self.stamps[0].path)!r}")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """The directories and variables that a configuration is read from."""
+
+    here: Path
+    root: Path
+    variables: Mapping[str, str]
+    """The variables of the process and of `.env`."""
+    dotenv: FileStamp
+
+    @property
+    def home(self) -> Path:
+        """Return the state directory of DeerFlow."""
+        return self._get_path("DEER_FLOW_HOME") or self.root / HOME_NAME
+
+    @property
+    def cache(self) -> Path:
+        """Return the directory for files that can be created again."""
+        if own := self.variables.get("XDG_CACHE_HOME"):
+            return Path(own) / "deerflow"
+        user = self.variables.get("HOME")
+        return Path(user) / ".cache" / "deerflow" if user else self.home / "cache"
+
+    @property
+    def advice(self) -> str:
+        """Return the advice for a missing variable."""
+        return "set it, or write it to a file named .env" if self.dotenv.state is None else "set it, or add it to .env"
+
+    def config_file(self, path: Path | None) -> ConfigPath:
+        """Return the path of `config.yaml`, or of the file given instead."""
+        if path is not None:
+            return ConfigPath((FileStamp.read(resolve_from(self.here, path)),), required_by="config")
+        if (own := self._get_path("DEER_FLOW_CONFIG_PATH")) is not None:
+            return ConfigPath((FileStamp.read(own),), required_by="DEER_FLOW_CONFIG_PATH")
+        return ConfigPath((FileStamp.read(self.root / CONFIG_NAME),))
+
+    def extensions_file(self) -> ConfigPath:
+        """Return the path of `extensions_config.json`, or of the file given instead."""
+        if (own := self._get_path("DEER_FLOW_EXTENSIONS_CONFIG_PATH")) is not None:
+            return ConfigPath((FileStamp.read(own),), required_by="DEER_FLOW_EXTENSIONS_CONFIG_PATH")
+        return ConfigPath(tuple(FileStamp.read(self.root / name) for name in EXTENSIONS_NAMES))
+
+    def name(self, path: Path) -> str:
+        """Return the name of a file for messages."""
+        return str(path.relative_to(self.here) if path.is_relative_to(self.here) else path)
+
+    def _get_path(self, variable: str) -> Path | None:
+        value = self.variables.get(variable)
+        return resolve_from(self.root, Path(value)) if value else None
+
+
+def discover(here: Path, process: Mapping[str, str]) -> Environment:
+    """Return the environment of the directory `here`, for a process with these variables.
+
+    Raises:
+        ConfigError: `.env` cannot be read.
+    """
+    root = resolve_from(here, Path(process.get("DEER_FLOW_PROJECT_ROOT") or ""))
+    dotenv = FileStamp.read(root / ".env")
+    own = read_dotenv(dotenv.path) if dotenv.state is not None else {}
+    return Environment(here, root, MappingProxyType({**own, **process}), dotenv)
+
+
+def _read_document(file: Path | None, overrides: Mapping[str, object] | None, found: Environment) -> ConfigDocument:
+    """Return the settings of the file and of code, merged, with variables substituted."""
+    if file is None:
+        document = make_empty_document(CONFIG_NAME)
+    else:
+        document = parse_yaml(read_text(file, found.name(file)), found.name(file))
     if overrides:
-        document = merge(document, from_argument(overrides, "config argument"))
-    return fill_variables(document.without(*_without_meaning(document)), around.environment, around.advice)
+        document = merge_documents(document, from_mapping(overrides, "config argument"))
+    return substitute_variables(document.drop_keys(*_find_ignored_keys(document)), found.variables, found.advice)
 
 
-def _read_yaml(file: Path, name: str) -> Document:
-    return parse_yaml(read_text(file, name), name)
-
-
-def _without_meaning(document: Document) -> list[str]:
-    """Top-level keys to pass over: sections left empty, and `x-…`, where anchors may be kept."""
+def _find_ignored_keys(document: ConfigDocument) -> list[str]:
+    """Return the top-level keys to ignore: empty sections, and `x-…`, which may hold anchors."""
     return [
         key
         for key, value in document.data.items()
@@ -116,8 +210,8 @@ def _without_meaning(document: Document) -> list[str]:
     ]
 
 
-def _objections(read: Callable[[], object]) -> list[str]:
-    """What is wrong with a further file, so that all is told at once."""
+def _collect_errors(read: Callable[[], object]) -> list[str]:
+    """Return the errors of a further file, so that all errors are reported at once."""
     try:
         read()
     except ConfigError as error:

@@ -1,15 +1,22 @@
-"""The configuration over time: edits are picked up between runs, and a wrong edit changes nothing."""
+"""The current configuration: edits take effect between runs, and an invalid edit changes nothing."""
 
 import logging
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
-from deerflow.config.files import Stamp
-from deerflow.config.hiding import Hiding
-from deerflow.config.load import Loaded, load
+from deerflow.config.load import LoadedConfig, load
+from deerflow.config.loader.document import KeyPath
+from deerflow.config.loader.files import FileStamp
+from deerflow.config.loader.validation import CREDENTIALS_IN_URL, MASK, NO_VARIABLES, is_secret
+from deerflow.config.sections.base import Settings
 from deerflow.domain.errors import ConfigError
+
+MIN_SECRET_CHARS = 8
+"""Shorter values occur in any text and protect nothing."""
 
 logger = logging.getLogger(__name__)
 
@@ -21,71 +28,111 @@ def open_source(
     environment: Mapping[str, str] | None = None,
     directory: Path | None = None,
 ) -> "ConfigSource":
-    """The configuration that `load` finds with these arguments, now and later.
+    """Return a source for the configuration that `load` returns for these arguments.
 
     Raises:
-        ConfigError: It is wrong from the start.
+        ConfigError: The configuration is invalid from the start.
     """
-    load_again = partial(load, path, overrides=overrides, environment=environment, directory=directory)
-    return ConfigSource(load_again(), load_again)
+    reload = partial(load, path, overrides=overrides, environment=environment, directory=directory)
+    return ConfigSource(reload(), reload)
+
+
+T = TypeVar("T")
 
 
 class ConfigSource:
-    """Holds the configuration in force and, when asked, looks whether its files have changed."""
+    """Holds the current configuration and reloads it on request when its files have changed."""
 
-    def __init__(self, loaded: Loaded, load_again: Callable[[], Loaded]) -> None:
-        self._load_again = load_again
+    def __init__(self, loaded: LoadedConfig, reload: Callable[[], LoadedConfig]) -> None:
+        self._reload = reload
         self._current = loaded
         self._written = loaded
         self._stamps = loaded.stamps
         self._problem: str | None = None
-        self._hiding = loaded, Hiding(loaded)
+        self._redactor = loaded, Redactor(loaded)
 
     @property
-    def current(self) -> Loaded:
-        """The configuration in force."""
+    def current(self) -> LoadedConfig:
+        """Return the current configuration without looking at the files."""
         return self._current
 
     @property
     def problem(self) -> str | None:
-        """What is wrong with the files as they are now; None when they are in force."""
+        """Return the error in the files as they are now; None when they are valid."""
         return self._problem
 
-    def hide(self, text: str) -> str:
-        """`text` as others may read it: without a secret of the configuration in force."""
-        if self._hiding[0] is not self._current:
-            self._hiding = self._current, Hiding(self._current)
-        return self._hiding[1](text)
+    def redact(self, text: str) -> str:
+        """Return `text` with the secrets of the current configuration masked."""
+        if self._redactor[0] is not self._current:
+            self._redactor = self._current, Redactor(self._current)
+        return self._redactor[1](text)
 
-    def refresh(self) -> Loaded:
-        """The configuration in force, after reading the files again if they have changed."""
-        stamps = tuple(Stamp.of(stamp.path) for stamp in self._stamps)
+    def refresh(self) -> LoadedConfig:
+        """Reload the files if they have changed, and return the current configuration."""
+        stamps = tuple(FileStamp.read(stamp.path) for stamp in self._stamps)
         if stamps == self._stamps:
             return self._current
-        # Remembered first, so that a wrong file is told of once and not before every run.
+        # Stored first, so that an invalid file is reported once and not before every run.
         self._stamps = stamps
         try:
-            written = self._load_again()
+            written = self._reload()
         except ConfigError as error:
             self._problem = str(error)
-            logger.error("the configuration was changed but is wrong, so the former one stays in force:\n%s", error)
+            logger.error("the changed configuration is invalid; using the last valid version:\n%s", error)
             return self._current
         self._problem = None
         self._adopt(written)
         return self._current
 
-    def _adopt(self, written: Loaded) -> None:
-        """Put what was read in force, except for what needs a restart."""
-        running, before, now = map(_settled_at_start, (self._current, self._written, written))
-        # Only what was edited just now is told of: an edit that waits already was told of when it was made.
-        waiting = [name for name, value in now.items() if value != before[name] and value != running[name]]
-        if waiting:
-            logger.warning("%s changed; restart the server to use the new values", ", ".join(waiting))
-        config = written.config.model_copy(update=self._current.config.settled_at_start())
+    def settings(self, select: Callable[[LoadedConfig], T]) -> Settings[T]:
+        """Return one part of the configuration as it changes over time."""
+        return Settings(lambda: select(self.refresh()))
+
+    def _adopt(self, written: LoadedConfig) -> None:
+        """Make `written` the current configuration, except for settings that need a restart."""
+        running, before, now = map(_get_restart_settings, (self._current, self._written, written))
+        # Only the latest edit is reported: earlier ones were reported when they were made.
+        pending = [name for name, value in now.items() if value != before[name] and value != running[name]]
+        if pending:
+            logger.warning("%s changed; restart the server to use the new values", ", ".join(pending))
+        config = written.config.model_copy(update=self._current.config.get_restart_settings())
         self._current = replace(written, config=config, home=self._current.home)
         self._written = written
         self._stamps = written.stamps
 
 
-def _settled_at_start(loaded: Loaded) -> dict[str, object]:
-    return {**loaded.config.settled_at_start(), "DEER_FLOW_HOME": loaded.home}
+def _get_restart_settings(loaded: LoadedConfig) -> dict[str, object]:
+    return {**loaded.config.get_restart_settings(), "DEER_FLOW_HOME": loaded.home}
+
+
+class Redactor:
+    """Masks every secret of a configuration."""
+
+    def __init__(self, loaded: LoadedConfig) -> None:
+        texts = {
+            *find_secrets(loaded.config.model_dump(), loaded.document.variables),
+            *find_secrets(loaded.extensions.model_dump()),
+            *find_secrets(dict(loaded.environment)),
+        }
+        longest_first = sorted((text for text in texts if len(text) >= MIN_SECRET_CHARS), key=len, reverse=True)
+        self._secrets = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+
+    def __call__(self, text: str) -> str:
+        """Return `text` with the secrets masked."""
+        return self._secrets.sub(MASK, text) if self._secrets else text
+
+
+def find_secrets(
+    value: Any, variables: Mapping[KeyPath, tuple[str, ...]] = NO_VARIABLES, path: KeyPath = ()
+) -> Iterator[str]:
+    """Yield the secret texts in `value`."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from find_secrets(item, variables, (*path, key))
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from find_secrets(item, variables, (*path, index))
+    elif isinstance(value, str) and is_secret(path):
+        yield value.strip()
+    elif isinstance(value, str):
+        yield from CREDENTIALS_IN_URL.findall(value)

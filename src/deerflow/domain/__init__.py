@@ -1,1 +1,1 @@
-"""Words everyone uses: plain data, no input or output."""
+"""Domain types shared by all packages: plain data and protocols, no I/O."""

@@ -1,28 +1,33 @@
-"""What one run carries to every middleware and tool."""
+"""The run context that every middleware and tool receives."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
 
-from deerflow.domain.acp import AcpAgents
-from deerflow.domain.budget import Budget
-from deerflow.domain.files import ThreadFiles
-from deerflow.domain.history import ThreadHistory
-from deerflow.domain.inbox import Inbox
-from deerflow.domain.ledger import ToolLedger
-from deerflow.domain.pages import ThreadPages
-from deerflow.domain.reading import Reading
-from deerflow.domain.recall import RunMemory
+from deerflow.domain.files import ThreadFiles, ThreadUploads
+from deerflow.domain.memory import RunMemory
 from deerflow.domain.sandbox import SandboxLease
-from deerflow.domain.skill_terms import SkillMeter
-from deerflow.domain.skills import RunSkills, SkillEditor
-from deerflow.domain.subagents import Subagents
-from deerflow.domain.uploads import ThreadUploads
-from deerflow.domain.usage import UsageMeter
+from deerflow.domain.skills import RunSkills, SkillEditor, SkillMeter
+from deerflow.domain.subagents import AcpAgents, Subagents
+from deerflow.domain.taint import TaintTracker
+from deerflow.domain.threads import ThreadHistory
+from deerflow.domain.tools import ToolLedger
+from deerflow.domain.usage import ModelBudget, UsageMeter
+from deerflow.domain.web_pages import ThreadPages
+
+
+@runtime_checkable  # LangChain validates the run context with isinstance
+class Inbox(Protocol):
+    """Messages that join an active run before the next model call."""
+
+    async def take(self) -> Sequence[Any]:
+        """Remove and return the messages that arrived since the last call; they are part of the run from now on."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """The run a piece of work belongs to, and what it may use."""
+    """The run that a middleware or tool works for, and the services it may use."""
 
     thread_id: str
     run_id: str
@@ -31,41 +36,44 @@ class RunContext:
     history: ThreadHistory
     agent_name: str | None = None
     inbox: Inbox | None = None
-    """None where nobody can say anything to a run under way."""
+    """None when the run cannot receive messages."""
     ledger: ToolLedger | None = None
-    """None where runs are not kept."""
+    """None when runs are not stored."""
     sandbox: SandboxLease | None = None
-    """None where an agent has no computer."""
+    """None when the agent has no sandbox."""
     subagents: Subagents | None = None
-    """None where an agent cannot give work to others, as is so for those to whom it is given."""
+    """None when the agent cannot delegate, which is always the case for a subagent."""
     acp: AcpAgents | None = None
-    """None where there are no agents of others."""
+    """None when no external agents are configured."""
     meter: UsageMeter | None = None
-    """None where nobody counts."""
+    """None when usage is not measured."""
     skills: RunSkills | None = None
-    """None where there are no skills."""
+    """None when there are no skills."""
     skill_meter: SkillMeter = field(default_factory=SkillMeter)
-    """What the active skills have used of their budgets, subagents included."""
+    """Time and tool calls used by the active skills, including those of subagents."""
     skill_editor: SkillEditor | None = None
-    """None where an agent may not change skills."""
-    budget: Budget | None = None
-    """None where a run may take what it likes."""
+    """None when the agent may not change skills."""
+    budget: ModelBudget | None = None
+    """None when the run has no spending limit."""
     uploads: ThreadUploads | None = None
-    """None where nobody keeps track of what people upload."""
+    """None when uploads are not tracked."""
     channel: str | None = None
-    """Where the message came from, if not from the page or the API."""
-    reading: Reading = field(default_factory=Reading)
-    """What was read in the run, subagents included."""
+    """The channel of the message; None for the web page and the API."""
+    taint: TaintTracker = field(default_factory=TaintTracker)
+    """Untrusted content read in the run, including that read by subagents."""
     pages: ThreadPages | None = None
-    """None where nobody keeps the pages that are read."""
-    hide: Callable[[str], str] = str
-    """Takes secrets of the server out of a text."""
+    """None when fetched pages are not stored."""
+    redact: Callable[[str], str] = str
+    """Replaces the server's secrets in a text."""
     profile: str = ""
-    """What the user says about themselves."""
+    """The user's own description of themselves."""
     memory: RunMemory | None = None
-    """None where nothing is remembered of anybody, as is so for those to whom work is given."""
+    """None when memory is off, which is always the case for a subagent."""
 
 
-def run_in(context: object) -> RunContext | None:
-    """The run, if a graph's context holds one: used bare it has none, and other servers put their own things there."""
+def find_run_context(context: object) -> RunContext | None:
+    """Return `context` if it is a run context, else None.
+
+    A graph that is used on its own has no context, and other LangGraph servers put their own objects there.
+    """
     return context if isinstance(context, RunContext) else None

@@ -1,52 +1,52 @@
-"""Errors that have a reader: the caller of an API, the person who wrote a configuration, or the model."""
+"""Named errors, each written for a reader: the API caller, the author of a configuration file, or the model."""
 
 
 class DeerFlowError(Exception):
-    """Anything this project raises on purpose."""
+    """Base class of all errors that this project raises on purpose."""
 
 
 class ConfigError(DeerFlowError):
-    """The configuration is wrong; the text says where and what to write instead."""
+    """The configuration is invalid; the text says where and what to write instead."""
 
 
 class NotFound(DeerFlowError):
-    """The thing asked for does not exist, or belongs to somebody else."""
+    """The requested object does not exist or belongs to another user."""
 
 
 class Forbidden(DeerFlowError):
-    """Whoever asks may not do this; the text says who may."""
+    """The caller lacks permission; the text says who has it."""
 
 
 class Conflict(DeerFlowError):
-    """The request does not fit the present state of the thing it names."""
+    """The request conflicts with the current state of the object it names."""
 
 
 class StateTooNew(Conflict):
-    """What a thread holds was written by a newer version of this program, which has to be used to go on with it."""
+    """The thread's state was written by a newer version of this program, which is needed to continue it."""
 
 
 class InvalidRequest(DeerFlowError):
-    """The request cannot be understood."""
+    """The request is malformed."""
 
 
 class TooLarge(DeerFlowError):
-    """More was sent or asked for than is allowed; the text says how much that is."""
+    """The request or response exceeds a limit; the text says which."""
 
 
 class TooSlow(DeerFlowError):
-    """Whoever sends something has stopped sending."""
+    """The client stopped sending data."""
 
 
 class ModelError(DeerFlowError):
-    """A chat model did not answer as asked."""
+    """A model call failed."""
 
 
 class ModelRejected(ModelError):
-    """The endpoint refused the request (credentials, unknown model, bad parameters)."""
+    """The endpoint rejected the request (credentials, unknown model, invalid parameters)."""
 
 
 class ModelRateLimited(ModelError):
-    """The endpoint asked us to slow down."""
+    """The endpoint returned a rate limit error."""
 
     def __init__(self, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(message)
@@ -58,11 +58,11 @@ class ModelUnavailable(ModelError):
 
 
 class ModelTimeout(ModelUnavailable):
-    """The endpoint stayed silent for too long."""
+    """The endpoint did not respond in time."""
 
 
 class ModelStreamCut(ModelUnavailable):
-    """The answer ended before it was complete."""
+    """The response stream ended before it was complete."""
 
 
 class RunFailed(DeerFlowError):
@@ -70,7 +70,7 @@ class RunFailed(DeerFlowError):
 
 
 class RunLost(DeerFlowError):
-    """Another process has taken the run over: this one must leave it alone."""
+    """Another process has taken over the run; this process must not touch it any more."""
 
 
 class StorageUnavailable(DeerFlowError):
@@ -78,24 +78,24 @@ class StorageUnavailable(DeerFlowError):
 
 
 class FileProblem(DeerFlowError):
-    """A file cannot be had or written; the text tells the model what to try."""
+    """A file cannot be read or written; the text tells the model what to try."""
 
 
 class UnusableFile(FileProblem):
-    """A file is there, but not one with which that can be done; the text says why."""
+    """The file exists but does not support the operation; the text says why."""
 
 
 class SandboxError(DeerFlowError):
-    """A sandbox cannot do what was asked; the text tells the model, or whoever runs the server, what to try."""
+    """The sandbox cannot do what was requested; the text tells the model or the operator what to try."""
 
 
 class SkillInvalid(DeerFlowError):
-    """A skill cannot be used as it is written; the text says to a person what is wrong with it, and where."""
+    """A skill cannot be parsed; the text tells a person what is wrong and where."""
 
 
 class SkillRefused(DeerFlowError):
-    """A skill, or a change of one, is not accepted; the text says to a person why, and nothing was kept of it."""
+    """A skill, or a change of one, was rejected and not stored; the text tells a person why."""
 
 
 class McpLoginFailed(DeerFlowError):
-    """Nobody could be logged in at an MCP server; the text says why, and holds no secret."""
+    """The login at an MCP server failed; the text says why and contains no secret."""

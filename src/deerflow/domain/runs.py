@@ -1,16 +1,17 @@
-"""A run: one request to an agent, from acceptance to its one final status."""
+"""A run: one request to an agent, from acceptance to its final status."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, Literal
 
-from deerflow.domain.budget import SpendingLimit
+from deerflow.domain.usage import SpendingLimit
 
 
 class RunStatus(StrEnum):
-    """Where a run stands."""
+    """The status of a run."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -25,52 +26,52 @@ class RunStatus(StrEnum):
 
 
 class DisconnectMode(StrEnum):
-    """What becomes of a run when the request that started it goes away."""
+    """The action taken when the request that started a run is disconnected."""
 
     CANCEL = "cancel"
     CONTINUE = "continue"
 
 
 class CancelAction(StrEnum):
-    """What becomes of what a stopped run has done."""
+    """The action taken with the work of a cancelled run."""
 
     INTERRUPT = "interrupt"
     ROLLBACK = "rollback"
 
 
 class MultitaskStrategy(StrEnum):
-    """What becomes of a request for a thread that has a run under way."""
+    """The action taken on a request for a thread that already has an active run."""
 
     REJECT = "reject"
-    """It is refused."""
+    """The request is rejected."""
     INTERRUPT = "interrupt"
-    """The run is stopped, what it has said is kept, and the new one begins."""
+    """The active run is cancelled, its messages are kept, and the new run starts."""
     ROLLBACK = "rollback"
-    """The run is undone, and the new one begins."""
+    """The active run is undone, and the new run starts."""
     ENQUEUE = "enqueue"
-    """The new run waits for its turn."""
+    """The new run is queued."""
     STEER = "steer"
-    """Its messages join the run before the model is next asked; too late, it waits for its turn."""
+    """The messages join the active run before its next model call; if it ends first, the new run is queued."""
 
     @property
-    def stops(self) -> CancelAction | None:
-        """How the run under way is stopped; None when it is not."""
+    def cancel_action(self) -> CancelAction | None:
+        """Return how the active run is cancelled; None when it is not."""
         return CancelAction(self) if self in (MultitaskStrategy.INTERRUPT, MultitaskStrategy.ROLLBACK) else None
 
 
 StreamMode = Literal[
     "values", "updates", "messages", "messages-tuple", "custom", "checkpoints", "tasks", "debug", "changes"
 ]
-DearMode = Literal["updates", "checkpoints", "tasks", "debug"]
-DEAR_MODES: tuple[DearMode, ...] = ("updates", "checkpoints", "tasks", "debug")
-"""What a run tells only when it was asked to: each repeats much of what the others say."""
+OptInStreamMode = Literal["updates", "checkpoints", "tasks", "debug"]
+OPT_IN_STREAM_MODES: tuple[OptInStreamMode, ...] = ("updates", "checkpoints", "tasks", "debug")
+"""Stream modes that are recorded only on request: each repeats much of the others' content."""
 
 ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 
 
 @dataclass(frozen=True, slots=True)
 class AgentSpec:
-    """Which agent answers; equal specs share one compiled graph. None: as the agent or the model has it."""
+    """The agent that answers; equal specs share one compiled graph. None means the default of the agent or model."""
 
     model_name: str | None = None
     thinking_enabled: bool | None = None
@@ -81,20 +82,20 @@ class AgentSpec:
     agent_name: str | None = None
     is_bootstrap: bool = False
     owner: str | None = None
-    """Whose custom agent it is; None when it is not a custom one."""
+    """The owner of the custom agent; None when it is not a custom agent."""
     available_skills: tuple[str, ...] | None = None
-    """The only skills it may use; None: all it has."""
+    """The skills it may use; None for all."""
 
     @classmethod
-    def of(cls, fields: Mapping[str, Any]) -> "AgentSpec":
-        """A spec from what JSON made of it."""
+    def from_json(cls, fields: Mapping[str, Any]) -> "AgentSpec":
+        """Return a spec from its JSON form."""
         skills = fields.get("available_skills")
         return cls(**{**fields, "available_skills": None if skills is None else tuple(skills)})
 
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """What a caller asks for."""
+    """A request to run an agent."""
 
     thread_id: str
     messages: Sequence[Mapping[str, object]] = ()
@@ -106,46 +107,46 @@ class RunRequest:
     recursion_limit: int | None = None
     metadata: Mapping[str, object] = field(default_factory=dict)
     resume: "Resume | None" = None
-    """In place of messages: the answer to what a paused run asked."""
-    command: "Command | None" = None
-    """In place of messages: what is to be changed and where to go on."""
+    """Instead of messages: the answer to the interrupt of a paused run."""
+    command: "StateCommand | None" = None
+    """Instead of messages: a state update and the nodes to run next."""
     goes_on: bool = False
-    """In place of messages: go on where the thread stands."""
+    """Instead of messages: continue from the thread's current state."""
     checkpoint_id: str | None = None
-    """Where to begin, if not where the thread stands: what came after it is left behind."""
-    interrupt_before: "Nodes" = ()
-    interrupt_after: "Nodes" = ()
+    """The checkpoint to start from; None for the latest. Later checkpoints are discarded."""
+    interrupt_before: "NodeNames" = ()
+    interrupt_after: "NodeNames" = ()
     stream_modes: Sequence[StreamMode] = ("values",)
-    """What readers see who do not say what they want."""
+    """The default stream modes of readers."""
     stream_subgraphs: bool = False
     idempotency_key: str | None = None
-    """Of two requests with one key, the second is the first."""
+    """A second request with the same key returns the first run."""
     budget: SpendingLimit | None = None
-    """What the run may take, if less than the server allows."""
+    """The run's own spending limit; it can only lower that of the server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """What a person answered to a question that paused a run."""
+    """The user's answer to the interrupt that paused a run."""
 
     answer: object
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
-    """A change of the thread's state, and the steps to take next."""
+class StateCommand:
+    """An update of the thread's state and the nodes to run next."""
 
     update: Mapping[str, object] = field(default_factory=dict)
     goto: Sequence[str] = ()
 
 
-Nodes = Literal["*"] | Sequence[str]
-"""Steps of a graph by their names, or all."""
+NodeNames = Literal["*"] | Sequence[str]
+"""Names of graph nodes, or `*` for all."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """What is known of a run."""
+    """The stored record of a run."""
 
     run_id: str
     thread_id: str
@@ -155,13 +156,96 @@ class RunRecord:
     on_disconnect: DisconnectMode
     multitask_strategy: MultitaskStrategy
     process: str
-    """Who carries it out."""
+    """The id of the process that executes it."""
     attempt: int
-    """How often it was begun: once, and once more each time its process died."""
+    """The number of starts: one, plus one each time its process died."""
     metadata: Mapping[str, object]
     error: str | None
     created_at: datetime
     updated_at: datetime
     input_tokens: int = 0
-    """What its model calls have taken; known when it has ended."""
+    """Token usage of the run's model calls; set when the run has ended."""
     output_tokens: int = 0
+
+
+Rating = Literal[-1, 1]
+
+
+@dataclass(frozen=True, slots=True)
+class RunFeedback:
+    """A user's rating of a run or of one of its messages."""
+
+    feedback_id: str
+    owner: str
+    thread_id: str
+    run_id: str
+    message_id: str | None
+    rating: Rating
+    comment: str | None
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RunFeedbackStats:
+    """The number of positive and negative ratings."""
+
+    total: int
+    positive: int
+    negative: int
+
+
+EventName = Literal[
+    "metadata",
+    "messages",
+    "changes",
+    "custom",
+    "updates",
+    "checkpoints",
+    "tasks",
+    "debug",
+    "subgraph",
+    "error",
+    "end",
+    "tool_intent",
+    "tool_outcome",
+    "steered",
+    "usage",
+    "budget",
+    "batch_item",
+]
+
+EVENT_DESCRIPTIONS: Mapping[EventName, str] = MappingProxyType(
+    {
+        "metadata": "First event of a run: run id and thread id.",
+        "messages": "Chunk of a message, with its metadata.",
+        "changes": "Changes of the thread state: new, changed and removed messages, and other values.",
+        "custom": "Custom event of a tool or middleware, such as command output or task progress.",
+        "updates": "State updates of a step, as LangGraph streams them in mode `updates`.",
+        "checkpoints": "Checkpoint of a step, as LangGraph streams it in mode `checkpoints`.",
+        "tasks": "Start or result of a step, as LangGraph streams it in mode `tasks`.",
+        "debug": "Debug information, as LangGraph streams it in mode `debug`.",
+        "subgraph": "Event of a subgraph, with its namespace.",
+        "error": "Name and message of the error that ended the run.",
+        "end": "Last event of a run; it occurs exactly once.",
+        "tool_intent": "A tool call is about to be executed.",
+        "tool_outcome": "Result of a tool call.",
+        "steered": "Steering messages that the run has accepted.",
+        "usage": "Token usage of a model call.",
+        "budget": "Reservation or settlement of a model call in the budget of the run.",
+        "batch_item": "Outcome of an item of a batch.",
+    }
+)
+"""Description of every event, for the generated reference."""
+
+FINAL_EVENT: EventName = "end"
+"""The last event of every run's log; it occurs exactly once."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunEvent:
+    """An entry of a run's log. `seq` counts from 1 without gaps; `data` is JSON."""
+
+    seq: int
+    event: EventName
+    data: bytes

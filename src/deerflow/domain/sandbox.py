@@ -1,4 +1,4 @@
-"""A thread's computer, as tools and middlewares see it."""
+"""The sandbox of a thread, as tools and middlewares see it."""
 
 from asyncio import Lock
 from collections.abc import Callable, Mapping, Sequence
@@ -8,18 +8,18 @@ from typing import Protocol, runtime_checkable
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """What a command printed and how it ended."""
+    """The output and exit code of a command."""
 
     output: str
-    """Both streams as they came; where there was too much, the middle is left out and a note says so."""
+    """Standard output and error, interleaved; the middle of a long output is replaced by a note."""
     exit_code: int
     truncated: bool = False
     timed_out: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What a search found, and whether there is more than was asked for."""
+class PathListing:
+    """The paths that a search or listing returned; `truncated` when there are more."""
 
     paths: Sequence[str]
     truncated: bool = False
@@ -27,7 +27,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class GrepMatch:
-    """One line that matches; the first line of a file is 1."""
+    """A matching line; the first line of a file is 1."""
 
     path: str
     line_number: int
@@ -35,8 +35,8 @@ class GrepMatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Matches:
-    """Matching lines, and whether there are more than was asked for."""
+class GrepMatches:
+    """The matching lines; `truncated` when there are more."""
 
     matches: Sequence[GrepMatch]
     truncated: bool = False
@@ -44,7 +44,7 @@ class Matches:
 
 @dataclass(frozen=True, slots=True)
 class BackgroundProcess:
-    """A command that runs on its own. `exit_code` is None while it does."""
+    """A background command; `exit_code` is None while it runs."""
 
     name: str
     command: str
@@ -53,7 +53,7 @@ class BackgroundProcess:
 
 @dataclass(frozen=True, slots=True)
 class BackgroundOutput:
-    """What a background process printed since it was last asked."""
+    """The output of a background process since the last read."""
 
     process: BackgroundProcess
     output: str
@@ -61,32 +61,32 @@ class BackgroundOutput:
 
 
 OutputListener = Callable[[str], None]
-EVERYWHERE = "*"
+ANY_HOST = "*"
 
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """What somebody's work in a sandbox is narrowed to. It never gives more than the sandbox has anyway."""
+    """Restrictions on part of the work in a sandbox. They never grant more than the sandbox itself."""
 
     writable: tuple[str, ...] | None = None
-    """The folders that can be written to, and `/tmp`; None: as always."""
+    """The writable folders besides `/tmp`; None for no restriction."""
     hosts: tuple[str, ...] | None = None
-    """The hosts that can be reached, `*.example.org` for all below one; None, or `*` among them: as always."""
+    """The hosts that can be reached; `*.example.org` matches subdomains. None or `*` for no restriction."""
     environment: frozenset[str] | None = None
-    """The variables of the configuration that commands see; None: all."""
+    """The configured environment variables that commands see; None for all."""
 
     @property
-    def only_hosts(self) -> tuple[str, ...] | None:
-        """The hosts that can be reached; None: as always."""
-        return None if self.hosts is None or EVERYWHERE in self.hosts else self.hosts
+    def allowed_hosts(self) -> tuple[str, ...] | None:
+        """Return the hosts that can be reached; None when there is no restriction."""
+        return None if self.hosts is None or ANY_HOST in self.hosts else self.hosts
 
 
 @runtime_checkable  # LangChain validates the run context with isinstance
 class Sandbox(Protocol):
-    """One thread's machine. Paths are absolute inside it, and the same whatever provides it.
+    """One thread's machine. Paths are absolute and the same for every provider.
 
     Every method raises `SandboxError`, and those that take a path `FileProblem`; the texts are written for the model.
-    Cancelling the task that awaits a command ends everything the command started.
+    Cancelling the task that awaits a command kills every process the command has started.
     """
 
     @property
@@ -100,31 +100,31 @@ class Sandbox(Protocol):
         timeout_s: float | None = None,
         on_output: OutputListener | None = None,
     ) -> CommandResult:
-        """Run a line of bash in the workspace; `on_output` hears what it prints while it prints."""
+        """Run a bash command line in the workspace; `on_output` receives the output as it is printed."""
         ...
 
     async def read_file(self, path: str) -> str:
-        """The text of a file, exactly: line ends and byte order mark are as they are. Refuses what is no UTF-8."""
+        """Return the exact text of a file, with its line ends and byte order mark; reject files that are not UTF-8."""
         ...
 
     async def write_file(self, path: str, content: str, append: bool = False) -> None:
-        """Make or replace a file, or add to its end; missing folders are made."""
+        """Create, replace or append to a file; missing folders are created."""
         ...
 
     async def update_file(self, path: str, content: bytes) -> None:
-        """Make or replace a file with any bytes."""
+        """Create or replace a file with the given bytes."""
         ...
 
     async def download(self, path: str) -> bytes:
-        """The bytes of a file."""
+        """Return the bytes of a file."""
         ...
 
-    async def list_dir(self, path: str, max_depth: int = 2, max_results: int = 1000) -> Found:
-        """What is in a folder, to `max_depth` levels; folders end in `/`."""
+    async def list_dir(self, path: str, max_depth: int = 2, max_results: int = 1000) -> PathListing:
+        """Return the entries of a folder down to `max_depth` levels; folders end in `/`."""
         ...
 
-    async def glob(self, path: str, pattern: str, *, include_dirs: bool = False, max_results: int = 200) -> Found:
-        """Files below `path` whose path from there matches `pattern`."""
+    async def glob(self, path: str, pattern: str, *, include_dirs: bool = False, max_results: int = 200) -> PathListing:
+        """Return the files below `path` whose relative path matches `pattern`."""
         ...
 
     async def grep(
@@ -136,39 +136,39 @@ class Sandbox(Protocol):
         literal: bool = False,
         case_sensitive: bool = False,
         max_results: int = 100,
-    ) -> Matches:
-        """Lines below `path` that match a regular expression, or contain `pattern` literally."""
+    ) -> GrepMatches:
+        """Return the lines below `path` that match a regular expression, or contain `pattern` literally."""
         ...
 
     async def start_process(self, name: str, command: str, *, env: Mapping[str, str] | None = None) -> None:
-        """Run a command that goes on by itself until it ends, is ended, or the thread is deleted."""
+        """Start a command that runs until it exits, is killed, or the thread is deleted."""
         ...
 
     async def process_output(self, name: str) -> BackgroundOutput:
-        """What a background process has printed since this was last asked."""
+        """Return the output of a background process since the last call."""
         ...
 
     async def kill_process(self, name: str) -> BackgroundOutput:
-        """End a background process and everything it started; what it had left to say."""
+        """Kill a background process and its children; return its remaining output."""
         ...
 
     async def list_processes(self) -> Sequence[BackgroundProcess]:
-        """The background processes of the thread, oldest first."""
+        """Return the background processes of the thread, oldest first."""
         ...
 
 
 @runtime_checkable
 class ConfinableSandbox(Protocol):
-    """A sandbox that can hold some of its work to less than the rest."""
+    """A sandbox that can restrict part of its work."""
 
     def confined(self, to: Confinement) -> Sandbox:
-        """The same sandbox, for work that is confined."""
+        """Return the same sandbox with restrictions applied."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class OutputLimits:
-    """How many characters of a result the model sees; 0: all."""
+    """The maximum number of characters of a result that the model sees; 0 for no limit."""
 
     bash: int = 20_000
     read_file: int = 50_000
@@ -177,24 +177,24 @@ class OutputLimits:
 
 @runtime_checkable
 class SandboxLease(Protocol):
-    """A run's claim on its thread's sandbox, which is made ready at the first use."""
+    """A run's lease of its thread's sandbox, which is prepared on first use."""
 
     @property
     def limits(self) -> OutputLimits: ...
 
     @property
     def sandbox_id(self) -> str | None:
-        """None until the sandbox was first used."""
+        """Return the id of the sandbox; None until it was first used."""
         ...
 
     async def sandbox(self) -> Sandbox:
-        """The sandbox of the thread.
+        """Return the sandbox of the thread.
 
         Raises:
-            SandboxError: There is none to be had; the text says what to do.
+            SandboxError: No sandbox is available; the text says what to do.
         """
         ...
 
     def lock(self, path: str) -> Lock:
-        """What keeps two changes of one file from mixing."""
+        """Return the lock that serializes changes of one file."""
         ...

@@ -1,19 +1,21 @@
-"""A conversation, as everyone outside the database sees it."""
+"""Threads, as all packages above the database see them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Literal, Protocol, runtime_checkable
+
+from deerflow.domain.errors import InvalidRequest
 
 ThreadStatus = Literal["idle", "busy", "interrupted", "error"]
-WaitsFor = Literal["answer", "approval"]
-"""What a thread waits for a person for: a question of the agent's, or a word before it acts."""
+WaitReason = Literal["answer", "approval"]
+"""The user input that a thread waits for: an answer to a question, or an approval."""
 ThreadOrder = Literal["thread_id", "status", "created_at", "updated_at"]
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadRecord:
-    """One conversation."""
+    """The stored record of a thread."""
 
     thread_id: str
     owner: str
@@ -22,15 +24,116 @@ class ThreadRecord:
     status: ThreadStatus
     created_at: datetime
     updated_at: datetime
-    waits_for: WaitsFor | None = None
+    waits_for: WaitReason | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadFilter:
-    """Which threads are looked for, and in which order."""
+    """The filter and order of a thread search."""
 
     metadata: Mapping[str, object] = field(default_factory=dict)
     ids: Sequence[str] | None = None
     status: ThreadStatus | None = None
     sort_by: ThreadOrder = "updated_at"
     ascending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ShareLink:
+    """A public link to the messages of a thread up to the time the link was created."""
+
+    share_id: str
+    owner: str
+    thread_id: str
+    created_at: datetime
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryMessage:
+    """A message of a thread's history; `role` is `human`, `ai` or `tool`."""
+
+    role: str
+    text: str
+    sent_at: datetime
+
+
+@runtime_checkable
+class ThreadHistory(Protocol):
+    """The messages of one thread."""
+
+    async def search(self, query: str, limit: int) -> Sequence[HistoryMessage]:
+        """Return messages that contain all words of `query`, newest first."""
+        ...
+
+    async def contains_url(self, url: str) -> bool:
+        """Return True if a message or fetched content contains a URL, as `taint.normalize_url` returns it."""
+        ...
+
+
+SearchRole = Literal["human", "ai", "title"]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchableMessage:
+    """A message or title that is in the search index."""
+
+    message_id: str
+    role: SearchRole
+    text: str
+    sent_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class DiscardedHistory:
+    """The messages of a thread after a checkpoint it was reset to."""
+
+    after: datetime
+    kept: Sequence[str]
+    """The ids of messages that are kept although they were recorded later."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit:
+    """A match of a full-text search."""
+
+    thread_id: str
+    title: str | None
+    run_id: str | None
+    message_id: str | None
+    role: SearchRole
+    snippet: str
+    highlights: Sequence[tuple[int, int]]
+    """Start and end of the matches in `snippet`, in characters."""
+    created_at: datetime
+
+
+Namespace = tuple[str, ...]
+MAX_NAMESPACE_CHARS = 512
+
+
+@dataclass(frozen=True, slots=True)
+class StoredItem:
+    """A value stored under a key."""
+
+    namespace: Namespace
+    key: str
+    value: Mapping[str, object]
+    created_at: datetime
+    updated_at: datetime
+
+
+def check_namespace(labels: Sequence[str], *, may_be_empty: bool = False) -> Namespace:
+    """Return `labels` as a namespace.
+
+    Raises:
+        InvalidRequest: A label is invalid, or the labels are too long together.
+    """
+    if not labels and not may_be_empty:
+        raise InvalidRequest("a namespace needs at least one label")
+    for label in labels:
+        if not label or "." in label:
+            raise InvalidRequest(f"a namespace label must be a non-empty text without periods, not {label!r}")
+    if len(".".join(labels)) > MAX_NAMESPACE_CHARS:
+        raise InvalidRequest(f"a namespace must not be longer than {MAX_NAMESPACE_CHARS} characters")
+    return tuple(labels)

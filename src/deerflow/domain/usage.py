@@ -1,11 +1,14 @@
-"""What model calls take, in tokens and in money."""
+"""Usage and budget of model calls, in tokens and money."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from datetime import datetime
+from decimal import Decimal
 from functools import reduce
 from operator import add
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
+
+from deerflow.domain.errors import DeerFlowError
 
 LEAD_AGENT, SUBAGENT, SUMMARIZATION = "lead_agent", "subagent", "summarization"
 TITLE, SUGGESTIONS, INPUT_POLISH = "title", "suggestions", "input_polish"
@@ -14,11 +17,11 @@ SKILL_REVIEW, MEMORY = "skill_review", "memory"
 
 @dataclass(frozen=True, slots=True)
 class TokenCounts:
-    """What some model calls took. Cached tokens are part of the input, reasoning is part of the output."""
+    """The usage of model calls. Cached tokens are part of the input, reasoning is part of the output."""
 
     calls: int = 0
     unmetered_calls: int = 0
-    """Those whose model did not say what they took, or that were broken off before it could."""
+    """Calls whose model reported no usage, or that were cancelled before it could."""
     input_tokens: int = 0
     cached_tokens: int = 0
     cache_write_tokens: int = 0
@@ -36,28 +39,28 @@ class TokenCounts:
 UNMETERED = TokenCounts(calls=1, unmetered_calls=1)
 
 
-def total(counts: Iterable[TokenCounts]) -> TokenCounts:
-    """All of them together."""
+def sum_counts(counts: Iterable[TokenCounts]) -> TokenCounts:
+    """Return the sum of the given counts."""
     return reduce(add, counts, TokenCounts())
 
 
 @dataclass(frozen=True, slots=True)
 class UsageEntry:
-    """What one model took for one purpose."""
+    """The usage of one model by one caller."""
 
     caller: str
     model: str
     counts: TokenCounts
     context_tokens: int | None = None
-    """How much the newest request and its answer filled of the model's window."""
+    """The tokens of the latest request and its answer."""
     cost: int | None = None
-    """In millionths of a millionth of `currency`; None when nobody knows the price."""
+    """In 10⁻¹² of `currency`; None when the price is unknown."""
     currency: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class UsageOrigin:
-    """Whose calls they were, and when they were over."""
+    """The owner, run and end time of model calls."""
 
     owner: str
     ended_at: datetime
@@ -67,7 +70,129 @@ class UsageOrigin:
 
 @runtime_checkable
 class UsageMeter(Protocol):
-    """Notes what the model calls of one run take."""
+    """Records the usage of the model calls of one run."""
 
     def note(self, caller: str, model: str, message_id: str | None, counts: TokenCounts) -> None:
-        """One call; a message that was noted before is not counted again."""
+        """Record one call; a message that was recorded before is not counted again."""
+
+
+class BudgetSpent(DeerFlowError):
+    """The remaining budget of a run is too small for a model call."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpendingLimit:
+    """The maximum that a run may spend; None for no limit."""
+
+    max_tokens: int | None = None
+    max_cost: Decimal | None = None
+    currency: str = "USD"
+
+    @property
+    def is_set(self) -> bool:
+        return self.max_tokens is not None or self.max_cost is not None
+
+    def cap(self, wanted: "SpendingLimit | None") -> "SpendingLimit":
+        """Return this limit, lowered where `wanted` is lower."""
+        if wanted is None:
+            return self
+        tokens = [each for each in (self.max_tokens, wanted.max_tokens) if each is not None]
+        costs = [each for each in (self.max_cost, wanted.max_cost) if each is not None]
+        return SpendingLimit(min(tokens, default=None), min(costs, default=None), self.currency)
+
+    def to_stored(self) -> dict[str, object]:
+        """Return this limit as JSON; amounts of money are strings."""
+        return {**asdict(self), "max_cost": None if self.max_cost is None else str(self.max_cost)}
+
+    @classmethod
+    def from_stored(cls, stored: Mapping[str, Any]) -> Self:
+        """Return the limit that `to_stored` wrote."""
+        cost = stored["max_cost"]
+        return cls(stored["max_tokens"], None if cost is None else Decimal(cost), stored["currency"])
+
+
+@dataclass(frozen=True, slots=True)
+class PromptSize:
+    """The size of a request in bytes, which is an upper bound of its tokens."""
+
+    fixed: int
+    """System prompt and tool definitions."""
+    messages: int
+    fixed_key: str = ""
+    """A key of the fixed part: requests with the same key have the same prefix."""
+    after: str | None = None
+    """The id of the latest AI message in the request."""
+    min_tokens: int = 0
+    """A lower bound; a smaller reported count is implausible."""
+
+    @property
+    def bytes(self) -> int:
+        return self.fixed + self.messages
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCallRequest:
+    """A request to reserve budget for a model call."""
+
+    caller: str
+    model: str
+    prompt: PromptSize
+    max_output_tokens: int
+    """The maximum output of the model."""
+    min_output_tokens: int
+    """The smallest useful output."""
+    is_last: bool = False
+    """True for the final answer of the run, for which a share of the budget is reserved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """The budget reserved for one call: an upper bound of its request and of its answer."""
+
+    number: int
+    request: ModelCallRequest
+    prompt_tokens: int
+    output_tokens: int
+    cost: int | None = None
+    """In 10⁻¹² of the currency; None when there is no cost limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCallUsage:
+    """The answer of a model call and the usage that the model reported."""
+
+    counts: TokenCounts
+    message_id: str | None = None
+    bytes: int = 0
+    """The size that the answer adds to a following request."""
+    min_tokens: int = 0
+    """A lower bound; a smaller reported count is implausible."""
+
+
+@runtime_checkable  # LangChain validates the run context with isinstance
+class ModelBudget(Protocol):
+    """The budget of one run. Reserved and spent amounts together never exceed its limit."""
+
+    async def reserve(self, request: ModelCallRequest) -> Reservation:
+        """Reserve the maximum that a call may use; wait for active calls if only their reservations are in the way.
+
+        Raises:
+            BudgetSpent: The remaining budget is too small.
+            ConfigError: The price of the model is unknown.
+        """
+        ...
+
+    def settle(self, reservation: Reservation, usage: ModelCallUsage | None, *, is_rejected: bool = False) -> None:
+        """Charge the actual usage of a call; the whole reservation when it is unknown or implausible.
+
+        `is_rejected`: the endpoint rejected the request, which costs nothing.
+        """
+        ...
+
+    def get_final_call_limits(self, model: str) -> tuple[int, int] | None:
+        """Return the maximum bytes of the request and tokens of the answer of the final call; None when it was made."""
+        ...
+
+    def get_remaining(self) -> SpendingLimit:
+        """Return the amount that is neither spent nor reserved."""
+        ...

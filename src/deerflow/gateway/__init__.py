@@ -1,1 +1,1 @@
-"""The way in from HTTP."""
+"""HTTP gateway."""

@@ -1,4 +1,4 @@
-"""The HTTP application."""
+"""HTTP application of the gateway."""
 
 from collections.abc import Collection
 
@@ -6,103 +6,69 @@ from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 from deerflow import __version__
-from deerflow.gateway.bodies import BodyGuard, BodyLimits
+from deerflow.gateway import mcp_endpoint
 from deerflow.gateway.errors import REQUEST_ID, add_error_handlers, declared_errors
-from deerflow.gateway.guard import LOOPBACK, MCP, SameSiteGuard
-from deerflow.gateway.late import Kind, add_routes
-from deerflow.gateway.mcp_door import McpDoor
-from deerflow.gateway.openapi import describe
+from deerflow.gateway.mcp_endpoint import McpEndpoint
+from deerflow.gateway.middleware.body_limits import BodyLimitMiddleware, BodyLimits
+from deerflow.gateway.middleware.request_context import RequestContextMiddleware
+from deerflow.gateway.middleware.same_origin import LOOPBACK, MCP, SameOriginMiddleware
+from deerflow.gateway.openapi import OPENAPI_URL, add_api_docs, add_openapi
 from deerflow.gateway.page import add_page
-from deerflow.gateway.requests import RequestBracket
-from deerflow.gateway.routers import features, health, info, mcp_door, models, sandbox, thread_deletion, threads
+from deerflow.gateway.routers import health
+from deerflow.gateway.routes import LANGGRAPH_ROUTES, ROUTES, add_routes
 from deerflow.harness import Harness
 
 PREFIXES = ("/api/langgraph", "/api")
-"""The same routes twice: where LangGraph clients expect them, and short."""
-AT_BOTH = (
-    threads.router,
-    thread_deletion.router,
-    Kind("messages", ("/threads/*/messages",)),
-    Kind("runs", ("/runs", "/threads/*/runs")),
-    Kind("run_events", ("/threads/*/runs/*/events",)),
-    Kind("workspace_changes", ("/threads/*/runs/*/workspace-changes",)),
-    Kind("assistants", ("/assistants",)),
-    Kind("store", ("/store",)),
-    info.router,
-)
-OWN = (
-    models.router,
-    Kind("agents", ("/agents",)),
-    Kind("custom_skills", ("/skills/custom", "/skills/install")),  # before skills, which would take these for names
-    Kind("skills", ("/skills",)),
-    Kind("artifacts", ("/threads/*/artifacts", "/threads/*/artifacts.zip", "/threads/*/thumbnails")),
-    Kind("files", ("/threads/*/files",)),
-    Kind("previews", ("/threads/*/previews",)),
-    Kind("uploads", ("/threads/*/uploads",)),
-    sandbox.router,
-    Kind("search", ("/search",)),
-    Kind("usage", ("/threads/*/token-usage", "/threads/*/runs/*/token-usage", "/console")),
-    Kind("feedback", ("/threads/*/runs/*/feedback",)),
-    Kind("export", ("/threads/*/export",)),
-    Kind("sharing", ("/threads/*/shares",)),
-    Kind("shared", ("/shared",)),
-    Kind("suggestions", ("/threads/*/suggestions", "/suggestions", "/input-polish")),
-    features.router,
-    Kind("user_profile", ("/user-profile",)),
-    Kind("memory", ("/memory",)),
-    Kind("mcp", ("/mcp",)),
-    Kind("tools", ("/tools", "/policy")),
-    Kind("web_pages", ("/threads/*/web-pages",)),
-)
-"""Late: what is asked for in a conversation, on pages that are opened now and then, and by other programs."""
-EXPOSED = (REQUEST_ID, "content-location", "location", "x-pagination-total")
-"""Headers that pages of other web sites may read, where they may ask at all."""
+"""Prefixes of the LangGraph API: where its clients expect it, and a short one."""
+EXPOSED_HEADERS = (REQUEST_ID, "content-location", "location", "x-pagination-total")
+"""Response headers that pages of the configured origins may read."""
 
 
 def create_app(harness: Harness, *, hosts: Collection[str] | None = LOOPBACK) -> FastAPI:
-    """The application that serves `harness` under the names `hosts` (None: any)."""
+    """Return the application that serves `harness` under the host names `hosts` (None: any)."""
     app = FastAPI(
         title="DeerFlow",
         version=__version__,
-        docs_url="/api/docs",
-        openapi_url="/api/openapi.json",
+        docs_url=None,  # the pages of the framework load their scripts from a CDN
+        redoc_url=None,
+        openapi_url=OPENAPI_URL,
         responses=declared_errors(),
     )
     app.state.harness = harness
-    limits = body_limits(harness)
-    app.state.mcp_door = McpDoor(harness, limits)
+    limits = read_body_limits(harness)
+    app.state.mcp_endpoint = McpEndpoint(harness, limits)
     add_middlewares(app, harness, hosts, limits)
     add_error_handlers(app)
-    describe(app)
+    add_openapi(app)
+    add_api_docs(app)
     app.include_router(health.router)
-    app.include_router(mcp_door.router)
+    app.include_router(mcp_endpoint.router)
     for prefix in PREFIXES:
-        in_schema = prefix == "/api"
-        for part in AT_BOTH:
-            add_routes(app, part, prefix, in_schema=in_schema)
-    for own in OWN:
-        add_routes(app, own, "/api")
+        for router in LANGGRAPH_ROUTES:
+            add_routes(app, router, prefix, in_schema=prefix == "/api")
+    for router in ROUTES:
+        add_routes(app, router, "/api")
     add_page(app)
     return app
 
 
-def body_limits(harness: Harness) -> BodyLimits:
-    """What is taken in of a request."""
-    settings = harness.source.current.config.gateway
+def read_body_limits(harness: Harness) -> BodyLimits:
+    """Return the configured limits of request bodies."""
+    settings = harness.core.source.current.config.gateway
     return BodyLimits(int(settings.max_body_mb * 2**20), settings.body_idle_seconds, settings.body_total_seconds)
 
 
 def add_middlewares(app: FastAPI, harness: Harness, hosts: Collection[str] | None, limits: BodyLimits) -> None:
-    """What every request passes through, the innermost first."""
-    settings = harness.source.current.config.gateway
-    app.add_middleware(BodyGuard, limits=limits, later=(MCP,))
-    app.add_middleware(SameSiteGuard, hosts=hosts, origins=settings.cors_origins)
+    """Add the middlewares of every request, the innermost first."""
+    settings = harness.core.source.current.config.gateway
+    app.add_middleware(BodyLimitMiddleware, limits=limits, exempt_paths=(MCP,))
+    app.add_middleware(SameOriginMiddleware, hosts=hosts, origins=settings.cors_origins)
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=settings.cors_origins,
             allow_methods=["*"],
             allow_headers=["*"],
-            expose_headers=EXPOSED,
+            expose_headers=EXPOSED_HEADERS,
         )
-    app.add_middleware(RequestBracket, metrics=harness.vitals.metrics)
+    app.add_middleware(RequestContextMiddleware, metrics=harness.health.metrics)

@@ -1,6 +1,6 @@
-"""What routes ask for by type, and what a part of a path may be.
+"""Dependencies of routes, and a path converter.
 
-All of it is asynchronous: FastAPI takes what is not to a thread, for every request.
+All dependencies are async functions: FastAPI runs sync ones in a thread, for every request.
 """
 
 from typing import Annotated
@@ -9,37 +9,37 @@ from fastapi import Depends, Request
 from starlette.convertors import PathConvertor, register_url_convertor
 
 from deerflow.domain.errors import Forbidden
-from deerflow.domain.principal import LOCAL_USER, Principal
+from deerflow.domain.identity import LOCAL_USER, Principal
 from deerflow.harness import Harness
 
 
-async def harness_of(request: Request) -> Harness:
-    """The harness this application serves."""
+async def get_harness(request: Request) -> Harness:
+    """Return the harness of the application."""
     harness: Harness = request.app.state.harness
     return harness
 
 
-async def who_asks() -> Principal:
-    """The local person: the server is reachable from this machine only."""
+async def get_current_user() -> Principal:
+    """Return the local user: the server is reachable from this machine only."""
     return LOCAL_USER
 
 
-TheHarness = Annotated[Harness, Depends(harness_of)]
-Who = Annotated[Principal, Depends(who_asks)]
+HarnessDep = Annotated[Harness, Depends(get_harness)]
+CurrentUser = Annotated[Principal, Depends(get_current_user)]
 
 
-async def admin_only(who: Who) -> Principal:
-    """Whoever asks, if they may change what concerns everybody."""
+async def require_admin(who: CurrentUser) -> Principal:
+    """Return the current user, if they are an admin."""
     if not who.is_admin:
-        raise Forbidden("only an admin may do this, for it concerns everybody")
+        raise Forbidden("admin rights are required")
     return who
 
 
-Admin = Annotated[Principal, Depends(admin_only)]
+CurrentAdmin = Annotated[Principal, Depends(require_admin)]
 
 
 class FilePath(PathConvertor):
-    """What `{path:path}` takes, and line breaks, for files can have them in their names."""
+    """Path converter like `{path:path}` that also accepts line breaks, which file names may contain."""
 
     regex = "(?s:.*)"
 

@@ -1,4 +1,4 @@
-"""Errors as HTTP answers: all of one shape, each with a name that stays the same."""
+"""Error responses: all of one shape, with stable names."""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -14,8 +14,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from deerflow.domain.errors import DeerFlowError
-from deerflow.gateway.examples import shown_as
-from deerflow.tracing.log_context import logged_as
+from deerflow.gateway.examples import with_examples
+from deerflow.tracing.logs import add_log_context
 
 logger = logging.getLogger(__name__)
 
@@ -23,54 +23,52 @@ REQUEST_ID = "x-request-id"
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
-    """The status an error has, and what it means."""
+class ErrorCode:
+    """HTTP status and meaning of an error."""
 
     status: int
     meaning: str
 
 
-CODES: Mapping[str, Code] = MappingProxyType(
+ERRORS: Mapping[str, ErrorCode] = MappingProxyType(
     {
-        "BadRequest": Code(400, "the request is not HTTP, or not as HTTP wants it"),
-        "Forbidden": Code(
-            403, "it came from another web site, or under a name that is not this server's; or only an admin may"
-        ),
-        "NotFound": Code(404, "there is no such thing, or it is somebody else's"),
-        "FileProblem": Code(404, "there is no such file, or it cannot be had"),
-        "MethodNotAllowed": Code(405, "there is something at this path, but it does not take this method"),
-        "RequestTimeout": Code(408, "the body or the headers came too slowly"),
-        "Conflict": Code(409, "it does not fit the present state of the thing it names"),
-        "StateTooNew": Code(409, "a newer version has written the thread's state; update this server"),
-        "RunLost": Code(409, "another server has taken the run over"),
-        "TooSlow": Code(408, "an upload came too slowly, or has stopped"),
-        "BodyTooLarge": Code(413, "the body is larger than this server takes"),
-        "TooLarge": Code(413, "more was sent or asked for than is allowed; the sentence says how much that is"),
-        "UnsupportedMediaType": Code(415, "the body is not JSON, or is not said to be"),
-        "RangeNotSatisfiable": Code(416, "the file has no such part"),
-        "InvalidRequest": Code(422, "it cannot be understood; the sentence says which part"),
-        "SkillInvalid": Code(422, "the skill cannot be used as it is written; the sentence says why"),
-        "SkillRefused": Code(422, "the skill, or the change of it, is not accepted; the sentence says why"),
-        "UnusableFile": Code(422, "the file is there, but cannot be used for this"),
-        "ModelRateLimited": Code(429, "the model's provider asks us to slow down"),
-        "HeadersTooLarge": Code(431, "the headers are larger than this server takes"),
-        "InternalError": Code(500, "a bug; the log has the details under the request's id"),
-        "RunFailed": Code(500, "a run ended without an answer"),
-        "McpLoginFailed": Code(502, "nobody could be logged in at an MCP server; the sentence says why"),
-        "ModelError": Code(502, "a model did not answer as asked"),
-        "ModelRejected": Code(502, "the model's provider refused the request"),
-        "ModelStreamCut": Code(502, "the model's answer ended before it was complete"),
-        "ModelUnavailable": Code(502, "the model's provider cannot be reached, or fails"),
-        "ConfigError": Code(503, "the configuration is wrong; the sentence says where"),
-        "NotReady": Code(503, "a part of the server does not work; the answer says which"),
-        "SandboxError": Code(503, "there is no sandbox to be had"),
-        "StorageUnavailable": Code(503, "the database cannot be used at the moment; try again"),
-        "ModelTimeout": Code(504, "the model's provider stayed silent for too long"),
+        "BadRequest": ErrorCode(400, "malformed HTTP request"),
+        "Forbidden": ErrorCode(403, "cross-site request, host not allowed, or admin rights required"),
+        "NotFound": ErrorCode(404, "not found, or owned by another user"),
+        "FileProblem": ErrorCode(404, "file not found or not readable"),
+        "MethodNotAllowed": ErrorCode(405, "method not allowed for this path"),
+        "RequestTimeout": ErrorCode(408, "timeout while reading the headers or the body"),
+        "Conflict": ErrorCode(409, "conflict with the current state of the resource"),
+        "StateTooNew": ErrorCode(409, "the thread state was written by a newer version; update this server"),
+        "RunLost": ErrorCode(409, "the run was taken over by another server"),
+        "TooSlow": ErrorCode(408, "upload too slow or stalled"),
+        "BodyTooLarge": ErrorCode(413, "request body too large"),
+        "TooLarge": ErrorCode(413, "upload or download exceeds a limit; `detail` names the limit"),
+        "UnsupportedMediaType": ErrorCode(415, "the body is not JSON, or has no JSON content type"),
+        "RangeNotSatisfiable": ErrorCode(416, "range not satisfiable"),
+        "InvalidRequest": ErrorCode(422, "invalid request; `detail` names the part"),
+        "SkillInvalid": ErrorCode(422, "invalid skill; `detail` says why"),
+        "SkillRefused": ErrorCode(422, "skill or change rejected; `detail` says why"),
+        "UnusableFile": ErrorCode(422, "the file cannot be used for this"),
+        "ModelRateLimited": ErrorCode(429, "rate limit of the model provider exceeded"),
+        "HeadersTooLarge": ErrorCode(431, "request headers too large"),
+        "InternalError": ErrorCode(500, "internal error; see the log for the request id"),
+        "RunFailed": ErrorCode(500, "run ended without an answer"),
+        "McpLoginFailed": ErrorCode(502, "login at an MCP server failed; `detail` says why"),
+        "ModelError": ErrorCode(502, "invalid response of a model"),
+        "ModelRejected": ErrorCode(502, "request rejected by the model provider"),
+        "ModelStreamCut": ErrorCode(502, "response of the model is incomplete"),
+        "ModelUnavailable": ErrorCode(502, "model provider unreachable or failing"),
+        "ConfigError": ErrorCode(503, "invalid configuration; `detail` says where"),
+        "NotReady": ErrorCode(503, "a component of the server fails; the response says which"),
+        "SandboxError": ErrorCode(503, "no sandbox available"),
+        "StorageUnavailable": ErrorCode(503, "database unavailable; try again"),
+        "ModelTimeout": ErrorCode(504, "timeout of the model provider"),
     }
 )
-"""Every error there is, by its name."""
+"""All errors, by name."""
 
-FRAMEWORK: Mapping[int, str] = MappingProxyType(
+STATUS_ERRORS: Mapping[int, str] = MappingProxyType(
     {
         400: "BadRequest",
         403: "Forbidden",
@@ -86,30 +84,30 @@ FRAMEWORK: Mapping[int, str] = MappingProxyType(
         503: "NotReady",
     }
 )
-"""What the framework's own refusals are called."""
+"""Names of errors raised by the framework, by status."""
 
 PROBLEM = "#/components/schemas/Problem"
-"""Where the description of the API has the shape of an error."""
-DECLARED = (404, 409, 413, 415, 422, 500, 503)
+"""Schema of an error in the OpenAPI document."""
+DECLARED_STATUSES = (404, 409, 413, 415, 422, 500, 503)
 
 
 class Problem(BaseModel):
-    """The one shape of an error: a sentence for people and a name for programs."""
+    """Body of every error response: a message for people and a name for programs."""
 
-    model_config = ConfigDict(json_schema_extra=shown_as({"detail": "no thread 'x'", "error": "NotFound"}))
+    model_config = ConfigDict(json_schema_extra=with_examples({"detail": "no thread 'x'", "error": "NotFound"}))
 
     detail: str
     error: str
 
 
-def declared_errors(statuses: Iterable[int] = DECLARED) -> dict[int | str, dict[str, Any]]:
-    """What any route may answer instead of what it promises; or, with other statuses, some routes."""
+def declared_errors(statuses: Iterable[int] = DECLARED_STATUSES) -> dict[int | str, dict[str, Any]]:
+    """Return the error responses that any route may have, or those with the given statuses."""
     return {
         status: {
             "description": "; ".join(
-                f"`{name}`: {code.meaning}" for name, code in CODES.items() if code.status == status
+                f"`{name}`: {code.meaning}" for name, code in ERRORS.items() if code.status == status
             ),
-            # By name, for the framework would build what checks an answer for every status of every route.
+            # By reference: the framework would build a validator for every status of every route.
             "content": {"application/json": {"schema": {"$ref": PROBLEM}}},
         }
         for status in statuses
@@ -117,61 +115,61 @@ def declared_errors(statuses: Iterable[int] = DECLARED) -> dict[int | str, dict[
 
 
 def add_error_handlers(app: FastAPI) -> None:
-    """Have every error answered as `{"detail": sentence, "error": name}`."""
-    app.add_exception_handler(DeerFlowError, answer_named)
-    app.add_exception_handler(RequestValidationError, answer_invalid)
-    app.add_exception_handler(HTTPException, answer_http)
-    app.add_exception_handler(Exception, answer_bug)
+    """Answer every error as `{"detail": message, "error": name}`."""
+    app.add_exception_handler(DeerFlowError, handle_named_error)
+    app.add_exception_handler(RequestValidationError, handle_validation_error)
+    app.add_exception_handler(HTTPException, handle_http_error)
+    app.add_exception_handler(Exception, handle_unexpected_error)
 
 
-async def answer_named(request: Request, problem: Exception) -> Response:
-    """An error with a name and a reader."""
-    name = next((kind.__name__ for kind in type(problem).__mro__ if kind.__name__ in CODES), None)
+async def handle_named_error(request: Request, problem: Exception) -> Response:
+    """Answer an error of DeerFlow."""
+    name = next((kind.__name__ for kind in type(problem).__mro__ if kind.__name__ in ERRORS), None)
     if name is None:
-        return await answer_bug(request, problem)
-    status = CODES[name].status
+        return await handle_unexpected_error(request, problem)
+    status = ERRORS[name].status
     if status >= 500:
-        logger.error("%s %s: %s", request.method, route_of(request), name)
+        logger.error("%s %s: %s", request.method, get_route(request), name)
     return error_response(status, name, str(problem))
 
 
-async def answer_invalid(request: Request, problem: Exception) -> Response:
-    """A body or a parameter of the wrong shape."""
+async def handle_validation_error(request: Request, problem: Exception) -> Response:
+    """Answer a body or parameter of the wrong shape."""
     assert isinstance(problem, RequestValidationError)
-    sentences = [f"{place(error['loc'])}: {error['msg'].lower()}" for error in problem.errors()]
+    sentences = [f"{format_location(error['loc'])}: {error['msg'].lower()}" for error in problem.errors()]
     return error_response(422, "InvalidRequest", "; ".join(sentences))
 
 
-async def answer_http(request: Request, problem: Exception) -> Response:
-    """What the framework itself refuses."""
+async def handle_http_error(request: Request, problem: Exception) -> Response:
+    """Answer an error of the framework."""
     assert isinstance(problem, HTTPException)
-    name = FRAMEWORK.get(problem.status_code, "BadRequest" if problem.status_code < 500 else "InternalError")
+    name = STATUS_ERRORS.get(problem.status_code, "BadRequest" if problem.status_code < 500 else "InternalError")
     return error_response(problem.status_code, name, problem.detail, problem.headers or {})
 
 
-async def answer_bug(request: Request, problem: Exception) -> Response:
-    """Anything else is our fault; its trace is in the log."""
+async def handle_unexpected_error(request: Request, problem: Exception) -> Response:
+    """Answer any other exception with 500 and log its traceback."""
     request_id = request.scope.get("request_id", "-")
-    with logged_as(request=request_id):
-        logger.error("%s %s failed", request.method, route_of(request), exc_info=problem)
-    sentence = "something went wrong on the server; its log has the details"
-    # This answer is made outside of what gives others their id.
+    with add_log_context(request=request_id):
+        logger.error("%s %s failed", request.method, get_route(request), exc_info=problem)
+    sentence = "internal server error; see the server log for details"
+    # This response is created outside the middleware that adds the request id.
     return error_response(500, "InternalError", sentence, {REQUEST_ID: request_id})
 
 
 def error_response(status: int, name: str, sentence: str, headers: Mapping[str, str] | None = None) -> Response:
-    """The one shape of an error."""
-    # A sentence may quote what cannot be said in UTF-8.
+    """Return an error response."""
+    # A message may quote text that is not valid UTF-8.
     body = orjson.dumps({"detail": sentence.encode(errors="replace").decode(), "error": name})
     return Response(body, status_code=status, media_type="application/json", headers=dict(headers or {}))
 
 
-def route_of(request: Request) -> str:
-    """The route of a request without what people put into it."""
+def get_route(request: Request) -> str:
+    """Return the route of a request without its parameter values."""
     return getattr(request.scope.get("route"), "path", "?")
 
 
-def place(location: tuple[str | int, ...]) -> str:
-    """Where in the request something is: `body.input.messages[0]`."""
+def format_location(location: tuple[str | int, ...]) -> str:
+    """Return the location of a validation error, e.g. `body.input.messages[0]`."""
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
     return path.removeprefix(".")

@@ -1,4 +1,4 @@
-"""What the description of the API shows as examples. Each of them works: a test sends them all."""
+"""Examples in the OpenAPI document. Each of them works: a test sends them all."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -17,7 +17,7 @@ CHANGE = "1f0a3c5e-7d42-4b1a-8005-0c0ffee0dead"
 SNAPSHOT = "1f0a3c5e7d424b1a80060c0ffee0babe1f0a3c5e7d424b1a80060c0ffee0babe"
 TOKEN = "Zk3mP0wq7uX2bVd9sYt5rLhC8nJf1aEg4iKoQvT6yBM"
 PIN_HASH = "c0ffee" + "0" * 58
-"""The server makes these; whoever tries the examples puts in its own."""
+"""Ids that the server generates; replace them by your own when you try the examples."""
 MCP_SERVER, MCP_TOOL = "notes", "add_note"
 MCP_ENTRY: dict[str, JsonValue] = {
     "type": "http",
@@ -56,9 +56,9 @@ PATH_EXAMPLES: Mapping[str, str] = MappingProxyType(
         "/api/skills/custom/{name}/files/{path}": "references/guide.md",
     }
 )
-"""A value for each part of a path, by its name, or by the whole path, or a method and it, where that does not tell."""
+"""Example value of each path parameter, by its name, by its path, or by method and path where the name is ambiguous."""
 
 
-def shown_as(*bodies: JsonValue) -> dict[str, JsonValue]:
-    """The `json_schema_extra` of a body that may look like these."""
+def with_examples(*bodies: JsonValue) -> dict[str, JsonValue]:
+    """Return the `json_schema_extra` of a model with example bodies."""
     return {"examples": list(bodies)}

@@ -1,9 +1,10 @@
-"""Files as HTTP answers: streamed from what was opened, and never in a form that could act as the user."""
+"""File responses with ranges and conditional requests (RFC 9110)."""
 
 import asyncio
 import codecs
 import re
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
 from email.utils import format_datetime
 from pathlib import PurePosixPath
 from urllib.parse import quote
@@ -12,9 +13,88 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from deerflow.gateway.errors import error_response
-from deerflow.gateway.ranges import Conditions, NotSatisfiable, Part, entity_tag, is_known, wanted_part
-from deerflow.sandbox.opened import Readable
-from deerflow.tools.builtins.view_image_tool import recognise
+from deerflow.sandbox.file_access import ReadableFile
+from deerflow.tools.builtins import detect_image_type
+
+SINGLE_RANGE = re.compile(r"bytes=[ \t]*([0-9]*)[ \t]*-[ \t]*([0-9]*)[ \t]*", re.IGNORECASE)
+ETAG = re.compile(r'(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"')
+MAX_DIGITS = 19
+"""More digits than any file size has."""
+
+
+class NotSatisfiable(Exception):
+    """Requested range is outside the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Conditional headers of a request."""
+
+    range: str | None = None
+    if_range: str | None = None
+    if_none_match: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ByteRange:
+    """Bytes of a file from `begin` to `end` (exclusive)."""
+
+    begin: int
+    end: int
+
+
+def format_etag(tag: str, *, is_settled: bool) -> str:
+    """Return an ETag; a weak one if the content may change without changing the tag."""
+    return f'"{tag}"' if is_settled else f'W/"{tag}"'
+
+
+def is_not_modified(conditions: Conditions, etag: str) -> bool:
+    """Return whether the client has the current content."""
+    if conditions.if_none_match is None:
+        return False
+    if conditions.if_none_match.strip() == "*":
+        return True
+    return etag.removeprefix("W/") in {each.removeprefix("W/") for each in ETAG.findall(conditions.if_none_match)}
+
+
+def parse_range(conditions: Conditions, etag: str, size: int) -> ByteRange | None:
+    """Return the requested range; None means the whole file.
+
+    Several ranges and invalid ones are answered with the whole file, as the standard allows: a client that requests
+    many small or overlapping ranges gets no more than one file.
+
+    Raises:
+        NotSatisfiable: the file ends before the range begins.
+    """
+    if conditions.range is None or not matches_if_range(conditions.if_range, etag):
+        return None
+    found = SINGLE_RANGE.fullmatch(conditions.range.strip())
+    if found is None or found.groups() == ("", ""):
+        return None
+    first, last = (parse_number(each) for each in found.groups())
+    if first is None:
+        if not last or not size:
+            raise NotSatisfiable
+        return ByteRange(max(size - last, 0), size)
+    if last is not None and last < first:
+        return None
+    if first >= size:
+        raise NotSatisfiable
+    return ByteRange(first, size if last is None else min(last + 1, size))
+
+
+def matches_if_range(if_range: str | None, etag: str) -> bool:
+    """Return whether a range may be sent; only a strong ETag can match, a date cannot."""
+    return if_range is None or (if_range.strip() == etag and not etag.startswith("W/"))
+
+
+def parse_number(digits: str) -> int | None:
+    """Return the number, or None without digits. Numbers larger than any file size are capped: parsing is slow."""
+    if not digits:
+        return None
+    short = digits.lstrip("0") or "0"
+    return int(short) if len(short) <= MAX_DIGITS else 10**MAX_DIGITS
+
 
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -24,8 +104,8 @@ HEADERS = {
 }
 TEXT = "text/plain; charset=utf-8"
 BYTES = "application/octet-stream"
-LOOKED_AT = 64 * 1024
-PIECE = 256 * 1024
+SNIFF_BYTES = 64 * 1024
+CHUNK_SIZE = 256 * 1024
 MARKUP = frozenset(
     {".htm", ".html", ".shtml", ".xht", ".xhtml", ".svg", ".svgz", ".xml", ".xsl", ".xslt", ".mht", ".mhtml"}
 )
@@ -33,22 +113,22 @@ NOT_TEXT = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 
 
 async def file_response(
-    file: Readable, conditions: Conditions, *, download: bool = False, only_headers: bool = False
+    file: ReadableFile, conditions: Conditions, *, download: bool = False, only_headers: bool = False
 ) -> Response:
-    """A file, or what a client still lacks of it. The file is closed when the answer has been given."""
-    etag = entity_tag(file.tag, is_settled=file.is_settled)
+    """Return a file, a range of it, or 304. The file is closed after the response."""
+    etag = format_etag(file.tag, is_settled=file.is_settled)
     try:
-        beginning = await asyncio.to_thread(file.read, 0, LOOKED_AT)
+        beginning = await asyncio.to_thread(file.read, 0, SNIFF_BYTES)
     except BaseException:
         file.close()
         raise
     headers = {
-        **headers_of(file.name, None if download else harmless_type(file.name, beginning)),
+        **file_headers(file.name, None if download else find_safe_type(file.name, beginning)),
         "ETag": etag,
         "Last-Modified": format_datetime(file.modified_at, usegmt=True),
         "Accept-Ranges": "bytes",
     }
-    if is_known(conditions, etag):
+    if is_not_modified(conditions, etag):
         file.close()
         kept = ("ETag", "Last-Modified", *HEADERS)
         return Response(status_code=304, headers={name: headers[name] for name in kept})
@@ -56,26 +136,26 @@ async def file_response(
         file.close()
         return Response(headers={**headers, "Content-Length": str(file.size)})
     try:
-        part = wanted_part(conditions, etag, file.size)
+        part = parse_range(conditions, etag, file.size)
     except NotSatisfiable:
         file.close()
-        return unsatisfiable(file.size)
+        return range_not_satisfiable(file.size)
     return StreamedFile(file, part, headers)
 
 
-def unsatisfiable(size: int) -> Response:
-    """The answer to somebody who wants a part that is not there."""
-    answer = error_response(416, "RangeNotSatisfiable", f"the file has {size} bytes, and none in that range")
+def range_not_satisfiable(size: int) -> Response:
+    """Return the response for a range outside the file."""
+    answer = error_response(416, "RangeNotSatisfiable", f"range is outside the file, which has {size} bytes")
     answer.headers.update({"Content-Range": f"bytes */{size}", **HEADERS})
     return answer
 
 
 class StreamedFile(StreamingResponse):
-    """A file, or a part of it, read piece by piece as the client takes it."""
+    """Response that streams a file, or a range of it, in chunks."""
 
-    def __init__(self, file: Readable, part: Part | None, headers: Mapping[str, str]) -> None:
+    def __init__(self, file: ReadableFile, part: ByteRange | None, headers: Mapping[str, str]) -> None:
         self._file = file
-        self._part = part or Part(0, file.size)
+        self._part = part or ByteRange(0, file.size)
         more = {"Content-Length": str(self._part.end - self._part.begin)}
         if part is not None:
             more["Content-Range"] = f"bytes {part.begin}-{part.end - 1}/{file.size}"
@@ -88,7 +168,7 @@ class StreamedFile(StreamingResponse):
             self._file.close()
 
     async def stream_response(self, send: Send) -> None:
-        """Send what there is; a file that has become shorter breaks the connection off instead of pretending."""
+        """Send the content; if the file has become shorter, close the connection without an end of the body."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         sent = 0
         async for piece in self.body_iterator:
@@ -101,29 +181,29 @@ class StreamedFile(StreamingResponse):
     async def _pieces(self) -> AsyncIterator[bytes]:
         place = self._part.begin
         while place < self._part.end:
-            piece = await asyncio.to_thread(self._file.read, place, min(PIECE, self._part.end - place))
+            piece = await asyncio.to_thread(self._file.read, place, min(CHUNK_SIZE, self._part.end - place))
             if not piece:
                 return
             place += len(piece)
             yield piece
 
 
-def headers_of(name: str, shown_as: str | None) -> dict[str, str]:
-    """What a browser has to know of a file that nobody vouches for; shown in place only under a harmless type."""
-    place = "inline" if shown_as else "attachment"
+def file_headers(name: str, with_examples: str | None) -> dict[str, str]:
+    """Return the headers of an untrusted file; it is shown inline only with a safe media type."""
+    place = "inline" if with_examples else "attachment"
     disposition = f"{place}; filename*=UTF-8''{quote(name, safe='')}"
-    return {**HEADERS, "Content-Type": shown_as or BYTES, "Content-Disposition": disposition}
+    return {**HEADERS, "Content-Type": with_examples or BYTES, "Content-Disposition": disposition}
 
 
-def harmless_type(name: str, beginning: bytes) -> str | None:
-    """The type under which a browser may show the file: what its content is, unless its name asks for more."""
+def find_safe_type(name: str, beginning: bytes) -> str | None:
+    """Return the media type with which a browser may show the file inline, or None."""
     if PurePosixPath(name).suffix.lower() in MARKUP:
         return None
-    return recognise(beginning) or (TEXT if is_text(beginning) else None)
+    return detect_image_type(beginning) or (TEXT if is_text(beginning) else None)
 
 
 def is_text(beginning: bytes) -> bool:
-    """Whether a file that begins so can be read by people; a character may be cut off at the end."""
+    """Return whether a file that starts with these bytes is text; the last character may be incomplete."""
     try:
         text = codecs.getincrementaldecoder("utf-8")().decode(beginning)
     except UnicodeDecodeError:

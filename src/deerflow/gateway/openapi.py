@@ -1,37 +1,104 @@
-"""The description of the API: what the framework knows, and an example for every part of a path."""
+"""OpenAPI document of the server, and its Swagger UI page at /api/docs."""
 
 from collections.abc import Iterator
+from importlib.resources import files
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from starlette.exceptions import HTTPException
+from starlette.responses import FileResponse, HTMLResponse, Response
 
 from deerflow.gateway.errors import Problem
 from deerflow.gateway.examples import PATH_EXAMPLES
-from deerflow.gateway.late import settle_all
+from deerflow.gateway.routes import mount_all
+
+OPENAPI_URL = "/api/openapi.json"
+DOCS_URL = "/api/docs"
+SWAGGER_PACKAGE = "fastapi_offline"
+"""Package that contains the files of Swagger UI."""
+SWAGGER_FILES = frozenset({"swagger-ui-bundle.js", "swagger-ui.css", "favicon.png"})
+INIT_SCRIPT = "init.js"
+INIT = f'SwaggerUIBundle({{url: "{OPENAPI_URL}", dom_id: "#swagger-ui", deepLinking: true, validatorUrl: null}});\n'
+DOCS_PAGE = f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>DeerFlow API</title>
+<link rel="stylesheet" href="{DOCS_URL}/swagger-ui.css">
+<link rel="icon" href="{DOCS_URL}/favicon.png">
+</head>
+<body>
+<div id="swagger-ui"></div>
+<script src="{DOCS_URL}/swagger-ui-bundle.js"></script>
+<script src="{DOCS_URL}/{INIT_SCRIPT}"></script>
+</body>
+</html>
+"""
+DOCS_HEADERS = {
+    # Swagger UI sets style attributes and has images in data URLs. Nothing is loaded from other hosts.
+    "Content-Security-Policy": "; ".join(
+        [
+            "default-src 'none'",
+            "script-src 'self'",
+            "style-src 'self' 'unsafe-inline'",
+            "img-src 'self' data:",
+            "connect-src 'self'",
+            "base-uri 'none'",
+            "form-action 'none'",
+            "frame-ancestors 'none'",
+        ]
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",
+}
 
 
-def describe(app: FastAPI) -> None:
-    """Have the application describe itself with examples."""
+def add_openapi(app: FastAPI) -> None:
+    """Let the application generate its OpenAPI document with examples."""
 
-    def description() -> dict[str, Any]:
+    def build_document() -> dict[str, Any]:
         if app.openapi_schema is None:
-            settle_all(app)
+            mount_all(app)
             app.openapi_schema = get_openapi(title=app.title, version=app.version, routes=app.routes)
-            shapes = {**app.openapi_schema["components"]["schemas"], Problem.__name__: Problem.model_json_schema()}
-            app.openapi_schema["components"]["schemas"] = dict(sorted(shapes.items()))
-            for method, path, parameter in path_parameters(app.openapi_schema):
-                name, place = parameter["name"], path_up_to(path, parameter["name"])
-                value = next(filter(None, map(PATH_EXAMPLES.get, (f"{method} {place}", place, name))), None)
-                if value is not None and "example" not in parameter:
-                    parameter["example"] = value
+            schemas = {**app.openapi_schema["components"]["schemas"], Problem.__name__: Problem.model_json_schema()}
+            app.openapi_schema["components"]["schemas"] = dict(sorted(schemas.items()))
+            add_path_examples(app.openapi_schema)
         return app.openapi_schema
 
-    app.openapi = description  # type: ignore[method-assign]  # the framework's documented way
+    app.openapi = build_document  # type: ignore[method-assign]  # the framework's documented way
+
+
+def add_api_docs(app: FastAPI) -> None:
+    """Serve Swagger UI from this server, without a CDN."""
+
+    @app.get(DOCS_URL, include_in_schema=False)
+    async def get_api_docs() -> HTMLResponse:
+        return HTMLResponse(DOCS_PAGE, headers=DOCS_HEADERS)
+
+    @app.get(f"{DOCS_URL}/{{name}}", include_in_schema=False)
+    async def get_api_docs_file(name: str) -> Response:
+        if name == INIT_SCRIPT:
+            return Response(INIT, media_type="text/javascript", headers=DOCS_HEADERS)
+        if name not in SWAGGER_FILES:
+            raise HTTPException(404, f"no file {name!r}")
+        return FileResponse(str(files(SWAGGER_PACKAGE) / "static" / name), headers=DOCS_HEADERS)
+
+
+def add_path_examples(document: dict[str, Any]) -> None:
+    """Add an example to each path parameter."""
+    for method, path, parameter in path_parameters(document):
+        name = parameter["name"]
+        prefix = truncate_path(path, name)
+        value = next(filter(None, map(PATH_EXAMPLES.get, (f"{method} {prefix}", prefix, name))), None)
+        if value is not None and "example" not in parameter:
+            parameter["example"] = value
 
 
 def path_parameters(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """The parts of all paths that vary, each with its method and path."""
+    """Yield the path parameters of all operations, each with its method and path."""
     found = (
         (method.upper(), path, parameter)
         for path, operations in document["paths"].items()
@@ -41,6 +108,6 @@ def path_parameters(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[s
     return (each for each in found if each[2]["in"] == "path")
 
 
-def path_up_to(path: str, name: str) -> str:
-    """The path as far as the part of that name."""
+def truncate_path(path: str, name: str) -> str:
+    """Return the path up to the parameter `name`."""
     return path[: path.index(f"{{{name}}}") + len(name) + 2]

@@ -1,4 +1,4 @@
-"""The web page: built files, and one document for every address of the application."""
+"""Web page: static files, and one document for every address of the application."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ POLICY = "; ".join(
         "frame-ancestors 'none'",
     ]
 )
-# Diagrams are drawn in a document without an origin: what draws them writes style sheets, and can reach nothing else.
+# Diagrams are rendered in a document without an origin: the renderer needs inline styles, and has no network access.
 DIAGRAM = "diagram.html"
 DIAGRAM_POLICY = "; ".join(
     [
@@ -38,7 +38,7 @@ DIAGRAM_POLICY = "; ".join(
     ]
 )
 SHARED = "share/"
-"""Where threads are for whoever has a link: nothing that a search engine should know."""
+"""Path of shared threads, which search engines must not index."""
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -48,26 +48,26 @@ HEADERS = {
 
 
 class HashedFiles(StaticFiles):
-    """Files whose names change with their content: a browser may keep them for good."""
+    """Static files with content hashes in their names, which browsers may cache forever."""
 
     def file_response(self, *args: object, **kwargs: object) -> Response:
         response: Response = super().file_response(*args, **kwargs)  # type: ignore[arg-type]
         response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
         response.headers["X-Content-Type-Options"] = "nosniff"
-        response.headers["Access-Control-Allow-Origin"] = "*"  # a document without an origin asks from elsewhere
+        response.headers["Access-Control-Allow-Origin"] = "*"  # for documents without an origin
         return response
 
 
 def add_page(app: FastAPI, static: Path = STATIC) -> None:
-    """Serve the page at every address that is not the API's."""
+    """Serve the page at every path that does not belong to the API."""
     app.mount("/assets", HashedFiles(directory=static / "assets", check_dir=False))
 
     @app.get("/{path:path}", include_in_schema=False)
     async def page(path: str, request: Request) -> Response:
         if path.startswith(("api/", "assets/")):
-            raise HTTPException(404, f"there is nothing at {request.url.path}")
+            raise HTTPException(404, f"nothing found at {request.url.path}")
         file = static / path
-        # Only what the build put at the top (icons and the like); everything else is an address of the application.
+        # Only files at the top of the build, such as icons; every other path is an address of the application.
         if "/" not in path and path and file.is_file():
             policy = {"Content-Security-Policy": DIAGRAM_POLICY} if path == DIAGRAM else {}
             return FileResponse(file, headers=HEADERS | policy)

@@ -1,4 +1,4 @@
-"""Server-sent events: a run's log on the wire."""
+"""Server-sent events: the event log of a run as a stream."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
@@ -7,34 +7,33 @@ import orjson
 from starlette.responses import StreamingResponse
 
 from deerflow.domain.errors import InvalidRequest
-from deerflow.domain.events import StreamEvent
-from deerflow.domain.runs import RunRecord, StreamMode
-from deerflow.runtime.changes import DerivedState
+from deerflow.domain.runs import RunEvent, RunRecord, StreamMode
+from deerflow.runtime.journal.chunks import MessageAccumulator
+from deerflow.runtime.journal.state_diff import DerivedState
 from deerflow.runtime.runs.manager import RunManager
-from deerflow.runtime.spoken import Spoken
-from deerflow.runtime.stream_bridge.bridge import HEARTBEAT_S
+from deerflow.runtime.stream_bridge.base import HEARTBEAT_S
 
 HEARTBEAT = b": heartbeat\n\n"
 ALWAYS = frozenset({"metadata", "error", "end"})
-MOST_DIGITS = 18
+MAX_DIGITS = 18
 STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
 def event_stream(
-    runs: RunManager, run: RunRecord, modes: Sequence[StreamMode], *, after: int = 0, stop_when_left: bool = False
+    runs: RunManager, run: RunRecord, modes: Sequence[StreamMode], *, after: int = 0, cancel_on_disconnect: bool = False
 ) -> StreamingResponse:
-    """An answer that follows `run` from its event `after` to its end."""
-    frames = encode(runs, run, modes, after)
+    """Return a response that streams `run` from its event `after` to its end."""
+    frames = encode_events(runs, run, modes, after)
     place = run_location(run)
     return StreamingResponse(
-        stopping(runs, run, frames) if stop_when_left else frames,
+        cancel_on_close(runs, run, frames) if cancel_on_disconnect else frames,
         media_type="text/event-stream",
         headers={**STREAM_HEADERS, "Content-Location": place, "Location": f"{place}/stream"},
     )
 
 
-async def stopping(runs: RunManager, run: RunRecord, frames: AsyncGenerator[bytes]) -> AsyncIterator[bytes]:
-    """`frames`, and the end of the run when the reader leaves before it."""
+async def cancel_on_close(runs: RunManager, run: RunRecord, frames: AsyncGenerator[bytes]) -> AsyncIterator[bytes]:
+    """Yield `frames`, and cancel the run if the client disconnects before its end."""
     is_over = False
     try:
         async with aclosing(frames):
@@ -43,15 +42,15 @@ async def stopping(runs: RunManager, run: RunRecord, frames: AsyncGenerator[byte
         is_over = True
     finally:
         if not is_over:
-            runs.stop_soon(run)
+            runs.cancel_in_background(run)
 
 
 def run_location(run: RunRecord) -> str:
-    """Where clients of the LangGraph API look for the id of the run they started."""
+    """Return the path where LangGraph clients find the id of the run they started."""
     return f"/threads/{run.thread_id}/runs/{run.run_id}"
 
 
-async def encode(
+async def encode_events(
     runs: RunManager,
     run: RunRecord,
     modes: Sequence[StreamMode],
@@ -59,62 +58,62 @@ async def encode(
     heartbeat_s: float = HEARTBEAT_S,
     mark: str = "",
 ) -> AsyncGenerator[bytes]:
-    """The bytes of the stream, one piece for every group of events. Ids begin with `mark`."""
-    framer = Framer(modes, await runs.state_before(run, after) if "values" in modes else None, after, mark)
-    # What has been said so far is put together from its beginning.
+    """Yield the bytes of the stream, one chunk per group of events. Event ids start with `mark`."""
+    framer = EventFramer(modes, await runs.state_before(run, after) if "values" in modes else None, after, mark)
+    # Whole messages are accumulated from the first event on.
     start = 0 if "messages" in modes else after
     async with aclosing(runs.listen(run, after=start, heartbeat_s=heartbeat_s)) as groups:
         async for group in groups:
             yield b"".join(map(framer.frame, group)) if group else HEARTBEAT
 
 
-class Framer:
-    """Shows events as a reader with certain wishes sees them."""
+class EventFramer:
+    """Converts logged events to frames of the requested stream modes."""
 
     def __init__(self, modes: Sequence[StreamMode], state: DerivedState | None, after: int, mark: str) -> None:
-        """`state` is what event `after` left, if whole states are wanted."""
-        self._wanted = ALWAYS | {
+        """Start after the event `after`; `state` is the thread state after it, if `values` are requested."""
+        self._requested = ALWAYS | {
             "messages" if mode == "messages-tuple" else mode for mode in modes if mode != "messages"
         }
-        self._spoken = Spoken() if "messages" in modes else None
+        self._accumulator = MessageAccumulator() if "messages" in modes else None
         self._state = state
         self._after = after
         self._mark = mark.encode()
 
-    def frame(self, event: StreamEvent) -> bytes:
-        """One event; nothing when it is not among the wishes."""
-        frames = [b"event: %s\ndata: %s\n\n" % (name.encode(), data) for name, data in self._shown(event)]
+    def frame(self, event: RunEvent) -> bytes:
+        """Return the frames of an event, empty if it is not requested."""
+        frames = [b"event: %s\ndata: %s\n\n" % (name.encode(), data) for name, data in self._frames(event)]
         if not frames or event.seq <= self._after:
             return b""
-        # The id belongs to the last frame: a reader that lost the connection between two must get both again.
+        # The id is on the last frame: a client that loses the connection between two frames must get both again.
         frames[-1] = b"id: %s%d\n%s" % (self._mark, event.seq, frames[-1])
         return b"".join(frames)
 
-    def _shown(self, event: StreamEvent) -> Iterator[tuple[str, bytes]]:
-        if event.event in self._wanted:
+    def _frames(self, event: RunEvent) -> Iterator[tuple[str, bytes]]:
+        if event.event in self._requested:
             yield event.event, event.data
-        if event.event == "messages" and self._spoken is not None:
-            yield from self._spoken.take(event.data)
+        if event.event == "messages" and self._accumulator is not None:
+            yield from self._accumulator.take(event.data)
         if event.event == "subgraph":
-            yield from self._shown_inside(event.data)
+            yield from self._subgraph_frames(event.data)
         if event.event == "changes" and self._state is not None and event.seq > self._after:
             self._state.apply(event.data)
             yield "values", self._state.to_json()
 
-    def _shown_inside(self, data: bytes) -> Iterator[tuple[str, bytes]]:
+    def _subgraph_frames(self, data: bytes) -> Iterator[tuple[str, bytes]]:
         part = orjson.loads(data)
-        if part["event"] in self._wanted:
+        if part["event"] in self._requested:
             yield "|".join([part["event"], *part["namespace"]]), orjson.dumps(part["data"])
 
 
 def parse_last_event_id(value: str | None) -> int:
-    """The number in a `Last-Event-ID` header.
+    """Return the number in a `Last-Event-ID` header.
 
     Raises:
-        InvalidRequest: it is not one of ours.
+        InvalidRequest: it is not a number.
     """
-    if not value or value == "-":  # how clients say: from the beginning
+    if not value or value == "-":  # clients send this to start at the first event
         return 0
-    if not value.isdecimal() or len(value) > MOST_DIGITS:
-        raise InvalidRequest(f"Last-Event-ID is the number of an event, not {value[:MOST_DIGITS]!r}")
+    if not value.isdecimal() or len(value) > MAX_DIGITS:
+        raise InvalidRequest(f"Last-Event-ID must be the number of an event, not {value[:MAX_DIGITS]!r}")
     return int(value)

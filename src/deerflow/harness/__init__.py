@@ -1,4 +1,4 @@
-"""The composition root. Nobody else decides which implementation of a part is used."""
+"""Composition root: the only package that decides which implementation of a part is used."""
 
 from deerflow.harness.harness import Harness, open_harness
 

@@ -1,101 +1,76 @@
-"""Builds every part from the configuration, bottom up, and closes them top down."""
+"""Harness: opens all parts bottom up and closes them top down."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, fields
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.language_models import BaseChatModel
 
-from deerflow.agents.custom_agents import CustomAgents
 from deerflow.agents.features import RuntimeFeatures
-from deerflow.agents.plan import AgentPlan
-from deerflow.agents.pool import AgentPool
+from deerflow.agents.spec import AgentPlan
 from deerflow.config.source import ConfigSource
 from deerflow.domain.memory import MemoryScope
 from deerflow.domain.threads import ThreadRecord
-from deerflow.harness.ground import open_ground
-from deerflow.harness.learning import learning, make_lessons
-from deerflow.harness.running import carrying_out_runs, copy_belongings
-from deerflow.mcp.lazy_servers import LazyServers
-from deerflow.memory.queue import LessonQueue
-from deerflow.runtime.deletion import Deletions
-from deerflow.runtime.features import Features, describe, enabled_features
-from deerflow.runtime.late import Late, Recipe
-from deerflow.runtime.resources import Resources
-from deerflow.runtime.retention import Retention
+from deerflow.harness.core import Core, open_core
+from deerflow.harness.resources import Resources, create_extraction_queue, extract_in_background
+from deerflow.harness.runs import copy_thread_resources, open_runs
+from deerflow.memory.queue import ExtractionQueue
+from deerflow.runtime.health import HealthChecks
 from deerflow.runtime.runs.manager import RunManager
 from deerflow.runtime.runs.timeline import Timeline
-from deerflow.runtime.search import catching_up
-from deerflow.runtime.store import Store
-from deerflow.runtime.threads import Threads
-from deerflow.runtime.upkeep import keeping_up
-from deerflow.runtime.vitals import Vitals
-from deerflow.sandbox.files import LocalThreadFiles, thread_files
-from deerflow.sandbox.places import user_data_folder
-from deerflow.sandbox.sandbox_provider import SandboxProvider, SandboxReport
-from deerflow.skills.catalog import Skills
-from deerflow.subagents.kinds import SubagentConfig
-from deerflow.uploads.uploads import Uploads
+from deerflow.runtime.threads.deletion import Deletions
+from deerflow.runtime.threads.retention import Retention, upkeep_in_background
+from deerflow.runtime.threads.threads import Threads
+from deerflow.sandbox.files.files import LocalThreadFiles, thread_files
+from deerflow.sandbox.files.mounts import user_data_folder
+from deerflow.services.features import SWITCHED_SECTIONS, ServerFeatures, describe_features, enabled_features
+from deerflow.services.search import index_backlog_in_background
+from deerflow.subagents.types import SubagentConfig
 
 if TYPE_CHECKING:
-    from deerflow.runtime.artifacts import Artifacts
+    from deerflow.services.artifacts import ArtifactService
 
 
 @dataclass(frozen=True)
 class Harness:
-    """Everything a way in needs."""
+    """An open harness. Every way in uses it: HTTP, terminal, Python and protocols."""
 
-    source: ConfigSource
-    agents: AgentPool
-    custom_agents: CustomAgents
-    skills: Skills
+    core: Core
+    resources: Resources
+    runs: RunManager
     threads: Threads
     deletions: Deletions
     retention: Retention
-    runs: RunManager
     timeline: Timeline
-    store: Store
-    mcp: LazyServers
-    sandboxes: SandboxProvider
-    sandbox_report: SandboxReport
-    resources: Resources
-    uploads: Uploads
-    lessons: LessonQueue
-    vitals: Vitals
-    artifacts: Late["Artifacts"] = Late()
-    """The files that threads have made."""
+    extraction: ExtractionQueue
+    health: HealthChecks
+
+    @cached_property
+    def artifacts(self) -> "ArtifactService":
+        """Files of threads."""
+        return self.resources.create_artifacts(self.threads)
 
     def files_of(self, thread: ThreadRecord) -> LocalThreadFiles:
-        """The files of a thread."""
-        return thread_files(user_data_folder(self.source.current.home, thread.owner, thread.thread_id))
+        """Return the files of a thread."""
+        return thread_files(user_data_folder(self.core.home, thread.owner, thread.thread_id))
 
     async def delete_agent(self, user_id: str, name: str) -> None:
-        """Remove a custom agent, with what it knows about its user; raises what `CustomAgents.delete` does."""
-        await asyncio.to_thread(self.custom_agents.delete, user_id, name)
+        """Delete a custom agent and its memory of the user; raises what `CustomAgents.delete` does."""
+        await asyncio.to_thread(self.core.custom_agents.delete, user_id, name)
         await self.resources.memory.clear(MemoryScope(user_id, name))
 
-    def features(self) -> Features:
-        """What is on."""
-        config = self.source.refresh().config
-        sections = (
-            "suggestions",
-            "input_polish",
-            "title",
-            "summarization",
-            "guardrails",
-            "loop_detection",
-            "sharing",
-            "memory",
-        )
-        parts = [field.name for part in (Harness, Resources) for field in fields(part)]
-        enabled = enabled_features(parts, {name: getattr(config, name).enabled for name in sections})
+    def features(self) -> ServerFeatures:
+        """Return the enabled features of this server."""
+        config = self.core.source.refresh().config
+        switches = {name: getattr(config, name).enabled for name in SWITCHED_SECTIONS}
         sandbox = config.sandbox
-        cards = self.agents.model_cards()
-        return describe(enabled, self.sandbox_report, sandbox.network, sandbox.allow_host_bash, cards)
+        cards = self.core.agents.model_cards()
+        report = self.core.sandbox_report
+        return describe_features(enabled_features(switches), report, sandbox.network, sandbox.allow_host_bash, cards)
 
 
 @asynccontextmanager
@@ -107,37 +82,32 @@ async def open_harness(
     extra_middleware: Sequence[AgentMiddleware[Any, Any, Any]] = (),
     subagents: Sequence[SubagentConfig] = (),
 ) -> AsyncIterator[Harness]:
-    """Open everything `source` asks for. `model`, when given, answers in place of every configured one."""
+    """Open a harness for `source`, and close it in reverse order. `model` replaces every configured model."""
     plan = AgentPlan(model, features, extra_middleware, subagents)
     async with AsyncExitStack() as stack:
-        ground = await stack.enter_async_context(open_ground(source, plan))
-        loaded, database, agents = ground.loaded, ground.database, ground.agents
-        lessons = make_lessons(ground)
-        await stack.enter_async_context(learning(lessons))
-        runs, deletions = await stack.enter_async_context(carrying_out_runs(ground, lessons))
-        retention = Retention(database, deletions, lambda: source.refresh().config.retention)
-        await stack.enter_async_context(keeping_up(deletions, retention))
-        await stack.enter_async_context(catching_up(database))
-        copy = partial(copy_belongings, ground)
-        threads = Threads(database, ground.checkpointer, agents, copy, deletions)
-        disk_mb = loaded.config.gateway.min_free_disk_mb
+        core = await stack.enter_async_context(open_core(source, plan))
+        resources = Resources(core)
+        extraction = create_extraction_queue(core, resources.memory, resources.side_calls)
+        await stack.enter_async_context(extract_in_background(extraction))
+        runs, deletions = await stack.enter_async_context(open_runs(core, resources, extraction))
+        retention = Retention(core.database, deletions, source.settings(lambda loaded: loaded.config.retention))
+        await stack.enter_async_context(upkeep_in_background(deletions, retention))
+        await stack.enter_async_context(index_backlog_in_background(core.database))
+        copy = partial(copy_thread_resources, core, resources)
         yield Harness(
-            source=source,
-            agents=agents,
-            custom_agents=ground.custom_agents,
-            skills=ground.skills,
-            threads=threads,
+            core=core,
+            resources=resources,
+            runs=runs,
+            threads=Threads(core.database, core.checkpointer, core.agents, copy, deletions),
             deletions=deletions,
             retention=retention,
-            runs=runs,
-            timeline=Timeline(database),
-            store=Store(database),
-            mcp=ground.mcp,
-            sandboxes=ground.sandboxes,
-            sandbox_report=ground.report,
-            resources=ground.resources,
-            uploads=ground.uploads,
-            lessons=lessons,
-            vitals=Vitals(database, ground.sandboxes, ground.report, loaded.home, ground.metrics, disk_mb),
-            artifacts=Recipe("deerflow.harness.artifacts:make_artifacts", ground, threads),
+            timeline=Timeline(core.database),
+            extraction=extraction,
+            health=create_health_checks(core),
         )
+
+
+def create_health_checks(core: Core) -> HealthChecks:
+    """Create the health checks."""
+    min_free_mb = core.source.current.config.gateway.min_free_disk_mb
+    return HealthChecks(core.database, core.sandboxes, core.sandbox_report, core.home, core.metrics, min_free_mb)

@@ -1,64 +1,76 @@
-"""Which servers there are, how things stand with them, and what they offer to agents."""
+"""Catalog of the configured MCP servers: their state, and the tools they offer to agents."""
 
 import asyncio
+import json
 import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 from langchain_core.tools import BaseTool
 
-from deerflow.config.extensions import McpServerConfig
-from deerflow.domain.errors import DeerFlowError
-from deerflow.mcp.auth import LoginNeeded, NoTokens, TokenSource
-from deerflow.mcp.calls import Address
-from deerflow.mcp.offer import Offer
-from deerflow.mcp.pins import AcceptAll, Pins, PinVerdict
-from deerflow.mcp.sessions import SessionPool
-from deerflow.mcp.shelf import ListingShelf
-from deerflow.mcp.status import Listing, ServerState, ServerStatus
+from deerflow.config.loader.files import replace_file
+from deerflow.config.sections.extensions import McpServerConfig
+from deerflow.domain.errors import ConfigError, DeerFlowError
+from deerflow.mcp.auth.types import LoginRequired, TokenProvider
+from deerflow.mcp.pins import PinCheck, ToolPins
+from deerflow.mcp.session.calls import ServerAddress
+from deerflow.mcp.session.pool import SessionPool
+from deerflow.mcp.status import (
+    McpPromptInfo,
+    McpResourceInfo,
+    McpToolInfo,
+    ServerListing,
+    ServerState,
+    ServerStatus,
+    ToolOffer,
+)
 from deerflow.mcp.tools import make_tools
 
 logger = logging.getLogger(__name__)
 
 FIRST_WAIT_S = 2.0
-"""So long the first run waits for a server that nothing is known of."""
-AGAIN_S = 15.0
-"""After a failure so long passes before the next try; twice that after the second, and so on."""
-LONGEST_PAUSE_S = 600.0
+"""Time the first run waits for an unknown server."""
+RETRY_S = 15.0
+"""Delay after a failure; doubles with each further failure."""
+MAX_RETRY_S = 600.0
+CACHE_VERSION = 1
+MAX_CACHE_BYTES = 32 * 1024 * 1024
 
-Servers = Mapping[str, McpServerConfig]
+ServerConfigs = Mapping[str, McpServerConfig]
 
 
-class Watched:
-    """What is known of one server, as it is configured; for one user where each logs in."""
+class WatchedServer:
+    """State of one server with its current configuration; per user where each user logs in."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: ServerAddress) -> None:
         self.address = address
         self.state: ServerState = "idle"
         self.error: str | None = None
         self.since = datetime.now(UTC)
-        self.listing: Listing | None = None
-        self.verdict = PinVerdict(())
+        self.listing: ServerListing | None = None
+        self.pin_check = PinCheck(())
         self.tools: tuple[BaseTool, ...] = ()
         self.version = ""
-        self.looking: asyncio.Task[None] | None = None
-        self.settled = asyncio.Event()
-        """Set once something is known: what it offers, or that it does not work."""
+        self.refresh_task: asyncio.Task[None] | None = None
+        self.known = asyncio.Event()
+        """Set once something is known: what it offers, or that it does not coroutine."""
         self.failures = 0
-        self.not_before = 0.0
+        self.retry_at = 0.0
 
-    def become(self, state: ServerState, error: str | None = None) -> None:
-        """Note how things stand."""
+    def set_state(self, state: ServerState, error: str | None = None) -> None:
+        """Record a change of state."""
         if (state, error) != (self.state, self.error):
             self.state, self.error, self.since = state, error, datetime.now(UTC)
 
-    def show(self) -> ServerStatus:
-        """As people see it."""
-        listing = self.listing or Listing()
-        accepted = frozenset(self.verdict.accepted)
+    def to_status(self) -> ServerStatus:
+        """Return the status for users."""
+        listing = self.listing or ServerListing()
+        accepted = frozenset(self.pin_check.accepted)
         return ServerStatus(
             name=self.address.server,
             state=self.state,
@@ -67,126 +79,122 @@ class Watched:
             resources=listing.resources,
             prompts=listing.prompts,
             since=self.since,
-            changed_tools=tuple(diff.name for diff in self.verdict.changed),
+            changed_tools=tuple(diff.name for diff in self.pin_check.changed),
         )
 
 
 class McpCatalog:
-    """Answers at once from what is known; servers are asked in the background, each for itself."""
+    """Answers immediately from what is known. Servers are listed in the background, independently of each other."""
 
     def __init__(
         self,
-        servers: Callable[[], Servers],
+        servers: Callable[[], ServerConfigs],
         sessions: SessionPool,
-        shelf: ListingShelf,
+        cache: "ToolListCache",
         *,
-        pins: Pins | None = None,
-        tokens: TokenSource | None = None,
-        hide: Callable[[str], str] = str,
+        pins: ToolPins,
+        tokens: TokenProvider,
+        redact: Callable[[str], str] = str,
         first_wait_s: float = FIRST_WAIT_S,
     ) -> None:
-        """`servers` is asked before every use, so that an edit of the configuration counts for the next run."""
+        """Create a catalog. `servers` is called before every use, so configuration changes apply to the next run."""
         self._servers = servers
         self._sessions = sessions
-        self._shelf = shelf
-        self._pins: Pins = pins or AcceptAll()
-        self._tokens: TokenSource = tokens or NoTokens()
-        self._hide = hide
+        self._cache = cache
+        self._pins = pins
+        self._tokens = tokens
+        self._redact = redact
         self._first_wait_s = first_wait_s
-        self._watched: dict[tuple[str, str], Watched] = {}
-        self._seen: tuple[Servers, dict[str, str]] = ({}, {})
+        self._watched: dict[tuple[str, str], WatchedServer] = {}
+        self._current_configs: tuple[ServerConfigs, dict[str, str]] = ({}, {})
         self._tasks: set[asyncio.Task[None]] = set()
-        sessions.listen(self.take_in)
+        sessions.on_listing(self.record_listing)
 
-    def offer(self, user_id: str) -> Offer:
-        """The tools for somebody; never waits, and may be asked in any thread."""
+    def offer(self, user_id: str) -> ToolOffer:
+        """Return the tools for a user. Never waits, and may be called in any thread."""
         known = [
             watched
             for name, server in self._current().items()
             if server.enabled and (watched := self._find(name, user_id)) is not None and watched.tools
         ]
         if not known:
-            return Offer()
+            return ToolOffer()
         version = " ".join(watched.version for watched in known)
-        return Offer(version, tuple(tool for watched in known for tool in watched.tools))
-
-    def tools(self, user_id: str) -> tuple[BaseTool, ...]:
-        """The tools of `offer`."""
-        return self.offer(user_id).tools
+        return ToolOffer(version, tuple(tool for watched in known for tool in watched.tools))
 
     def statuses(self, user_id: str) -> tuple[ServerStatus, ...]:
-        """How things stand with every configured server, in the order of the configuration."""
-        shown = []
+        """Return the status of every configured server, in the order of the configuration."""
+        statuses = []
         for name, server in self._current().items():
             watched = self._find(name, user_id)
             if not server.enabled:
-                shown.append(ServerStatus(name, "disabled"))
+                statuses.append(ServerStatus(name, "disabled"))
             else:
-                shown.append(watched.show() if watched else ServerStatus(name, "idle"))
-        return tuple(shown)
+                statuses.append(watched.to_status() if watched else ServerStatus(name, "idle"))
+        return tuple(statuses)
 
-    async def settle(self, user_id: str, wait_s: float | None = None) -> None:
-        """See to it that servers are asked, and wait a moment for those of which nothing is known.
+    async def prepare(self, user_id: str, wait_s: float | None = None) -> None:
+        """Make sure servers are listed, and wait a moment for those that are not known yet.
 
-        Only whoever asks first waits; with `wait_s`, everybody does, and so long.
+        Only the first caller waits; with `wait_s`, every caller does, for that long.
         """
         servers = {name: server for name, server in self._current().items() if server.enabled}
-        await self.let_go()
+        await self.close_removed()
         if not servers:
             return
-        unknown = []
+        waiting = []
         for name in servers:
             watched = self._watch(name, user_id)
             is_awaited = wait_s is not None or watched.state == "idle"
-            self._look_if_due(watched)
-            if is_awaited and not watched.settled.is_set():
-                unknown.append(asyncio.create_task(watched.settled.wait()))
-        if unknown:
-            _, late = await asyncio.wait(unknown, timeout=self._first_wait_s if wait_s is None else wait_s)
+            self._refresh_if_due(watched)
+            if is_awaited and not watched.known.is_set():
+                waiting.append(asyncio.create_task(watched.known.wait()))
+        if waiting:
+            _, late = await asyncio.wait(waiting, timeout=self._first_wait_s if wait_s is None else wait_s)
             for task in late:
                 task.cancel()
 
-    async def let_go(self) -> None:
-        """End the sessions with servers that are configured no more, and remove what their programs have left."""
-        await self._sessions.keep_only(set(self._keys.values()))
+    async def close_removed(self) -> None:
+        """End the sessions with servers that are no longer configured, and remove the files of their processes."""
+        await self._sessions.close_removed(set(self._keys.values()))
 
     def refresh(self, server: str | None = None) -> None:
-        """Ask one server, or all, again; those that were not asked yet are when they are needed."""
+        """List one server, or all, again. Servers not listed before are listed when they are needed."""
         for (name, _), watched in self._watched.items():
             if server in (None, name):
-                watched.failures, watched.not_before = 0, 0.0
-                self._look_if_due(watched, is_asked=True)
+                watched.failures, watched.retry_at = 0, 0.0
+                self._refresh_if_due(watched, is_requested=True)
 
-    def drop(self, server: str | None = None) -> None:
-        """Forget what is known of one server, or of all, also on disk; the next run asks again."""
+    def forget(self, server: str | None = None) -> None:
+        """Forget the listing of one server, or of all, also on disk. The next run lists it again."""
         for key in [key for key in self._watched if server in (None, key[0])]:
             watched = self._watched.pop(key)
-            if watched.looking is not None:
-                watched.looking.cancel()
-            self._begin(asyncio.to_thread(self._shelf.forget, watched.address), f"forgetting what {key[0]} offers")
+            if watched.refresh_task is not None:
+                watched.refresh_task.cancel()
+            self._start_task(asyncio.to_thread(self._cache.forget, watched.address), f"forgetting what {key[0]} offers")
 
     async def recheck(self, server: str | None = None) -> None:
-        """Judge anew what is known: an admin has accepted something."""
+        """Check known listings against the pins again, after an admin has accepted tools."""
         for (name, _), watched in list(self._watched.items()):
             if server in (None, name) and watched.listing is not None:
                 await self._adopt(watched, watched.listing)
 
-    async def take_in(self, address: Address, listing: Listing) -> None:
-        """Note what a server has just said it offers."""
+    async def record_listing(self, address: ServerAddress, listing: ServerListing) -> None:
+        """Record the listing a server has just returned."""
         watched = self._watched.get((address.server, self._scope(address.server, address.user_id)))
         if watched is None or watched.address.config_key != address.config_key:
             return
-        watched.failures, watched.not_before = 0, 0.0
+        watched.failures, watched.retry_at = 0, 0.0
         if listing != watched.listing:
-            await asyncio.to_thread(self._shelf.put, watched.address, listing)
+            await asyncio.to_thread(self._cache.put, watched.address, listing)
         await self._adopt(watched, listing)
 
     async def forget_thread(self, thread_id: str, user_id: str) -> None:
-        """End what was started for a thread."""
-        await self._sessions.forget(thread_id, user_id)
+        """End the sessions of a thread."""
+        await self._sessions.close_thread(thread_id, user_id)
 
     async def aclose(self) -> None:
-        """Stop asking, and end all sessions."""
+        """Stop listing, and end all sessions."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -196,83 +204,133 @@ class McpCatalog:
     @property
     def _keys(self) -> Mapping[str, str]:
         self._current()
-        return self._seen[1]
+        return self._current_configs[1]
 
-    def _current(self) -> Servers:
+    def _current(self) -> ServerConfigs:
         servers = self._servers()
-        if servers is not self._seen[0]:
-            self._seen = servers, {name: config_key(name, server) for name, server in servers.items()}
+        if servers is not self._current_configs[0]:
+            self._current_configs = servers, {name: config_key(name, server) for name, server in servers.items()}
         return servers
 
     def _scope(self, name: str, user_id: str) -> str:
         return user_id if self._tokens.is_personal(name) else ""
 
-    def _find(self, name: str, user_id: str) -> Watched | None:
+    def _find(self, name: str, user_id: str) -> WatchedServer | None:
         watched = self._watched.get((name, self._scope(name, user_id)))
-        return watched if watched and watched.address.config_key == self._seen[1].get(name) else None
+        return watched if watched and watched.address.config_key == self._current_configs[1].get(name) else None
 
-    def _watch(self, name: str, user_id: str) -> Watched:
-        """What is known of a server; nothing yet when it is new or was configured anew."""
+    def _watch(self, name: str, user_id: str) -> WatchedServer:
+        """Return the state of a server; a fresh one when it is new or its configuration has changed."""
         if watched := self._find(name, user_id):
             return watched
         key = (name, self._scope(name, user_id))
-        if (former := self._watched.get(key)) and former.looking is not None:
-            former.looking.cancel()
-        address = Address(name, self._seen[0][name], self._seen[1][name], key[1], None)
-        self._watched[key] = Watched(address)
+        if (former := self._watched.get(key)) and former.refresh_task is not None:
+            former.refresh_task.cancel()
+        address = ServerAddress(name, self._current_configs[0][name], self._current_configs[1][name], key[1], None)
+        self._watched[key] = WatchedServer(address)
         return self._watched[key]
 
-    def _look_if_due(self, watched: Watched, *, is_asked: bool = False) -> None:
-        if watched.looking is not None and not watched.looking.done():
+    def _refresh_if_due(self, watched: WatchedServer, *, is_requested: bool = False) -> None:
+        if watched.refresh_task is not None and not watched.refresh_task.done():
             return
-        is_wanted = is_asked or watched.state in ("idle", "failed", "needs_login")
-        if is_wanted and time.monotonic() >= watched.not_before:
-            watched.looking = self._begin(self._look(watched), f"asking the MCP server {watched.address.server!r}")
+        is_wanted = is_requested or watched.state in ("idle", "failed", "needs_login")
+        if is_wanted and time.monotonic() >= watched.retry_at:
+            watched.refresh_task = self._start_task(
+                self._refresh(watched), f"asking the MCP server {watched.address.server!r}"
+            )
 
-    async def _look(self, watched: Watched) -> None:
-        """Ask a server what it offers; whatever happens is noted."""
-        if watched.listing is None and (known := await asyncio.to_thread(self._shelf.get, watched.address)):
+    async def _refresh(self, watched: WatchedServer) -> None:
+        """List a server and record the result."""
+        if watched.listing is None and (known := await asyncio.to_thread(self._cache.get, watched.address)):
             await self._adopt(watched, known)
-        watched.become("connecting")
+        watched.set_state("connecting")
         try:
-            listing = await self._sessions.look(watched.address)
-        except LoginNeeded as problem:
-            watched.become("needs_login", self._hide(str(problem)))
-            self._pause(watched)
+            listing = await self._sessions.fetch_listing(watched.address)
+        except LoginRequired as problem:
+            watched.set_state("needs_login", self._redact(str(problem)))
+            self._back_off(watched)
         except DeerFlowError as problem:
-            watched.become("failed", self._hide(str(problem)))
-            logger.warning("the MCP server %r cannot be used: %s", watched.address.server, watched.error)
-            self._pause(watched)
+            watched.set_state("failed", self._redact(str(problem)))
+            logger.warning("MCP server %r is not available: %s", watched.address.server, watched.error)
+            self._back_off(watched)
         else:
-            await self.take_in(watched.address, listing)
-        watched.settled.set()
+            await self.record_listing(watched.address, listing)
+        watched.known.set()
 
-    def _pause(self, watched: Watched) -> None:
+    def _back_off(self, watched: WatchedServer) -> None:
         watched.failures += 1
-        watched.not_before = time.monotonic() + min(AGAIN_S * 2 ** (watched.failures - 1), LONGEST_PAUSE_S)
+        watched.retry_at = time.monotonic() + min(RETRY_S * 2 ** (watched.failures - 1), MAX_RETRY_S)
 
-    async def _adopt(self, watched: Watched, listing: Listing) -> None:
-        verdict = await self._pins.check(watched.address.server, listing.tools)
-        accepted = frozenset(verdict.accepted)
+    async def _adopt(self, watched: WatchedServer, listing: ServerListing) -> None:
+        pin_check = await self._pins.check(watched.address.server, listing.tools)
+        accepted = frozenset(pin_check.accepted)
         cards = [card for card in listing.tools if card.name in accepted]
-        watched.listing, watched.verdict = listing, verdict
+        watched.listing, watched.pin_check = listing, pin_check
         watched.tools = make_tools(watched.address, cards, self._sessions)
         watched.version = sha256(repr((watched.address.config_key, cards)).encode()).hexdigest()[:16]
-        watched.become("changed" if verdict.changed else "ready")
-        watched.settled.set()
+        watched.set_state("changed" if pin_check.changed else "ready")
+        watched.known.set()
 
-    def _begin(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-        task = asyncio.create_task(work, name=name)
+    def _start_task(self, coroutine: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        task = asyncio.create_task(coroutine, name=name)
         self._tasks.add(task)
-        task.add_done_callback(self._end)
+        task.add_done_callback(self._on_task_done)
         return task
 
-    def _end(self, task: asyncio.Task[None]) -> None:
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (problem := task.exception()) is not None:
-            logger.error("%s has failed", task.get_name(), exc_info=problem)
+            logger.error("task failed: %s", task.get_name(), exc_info=problem)
 
 
 def config_key(name: str, server: McpServerConfig) -> str:
-    """Equal for equal entries: what was learned of a server holds as long as its entry does."""
+    """Return a key that is equal for equal entries: a listing is valid as long as the entry is unchanged."""
     return sha256(f"{name}\n{server.model_dump_json()}".encode()).hexdigest()[:32]
+
+
+class ToolListCache:
+    """Listings on disk, so that the next start need not wait for servers. One file per entry; all methods block."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def get(self, address: ServerAddress) -> ServerListing | None:
+        """Return the cached listing; None when there is none or it cannot be read."""
+        file = self._file(address)
+        try:
+            if file.stat().st_size > MAX_CACHE_BYTES:
+                return None
+            return parse_listing(json.loads(file.read_bytes()))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as problem:
+            logger.warning("cannot read the cached listing of MCP server %r: %s", address.server, problem)
+            return None
+
+    def put(self, address: ServerAddress, listing: ServerListing) -> None:
+        """Store a listing."""
+        content = json.dumps({"version": CACHE_VERSION, **asdict(listing)}).encode(errors="backslashreplace")
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            replace_file(self._file(address), content)
+        except (OSError, ConfigError) as problem:
+            logger.warning("cannot cache the listing of MCP server %r: %s", address.server, problem)
+
+    def forget(self, address: ServerAddress) -> None:
+        """Delete a listing."""
+        self._file(address).unlink(missing_ok=True)
+
+    def _file(self, address: ServerAddress) -> Path:
+        owner = f"{address.config_key} {address.user_id}"
+        return self._folder / f"{sha256(owner.encode()).hexdigest()[:32]}.json"
+
+
+def parse_listing(stored: dict[str, Any]) -> ServerListing:
+    """Return the listing stored in a file."""
+    if stored["version"] != CACHE_VERSION:
+        raise ValueError(f"version {stored['version']!r} is not known")
+    return ServerListing(
+        tuple(McpToolInfo(**each) for each in stored["tools"]),
+        tuple(McpResourceInfo(**each) for each in stored["resources"]),
+        tuple(McpPromptInfo(**{**each, "arguments": tuple(each["arguments"])}) for each in stored["prompts"]),
+    )

@@ -1,64 +1,65 @@
-"""Entries of MCP servers as others may see them: without secrets, which come back to their places by themselves."""
+"""Entries of MCP servers in the API: masking and restoring of secrets, and checks of new entries."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from deerflow.config.reading.secrets import CREDENTIALS_IN_URL, MASK, is_secret
+from deerflow.config.loader.validation import CREDENTIALS_IN_URL, MASK, is_secret
+from deerflow.config.loader.variables import REFERENCE, WHOLE_VALUE
 from deerflow.domain.errors import InvalidRequest
 
-Entry = Mapping[str, Any]
-Path = tuple[str | int, ...]
+ServerEntry = Mapping[str, Any]
+EntryPath = tuple[str | int, ...]
 
-NAMES_A_VARIABLE = re.compile(r"(?:(?:Bearer|Basic|Token) )?\$(?:[A-Za-z_][A-Za-z0-9_]*|\{[A-Za-z_][A-Za-z0-9_]*\})")
-"""A value that says where a secret is, and not what it is."""
-SECRET_PARTS = frozenset({"env", "headers", "extra_token_params"})
-"""Whatever is in these may be secret, whatever it is called."""
-DEEPEST = 10
-MASKED_ADDRESS = MASK.replace("*", "%2A")
-
-
-def masked_entry(entry: Entry) -> dict[str, Any]:
-    """An entry as it may be shown."""
-    return {key: masked_part(value, (key,)) for key, value in entry.items()}
+VARIABLE_REFERENCE = re.compile(r"(?:(?:Bearer|Basic|Token) )?\$(?:[A-Za-z_][A-Za-z0-9_]*|\{[A-Za-z_][A-Za-z0-9_]*\})")
+"""Value that refers to a variable instead of containing the secret."""
+SECRET_SECTIONS = frozenset({"env", "headers", "extra_token_params"})
+"""Sections whose values are all treated as secrets."""
+MAX_DEPTH = 10
+ENCODED_MASK = MASK.replace("*", "%2A")
 
 
-def masked_part(value: Any, path: Path) -> Any:
-    """A part of an entry as it may be shown."""
+def mask_entry(entry: ServerEntry) -> dict[str, Any]:
+    """Return an entry with secrets masked."""
+    return {key: mask_part(value, (key,)) for key, value in entry.items()}
+
+
+def mask_part(value: Any, path: EntryPath) -> Any:
+    """Return a part of an entry with secrets masked."""
     if isinstance(value, Mapping):
-        return {key: masked_part(item, (*path, key)) for key, item in value.items()}
+        return {key: mask_part(item, (*path, key)) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return masked_arguments(value) if path == ("args",) else [masked_part(each, (*path, 0)) for each in value]
+        return mask_arguments(value) if path == ("args",) else [mask_part(each, (*path, 0)) for each in value]
     if value is None or isinstance(value, bool | int | float):
         return value
-    if NAMES_A_VARIABLE.fullmatch(str(value)):
+    if VARIABLE_REFERENCE.fullmatch(str(value)):
         return value
-    if SECRET_PARTS.intersection(map(str, path[:-1])) or is_secret(path):
+    if SECRET_SECTIONS.intersection(map(str, path[:-1])) or is_secret(path):
         return MASK
-    return masked_address(value) if isinstance(value, str) else value
+    return mask_url(value) if isinstance(value, str) else value
 
 
-def masked_arguments(arguments: Sequence[Any]) -> list[Any]:
-    """The arguments of a command without what follows a flag that is named like a secret."""
+def mask_arguments(arguments: Sequence[Any]) -> list[Any]:
+    """Return command arguments with the values of secret flags masked."""
     shown: list[Any] = []
     follows_secret = False
     for argument in arguments:
         text = str(argument)
         flag, equals, value = text.partition("=")
         names_secret = is_secret((flag.lstrip("-"),))
-        if follows_secret and not text.startswith("-") and not NAMES_A_VARIABLE.fullmatch(text):
+        if follows_secret and not text.startswith("-") and not VARIABLE_REFERENCE.fullmatch(text):
             shown.append(MASK)
-        elif equals and value and names_secret and not NAMES_A_VARIABLE.fullmatch(value):
+        elif equals and value and names_secret and not VARIABLE_REFERENCE.fullmatch(value):
             shown.append(f"{flag}={MASK}")
         else:
-            shown.append(masked_address(argument) if isinstance(argument, str) else argument)
+            shown.append(mask_url(argument) if isinstance(argument, str) else argument)
         follows_secret = names_secret and not equals and text.startswith("-")
     return shown
 
 
-def masked_address(text: str) -> str:
-    """A text without the secrets that addresses carry: a password, or a key in the query."""
+def mask_url(text: str) -> str:
+    """Return a text with secrets in URLs masked: passwords and keys in the query."""
     clean = CREDENTIALS_IN_URL.sub(MASK, text)
     try:
         parts = urlsplit(clean)
@@ -68,38 +69,137 @@ def masked_address(text: str) -> str:
     if not any(is_secret((name,)) for name, _ in fields):
         return clean
     query = urlencode([(name, MASK if is_secret((name,)) else value) for name, value in fields])
-    return urlunsplit(parts._replace(query=query.replace(MASKED_ADDRESS, MASK)))
+    return urlunsplit(parts._replace(query=query.replace(ENCODED_MASK, MASK)))
 
 
-def restored_entry(name: str, sent: Entry, stored: Entry | None) -> dict[str, Any]:
-    """An entry that was shown and comes back, with the secrets that it was shown without.
+def restore_entry(name: str, sent: ServerEntry, stored: ServerEntry | None) -> dict[str, Any]:
+    """Return a masked entry with its stored secrets.
 
     Raises:
-        InvalidRequest: A secret is left out, and none is stored for its place.
+        InvalidRequest: A value is masked and no value is stored for it.
     """
-    shown = masked_entry(stored) if stored is not None else {}
-    return {key: restored(item, (name, key), shown.get(key), (stored or {}).get(key)) for key, item in sent.items()}
+    shown = mask_entry(stored) if stored is not None else {}
+    return {key: restore_part(item, (name, key), shown.get(key), (stored or {}).get(key)) for key, item in sent.items()}
 
 
-def restored(sent: Any, path: Path, shown: Any, stored: Any) -> Any:
-    """A part of an entry with its secrets."""
-    if len(path) > DEEPEST:
+def restore_part(sent: Any, path: EntryPath, shown: Any, stored: Any) -> Any:
+    """Return a part of an entry with its stored secrets."""
+    if len(path) > MAX_DEPTH:
         raise InvalidRequest(f"{path[0]} is nested too deeply")
     if sent == shown and stored is not None:
         return stored
     if isinstance(sent, Mapping):
         known, kept = (each if isinstance(each, Mapping) else {} for each in (shown, stored))
-        return {key: restored(item, (*path, key), known.get(key), kept.get(key)) for key, item in sent.items()}
+        return {key: restore_part(item, (*path, key), known.get(key), kept.get(key)) for key, item in sent.items()}
     if isinstance(sent, list):
-        return [restored(each, (*path, "*"), *counterpart(each, shown, stored)) for each in sent]
+        return [restore_part(each, (*path, "*"), *find_counterpart(each, shown, stored)) for each in sent]
     if isinstance(sent, str) and MASK in sent:
         where = ".".join(map(str, path))
         raise InvalidRequest(f"{where} is masked, and there is no stored value for it: write the value itself")
     return sent
 
 
-def counterpart(sent: Any, shown: Any, stored: Any) -> tuple[Any, Any]:
-    """What is shown and stored of an argument; it may have moved, but what is shown of it tells which it was."""
+def find_counterpart(sent: Any, shown: Any, stored: Any) -> tuple[Any, Any]:
+    """Return the masked and stored values of an argument; it may have moved, so it is found by its masked value."""
     if isinstance(shown, list) and isinstance(stored, list | tuple) and sent in shown:
         return sent, stored[shown.index(sent)]
     return None, None
+
+
+ALLOWLIST_VARIABLE = "DEER_FLOW_MCP_STDIO_COMMAND_ALLOWLIST"
+DEFAULT_COMMANDS = frozenset({"npx", "uvx"})
+SERVER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+LAUNCH_KEYS = ("command", "args", "env", "paths")
+CODE_FLAGS = frozenset(
+    {
+        "--call",
+        "--eval",
+        "--exec",
+        "--print",
+        "--require",
+        "--import",
+        "--loader",
+        "--experimental-loader",
+        "--node-options",
+        "--script-shell",
+        "--shell",
+        "--command",
+        "--env-file",
+        "--config-file",
+        "--with-editable",
+    }
+)
+SHORT_CODE_FLAGS = frozenset({"-c", "-e"})
+"""Flags that execute a text as code, or load code from a file."""
+LOADER_VARIABLES = re.compile(
+    r"(LD|DYLD|NPM_CONFIG|UV|PIP|GIT|BASH_FUNC)_.*"
+    r"|(PYTHON|PERL5?|RUBY|NODE)(PATH|HOME|STARTUP|INSPECT|OPT|OPTIONS|LIB|USERBASE|WARNINGS|BREAKPOINT|EXECUTABLE)"
+    r"|NODE_(OPTIONS|PATH|REPL_.*|EXTRA_CA_CERTS)|PERL5DB|JAVA_TOOL_OPTIONS|_JAVA_OPTIONS|JDK_JAVA_OPTIONS"
+    r"|PATH|HOME|SHELL|ENV|BASH_ENV|IFS|PROMPT_COMMAND|EDITOR|VISUAL|PAGER|BROWSER|PS4|GCONV_PATH",
+    re.IGNORECASE,
+)
+"""Variables that decide which programs or libraries are loaded."""
+
+
+def allowed_commands(environment: Mapping[str, str]) -> frozenset[str]:
+    """Return the commands that may be registered: the defaults, and those the operator has added."""
+    listed = environment.get(ALLOWLIST_VARIABLE, "").split(",")
+    return DEFAULT_COMMANDS | {command.strip() for command in listed if command.strip()}
+
+
+def check_entry(name: str, entry: ServerEntry, stored: ServerEntry | None, commands: Collection[str]) -> None:
+    """Raise `InvalidRequest` when an entry may not be written; unchanged stored values are accepted."""
+    if stored is None and not SERVER_NAME.fullmatch(name):
+        raise InvalidRequest(f"{name[:100]!r} is no name for a server: use letters, digits, '-', '_' and '.'")
+    known = stored or {}
+    if any(entry.get(key) != known.get(key) for key in LAUNCH_KEYS):
+        check_command(name, entry, known, commands)
+    url = entry.get("url")
+    if isinstance(url, str) and url != known.get("url") and not url.lower().startswith(("http://", "https://")):
+        raise InvalidRequest(f"{name}.url: begins with https:// or http://")
+    before = set(find_variables(known))
+    if fresh := sorted(set(find_variables(entry)) - before):
+        raise InvalidRequest(
+            f"{name}: refers to {', '.join(fresh)}; variables of the server are named in extensions_config.json alone"
+        )
+
+
+def check_command(name: str, entry: ServerEntry, known: ServerEntry, commands: Collection[str]) -> None:
+    """Raise `InvalidRequest` when a command may not be registered."""
+    if entry.get("paths") != known.get("paths"):
+        raise InvalidRequest(f"{name}.paths: paths of this machine are given in extensions_config.json alone")
+    if entry.get("command") is None:
+        return
+    if entry["command"] not in commands:
+        raise InvalidRequest(
+            f"{name}.command: {str(entry['command'])[:100]!r} is not one of {', '.join(sorted(commands))}; "
+            f"write it into extensions_config.json, or into {ALLOWLIST_VARIABLE}"
+        )
+    arguments, environment = entry.get("args") or (), entry.get("env") or {}
+    for argument in arguments if isinstance(arguments, list | tuple) else ():
+        if is_code_flag(str(argument)):
+            raise InvalidRequest(f"{name}.args: {str(argument)[:100]!r} runs or loads a text as a program")
+    for variable in environment if isinstance(environment, Mapping) else ():
+        if LOADER_VARIABLES.fullmatch(str(variable)):
+            raise InvalidRequest(f"{name}.env: {str(variable)[:100]!r} decides which programs are loaded")
+
+
+def is_code_flag(argument: str) -> bool:
+    """Return whether an argument is a flag that executes a text or file as code."""
+    if argument.startswith("--"):
+        return argument.partition("=")[0].lower() in CODE_FLAGS
+    return argument[:2] in SHORT_CODE_FLAGS
+
+
+def find_variables(value: Any) -> Iterator[str]:
+    """Yield the names of environment variables that an entry refers to."""
+    if isinstance(value, Mapping):
+        for item in value.values():
+            yield from find_variables(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from find_variables(item)
+    elif isinstance(value, str):
+        if alone := WHOLE_VALUE.fullmatch(value):
+            yield alone[1]
+        yield from (match["name"] for match in REFERENCE.finditer(value) if match["name"])

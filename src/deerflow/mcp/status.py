@@ -1,31 +1,46 @@
-"""What is known of MCP servers, as people and programs see it."""
+"""Listings and status of MCP servers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Literal
 
-ServerState = Literal["idle", "connecting", "ready", "failed", "disabled", "changed", "needs_login"]
-"""`idle`: not asked yet. `changed`: connected, but tools wait for an admin. `needs_login`: the user has to log in."""
+from langchain_core.tools import BaseTool
+
+from deerflow.config.sections.extensions import McpServerConfig
+from deerflow.domain.errors import DeerFlowError
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCard:
-    """One tool as its server describes it. All of it is the words of strangers."""
+class ToolOffer:
+    """Tools for a user at one moment; offers with equal versions are equal."""
+
+    version: str = ""
+    tools: tuple[BaseTool, ...] = field(default=(), compare=False)
+
+
+ServerState = Literal["idle", "connecting", "ready", "failed", "disabled", "changed", "needs_login"]
+"""`idle`: not listed yet. `changed`: connected, but tools wait for an admin. `needs_login`: the user has to log in."""
+
+
+@dataclass(frozen=True, slots=True)
+class McpToolInfo:
+    """Tool as its server describes it. All of it is untrusted content."""
 
     name: str
-    """At the server; the model knows it by another name, see `names.py`."""
+    """Name at the server; the model uses `tools.make_tool_name`."""
     description: str = ""
     input_schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}})
     output_schema: Mapping[str, Any] | None = None
     annotations: Mapping[str, Any] = field(default_factory=dict)
-    """What the server says of its effects: `readOnlyHint`, `destructiveHint` …; hints, nothing to rely on."""
+    """Effects the server declares: `readOnlyHint`, `destructiveHint` …; not to be relied on."""
     title: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class ResourceCard:
-    """Something to read that a server offers; `uri` may be a template."""
+class McpResourceInfo:
+    """Resource of a server; `uri` may be a template."""
 
     uri: str
     name: str = ""
@@ -34,8 +49,8 @@ class ResourceCard:
 
 
 @dataclass(frozen=True, slots=True)
-class PromptCard:
-    """A prompt that a server offers."""
+class McpPromptInfo:
+    """Prompt of a server."""
 
     name: str
     description: str = ""
@@ -43,27 +58,71 @@ class PromptCard:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
-    """What a server said it offers."""
+class ServerListing:
+    """Tools, resources and prompts a server has listed."""
 
-    tools: tuple[ToolCard, ...] = ()
-    resources: tuple[ResourceCard, ...] = ()
-    prompts: tuple[PromptCard, ...] = ()
+    tools: tuple[McpToolInfo, ...] = ()
+    resources: tuple[McpResourceInfo, ...] = ()
+    prompts: tuple[McpPromptInfo, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
-    """How things stand with one server."""
+    """Status of one server."""
 
     name: str
     state: ServerState
     error: str | None = None
-    """Why it is not ready, for people; secrets are taken out."""
-    tools: tuple[ToolCard, ...] = ()
-    """Those that are offered to agents: accepted, and of a server that is on."""
-    resources: tuple[ResourceCard, ...] = ()
-    prompts: tuple[PromptCard, ...] = ()
+    """Reason for users why it is not ready; secrets are redacted."""
+    tools: tuple[McpToolInfo, ...] = ()
+    """Tools offered to agents: accepted, and of an enabled server."""
+    resources: tuple[McpResourceInfo, ...] = ()
+    prompts: tuple[McpPromptInfo, ...] = ()
     since: datetime | None = None
-    """When it came into this state."""
+    """Time of the last change of state."""
     changed_tools: tuple[str, ...] = ()
-    """Tools that differ from what an admin has seen, and are not offered until one accepts them."""
+    """Tools that differ from the accepted version and are not offered until an admin accepts them."""
+
+
+class McpServerError(DeerFlowError):
+    """A server cannot be reached, has ended, or violates the protocol; the text says which and what to try."""
+
+
+PACKAGE_RUNNERS = frozenset({"npx", "uvx", "bunx", "pnpx", "uv", "npm", "pnpm", "yarn", "pipx"})
+VISIBLE_PATHS = ("/usr", "/bin", "/lib", "/etc", "/tmp", "/mnt/user-data", "/proc", "/dev")
+
+
+def suggest_fix(config: McpServerConfig) -> str:
+    """Return configuration changes that may help; empty when there are none."""
+    if config.type != "stdio":
+        return ""
+    hints = []
+    if downloads_program(config) and not config.network:
+        hints.append(f'{config.command!r} fetches packages, which needs "network": true')
+    if hidden := [word for word in config.args if is_outside_sandbox(word, config)]:
+        hints.append(f"it cannot see {', '.join(map(repr, hidden))} unless 'paths' names it")
+    return "".join(f"; {hint}" for hint in hints)
+
+
+def find_ignored_settings(config: McpServerConfig) -> list[str]:
+    """Return one sentence for each setting of an entry that has no effect."""
+    if not config.task_toolsets:
+        return []
+    names = ", ".join(repr(toolset.get("name")) for toolset in config.task_toolsets)
+    return [
+        f"'task_toolsets' ({names}) has no effect: a long task is not followed in the background; the agent calls the "
+        "tools that submit, look after and cancel it by itself"
+    ]
+
+
+def downloads_program(config: McpServerConfig) -> bool:
+    """Return whether the command downloads the program before it starts it."""
+    return Path(config.command or "").name in PACKAGE_RUNNERS
+
+
+def is_outside_sandbox(word: str, config: McpServerConfig) -> bool:
+    """Return whether an argument is a path of this machine that is not mounted in the sandbox."""
+    path = Path(word)
+    if not path.is_absolute() or path == Path("/") or any(path.is_relative_to(place) for place in VISIBLE_PATHS):
+        return False
+    return not any(path.is_relative_to(Path(shown).expanduser()) for shown in config.paths) and path.exists()

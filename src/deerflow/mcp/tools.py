@@ -1,67 +1,160 @@
-"""The tools of servers, as agents use them."""
+"""LangChain tools for the tools of MCP servers."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
+from types import MappingProxyType
 from typing import Any
 
 from langchain.tools import ToolRuntime
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from langgraph.types import interrupt
 
-from deerflow.config.extensions import McpToolConfig
-from deerflow.domain.context import RunContext, run_in
-from deerflow.domain.tool_marks import FROM_MCP, MCP_TOOL, PREFERRED, SERVER, SOURCE, UNTRUSTED
-from deerflow.mcp.asking import question_payload, read_reply
-from deerflow.mcp.calls import Address, Block, CallOrder, CallResult, PendingCall, Question
-from deerflow.mcp.names import tool_name
-from deerflow.mcp.problems import McpProblem
-from deerflow.mcp.sessions import SessionPool
-from deerflow.mcp.status import ToolCard
-from deerflow.sandbox.progress import Progress
+from deerflow.config.sections.extensions import McpToolConfig
+from deerflow.domain.context import RunContext, find_run_context
+from deerflow.domain.tools import (
+    MCP_SOURCE,
+    MCP_TOOL,
+    PREFERRED,
+    SERVER,
+    SOURCE,
+    UNTRUSTED,
+)
+from deerflow.mcp.session.calls import (
+    Block,
+    Elicitation,
+    ElicitationReply,
+    McpCallResult,
+    McpToolCall,
+    PendingCall,
+    ServerAddress,
+)
+from deerflow.mcp.session.pool import SessionPool
+from deerflow.mcp.status import McpServerError, McpToolInfo
+from deerflow.sandbox.tools import ToolProgress
 
-CALL_S = 300.0
-"""So long a call may take where the configuration does not say."""
-TAKEN = frozenset({"self", "config", "run_manager", "runtime"})
-ASIDE = "_"
+SCALARS = (str, int, float, bool)
+EMPTY_VALUES = MappingProxyType({"string": "", "number": 0, "integer": 0, "boolean": False, "array": ()})
+
+
+def build_interrupt(tool: str, question: Elicitation) -> dict[str, Any]:
+    """Return the interrupt value of a question: fill the form by `edit`, accept it as it is, or reject it."""
+    args: dict[str, Any] = {"open": question.url} if question.url else default_form(question.schema)
+    decisions = ["approve", "reject"] if question.url else ["approve", "edit", "reject"]
+    return {
+        "action_requests": [{"name": tool, "args": args, "description": question.message}],
+        "review_configs": [{"action_name": tool, "allowed_decisions": decisions, "args_schema": dict(question.schema)}],
+    }
+
+
+def parse_reply(question: Elicitation, answer: object) -> ElicitationReply:
+    """Return the reply to the server for a decision."""
+    decision = get_first_decision(answer)
+    kind = decision.get("type")
+    if kind == "reject":
+        return ElicitationReply("decline")
+    if kind not in ("approve", "edit"):
+        return ElicitationReply("cancel")
+    if question.url:
+        return ElicitationReply("accept")
+    edited = decision.get("edited_action") if kind == "edit" else None
+    args = edited.get("args") if isinstance(edited, Mapping) else None
+    return ElicitationReply(
+        "accept", select_sendable(args if isinstance(args, Mapping) else default_form(question.schema))
+    )
+
+
+def get_first_decision(answer: object) -> Mapping[str, Any]:
+    """Return the decision in an answer."""
+    decisions = answer.get("decisions") if isinstance(answer, Mapping) else None
+    first = decisions[0] if isinstance(decisions, list) and decisions else None
+    return first if isinstance(first, Mapping) else {}
+
+
+def default_form(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a value for each field: its default, the first allowed value, or an empty one."""
+    fields = schema.get("properties")
+    return {str(name): default_value(field) for name, field in fields.items()} if isinstance(fields, Mapping) else {}
+
+
+def default_value(field: object) -> object:
+    """Return a value for one field."""
+    if not isinstance(field, Mapping):
+        return ""
+    if "default" in field:
+        return field["default"]
+    choices = field.get("enum")
+    if isinstance(choices, list) and choices:
+        return choices[0]
+    return EMPTY_VALUES.get(str(field.get("type")), "")
+
+
+def select_sendable(args: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that may be sent: scalars, and lists of strings."""
+    return {
+        name: value if isinstance(value, SCALARS) or value is None else [str(each) for each in value]
+        for name, value in args.items()
+        if value is None or isinstance(value, (*SCALARS, list))
+    }
+
+
+MAX_NAME_CHARS = 64
+INVALID_CHARACTERS = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def make_tool_name(server: str, tool: str, *, prefixed: bool = True) -> str:
+    """Return a name that every vendor accepts; names that have to be cut stay distinct."""
+    wanted = f"{server}_{tool}" if prefixed else tool
+    name = INVALID_CHARACTERS.sub("_", wanted)
+    if len(name) <= MAX_NAME_CHARS:
+        return name
+    return f"{name[: MAX_NAME_CHARS - 9]}_{sha256(wanted.encode()).hexdigest()[:8]}"
+
+
+DEFAULT_TIMEOUT_S = 300.0
+"""Timeout of calls without a configured one."""
+RESERVED_ARGUMENTS = frozenset({"self", "config", "run_manager", "runtime"})
+RESERVED_SUFFIX = "_"
 
 Artifact = dict[str, Any]
-Said = str | list[Block]
-Act = Callable[..., Awaitable[tuple[Said, Artifact | None]]]
+ToolContent = str | list[Block]
+ToolCallable = Callable[..., Awaitable[tuple[ToolContent, Artifact | None]]]
 
 
-def make_tools(address: Address, cards: Iterable[ToolCard], sessions: SessionPool) -> tuple[BaseTool, ...]:
-    """What agents are given; of two tools that would have one name the first stays."""
+def make_tools(address: ServerAddress, infos: Iterable[McpToolInfo], sessions: SessionPool) -> tuple[BaseTool, ...]:
+    """Return the tools for agents; of two tools with the same name the first is used."""
     tools: dict[str, BaseTool] = {}
-    for card in cards:
-        name = tool_name(address.server, card.name, prefixed=address.config.tool_name_prefix)
-        tools.setdefault(name, make_tool(name, address, card, sessions))
+    for info in infos:
+        name = make_tool_name(address.server, info.name, prefixed=address.config.tool_name_prefix)
+        tools.setdefault(name, make_tool(name, address, info, sessions))
     return tuple(tools.values())
 
 
-def make_tool(name: str, address: Address, card: ToolCard, sessions: SessionPool) -> BaseTool:
-    """One tool; who uses it, and in which thread, its run says."""
+def make_tool(name: str, address: ServerAddress, info: McpToolInfo, sessions: SessionPool) -> BaseTool:
+    """Return one tool. User and thread come from the run that calls it."""
     return StructuredTool(
         name=name,
-        description=card.description or card.title or card.name,
-        args_schema=schema_of(card),
-        coroutine=caller(name, address, card, sessions),
+        description=info.description or info.title or info.name,
+        args_schema=build_schema(info),
+        coroutine=make_caller(name, address, info, sessions),
         response_format="content_and_artifact",
         handle_tool_error=True,
         metadata={
-            SOURCE: FROM_MCP,
+            SOURCE: MCP_SOURCE,
             SERVER: address.server,
-            MCP_TOOL: card.name,
+            MCP_TOOL: info.name,
             UNTRUSTED: True,
-            "annotations": dict(card.annotations),
-            **preference(name, address, card),
+            "annotations": dict(info.annotations),
+            **get_preference(name, address, info),
         },
     )
 
 
-def preference(name: str, address: Address, card: ToolCard) -> dict[str, Any]:
-    """How the configuration puts a tool forward: by an entry for it, or for all tools of its server."""
-    own = address.config.tools.get(card.name, McpToolConfig()).routing
+def get_preference(name: str, address: ServerAddress, info: McpToolInfo) -> dict[str, Any]:
+    """Return the configured preference of a tool: of its own entry, or of its server."""
+    own = address.config.tools.get(info.name, McpToolConfig()).routing
     routing = own or address.config.routing
     if routing is None or routing.mode == "off":
         return {}
@@ -69,31 +162,31 @@ def preference(name: str, address: Address, card: ToolCard) -> dict[str, Any]:
     return {PREFERRED: {"subject": subject, "priority": routing.priority, "keywords": list(routing.keywords)}}
 
 
-def for_blind(tool: BaseTool) -> BaseTool:
-    """The same tool for a model that cannot look at images, of which its vendor would refuse all."""
+def make_text_only(tool: BaseTool) -> BaseTool:
+    """Return the tool for a model without vision, whose vendor would reject images."""
     assert isinstance(tool, StructuredTool) and tool.coroutine is not None
     act = tool.coroutine
 
-    async def call(runtime: ToolRuntime[RunContext], **arguments: Any) -> tuple[Said, Artifact | None]:
-        said, artifact = await act(runtime=runtime, **arguments)
-        return (said if isinstance(said, str) else to_content(without_images(said))), artifact
+    async def call(runtime: ToolRuntime[RunContext], **arguments: Any) -> tuple[ToolContent, Artifact | None]:
+        content, artifact = await act(runtime=runtime, **arguments)
+        return (content if isinstance(content, str) else to_content(replace_images(content))), artifact
 
     return tool.model_copy(update={"coroutine": call})
 
 
-class Refusal(ToolException):
-    """The tool has done its work and says that it failed."""
+class McpToolError(ToolException):
+    """The tool has returned an error result."""
 
 
-def to_content(blocks: Sequence[Block]) -> Said:
-    """Text alone as a string, which everybody can read; with images, blocks."""
+def to_content(blocks: Sequence[Block]) -> ToolContent:
+    """Return a string for text alone, which every model accepts; blocks when there are images."""
     if any(block["type"] != "text" for block in blocks):
         return list(blocks)
     return "\n\n".join(str(block["text"]) for block in blocks)
 
 
-def without_images(blocks: Iterable[Block]) -> list[Block]:
-    """The same, with words where there are images."""
+def replace_images(blocks: Iterable[Block]) -> list[Block]:
+    """Return the blocks with images replaced by a note."""
     return [
         {"type": "text", "text": f"[an image, {block['mime_type']}, which this model cannot see]"}
         if block["type"] == "image"
@@ -102,87 +195,89 @@ def without_images(blocks: Iterable[Block]) -> list[Block]:
     ]
 
 
-def caller(name: str, address: Address, card: ToolCard, sessions: SessionPool) -> Act:
-    """What is done when the model uses a tool."""
-    timeout_s = timeout_of(address, card)
+def make_caller(name: str, address: ServerAddress, info: McpToolInfo, sessions: SessionPool) -> ToolCallable:
+    """Return the function that calls the tool."""
+    timeout_s = get_timeout(address, info)
 
-    async def call(runtime: ToolRuntime[RunContext], **arguments: Any) -> tuple[Said, Artifact | None]:
-        run = run_in(runtime.context)
+    async def call(runtime: ToolRuntime[RunContext], **arguments: Any) -> tuple[ToolContent, Artifact | None]:
+        run = find_run_context(runtime.context)
         if run is None:
-            raise McpProblem(f"{name} can be used in a run of this server only")
+            raise McpServerError(f"{name} can be used in a run of this server only")
         own = replace(address, user_id=run.user_id, thread_id=run.thread_id)
         call_id = runtime.tool_call_id or ""
-        progress = Progress(runtime.stream_writer, call_id, name)
-        own_arguments = {own_name(argument): value for argument, value in arguments.items()}
-        order = CallOrder(call_id, card.name, own_arguments, can_ask=run.inbox is not None, hear=progress.hear)
+        progress = ToolProgress(runtime.stream_writer, call_id, name)
+        own_arguments = {to_server_argument(argument): value for argument, value in arguments.items()}
+        request = McpToolCall(
+            call_id, info.name, own_arguments, can_ask=run.inbox is not None, on_progress=progress.add
+        )
         try:
-            pending = await begin(sessions, own, order)
-            result = await follow(pending, name, timeout_s)
+            pending = await begin_call(sessions, own, request)
+            result = await wait_for_result(pending, name, timeout_s)
         finally:
             progress.close()
-        said = to_content(result.blocks)
+        content = to_content(result.blocks)
         if result.is_error:
-            raise Refusal(f"Error: {said if isinstance(said, str) else to_content(without_images(said))}")
-        return said, {"structured_content": dict(result.structured)} if result.structured is not None else None
+            raise McpToolError(f"Error: {content if isinstance(content, str) else to_content(replace_images(content))}")
+        return content, {"structured_content": dict(result.structured)} if result.structured is not None else None
 
     return call
 
 
-async def begin(sessions: SessionPool, address: Address, order: CallOrder) -> PendingCall:
-    """Start a call, or find the one that was waiting while its run was paused."""
-    waiting = sessions.ready(address)
-    if waiting is not None and (found := waiting.find(order)):
+async def begin_call(sessions: SessionPool, address: ServerAddress, request: McpToolCall) -> PendingCall:
+    """Start a call, or return the one that waited while its run was paused."""
+    waiting = sessions.find_open(address)
+    if waiting is not None and (found := waiting.find(request)):
         return found
     session = await sessions.acquire(address)
-    return session.begin(order)
+    return session.begin(request)
 
 
-async def follow(pending: PendingCall, name: str, timeout_s: float) -> CallResult:
-    """Wait for the end of a call, and let the user answer what is asked meanwhile."""
+async def wait_for_result(pending: PendingCall, name: str, timeout_s: float) -> McpCallResult:
+    """Wait for the end of a call. Questions on the way interrupt the run."""
     for question in pending.answered:
-        interrupt(question_payload(name, question))  # answered before: this gives the same answer again
+        interrupt(build_interrupt(name, question))  # answered before: returns the same answer again
     while True:
         try:
             async with asyncio.timeout(timeout_s):
-                happened = await pending.proceed()
+                outcome = await pending.wait()
         except TimeoutError:
             pending.cancel()
-            raise McpProblem(
+            raise McpServerError(
                 f"{name} took longer than {timeout_s:g} s and was stopped; try something smaller"
             ) from None
         except asyncio.CancelledError:
             pending.cancel()
             raise
-        if isinstance(happened, CallResult):
-            return happened
-        pending.answer(read_reply(happened, ask(name, happened)))
+        if isinstance(outcome, McpCallResult):
+            return outcome
+        pending.answer(parse_reply(outcome, ask_user(name, outcome)))
 
 
-def ask(name: str, question: Question) -> object:
-    """Pause the run until the user has answered; the call goes on waiting meanwhile."""
-    return interrupt(question_payload(name, question))
+def ask_user(name: str, question: Elicitation) -> object:
+    """Interrupt the run until the user has answered; the call stays open meanwhile."""
+    return interrupt(build_interrupt(name, question))
 
 
-def timeout_of(address: Address, card: ToolCard) -> float:
-    """How long a call may take."""
-    own = address.config.tools.get(card.name)
-    return (own.tool_call_timeout if own else None) or address.config.tool_call_timeout or CALL_S
+def get_timeout(address: ServerAddress, info: McpToolInfo) -> float:
+    """Return the timeout of a call."""
+    own = address.config.tools.get(info.name)
+    return (own.tool_call_timeout if own else None) or address.config.tool_call_timeout or DEFAULT_TIMEOUT_S
 
 
-def schema_of(card: ToolCard) -> dict[str, Any]:
-    """What the model is told of the arguments: an object, whatever the server says."""
-    schema = dict(card.input_schema)
-    properties = {shown_name(name): field for name, field in (schema.get("properties") or {}).items()}
-    required = [shown_name(name) for name in schema.get("required") or ()]
+def build_schema(info: McpToolInfo) -> dict[str, Any]:
+    """Return the schema of the arguments for the model: always an object."""
+    schema = dict(info.input_schema)
+    properties = {to_model_argument(name): field for name, field in (schema.get("properties") or {}).items()}
+    required = [to_model_argument(name) for name in schema.get("required") or ()]
     return {**schema, "type": "object", "properties": properties, "required": required}
 
 
-def shown_name(argument: str) -> str:
-    """What the model calls an argument: not what the library that carries the call uses for itself."""
-    return f"{argument}{ASIDE}" if argument in TAKEN else argument
+def to_model_argument(argument: str) -> str:
+    """Return the name of an argument for the model, which must not collide with parameters of LangChain."""
+    return f"{argument}{RESERVED_SUFFIX}" if argument in RESERVED_ARGUMENTS else argument
 
 
-def own_name(argument: str) -> str:
-    """What the server calls an argument."""
-    bare = argument.removesuffix(ASIDE)
-    return bare if bare in TAKEN else argument
+def to_server_argument(argument: str) -> str:
+    """Return the name of an argument at the server."""
+    bare = argument.removesuffix(RESERVED_SUFFIX)
+    return bare if bare in RESERVED_ARGUMENTS else argument

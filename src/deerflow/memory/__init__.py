@@ -1,1 +1,1 @@
-"""What agents know about people, from one conversation to the next."""
+"""Long-term memory: facts about users, their extraction from conversations and their injection into prompts."""

@@ -1,4 +1,4 @@
-"""The ledger of what is known about people: every change is kept, can be explained and undone, or erased for good."""
+"""Ledger of memory: every change is recorded and can be explained, undone or erased permanently."""
 
 import math
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -14,214 +14,214 @@ from deerflow.domain.memory import (
     MAX_SUMMARY_CHARS,
     SUMMARY_KEYS,
     Actor,
-    Change,
-    Edit,
     Fact,
     FactHit,
-    Known,
+    FactProvenance,
+    FactSource,
+    MemoryChange,
+    MemoryEdit,
+    MemoryItem,
     MemoryScope,
     MemoryState,
-    Source,
     Summary,
     SummaryKey,
-    Why,
 )
-from deerflow.persistence import memory as rows
-from deerflow.persistence import memory_erasure as erasure
-from deerflow.persistence.database import Database
-from deerflow.persistence.deletions import end_deletions
-from deerflow.persistence.memory_search import search_facts
-from deerflow.persistence.search import merge_step
+from deerflow.memory.queries import erasure
+from deerflow.memory.queries import facts as rows
+from deerflow.memory.queries.search import search_facts
+from deerflow.persistence.engine.database import Database
+from deerflow.persistence.queries.deletions import finish_deletions
+from deerflow.persistence.queries.search import merge_index
 
-MOST_EXPLAINED = 200
+MAX_EXPLAINED_CHANGES = 200
 MAX_NAME_CHARS = 255
-Edits = Callable[[MemoryState], Sequence[Edit]] | Sequence[Edit]
-"""What is to be changed, or how that follows from what is known when nobody else can change it."""
+EditSource = Callable[[MemoryState], Sequence[MemoryEdit]] | Sequence[MemoryEdit]
+"""Edits, or a function that derives them from the current state while the memory is locked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Every method speaks of one memory: that of a person, or of a person and one of their agents."""
+    """Ledger of all memories. Every method works on one: that of a user, or of a user and one custom agent."""
 
     database: Database
-    scrub: Callable[[], Awaitable[bool]]
-    """Have no file remember what was erased; False: somebody is in the way, and it has to be done later."""
-    keep: Callable[[MemoryScope, MemoryState], Awaitable[None]] | None = None
-    """Is told what is known after every change, where it is to be kept elsewhere too."""
+    purge: Callable[[], Awaitable[bool]]
+    """Removes erased content from the database files; returns False when it has to be repeated later."""
+    on_change: Callable[[MemoryScope, MemoryState], Awaitable[None]] | None = None
+    """Called with the new state after every change; saves it to an external storage."""
 
-    async def state(self, scope: MemoryScope, as_of: datetime | None = None) -> MemoryState:
-        """What is known, or was at a moment as far as it has not been erased since."""
+    async def read_state(self, scope: MemoryScope, as_of: datetime | None = None) -> MemoryState:
+        """Return the state of a memory, or its state at a point in time except for what was erased since."""
         if as_of is None:
             return await self.database.read(partial(rows.read_state, scope=scope))
         return await self.database.read(partial(rows.read_state_at, scope=scope, moment=as_of))
 
-    async def leading(
+    async def read_top_facts(
         self, scope: MemoryScope, limit: int, categories: Collection[str] | None = None
     ) -> Sequence[Fact]:
-        """The surest facts, however many there are."""
-        query = partial(rows.read_leading, scope=scope, limit=limit, categories=categories)
+        """Return the facts of highest confidence."""
+        query = partial(rows.read_top_facts, scope=scope, limit=limit, categories=categories)
         return await self.database.read(query)
 
-    async def count(self, scope: MemoryScope) -> int:
-        """How many facts are known."""
+    async def count_facts(self, scope: MemoryScope) -> int:
+        """Return the number of facts."""
         return await self.database.read(partial(rows.count_facts, scope=scope))
 
-    async def summaries(self, scope: MemoryScope) -> Mapping[SummaryKey, Summary]:
-        """The summaries alone."""
+    async def read_summaries(self, scope: MemoryScope) -> Mapping[SummaryKey, Summary]:
+        """Return the summaries."""
         return await self.database.read(partial(rows.read_summaries, scope=scope))
 
-    async def fact(self, scope: MemoryScope, fact_id: str) -> Fact:
-        """A fact that is known, or `NotFound`."""
+    async def read_fact(self, scope: MemoryScope, fact_id: str) -> Fact:
+        """Return a fact, or raise `NotFound`."""
         return await self.database.read(partial(rows.read_fact, scope=scope, fact_id=fact_id))
 
     async def search(
         self, scope: MemoryScope, words: str, limit: int = 10, category: str | None = None
     ) -> Sequence[FactHit]:
-        """Facts with any of the words, the best first."""
+        """Return facts that contain any of the words, best first."""
         query = partial(search_facts, scope=scope, words=words, limit=limit, category=category)
         return await self.database.read(query)
 
     async def apply(
-        self, scope: MemoryScope, edits: Edits, actor: Actor, *, expected_seq: int | None = None
-    ) -> Sequence[Change]:
-        """Carry out edits, all or none; what changes nothing is left out.
+        self, scope: MemoryScope, edits: EditSource, actor: Actor, *, expected_seq: int | None = None
+    ) -> Sequence[MemoryChange]:
+        """Apply edits, all or none; edits without effect are skipped. Return the changes.
 
         Raises:
-            InvalidRequest: something cannot be remembered.
-            Conflict: the memory has changed since `expected_seq`.
-            NotFound: a fact is to go that is not there.
+            InvalidRequest: A value is invalid.
+            Conflict: The memory has changed since `expected_seq`.
+            NotFound: A fact to remove does not exist.
         """
-        checked = partial(check_made, edits) if callable(edits) else [check(edit) for edit in edits]
-        change = partial(rows.record, scope=scope, edits=checked, actor=actor, expected_seq=expected_seq)
+        checked = partial(check_edits, edits) if callable(edits) else [check_edit(edit) for edit in edits]
+        change = partial(rows.record_edits, scope=scope, edits=checked, actor=actor, expected_seq=expected_seq)
         made = await self.database.write(change)
         if made:
-            await self._tell(scope)
+            await self._notify(scope)
         return made
 
-    async def history(
+    async def read_history(
         self, scope: MemoryScope, limit: int = 50, before: int | None = None, fact_id: str | None = None
-    ) -> Sequence[Change]:
-        """Changes, newest first; `before` is the number of the one to go on from."""
+    ) -> Sequence[MemoryChange]:
+        """Return changes, newest first, starting before change number `before`."""
         query = partial(rows.read_history, scope=scope, limit=limit, before=before, target=fact_id)
         return await self.database.read(query)
 
-    async def undo(self, scope: MemoryScope, which: str, actor: Actor = "user") -> Sequence[Change]:
-        """Take back a change, or all that was done in one group.
+    async def undo(self, scope: MemoryScope, which: str, actor: Actor = "user") -> Sequence[MemoryChange]:
+        """Undo a change, or all changes of a group.
 
         Raises:
-            NotFound: there is no such change.
-            Conflict: what it changed has been changed again since.
+            NotFound: There is no such change.
+            Conflict: The same target was changed again since.
         """
-        made = await self.database.write(partial(rows.take_back, scope=scope, which=which, actor=actor))
-        await self._tell(scope)
+        made = await self.database.write(partial(rows.undo_changes, scope=scope, which=which, actor=actor))
+        await self._notify(scope)
         return made
 
-    async def why(self, scope: MemoryScope, fact_id: str) -> Why:
-        """Where a fact comes from, or `NotFound`."""
-        query = partial(rows.read_why, scope=scope, fact_id=fact_id, limit=MOST_EXPLAINED)
+    async def explain(self, scope: MemoryScope, fact_id: str) -> FactProvenance:
+        """Return the provenance of a fact, or raise `NotFound`."""
+        query = partial(rows.read_provenance, scope=scope, fact_id=fact_id, limit=MAX_EXPLAINED_CHANGES)
         return await self.database.read(query)
 
     async def is_off(self, scope: MemoryScope) -> bool:
-        """Whether the person wants nothing to be remembered and nothing to be told."""
+        """Return whether the user has disabled this memory."""
         return await self.database.read(partial(rows.is_switched_off, scope=scope))
 
-    async def switch(self, scope: MemoryScope, *, is_off: bool) -> None:
-        """Switch a memory off or on; what is in it stays."""
-        await self.database.write(partial(rows.switch, scope=scope, is_off=is_off))
+    async def set_off(self, scope: MemoryScope, *, is_off: bool) -> None:
+        """Disable or enable a memory; its content is kept."""
+        await self.database.write(partial(rows.set_off, scope=scope, is_off=is_off))
 
     async def erase_fact(self, scope: MemoryScope, fact_id: str) -> bool:
-        """Erase a fact with its history; False when bytes of it will only go later.
+        """Erase a fact with its history; return False when bytes of it remain in the files until later.
 
         Raises:
-            NotFound: there never was one.
+            NotFound: There never was such a fact.
         """
         return await self._erase(scope, partial(erasure.erase_fact, fact_id=fact_id))
 
     async def erase_thread(self, scope: MemoryScope, thread_id: str) -> bool:
-        """Erase what was learned in a thread, and all that was made of it; it is not learned again."""
-        return await self._erase(scope, partial(erasure.erase_learned, thread_id=thread_id))
+        """Erase what was extracted from a thread and everything derived from it; skip its pending messages."""
+        return await self._erase(scope, partial(erasure.erase_thread, thread_id=thread_id))
 
     async def erase_all(self, scope: MemoryScope) -> bool:
-        """Erase everything; it is not learned again from what was said before."""
-        if await self.database.read(partial(erasure.is_untouched, scope=scope)):
+        """Erase a memory; messages that were sent before are not extracted again."""
+        if await self.database.read(partial(erasure.is_empty, scope=scope)):
             return True
         return await self._erase(scope, erasure.erase_all)
 
-    async def let_go(self, thread_id: str, user_id: str, *, with_facts: bool) -> None:
-        """Have memories keep nothing of the words of a thread that is deleted; or nothing learned in it either."""
-        query = partial(erasure.scopes_of_thread, owner=user_id, thread_id=thread_id)
-        leave = erasure.erase_learned if with_facts else erasure.forget_source
+    async def forget_thread(self, thread_id: str, user_id: str, *, with_facts: bool) -> None:
+        """Remove a deleted thread as source from all memories of a user; `with_facts` erases the facts too."""
+        query = partial(erasure.list_scopes_of_thread, owner=user_id, thread_id=thread_id)
+        remove = erasure.erase_thread if with_facts else erasure.anonymize_source
         for scope in await self.database.read(query):
-            await self.database.write(partial(leave, scope=scope, thread_id=thread_id))
-            await self._tell(scope)
+            await self.database.write(partial(remove, scope=scope, thread_id=thread_id))
+            await self._notify(scope)
 
     async def _erase(self, scope: MemoryScope, change: Callable[..., None]) -> bool:
-        """Erase something from the rows, then from the index and the files; the note of it is the last to go."""
-        note = await self.database.write(partial(erasure.noted, scope=scope, change=change))
-        await self._tell(scope)
-        while await self.database.write(merge_step):
+        """Erase rows, index entries and file content, in this order; then delete the record of the erasure."""
+        deletion = await self.database.write(partial(erasure.erase_and_record, scope=scope, change=change))
+        await self._notify(scope)
+        while await self.database.write(merge_index):
             pass
-        if not await self.scrub():
+        if not await self.purge():
             return False
-        await self.database.write(partial(end_deletions, thread_ids=[note]))
+        await self.database.write(partial(finish_deletions, thread_ids=[deletion]))
         return True
 
-    async def _tell(self, scope: MemoryScope) -> None:
-        if self.keep is not None:
-            await self.keep(scope, await self.state(scope))
+    async def _notify(self, scope: MemoryScope) -> None:
+        if self.on_change is not None:
+            await self.on_change(scope, await self.read_state(scope))
 
 
-def check_made(make: Callable[[MemoryState], Sequence[Edit]], state: MemoryState) -> Sequence[Edit]:
-    """Edits as they are made, checked."""
-    return [check(edit) for edit in make(state)]
+def check_edits(build: Callable[[MemoryState], Sequence[MemoryEdit]], state: MemoryState) -> Sequence[MemoryEdit]:
+    """Return the edits for a state, each checked."""
+    return [check_edit(edit) for edit in build(state)]
 
 
-def check(edit: Edit) -> Edit:
-    """An edit as it can be kept, or `InvalidRequest`."""
+def check_edit(edit: MemoryEdit) -> MemoryEdit:
+    """Return an edit with cleaned values, or raise `InvalidRequest`."""
     is_summary = edit.target in SUMMARY_KEYS
     if edit.after is not None and isinstance(edit.after, Summary) != is_summary:
-        raise InvalidRequest(f"{edit.target!r} cannot hold that")
-    return Edit(edit.target, None if edit.after is None else check_known(edit.after), check_source(edit.source))
+        raise InvalidRequest(f"value does not fit target {edit.target!r}")
+    return MemoryEdit(edit.target, None if edit.after is None else check_item(edit.after), check_source(edit.source))
 
 
-def check_known(known: Known) -> Known:
-    """A fact or a summary as it can be kept, or `InvalidRequest`."""
-    if isinstance(known, Summary):
-        return replace(known, summary=check_text(known.summary, "a summary", MAX_SUMMARY_CHARS))
-    if known.category not in CATEGORIES:
-        raise InvalidRequest(f"a fact's category is one of {', '.join(CATEGORIES)}, not {known.category!r}")
-    if not (math.isfinite(known.confidence) and 0 <= known.confidence <= 1):
-        raise InvalidRequest(f"a fact's confidence is between 0 and 1, not {known.confidence!r}")
+def check_item(item: MemoryItem) -> MemoryItem:
+    """Return a fact or summary with cleaned values, or raise `InvalidRequest`."""
+    if isinstance(item, Summary):
+        return replace(item, summary=check_text(item.summary, "a summary", MAX_SUMMARY_CHARS))
+    if item.category not in CATEGORIES:
+        raise InvalidRequest(f"a fact's category is one of {', '.join(CATEGORIES)}, not {item.category!r}")
+    if not (math.isfinite(item.confidence) and 0 <= item.confidence <= 1):
+        raise InvalidRequest(f"a fact's confidence is between 0 and 1, not {item.confidence!r}")
     return replace(
-        known,
-        content=check_text(known.content, "a fact", MAX_FACT_CHARS),
-        confidence=float(known.confidence),
-        source=check_source(known.source),
-        source_error=clean(known.source_error)[:MAX_FACT_CHARS] if known.source_error else None,
+        item,
+        content=check_text(item.content, "a fact", MAX_FACT_CHARS),
+        confidence=float(item.confidence),
+        source=check_source(item.source),
+        source_error=clean_text(item.source_error)[:MAX_FACT_CHARS] if item.source_error else None,
     )
 
 
-def check_source(source: Source | None) -> Source | None:
-    """A source as it can be kept."""
+def check_source(source: FactSource | None) -> FactSource | None:
+    """Return a source with cleaned values."""
     if source is None:
         return None
-    return Source(
-        clean(source.thread_id)[:MAX_NAME_CHARS] if source.thread_id else None,
-        clean(source.message_id)[:MAX_NAME_CHARS] if source.message_id else None,
-        clean(source.quote)[:MAX_QUOTE_CHARS] if source.quote else None,
+    return FactSource(
+        clean_text(source.thread_id)[:MAX_NAME_CHARS] if source.thread_id else None,
+        clean_text(source.message_id)[:MAX_NAME_CHARS] if source.message_id else None,
+        clean_text(source.quote)[:MAX_QUOTE_CHARS] if source.quote else None,
     )
 
 
 def check_text(text: str, what: str, limit: int) -> str:
-    """A text with something in it, but not too much, or `InvalidRequest`."""
-    kept = clean(text)
-    if not kept:
+    """Return a cleaned text, or raise `InvalidRequest` when it is empty or too long."""
+    cleaned = clean_text(text)
+    if not cleaned:
         raise InvalidRequest(f"{what} cannot be empty")
-    if len(kept) > limit:
-        raise InvalidRequest(f"{what} has at most {limit} characters, not {len(kept)}")
-    return kept
+    if len(cleaned) > limit:
+        raise InvalidRequest(f"{what} has at most {limit} characters, not {len(cleaned)}")
+    return cleaned
 
 
-def clean(text: str) -> str:
-    """A text without what a database cannot hold, and without blanks around it."""
+def clean_text(text: str) -> str:
+    """Return a text without surrounding whitespace and without characters that a database cannot store."""
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode().strip()

@@ -1,4 +1,4 @@
-"""Learns from conversations after they have become quiet, beside everything else and from one process to the next."""
+"""Background extraction of facts from conversations after a debounce. The queue is in the database."""
 
 import asyncio
 import logging
@@ -9,180 +9,188 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from uuid import uuid4
 
-from deerflow.domain.budget import Budget, BudgetSpent
 from deerflow.domain.errors import ConfigError, DeerFlowError, InvalidRequest, StorageUnavailable
-from deerflow.domain.learning import Lesson, Payer
-from deerflow.domain.memory import Edit, MemoryScope, MemoryState
-from deerflow.domain.search import SaidMessage
-from deerflow.memory.filtering import worth_learning
-from deerflow.memory.ledger import check_made
-from deerflow.memory.memories import Memories
-from deerflow.memory.revision import Revision, Rules, Update
-from deerflow.memory.signals import signs_in
-from deerflow.memory.updater import MemoryUpdater, ModelSilent
-from deerflow.persistence import memory_pending as rows
-from deerflow.persistence.memory import read_state
+from deerflow.domain.memory import BilledRun, MemoryEdit, MemoryScope, MemoryState, PendingExtraction
+from deerflow.domain.threads import SearchableMessage
+from deerflow.domain.usage import BudgetSpent, ModelBudget
+from deerflow.memory.extraction import ExtractionRules, MemoryRevision, MemoryUpdate
+from deerflow.memory.ledger import check_edits
+from deerflow.memory.queries import pending as rows
+from deerflow.memory.queries.facts import read_state
+from deerflow.memory.service import MemoryService
+from deerflow.memory.signals import detect_feedback, select_messages
+from deerflow.memory.updater import ExtractionUnavailable, MemoryUpdater
 
 logger = logging.getLogger(__name__)
 
-LOOK_S = 300.0
-"""So often at least: another process may have died and left something."""
-AGAIN_S = 60.0
-LEASE = timedelta(seconds=60)
+POLL_S = 300.0
+"""Maximum time between polls: a dead process may have left an extraction."""
+RETRY_S = 60.0
+CLAIM_LEASE = timedelta(seconds=60)
 RENEW_S = 20.0
-MOST_ATTEMPTS = 5
+MAX_ATTEMPTS = 5
 
 
-class LessonQueue:
-    """What is yet to be learned, in the database; and who learns it."""
+class ExtractionQueue:
+    """Queue of pending extractions in the database, and its worker."""
 
     def __init__(
         self,
-        memories: Memories,
+        memories: MemoryService,
         updater: MemoryUpdater,
-        is_on: Callable[[], bool],
-        open_budget: Callable[[Lesson], Budget | None],
+        is_enabled: Callable[[], bool],
+        open_budget: Callable[[PendingExtraction], ModelBudget | None],
         clock: Callable[[], datetime] = partial(datetime.now, UTC),
     ) -> None:
-        """`is_on`: whether there is anybody to learn, as the configuration is now; `open_budget`: what pays for it."""
+        """`is_enabled`: whether memory is on and a model is configured; `open_budget`: the budget of an extraction."""
         self._ledger = memories.ledger
         self._database = memories.ledger.database
         self._settings = memories.settings
         self._updater = updater
-        self._is_on = is_on
+        self._is_enabled = is_enabled
         self._open_budget = open_budget
         self._clock = clock
-        self._look = asyncio.Event()
+        self._wakeup = asyncio.Event()
 
-    def lesson_of(
-        self, scope: MemoryScope, thread_id: str, said: Iterable[SaidMessage], steps: Collection[str], payer: Payer
-    ) -> tuple[Lesson, timedelta] | None:
-        """What may be learned from what a run said, and how long to wait for quiet; `steps` are no final answers."""
-        messages = worth_learning(said, steps) if self._is_on() else ()
-        if not any(message.role == "human" for message in messages):
+    def build_extraction(
+        self,
+        scope: MemoryScope,
+        thread_id: str,
+        messages: Iterable[SearchableMessage],
+        steps: Collection[str],
+        payer: BilledRun,
+    ) -> tuple[PendingExtraction, timedelta] | None:
+        """Return the extraction from a run's messages and its debounce, None if there is nothing to extract.
+
+        `steps` are ids of replies that are not final answers.
+        """
+        selected = select_messages(messages, steps) if self._is_enabled() else ()
+        if not any(message.role == "human" for message in selected):
             return None
-        wait = timedelta(seconds=self._settings().debounce_seconds)
+        wait = timedelta(seconds=self._settings.current.debounce_seconds)
         due_at = self._clock() + wait
-        return Lesson(scope, thread_id, messages, signs_in(messages), due_at, payer=payer), wait
+        return PendingExtraction(scope, thread_id, selected, detect_feedback(selected), due_at, payer=payer), wait
 
-    def look(self) -> None:
-        """Have it be seen that there is more to learn."""
-        self._look.set()
+    def wake(self) -> None:
+        """Wake the worker: there may be more to extract."""
+        self._wakeup.set()
 
-    async def learn_now(self, scope: MemoryScope) -> int:
-        """Learn what waits for a memory without waiting for quiet; from how many threads."""
+    async def extract_now(self, scope: MemoryScope) -> int:
+        """Process the pending extractions of a memory without debounce; return the number of threads."""
         done: list[str] = []
-        claim = partial(rows.claim_waiting, scope=scope, lease=LEASE)
-        while lesson := await self._database.write(partial(claim, now=self._clock(), claim=uuid4().hex, done=done)):
-            await self._learn(lesson)
-            done.append(lesson.thread_id)
+        claim = partial(rows.claim_pending, scope=scope, lease=CLAIM_LEASE)
+        while extraction := await self._database.write(partial(claim, now=self._clock(), claim=uuid4().hex, done=done)):
+            await self._extract(extraction)
+            done.append(extraction.thread_id)
         return len(done)
 
-    async def work(self) -> None:
-        """Learn whatever is due, then wait until something is."""
+    async def run(self) -> None:
+        """Process due extractions for ever."""
         while True:
             try:
-                wait_s = await self._learn_next()
+                wait_s = await self._extract_next()
             except StorageUnavailable as problem:
                 logger.error("%s", problem)
-                wait_s = AGAIN_S
+                wait_s = RETRY_S
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
-                    await self._look.wait()
-            self._look.clear()
+                    await self._wakeup.wait()
+            self._wakeup.clear()
 
-    async def _learn_next(self) -> float:
-        """Learn what has waited longest; how many seconds there is nothing to do then."""
-        if not self._is_on():
-            return LOOK_S
-        due = await self._database.read(rows.next_lesson_at)
+    async def _extract_next(self) -> float:
+        """Process the oldest due extraction; return the seconds until the next one."""
+        if not self._is_enabled():
+            return POLL_S
+        due = await self._database.read(rows.find_next_due)
         if due is None or (wait_s := (due - self._clock()).total_seconds()) > 0:
-            return LOOK_S if due is None else min(LOOK_S, wait_s)
-        claim = partial(rows.claim_lesson, now=self._clock(), claim=uuid4().hex, lease=LEASE)
-        lesson = await self._database.write(claim)
-        if lesson is not None:
-            await self._learn(lesson)
+            return POLL_S if due is None else min(POLL_S, wait_s)
+        claim = partial(rows.claim_due, now=self._clock(), claim=uuid4().hex, lease=CLAIM_LEASE)
+        extraction = await self._database.write(claim)
+        if extraction is not None:
+            await self._extract(extraction)
         return 0.0
 
-    async def _learn(self, lesson: Lesson) -> None:
-        budget = self._open_budget(lesson)
-        keeping = asyncio.create_task(self._keep(lesson), name="lease of a lesson")
+    async def _extract(self, extraction: PendingExtraction) -> None:
+        budget = self._open_budget(extraction)
+        renewal = asyncio.create_task(self._renew_claim(extraction), name="renew extraction claim")
         try:
-            lesson = self._updater.as_much_as_fits(lesson, budget)
-            state = await self._database.read(partial(read_state, scope=lesson.scope))
-            update = await self._updater.understand(lesson, state, self._clock(), budget)
-        except ModelSilent as problem:
-            await self._try_later(settled(lesson, budget), str(problem))
+            extraction = self._updater.fit(extraction, budget)
+            state = await self._database.read(partial(read_state, scope=extraction.scope))
+            update = await self._updater.extract(extraction, state, self._clock(), budget)
+        except ExtractionUnavailable as problem:
+            await self._retry_later(with_remaining_budget(extraction, budget), str(problem))
         except (BudgetSpent, ConfigError) as problem:
-            await self._leave_unpaid(settled(lesson, budget), problem)
+            await self._suspend(with_remaining_budget(extraction, budget), problem)
         except asyncio.CancelledError:
-            lesson = settled(lesson, budget)
-            back = partial(rows.give_back_lesson, lesson=lesson, due_at=lesson.due_at, attempts=lesson.attempts - 1)
-            with suppress(StorageUnavailable):  # then the lease ends by itself
-                await self._database.write(back)
+            extraction = with_remaining_budget(extraction, budget)
+            release = partial(
+                rows.release_claim, extraction=extraction, due_at=extraction.due_at, attempts=extraction.attempts - 1
+            )
+            with suppress(StorageUnavailable):  # then the claim expires
+                await self._database.write(release)
             raise
         else:
-            await self._finish(settled(lesson, budget), update)
+            await self._finish(with_remaining_budget(extraction, budget), update)
         finally:
-            keeping.cancel()
-            await asyncio.wait({keeping})
+            renewal.cancel()
+            await asyncio.wait({renewal})
 
-    async def _keep(self, lesson: Lesson) -> None:
-        """Have others know that somebody is at it."""
+    async def _renew_claim(self, extraction: PendingExtraction) -> None:
+        """Renew the claim on an extraction until cancelled."""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(RENEW_S):
                     await asyncio.Event().wait()
             with suppress(StorageUnavailable):
-                until = self._clock() + LEASE
-                await self._database.write(partial(rows.renew_lesson, lesson=lesson, until=until))
+                until = self._clock() + CLAIM_LEASE
+                await self._database.write(partial(rows.renew_claim, extraction=extraction, until=until))
 
-    async def _try_later(self, lesson: Lesson, reason: str) -> None:
-        if lesson.attempts >= MOST_ATTEMPTS:
-            logger.warning("nothing is remembered of thread %s: %s", lesson.thread_id, reason)
-            await self._finish(lesson, None)
+    async def _retry_later(self, extraction: PendingExtraction, reason: str) -> None:
+        if extraction.attempts >= MAX_ATTEMPTS:
+            logger.warning("no memory extracted from thread %s: %s", extraction.thread_id, reason)
+            await self._finish(extraction, None)
             return
-        due = self._clock() + timedelta(seconds=AGAIN_S * 2 ** (lesson.attempts - 1))
-        again = partial(rows.give_back_lesson, lesson=lesson, due_at=due, attempts=lesson.attempts)
+        due = self._clock() + timedelta(seconds=RETRY_S * 2 ** (extraction.attempts - 1))
+        again = partial(rows.release_claim, extraction=extraction, due_at=due, attempts=extraction.attempts)
         await self._database.write(again)
 
-    async def _leave_unpaid(self, lesson: Lesson, problem: DeerFlowError) -> None:
+    async def _suspend(self, extraction: PendingExtraction, problem: DeerFlowError) -> None:
         level = logging.WARNING if isinstance(problem, ConfigError) else logging.INFO
-        logger.log(level, "thread %s is learned from after its next run: %s", lesson.thread_id, problem)
-        await self._database.write(partial(rows.leave_unpaid, lesson=lesson))
+        logger.log(level, "memory extraction of thread %s postponed to its next run: %s", extraction.thread_id, problem)
+        await self._database.write(partial(rows.suspend_extraction, extraction=extraction))
 
-    async def _finish(self, lesson: Lesson, update: Update | None) -> None:
-        settings, now = self._settings(), self._clock()
-        rules = Rules(settings.fact_confidence_threshold, settings.max_facts)
+    async def _finish(self, extraction: PendingExtraction, update: MemoryUpdate | None) -> None:
+        settings, now = self._settings.current, self._clock()
+        rules = ExtractionRules(settings.fact_confidence_threshold, settings.max_facts)
 
-        def edits(state: MemoryState) -> list[Edit]:
-            # By what is known now: a person may have changed it while the model was thinking.
-            revision = Revision(state, lesson.thread_id, lesson.messages, rules, now)
-            return revision.edits(update) if update is not None else []
+        def edits(state: MemoryState) -> list[MemoryEdit]:
+            # Based on the current state: the user may have edited it while the model was thinking.
+            revision = MemoryRevision(state, extraction.thread_id, extraction.messages, rules, now)
+            return revision.build_edits(update) if update is not None else []
 
-        finish = partial(rows.finish_lesson, lesson=lesson, now=now)
+        finish = partial(rows.finish_extraction, extraction=extraction, now=now)
         try:
-            changes = await self._database.write(partial(finish, edits=partial(check_made, edits)))
+            changes = await self._database.write(partial(finish, edits=partial(check_edits, edits)))
         except InvalidRequest as problem:
-            logger.warning("nothing is remembered of thread %s: %s", lesson.thread_id, problem)
-            changes = await self._database.write(partial(finish, edits=nothing_new))
+            logger.warning("no memory extracted from thread %s: %s", extraction.thread_id, problem)
+            changes = await self._database.write(partial(finish, edits=build_no_edits))
         if changes:
-            await self._tell(lesson.scope)
-            logger.info("learned from thread %s: %d changes", lesson.thread_id, len(changes))
+            await self._notify(extraction.scope)
+            logger.info("memory extracted from thread %s: %d changes", extraction.thread_id, len(changes))
 
-    async def _tell(self, scope: MemoryScope) -> None:
-        """Have whoever keeps memories besides the ledger know."""
-        if self._ledger.keep is not None:
-            await self._ledger.keep(scope, await self._ledger.state(scope))
-
-
-def settled(lesson: Lesson, budget: Budget | None) -> Lesson:
-    """A lesson with what its payer has left."""
-    if budget is None or lesson.payer is None:
-        return lesson
-    return replace(lesson, payer=replace(lesson.payer, limit=budget.rest()))
+    async def _notify(self, scope: MemoryScope) -> None:
+        """Save the memory to the external storage, if there is one."""
+        if self._ledger.on_change is not None:
+            await self._ledger.on_change(scope, await self._ledger.read_state(scope))
 
 
-def nothing_new(state: MemoryState) -> list[Edit]:
-    """What is known stays as it is."""
+def with_remaining_budget(extraction: PendingExtraction, budget: ModelBudget | None) -> PendingExtraction:
+    """Return the extraction with the remaining budget of the run that pays for it."""
+    if budget is None or extraction.payer is None:
+        return extraction
+    return replace(extraction, payer=replace(extraction.payer, limit=budget.get_remaining()))
+
+
+def build_no_edits(state: MemoryState) -> list[MemoryEdit]:
+    """Return no edits."""
     return []

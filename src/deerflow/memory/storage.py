@@ -1,11 +1,8 @@
-"""Where memories are kept as documents: in the ledger, or wherever `memory.storage_class` says."""
+"""External storage of memory documents, set by `memory.storage_class`."""
 
 import asyncio
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -14,93 +11,79 @@ from typing import Any, Protocol
 import orjson
 
 from deerflow.domain.errors import StorageUnavailable
-from deerflow.domain.memory import Actor, MemoryScope, MemoryState
-from deerflow.memory.document import edits_for, read_document, to_document
-from deerflow.memory.ledger import Ledger
+from deerflow.domain.memory import MemoryScope, MemoryState
+from deerflow.memory.document import to_document
 
-DocumentFields = Mapping[str, Any]
+JsonDocument = Mapping[str, Any]
 
 
 class MemoryStorage(Protocol):
-    """Keeps the documents of all memories."""
+    """Storage of the documents of all memories."""
 
-    async def load(self, scope: MemoryScope) -> DocumentFields | None:
-        """The document; None when there is none. It may be one that was read before."""
+    async def load(self, scope: MemoryScope) -> JsonDocument | None:
+        """Return the document, None when there is none. It may be cached."""
 
-    async def reload(self, scope: MemoryScope) -> DocumentFields | None:
-        """The document as it is now, whoever has changed it."""
+    async def reload(self, scope: MemoryScope) -> JsonDocument | None:
+        """Return the document without using a cache."""
 
-    async def save(self, scope: MemoryScope, document: DocumentFields) -> None:
-        """Keep a document in place of the one there was."""
+    async def save(self, scope: MemoryScope, document: JsonDocument) -> None:
+        """Store a document; replace the previous one."""
 
 
-@dataclass(frozen=True, slots=True)
 class LedgerStorage:
-    """Documents are views of the ledger, and saving one is changing what is different in it."""
+    """Default value of `memory.storage_class`: memory is stored in the ledger only, without external documents.
 
-    ledger: Ledger
-    actor: Actor = "import"
-
-    async def load(self, scope: MemoryScope) -> DocumentFields:
-        return to_document(await self.ledger.state(scope))
-
-    async def reload(self, scope: MemoryScope) -> DocumentFields:
-        return await self.load(scope)
-
-    async def save(self, scope: MemoryScope, document: DocumentFields, *, expected_seq: int | None = None) -> None:
-        """Keep a document, or raise `InvalidRequest` when it is none, and `Conflict` when it is of another time."""
-        read = await asyncio.to_thread(read_document, document)
-        edits = partial(edits_for, read, now=datetime.now(UTC))
-        await self.ledger.apply(scope, edits, self.actor, expected_seq=expected_seq)
+    A marker that is never instantiated. The ledger itself is always the primary storage (`memory/ledger.py`).
+    """
 
 
 class JsonFileStorage:
-    """A file for each memory, which people may edit: `memory.json`, or that of an agent."""
+    """One JSON file per memory, which users may edit."""
 
     def __init__(self, home: Path) -> None:
-        """`home` is where the server keeps everything."""
+        """`home` is the data directory of the server."""
         self.folder = home / "memory"
 
-    async def load(self, scope: MemoryScope) -> DocumentFields | None:
+    async def load(self, scope: MemoryScope) -> JsonDocument | None:
         return await self.reload(scope)
 
-    async def reload(self, scope: MemoryScope) -> DocumentFields | None:
+    async def reload(self, scope: MemoryScope) -> JsonDocument | None:
         return await asyncio.to_thread(read_json, self.path(scope))
 
-    async def save(self, scope: MemoryScope, document: DocumentFields) -> None:
+    async def save(self, scope: MemoryScope, document: JsonDocument) -> None:
         await asyncio.to_thread(write_json, self.path(scope), document)
 
     def path(self, scope: MemoryScope) -> Path:
-        """The file of a memory. Names of people and agents may be anything, so they are not those of files."""
+        """Return the file of a memory. Owner and agent names may contain any characters, so they are hashed."""
         owner = sha256(scope.owner.encode()).hexdigest()[:16]
         agent = f"-{sha256(scope.agent.encode()).hexdigest()[:16]}" if scope.agent else ""
         return self.folder / owner / f"memory{agent}.json"
 
 
-async def keep_copy(storage: MemoryStorage, scope: MemoryScope, state: MemoryState) -> None:
-    """Have another storage hold what the ledger does."""
+async def save_copy(storage: MemoryStorage, scope: MemoryScope, state: MemoryState) -> None:
+    """Save a state to an external storage."""
     await storage.save(scope, to_document(state))
 
 
-def read_json(file: Path) -> DocumentFields | None:
-    """The document in a file; None when there is none.
+def read_json(file: Path) -> JsonDocument | None:
+    """Return the document in a file, None when there is none.
 
     Raises:
-        StorageUnavailable: it cannot be read.
+        StorageUnavailable: It cannot be read.
     """
     try:
         found = orjson.loads(file.read_bytes())
     except FileNotFoundError:
         return None
     except (OSError, orjson.JSONDecodeError) as problem:
-        raise StorageUnavailable(f"the memory in {file.name!r} cannot be read: {problem}") from None
+        raise StorageUnavailable(f"cannot read memory file {file.name!r}: {problem}") from None
     if not isinstance(found, dict):
-        raise StorageUnavailable(f"the memory in {file.name!r} is not an object")
+        raise StorageUnavailable(f"memory file {file.name!r} is not a JSON object")
     return found
 
 
-def write_json(file: Path, document: DocumentFields) -> None:
-    """Put a document in the place of the one in a file: whole or not at all."""
+def write_json(file: Path, document: JsonDocument) -> None:
+    """Replace the document in a file atomically."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with NamedTemporaryFile(dir=file.parent, prefix=file.name, delete=False) as written:
         try:
@@ -110,4 +93,4 @@ def write_json(file: Path, document: DocumentFields) -> None:
         except OSError as problem:
             with contextlib.suppress(OSError):
                 Path(written.name).unlink()
-            raise StorageUnavailable(f"the memory in {file.name!r} cannot be written: {problem}") from None
+            raise StorageUnavailable(f"cannot write memory file {file.name!r}: {problem}") from None

@@ -1,4 +1,4 @@
-"""Has a model read what was said, and find what is worth remembering."""
+"""Extraction of facts from a conversation by a model."""
 
 import json
 import logging
@@ -7,181 +7,184 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from deerflow.domain.budget import Budget, BudgetSpent
-from deerflow.domain.learning import Lesson
-from deerflow.domain.memory import MemoryState
-from deerflow.memory.revision import NotUnderstood, Update, is_current, read_update
+from deerflow.domain.memory import MemoryState, PendingExtraction
+from deerflow.domain.usage import BudgetSpent, ModelBudget
+from deerflow.memory.extraction import InvalidModelOutput, MemoryUpdate, is_current, parse_update
 
 logger = logging.getLogger(__name__)
 
-SPEAKERS = {"human": "user", "ai": "assistant"}
-SHOWN_FACTS = 200
-"""A model is shown so many of the facts that are known, the surest first."""
-USABLE = 0.9
-"""The part of a model's window that is filled; the rest is for what vendors add."""
+ROLE_NAMES = {"human": "user", "ai": "assistant"}
+MAX_SHOWN_FACTS = 200
+"""Maximum number of known facts in the prompt, highest confidence first."""
+USABLE_SHARE = 0.9
+"""Share of the context window that is used; the rest is for what vendors add."""
 ANSWER_TOKENS = 1500
-LEAST_ROOM = 1000
-AROUND_TOKENS = 30
-"""What each message and each fact takes besides its text."""
-CORRECTED = "The user corrected the assistant here: find out what was wrong, and keep it as a `correction`."
-APPROVED = "The user approved of how something was done here: if it holds beyond this task, keep how they want it."
+MIN_ROOM_TOKENS = 1000
+OVERHEAD_TOKENS = 30
+"""Tokens of each message and fact besides its text."""
+CORRECTION_HINT = "The user corrected the assistant here: find out what was wrong, and keep it as a `correction`."
+APPROVAL_HINT = "The user approved of how something was done here: if it holds beyond this task, keep how they want it."
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryQuestion:
-    """What a model is asked about a conversation, and on whose behalf."""
+class ExtractionRequest:
+    """Prompt for the model, and the user and run it is for."""
 
     owner: str
     thread_id: str
     instructions: str
     conversation: str
     run_id: str | None = None
-    budget: Budget | None = None
-    """What pays for it: the budget of that run; None: nobody minds."""
+    budget: ModelBudget | None = None
+    """Budget of the run that pays for the call; None: unlimited."""
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryAnswer:
-    """What it said, or why it said nothing; `is_unpaid`: it was not asked, nobody pays for it."""
+class ExtractionResponse:
+    """Output of the model, or the reason of a failure; `is_over_budget`: the model was not called."""
 
     text: str
     reason: str | None = None
-    is_unpaid: bool = False
+    is_over_budget: bool = False
 
 
-Ask = Callable[[MemoryQuestion], Awaitable[MemoryAnswer]]
+AskModel = Callable[[ExtractionRequest], Awaitable[ExtractionResponse]]
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
-    """How much the model that learns can read at once."""
+class ContextWindow:
+    """Context window of the model that extracts."""
 
-    window: Callable[[Budget | None], int | None]
-    """Its window in tokens, or as much of it as a budget pays for; None when that is not known."""
-    tokens: Callable[[str], int]
-    """What a text takes of it."""
+    find_window: Callable[[ModelBudget | None], int | None]
+    """Returns the window in tokens, or what a budget pays for; None when it is not known."""
+    count_tokens: Callable[[str], int]
+    """Returns the tokens of a text."""
 
-    def room_beside(self, text: str, budget: Budget | None) -> int | None:
-        """What is left beside `text` and an answer; None when that is not known.
+    def count_room(self, text: str, budget: ModelBudget | None) -> int | None:
+        """Return the tokens left besides `text` and an answer; None when the window is not known.
 
         Raises:
-            BudgetSpent: So little is paid for that there is no use in reading it.
-            ConfigError: Nobody knows what the model costs.
+            BudgetSpent: The budget leaves too little room.
+            ConfigError: The price of the model is not known.
         """
-        window = self.window(budget)
+        window = self.find_window(budget)
         if window is None:
             return None
-        room = int(window * USABLE) - ANSWER_TOKENS - self.tokens(text)
-        if budget is not None and room < LEAST_ROOM and window != self.window(None):
-            raise BudgetSpent("what is left of the budget of the last run does not pay for it")
+        room = int(window * USABLE_SHARE) - ANSWER_TOKENS - self.count_tokens(text)
+        if budget is not None and room < MIN_ROOM_TOKENS and window != self.find_window(None):
+            raise BudgetSpent("the remaining budget of the last run is too small for memory extraction")
         return max(0, room)
 
-    def fitting(self, texts: Iterable[str], room: int) -> Iterator[str]:
-        """As many texts as there is room for."""
+    def select_fitting(self, texts: Iterable[str], room: int) -> Iterator[str]:
+        """Yield texts until the room is used up."""
         for text in texts:
-            room -= self.tokens(text) + AROUND_TOKENS
+            room -= self.count_tokens(text) + OVERHEAD_TOKENS
             if room < 0:
                 return
             yield text
 
 
-class ModelSilent(Exception):
-    """The model could not be asked; it may be asked again later."""
+class ExtractionUnavailable(Exception):
+    """The model could not be called; the extraction can be retried later."""
 
 
 class MemoryUpdater:
-    """Reads what was said, by a model."""
+    """Extractor that calls a model."""
 
-    def __init__(self, ask: Ask, reader: Reader) -> None:
+    def __init__(self, ask: AskModel, window: ContextWindow) -> None:
         self._ask = ask
-        self._reader = reader
+        self._window = window
         self._instructions = Path(__file__).with_suffix(".md").read_text(encoding="utf-8").strip()
 
-    def as_much_as_fits(self, lesson: Lesson, budget: Budget | None = None) -> Lesson:
-        """As much of `lesson` as the model can read beside what it is told; the rest stays to be learned.
+    def fit(self, extraction: PendingExtraction, budget: ModelBudget | None = None) -> PendingExtraction:
+        """Return the extraction with as many messages as fit into the context window; the rest stays pending.
 
         Raises:
-            BudgetSpent: So little is paid for that there is no use in reading it.
-            ConfigError: Nobody knows what the model costs.
+            BudgetSpent: The budget leaves too little room.
+            ConfigError: The price of the model is not known.
         """
-        room = self._reader.room_beside(self._instructions, budget)
+        room = self._window.count_room(self._instructions, budget)
         if room is None:
-            return lesson
-        room -= room // 3  # for what is known
-        texts = list(self._reader.fitting((message.text for message in lesson.messages), room))
+            return extraction
+        room -= room // 3  # reserved for known facts
+        texts = list(self._window.select_fitting((message.text for message in extraction.messages), room))
         if texts:
-            return replace(lesson, messages=lesson.messages[: len(texts)])
-        first = lesson.messages[0]  # too long by itself: its beginning has to do
-        share = max(0, room - AROUND_TOKENS) / self._reader.tokens(first.text)
-        return replace(lesson, messages=[replace(first, text=first.text[: int(len(first.text) * share)])])
+            return replace(extraction, messages=extraction.messages[: len(texts)])
+        first = extraction.messages[0]  # too long on its own: truncate it
+        share = max(0, room - OVERHEAD_TOKENS) / self._window.count_tokens(first.text)
+        return replace(extraction, messages=[replace(first, text=first.text[: int(len(first.text) * share)])])
 
-    async def understand(
-        self, lesson: Lesson, state: MemoryState, now: datetime, budget: Budget | None = None
-    ) -> Update | None:
-        """What is worth remembering of `lesson`; None when the model makes no sense, twice.
+    async def extract(
+        self, extraction: PendingExtraction, state: MemoryState, now: datetime, budget: ModelBudget | None = None
+    ) -> MemoryUpdate | None:
+        """Return the update that the model extracts from the messages; None when its output is invalid twice.
 
         Raises:
-            ModelSilent: the model failed or took too long.
-            BudgetSpent: `budget` does not pay for it.
+            ModelUnavailable: The model failed or timed out.
+            BudgetSpent: `budget` does not pay for the call.
         """
-        conversation = "\n\n".join([f"# Known\n\n{self._known(state, now, budget)}", *newly_said(lesson)])
-        said = await self._say(lesson, conversation, budget)
+        conversation = "\n\n".join(
+            [f"# Known\n\n{self._render_known(state, now, budget)}", *render_conversation(extraction)]
+        )
+        output = await self._ask_model(extraction, conversation, budget)
         try:
-            return read_update(said)
-        except NotUnderstood as problem:
-            again = f"{conversation}\n\n{repair_words(said, problem)}"
+            return parse_update(output)
+        except InvalidModelOutput as problem:
+            again = f"{conversation}\n\n{build_repair_prompt(output, problem)}"
         try:
-            return read_update(await self._say(lesson, again, budget))
-        except NotUnderstood as problem:
-            # Not what it said: that quotes the conversation.
-            logger.warning("nothing is remembered of thread %s: the model's answer: %s", lesson.thread_id, problem)
+            return parse_update(await self._ask_model(extraction, again, budget))
+        except InvalidModelOutput as problem:
+            # The output itself is not logged: it quotes the conversation.
+            logger.warning(
+                "no memory extracted from thread %s: invalid model output: %s", extraction.thread_id, problem
+            )
             return None
 
-    def _known(self, state: MemoryState, now: datetime, budget: Budget | None) -> str:
-        """What the model reads of what is known: the surest first."""
+    def _render_known(self, state: MemoryState, now: datetime, budget: ModelBudget | None) -> str:
+        """Return known summaries and facts as JSON, highest confidence first."""
         summaries = {key: kept.summary for key, kept in state.summaries.items()}
         current = sorted(
             (fact for fact in state.facts if is_current(fact, now)), key=lambda fact: fact.confidence, reverse=True
-        )[:SHOWN_FACTS]
-        room = self._reader.room_beside(self._instructions, budget)
+        )[:MAX_SHOWN_FACTS]
+        room = self._window.count_room(self._instructions, budget)
         if room is not None:
-            rest = room // 3 - self._reader.tokens(_written(summaries))
-            current = current[: len(list(self._reader.fitting((fact.content for fact in current), rest)))]
+            rest = room // 3 - self._window.count_tokens(_to_json(summaries))
+            current = current[: len(list(self._window.select_fitting((fact.content for fact in current), rest)))]
         facts = [
             {"id": fact.id, "category": fact.category, "confidence": fact.confidence, "content": fact.content}
             for fact in current
         ]
-        return _written({"summaries": summaries, "facts": facts})
+        return _to_json({"summaries": summaries, "facts": facts})
 
-    async def _say(self, lesson: Lesson, conversation: str, budget: Budget | None) -> str:
-        run_id = lesson.payer.run_id if lesson.payer is not None else None
-        about = lesson.scope.owner, lesson.thread_id
-        answer = await self._ask(MemoryQuestion(*about, self._instructions, conversation, run_id, budget))
-        if answer.is_unpaid:
+    async def _ask_model(self, extraction: PendingExtraction, conversation: str, budget: ModelBudget | None) -> str:
+        run_id = extraction.payer.run_id if extraction.payer is not None else None
+        about = extraction.scope.owner, extraction.thread_id
+        answer = await self._ask(ExtractionRequest(*about, self._instructions, conversation, run_id, budget))
+        if answer.is_over_budget:
             raise BudgetSpent(answer.reason)
         if answer.reason is not None:
-            raise ModelSilent(answer.reason)
+            raise ExtractionUnavailable(answer.reason)
         return answer.text
 
 
-def newly_said(lesson: Lesson) -> Iterator[str]:
-    """What the model reads of a conversation, and what to look out for in it."""
-    # As JSON, so that nothing anybody says can pass for a part of the question.
-    told = [
-        {"message": number, "from": SPEAKERS[message.role], "text": message.text}
-        for number, message in enumerate(lesson.messages, start=1)
+def render_conversation(extraction: PendingExtraction) -> Iterator[str]:
+    """Yield the parts of the prompt that hold the conversation and the feedback hints."""
+    # As JSON, so that no message can pass for a part of the prompt.
+    messages = [
+        {"message": number, "from": ROLE_NAMES[message.role], "text": message.text}
+        for number, message in enumerate(extraction.messages, start=1)
     ]
-    yield f"# Newly said\n\n{_written(told)}"
-    yield from [CORRECTED] * lesson.signs.correction + [APPROVED] * lesson.signs.reinforcement
+    yield f"# Newly said\n\n{_to_json(messages)}"
+    yield from [CORRECTION_HINT] * extraction.signals.correction + [APPROVAL_HINT] * extraction.signals.reinforcement
 
 
-def repair_words(said: str, problem: NotUnderstood) -> str:
-    """What a model is told whose answer could not be read."""
+def build_repair_prompt(output: str, problem: InvalidModelOutput) -> str:
+    """Return the prompt after an output that could not be parsed."""
     return (
-        f"Your last answer could not be read: {problem}. It began with {said[:200]!r}. "
+        f"Your last answer could not be read: {problem}. It began with {output[:200]!r}. "
         "Answer again with the JSON object alone."
     )
 
 
-def _written(value: object) -> str:
+def _to_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, indent=1)

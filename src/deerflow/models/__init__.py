@@ -1,1 +1,1 @@
-"""Chat models: how one is found, built and talked to."""
+"""Chat models: detection, construction and clients."""

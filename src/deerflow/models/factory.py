@@ -1,4 +1,4 @@
-"""Chat models from their entries in the configuration."""
+"""Construction of chat models from their configuration entries."""
 
 import inspect
 import logging
@@ -10,14 +10,68 @@ from langchain_core.language_models import BaseChatModel
 from pydantic import AliasChoices, ValidationError
 
 from deerflow.config.imports import load_class
-from deerflow.config.models import ModelConfig
-from deerflow.domain.errors import ConfigError, NotFound
-from deerflow.models.thinking import deep_merge, settings_for
+from deerflow.config.sections.models import ModelConfig
+from deerflow.domain.errors import ConfigError, InvalidRequest, NotFound
+
+REASONING_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
+
+
+def build_settings(config: ModelConfig, *, thinking_enabled: bool, reasoning_effort: str | None) -> dict[str, Any]:
+    """Return the settings that are passed to the model class besides `model`.
+
+    Raises:
+        ConfigError: Thinking is requested from a model that does not support it.
+        InvalidRequest: The reasoning effort does not exist.
+    """
+    if thinking_enabled and not config.supports_thinking:
+        raise ConfigError(f"model {config.name!r} does not support thinking; set supports_thinking: true if it does")
+    if reasoning_effort is not None and reasoning_effort not in REASONING_EFFORTS:
+        raise InvalidRequest(
+            f"reasoning effort must be one of {', '.join(REASONING_EFFORTS)}, not {reasoning_effort!r}"
+        )
+    settings = config.provider_settings
+    if reasoning_effort is not None and config.supports_reasoning_effort:
+        settings["reasoning_effort"] = reasoning_effort
+    change = _get_enabled_settings(config) if thinking_enabled else _get_disabled_settings(config)
+    return deep_merge(settings, change)
+
+
+def deep_merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Return both mappings merged recursively; values of `above` win."""
+    merged = dict(below)
+    for key, value in above.items():
+        known = merged.get(key)
+        merged[key] = deep_merge(known, value) if isinstance(known, Mapping) and isinstance(value, Mapping) else value
+    return merged
+
+
+def _get_enabled_settings(config: ModelConfig) -> dict[str, Any]:
+    shortcut = {"thinking": config.thinking} if config.thinking else {}
+    return deep_merge(config.when_thinking_enabled or {}, shortcut)
+
+
+def _get_disabled_settings(config: ModelConfig) -> dict[str, Any]:
+    """Return the configured settings, else the opposite of those for thinking, in the formats that vendors use."""
+    if config.when_thinking_disabled is not None:
+        return config.when_thinking_disabled
+    enabled = _get_enabled_settings(config)
+    body = enabled.get("extra_body", {})
+    if "type" in body.get("thinking", {}):
+        off: dict[str, Any] = {"extra_body": {"thinking": {"type": "disabled"}}}
+        return off | {"reasoning_effort": "minimal"} if config.supports_reasoning_effort else off
+    if switches := {"thinking", "enable_thinking"} & body.get("chat_template_kwargs", {}).keys():
+        return {"extra_body": {"chat_template_kwargs": dict.fromkeys(sorted(switches), False)}}
+    if "enable_thinking" in body:
+        return {"extra_body": {"enable_thinking": False}}
+    if "type" in enabled.get("thinking", {}):
+        return {"thinking": {"type": "disabled"}}
+    return {}
+
 
 logger = logging.getLogger(__name__)
 
-ENTRY = "deerflow_model"
-"""Where a model's metadata say which entry of the configuration it was made from."""
+ENTRY_KEY = "deerflow_model"
+"""The metadata key with the name of the configuration entry."""
 
 
 def create_chat_model(
@@ -27,25 +81,25 @@ def create_chat_model(
     reasoning_effort: str | None = None,
     overrides: Mapping[str, object] | None = None,
 ) -> BaseChatModel:
-    """The model an entry describes.
+    """Return the chat model for a configuration entry.
 
     Raises:
-        ConfigError: The entry names no chat model, or a setting that the class does not take; or thinking is asked
-            of a model that has none.
-        InvalidRequest: There is no such reasoning effort.
+        ConfigError: `use` is not a chat model, a setting is unknown to the class, or thinking is requested from a model
+            that does not support it.
+        InvalidRequest: The reasoning effort does not exist.
     """
     try:
         chat_model = load_class(config.use, BaseChatModel)  # type: ignore[type-abstract]  # nothing abstract is created
     except ConfigError as error:
         raise ConfigError(f"model {config.name!r}: use: {error}") from error
-    settings = settings_for(config, thinking_enabled=thinking_enabled, reasoning_effort=reasoning_effort)
-    settings = _named_for(chat_model, deep_merge(settings, overrides or {}))
-    _refuse_unknown(config, chat_model, settings)
+    settings = build_settings(config, thinking_enabled=thinking_enabled, reasoning_effort=reasoning_effort)
+    settings = _rename_url_setting(chat_model, deep_merge(settings, overrides or {}))
+    _reject_unknown(config, chat_model, settings)
     return _build(config, chat_model, settings)
 
 
 class ModelCatalog:
-    """The configured models by name; the first is the default. Each way of using one is built once."""
+    """The configured models by name; the first is the default. Each variant of a model is built once."""
 
     def __init__(self, models: Sequence[ModelConfig]) -> None:
         self._configs = {config.name: config for config in models}
@@ -64,36 +118,36 @@ class ModelCatalog:
         return next(iter(self._configs.values()))
 
     def find(self, name: str) -> ModelConfig:
-        """The entry called `name`.
+        """Return the entry with this name.
 
         Raises:
-            NotFound: There is none; the text gives similar names.
+            NotFound: It does not exist; the text lists similar names.
         """
         try:
             return self._configs[name]
         except KeyError:
             near = get_close_matches(name, self._configs, n=3) or list(self._configs)
-            raise NotFound(f"no model is called {name!r}; there is {', '.join(near) or 'none'}") from None
+            raise NotFound(f"there is no model {name!r}; available: {', '.join(near) or 'none'}") from None
 
     def resolve(self, name: str | None) -> ModelConfig:
-        """The entry called `name`, or the default when there is none."""
+        """Return the entry with this name, or the default when it does not exist."""
         if name is None:
             return self.default
         try:
             return self.find(name)
         except NotFound as error:
-            logger.warning("%s; the default %r is used", error, self.default.name)
+            logger.warning("%s; using the default %r", error, self.default.name)
             return self.default
 
     def create(
         self, name: str | None = None, *, thinking_enabled: bool = False, reasoning_effort: str | None = None
     ) -> BaseChatModel:
-        """The model called `name`, or the default; one that cannot think is used as it is."""
+        """Return the model with this name, or the default; `thinking_enabled` is ignored if it is not supported."""
         config = self.resolve(name)
         key = (config.name, thinking_enabled, reasoning_effort)
         if key not in self._built:
             if thinking_enabled and not config.supports_thinking:
-                logger.warning("model %r cannot think; it is used without", config.name)
+                logger.warning("model %r does not support thinking; using it without", config.name)
                 thinking_enabled = False
             self._built[key] = create_chat_model(
                 config, thinking_enabled=thinking_enabled, reasoning_effort=reasoning_effort
@@ -117,29 +171,29 @@ def _build(config: ModelConfig, chat_model: type[BaseChatModel], settings: dict[
     try:
         model = chat_model(**{"model": config.model, **settings})
     except ValidationError as error:
-        # Values stay out of the text: one of them may be a key.
+        # Values are left out of the text: one of them may be a key.
         problems = [f"{'.'.join(map(str, each['loc'])) or config.use}: {each['msg']}" for each in error.errors()]
         raise ConfigError(f"model {config.name!r}: {'; '.join(problems)}") from None
     except Exception as error:  # the class is the vendor's and may raise anything
-        raise ConfigError(f"model {config.name!r}: {config.use} cannot be set up: {error}") from error
-    model.metadata = {**(model.metadata or {}), ENTRY: config.name}
+        raise ConfigError(f"model {config.name!r}: cannot create {config.use}: {error}") from error
+    model.metadata = {**(model.metadata or {}), ENTRY_KEY: config.name}
     if config.context_window is not None:
         model.profile = {**(model.profile or {}), "max_input_tokens": config.context_window}
     return model
 
 
-def _named_for(chat_model: type[BaseChatModel], settings: dict[str, Any]) -> dict[str, Any]:
-    """The address under the name the class gives it: `api_base` and `base_url` are the same to the user."""
-    known = _settings_of(chat_model)
+def _rename_url_setting(chat_model: type[BaseChatModel], settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings with the base URL under the name that the class uses: `api_base` or `base_url`."""
+    known = _list_settings(chat_model)
     for given, other in (("api_base", "base_url"), ("base_url", "api_base")):
         if given in settings and given not in known and other in known:
             settings[other] = settings.pop(given)
     return settings
 
 
-def _refuse_unknown(config: ModelConfig, chat_model: type[BaseChatModel], settings: Mapping[str, Any]) -> None:
-    """Many classes swallow unknown settings, or send them to a vendor who refuses them: say it here."""
-    known = _settings_of(chat_model)
+def _reject_unknown(config: ModelConfig, chat_model: type[BaseChatModel], settings: Mapping[str, Any]) -> None:
+    """Raise `ConfigError` for unknown settings, which many classes ignore or send to the vendor."""
+    known = _list_settings(chat_model)
     unknown = sorted(settings.keys() - known)
     if not unknown or chat_model.model_config.get("extra") == "allow":
         return
@@ -152,7 +206,7 @@ def _refuse_unknown(config: ModelConfig, chat_model: type[BaseChatModel], settin
     raise ConfigError(f"model {config.name!r}: {config.use} has no setting {unknown[0]!r}{hint}")
 
 
-def _settings_of(chat_model: type[BaseChatModel]) -> set[str]:
+def _list_settings(chat_model: type[BaseChatModel]) -> set[str]:
     names = {
         name for name in inspect.signature(chat_model.__init__).parameters if name not in ("self", "args", "kwargs")
     }

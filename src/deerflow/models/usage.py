@@ -1,44 +1,78 @@
-"""What an answer cost, from the words of the vendors to those of LangChain."""
+"""Token usage reported by models, and its cost."""
 
+from collections.abc import Mapping
+from decimal import Decimal
+from math import isfinite
 from typing import Any
 
-from langchain_core.messages.ai import InputTokenDetails, OutputTokenDetails, UsageMetadata
+from langchain_core.messages import AIMessage
+
+from deerflow.config.sections.models import PricingConfig
+from deerflow.domain.usage import UNMETERED, TokenCounts
+
+MAX_TOKENS = 10**12
+"""An upper bound for plausible counts; larger ones are errors that must not distort the sums."""
 
 
-def usage_metadata(usage: dict[str, Any]) -> UsageMetadata:
-    """The `usage` object of a response."""
-    input_tokens = usage.get("prompt_tokens") or 0
-    output_tokens = usage.get("completion_tokens") or 0
-    total_tokens = usage.get("total_tokens")
-    return UsageMetadata(
-        input_tokens=input_tokens,
-        output_tokens=output_tokens,
-        total_tokens=input_tokens + output_tokens if total_tokens is None else total_tokens,
-        input_token_details=_input_details(usage),
-        output_token_details=_output_details(usage),
+def read_counts(message: AIMessage | None) -> TokenCounts:
+    """Return the usage of the call that produced `message`; None when there was no message."""
+    usage = message.usage_metadata if message is not None else None
+    if not usage:
+        return UNMETERED
+    input_details, output_details = usage.get("input_token_details") or {}, usage.get("output_token_details") or {}
+    return TokenCounts(
+        calls=1,
+        input_tokens=read_count(usage, "input_tokens"),
+        cached_tokens=read_count(input_details, "cache_read"),
+        cache_write_tokens=read_count(input_details, "cache_creation"),
+        output_tokens=read_count(usage, "output_tokens"),
+        reasoning_tokens=read_count(output_details, "reasoning"),
     )
 
 
-def _input_details(usage: dict[str, Any]) -> InputTokenDetails:
-    details = usage.get("prompt_tokens_details") or {}
-    cached = details.get("cached_tokens")
-    if cached is None:  # DeepSeek, then Kimi, before they took over OpenAI's name
-        cached = usage.get("prompt_cache_hit_tokens", usage.get("cached_tokens"))
-    found = InputTokenDetails()
-    if (audio := details.get("audio_tokens")) is not None:
-        found["audio"] = audio
-    if cached is not None:
-        found["cache_read"] = cached
-    if (written := details.get("cache_write_tokens")) is not None:
-        found["cache_creation"] = written
-    return found
+def read_count(figures: Mapping[str, Any], name: str) -> int:
+    """Return a count as an integer; 0 for missing and invalid values, since vendors omit some or send null."""
+    value = figures.get(name)
+    if not isinstance(value, int | float) or not isfinite(value):
+        return 0
+    return min(max(0, int(value)), MAX_TOKENS)
 
 
-def _output_details(usage: dict[str, Any]) -> OutputTokenDetails:
-    details = usage.get("completion_tokens_details") or {}
-    found = OutputTokenDetails()
-    if (audio := details.get("audio_tokens")) is not None:
-        found["audio"] = audio
-    if (reasoning := details.get("reasoning_tokens")) is not None:
-        found["reasoning"] = reasoning
-    return found
+PRICE_UNIT = 10**6
+"""A price per million tokens has at most six decimals, so a token costs an integer multiple of 10⁻¹²."""
+UNIT = 10**12
+
+
+def compute_cost(counts: TokenCounts, pricing: PricingConfig) -> int:
+    """Return the cost of tokens, in 10⁻¹² of the currency."""
+    cached = min(counts.cached_tokens, counts.input_tokens)
+    written = min(counts.cache_write_tokens, counts.input_tokens - cached)
+    reasoning = min(counts.reasoning_tokens, counts.output_tokens)
+    return sum(
+        tokens * int((pricing.input if price is None else price) * PRICE_UNIT)
+        for tokens, price in (
+            (counts.input_tokens - cached - written, pricing.input),
+            (cached, pricing.cached_input),
+            (written, pricing.cache_write),
+            (counts.output_tokens - reasoning, pricing.output),
+            (reasoning, pricing.output if pricing.reasoning is None else pricing.reasoning),
+        )
+    )
+
+
+def get_max_prices(pricing: PricingConfig) -> tuple[int, int]:
+    """Return the maximum price of an input token and of an output token, in the same unit."""
+    read = (pricing.input, pricing.cached_input, pricing.cache_write)
+    written = (pricing.output, pricing.reasoning)
+    return get_max_price(read), get_max_price(written)
+
+
+def get_max_price(prices: tuple[Decimal | None, ...]) -> int:
+    """Return the maximum of the known prices, per token."""
+    return max(int(price * PRICE_UNIT) for price in prices if price is not None)
+
+
+def to_amount(cost: int) -> Decimal:
+    """Return a cost in its currency, without trailing zeros."""
+    exact = Decimal(cost) / UNIT
+    return exact.quantize(Decimal(1)) if exact == exact.to_integral() else exact.normalize()

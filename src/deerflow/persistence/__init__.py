@@ -1,1 +1,1 @@
-"""What outlives the process: tables, repositories, checkpoints."""
+"""Database access: engines, tables, queries, migrations and LangGraph checkpointers."""

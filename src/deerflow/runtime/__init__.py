@@ -1,4 +1,4 @@
-"""Durable runs: accepted, carried out, recorded and read."""
+"""Runtime: durable runs, their event log and their threads."""
 
 from deerflow.domain.runs import DisconnectMode, RunStatus
 from deerflow.runtime.runs.manager import RunManager

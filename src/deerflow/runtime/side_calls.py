@@ -1,4 +1,4 @@
-"""Small questions to a model beside a run: bounded in time, never a failure for whoever waits."""
+"""Model calls outside of runs: bounded in time, and never an error for the caller."""
 
 import asyncio
 import logging
@@ -11,16 +11,15 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import RunnableConfig
 
-from deerflow.agents.metering import name_of
-from deerflow.agents.middlewares.spending import ask_paid
-from deerflow.agents.middlewares.title_middleware import without_thoughts
-from deerflow.domain.budget import Budget, BudgetSpent
-from deerflow.domain.principal import Principal
+from deerflow.agent_support.model_failures import get_model_name
+from deerflow.agents.middlewares.title_middleware import strip_reasoning
+from deerflow.budget.model_calls import ask_within_budget
+from deerflow.domain.identity import Principal
 from deerflow.domain.runs import RunRecord
-from deerflow.domain.usage import TokenCounts, UsageOrigin
-from deerflow.models.counting import counts_of
-from deerflow.persistence.database import Database
-from deerflow.persistence.runs import list_runs, read_claimed
+from deerflow.domain.usage import BudgetSpent, ModelBudget, TokenCounts, UsageOrigin
+from deerflow.models.usage import read_counts
+from deerflow.persistence.engine.database import Database
+from deerflow.persistence.queries.runs import list_runs, read_claimed_run
 
 logger = logging.getLogger(__name__)
 
@@ -28,8 +27,8 @@ LAST_GRACE_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class SideQuestion:
-    """What a model is asked, by whom and for how long."""
+class SideRequest:
+    """Request to a model, with its owner, time limit and budget."""
 
     caller: str
     messages: Sequence[BaseMessage]
@@ -38,13 +37,13 @@ class SideQuestion:
     who: Principal
     thread_id: str | None = None
     run_id: str | None = None
-    budget: Budget | None = None
-    """What pays for it: the budget of that run; None: nobody minds."""
+    budget: ModelBudget | None = None
+    """Budget of the run that the call is charged to; None means no limit."""
 
 
 @dataclass(frozen=True, slots=True)
-class SideAnswer:
-    """What the model said, or why it said nothing; `is_unpaid`: it was not asked, nobody pays for it."""
+class SideResponse:
+    """Response of the model, or the reason why there is none; `is_unpaid`: the budget did not allow it."""
 
     text: str
     reason: str | None = None
@@ -53,16 +52,16 @@ class SideAnswer:
 
 @dataclass(frozen=True, slots=True)
 class SideCalls:
-    """Asks models."""
+    """Calls models outside of runs."""
 
     database: Database
     model: Callable[[str | None], BaseChatModel]
-    """The model of that name, or the default."""
+    """Returns the model of that name, or the default."""
     note: Callable[[UsageOrigin, str, str, TokenCounts], Awaitable[None]]
     """Keeps what a call took."""
 
-    async def ask(self, question: SideQuestion) -> SideAnswer:
-        """What the model says; when it fails or takes too long, why."""
+    async def ask(self, question: SideRequest) -> SideResponse:
+        """Return the response of the model; if it fails or takes too long, the reason."""
         asking = asyncio.create_task(self._ask(question), name=question.caller)
         try:
             done, _ = await asyncio.wait({asking}, timeout=question.timeout_s)
@@ -70,31 +69,31 @@ class SideCalls:
             asking.cancel()
         if not done:
             await asyncio.wait({asking}, timeout=LAST_GRACE_S)
-            return SideAnswer("", f"the model took longer than {question.timeout_s:g} s")
+            return SideResponse("", f"the model took longer than {question.timeout_s:g} s")
         problem = asking.exception()
         if isinstance(problem, BudgetSpent):
-            return SideAnswer("", str(problem), is_unpaid=True)
+            return SideResponse("", str(problem), is_unpaid=True)
         if problem is not None:
             logger.warning("%s could not be had: %s", question.caller, problem)
-            return SideAnswer("", f"the model failed: {type(problem).__name__}")
-        said = without_thoughts(asking.result().text).strip()
-        return SideAnswer(said, None if said else "the model said nothing")
+            return SideResponse("", f"the model failed: {type(problem).__name__}")
+        said = strip_reasoning(asking.result().text).strip()
+        return SideResponse(said, None if said else "the model said nothing")
 
-    async def _ask(self, question: SideQuestion) -> AIMessage:
-        # The first use of a model may load its vendor's library.
+    async def _ask(self, question: SideRequest) -> AIMessage:
+        # The first use of a model may import its vendor's library.
         model = await asyncio.to_thread(self.model, question.model_name)
         quiet: RunnableConfig = {"tags": ["nostream"]}
-        said = await ask_paid(question.budget, question.caller, model, question.messages, quiet)
+        said = await ask_within_budget(question.budget, question.caller, model, question.messages, quiet)
         origin = UsageOrigin(question.who.user_id, datetime.now(UTC), question.thread_id, question.run_id)
-        await self.note(origin, question.caller, name_of(model, said), counts_of(said))
+        await self.note(origin, question.caller, get_model_name(model, said), read_counts(said))
         return said
 
     async def model_of(self, thread_id: str, who: Principal) -> str | None:
-        """The model that answered last in a thread; None when it was the default, or there is none yet."""
+        """Return the model that answered last in a thread, or None for the default."""
         query = partial(list_runs, thread_id=thread_id, owner=who.user_id, limit=1, offset=0)
         latest: Sequence[RunRecord] = await self.database.read(query)
         if not latest:
             return None
-        found = await self.database.read(partial(read_claimed, run_id=latest[0].run_id))
+        found = await self.database.read(partial(read_claimed_run, run_id=latest[0].run_id))
         name = (found.request.get("agent") or {}).get("model_name")
         return str(name) if name else None

@@ -1,1 +1,1 @@
-"""Where an agent's commands and files live."""
+"""Sandboxes: the machines and files that agents work with."""

@@ -1,7 +1,7 @@
-"""Makes a small picture of a large one.
+"""Thumbnail script.
 
-A program of the sandbox: it is handed over as text, and nothing here imports it. It is given the path of the picture
-and the longest side wanted, and prints the small one as base64 behind a mark, or why there is none.
+It runs inside the sandbox: it is passed as text and never imported. Its arguments are the path of the image and the
+maximum side; it prints the thumbnail as base64 after a prefix, or the problem.
 """
 
 import base64
@@ -9,13 +9,13 @@ import io
 import sys
 import warnings
 
-from PIL import Image, ImageOps  # the sandbox has it
+from PIL import Image, ImageOps  # installed in the sandbox
 
 MOST_PIXELS = 40_000_000
 
 
 def draw(path: str, side: int) -> str:
-    """The small picture, or what is wrong with the large one."""
+    """Return the encoded thumbnail, or the problem with the image."""
     Image.MAX_IMAGE_PIXELS = MOST_PIXELS
     warnings.simplefilter("error", Image.DecompressionBombWarning)
     try:

@@ -1,7 +1,7 @@
-"""Whom an agent may talk to, and the one way there.
+"""Egress rules of agents and the only way to open outgoing connections for them.
 
-Every connection made on an agent's behalf is opened by `Egress`: a name is looked up once, and of its addresses only
-public ones are met.
+Every connection made for an agent is opened by `Egress`: a name is resolved once, and only its public addresses are
+used.
 """
 
 import asyncio
@@ -18,14 +18,14 @@ from aiohappyeyeballs import start_connection
 
 from deerflow.domain.errors import SandboxError
 
-Address = IPv4Address | IPv6Address
+IPAddress = IPv4Address | IPv6Address
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Resolve = Callable[[str], Awaitable[Sequence[str]]]
-Dial = Callable[[Sequence[Address], int], Awaitable[Streams]]
+Dial = Callable[[Sequence[IPAddress], int], Awaitable[Streams]]
 
 LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 NAME = re.compile(rf"{LABEL}(?:\.{LABEL})*")
-# What the resolvers of operating systems read as a number: 2130706433, 0x7f000001, 127.1, 0177.0.0.1.
+# Labels that system resolvers read as a number: 2130706433, 0x7f000001, 127.1, 0177.0.0.1.
 NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 MAX_HOST_CHARS = 253
 
@@ -33,7 +33,7 @@ RESOLVER_THREADS = 4
 MAX_ADDRESSES = 8
 NEXT_ADDRESS_AFTER_S = 0.25
 
-# Our own lists, for what Python calls global differs between its versions.
+# Own lists, because `is_global` differs between Python versions.
 NOT_PUBLIC_4 = frozenset(
     IPv4Network(network)
     for network in (
@@ -73,21 +73,21 @@ CLIENT_HELLO, SERVER_NAME, ENCRYPTED_CLIENT_HELLO = 1, 0, 0xFE0D
 
 
 class EgressRefused(SandboxError):
-    """An agent may not connect there; the text says why."""
+    """The connection is not allowed; the text gives the reason."""
 
 
 class EgressFailed(SandboxError):
-    """An agent may connect there, but nobody could be reached."""
+    """The connection is allowed, but failed."""
 
 
 def canonical_host(host: str) -> str:
-    """The one spelling of a host name or address: lower case, A-labels, no dot at the end.
+    """Return the canonical form of a host name or address: lower case, A-labels, no trailing dot.
 
     Raises:
-        EgressRefused: It is neither a name nor an address as people write them.
+        EgressRefused: It is not a host name or an address in its usual form.
     """
     name = _to_ascii(host).lower().removesuffix(".") if len(host) <= MAX_HOST_CHARS + 1 else ""
-    if address := _address(name):
+    if address := _parse_address(name):
         return str(address)
     if not NAME.fullmatch(name) or NUMBER.fullmatch(name.rpartition(".")[2]):
         raise EgressRefused(f"{host[:MAX_HOST_CHARS]!a} is not a host name; write it like example.org")
@@ -95,7 +95,7 @@ def canonical_host(host: str) -> str:
 
 
 def _to_ascii(host: str) -> str:
-    """An international name in A-labels; what cannot be one becomes empty."""
+    """Return an international name in A-labels, or an empty string if it has none."""
     if host.isascii():
         return host
     try:
@@ -106,17 +106,17 @@ def _to_ascii(host: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AllowedHosts:
-    """Hosts by name; `*.example.org` is every host below example.org, not itself."""
+    """Hosts by name; `*.example.org` matches every host below example.org, but not example.org."""
 
     names: frozenset[str]
     parents: frozenset[str]
 
     @classmethod
-    def of(cls, patterns: Iterable[str]) -> Self:
-        """The hosts as people write them.
+    def from_patterns(cls, patterns: Iterable[str]) -> Self:
+        """Parse host patterns.
 
         Raises:
-            EgressRefused: One of them is no host.
+            EgressRefused: One of them is not a host.
         """
         written = frozenset(patterns)
         wild = frozenset(pattern for pattern in written if pattern.startswith("*."))
@@ -125,17 +125,17 @@ class AllowedHosts:
             parents=frozenset(canonical_host(pattern.removeprefix("*.")) for pattern in wild),
         )
 
-    def allow(self, host: str) -> bool:
-        """Whether a host, in its canonical spelling, is one of them."""
+    def allows(self, host: str) -> bool:
+        """Return True if a host in canonical form is allowed."""
         return host in self.names or any(host.endswith(f".{parent}") for parent in self.parents)
 
-    def narrowed_to(self, others: "AllowedHosts") -> "AllowedHosts":
-        """The hosts that are on both lists."""
-        mine, theirs = self.parents, others.parents
+    def intersect(self, others: "AllowedHosts") -> "AllowedHosts":
+        """Return the hosts that are in both lists."""
+        own, theirs = self.parents, others.parents
         return AllowedHosts(
-            names=frozenset(filter(others.allow, self.names)) | frozenset(filter(self.allow, others.names)),
-            parents=frozenset(each for each in mine if is_below(each, theirs))
-            | frozenset(each for each in theirs if is_below(each, mine)),
+            names=frozenset(filter(others.allows, self.names)) | frozenset(filter(self.allows, others.names)),
+            parents=frozenset(each for each in own if covers_parent(each, theirs))
+            | frozenset(each for each in theirs if covers_parent(each, own)),
         )
 
     def __bool__(self) -> bool:
@@ -145,43 +145,43 @@ class AllowedHosts:
         return ", ".join([*sorted(self.names), *sorted(f"*.{parent}" for parent in self.parents)]) or "nothing"
 
 
-def is_below(parent: str, others: Iterable[str]) -> bool:
-    """Whether all hosts below `parent` are below one of the others too."""
+def covers_parent(parent: str, others: Iterable[str]) -> bool:
+    """Return True if all hosts below `parent` are below one of the others too."""
     return any(parent == other or parent.endswith(f".{other}") for other in others)
 
 
-def is_public(address: Address) -> bool:
-    """Whether an address belongs to one machine of the public internet, as far as addresses tell."""
+def is_public(address: IPAddress) -> bool:
+    """Return True if an address is a unicast address of the public internet."""
     if isinstance(address, IPv4Address):
         return not any(address in network for network in NOT_PUBLIC_4)
     if address in NAT64:
         return is_public(IPv4Address(int(address) & 0xFFFF_FFFF))
     if address.scope_id or (int(address) >> 32) & 0xFFFF_FFFF in ISATAP:
         return False
-    # Other forms that carry an IPv4 address (mapped, compatible, translated) are no unicast, so all of them end here.
+    # Other forms that embed an IPv4 address (mapped, compatible, translated) are not unicast, so they are refused here.
     return address in UNICAST_6 and not any(address in network for network in NOT_PUBLIC_6)
 
 
 @dataclass(frozen=True, slots=True)
 class SystemResolver:
-    """Asks the operating system, in threads of its own: slow name servers hold up nobody else's work."""
+    """System resolver in its own threads, so that slow name servers do not block other work."""
 
     threads: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(RESOLVER_THREADS, thread_name_prefix="resolver")
     )
 
     async def __call__(self, host: str) -> Sequence[str]:
-        found = await asyncio.get_running_loop().run_in_executor(self.threads, _look_up, host)
+        found = await asyncio.get_running_loop().run_in_executor(self.threads, _lookup_host, host)
         return list(dict.fromkeys(found))
 
 
-def _look_up(host: str) -> list[str]:
-    # The dot at the end keeps the machine's search domains out of it.
+def _lookup_host(host: str) -> list[str]:
+    # The trailing dot disables the search domains of the machine.
     return [str(info[4][0]) for info in socket.getaddrinfo(f"{host}.", None, type=socket.SOCK_STREAM)]
 
 
-async def dial(addresses: Sequence[Address], port: int) -> Streams:
-    """Connect to the first of these addresses that answers; the next is tried while the one before is slow."""
+async def dial(addresses: Sequence[IPAddress], port: int) -> Streams:
+    """Connect to the first of the addresses that answers (Happy Eyeballs)."""
     infos = [
         (
             socket.AF_INET if address.version == 4 else socket.AF_INET6,
@@ -201,115 +201,118 @@ async def dial(addresses: Sequence[Address], port: int) -> Streams:
 
 @dataclass(frozen=True, slots=True)
 class Egress:
-    """Opens connections for agents. Tests, and only they, let other addresses through."""
+    """Opens connections for agents. Only tests allow other addresses."""
 
     resolve: Resolve = field(default_factory=SystemResolver)
-    is_allowed: Callable[[Address], bool] = is_public
+    is_allowed: Callable[[IPAddress], bool] = is_public
     dial: Dial = dial
     timeout_s: float = 15.0
     hosts: AllowedHosts | None = None
-    """The only hosts that may be met; None: any."""
+    """Hosts that may be reached; None allows any."""
 
     async def connect(self, host: str, port: int) -> Streams:
-        """A connection to `host`, made to an address that was checked.
+        """Connect to `host` at a checked address.
 
         Raises:
-            EgressRefused: The host is not one of the public internet.
-            EgressFailed: It has no address, or none of its addresses answers in time.
+            EgressRefused: The host is not on the public internet, or not allowed.
+            EgressFailed: The host has no address, or does not answer in time.
         """
         if not 0 < port < 65536:
-            raise EgressRefused(f"there is no port {port}")
+            raise EgressRefused(f"invalid port {port}")
         name = canonical_host(host)
-        if self.hosts is not None and not self.hosts.allow(name):
-            raise EgressRefused(f"{name} is none of the hosts that may be reached here: {self.hosts}")
+        if self.hosts is not None and not self.hosts.allows(name):
+            raise EgressRefused(f"{name} is not an allowed host; allowed: {self.hosts}")
         try:
             async with asyncio.timeout(self.timeout_s):
-                return await self.dial(await self._addresses(name), port)
+                return await self.dial(await self._resolve_allowed(name), port)
         except TimeoutError:
             raise EgressFailed(f"{name} did not answer within {self.timeout_s:g} s") from None
         except OSError as failure:
             raise EgressFailed(f"{name} cannot be reached: {failure}") from failure
 
-    async def _addresses(self, name: str) -> Sequence[Address]:
-        """Where `name` may be met; it is looked up here and never again."""
-        literal = _address(name)
-        found = [literal] if literal else [_address(text) for text in await self.resolve(name)]
+    async def _resolve_allowed(self, name: str) -> Sequence[IPAddress]:
+        """Return the allowed addresses of `name`; it is resolved here and never again."""
+        literal = _parse_address(name)
+        found = [literal] if literal else [_parse_address(text) for text in await self.resolve(name)]
         allowed = [address for address in found if address and self.is_allowed(address)]
         if not allowed:
             raise EgressRefused(f"{name} is not on the public internet, and agents connect to nothing else")
         return allowed[:MAX_ADDRESSES]
 
 
-def _address(text: str) -> Address | None:
-    """The address that `text` spells, None if it is a name."""
+def _parse_address(text: str) -> IPAddress | None:
+    """Return the address in `text`, or None if it is a name."""
     try:
         return ip_address(text)
     except ValueError:
         return None
 
 
-def greeted_host(message: bytes) -> str | None:
-    """The host that a TLS greeting, a ClientHello, asks for; None if it names none.
+def parse_sni(message: bytes) -> str | None:
+    """Return the host in the SNI extension of a TLS ClientHello, or None if there is none.
 
     Raises:
-        EgressRefused: It is no such greeting, or one that servers might understand in another way.
+        EgressRefused: It is not a ClientHello, or one that servers may parse differently.
     """
-    handshake = Fields(message)
+    handshake = TlsReader(message)
     if handshake.number(1) != CLIENT_HELLO:
-        raise EgressRefused("TLS does not begin with a greeting")
-    hello = Fields(handshake.block(3))
+        raise EgressRefused("expected a TLS ClientHello")
+    hello = TlsReader(handshake.block(3))
     handshake.end()
     hello.take(2 + 32)  # version, random
     for length_size in (1, 2, 1):  # session, ciphers, compressions
         hello.block(length_size)
-    extensions = _extensions(hello)
+    extensions = _parse_extensions(hello)
     if ENCRYPTED_CLIENT_HELLO in extensions:
-        raise EgressRefused("the TLS greeting hides its host; switch Encrypted Client Hello off")
+        raise EgressRefused("the ClientHello is encrypted; disable Encrypted Client Hello")
     if SERVER_NAME not in extensions:
         return None
-    listed = Fields(extensions[SERVER_NAME])
-    entry = Fields(listed.block(2))
+    listed = TlsReader(extensions[SERVER_NAME])
+    entry = TlsReader(listed.block(2))
     listed.end()
     kind, name = entry.number(1), entry.block(2)
     entry.end()
     if kind != 0:
-        raise EgressRefused("the TLS greeting names no host")
+        raise EgressRefused("the SNI extension of the ClientHello has no host name")
     return canonical_host(name.decode("ascii", "backslashreplace"))
 
 
-def _extensions(hello: "Fields") -> dict[int, bytes]:
+def _parse_extensions(hello: "TlsReader") -> dict[int, bytes]:
     if not hello.rest:
         return {}
-    listed = Fields(hello.block(2))
+    listed = TlsReader(hello.block(2))
     hello.end()
     extensions: dict[int, bytes] = {}
     while listed.rest:
         kind = listed.number(2)
         if kind in extensions:
-            raise EgressRefused("the TLS greeting says something twice")
+            raise EgressRefused("duplicate TLS extension in ClientHello")
         extensions[kind] = listed.block(2)
     return extensions
 
 
-class Fields:
-    """The fields of a TLS message, one after the other."""
+class TlsReader:
+    """Reader of the fields of a TLS message."""
 
     def __init__(self, data: bytes) -> None:
         self.rest = data
 
     def take(self, size: int) -> bytes:
+        """Return the next bytes."""
         if len(self.rest) < size:
-            raise EgressRefused("the TLS greeting is malformed")
+            raise EgressRefused("malformed ClientHello")
         taken, self.rest = self.rest[:size], self.rest[size:]
         return taken
 
     def number(self, size: int) -> int:
+        """Return the next big-endian number."""
         return int.from_bytes(self.take(size))
 
     def block(self, length_size: int) -> bytes:
-        """Bytes that are preceded by their number."""
+        """Return the next length-prefixed bytes."""
         return self.take(self.number(length_size))
 
     def end(self) -> None:
+        """Check that nothing is left."""
         if self.rest:
-            raise EgressRefused("the TLS greeting is malformed")
+            raise EgressRefused("malformed ClientHello")

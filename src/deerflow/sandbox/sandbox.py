@@ -1,13 +1,13 @@
-"""What a sandbox can do, under the names that providers of your own are written with."""
+"""Sandbox contract, re-exported for custom providers."""
 
 from deerflow.domain.sandbox import (
     BackgroundOutput,
     BackgroundProcess,
     CommandResult,
-    Found,
     GrepMatch,
-    Matches,
+    GrepMatches,
     OutputListener,
+    PathListing,
     Sandbox,
 )
 
@@ -15,9 +15,9 @@ __all__ = [
     "BackgroundOutput",
     "BackgroundProcess",
     "CommandResult",
-    "Found",
     "GrepMatch",
-    "Matches",
+    "GrepMatches",
     "OutputListener",
+    "PathListing",
     "Sandbox",
 ]

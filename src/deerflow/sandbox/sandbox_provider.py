@@ -1,34 +1,34 @@
-"""Who hands out sandboxes."""
+"""Contract of sandbox providers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
-from deerflow.config.sandbox import SandboxConfig
+from deerflow.config.sections.sandbox import SandboxConfig
 from deerflow.domain.sandbox import Sandbox
 
 
 @dataclass(frozen=True, slots=True)
-class SandboxPlaces:
-    """Where on this machine a provider finds and keeps things."""
+class HostContext:
+    """Paths and environment of the host that a provider works with."""
 
     home: Path
-    """The state directory; the files of threads are below it."""
+    """State directory; the files of threads are below it."""
     cache: Path
-    """For what can be made again."""
+    """Directory for files that can be rebuilt."""
     skills: Callable[[str], Path] | None = None
-    """The folder that is shown, read-only, at `/mnt/skills` to the sandboxes of a user, brought up to date; blocks."""
+    """Returns a user's up-to-date skills folder, mounted read-only at `/mnt/skills`; blocks."""
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """The server's own variables, for programs that work for it; commands never see them."""
+    """Environment of the server, for its own helper programs; commands never see it."""
 
 
-Tier = Literal["isolated", "container", "host", "none"]
+IsolationTier = Literal["isolated", "container", "host", "none"]
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
-    """One limit a sandbox is under; `enforced_by` is None where this machine cannot enforce it."""
+class SandboxLimit:
+    """A resource limit of a sandbox; `enforced_by` is None if this machine cannot enforce it."""
 
     name: str
     value: str
@@ -37,13 +37,13 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class SandboxReport:
-    """How far commands are kept from the rest of the machine."""
+    """Isolation tier of commands, with the problem and remedy if there is none."""
 
-    tier: Tier
+    tier: IsolationTier
     detail: str
     problem: str | None = None
     remedy: str | None = None
-    limits: Sequence[Limit] = ()
+    limits: Sequence[SandboxLimit] = ()
 
     @property
     def runs_commands(self) -> bool:
@@ -51,8 +51,8 @@ class SandboxReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """Something sandboxes are made from, and whether it is there."""
+class SandboxComponent:
+    """A component that sandboxes need, and its state."""
 
     name: str
     state: Literal["ok", "note", "failed"]
@@ -62,42 +62,42 @@ class Part:
 
 @runtime_checkable
 class SandboxProvider(Protocol):
-    """Hands out one sandbox per thread. A class named in `sandbox.use` is called with its settings and places."""
+    """Provider of one sandbox per thread. The class named in `sandbox.use` is created with its config and host."""
 
-    def __init__(self, config: SandboxConfig, places: SandboxPlaces) -> None: ...
+    def __init__(self, config: SandboxConfig, host: HostContext) -> None: ...
 
     async def open(self) -> SandboxReport:
-        """Get ready, and try out whether commands can be isolated here. Called once, before all others."""
+        """Set up and check if commands can be isolated on this machine. Called once, before any other method."""
         ...
 
     async def prepare(self) -> None:
-        """Make what takes long and is made once. Servers await it in the background; nothing depends on it."""
+        """Build slow, one-time resources. Servers await it in the background; nothing depends on it."""
         ...
 
-    async def parts(self) -> Sequence[Part]:
-        """What sandboxes are made from, for whoever asks what is missing."""
+    async def components(self) -> Sequence[SandboxComponent]:
+        """Return the components that sandboxes need, for health checks."""
         ...
 
     async def acquire(self, thread_id: str, user_id: str) -> str:
-        """The id of the thread's sandbox, which is made ready where it is not. Equal arguments give equal ids.
+        """Return the id of the thread's sandbox and start it if needed. Equal arguments give equal ids.
 
         Raises:
-            SandboxError: None can be had; the text says why and what to do.
+            SandboxError: No sandbox is available; the text gives the reason and a remedy.
         """
         ...
 
     async def get(self, sandbox_id: str) -> Sandbox | None:
-        """The sandbox of that id, if it has been acquired here and not gone since."""
+        """Return the sandbox with this id, or None if it was not acquired here or has ended."""
         ...
 
     async def release(self, sandbox_id: str) -> None:
-        """Say that a run is done with a sandbox. Its files stay, and so do its background processes."""
+        """Release a sandbox after a run. Its files and background processes are kept."""
         ...
 
     async def discard(self, thread_id: str, user_id: str) -> None:
-        """End everything that runs for a thread; its files are somebody else's business."""
+        """Stop everything that runs for a thread; its files are kept."""
         ...
 
     async def aclose(self) -> None:
-        """End everything that runs in any sandbox."""
+        """Stop everything that runs in any sandbox."""
         ...

@@ -1,13 +1,16 @@
-"""The tools with which an agent uses its computer. Each begins with `description`, which people see while it works."""
+"""Sandbox tools of the agent. The first argument of each is `description`, which users see while the tool runs."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
 
 from langchain.tools import ToolRuntime
 
-from deerflow.domain.context import RunContext, run_in
+from deerflow.domain.context import RunContext, find_run_context
 from deerflow.domain.errors import FileProblem, SandboxError
-from deerflow.domain.ledger import read_only
 from deerflow.domain.sandbox import BackgroundOutput, Sandbox, SandboxLease
-from deerflow.sandbox.furnishing import HOME
-from deerflow.sandbox.progress import Progress
+from deerflow.domain.tools import read_only
+from deerflow.sandbox.files.mounts import HOME
 
 MAX_PATHS = 1000
 MAX_MATCHES = 500
@@ -15,6 +18,11 @@ MAX_LINE = 200
 LISTED_LEVELS = 2
 NOTHING = "(no output)"
 EMPTY = "(empty)"
+
+REPORT_INTERVAL_S = 0.2
+MAX_CHUNK = 8_000
+MAX_STREAMED = 64_000
+"""Characters of one command that are streamed live. The tool result has both ends of the output."""
 
 
 async def bash(
@@ -35,12 +43,12 @@ async def bash(
     lease = current_lease(runtime)
     sandbox = await lease.sandbox()
     if background:
-        wanted = name or "job"
-        await sandbox.start_process(wanted, command)
-        return f"Started {wanted!r} in the background. See what it prints with bash_output."
-    progress = Progress(runtime.stream_writer, runtime.tool_call_id or "", "bash")
+        process = name or "job"
+        await sandbox.start_process(process, command)
+        return f"Started {process!r} in the background. See what it prints with bash_output."
+    progress = ToolProgress(runtime.stream_writer, runtime.tool_call_id or "", "bash")
     try:
-        result = await sandbox.execute_command(command, on_output=progress.hear)
+        result = await sandbox.execute_command(command, on_output=progress.add)
     finally:
         progress.close()
     output = result.output.rstrip("\n") or NOTHING
@@ -55,7 +63,7 @@ async def bash_output(description: str, name: str, runtime: ToolRuntime[RunConte
         description: Why, in a few words.
         name: The name it was started with.
     """
-    return show(await (await current_sandbox(runtime)).process_output(name))
+    return format_background_output(await (await current_sandbox(runtime)).process_output(name))
 
 
 async def bash_kill(description: str, name: str, runtime: ToolRuntime[RunContext]) -> str:
@@ -65,7 +73,7 @@ async def bash_kill(description: str, name: str, runtime: ToolRuntime[RunContext
         description: Why, in a few words.
         name: The name it was started with.
     """
-    return show(await (await current_sandbox(runtime)).kill_process(name))
+    return format_background_output(await (await current_sandbox(runtime)).kill_process(name))
 
 
 @read_only
@@ -78,7 +86,7 @@ async def ls(description: str, path: str, runtime: ToolRuntime[RunContext]) -> s
     """
     lease = current_lease(runtime)
     found = await (await lease.sandbox()).list_dir(path, LISTED_LEVELS)
-    # What programs keep in the home folder is of interest only to whoever looks there.
+    # The home folder holds caches of programs; they are listed only on request.
     shown = [each for each in found.paths if path.startswith(HOME) or not each.startswith(f"{HOME}/")]
     more = "\n(there is more: list a folder in it)" if found.truncated else ""
     return clip_end("\n".join(shown) or EMPTY, lease.limits.ls, "list a folder in it") + more
@@ -108,7 +116,7 @@ async def glob(
         return f"No paths under {path} match {pattern}"
     lines = [f"Found {len(found.paths)} paths under {path}"]
     lines += [f"{number}. {each}" for number, each in enumerate(found.paths, 1)]
-    return "\n".join([*lines, *more_note(found.truncated)])
+    return "\n".join([*lines, *format_truncation(found.truncated)])
 
 
 @read_only
@@ -140,7 +148,7 @@ async def grep(
     if not found.matches:
         return f"No matches under {path}"
     lines = [f"{each.path}:{each.line_number}: {each.line[:MAX_LINE]}" for each in found.matches]
-    return "\n".join([f"Found {len(lines)} matches under {path}", *lines, *more_note(found.truncated)])
+    return "\n".join([f"Found {len(lines)} matches under {path}", *lines, *format_truncation(found.truncated)])
 
 
 @read_only
@@ -164,7 +172,7 @@ async def read_file(
     if not text:
         return EMPTY
     if start_line is not None or end_line is not None:
-        text = lines_of(text, path, start_line, end_line)
+        text = select_lines(text, path, start_line, end_line)
     return clip_end(text, lease.limits.read_file, "read the rest with start_line and end_line")
 
 
@@ -206,7 +214,7 @@ async def str_replace(
     async with lease.lock(path):
         sandbox = await lease.sandbox()
         text = await sandbox.read_file(path)
-        await sandbox.write_file(path, replaced(text, path, old_str, new_str, replace_all))
+        await sandbox.write_file(path, replace_text(text, path, old_str, new_str, replace_all))
     return "OK"
 
 
@@ -221,32 +229,66 @@ write_file_tool = write_file
 str_replace_tool = str_replace
 
 
+class ToolProgress:
+    """Collector of output that reports it in batches as `tool_progress` events."""
+
+    def __init__(self, report: Callable[[Any], None], tool_call_id: str, tool: str) -> None:
+        self._report = report
+        self._base = {"type": "tool_progress", "tool_call_id": tool_call_id, "tool": tool}
+        self._buffer = ""
+        self._streamed = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, text: str) -> None:
+        """Add output; the first chunk is reported at once."""
+        if self._streamed >= MAX_STREAMED:
+            return
+        self._buffer = (self._buffer + text)[-MAX_CHUNK:]
+        if self._timer is None:
+            self._send()
+
+    def close(self) -> None:
+        """Stop reporting: the tool result follows."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._streamed = MAX_STREAMED
+
+    def _send(self) -> None:
+        self._timer = None
+        if not self._buffer or self._streamed >= MAX_STREAMED:
+            return
+        self._streamed += len(self._buffer)
+        self._report({**self._base, "output": self._buffer})
+        self._buffer = ""
+        self._timer = asyncio.get_running_loop().call_later(REPORT_INTERVAL_S, self._send)
+
+
 def current_lease(runtime: ToolRuntime[RunContext]) -> SandboxLease:
-    """The run's claim on its sandbox.
+    """Return the sandbox lease of the run.
 
     Raises:
-        SandboxError: The graph was invoked without one.
+        SandboxError: The graph was invoked without a lease.
     """
-    run = run_in(runtime.context)
+    run = find_run_context(runtime.context)
     if run is None or run.sandbox is None:
-        raise SandboxError("this tool works only inside a run that has a sandbox; go on without it")
+        raise SandboxError("this tool works only inside a run with a sandbox; continue without it")
     return run.sandbox
 
 
 async def current_sandbox(runtime: ToolRuntime[RunContext]) -> Sandbox:
-    """The sandbox of the run."""
+    """Return the sandbox of the run."""
     return await current_lease(runtime).sandbox()
 
 
-def show(said: BackgroundOutput) -> str:
-    """What a background process said, and whether it still runs."""
-    code = said.process.exit_code
+def format_background_output(result: BackgroundOutput) -> str:
+    """Return the output and state of a background process for the model."""
+    code = result.process.exit_code
     state = "running" if code is None else f"ended, exit code {code}"
-    return f"{said.output.rstrip() or '(nothing new)'}\n[{said.process.name}: {state}]"
+    return f"{result.output.rstrip() or '(nothing new)'}\n[{result.process.name}: {state}]"
 
 
-def lines_of(text: str, path: str, start_line: int | None, end_line: int | None) -> str:
-    """Some lines of a file, as they are."""
+def select_lines(text: str, path: str, start_line: int | None, end_line: int | None) -> str:
+    """Return a range of lines of a file, unchanged."""
     *whole, rest = text.split("\n")
     lines = [f"{line}\n" for line in whole] + ([rest] if rest else [])
     first, last = max(1, start_line or 1), end_line or len(lines)
@@ -257,8 +299,8 @@ def lines_of(text: str, path: str, start_line: int | None, end_line: int | None)
     return "".join(lines[first - 1 : last])
 
 
-def replaced(text: str, path: str, old: str, new: str, replace_all: bool) -> str:
-    """`text` with `old` replaced; line ends stay what they are in the file."""
+def replace_text(text: str, path: str, old: str, new: str, replace_all: bool) -> str:
+    """Return `text` with `old` replaced; line endings of the file are kept."""
     if not old:
         raise FileProblem("old_str is empty; give the text to replace, or use write_file")
     if old not in text and "\r\n" in text:
@@ -272,12 +314,12 @@ def replaced(text: str, path: str, old: str, new: str, replace_all: bool) -> str
 
 
 def clip_end(text: str, limit: int, advice: str) -> str:
-    """The beginning of `text`, and what to do about the rest. No limit: 0."""
+    """Return the start of `text` with a note on how to read the rest. A limit of 0 keeps everything."""
     if not limit or len(text) <= limit:
         return text
     return f"{text[:limit]}\n[… {len(text) - limit} of {len(text)} characters left out; {advice} …]"
 
 
-def more_note(truncated: bool) -> list[str]:
-    """What is said when there is more."""
+def format_truncation(truncated: bool) -> list[str]:
+    """Return the note for truncated results, if any."""
     return ["(there are more; narrow the search or raise max_results)"] if truncated else []

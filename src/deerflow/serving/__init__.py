@@ -1,1 +1,1 @@
-"""The agent for other programs: over ACP for editors, over MCP for everything that uses tools."""
+"""Protocol servers of the agent: ACP for editors, MCP for other programs."""

@@ -1,11 +1,13 @@
-"""The lead agent as an ACP agent: what an editor may ask of it."""
+"""ACP server: the lead agent for an editor, and `deerflow acp` on standard input and output."""
 
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from acp import PROTOCOL_VERSION, Client, RequestError
+from acp import PROTOCOL_VERSION, Client, RequestError, run_agent
 from acp.helpers import ContentBlock
 from acp.schema import (
     AgentCapabilities,
@@ -25,39 +27,40 @@ from acp.schema import (
 )
 
 from deerflow import __version__
+from deerflow.config.source import open_source
 from deerflow.domain.errors import DeerFlowError, InvalidRequest, NotFound
-from deerflow.domain.ids import new_id
-from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.identity import LOCAL_USER, new_id
 from deerflow.domain.threads import ThreadFilter
-from deerflow.serving.acp_projects import Project, Projects
-from deerflow.serving.acp_session import SOURCE, EditorSession, must_exist
+from deerflow.serving.acp_projects import EditorProject, EditorProjects
+from deerflow.serving.acp_session import SOURCE, AcpEditorSession, require_session
+from deerflow.serving.stdio import open_stdio, take_over_stdout
 
-LISTED = 50
-INVALID, FAILED, NOT_FOUND = -32602, -32603, -32002
+PAGE_SIZE = 50
+INVALID_PARAMS, INTERNAL_ERROR, NOT_FOUND = -32602, -32603, -32002
 
 
-class EditorAgent:
-    """Answers one editor. What it needs of the protocol arrives as named arguments."""
+class AcpServerAgent:
+    """Serves one editor. Protocol parameters arrive as keyword arguments."""
 
-    def __init__(self, projects: Projects) -> None:
+    def __init__(self, projects: EditorProjects) -> None:
         self._projects = projects
-        self._sessions: dict[str, EditorSession] = {}
+        self._sessions: dict[str, AcpEditorSession] = {}
         self._client: Client | None = None
-        self._beside: set[asyncio.Task[None]] = set()
+        self._background: set[asyncio.Task[None]] = set()
 
     async def aclose(self) -> None:
-        """Stop what is done beside."""
-        for task in self._beside:
+        """Stop background tasks."""
+        for task in self._background:
             task.cancel()
-        if self._beside:
-            await asyncio.wait(self._beside)
+        if self._background:
+            await asyncio.wait(self._background)
 
     def on_connect(self, conn: Client) -> None:
-        """Remember who is at the other end."""
+        """Store the connection to the editor."""
         self._client = conn
 
     async def initialize(self, protocol_version: int, **_: Any) -> InitializeResponse:
-        """Say what can be done here."""
+        """Return the capabilities of the agent."""
         return InitializeResponse(
             protocol_version=min(protocol_version, PROTOCOL_VERSION) or PROTOCOL_VERSION,
             agent_capabilities=AgentCapabilities(
@@ -69,104 +72,115 @@ class EditorAgent:
         )
 
     async def authenticate(self, method_id: str, **_: Any) -> AuthenticateResponse:
-        """Nobody has to: who starts a program on this machine is the local person."""
+        """Accept without credentials: the user who starts a process on this machine is the local user."""
         return AuthenticateResponse()
 
     async def new_session(self, cwd: str, **_: Any) -> NewSessionResponse:
-        """Begin a conversation about the project in `cwd`."""
-        with told():
-            session = self._remember(new_id(), await self._projects.open(cwd))
+        """Start a conversation about the project in `cwd`."""
+        with map_errors():
+            session = self._add_session(new_id(), await self._projects.open(cwd))
             return NewSessionResponse(
-                session_id=session.session_id, modes=session.modes(), config_options=list(session.choices())
+                session_id=session.session_id, modes=session.modes(), config_options=list(session.config_options())
             )
 
     async def load_session(self, cwd: str, session_id: str, **_: Any) -> LoadSessionResponse:
-        """Go on with a conversation: what was said is told again."""
-        with told():
+        """Resume a conversation and replay its messages."""
+        with map_errors():
             project = await self._projects.open(cwd)
-            await must_exist(project, session_id)
-            session = self._remember(session_id, project)
+            await require_session(project, session_id)
+            session = self._add_session(session_id, project)
             await session.replay()
-            return LoadSessionResponse(modes=session.modes(), config_options=list(session.choices()))
+            return LoadSessionResponse(modes=session.modes(), config_options=list(session.config_options()))
 
     async def list_sessions(self, cwd: str | None = None, cursor: str | None = None, **_: Any) -> ListSessionsResponse:
-        """The conversations that were begun in a folder, latest first."""
-        with told():
+        """Return the conversations of a folder, latest first."""
+        with map_errors():
             if cwd is None:
-                raise InvalidRequest("sessions are listed for a folder: give cwd")
+                raise InvalidRequest("cwd is required to list sessions")
             project = await self._projects.open(cwd)
             offset = int(cursor) if cursor and cursor.isdecimal() and len(cursor) < 10 else 0
             wanted = ThreadFilter(metadata={"source": SOURCE, "cwd": str(project.folder)})
-            found = await project.harness.threads.search(LOCAL_USER, LISTED, offset, wanted)
+            found = await project.harness.threads.search(LOCAL_USER, PAGE_SIZE, offset, wanted)
             sessions = [
                 SessionInfo(
                     session_id=thread.thread_id, cwd=cwd, title=thread.title, updated_at=thread.updated_at.isoformat()
                 )
                 for thread in found
             ]
-            more = str(offset + LISTED) if len(found) == LISTED else None
+            more = str(offset + PAGE_SIZE) if len(found) == PAGE_SIZE else None
             return ListSessionsResponse(sessions=sessions, next_cursor=more)
 
     async def set_session_mode(self, session_id: str, mode_id: str, **_: Any) -> SetSessionModeResponse:
-        """Work in another way from the next prompt on."""
-        with told():
-            self._session(session_id).switch(mode_id)
+        """Change the mode from the next prompt on."""
+        with map_errors():
+            self._session(session_id).set_mode(mode_id)
         return SetSessionModeResponse()
 
     async def set_config_option(
         self, config_id: str, session_id: str, value: str | bool, **_: Any
     ) -> SetSessionConfigOptionResponse:
-        """Have another model answer from the next prompt on."""
-        with told():
+        """Change the model from the next prompt on."""
+        with map_errors():
             session = self._session(session_id)
-            session.choose(config_id, value)
-            return SetSessionConfigOptionResponse(config_options=list(session.choices()))
+            session.set_option(config_id, value)
+            return SetSessionConfigOptionResponse(config_options=list(session.config_options()))
 
     async def prompt(self, session_id: str, prompt: list[ContentBlock], **_: Any) -> PromptResponse:
-        """Answer, and tell meanwhile what is done."""
-        with told():
+        """Run the agent and stream updates."""
+        with map_errors():
             return PromptResponse(stop_reason=await self._session(session_id).prompt(prompt))
 
     async def cancel(self, session_id: str, **_: Any) -> None:
-        """Stop what is under way."""
-        with told():
+        """Stop the active run."""
+        with map_errors():
             await self._session(session_id).cancel()
 
     async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Nothing is done beyond the protocol."""
+        """Refuse extension methods."""
         raise RequestError.method_not_found(method)
 
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
-        """Nothing is heard beyond the protocol."""
+        """Ignore extension notifications."""
 
-    def _remember(self, session_id: str, project: Project) -> EditorSession:
+    def _add_session(self, session_id: str, project: EditorProject) -> AcpEditorSession:
         assert self._client is not None
-        session = self._sessions[session_id] = EditorSession(session_id, project, self._client)
-        # Once this task has answered: until then the editor knows of no session.
+        session = self._sessions[session_id] = AcpEditorSession(session_id, project, self._client)
+        # In the background: the editor does not know the session before the response.
         task = asyncio.create_task(session.offer_skills())
-        self._beside.add(task)
-        task.add_done_callback(self._end_beside)
+        self._background.add(task)
+        task.add_done_callback(self._on_background_done)
         return session
 
-    def _end_beside(self, task: "asyncio.Task[None]") -> None:
-        self._beside.discard(task)
+    def _on_background_done(self, task: "asyncio.Task[None]") -> None:
+        self._background.discard(task)
         if not task.cancelled():
-            task.exception()  # the editor has left, and nobody is to be told
+            task.exception()  # the editor has disconnected
 
-    def _session(self, session_id: str) -> EditorSession:
+    def _session(self, session_id: str) -> AcpEditorSession:
         if session_id not in self._sessions:
-            raise NotFound(f"there is no session {session_id!r}; begin or load it first")
+            raise NotFound(f"no session {session_id!r}; create or load it first")
         return self._sessions[session_id]
 
 
+async def serve_acp(config: Path | None, read_only: bool) -> None:
+    """Serve the local user until the editor closes the pipe."""
+    reader, writer = await open_stdio(take_over_stdout())
+    async with EditorProjects(partial(open_source, config), read_only=read_only) as projects:
+        agent = AcpServerAgent(projects)
+        try:
+            await run_agent(agent, writer, reader)  # type: ignore[arg-type]
+        finally:
+            await agent.aclose()
+
+
 @contextmanager
-def told() -> Iterator[None]:
-    """Have named errors told to the editor in their own words."""
+def map_errors() -> Iterator[None]:
+    """Convert our errors to protocol errors."""
     try:
         yield
     except NotFound as problem:
         raise RequestError(NOT_FOUND, str(problem)) from problem
     except InvalidRequest as problem:
-        raise RequestError(INVALID, str(problem)) from problem
+        raise RequestError(INVALID_PARAMS, str(problem)) from problem
     except DeerFlowError as problem:
-        raise RequestError(FAILED, str(problem), {"error": type(problem).__name__}) from problem
+        raise RequestError(INTERNAL_ERROR, str(problem), {"error": type(problem).__name__}) from problem

@@ -1,4 +1,4 @@
-"""One conversation with an editor: prompts, what comes of them, and what a person is asked meanwhile."""
+"""Conversation with an editor: prompts, session updates and permission requests."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,14 +20,12 @@ from acp.schema import (
 )
 
 from deerflow.domain.errors import Conflict, InvalidRequest, NotFound, RunFailed, TooLarge
-from deerflow.domain.principal import LOCAL_USER
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import AgentSpec, Resume, RunRequest
 from deerflow.domain.threads import ThreadRecord
-from deerflow.serving.acp_projects import Project
-from deerflow.serving.acp_prompts import Attached, Part, parts_of, replayed
-from deerflow.serving.acp_updates import Narrator
-from deerflow.serving.happenings import Listener, Said
-from deerflow.serving.turns import Turn, answering
+from deerflow.serving.acp_content import AttachedFile, PromptPart, SessionUpdateWriter, parse_prompt, replay_messages
+from deerflow.serving.acp_projects import EditorProject
+from deerflow.serving.turns import TextDelta, Turn, TurnEventReader, build_resume
 
 MODEL, DEFAULT_MODE, PLAN_MODE = "model", "default", "plan"
 APPROVE, ALWAYS, REJECT = "approve", "always", "reject"
@@ -40,93 +38,97 @@ MODES = (
     SessionMode(id=DEFAULT_MODE, name="Default", description="Gets on with it."),
     SessionMode(id=PLAN_MODE, name="Plan", description="Keeps a list of what is to be done."),
 )
-REPLAYED = 500
-MOST_COMMANDS, MOST_DESCRIPTION = 100, 200
+MAX_REPLAYED_MESSAGES = 500
+MAX_COMMANDS, MAX_DESCRIPTION_CHARS = 100, 200
 SOURCE = "acp"
 
 
 @dataclass(slots=True)
-class EditorSession:
-    """A thread, as an editor sees it."""
+class AcpEditorSession:
+    """Thread as an editor uses it."""
 
     session_id: str
-    project: Project
+    project: EditorProject
     client: Client
     model: str | None = None
     mode: str = DEFAULT_MODE
-    is_told: bool = False
-    """Whether the agent knows of the project."""
-    always: set[str] = field(default_factory=set)
-    """Tools that need not be asked about again."""
+    knows_project: bool = False
+    """True once the project note was sent."""
+    always_allowed: set[str] = field(default_factory=set)
+    """Tools allowed for the whole session."""
     turn: Turn | None = None
     is_cancelled: bool = False
     questions: Sequence[Mapping[str, Any]] = ()
-    """What a tool of the user's own has asked, to be answered by the next prompt."""
-    narrator: Narrator = field(init=False)
+    """Questions of a user's own tool, answered by the next prompt."""
+    writer: SessionUpdateWriter = field(init=False)
 
     def __post_init__(self) -> None:
-        self.narrator = Narrator(self.project)
+        self.writer = SessionUpdateWriter(self.project)
 
     async def prompt(self, blocks: Sequence[ContentBlock]) -> StopReason:
-        """Have the agent answer a prompt.
+        """Run the agent for a prompt and return the stop reason.
 
         Raises:
-            Conflict: It has not answered the one before.
-            RunFailed: There is no answer.
+            Conflict: The previous prompt has not been answered.
+            RunFailed: The run has failed.
         """
         if self.turn is not None:
-            raise Conflict("the prompt before this one has not been answered yet; cancel it first")
-        parts = parts_of(blocks, self.project)
+            raise Conflict("the previous prompt is still running; cancel it first")
+        parts = parse_prompt(blocks, self.project)
         self.is_cancelled = False
         try:
             request: RunRequest | None = await self._first_request(parts)
             while request is not None:
-                turn = await self._take(request)
-                request = await self._after(turn)
+                turn = await self._run_turn(request)
+                request = await self._next_request(turn)
         finally:
             self.turn = None
-            for update in self.narrator.close():
+            for update in self.writer.close():
                 await self._send(update)
         if turn.ending == "failed":
-            raise RunFailed(turn.listener.failure or "the run ended without an answer")
+            raise RunFailed(turn.reader.failure or "the run ended without an answer")
         return "cancelled" if self.is_cancelled or turn.ending == "stopped" else "end_turn"
 
     async def cancel(self) -> None:
-        """Stop what is under way."""
+        """Stop the active run."""
         self.is_cancelled = True
         if self.turn is not None and self.turn.run is not None:
             await self.project.harness.runs.stop(self.turn.run.run_id)
 
     async def replay(self) -> None:
-        """Tell everything that was said.
+        """Send all messages of the thread.
 
         Raises:
-            NotFound: There is no such thread.
+            NotFound: The thread does not exist.
         """
-        page = await self.project.harness.threads.messages_page(self.session_id, LOCAL_USER, None, REPLAYED)
-        self.is_told = True
-        for update in replayed([said.fields for said in page.messages if said.left_behind_by is None], self.narrator):
+        page = await self.project.harness.threads.messages_page(
+            self.session_id, LOCAL_USER, None, MAX_REPLAYED_MESSAGES
+        )
+        self.knows_project = True
+        for update in replay_messages(
+            [message.fields for message in page.messages if message.left_behind_by is None], self.writer
+        ):
             await self._send(update)
-        self.narrator.open_calls.clear()
+        self.writer.open_calls.clear()
 
     async def offer_skills(self) -> None:
-        """Tell which skills can be asked for by `/name`."""
-        found = await self.project.harness.skills.list(LOCAL_USER.user_id)
+        """Send the skills available as `/name` commands."""
+        found = await self.project.harness.core.skills.list(LOCAL_USER.user_id)
         entry = AvailableCommandInput(UnstructuredCommandInput(hint="what to do"))
         commands = [
-            AvailableCommand(name=skill.name, description=skill.description[:MOST_DESCRIPTION], input=entry)
-            for skill in found.enabled[:MOST_COMMANDS]
+            AvailableCommand(name=skill.name, description=skill.description[:MAX_DESCRIPTION_CHARS], input=entry)
+            for skill in found.enabled[:MAX_COMMANDS]
         ]
         if commands:
             await self._send(update_available_commands(commands))
 
     def modes(self) -> SessionModeState:
-        """How the agent can work, and how it does."""
+        """Return the available modes and the current one."""
         return SessionModeState(current_mode_id=self.mode, available_modes=list(MODES))
 
-    def choices(self) -> list[SessionConfigOptionSelect]:
-        """What can be chosen: which model answers."""
-        cards = self.project.harness.agents.model_cards()
+    def config_options(self) -> list[SessionConfigOptionSelect]:
+        """Return the configuration options: the model."""
+        cards = self.project.harness.core.agents.model_cards()
         options = [SessionConfigSelectOption(value=card.name, name=card.display_name) for card in cards]
         current = self.model or cards[0].name
         return [
@@ -135,55 +137,55 @@ class EditorSession:
             )
         ]
 
-    def choose(self, what: str, value: object) -> None:
-        """Choose a model.
+    def set_option(self, what: str, value: object) -> None:
+        """Set the model.
 
         Raises:
-            InvalidRequest: That cannot be chosen.
+            InvalidRequest: The option or value does not exist.
         """
-        names = [card.name for card in self.project.harness.agents.model_cards()]
+        names = [card.name for card in self.project.harness.core.agents.model_cards()]
         if what != MODEL or value not in names:
-            raise InvalidRequest(f"what can be chosen is {MODEL!r}, one of {', '.join(names)}")
+            raise InvalidRequest(f"the only option is {MODEL!r}, one of {', '.join(names)}")
         self.model = str(value)
 
-    def switch(self, mode: str) -> None:
-        """Work in another way.
+    def set_mode(self, mode: str) -> None:
+        """Set the mode.
 
         Raises:
-            InvalidRequest: There is no such mode.
+            InvalidRequest: The mode does not exist.
         """
         if mode not in {each.id for each in MODES}:
             raise InvalidRequest(f"modes are {', '.join(each.id for each in MODES)}, not {mode!r}")
         self.mode = mode
 
-    async def _first_request(self, parts: Sequence[Part]) -> RunRequest:
-        """What is asked for by a prompt: an answer, or to go on with the one that was given to a question."""
+    async def _first_request(self, parts: Sequence[PromptPart]) -> RunRequest:
+        """Return the request of a prompt: a new message, or the answer to a question of a paused run."""
         metadata = {"source": SOURCE, "cwd": str(self.project.folder)}
         thread = await self.project.harness.threads.create(LOCAL_USER, self.session_id, metadata, may_exist=True)
-        kept = await self._keep([part for part in parts if isinstance(part, Attached)], thread)
+        kept = await self._upload([part for part in parts if isinstance(part, AttachedFile)], thread)
         text = "".join(part if isinstance(part, str) else f"[{part.name}]({next(kept)})" for part in parts).strip()
         if self.questions:
-            answer, self.questions = answering(self.questions, text), ()
+            answer, self.questions = build_resume(self.questions, text), ()
             return self._request(answer)
-        said = text if self.is_told else f"{text}{self.project.note}"
-        self.is_told = True
-        return self._request(None, [{"type": "human", "content": said}])
+        content = text if self.knows_project else f"{text}{self.project.note}"
+        self.knows_project = True
+        return self._request(None, [{"type": "human", "content": content}])
 
-    async def _keep(self, files: Sequence[Attached], thread: ThreadRecord) -> Iterator[str]:
-        """Give files to the thread; their paths.
+    async def _upload(self, files: Sequence[AttachedFile], thread: ThreadRecord) -> Iterator[str]:
+        """Upload files to the thread and return their paths.
 
         Raises:
-            TooLarge: They are too many, or too large.
+            TooLarge: There are too many files, or they are too large.
         """
         if not files:
             return iter(())
-        uploads = self.project.harness.uploads
-        async with uploads.receiving(thread) as reception:
+        uploads = self.project.harness.core.uploads
+        async with uploads.receive(thread) as reception:
             for file in files:
                 await reception.begin(file.name)
                 await reception.write(file.content)
                 await reception.end()
-            received = await uploads.keep(thread, reception)
+            received = await uploads.complete(thread, reception)
         if received.skipped:
             raise TooLarge("; ".join(f"{each.filename}: {each.reason}" for each in received.skipped))
         return iter([file.path for file in received.files])
@@ -194,54 +196,54 @@ class EditorSession:
             self.session_id, messages, agent, resume=resume, create_thread=False, metadata={"source": SOURCE}
         )
 
-    async def _take(self, request: RunRequest) -> Turn:
-        listener = Listener(called=set(self.narrator.open_calls))
-        turn = self.turn = Turn(self.project.harness, LOCAL_USER, request, listener=listener)
-        async for happening in turn.follow():
-            if self.is_cancelled and turn.run is not None:  # before there was anything to stop
+    async def _run_turn(self, request: RunRequest) -> Turn:
+        reader = TurnEventReader(called=set(self.writer.open_calls))
+        turn = self.turn = Turn(self.project.harness, LOCAL_USER, request, reader=reader)
+        async for event in turn.follow():
+            if self.is_cancelled and turn.run is not None:  # cancelled before the run started
                 self.project.harness.runs.request_stop(turn.run.run_id)
-            for update in self.narrator.tell(happening):
+            for update in self.writer.to_updates(event):
                 await self._send(update)
         return turn
 
-    async def _after(self, turn: Turn) -> RunRequest | None:
-        """How to go on after a turn; None when that is up to the user."""
+    async def _next_request(self, turn: Turn) -> RunRequest | None:
+        """Return the request that continues a turn; None when the user continues."""
         if turn.ending == "asks" and turn.questions:
             self.questions = turn.questions
-            for update in self.narrator.tell(Said(turn.asked())):
+            for update in self.writer.to_updates(TextDelta(turn.get_answer())):
                 await self._send(update)
         if turn.ending != "needs_approval" or self.is_cancelled:
             return None
         answers = {}
         for question in turn.questions:
-            decisions = [await self._decide(call) for call in question["value"]["action_requests"]]
+            decisions = [await self._request_decision(call) for call in question["value"]["action_requests"]]
             if None in decisions:
-                self.is_cancelled = True  # the thread goes on waiting, and the next message goes past it
+                self.is_cancelled = True  # the thread stays paused; the next message bypasses the question
                 return None
             answers[question["id"]] = {"decisions": decisions}
         return self._request(Resume(answers))
 
-    async def _decide(self, call: Mapping[str, Any]) -> dict[str, str] | None:
-        """What the person at the editor says about a call; None when they want none of it any more."""
+    async def _request_decision(self, call: Mapping[str, Any]) -> dict[str, str] | None:
+        """Return the user's decision about a call; None when they cancel."""
         name = call["name"]
-        if name in self.always:
+        if name in self.always_allowed:
             return {"type": "approve"}
         options = [PermissionOption.model_validate({"optionId": i, "name": n, "kind": k}) for i, n, k in OPTIONS]
         answer = await self.client.request_permission(
-            session_id=self.session_id, tool_call=self.narrator.call_like(name, call["args"]), options=options
+            session_id=self.session_id, tool_call=self.writer.find_call(name, call["args"]), options=options
         )
         if not isinstance(answer.outcome, AllowedOutcome):
             return None
         if answer.outcome.option_id == ALWAYS:
-            self.always.add(name)
+            self.always_allowed.add(name)
         return {"type": "approve" if answer.outcome.option_id in (APPROVE, ALWAYS) else "reject"}
 
     async def _send(self, update: SessionUpdate) -> None:
         await self.client.session_update(session_id=self.session_id, update=update)
 
 
-async def must_exist(project: Project, session_id: str) -> None:
-    """Raise `NotFound` for a thread that no editor has begun."""
+async def require_session(project: EditorProject, session_id: str) -> None:
+    """Raise `NotFound` for a thread that was not started in an editor."""
     thread = await project.harness.threads.get(session_id, LOCAL_USER)
     if thread.metadata.get("source") != SOURCE:
-        raise NotFound(f"thread {session_id!r} was not begun in an editor")
+        raise NotFound(f"thread {session_id!r} was not started in an editor")

@@ -1,20 +1,25 @@
-"""The agent as an MCP server for one person, whatever carries the messages."""
+"""MCP server of the agent for one user, and `deerflow mcp` on standard input and output."""
 
+import asyncio
 import base64
 import inspect
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, Self
 
 from mcp import types
 from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import McpError
 
 from deerflow import __version__
+from deerflow.config.source import ConfigSource
 from deerflow.domain.errors import DeerFlowError
-from deerflow.domain.principal import Principal
-from deerflow.harness import Harness
-from deerflow.serving.mcp_desk import RESOURCE, TOOLS, McpDesk
+from deerflow.domain.identity import LOCAL_USER, Principal
+from deerflow.harness import Harness, open_harness
+from deerflow.serving.mcp_handlers import RESOURCE_TEMPLATE, TOOLS, McpToolHandlers
+from deerflow.serving.stdio import open_stdio, take_over_stdout
+from deerflow.serving.turns import stop_runs
 
 INSTRUCTIONS = (
     "DeerFlow is an agent with a computer of its own: it researches, writes code and makes files. Give it whole tasks "
@@ -23,28 +28,30 @@ INSTRUCTIONS = (
 READ_ONLY = frozenset({"list_threads", "read_thread", "list_artifacts", "read_artifact"})
 
 
-def mcp_server(harness: Harness, who: Principal) -> "Server[Any, Any]":
-    """A server that does everything in the name of `who`."""
+def create_mcp_server(harness: Harness, user: Principal) -> "Server[Any, Any]":
+    """Return a server that acts on behalf of `user`."""
     server: Server[Any, Any] = Server("deerflow", __version__, INSTRUCTIONS)
-    desk = McpDesk(harness, who)
+    handlers = McpToolHandlers(harness, user)
 
     async def list_tools(_: types.ListToolsRequest) -> types.ServerResult:
-        return types.ServerResult(types.ListToolsResult(tools=described_tools()))
+        return types.ServerResult(types.ListToolsResult(tools=describe_tools()))
 
     async def call_tool(request: types.CallToolRequest) -> types.ServerResult:
-        teller = Teller(server)
+        reporter = ProgressReporter(server)
         params = request.params
-        return types.ServerResult(await desk.call(params.name, params.arguments or {}, teller.tell))
+        return types.ServerResult(await handlers.call(params.name, params.arguments or {}, reporter.report))
 
     async def list_resources(_: types.ListResourcesRequest) -> types.ServerResult:
-        return types.ServerResult(types.ListResourcesResult(resources=await desk.resources()))
+        return types.ServerResult(types.ListResourcesResult(resources=await handlers.list_resources()))
 
     async def list_templates(_: types.ListResourceTemplatesRequest) -> types.ServerResult:
-        template = types.ResourceTemplate(uriTemplate=RESOURCE, name="artifact", description="A file of a thread.")
+        template = types.ResourceTemplate(
+            uriTemplate=RESOURCE_TEMPLATE, name="artifact", description="A file of a thread."
+        )
         return types.ServerResult(types.ListResourceTemplatesResult(resourceTemplates=[template]))
 
     async def read_resource(request: types.ReadResourceRequest) -> types.ServerResult:
-        return types.ServerResult(await resource(desk, request.params.uri))
+        return types.ServerResult(await read_content(handlers, request.params.uri))
 
     server.request_handlers.update(
         {
@@ -59,13 +66,13 @@ def mcp_server(harness: Harness, who: Principal) -> "Server[Any, Any]":
 
 
 @dataclass(slots=True)
-class Teller:
-    """Tells the caller of one request how far it is, if they want to know."""
+class ProgressReporter:
+    """Sends progress notifications of one request, if the client wants them."""
 
     server: "Server[Any, Any]"
     steps: "count[int]" = field(default_factory=lambda: count(1))
 
-    async def tell(self, line: str) -> None:
+    async def report(self, line: str) -> None:
         """Send one notification."""
         context = self.server.request_context
         token = context.meta.progressToken if context.meta else None
@@ -74,28 +81,28 @@ class Teller:
             await context.session.send_progress_notification(token, next(self.steps), None, line, related)
 
 
-def described_tools() -> list[types.Tool]:
-    """The tools as other programs see them."""
+def describe_tools() -> list[types.Tool]:
+    """Return the tools for clients."""
     return [
         types.Tool(
             name=name,
             description=inspect.cleandoc(kind.__doc__ or name),
-            inputSchema=schema_of(kind.model_json_schema()),
+            inputSchema=strip_schema(kind.model_json_schema()),
             annotations=types.ToolAnnotations(readOnlyHint=name in READ_ONLY, openWorldHint=name not in READ_ONLY),
         )
         for name, kind in TOOLS.items()
     ]
 
 
-def schema_of(schema: dict[str, Any]) -> dict[str, Any]:
-    """A schema without what is said elsewhere."""
+def strip_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema without title and description."""
     return {key: value for key, value in schema.items() if key not in ("title", "description")}
 
 
-async def resource(desk: McpDesk, uri: object) -> types.ReadResourceResult:
-    """The content at an address."""
+async def read_content(handlers: McpToolHandlers, uri: object) -> types.ReadResourceResult:
+    """Return the content of a resource."""
     try:
-        content, kind = await desk.read_resource(str(uri))
+        content, kind = await handlers.read_resource(str(uri))
     except DeerFlowError as problem:
         raise McpError(types.ErrorData(code=types.INVALID_PARAMS, message=str(problem))) from problem
     try:
@@ -103,3 +110,46 @@ async def resource(desk: McpDesk, uri: object) -> types.ReadResourceResult:
     except UnicodeDecodeError:
         shown = {"blob": base64.b64encode(content).decode()}
     return types.ReadResourceResult.model_validate({"contents": [{"uri": str(uri), "mimeType": kind, **shown}]})
+
+
+async def serve_mcp(source: ConfigSource) -> None:
+    """Serve the local user until the client closes the pipe."""
+    reader, writer = await open_stdio(take_over_stdout())
+    async with open_harness(source) as harness:
+        server = create_mcp_server(harness, LOCAL_USER)
+        try:
+            # The library would read in a thread, which cannot be interrupted.
+            streams: Any = LineReader(reader), LineWriter(writer)
+            async with stdio_server(*streams) as (received, sent):
+                await server.run(received, sent, server.create_initialization_options())
+        finally:
+            await stop_runs(harness)
+
+
+@dataclass(frozen=True, slots=True)
+class LineReader:
+    """Asynchronous lines of a stream."""
+
+    reader: asyncio.StreamReader
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> str:
+        line = await self.reader.readline()
+        if not line:
+            raise StopAsyncIteration
+        return line.decode(errors="replace")
+
+
+@dataclass(frozen=True, slots=True)
+class LineWriter:
+    """Asynchronous text output to a stream."""
+
+    writer: asyncio.StreamWriter
+
+    async def write(self, text: str) -> None:
+        self.writer.write(text.encode(errors="replace"))
+
+    async def flush(self) -> None:
+        await self.writer.drain()

@@ -1,4 +1,4 @@
-"""MCP over streamable HTTP: each person has sessions of their own, which nobody else can name."""
+"""MCP over streamable HTTP: each user has separate sessions that no other user can access."""
 
 import asyncio
 import logging
@@ -9,89 +9,89 @@ from anyio import ClosedResourceError
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from deerflow.domain.errors import Conflict
-from deerflow.domain.principal import Principal
+from deerflow.domain.identity import Principal
 from deerflow.harness import Harness
-from deerflow.serving.mcp_server import mcp_server
+from deerflow.serving.mcp_server import create_mcp_server
 
 IDLE_S = 30 * 60.0
-MOST_SESSIONS = 100
-"""So many may one person have."""
-MOST_PEOPLE = 1000
-END_S = 10.0
-TRANSPORT = "mcp.server.streamable_http"
+MAX_SESSIONS = 100
+"""Maximum number of sessions per user."""
+MAX_USERS = 1000
+CLOSE_S = 10.0
+TRANSPORT_LOGGER = "mcp.server.streamable_http"
 
 
 @dataclass(frozen=True, slots=True)
-class Sessions:
-    """The sessions of one person, and the task that holds them open."""
+class UserSessions:
+    """Sessions of one user, and the task that keeps them open."""
 
     manager: StreamableHTTPSessionManager
-    holding: "asyncio.Task[None]"
+    task: "asyncio.Task[None]"
     over: asyncio.Event
 
 
-class McpSessions:
-    """Opens sessions when somebody first asks for them; close it in the end."""
+class McpHttpSessions:
+    """Opens sessions on the first request of a user. Must be closed."""
 
     def __init__(self, harness: Harness, max_body: int) -> None:
         self._harness = harness
         self._max_body = max_body
-        self._people: OrderedDict[str, Sessions] = OrderedDict()
+        self._users: OrderedDict[str, UserSessions] = OrderedDict()
         self._opening = asyncio.Lock()
         self._is_closed = False
-        logging.getLogger(TRANSPORT).addFilter(is_worth_telling)
+        logging.getLogger(TRANSPORT_LOGGER).addFilter(is_relevant_record)
 
-    async def of(self, who: Principal) -> StreamableHTTPSessionManager:
-        """What takes the requests of `who`.
+    async def get_manager(self, user: Principal) -> StreamableHTTPSessionManager:
+        """Return the session manager of a user.
 
         Raises:
-            Conflict: The server is going down.
+            Conflict: The server is shutting down.
         """
         async with self._opening:
             if self._is_closed:
-                raise Conflict("the server is going down")
-            if who.user_id not in self._people:
-                self._people[who.user_id] = await self._open(who)
-            self._people.move_to_end(who.user_id)
-            while len(self._people) > MOST_PEOPLE:
-                _, oldest = self._people.popitem(last=False)
-                await end(oldest)
-            return self._people[who.user_id].manager
+                raise Conflict("the server is shutting down")
+            if user.user_id not in self._users:
+                self._users[user.user_id] = await self._open(user)
+            self._users.move_to_end(user.user_id)
+            while len(self._users) > MAX_USERS:
+                _, oldest = self._users.popitem(last=False)
+                await close_sessions(oldest)
+            return self._users[user.user_id].manager
 
     async def aclose(self) -> None:
-        """End all sessions, and the runs somebody waits for in them."""
+        """End all sessions and the runs that clients wait for."""
         async with self._opening:
             self._is_closed = True
-            people, self._people = list(self._people.values()), OrderedDict()
-        for sessions in people:
-            await end(sessions)
+            users, self._users = list(self._users.values()), OrderedDict()
+        for sessions in users:
+            await close_sessions(sessions)
 
-    async def _open(self, who: Principal) -> Sessions:
+    async def _open(self, user: Principal) -> UserSessions:
         manager = StreamableHTTPSessionManager(
-            mcp_server(self._harness, who),
+            create_mcp_server(self._harness, user),
             session_idle_timeout=IDLE_S,
             max_request_body_size=self._max_body,
-            max_sessions=MOST_SESSIONS,
+            max_sessions=MAX_SESSIONS,
         )
         ready, over = asyncio.Event(), asyncio.Event()
-        holding = asyncio.create_task(hold(manager, ready, over), name=f"MCP sessions of {who.user_id}")
+        task = asyncio.create_task(keep_open(manager, ready, over), name=f"MCP sessions of {user.user_id}")
         await ready.wait()
-        return Sessions(manager, holding, over)
+        return UserSessions(manager, task, over)
 
 
-def is_worth_telling(record: logging.LogRecord) -> bool:
-    """Whether a line of the library's is about more than a session that was closed, which it takes for an error."""
+def is_relevant_record(record: logging.LogRecord) -> bool:
+    """Return whether a log record is about more than a closed session, which the library logs as an error."""
     return record.exc_info is None or not isinstance(record.exc_info[1], ClosedResourceError)
 
 
-async def hold(manager: StreamableHTTPSessionManager, ready: asyncio.Event, over: asyncio.Event) -> None:
-    """Hold sessions open: what opens them has to close them, in the same task."""
+async def keep_open(manager: StreamableHTTPSessionManager, ready: asyncio.Event, over: asyncio.Event) -> None:
+    """Keep the sessions open: they must be opened and closed in the same task."""
     async with manager.run():
         ready.set()
         await over.wait()
 
 
-async def end(sessions: Sessions) -> None:
-    """End sessions and wait for it."""
+async def close_sessions(sessions: UserSessions) -> None:
+    """End sessions and wait for them."""
     sessions.over.set()
-    await asyncio.wait({sessions.holding}, timeout=END_S)
+    await asyncio.wait({sessions.task}, timeout=CLOSE_S)

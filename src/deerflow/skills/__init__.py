@@ -1,1 +1,1 @@
-"""Skills: folders of knowledge that an agent reads when it needs them."""
+"""Skills: instructions in SKILL.md folders that agents load on demand."""

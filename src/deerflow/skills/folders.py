@@ -1,109 +1,138 @@
-"""Finding the skills below a folder."""
+"""Discovery of skills in folders, and the enabled flags of custom skills."""
 
 import hashlib
+import json
+import logging
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from deerflow.config.loader.files import replace_file
 from deerflow.domain.errors import SkillInvalid
+from deerflow.domain.identity import check_user_id
 from deerflow.skills.contract import read_contract
 from deerflow.skills.format import MAX_SKILL_BYTES, SKILL_FILE, parse_skill
-from deerflow.skills.skill import Category, RefusedSkill, Skill
-from deerflow.skills.switches import read_switches
+from deerflow.skills.skill import Category, RejectedSkill, Skill
 
-MAX_FOLDERS_DEEP = 8
+logger = logging.getLogger(__name__)
+
+SWITCHES_FILE = ".switches.json"
+MAX_BYTES = 1024 * 1024
+
+
+def read_switches(root: Path) -> Mapping[str, bool]:
+    """Return the enabled flags in `root` by skill name. Empty if the file is missing or invalid."""
+    try:
+        with (root / SWITCHES_FILE).open("rb") as file:
+            data = json.loads(file.read(MAX_BYTES))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as problem:
+        logger.warning("ignoring invalid %s: %s", root / SWITCHES_FILE, problem)
+        return {}
+    entries = data.items() if isinstance(data, dict) else ()
+    return {name: enabled for name, enabled in entries if isinstance(enabled, bool)}
+
+
+def write_switch(root: Path, name: str, *, enabled: bool) -> None:
+    """Enable or disable a skill in `root`."""
+    switches = {**read_switches(root), name: enabled}
+    replace_file(root / SWITCHES_FILE, json.dumps(switches, indent=2, sort_keys=True).encode() + b"\n")
+
+
+MAX_DEPTH = 8
 MAX_ENTRIES = 100_000
-"""Files and folders below one root; a root that holds more is not one of skills."""
+"""Maximum number of files and folders below one root."""
 MAX_FILES, MAX_TOTAL_BYTES = 4096, 512 * 2**20
-"""Of one skill."""
-PASSED_OVER = frozenset({"__MACOSX", "__pycache__", "node_modules", ".git", ".DS_Store"})
-"""What is part of no skill, wherever it is."""
+"""Limits of one skill."""
+IGNORED_NAMES = frozenset({"__MACOSX", "__pycache__", "node_modules", ".git", ".DS_Store"})
+"""Names that are ignored in every folder."""
 
 
 @dataclass(slots=True, eq=False)
-class Findings:
-    """What was found below one root at one moment."""
+class DiscoveredSkills:
+    """Skills found below one root."""
 
     skills: list[Skill] = field(default_factory=list)
-    refused: list[RefusedSkill] = field(default_factory=list)
+    rejected: list[RejectedSkill] = field(default_factory=list)
     switches: Mapping[str, bool] = field(default_factory=dict)
-    """Those of its owner, where the root is somebody's own."""
+    """Enabled flags, for custom roots."""
 
 
-def find_skills(root: Path, category: Category, look: Callable[[Path], object] = str) -> Findings:
-    """The skills below `root`, in the order of their folders; no link is followed.
+def find_skills(root: Path, category: Category, on_folder: Callable[[Path], object] = str) -> DiscoveredSkills:
+    """Find the skills below `root`, sorted by folder. Links are not followed.
 
-    `look` is told of each folder before it is looked into, so that whoever watches them misses nothing.
+    `on_folder` is called with each folder before it is listed, so that a watcher misses no change.
     """
-    findings = Findings()
-    Search(root, category, findings, look).search(root, 0)
-    findings.switches = read_switches(root) if category == "custom" else {}
-    findings.skills.sort(key=lambda skill: str(skill.relative))
-    findings.refused.sort(key=lambda refused: refused.path)
-    return findings
+    discovered = DiscoveredSkills()
+    FolderScan(root, category, discovered, on_folder).scan(root, 0)
+    discovered.switches = read_switches(root) if category == "custom" else {}
+    discovered.skills.sort(key=lambda skill: str(skill.relative))
+    discovered.rejected.sort(key=lambda rejected: rejected.path)
+    return discovered
 
 
 @dataclass(slots=True)
-class Search:
-    """One walk through a root."""
+class FolderScan:
+    """A scan of one root."""
 
     root: Path
     category: Category
-    findings: Findings
-    look: Callable[[Path], object]
+    discovered: DiscoveredSkills
+    on_folder: Callable[[Path], object]
     entries: int = 0
 
-    def search(self, folder: Path, depth: int) -> None:
-        """Note what is in `folder`: a skill, or folders in which skills may be."""
-        self.look(folder)
+    def scan(self, folder: Path, depth: int) -> None:
+        """Scan `folder`, which is either a skill or contains folders with skills."""
+        self.on_folder(folder)
         try:
             with os.scandir(folder) as listing:
                 entries = sorted(listing, key=lambda entry: entry.name)
         except FileNotFoundError:
             return
         except OSError as error:
-            self._refuse(folder, f"cannot be read: {reason(error)}")
+            self._reject(folder, f"cannot be read: {describe_os_error(error)}")
             return
         self.entries += len(entries)
         if self.entries > MAX_ENTRIES:
-            self._refuse(folder, f"there are more than {MAX_ENTRIES:,} files here; skills are small folders")
+            self._reject(folder, f"more than {MAX_ENTRIES:,} files; skills are small folders")
         elif folder != self.root and any(entry.name == SKILL_FILE for entry in entries):
-            self._take(folder)
+            self._add_skill(folder)
         else:
-            self._look_below(folder, entries, depth)
+            self._scan_subfolders(folder, entries, depth)
 
-    def _look_below(self, folder: Path, entries: list[os.DirEntry[str]], depth: int) -> None:
+    def _scan_subfolders(self, folder: Path, entries: list[os.DirEntry[str]], depth: int) -> None:
         for entry in entries:
             if entry.name == SKILL_FILE:
-                self._refuse(folder, f"{SKILL_FILE}: a skill needs a folder of its own; move the file into one")
+                self._reject(folder, f"{SKILL_FILE}: a skill needs a folder of its own; move the file into one")
             elif entry.name.upper() == SKILL_FILE.upper():
-                self._refuse(folder, f"{entry.name}: must be called {SKILL_FILE}; rename it")
-            inner = folder / entry.name
-            if entry.name.startswith(".") or entry.name in PASSED_OVER:
+                self._reject(folder, f"{entry.name}: must be called {SKILL_FILE}; rename it")
+            subfolder = folder / entry.name
+            if entry.name.startswith(".") or entry.name in IGNORED_NAMES:
                 continue
             if entry.is_symlink() and entry.is_dir():
-                self._refuse(inner, "is a link, and links are not followed; put the folder itself here")
+                self._reject(subfolder, "symbolic links are not followed; move the folder itself here")
             elif entry.is_dir(follow_symlinks=False):
-                if depth == MAX_FOLDERS_DEEP:
-                    self._refuse(inner, f"is more than {MAX_FOLDERS_DEEP} folders deep")
+                if depth == MAX_DEPTH:
+                    self._reject(subfolder, f"is more than {MAX_DEPTH} folders deep")
                 else:
-                    self.search(inner, depth + 1)
+                    self.scan(subfolder, depth + 1)
 
-    def _take(self, folder: Path) -> None:
-        """Read the skill in `folder`; what is below belongs to it, whatever it is called."""
+    def _add_skill(self, folder: Path) -> None:
+        """Read the skill in `folder`. All subfolders belong to it."""
         try:
             relative = folder.relative_to(self.root)
-            if readable(relative) != relative.as_posix():
-                raise SkillInvalid("the name of the folder is no text in UTF-8; rename it")
-            fingerprint = take_fingerprint(folder, self.look, max_files=MAX_FILES)
+            if to_display_path(relative) != relative.as_posix():
+                raise SkillInvalid("folder name is not valid UTF-8; rename it")
+            fingerprint = compute_fingerprint(folder, self.on_folder, max_files=MAX_FILES)
             header = parse_skill(read_skill_file(folder))
             contract = read_contract(folder)
         except SkillInvalid as error:
-            self._refuse(folder, str(error))
+            self._reject(folder, str(error))
             return
-        self.findings.skills.append(
+        self.discovered.skills.append(
             Skill(
                 name=header.name,
                 description=header.description,
@@ -118,19 +147,19 @@ class Search:
             )
         )
 
-    def _refuse(self, folder: Path, why: str) -> None:
-        path = readable(folder.relative_to(self.root))
-        self.findings.refused.append(RefusedSkill(self.category, path, why))
+    def _reject(self, folder: Path, why: str) -> None:
+        path = to_display_path(folder.relative_to(self.root))
+        self.discovered.rejected.append(RejectedSkill(self.category, path, why))
 
 
 def read_skill_file(folder: Path) -> str:
-    """The text of the SKILL.md in `folder`.
+    """Return the content of the SKILL.md in `folder`.
 
     Raises:
-        SkillInvalid: It is no file that can be read; the text says why.
+        SkillInvalid: The file cannot be read.
     """
     try:
-        # Neither a link nor a pipe that somebody put there may lead elsewhere, or hold the reader up.
+        # Do not follow links, and do not block on a pipe.
         descriptor = os.open(folder / SKILL_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -141,7 +170,7 @@ def read_skill_file(folder: Path) -> str:
             os.close(descriptor)
     except OSError as error:
         is_link = (folder / SKILL_FILE).is_symlink()
-        why = "is a link, and links are not followed" if is_link else f"cannot be read: {reason(error)}"
+        why = "symbolic links are not followed" if is_link else f"cannot be read: {describe_os_error(error)}"
         raise SkillInvalid(f"{SKILL_FILE}: {why}") from None
     if len(content) > MAX_SKILL_BYTES:
         advice = "move parts of it to files in references/"
@@ -152,49 +181,72 @@ def read_skill_file(folder: Path) -> str:
         raise SkillInvalid(f"{SKILL_FILE}: is not UTF-8 text; save it in that encoding") from None
 
 
-def take_fingerprint(folder: Path, look: Callable[[Path], object] = str, *, max_files: int | None = None) -> str:
-    """What changes with every file below `folder`; `look` is told of each folder before it is looked into.
+def compute_fingerprint(
+    folder: Path, on_folder: Callable[[Path], object] = str, *, max_files: int | None = None
+) -> str:
+    """Return a hash that changes with every file below `folder`. `on_folder` is called before each folder is listed.
 
     Raises:
-        SkillInvalid: There is more below it than a skill can have.
+        SkillInvalid: The folder exceeds the limits of a skill.
     """
     state, files, size = hashlib.sha256(), 0, 0
-    for entry in entries_below(folder, look):
+    for entry in walk_entries(folder, on_folder):
         try:
             status = entry.stat(follow_symlinks=False)
         except FileNotFoundError:
-            continue  # it was there a moment ago
+            continue  # removed since it was listed
         if not stat.S_ISDIR(status.st_mode):
             files, size = files + 1, size + status.st_size
             if max_files is not None and (files > max_files or size > MAX_TOTAL_BYTES):
-                most = f"{max_files:,} files and {MAX_TOTAL_BYTES // 2**20} MB"
-                raise SkillInvalid(f"there is more in the folder than a skill can have, which is {most}")
-            now = f"{status.st_mtime_ns} {status.st_size} {status.st_ino} {status.st_mode}\n"
-            state.update(os.fsencode(entry.path) + b"\0" + now.encode())
+                limit = f"{max_files:,} files and {MAX_TOTAL_BYTES // 2**20} MB"
+                raise SkillInvalid(f"skill folder is too large; the limit is {limit}")
+            entry_state = f"{status.st_mtime_ns} {status.st_size} {status.st_ino} {status.st_mode}\n"
+            state.update(os.fsencode(entry.path) + b"\0" + entry_state.encode())
     return state.hexdigest()
 
 
-def entries_below(folder: Path, look: Callable[[Path], object] = str) -> Iterator[os.DirEntry[str]]:
-    """Everything below `folder`, in the same order every time; links are shown and not followed."""
-    waiting = [str(folder)]
-    while waiting:
-        inner = waiting.pop()
-        look(Path(inner))
+def walk_entries(folder: Path, on_folder: Callable[[Path], object] = str) -> Iterator[os.DirEntry[str]]:
+    """Yield everything below `folder` in a stable order. Links are yielded but not followed."""
+    pending = [str(folder)]
+    while pending:
+        subfolder = pending.pop()
+        on_folder(Path(subfolder))
         try:
-            with os.scandir(inner) as listing:
+            with os.scandir(subfolder) as listing:
                 entries = sorted(listing, key=lambda entry: entry.name)
         except OSError:
             continue
-        entries = [entry for entry in entries if entry.name not in PASSED_OVER]
+        entries = [entry for entry in entries if entry.name not in IGNORED_NAMES]
         yield from entries
-        waiting.extend(entry.path for entry in reversed(entries) if entry.is_dir(follow_symlinks=False))
+        pending.extend(entry.path for entry in reversed(entries) if entry.is_dir(follow_symlinks=False))
 
 
-def readable(path: Path) -> str:
-    """A path for people; bytes that are no text are shown as such."""
+def to_display_path(path: Path) -> str:
+    """Return a path as text, with invalid bytes replaced."""
     return os.fsencode(path.as_posix()).decode(errors="replace")
 
 
-def reason(error: OSError) -> str:
-    """Why the system refused, in small letters."""
+def describe_os_error(error: OSError) -> str:
+    """Return the message of an OSError in lower case."""
     return (error.strerror or str(error)).lower()
+
+
+def builtin_root() -> Path:
+    """Return the folder of the built-in skills: next to this module if installed, else in the repository."""
+    here = Path(__file__).parent
+    installed = here / "public"
+    return installed if installed.is_dir() else here.parents[2] / "skills" / "public"
+
+
+def owner_folder(home: Path, owner: str) -> Path:
+    """Return the folder with all data about the skills of one user.
+
+    Raises:
+        InvalidRequest: The user id is invalid.
+    """
+    return home / "users" / check_user_id(owner) / "skills"
+
+
+def custom_root(home: Path, owner: str) -> Path:
+    """Return the folder with the custom skills of one user."""
+    return owner_folder(home, owner) / "custom"

@@ -1,24 +1,29 @@
-"""SKILL.md: a header between two lines of `---`, and below it what the agent is to know."""
+"""Parser for SKILL.md: YAML front matter between two `---` lines, followed by instructions."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any
 
-from deerflow.config.imports import load_object
 from deerflow.domain.errors import SkillInvalid
+
+if TYPE_CHECKING:  # YAML is loaded with the first skill, because most commands never read one
+    import yaml
 
 SKILL_FILE = "SKILL.md"
 SKILL_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 MAX_NAME, MAX_DESCRIPTION = 64, 1024
 MAX_SKILL_BYTES = 512 * 1024
-READ_FIELDS = "deerflow.skills.header_fields:read_fields"
-"""By name: the server can be there before the first skill is read."""
-OPEN_FIELDS = frozenset({"name", "description", "license", "compatibility", "metadata", "allowed-tools"})
-OUR_FIELDS = frozenset({"version", "author", "required-secrets", "secrets-autonomous"})
-FENCE = re.compile(r"\A\s*---[ \t]*\r?\n(?P<header>.*?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
-TOOLS_ELSEWHERE: Mapping[str, str] = MappingProxyType(
+MAX_HEADER_CHARACTERS = 16 * 1024
+MAX_BRACKETS, MAX_DEPTH = 500, 20
+"""Limits against quadratic parsing time: PyYAML takes five seconds for 16,000 nested brackets."""
+STANDARD_FIELDS = frozenset({"name", "description", "license", "compatibility", "metadata", "allowed-tools"})
+EXTENSION_FIELDS = frozenset({"version", "author", "required-secrets", "secrets-autonomous"})
+FRONT_MATTER = re.compile(
+    r"\A\s*---[ \t]*\r?\n(?P<header>.*?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE
+)
+TOOL_ALIASES: Mapping[str, str] = MappingProxyType(
     {
         "Bash": "bash",
         "Read": "read_file",
@@ -34,49 +39,49 @@ TOOLS_ELSEWHERE: Mapping[str, str] = MappingProxyType(
         "TodoWrite": "write_todos",
     }
 )
-"""What other agents call the tools that ours have too."""
+"""Our names of tools that other agents provide under different names."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkillHeader:
-    """What SKILL.md says of its skill above the second `---`."""
+    """Parsed SKILL.md."""
 
     name: str
     description: str
     license: str | None = None
     allowed_tools: tuple[str, ...] | None = None
-    """The tools it needs, by the names they have here; None: it does not say."""
+    """Allowed tools, by our names; None if not specified."""
     fields: Mapping[str, Any] = field(default_factory=dict)
-    """All fields as they are written, also those nobody here knows; every plain value is text."""
+    """All fields, including unknown ones. Scalars are strings."""
     body: str = ""
 
     @property
-    def unknown(self) -> tuple[str, ...]:
-        """The fields that neither the open format nor this project knows."""
-        return tuple(sorted(self.fields.keys() - OPEN_FIELDS - OUR_FIELDS))
+    def unknown_fields(self) -> tuple[str, ...]:
+        """Fields that are neither in the open format nor in our extensions."""
+        return tuple(sorted(self.fields.keys() - STANDARD_FIELDS - EXTENSION_FIELDS))
 
 
 def parse_skill(text: str, *, where: str = SKILL_FILE) -> SkillHeader:
-    """The header and the body of a SKILL.md that errors call `where`. Fields that are not known are kept.
+    """Parse a SKILL.md. Unknown fields are kept; error messages name the file `where`.
 
     Raises:
-        SkillInvalid: It cannot be used; the text says why.
+        SkillInvalid: The file is invalid.
     """
     header, body = split_skill(text, where)
-    fields = cast(Callable[[str, str], dict[str, Any]], load_object(READ_FIELDS))(header, where)
+    fields = parse_fields(header, where)
     return SkillHeader(
-        name=check_skill_name(_text(fields, "name", where), where),
-        description=_description(fields, where),
-        license=_text(fields, "license", where) or None,
-        allowed_tools=_tools(fields.get("allowed-tools"), where),
+        name=check_skill_name(_get_text(fields, "name", where), where),
+        description=_get_description(fields, where),
+        license=_get_text(fields, "license", where) or None,
+        allowed_tools=_parse_tools(fields.get("allowed-tools"), where),
         fields=MappingProxyType(fields),
         body=body,
     )
 
 
 def split_skill(text: str, where: str = SKILL_FILE) -> tuple[str, str]:
-    """The YAML of the header, with its lines where they are in the file, and what follows it."""
-    match = FENCE.match(text.removeprefix("\ufeff"))
+    """Return the YAML header and the body. Line numbers of the header are preserved for error messages."""
+    match = FRONT_MATTER.match(text.removeprefix("\ufeff"))
     if match is None:
         remedy = "begin it with a line '---', then 'name:' and 'description:', then another line '---'"
         raise SkillInvalid(f"{where}: the header is missing or not closed; {remedy}")
@@ -85,24 +90,24 @@ def split_skill(text: str, where: str = SKILL_FILE) -> tuple[str, str]:
 
 
 def check_skill_name(name: str, where: str = "name") -> str:
-    """Return `name`, or raise `SkillInvalid` when no skill can be called so."""
+    """Return `name` if it is valid, else raise `SkillInvalid`."""
     if not name:
         raise SkillInvalid(f"{where}: 'name' is missing; write 'name: the-name-of-the-skill'")
     if len(name) > MAX_NAME or not SKILL_NAME.fullmatch(name):
-        rule = f"1 to {MAX_NAME} small letters a-z, digits and single hyphens between them"
-        raise SkillInvalid(f"{where}: a skill's name is {rule}, not {name[: MAX_NAME + 1]!r}")
+        rule = f"1 to {MAX_NAME} lower-case letters a-z, digits and single hyphens between them"
+        raise SkillInvalid(f"{where}: skill name must be {rule}, not {name[: MAX_NAME + 1]!r}")
     return name
 
 
-def _text(fields: Mapping[str, Any], key: str, where: str) -> str:
+def _get_text(fields: Mapping[str, Any], key: str, where: str) -> str:
     value = fields.get(key, "")
     if not isinstance(value, str):
         raise SkillInvalid(f"{where}: {key!r} must be text, not a list or a mapping")
     return value.strip()
 
 
-def _description(fields: Mapping[str, Any], where: str) -> str:
-    description = _text(fields, "description", where)
+def _get_description(fields: Mapping[str, Any], where: str) -> str:
+    description = _get_text(fields, "description", where)
     if not description:
         raise SkillInvalid(f"{where}: 'description' is missing; say what the skill does and when to use it")
     if len(description) > MAX_DESCRIPTION:
@@ -113,14 +118,85 @@ def _description(fields: Mapping[str, Any], where: str) -> str:
     return description
 
 
-def _tools(written: object, where: str) -> tuple[str, ...] | None:
-    """The names of tools in a list, or in a text with blanks or commas between them."""
-    if written is None:
+def _parse_tools(value: object, where: str) -> tuple[str, ...] | None:
+    """Return the tool names of a list, or of a string separated by blanks or commas."""
+    if value is None:
         return None
-    if isinstance(written, str):
-        # `Bash(git add:*)` is one entry: what is in brackets narrows it for agents that judge commands by their text.
-        written = re.findall(r"[^\s,(]+(?:\([^)]*\))?", written)
-    if not isinstance(written, Sequence) or not all(isinstance(name, str) for name in written):
-        raise SkillInvalid(f"{where}: 'allowed-tools' must be a list of names of tools")
-    names = (name.partition("(")[0].strip() for name in written)
-    return tuple(dict.fromkeys(TOOLS_ELSEWHERE.get(name, name) for name in names if name))
+    if isinstance(value, str):
+        # `Bash(git add:*)` is one entry. The argument pattern in brackets is ignored.
+        value = re.findall(r"[^\s,(]+(?:\([^)]*\))?", value)
+    if not isinstance(value, Sequence) or not all(isinstance(name, str) for name in value):
+        raise SkillInvalid(f"{where}: 'allowed-tools' must be a list of tool names")
+    names = (name.partition("(")[0].strip() for name in value)
+    return tuple(dict.fromkeys(TOOL_ALIASES.get(name, name) for name in names if name))
+
+
+def parse_fields(header: str, where: str) -> dict[str, Any]:
+    """Parse the fields of a header. Scalars are returned as strings."""
+    import yaml
+
+    if len(header) > MAX_HEADER_CHARACTERS:
+        raise SkillInvalid(
+            f"{where}: the header has {len(header):,} characters; at most {MAX_HEADER_CHARACTERS:,} are allowed"
+        )
+    if any(sum(map(header.count, signs)) > MAX_BRACKETS for signs in (("[", "{"), ("? ",), ("- -",))):
+        raise SkillInvalid(f"{where}: the header has too many brackets; simplify it")
+    try:
+        root = yaml.compose(header, getattr(yaml, "CBaseLoader", yaml.BaseLoader))
+    except yaml.YAMLError:
+        raise SkillInvalid(explain_error(header, where)) from None
+    except RecursionError:
+        raise SkillInvalid(f"{where}: the header is nested too deeply") from None
+    if not isinstance(root, yaml.MappingNode):
+        raise SkillInvalid(f"{where}: the header must be lines of the form 'key: value'")
+    return _NodeConverter(where).mapping(root, 0)
+
+
+def explain_error(header: str, where: str) -> str:
+    """Return why a header is not valid YAML. Uses the pure Python loader, which is slow but has better messages."""
+    import yaml
+
+    from deerflow.config.loader.yaml import explain_yaml
+
+    try:
+        yaml.compose(header, yaml.BaseLoader)
+    except yaml.YAMLError as error:
+        return str(explain_yaml(error, header, where))
+    return f"{where}: the header is not valid YAML"
+
+
+class _NodeConverter:
+    """Converter from YAML nodes to plain data. Rejects aliases, duplicate keys and deep nesting."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._seen: set[int] = set()
+
+    def mapping(self, node: "yaml.MappingNode", depth: int) -> dict[str, Any]:
+        import yaml
+
+        found: dict[str, Any] = {}
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise self._refuse(key, "key must be a string")
+            if key.value in found:
+                raise self._refuse(key, f"duplicate key {key.value!r}")
+            found[key.value] = self._value(value, depth + 1)
+        return found
+
+    def _value(self, node: "yaml.Node", depth: int) -> Any:
+        import yaml
+
+        if id(node) in self._seen:
+            raise self._refuse(node, "YAML aliases ('*') are not supported; repeat the value")
+        self._seen.add(id(node))
+        if depth > MAX_DEPTH:
+            raise self._refuse(node, "the header is nested too deeply")
+        if isinstance(node, yaml.MappingNode):
+            return self.mapping(node, depth)
+        if isinstance(node, yaml.SequenceNode):
+            return [self._value(item, depth + 1) for item in node.value]
+        return node.value
+
+    def _refuse(self, node: "yaml.Node", sentence: str) -> SkillInvalid:
+        return SkillInvalid(f"{self._where}:{node.start_mark.line + 1}: {sentence}")

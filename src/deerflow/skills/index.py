@@ -1,169 +1,246 @@
-"""The skills of everybody, read once and again when something has changed."""
+"""Index of skill folders, cached and refreshed after changes."""
 
 import asyncio
+import ctypes
+import errno
 import hashlib
+import os
+import struct
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from deerflow.skills.folders import Findings, find_skills, take_fingerprint
-from deerflow.skills.notices import Notices
-from deerflow.skills.roots import custom_root
-from deerflow.skills.skill import Category, RefusedSkill, Skill, SkillSet
+from deerflow.skills.folders import DiscoveredSkills, compute_fingerprint, custom_root, find_skills
+from deerflow.skills.skill import Category, RejectedSkill, Skill, SkillSet
+
+CHANGE_EVENTS = 0x002 | 0x008 | 0x040 | 0x080 | 0x100 | 0x200 | 0x400 | 0x800
+"""inotify events: modify, close after write, move, create, delete, and delete or move of the folder itself.
+
+Attribute changes are not included, because a hard link made elsewhere causes one.
+"""
+ONLY_DIRECTORIES, DONT_FOLLOW = 0x0100_0000, 0x0200_0000
+QUEUE_OVERFLOW, WATCH_REMOVED = 0x4000, 0x8000
+EVENT_FORMAT, EVENT_SIZE = "iIII", 16
+BUFFER_SIZE = 64 * 1024
+
+
+class FolderWatcher:
+    """Watcher for changes in folders, based on inotify. Created by `open_folder_watcher`."""
+
+    def __init__(self, descriptor: int, libc: ctypes.CDLL) -> None:
+        self._descriptor = descriptor
+        self._libc = libc
+        self._roots_by_watch: dict[int, set[Path]] = {}
+        self._lock = threading.Lock()
+
+    def watch(self, folder: Path, root: Path) -> bool:
+        """Watch a folder and report its changes as changes of `root`. Return False if the kernel cannot watch it."""
+        with self._lock:
+            flags = CHANGE_EVENTS | ONLY_DIRECTORIES | DONT_FOLLOW
+            watch: int = self._libc.inotify_add_watch(self._descriptor, os.fsencode(folder), flags)
+            if watch < 0:
+                # A folder that was just removed changed its parent, which is watched.
+                return ctypes.get_errno() in (errno.ENOENT, errno.ENOTDIR)
+            self._roots_by_watch.setdefault(watch, set()).add(root)
+            return True
+
+    def poll(self) -> frozenset[Path]:
+        """Return the roots that have changed since the last call. Takes about a microsecond."""
+        with self._lock:
+            return frozenset(self._read()) if self._descriptor >= 0 else frozenset()
+
+    def close(self) -> None:
+        """Stop watching. Later polls return nothing."""
+        with self._lock:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _read(self) -> Iterator[Path]:
+        while events := self._next():
+            at = 0
+            while at < len(events):
+                watch, mask, _, length = struct.unpack_from(EVENT_FORMAT, events, at)
+                at += EVENT_SIZE + length
+                if mask & QUEUE_OVERFLOW:
+                    yield from {root for roots in self._roots_by_watch.values() for root in roots}
+                yield from self._roots_by_watch.get(watch, ())
+                if mask & WATCH_REMOVED:
+                    self._roots_by_watch.pop(watch, None)
+
+    def _next(self) -> bytes:
+        try:
+            return os.read(self._descriptor, BUFFER_SIZE)
+        except BlockingIOError:
+            return b""
+
+
+def open_folder_watcher() -> FolderWatcher | None:
+    """Return a folder watcher, or None if the system does not support it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(libc, "inotify_init1"):
+        return None
+    descriptor: int = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+    return FolderWatcher(descriptor, libc) if descriptor >= 0 else None
+
 
 Switches = Callable[[], Mapping[str, bool]]
-"""Which skills are switched on or off, by name; the others are on."""
+"""Enabled flags by skill name. Skills that are not listed are enabled."""
 
 
-MAX_KEPT = 1000
-"""Roots and sets that are kept; one that is missing is read again."""
+MAX_CACHED = 1000
+"""Maximum number of cached scans and sets."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """What was found below a root."""
+class CachedScan:
+    """Cached scan of a root folder."""
 
-    findings: Findings
-    edition: tuple[int, int]
-    """Which edition of the root was read: there is a new one after each change that is known of."""
-    is_told: bool = True
-    """Whether the kernel tells of changes below the root."""
+    discovered: DiscoveredSkills
+    version: tuple[int, int]
+    """Version of the root at the start of the scan; it increases with each known change."""
+    is_watched: bool = True
+    """True if the kernel reports changes below the root."""
     is_absent: bool = False
-    """Whether there was no such folder."""
-    seen: str = ""
-    """How the root looked, where the kernel does not tell."""
+    """True if the folder did not exist."""
+    fingerprint: str = ""
+    """Fingerprint of a root that is not watched."""
 
 
 class SkillIndex:
-    """Knows the skills that come with the program, and those of each person below `home`.
+    """Index of the built-in skills and the custom skills of each user below `home`.
 
-    Folders are read when they are first asked for, when the kernel has noticed a change, and after `reload`.
+    Folders are scanned on first use, after a change reported by the kernel, and after `reload`.
     """
 
     def __init__(
         self,
-        shipped: Path,
+        builtin_root: Path,
         home: Path,
         switches: Switches = lambda: MappingProxyType({}),
-        notices: Notices | None = None,
-        watch: Callable[[Path], object] = str,
+        watcher: FolderWatcher | None = None,
+        on_custom_read: Callable[[Path], object] = str,
     ) -> None:
-        """Without `notices` the folders are looked at each time somebody asks; `watch` is told of custom ones read."""
-        self._shipped = shipped
+        """Create an index. Without a `watcher`, folders are compared on each read.
+
+        `on_custom_read` is called with each custom root after it was scanned.
+        """
+        self._builtin_root = builtin_root
         self._home = home
         self._switches = switches
-        self._notices = notices
-        self._watch = watch
-        self._readings: dict[Path, Reading] = {}
+        self._watcher = watcher
+        self._on_custom_read = on_custom_read
+        self._scans: dict[Path, CachedScan] = {}
         self._sets: dict[str, tuple[tuple[object, ...], SkillSet]] = {}
         self._changes: Counter[Path] = Counter()
         self._reloads = 0
-        self._reading = threading.Lock()
-        self._hearing = threading.Lock()
+        self._scan_lock = threading.Lock()
+        self._poll_lock = threading.Lock()
 
-    def ready(self, owner: str) -> SkillSet | None:
-        """The skills of `owner`, if nothing has to be read for them. Costs some microseconds, so anybody may ask."""
-        self._hear_of_changes()
-        findings = []
+    def get_cached(self, owner: str) -> SkillSet | None:
+        """Return the skills of `owner` if no folder must be read, else None. Takes some microseconds."""
+        self._poll_changes()
+        discovered = []
         for root in self._roots(owner):
-            known = self._readings.get(root)
-            if known is None or not known.is_told or not self._is_current(root, known):
+            known = self._scans.get(root)
+            if known is None or not known.is_watched or not self._is_current(root, known):
                 return None
-            findings.append(known.findings)
-        return self._combined(owner, findings)
+            discovered.append(known.discovered)
+        return self._merge(owner, discovered)
 
-    def current(self, owner: str) -> SkillSet:
-        """The skills of `owner` as they are now. Reads folders that have changed, so it blocks."""
-        with self._reading:
-            self._hear_of_changes()
-            findings = [self._read(root, category) for root, category in self._roots(owner).items()]
-        return self._combined(owner, findings)
+    def read(self, owner: str) -> SkillSet:
+        """Return the current skills of `owner`. Reads changed folders, so it blocks."""
+        with self._scan_lock:
+            self._poll_changes()
+            discovered = [self._read(root, category) for root, category in self._roots(owner).items()]
+        return self._merge(owner, discovered)
 
     async def load(self, owner: str) -> SkillSet:
-        """The skills of `owner` as they are now."""
-        ready = self.ready(owner)
-        return ready if ready is not None else await asyncio.to_thread(self.current, owner)
+        """Return the current skills of `owner`."""
+        cached = self.get_cached(owner)
+        return cached if cached is not None else await asyncio.to_thread(self.read, owner)
 
     def reload(self) -> None:
-        """Read everything again when it is next asked for."""
+        """Discard all scans, so that folders are read again on next use."""
         self._reloads += 1
 
     def close(self) -> None:
-        """Stop looking after folders."""
-        if self._notices is not None:
-            self._notices.close()
+        """Stop watching folders."""
+        if self._watcher is not None:
+            self._watcher.close()
 
     def _roots(self, owner: str) -> dict[Path, Category]:
-        return {self._shipped: "public", custom_root(self._home, owner): "custom"}
+        return {self._builtin_root: "public", custom_root(self._home, owner): "custom"}
 
-    def _hear_of_changes(self) -> None:
-        if self._notices is not None:
-            with self._hearing:
-                self._changes.update(self._notices.changed())
+    def _poll_changes(self) -> None:
+        if self._watcher is not None:
+            with self._poll_lock:
+                self._changes.update(self._watcher.poll())
 
-    def _edition(self, root: Path) -> tuple[int, int]:
+    def _version(self, root: Path) -> tuple[int, int]:
         return self._reloads, self._changes[root]
 
-    def _is_current(self, root: Path, known: Reading) -> bool:
-        if known.edition != self._edition(root):
+    def _is_current(self, root: Path, known: CachedScan) -> bool:
+        if known.version != self._version(root):
             return False
-        return not root.exists() if known.is_absent else known.is_told or known.seen == take_fingerprint(root)
+        return (
+            not root.exists() if known.is_absent else known.is_watched or known.fingerprint == compute_fingerprint(root)
+        )
 
-    def _read(self, root: Path, category: Category) -> Findings:
-        known = self._readings.get(root)
+    def _read(self, root: Path, category: Category) -> DiscoveredSkills:
+        known = self._scans.get(root)
         if known is not None and self._is_current(root, known):
-            return known.findings
-        # All that is noted here is older than the search: what changes meanwhile makes the reading an old one.
-        edition, is_absent = self._edition(root), not root.exists()
-        told = [self._notices is not None or is_absent]
-        findings = find_skills(root, category, lambda folder: told.append(self._look_after(folder, root)))
-        seen = ""
-        if not all(told):
-            seen, findings = take_fingerprint(root), find_skills(root, category)
-        while len(self._readings) >= MAX_KEPT:
-            self._readings.pop(next(iter(self._readings)))
-        self._readings[root] = Reading(findings, edition, all(told), is_absent, seen)
+            return known.discovered
+        # The version is taken before the scan, so a change during the scan makes the cached result outdated.
+        version, is_absent = self._version(root), not root.exists()
+        watched = [self._watcher is not None or is_absent]
+        discovered = find_skills(root, category, lambda folder: watched.append(self._watch_folder(folder, root)))
+        fingerprint = ""
+        if not all(watched):
+            fingerprint, discovered = compute_fingerprint(root), find_skills(root, category)
+        while len(self._scans) >= MAX_CACHED:
+            self._scans.pop(next(iter(self._scans)))
+        self._scans[root] = CachedScan(discovered, version, all(watched), is_absent, fingerprint)
         if category == "custom":
-            self._watch(root)
-        return findings
+            self._on_custom_read(root)
+        return discovered
 
-    def _look_after(self, folder: Path, root: Path) -> bool:
-        return self._notices is None or self._notices.look_after(folder, root)
+    def _watch_folder(self, folder: Path, root: Path) -> bool:
+        return self._watcher is None or self._watcher.watch(folder, root)
 
-    def _combined(self, owner: str, findings: list[Findings]) -> SkillSet:
+    def _merge(self, owner: str, discovered: list[DiscoveredSkills]) -> SkillSet:
         switches = self._switches()
-        key = (*findings, tuple(sorted(switches.items())))
+        key = (*discovered, tuple(sorted(switches.items())))
         known = self._sets.get(owner)
         if known is None or known[0] != key:
-            while len(self._sets) >= MAX_KEPT:
+            while len(self._sets) >= MAX_CACHED:
                 self._sets.pop(next(iter(self._sets)))
-            known = self._sets[owner] = key, combine(findings, switches)
+            known = self._sets[owner] = key, merge_scans(discovered, switches)
         return known[1]
 
 
-def combine(findings: Iterable[Findings], switches: Mapping[str, bool]) -> SkillSet:
-    """The skills of several roots as one set: of two with one name, that of the later root counts."""
+def merge_scans(discovered: Iterable[DiscoveredSkills], switches: Mapping[str, bool]) -> SkillSet:
+    """Merge the skills of several roots into one set. Later roots override earlier ones by name."""
     skills: dict[str, Skill] = {}
-    refused: list[RefusedSkill] = []
-    for found in findings:
-        refused += found.refused
+    rejected: list[RejectedSkill] = []
+    for found in discovered:
+        rejected += found.rejected
         own: dict[str, Skill] = {}
         for skill in found.skills:
             if (first := own.get(skill.name)) is not None:
-                why = f"there is already a skill {skill.name!r} in {str(first.relative)!r}; names must be unique"
-                refused.append(RefusedSkill(skill.category, str(skill.relative), why))
+                reason = f"duplicate skill {skill.name!r}, also in {str(first.relative)!r}; names must be unique"
+                rejected.append(RejectedSkill(skill.category, str(skill.relative), reason))
                 continue
             own[skill.name] = replace(skill, enabled=found.switches.get(skill.name, switches.get(skill.name, True)))
         skills |= own
     ordered = {name: skills[name] for name in sorted(skills)}
-    return SkillSet(MappingProxyType(ordered), tuple(refused), version_of(ordered.values(), refused))
+    return SkillSet(MappingProxyType(ordered), tuple(rejected), compute_version(ordered.values(), rejected))
 
 
-def version_of(skills: Iterable[Skill], refused: Iterable[RefusedSkill]) -> str:
-    """What differs between sets that differ."""
+def compute_version(skills: Iterable[Skill], rejected: Iterable[RejectedSkill]) -> str:
+    """Return a hash that identifies a set of skills."""
     lines = [f"{skill.location}\0{skill.fingerprint}\0{skill.enabled}" for skill in skills]
-    lines += [f"{each.category}\0{each.path}\0{each.reason}" for each in refused]
+    lines += [f"{each.category}\0{each.path}\0{each.reason}" for each in rejected]
     return hashlib.sha256("\n".join(lines).encode(errors="surrogateescape")).hexdigest()[:16]

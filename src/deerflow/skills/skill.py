@@ -1,11 +1,11 @@
-"""A skill, as everybody else knows it."""
+"""Data model of skills."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from deerflow.domain.skills import SkillCard
+from deerflow.domain.skills import SkillMetadata
 from deerflow.skills.contract import Contract
 from deerflow.skills.format import SKILL_FILE
 
@@ -15,70 +15,70 @@ Category = Literal["public", "custom"]
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """A folder with a SKILL.md that can be used."""
+    """A valid skill folder with a SKILL.md."""
 
     name: str
     description: str
     category: Category
     folder: Path
     relative: PurePosixPath
-    """The folder as seen from the root of its category."""
+    """Folder relative to the root of the category."""
     license: str | None = None
     allowed_tools: tuple[str, ...] | None = None
-    """The tools it may use while it is active; None: it limits nothing."""
+    """Tools allowed while the skill is active; None means no restriction."""
     enabled: bool = True
     contract: Contract | None = None
-    """What its skill.toml says; None: it has none."""
+    """Parsed skill.toml, or None."""
     fields: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """The header as it is written, fields nobody knows included."""
+    """Front matter, including unknown fields."""
     fingerprint: str = ""
-    """Changes with every file of the folder."""
+    """Hash that changes with every file of the folder."""
 
     @property
     def directory(self) -> str:
-        """Its folder in the sandbox."""
+        """Folder of the skill in the sandbox."""
         return f"{SKILLS_FOLDER}/{self.category}/{self.relative}"
 
     @property
     def location(self) -> str:
-        """Its SKILL.md in the sandbox."""
+        """Path of SKILL.md in the sandbox."""
         return f"{self.directory}/{SKILL_FILE}"
 
     @property
-    def card(self) -> SkillCard:
-        """What an agent knows of it."""
+    def metadata(self) -> SkillMetadata:
+        """Metadata for agents."""
         contract = self.contract
-        tools = contract.narrowed(self.allowed_tools) if contract else self.allowed_tools
+        tools = contract.restrict_tools(self.allowed_tools) if contract else self.allowed_tools
         terms = contract.terms if contract else None
-        return SkillCard(self.name, self.description, self.location, self.editable, tools, terms)
+        return SkillMetadata(self.name, self.description, self.location, self.editable, tools, terms)
 
     @property
     def editable(self) -> bool:
-        """Whether its owner may change it."""
+        """True if the owner may change the skill."""
         return self.category == "custom"
 
 
 @dataclass(frozen=True, slots=True)
-class RefusedSkill:
-    """A folder that was to be a skill and is none, and why, in words for a person."""
+class RejectedSkill:
+    """A folder that is not a valid skill, with the reason."""
 
     category: Category
     path: str
-    """The folder as seen from the root of its category."""
+    """Folder relative to the root of the category."""
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class SkillSet:
-    """The skills of somebody at one moment."""
+    """Skills of one user at one time."""
 
     skills: Mapping[str, Skill] = field(default_factory=dict)
-    """By name, in the order of their names; those that are switched off too."""
-    refused: tuple[RefusedSkill, ...] = ()
+    """All skills by name, sorted, including disabled ones."""
+    rejected: tuple[RejectedSkill, ...] = ()
     version: str = ""
-    """Equal versions hold equal skills, file for file."""
+    """Hash of all skills and their files."""
 
     @property
     def enabled(self) -> tuple[Skill, ...]:
-        """Those that are switched on."""
+        """The enabled skills."""
         return tuple(skill for skill in self.skills.values() if skill.enabled)

@@ -1,5 +1,5 @@
-"""Subagents: pieces of work done side by side, each by an agent that starts with nothing but its order."""
+"""Subagents: agents that execute delegated tasks with a fresh context."""
 
-from deerflow.subagents.kinds import SubagentConfig
+from deerflow.subagents.types import SubagentConfig
 
 __all__ = ["SubagentConfig"]

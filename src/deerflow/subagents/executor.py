@@ -1,104 +1,173 @@
-"""Carries out tasks: each in an agent of its own, when its turn comes, ended with the run it belongs to."""
+"""Executor for subagent tasks: fair scheduling, concurrency limits, and cancellation with the run."""
 
 import asyncio
 import contextvars
-from collections.abc import Coroutine, Sequence
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 from deerflow.domain.context import RunContext
 from deerflow.domain.errors import InvalidRequest
 from deerflow.domain.runs import AgentSpec
-from deerflow.domain.subagents import BatchOrder, Inherited, ItemOutcome, Keep, TaskJournal, TaskOrder, TaskOutcome
-from deerflow.subagents.batch import Batch
-from deerflow.subagents.turns import FairTurns
-from deerflow.subagents.work import Work, Worker
+from deerflow.domain.subagents import (
+    BatchRequest,
+    CancelHandler,
+    InheritedState,
+    ItemOutcome,
+    TaskJournal,
+    TaskOutcome,
+    TaskRequest,
+)
+from deerflow.subagents.batch import BatchExecution
+from deerflow.subagents.execution import Subagent, TaskExecution
 
-MIN_AT_ONCE, MAX_AT_ONCE = 1, 4
+
+@dataclass(frozen=True, slots=True)
+class ConcurrencyLimits:
+    """Maximum number of tasks that run at the same time."""
+
+    total: int
+    per_user: int
+
+
+class FairScheduler:
+    """Scheduler that admits tasks up to the limits and serves waiting users round-robin."""
+
+    def __init__(self, limits: Callable[[], ConcurrencyLimits]) -> None:
+        """Store `limits`, which is called on every arrival and release because it may change."""
+        self._limits = limits
+        self._active: Counter[str] = Counter()
+        self._queues: dict[str, deque[asyncio.Future[None]]] = {}
+
+    @asynccontextmanager
+    async def slot(self, user: str, on_queued: Callable[[int], None]) -> AsyncIterator[None]:
+        """Hold a slot for `user`. If it must wait, call `on_queued` with the number of tasks ahead."""
+        ahead = sum(map(len, self._queues.values()))
+        admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queues.setdefault(user, deque()).append(admitted)
+        self._admit()
+        if not admitted.done():
+            on_queued(ahead)
+        try:
+            await admitted
+            yield
+        finally:
+            self._release(user, admitted)
+
+    def _release(self, user: str, admitted: "asyncio.Future[None]") -> None:
+        # A task may be admitted and cancelled in the same moment, so only the future tells if it holds a slot.
+        if admitted.done() and not admitted.cancelled():
+            self._active[user] -= 1
+            self._active += Counter()  # drops users without active tasks
+        elif user in self._queues:
+            self._queues[user].remove(admitted)
+            if not self._queues[user]:
+                del self._queues[user]
+        self._admit()
+
+    def _admit(self) -> None:
+        limits = self._limits()
+        while self._active.total() < limits.total:
+            user = next((each for each in self._queues if self._active[each] < limits.per_user), None)
+            if user is None:
+                return
+            queue = self._queues.pop(user)
+            self._active[user] += 1
+            queue.popleft().set_result(None)
+            if queue:  # reinsert at the end, so that the other users are served first
+                self._queues[user] = queue
+
+
+MIN_CONCURRENCY, MAX_CONCURRENCY = 1, 4
 T = TypeVar("T")
 
 
-class Staff(Protocol):
-    """Finds the subagent for a task. Building one may load a vendor's library, so it blocks."""
+class SubagentFactory(Protocol):
+    """Provider of subagents. Building one may load a vendor's library, so `get_subagent` blocks."""
 
-    def ready_worker(self, spec: AgentSpec, kind: str, user_id: str) -> Worker | None: ...
-    def worker_for(self, spec: AgentSpec, kind: str, user_id: str) -> Worker | None: ...
+    def get_cached_subagent(self, spec: AgentSpec, subagent_type: str, user_id: str) -> Subagent | None: ...
+    def get_subagent(self, spec: AgentSpec, subagent_type: str, user_id: str) -> Subagent | None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class SubagentExecutor:
-    """Has tasks done for all runs of this process."""
+    """Executor shared by all runs of this process."""
 
-    staff: Staff
-    turns: FairTurns
+    scheduler: FairScheduler
 
-    def for_run(self, context: RunContext, spec: AgentSpec, journal: TaskJournal) -> "RunSubagents":
-        """Those who work for one run, on its files and in its sandbox; `journal` is its log."""
-        return RunSubagents(self, context, spec, journal, asyncio.Semaphore(at_once(spec)))
+    def for_run(
+        self, context: RunContext, spec: AgentSpec, journal: TaskJournal, factory: SubagentFactory
+    ) -> "RunSubagents":
+        """Return the subagents of one run. They share its files and sandbox; `journal` is its event log."""
+        return RunSubagents(self, context, spec, journal, factory, asyncio.Semaphore(max_concurrent_tasks(spec)))
 
 
 @dataclass(frozen=True, slots=True)
 class RunSubagents:
-    """Those to whom the agent of one run may give work."""
+    """Subagents available to the agent of one run."""
 
     executor: SubagentExecutor
     context: RunContext
     spec: AgentSpec
     journal: TaskJournal
-    at_once: asyncio.Semaphore
+    factory: SubagentFactory
+    semaphore: asyncio.Semaphore
 
-    async def carry_out(self, order: TaskOrder, inherited: Inherited) -> TaskOutcome:
-        """Have a task done, when its turn comes; one that a dead process had begun, only if that does no harm."""
-        if (done := self.journal.ended(order.task_id)) is not None:
+    async def execute(self, order: TaskRequest, inherited: InheritedState) -> TaskOutcome:
+        """Execute a task when a slot is free. A task started by a dead process is repeated only if that is safe."""
+        if (done := self.journal.find_outcome(order.task_id)) is not None:
             return done
-        work = Work(order, await self._worker(order.kind), self.journal.tell)
-        begun = self.journal.begun_in(order.task_id)
-        if begun:
-            return work.give_up(begun)
-        return await apart(self._when_its_turn_comes(work, inherited))
+        execution = TaskExecution(order, await self._get_subagent(order.subagent_type), self.journal.emit)
+        if used_tools := self.journal.find_started_tools(order.task_id):
+            return execution.interrupt(used_tools)
+        return await in_new_context(self._execute_in_slot(execution, inherited))
 
-    async def carry_out_batch(self, order: BatchOrder, inherited: Inherited, keep: Keep) -> Sequence[ItemOutcome]:
-        """Have the same done for every item, but for those that a dead process had done."""
-        worker = await self._worker(order.kind)
+    async def execute_batch(
+        self, order: BatchRequest, inherited: InheritedState, keep: CancelHandler
+    ) -> Sequence[ItemOutcome]:
+        """Execute a batch, except for items that a dead process had already completed."""
+        subagent = await self._get_subagent(order.subagent_type)
 
-        async def do(item: TaskOrder) -> TaskOutcome:
-            work = Work(item, worker, lambda event: None)
-            begun = self.journal.begun_in(item.task_id)
-            if begun:
-                return work.give_up(begun)
-            async with self.executor.turns.turn(self.context.user_id, lambda ahead: None):
-                return await work.do(self._context_for(item), inherited)
+        async def execute_item(item: TaskRequest) -> TaskOutcome:
+            execution = TaskExecution(item, subagent, lambda event: None)
+            if used_tools := self.journal.find_started_tools(item.task_id):
+                return execution.interrupt(used_tools)
+            async with self.executor.scheduler.slot(self.context.user_id, lambda ahead: None):
+                return await execution.run(self._context_for(item), inherited)
 
-        return await apart(Batch(order, self.journal, do, worker.model_name, keep).carry_out())
+        batch = BatchExecution(order, self.journal, execute_item, subagent.model_name, keep)
+        return await in_new_context(batch.execute())
 
-    async def _when_its_turn_comes(self, work: Work, inherited: Inherited) -> TaskOutcome:
+    async def _execute_in_slot(self, execution: TaskExecution, inherited: InheritedState) -> TaskOutcome:
         try:
-            if self.at_once.locked():
-                work.report("task_queued", ahead=None)
-            async with self.at_once, self.executor.turns.turn(self.context.user_id, work.report_queue):
-                return await work.do(self._context_for(work.order), inherited)
+            if self.semaphore.locked():
+                execution.report("task_queued", ahead=None)
+            async with self.semaphore, self.executor.scheduler.slot(self.context.user_id, execution.report_queued):
+                return await execution.run(self._context_for(execution.order), inherited)
         except asyncio.CancelledError:
-            work.report("task_cancelled", error="the run was stopped")
+            execution.report("task_cancelled", error="the run was stopped")
             raise
 
-    def _context_for(self, order: TaskOrder) -> RunContext:
-        """What a subagent may use: all that the run may, but its calls are written down as those of the task."""
+    def _context_for(self, order: TaskRequest) -> RunContext:
+        """Return the context of the run, with tool calls recorded under the task."""
         ledger = self.context.ledger
-        return replace(self.context, ledger=ledger.of_task(order.task_id)) if ledger is not None else self.context
+        return replace(self.context, ledger=ledger.for_task(order.task_id)) if ledger is not None else self.context
 
-    async def _worker(self, kind: str) -> Worker:
-        staff, wanted = self.executor.staff, (self.spec, kind, self.context.user_id)
-        worker = staff.ready_worker(*wanted) or await asyncio.to_thread(staff.worker_for, *wanted)
-        if worker is None:
-            raise InvalidRequest(f"there is no subagent of the kind {kind!r}")
-        return worker
-
-
-def at_once(spec: AgentSpec) -> int:
-    """How many may work at once for one run."""
-    return min(max(spec.max_concurrent_subagents, MIN_AT_ONCE), MAX_AT_ONCE)
+    async def _get_subagent(self, subagent_type: str) -> Subagent:
+        factory, key = self.factory, (self.spec, subagent_type, self.context.user_id)
+        subagent = factory.get_cached_subagent(*key) or await asyncio.to_thread(factory.get_subagent, *key)
+        if subagent is None:
+            raise InvalidRequest(f"no subagent type {subagent_type!r}")
+        return subagent
 
 
-async def apart(work: Coroutine[Any, Any, T]) -> T:
-    """Await `work` in a context of its own: the graph of the lead agent would take it for a part of itself."""
+def max_concurrent_tasks(spec: AgentSpec) -> int:
+    """Return the maximum number of concurrent tasks of one run."""
+    return min(max(spec.max_concurrent_subagents, MIN_CONCURRENCY), MAX_CONCURRENCY)
+
+
+async def in_new_context(work: Coroutine[Any, Any, T]) -> T:
+    """Await `work` in an empty context, or LangGraph would treat it as a part of the lead agent's graph."""
     return await asyncio.create_task(work, context=contextvars.Context())

@@ -1,4 +1,4 @@
-"""Public fakes: a scripted chat model, a scripted OpenAI-compatible server, and a sandbox in memory.
+"""Public fakes for tests: a scripted chat model, a scripted OpenAI-compatible server, and an in-memory sandbox.
 
 model = ScriptedModel.saying("Hello", calling("bash", command="ls"), "Done")
 
@@ -7,7 +7,7 @@ async with ScriptedServer(["Hello", RateLimited(retry_after=2), CutAfter(3)]) as
 """
 
 from deerflow.testing.fake_sandbox import FakeSandbox, FakeSandboxProvider
-from deerflow.testing.obedient import Obedient
+from deerflow.testing.obedient_model import ObedientModel
 from deerflow.testing.scripted_model import ModelCall, ScriptedModel
 from deerflow.testing.scripted_server import ScriptedServer, ServerRequest
 from deerflow.testing.turns import (
@@ -30,7 +30,7 @@ __all__ = [
     "FakeSandbox",
     "FakeSandboxProvider",
     "ModelCall",
-    "Obedient",
+    "ObedientModel",
     "RateLimited",
     "Raw",
     "ScriptedModel",

@@ -1,4 +1,4 @@
-"""Web tools that reach nobody: what a test calls must not depend on what others have on their pages."""
+"""Web tools without network access, so that tests do not depend on live pages."""
 
 OFFLINE = "there is no network in a test; give the agent what it needs as files"
 

@@ -1,4 +1,4 @@
-"""A chat model that says what the test wrote down."""
+"""Chat model that returns the replies of a script."""
 
 import asyncio
 import time
@@ -19,15 +19,15 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import PrivateAttr
 
-from deerflow.testing.turns import Answer, Piece, Stall
+from deerflow.testing.turns import Answer, AnswerChunk, Stall
 
-Said: TypeAlias = str | Answer | Stall | Exception
-Line: TypeAlias = Said | Callable[[Sequence[BaseMessage]], Said]
+ScriptedReply: TypeAlias = str | Answer | Stall | Exception
+ScriptLine: TypeAlias = ScriptedReply | Callable[[Sequence[BaseMessage]], ScriptedReply]
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """What the model was asked."""
+    """A recorded call of the model."""
 
     messages: tuple[BaseMessage, ...]
     tools: tuple[dict[str, Any], ...]
@@ -39,21 +39,21 @@ class ModelCall:
 
 
 class ScriptedModel(BaseChatModel):
-    """Answers one line of its script per call and streams it word by word.
+    """Chat model that streams one line of its script per call, word by word.
 
     `ScriptedModel.saying("Hello", calling("bash", command="ls"), "Done")` — a line is a text, an `Answer`
     (see `calling`, `thinking`, `in_parallel`), a `Stall`, an exception to raise, or a function from the
-    messages to one of these. What it was asked is in `requests`.
+    messages to one of these. Calls are recorded in `requests`.
     """
 
-    _script: deque[Line] = PrivateAttr(default_factory=deque)
+    _script: deque[ScriptLine] = PrivateAttr(default_factory=deque)
     _requests: list[ModelCall] = PrivateAttr(default_factory=list)
     _waiting: asyncio.Event = PrivateAttr(default_factory=asyncio.Event)
     _released: asyncio.Event = PrivateAttr(default_factory=asyncio.Event)
 
     @classmethod
-    def saying(cls, *lines: Line) -> "ScriptedModel":
-        """A model that says `lines`, one per call."""
+    def saying(cls, *lines: ScriptLine) -> "ScriptedModel":
+        """Return a model that replies with `lines`, one per call."""
         model = cls()
         model._script.extend(lines)
         return model
@@ -64,11 +64,11 @@ class ScriptedModel(BaseChatModel):
 
     @property
     def waiting(self) -> asyncio.Event:
-        """Set while a `Stall` holds the answer back."""
+        """Event that is set while a `Stall` waits."""
         return self._waiting
 
     def release(self) -> None:
-        """Let a stalled answer end."""
+        """Release a stalled answer."""
         self._released.set()
 
     def bind_tools(
@@ -89,14 +89,14 @@ class ScriptedModel(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
-        said = self._next_line(messages, stop, kwargs)
-        answer = self._answer(said)
-        for piece in answer.pieces():
+        reply = self._next_line(messages, stop, kwargs)
+        answer = self._answer(reply)
+        for chunk in answer.chunks():
             await asyncio.sleep(answer.delay_s)
-            yield _chunk(piece)
-        if isinstance(said, Stall):
+            yield _to_generation_chunk(chunk)
+        if isinstance(reply, Stall):
             await self._stall()
-        yield _last_chunk(answer)
+        yield _build_last_chunk(answer)
 
     def _stream(
         self,
@@ -105,14 +105,14 @@ class ScriptedModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
-        said = self._next_line(messages, stop, kwargs)
-        if isinstance(said, Stall):
-            raise AssertionError("a stalled turn needs the async face of the model")
-        answer = self._answer(said)
-        for piece in answer.pieces():
+        reply = self._next_line(messages, stop, kwargs)
+        if isinstance(reply, Stall):
+            raise AssertionError("a Stall requires the async methods of the model")
+        answer = self._answer(reply)
+        for chunk in answer.chunks():
             time.sleep(answer.delay_s)
-            yield _chunk(piece)
-        yield _last_chunk(answer)
+            yield _to_generation_chunk(chunk)
+        yield _build_last_chunk(answer)
 
     async def _agenerate(
         self,
@@ -136,22 +136,22 @@ class ScriptedModel(BaseChatModel):
     def _llm_type(self) -> str:
         return "scripted"
 
-    def _next_line(self, messages: list[BaseMessage], stop: list[str] | None, options: dict[str, Any]) -> Said:
+    def _next_line(self, messages: list[BaseMessage], stop: list[str] | None, options: dict[str, Any]) -> ScriptedReply:
         tools = tuple(options.pop("tools", ()))
         self._requests.append(ModelCall(tuple(messages), tools, {"stop": stop, **options}))
         if not self._script:
             asked = messages[-1].text if messages else ""
             raise AssertionError(f"the script ended before call {len(self._requests)}, which asked {asked[:200]!r}")
         line = self._script.popleft()
-        said = line(messages) if callable(line) else line
-        if isinstance(said, Exception):
-            raise said
-        return said
+        reply = line(messages) if callable(line) else line
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
 
-    def _answer(self, said: Said) -> Answer:
-        if isinstance(said, Stall):
-            said = said.after
-        answer = said if isinstance(said, Answer) else Answer(str(said))
+    def _answer(self, reply: ScriptedReply) -> Answer:
+        if isinstance(reply, Stall):
+            reply = reply.after
+        answer = reply if isinstance(reply, Answer) else Answer(str(reply))
         return answer.with_call_ids(turn=len(self._requests))
 
     async def _stall(self) -> None:
@@ -163,25 +163,25 @@ class ScriptedModel(BaseChatModel):
             self._waiting.clear()
 
 
-def _chunk(piece: Piece) -> ChatGenerationChunk:
-    if piece.kind == "text":
-        return ChatGenerationChunk(message=AIMessageChunk(content=piece.text))
-    if piece.kind == "reasoning":
-        reasoning = {"reasoning_content": piece.text}
+def _to_generation_chunk(chunk: AnswerChunk) -> ChatGenerationChunk:
+    if chunk.kind == "text":
+        return ChatGenerationChunk(message=AIMessageChunk(content=chunk.text))
+    if chunk.kind == "reasoning":
+        reasoning = {"reasoning_content": chunk.text}
         return ChatGenerationChunk(message=AIMessageChunk(content="", additional_kwargs=reasoning))
-    call = tool_call_chunk(name=piece.name, args=piece.text, id=piece.call_id, index=piece.index)
+    call = tool_call_chunk(name=chunk.name, args=chunk.text, id=chunk.call_id, index=chunk.index)
     return ChatGenerationChunk(message=AIMessageChunk(content="", tool_call_chunks=[call]))
 
 
-def _last_chunk(answer: Answer) -> ChatGenerationChunk:
-    cost = answer.cost
+def _build_last_chunk(answer: Answer) -> ChatGenerationChunk:
+    effective_usage = answer.effective_usage
     usage = UsageMetadata(
-        input_tokens=cost.input_tokens,
-        output_tokens=cost.output_tokens,
-        total_tokens=cost.input_tokens + cost.output_tokens,
-        input_token_details=InputTokenDetails(cache_read=cost.cached_tokens),
-        output_token_details=OutputTokenDetails(reasoning=cost.reasoning_tokens),
+        input_tokens=effective_usage.input_tokens,
+        output_tokens=effective_usage.output_tokens,
+        total_tokens=effective_usage.input_tokens + effective_usage.output_tokens,
+        input_token_details=InputTokenDetails(cache_read=effective_usage.cached_tokens),
+        output_token_details=OutputTokenDetails(reasoning=effective_usage.reasoning_tokens),
     )
-    metadata = {"finish_reason": answer.reason_to_stop, "model_name": "scripted"}
+    metadata = {"finish_reason": answer.effective_finish_reason, "model_name": "scripted"}
     message = AIMessageChunk(content="", usage_metadata=usage, response_metadata=metadata, chunk_position="last")
     return ChatGenerationChunk(message=message)

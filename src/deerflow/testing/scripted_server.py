@@ -1,4 +1,4 @@
-"""An OpenAI-compatible HTTP server that answers what the test wrote down."""
+"""Scripted server with the OpenAI chat completions API."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
@@ -9,22 +9,88 @@ from typing import Any, Self, TypeAlias
 import orjson
 from aiohttp import web
 
-from deerflow.config.models import ModelConfig
-from deerflow.testing.frames import completion, stream_frames
-from deerflow.testing.turns import Answer, CutAfter, RateLimited, Raw, ServerFault, Stall
+from deerflow.config.sections.models import ModelConfig
+from deerflow.testing.turns import Answer, AnswerChunk, CutAfter, RateLimited, Raw, ServerFault, Stall, Usage
 
-Reply: TypeAlias = str | Answer | Stall | RateLimited | ServerFault | CutAfter | Raw
-Turn: TypeAlias = "Reply | Callable[[ServerRequest], Reply]"
+DONE = b"data: [DONE]\n\n"
+CREATED = 1_700_000_000
+
+
+def stream_frames(answer: Answer, *, completion_id: str, model: str, with_usage: bool) -> list[bytes]:
+    """Return the answer as server-sent events, one per chunk, ending with `[DONE]`."""
+    head = {"id": completion_id, "object": "chat.completion.chunk", "created": CREATED, "model": model}
+
+    def choice(delta: dict[str, Any], finish_reason: str | None = None) -> bytes:
+        choices = [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}]
+        return _event({**head, "choices": choices})
+
+    frames = [choice({"role": "assistant", "content": ""})]
+    frames += [choice(_delta(chunk)) for chunk in answer.chunks()]
+    frames.append(choice({}, answer.effective_finish_reason))
+    if with_usage:
+        frames.append(_event({**head, "choices": [], "usage": _usage(answer.effective_usage)}))
+    return [*frames, DONE]
+
+
+def completion(answer: Answer, *, completion_id: str, model: str) -> dict[str, Any]:
+    """Return the answer as one response body."""
+    message: dict[str, Any] = {"role": "assistant", "content": answer.full_text or None}
+    if answer.reasoning:
+        message["reasoning_content"] = answer.full_reasoning
+    if answer.calls:
+        message["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in answer.calls
+        ]
+    return {
+        "id": completion_id,
+        "object": "chat.completion",
+        "created": CREATED,
+        "model": model,
+        "choices": [
+            {"index": 0, "message": message, "logprobs": None, "finish_reason": answer.effective_finish_reason}
+        ],
+        "usage": _usage(answer.effective_usage),
+    }
+
+
+def _delta(chunk: AnswerChunk) -> dict[str, Any]:
+    if chunk.kind == "text":
+        return {"content": chunk.text}
+    if chunk.kind == "reasoning":
+        return {"reasoning_content": chunk.text}
+    call: dict[str, Any] = {"index": chunk.index, "function": {"arguments": chunk.text}}
+    if chunk.name is not None:
+        call |= {"id": chunk.call_id, "type": "function", "function": {"name": chunk.name, "arguments": chunk.text}}
+    return {"tool_calls": [call]}
+
+
+def _usage(effective_usage: Usage) -> dict[str, Any]:
+    return {
+        "prompt_tokens": effective_usage.input_tokens,
+        "completion_tokens": effective_usage.output_tokens,
+        "total_tokens": effective_usage.input_tokens + effective_usage.output_tokens,
+        "prompt_tokens_details": {"cached_tokens": effective_usage.cached_tokens},
+        "completion_tokens_details": {"reasoning_tokens": effective_usage.reasoning_tokens},
+    }
+
+
+def _event(payload: dict[str, Any]) -> bytes:
+    return b"data: " + orjson.dumps(payload) + b"\n\n"
+
+
+ServerReply: TypeAlias = str | Answer | Stall | RateLimited | ServerFault | CutAfter | Raw
+ServerTurn: TypeAlias = "ServerReply | Callable[[ServerRequest], ServerReply]"
 
 
 @dataclass(frozen=True, slots=True)
 class ServerRequest:
-    """One request for a completion, as it arrived."""
+    """A recorded completion request."""
 
     number: int  # 1 for the first
     body: dict[str, Any]
     headers: Mapping[str, str]
-    client: tuple[str, int]  # the same for requests over one connection
+    client: tuple[str, int]  # equal for requests over the same connection
 
     @property
     def messages(self) -> list[dict[str, Any]]:
@@ -41,18 +107,23 @@ class ServerRequest:
 
 
 class ScriptedServer:
-    """Serves `/v1/chat/completions` (streamed or not) and `/v1/models` on a free local port.
+    """Server for `/v1/chat/completions` (streamed or not) and `/v1/models` on a free local port.
 
     `async with ScriptedServer(["Hello", RateLimited(retry_after=2)]) as server` — one turn per request: a text,
     an `Answer`, a fault, or a function from the request to one of these. With `endless`, the last turn repeats.
     """
 
     def __init__(
-        self, turns: Iterable[Turn] = (), *, models: Iterable[str] = ("scripted",), endless: bool = False, port: int = 0
+        self,
+        turns: Iterable[ServerTurn] = (),
+        *,
+        models: Iterable[str] = ("scripted",),
+        endless: bool = False,
+        port: int = 0,
     ) -> None:
         self.requests: list[ServerRequest] = []
-        self.waiting = asyncio.Event()  # set while a stalled turn holds a response open
-        self.disconnected = asyncio.Event()  # set once a client went away before its response ended
+        self.waiting = asyncio.Event()  # set while a stalled turn keeps a response open
+        self.disconnected = asyncio.Event()  # set when a client disconnects before its response ended
         self._turns = list(turns)
         self._models = list(models)
         self._endless = endless
@@ -66,7 +137,7 @@ class ScriptedServer:
         return f"http://127.0.0.1:{self._port}/v1"
 
     def model_config(self, name: str = "scripted", **settings: Any) -> ModelConfig:
-        """A configuration entry that reaches this server through the lean client."""
+        """Return a configuration entry for a model on this server."""
         entry: dict[str, Any] = {
             "name": name,
             "use": "deerflow.models.openai_compatible:OpenAICompatibleChatModel",
@@ -77,14 +148,14 @@ class ScriptedServer:
         return ModelConfig.model_validate(entry | settings)
 
     def release(self) -> None:
-        """Let stalled turns end."""
+        """Release stalled turns."""
         self._released.set()
 
     async def __aenter__(self) -> Self:
         app = web.Application(client_max_size=64 * 2**20)
         app.router.add_post("/v1/chat/completions", self._complete)
         app.router.add_get("/v1/models", self._list_models)
-        # Without handler_cancellation a stalled response would not notice that its client is gone.
+        # Without handler_cancellation, a stalled response would not notice that its client disconnected.
         self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", self._port)
@@ -114,14 +185,14 @@ class ScriptedServer:
             self.disconnected.set()
             raise
 
-    def _next_reply(self, received: ServerRequest) -> Reply:
+    def _next_reply(self, received: ServerRequest) -> ServerReply:
         if received.number > len(self._turns) and not (self._endless and self._turns):
             return ServerFault(400, f"the script has {len(self._turns)} turns and this is request {received.number}")
         turn = self._turns[min(received.number, len(self._turns)) - 1]
         reply = turn(received) if callable(turn) else turn
         return Answer(reply) if isinstance(reply, str) else reply
 
-    async def _send(self, reply: Reply, received: ServerRequest, request: web.Request) -> web.StreamResponse:
+    async def _send(self, reply: ServerReply, received: ServerRequest, request: web.Request) -> web.StreamResponse:
         match reply:
             case RateLimited():
                 headers = {} if reply.retry_after is None else {"Retry-After": str(reply.retry_after)}
@@ -157,7 +228,7 @@ class ScriptedServer:
 
     async def _stall(self, stall: Stall, received: ServerRequest, request: web.Request) -> web.StreamResponse:
         frames = self._encode(stall.after, received)
-        sent = len(stall.after.pieces()) + 1
+        sent = len(stall.after.chunks()) + 1
         response = await _open_stream(request)
         await response.write(b"".join(frames[:sent]))
         self._released.clear()
@@ -172,7 +243,7 @@ class ScriptedServer:
 
     async def _cut(self, cut: CutAfter, received: ServerRequest, request: web.Request) -> web.StreamResponse:
         frames = self._encode(cut.answer, received)
-        sent = cut.pieces + 1
+        sent = cut.chunks + 1
         response = await _open_stream(request)
         half = frames[sent][: len(frames[sent]) // 2]
         await response.write(b"".join(frames[:sent]) + half)
@@ -189,7 +260,7 @@ class ScriptedServer:
         return response
 
     def _encode(self, answer: Answer, received: ServerRequest) -> list[bytes]:
-        """Frames are kept: a benchmark asks for the same answer again and again."""
+        """Return the frames of an answer. Cached, because benchmarks request the same answer repeatedly."""
         answer = answer.with_call_ids(received.number)
         key = (answer, received.model, received.wants_usage)
         if key not in self._frames:

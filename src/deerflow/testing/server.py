@@ -1,4 +1,4 @@
-"""`python -m deerflow.testing.server`: the scripted server as its own process, for benchmarks."""
+"""`python -m deerflow.testing.server`: the scripted server as a process, for benchmarks."""
 
 import argparse
 import asyncio
@@ -11,10 +11,10 @@ from deerflow.testing.turns import Answer, ToolRequest
 def main() -> None:
     """Print the base URL, then serve until interrupted."""
     parser = argparse.ArgumentParser(prog="python -m deerflow.testing.server", description=__doc__)
-    parser.add_argument("--port", type=int, default=0, help="0 = any free port")
-    parser.add_argument("--tokens", type=int, default=200, help="length of the answer")
-    parser.add_argument("--delay-ms", type=float, default=0, help="pause after each token")
-    parser.add_argument("--tool-calls", type=int, default=0, help="how often the first tool offered is called first")
+    parser.add_argument("--port", type=int, default=0, help="port; 0 selects a free one")
+    parser.add_argument("--tokens", type=int, default=200, help="number of tokens of the answer")
+    parser.add_argument("--delay-ms", type=float, default=0, help="delay after each token")
+    parser.add_argument("--tool-calls", type=int, default=0, help="number of calls of the first tool before the answer")
     options = parser.parse_args()
     try:
         asyncio.run(_serve(options.port, options.tokens, options.delay_ms / 1000, options.tool_calls))
@@ -42,7 +42,7 @@ async def _serve(port: int, tokens: int, delay_s: float, tool_calls: int) -> Non
 
 
 def _results_this_turn(request: ServerRequest) -> int:
-    """How many tool results follow the last thing the user said."""
+    """Return the number of tool results after the last user message."""
     roles = [message["role"] for message in request.messages]
     since_user = roles[::-1].index("user") if "user" in roles else len(roles)
     return roles[len(roles) - since_user :].count("tool")

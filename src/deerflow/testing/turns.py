@@ -1,4 +1,4 @@
-"""What a scripted model or server can answer, as plain data."""
+"""Turns of a scripted model or server, as plain data."""
 
 import re
 from dataclasses import dataclass, replace
@@ -9,16 +9,16 @@ import orjson
 
 @dataclass(frozen=True, slots=True)
 class ToolRequest:
-    """One tool call of an answer; `arguments` is JSON text and may be malformed on purpose."""
+    """A tool call of an answer. `arguments` is JSON text and may be malformed on purpose."""
 
     name: str
     arguments: str = "{}"
-    id: str | None = None  # given by the turn when absent
+    id: str | None = None  # assigned by the turn if missing
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What an answer is said to have cost."""
+    """Token usage reported for an answer."""
 
     input_tokens: int = 10
     output_tokens: int = 0
@@ -30,7 +30,7 @@ class Usage:
 class Answer:
     """One reply of the model: reasoning first, then text, then tool calls.
 
-    `text` and `reasoning` are split into words, or sent piece by piece when given as tuples.
+    `text` and `reasoning` are split into words, or sent chunk by chunk if given as tuples.
     """
 
     text: str | tuple[str, ...] = ""
@@ -40,41 +40,41 @@ class Answer:
     finish_reason: str | None = None
     delay_s: float = 0.0
 
-    def pieces(self) -> list["Piece"]:
-        """The answer as a model would stream it."""
+    def chunks(self) -> list["AnswerChunk"]:
+        """Return the answer as the chunks of a stream."""
         return [
-            *(Piece("reasoning", text) for text in _tokens(self.reasoning)),
-            *(Piece("text", text) for text in _tokens(self.text)),
-            *(piece for index, call in enumerate(self.calls) for piece in _call_pieces(index, call)),
+            *(AnswerChunk("reasoning", text) for text in _tokens(self.reasoning)),
+            *(AnswerChunk("text", text) for text in _tokens(self.text)),
+            *(chunk for index, call in enumerate(self.calls) for chunk in _split_call(index, call)),
         ]
 
     def with_call_ids(self, turn: int) -> "Answer":
-        """The same answer whose calls have ids no other turn has."""
+        """Return the answer with tool call ids that are unique to the turn."""
         if all(call.id for call in self.calls):
             return self
         calls = (replace(call, id=call.id or f"call_{turn}_{index}") for index, call in enumerate(self.calls))
         return replace(self, calls=tuple(calls))
 
     @property
-    def whole_text(self) -> str:
+    def full_text(self) -> str:
         return "".join(self.text)
 
     @property
-    def whole_reasoning(self) -> str:
+    def full_reasoning(self) -> str:
         return "".join(self.reasoning)
 
     @property
-    def reason_to_stop(self) -> str:
+    def effective_finish_reason(self) -> str:
         return self.finish_reason or ("tool_calls" if self.calls else "stop")
 
     @property
-    def cost(self) -> Usage:
-        return self.usage or Usage(output_tokens=len(self.pieces()))
+    def effective_usage(self) -> Usage:
+        return self.usage or Usage(output_tokens=len(self.chunks()))
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """One step of a streamed answer; a call begins with its name and goes on with its arguments."""
+class AnswerChunk:
+    """One chunk of a streamed answer. A tool call starts with its name, followed by its arguments."""
 
     kind: Literal["reasoning", "text", "call"]
     text: str
@@ -85,14 +85,14 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """Streams `after`, then says nothing until it is released."""
+    """Streams `after`, then waits until it is released."""
 
     after: Answer = Answer()
 
 
 @dataclass(frozen=True, slots=True)
 class RateLimited:
-    """HTTP 429; `retry_after` is the header as sent: seconds or an HTTP date."""
+    """HTTP 429. `retry_after` is the value of the header: seconds or an HTTP date."""
 
     retry_after: str | float | None = None
     message: str = "rate limit reached"
@@ -100,7 +100,7 @@ class RateLimited:
 
 @dataclass(frozen=True, slots=True)
 class ServerFault:
-    """An HTTP error in the shape of the OpenAI API."""
+    """An HTTP error in the format of the OpenAI API."""
 
     status: int = 500
     message: str = "the server had an error"
@@ -108,15 +108,15 @@ class ServerFault:
 
 @dataclass(frozen=True, slots=True)
 class CutAfter:
-    """Streams `pieces` pieces of `answer`, half of the next, and closes the connection."""
+    """Streams `chunks` chunks of `answer` and half of the next, then closes the connection."""
 
-    pieces: int
+    chunks: int
     answer: Answer = Answer("one two three four five")
 
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """Exactly these bytes, one write each."""
+    """Raw response bytes, one write each."""
 
     writes: tuple[bytes, ...]
     status: int = 200
@@ -124,17 +124,17 @@ class Raw:
 
 
 def calling(name: str, /, **arguments: Any) -> Answer:
-    """An answer that calls one tool."""
+    """Return an answer that calls one tool."""
     return Answer(calls=(ToolRequest(name, orjson.dumps(arguments).decode()),))
 
 
 def in_parallel(*answers: Answer) -> Answer:
-    """One answer that makes the calls of all `answers`."""
+    """Return one answer with the calls of all `answers`."""
     return Answer(calls=tuple(call for answer in answers for call in answer.calls))
 
 
 def thinking(reasoning: str, /, then: str | Answer = "") -> Answer:
-    """An answer that is reasoned about first."""
+    """Return an answer with reasoning."""
     answer = Answer(then) if isinstance(then, str) else then
     return replace(answer, reasoning=reasoning)
 
@@ -143,8 +143,8 @@ def _tokens(text: str | tuple[str, ...]) -> tuple[str, ...] | list[str]:
     return text if isinstance(text, tuple) else re.findall(r"\s*\S+|\s+", text)
 
 
-def _call_pieces(index: int, call: ToolRequest) -> list[Piece]:
-    """The name alone, then the arguments in up to three parts, as vendors do."""
+def _split_call(index: int, call: ToolRequest) -> list[AnswerChunk]:
+    """Return the chunks of a call: the name, then the arguments in up to three parts, as vendors do."""
     size = max(1, -(-len(call.arguments) // 3))
     parts = [call.arguments[at : at + size] for at in range(0, len(call.arguments), size)]
-    return [Piece("call", "", index, call.name, call.id), *(Piece("call", part, index) for part in parts)]
+    return [AnswerChunk("call", "", index, call.name, call.id), *(AnswerChunk("call", part, index) for part in parts)]

@@ -1,1 +1,1 @@
-"""What the agent can do: its built-in tools, and the assembly of all it gets."""
+"""Assembly of an agent's tools, and the built-in tools."""

@@ -1,1 +1,1 @@
-"""What a server tells of itself: its log and its figures."""
+"""Logs and metrics of the server."""

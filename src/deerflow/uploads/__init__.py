@@ -1,1 +1,1 @@
-"""Files people give to a thread: kept as they are, and documents turned into text beside them."""
+"""Uploads: files that users add to a thread, and their conversion to Markdown."""

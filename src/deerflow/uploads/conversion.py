@@ -1,4 +1,4 @@
-"""Turns a document into Markdown, inside the sandbox of its thread."""
+"""Conversion of documents to Markdown, run in the sandbox of the thread."""
 
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -6,14 +6,13 @@ from types import MappingProxyType
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from deerflow.config.uploads import ConversionConfig
+from deerflow.config.sections.storage import ConversionConfig
 from deerflow.domain.errors import SandboxError
-from deerflow.domain.files import UPLOADS
-from deerflow.domain.uploads import Outline
-from deerflow.sandbox.chores import Chore, ChoreResult, Chores
+from deerflow.domain.files import UPLOADS, Outline
+from deerflow.sandbox.jobs.jobs import SandboxJob, SandboxJobResult, SandboxJobs
 
 SCRIPT = Path(__file__).with_name("convert_document.py").read_text(encoding="utf-8")
-KINDS = MappingProxyType(
+FORMAT_NAMES = MappingProxyType(
     {
         ".pdf": "PDF",
         ".docx": "Word document",
@@ -27,29 +26,29 @@ KINDS = MappingProxyType(
         ".ipynb": "Jupyter notebook",
     }
 )
-"""What can be converted, in the words of people."""
-OLD = MappingProxyType({".doc": ".docx", ".ppt": ".pptx"})
-"""Formats nobody converts, and what people can save them as."""
-TEXT_MB = 64
+"""Names of the convertible formats, by suffix."""
+OUTDATED_FORMATS = MappingProxyType({".doc": ".docx", ".ppt": ".pptx"})
+"""Formats that cannot be converted, with their replacement."""
+MAX_TEXT_MB = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Converted:
-    """The Markdown is in the staged file."""
+class ConvertedDocument:
+    """Successful conversion. The Markdown is in the staged file."""
 
     outline: Outline
 
 
 @dataclass(frozen=True, slots=True)
-class Unconverted:
-    """There is no Markdown, and why. What `can_change` may go better another time."""
+class ConversionFailure:
+    """Failed conversion, with the reason."""
 
     reason: str
-    can_change: bool = False
+    is_retryable: bool = False
 
 
-class Told(BaseModel):
-    """What the script says of a document; it may have been talked into anything."""
+class ConverterOutput(BaseModel):
+    """Output of the conversion script. It is untrusted, because a document may have manipulated it."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -58,65 +57,73 @@ class Told(BaseModel):
 
 
 def is_convertible(filename: str) -> bool:
-    """Whether there is something to do for a file, if only to say why it cannot be done."""
+    """Return True if a file can be converted, or has a format that must be saved as another one."""
     suffix = PurePosixPath(filename).suffix.lower()
-    return suffix in KINDS or suffix in OLD
+    return suffix in FORMAT_NAMES or suffix in OUTDATED_FORMATS
 
 
 @dataclass(frozen=True, slots=True)
-class Converter:
-    """Converts the uploads of all threads."""
+class DocumentConverter:
+    """Converter for the uploads of all threads."""
 
-    chores: Chores
+    jobs: SandboxJobs
 
     async def convert(
         self, thread_id: str, user_id: str, filename: str, staged: str, settings: ConversionConfig
-    ) -> Converted | Unconverted:
-        """Write the Markdown of an upload to the file called `staged` beside it."""
+    ) -> ConvertedDocument | ConversionFailure:
+        """Convert an upload and write the Markdown to the file `staged` in the same folder."""
         suffix = PurePosixPath(filename).suffix.lower()
-        if better := OLD.get(suffix):
-            return Unconverted(f"old {suffix} files cannot be converted; save it as {better} and upload that")
-        chore = Chore(
+        if replacement := OUTDATED_FORMATS.get(suffix):
+            return ConversionFailure(
+                f"old {suffix} files cannot be converted; save it as {replacement} and upload that"
+            )
+        job = SandboxJob(
             SCRIPT,
             ("markitdown", "pypdfium2"),
             seconds=settings.seconds,
             memory_mb=settings.memory_mb,
-            file_mb=TEXT_MB,
+            file_mb=MAX_TEXT_MB,
         )
         limits = [str(settings.memory_mb), str(settings.seconds)]
         arguments = [f"{UPLOADS}/{filename}", f"{UPLOADS}/{staged}", suffix, *limits]
         try:
-            result = await self.chores.run(thread_id, user_id, chore, arguments)
+            result = await self.jobs.run(thread_id, user_id, job, arguments)
         except SandboxError as problem:
-            return Unconverted(f"not converted: {problem}", can_change=True)
-        return judge(result, KINDS[suffix], settings)
+            return ConversionFailure(f"not converted: {problem}", is_retryable=True)
+        return interpret_result(result, FORMAT_NAMES[suffix], settings)
 
 
-def judge(result: ChoreResult, kind: str, settings: ConversionConfig) -> Converted | Unconverted:
-    """How a conversion went, in words for whoever uploaded the file."""
+def interpret_result(
+    result: SandboxJobResult, format_name: str, settings: ConversionConfig
+) -> ConvertedDocument | ConversionFailure:
+    """Return the outcome of a conversion job."""
     if result.timed_out:
-        return Unconverted(f"converting it took longer than {settings.seconds:g} s")
+        return ConversionFailure(f"converting it took longer than {settings.seconds:g} s")
     if result.out_of_memory:
-        return Unconverted(f"converting it needs more than {settings.memory_mb} MB of memory")
-    if result.complaint is not None:
-        return Unconverted(f"not converted: {result.complaint}", can_change=True)
+        return ConversionFailure(f"converting it needs more than {settings.memory_mb} MB of memory")
+    if result.kill_reason is not None:
+        return ConversionFailure(f"not converted: {result.kill_reason}", is_retryable=True)
     if result.exit_code == 0 and not result.truncated:
-        return read_told(result.output, kind)
+        return parse_output(result.output, format_name)
     if "File too large" in result.output:
-        return Unconverted(f"its text has more than {TEXT_MB} MB")
-    return Unconverted(unreadable(kind))
+        return ConversionFailure(f"its text has more than {MAX_TEXT_MB} MB")
+    return ConversionFailure(describe_unreadable(format_name))
 
 
-def read_told(output: str, kind: str) -> Converted | Unconverted:
-    """What the script said, if it is what it should say."""
+def parse_output(output: str, format_name: str) -> ConvertedDocument | ConversionFailure:
+    """Parse the output of the conversion script."""
     try:
-        told = Told.model_validate_json(output)
+        parsed = ConverterOutput.model_validate_json(output)
     except ValidationError:
-        return Unconverted(unreadable(kind))
-    return Converted(told.outline) if told.outline else Unconverted(told.problem or unreadable(kind))
+        return ConversionFailure(describe_unreadable(format_name))
+    return (
+        ConvertedDocument(parsed.outline)
+        if parsed.outline
+        else ConversionFailure(parsed.problem or describe_unreadable(format_name))
+    )
 
 
-def unreadable(kind: str) -> str:
-    """What is said when nobody knows better."""
-    article = "an" if kind.startswith(("E", "HTML")) else "a"
-    return f"it cannot be read as {article} {kind}; it may be damaged, or something else under this name"
+def describe_unreadable(format_name: str) -> str:
+    """Return the message for a document that cannot be read."""
+    article = "an" if format_name.startswith(("E", "HTML")) else "a"
+    return f"it cannot be read as {article} {format_name}; it may be damaged, or something else under this name"

@@ -1,6 +1,6 @@
-"""Turns a document into Markdown and tells how it is built.
+"""Program that converts a document to Markdown and reports its outline, run in the sandbox.
 
-A program of the sandbox: it is handed over as text, and nothing here imports it. What it prints is JSON.
+Its source is passed to the sandbox as text, so nothing imports it. It prints JSON.
 """
 
 import io
@@ -27,44 +27,44 @@ CONVERTERS = {
     ".ipynb": "IpynbConverter",
 }
 PARTS = {".pdf": "page", ".pptx": "slide", ".xlsx": "sheet", ".xls": "sheet"}
-ZIPPED = (".docx", ".pptx", ".xlsx", ".epub")
-OLE = bytes.fromhex("d0cf11e0a1b11ae1")
-"""How binary Office files begin, and encrypted ones, whatever they hold."""
-CAREFUL_PAGES = 60
-"""Only in shorter documents pages are looked at for tables, and only for a part of the time: it takes very long."""
-CAREFUL_PART = 0.5
+ZIP_FORMATS = (".docx", ".pptx", ".xlsx", ".epub")
+OLE_MAGIC = bytes.fromhex("d0cf11e0a1b11ae1")
+"""Magic number of binary and of encrypted Office files."""
+MAX_TABLE_PAGES = 60
+"""Maximum number of pages for table detection, which is slow and also limited to a share of the time."""
+TABLE_TIME_SHARE = 0.5
 MAX_HEADINGS, MAX_TITLE, MAX_BEGINNING, LEVELS = 50, 120, 5, 6
 
 HEADING = re.compile(r"(#{1,6}) +(\S.*)")
 SLIDE = re.compile(r"<!-- Slide number: (\d+) -->")
 PAGE = "<!-- Page {} -->"
-UNSEEN = dict.fromkeys((*range(9), *range(11, 32), 127, *range(128, 160), 0x2028, 0x2029), " ")
-"""Control characters, some of which some programs take for the end of a line; then numbers of lines would differ."""
+CONTROL_CHARACTERS = dict.fromkeys((*range(9), *range(11, 32), 127, *range(128, 160), 0x2028, 0x2029), " ")
+"""Control characters. Some programs treat some of them as line ends, which would shift line numbers."""
 
 
-def refuse(problem: str) -> NoReturn:
-    """Say why there is no Markdown, and end."""
+def fail(problem: str) -> NoReturn:
+    """Report a problem and exit."""
     json.dump({"problem": problem}, sys.stdout)
     sys.exit(0)
 
 
 def main(source: str, target: str, suffix: str, memory_mb: str, seconds: str) -> None:
-    """Convert `source`, write `target`, and tell the outline."""
-    if suffix in ZIPPED:
+    """Convert `source`, write `target` and print the outline."""
+    if suffix in ZIP_FORMATS:
         check_archive(source, int(memory_mb))
     if suffix == ".pdf":
-        text, headings = convert_pdf(source, time.monotonic() + CAREFUL_PART * float(seconds))
+        text, headings = convert_pdf(source, time.monotonic() + TABLE_TIME_SHARE * float(seconds))
     else:
         text, headings = convert(source, suffix), []
     lines = split_lines(text)
     if not any(lines):
-        refuse("no text was found in it")
+        fail("no text was found in it")
     with Path(target).open("x", encoding="utf-8", errors="replace") as file:
         file.write("\n".join(lines) + "\n")
     headings = headings or list(find_headings(lines))
     outline = {
         "lines": len(lines),
-        "headings": [heading(*each) for each in spread(headings)],
+        "headings": [to_heading(*each) for each in limit_headings(headings)],
         "kind": PARTS.get(suffix),
         "parts": count_parts(lines, suffix),
         "beginning": [] if headings else [line[:MAX_TITLE] for line in lines if line][:MAX_BEGINNING],
@@ -73,26 +73,26 @@ def main(source: str, target: str, suffix: str, memory_mb: str, seconds: str) ->
 
 
 def split_lines(text: str) -> list[str]:
-    """The lines of a text, which begin and end in the same places for everybody."""
-    whole = text.replace("\r\n", "\n").replace("\r", "\n").translate(UNSEEN).strip()
-    return [line.rstrip() for line in whole.split("\n")]
+    """Return the lines of a text, with normalized line ends."""
+    normalized = text.replace("\r\n", "\n").replace("\r", "\n").translate(CONTROL_CHARACTERS).strip()
+    return [line.rstrip() for line in normalized.split("\n")]
 
 
 def check_archive(source: str, memory_mb: int) -> None:
-    """Refuse what could never be unpacked, before anybody tries."""
+    """Refuse encrypted files, and archives that exceed the memory limit when unpacked."""
     with Path(source).open("rb") as file:
-        if file.read(len(OLE)) == OLE:
-            refuse("it is encrypted with a password, or an old Office file under a new name; save it without either")
+        if file.read(len(OLE_MAGIC)) == OLE_MAGIC:
+            fail("it is encrypted with a password, or an old Office file under a new name; save it without either")
     with zipfile.ZipFile(source) as archive:
         unpacked = sum(member.file_size for member in archive.infolist())
         if any(member.flag_bits & 1 for member in archive.infolist()):
-            refuse("it is encrypted with a password; save it without one")
+            fail("it is encrypted with a password; save it without one")
     if unpacked > memory_mb * MB:
-        refuse(f"it unpacks to {unpacked // MB} MB, and {memory_mb} MB of memory are allowed for it")
+        fail(f"it unpacks to {unpacked // MB} MB, and {memory_mb} MB of memory are allowed for it")
 
 
 def convert(source: str, suffix: str) -> str:
-    """The Markdown of a document of any kind but PDF."""
+    """Return the Markdown of a document in any format except PDF."""
     markitdown = import_module("markitdown")
     converter = getattr(import_module("markitdown.converters"), CONVERTERS[suffix])()
     with Path(source).open("rb") as file:
@@ -100,63 +100,63 @@ def convert(source: str, suffix: str) -> str:
     return text
 
 
-def convert_pdf(source: str, careful_until: float) -> tuple[str, list[tuple[int, int, str]]]:
-    """The Markdown of a PDF with a mark before each page, and where its bookmarks lead, or how its pages begin."""
+def convert_pdf(source: str, table_deadline: float) -> tuple[str, list[tuple[int, int, str]]]:
+    """Return the Markdown of a PDF with page markers, and its bookmarks or the first lines of its pages."""
     pdfium = import_module("pypdfium2")
     try:
         document = pdfium.PdfDocument(source)
     except pdfium.PdfiumError as problem:
         if "password" in str(problem).lower():
-            refuse("the PDF is encrypted with a password; save it without one")
-        refuse("the PDF is damaged and cannot be opened")
-    pages = read_pages(pdfium, document, careful_until if len(document) <= CAREFUL_PAGES else 0)
+            fail("the PDF is encrypted with a password; save it without one")
+        fail("the PDF is damaged and cannot be opened")
+    pages = read_pages(pdfium, document, table_deadline if len(document) <= MAX_TABLE_PAGES else 0)
     lines: list[str] = []
-    starts, beginnings = [], []
+    starts, first_lines = [], []
     for number, page in enumerate(pages, 1):
         starts.append(len(lines) + 1)
-        inner = split_lines(page)
-        beginnings.append(next((line for line in inner if line), ""))
-        lines += [PAGE.format(number), "", *inner, ""]
-    if not any(beginnings):
-        refuse("no text was found in it; its pages may be pictures")
-    marked = list(bookmarks(document, starts))
-    by_page = [(starts[at], 1, f"Page {at + 1}: {text}") for at, text in enumerate(beginnings) if text]
-    return "\n".join(lines), marked or by_page
+        page_lines = split_lines(page)
+        first_lines.append(next((line for line in page_lines if line), ""))
+        lines += [PAGE.format(number), "", *page_lines, ""]
+    if not any(first_lines):
+        fail("no text was found in it; its pages may be pictures")
+    bookmarked = list(find_bookmarks(document, starts))
+    by_page = [(starts[at], 1, f"Page {at + 1}: {text}") for at, text in enumerate(first_lines) if text]
+    return "\n".join(lines), bookmarked or by_page
 
 
-def read_pages(pdfium: Any, document: Any, careful_until: float) -> Iterator[str]:
-    """The text of each page, as long as there is time with its tables."""
+def read_pages(pdfium: Any, document: Any, table_deadline: float) -> Iterator[str]:
+    """Yield the text of each page, with tables until the deadline."""
     for number in range(len(document)):
-        if time.monotonic() < careful_until:
-            yield page_in_detail(pdfium, document, number)
+        if time.monotonic() < table_deadline:
+            yield convert_page(pdfium, document, number)
         else:
-            yield page_as_text(document, number)
+            yield extract_page_text(document, number)
 
 
-def page_in_detail(pdfium: Any, document: Any, number: int) -> str:
-    """The text of a page with its tables."""
+def convert_page(pdfium: Any, document: Any, number: int) -> str:
+    """Return the text of a page with its tables."""
     converter, content = import_module("markitdown.converters").PdfConverter(), io.BytesIO()
-    single = pdfium.PdfDocument.new()
-    single.import_pages(document, [number])
-    single.save(content)
-    single.close()
+    page_document = pdfium.PdfDocument.new()
+    page_document.import_pages(document, [number])
+    page_document.save(content)
+    page_document.close()
     content.seek(0)
     text: str = converter.convert(content, import_module("markitdown").StreamInfo(extension=".pdf")).markdown
     return text
 
 
-def page_as_text(document: Any, number: int) -> str:
-    """The text of a page."""
+def extract_page_text(document: Any, number: int) -> str:
+    """Return the plain text of a page."""
     page = document[number]
-    inside = page.get_textpage()
-    text: str = inside.get_text_bounded()
-    inside.close()
+    text_page = page.get_textpage()
+    text: str = text_page.get_text_bounded()
+    text_page.close()
     page.close()
     return text
 
 
-def bookmarks(document: Any, starts: list[int]) -> Iterator[tuple[int, int, str]]:
-    """Where the bookmarks of a PDF lead: line, level, title."""
+def find_bookmarks(document: Any, starts: list[int]) -> Iterator[tuple[int, int, str]]:
+    """Yield the bookmarks of a PDF: line, level, title."""
     for mark in document.get_toc(max_depth=LEVELS):
         target = mark.get_dest()
         page = target.get_index() if target is not None else None
@@ -165,7 +165,7 @@ def bookmarks(document: Any, starts: list[int]) -> Iterator[tuple[int, int, str]
 
 
 def find_headings(lines: Iterable[str]) -> Iterator[tuple[int, int, str]]:
-    """The headings of a Markdown text: line, level, title."""
+    """Yield the headings of a Markdown text: line, level, title."""
     is_code = False
     for number, line in enumerate(lines, 1):
         if line.startswith("```"):
@@ -174,24 +174,24 @@ def find_headings(lines: Iterable[str]) -> Iterator[tuple[int, int, str]]:
             yield number, len(found[1]), found[2]
 
 
-def spread(headings: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
-    """At most so many headings, of the whole document rather than of its beginning: the deepest go first."""
-    for deepest in range(LEVELS, 0, -1):
+def limit_headings(headings: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    """Return at most `MAX_HEADINGS` headings, spread over the whole document. The deepest levels are dropped first."""
+    for max_level in range(LEVELS, 0, -1):
         if len(headings) <= MAX_HEADINGS:
             return headings
-        higher = [each for each in headings if each[1] < deepest]
-        headings = higher or headings
+        shallower = [each for each in headings if each[1] < max_level]
+        headings = shallower or headings
     step = len(headings) / MAX_HEADINGS
     return headings if step <= 1 else [headings[int(number * step)] for number in range(MAX_HEADINGS)]
 
 
-def heading(line: int, level: int, title: str) -> dict[str, object]:
-    """A heading as it is told."""
+def to_heading(line: int, level: int, title: str) -> dict[str, object]:
+    """Return a heading as JSON data."""
     return {"line": line, "level": min(level, LEVELS), "title": " ".join(title.split())[:MAX_TITLE]}
 
 
 def count_parts(lines: list[str], suffix: str) -> int:
-    """Of how many pages, slides or sheets a document consists."""
+    """Return the number of pages, slides or sheets."""
     if suffix == ".pdf":
         return sum(1 for line in lines if line.startswith("<!-- Page "))
     if suffix == ".pptx":

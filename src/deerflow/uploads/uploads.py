@@ -1,155 +1,212 @@
-"""Everything about uploads: taken in, listed, removed, and converted in the background."""
+"""Upload service: receive, list and delete uploads, and convert them in the background."""
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
-from deerflow.config.uploads import UploadsConfig
+from pydantic_core import to_jsonable_python
+
+from deerflow.config.sections.base import Settings
+from deerflow.config.sections.storage import UploadsConfig
 from deerflow.domain.errors import DeerFlowError, InvalidRequest, TooLarge
+from deerflow.domain.files import UploadedFile, UploadResult
 from deerflow.domain.threads import ThreadRecord
-from deerflow.domain.uploads import Received, UploadedFile
-from deerflow.sandbox.chores import Chores
-from deerflow.sandbox.places import file_owner
-from deerflow.uploads.conversion import Converter, Unconverted, is_convertible
-from deerflow.uploads.desk import Desk
-from deerflow.uploads.folder import staged_name
-from deerflow.uploads.reception import Reception, to_the_end
-from deerflow.uploads.records import Record
+from deerflow.sandbox.files.mounts import file_owner
+from deerflow.sandbox.jobs.jobs import SandboxJobs
+from deerflow.uploads.conversion import ConversionFailure, DocumentConverter, is_convertible
+from deerflow.uploads.receiver import UploadReceiver, create_staged_name, run_to_completion
+from deerflow.uploads.store import UploadRecord, UploadStore
 
 logger = logging.getLogger(__name__)
 
-Key = tuple[str, str, str]
-"""Whose thread, which thread, which file."""
+ConversionKey = tuple[str, str, str]
+"""Owner, thread id and file name."""
 
 
-class Uploads:
-    """The uploads of all threads. A conversion goes on when nobody waits for it any more."""
+class UploadService:
+    """Uploads of all threads. Conversions continue in the background."""
 
-    def __init__(self, home: Path, settings: Callable[[], UploadsConfig], chores: Chores) -> None:
-        """`settings` is asked anew each time."""
+    def __init__(self, home: Path, settings: Settings[UploadsConfig], jobs: SandboxJobs) -> None:
+        """Create the service. `settings` is called on each use."""
         self.settings = settings
         self._home = home
-        self._converter = Converter(chores)
-        self._under_way: dict[Key, asyncio.Task[None]] = {}
+        self._converter = DocumentConverter(jobs)
+        self._tasks: dict[ConversionKey, asyncio.Task[None]] = {}
 
     @asynccontextmanager
-    async def receiving(self, thread: ThreadRecord) -> AsyncIterator[Reception]:
-        """What takes in the files of one upload; what is not kept leaves nothing behind."""
-        desk = self._desk(thread.owner, thread.thread_id)
-        async with Reception(desk.place, file_owner(), self.settings(), desk.snapshots.users_change) as reception:
-            yield reception
+    async def receive(self, thread: ThreadRecord) -> AsyncIterator[UploadReceiver]:
+        """Provide a receiver for one upload. Unpublished files are removed."""
+        store = self._open_store(thread.owner, thread.thread_id)
+        async with UploadReceiver(
+            store.mount, file_owner(), self.settings.current, store.snapshots.adopt_user_changes
+        ) as receiver:
+            yield receiver
 
-    async def keep(self, thread: ThreadRecord, reception: Reception) -> Received:
-        """Keep what was taken in, and begin to convert it; short conversions are waited for.
+    async def complete(self, thread: ThreadRecord, receiver: UploadReceiver) -> UploadResult:
+        """Publish the received files and start their conversion. Waits a short time for the conversions.
 
         Raises:
-            TooLarge: Every file was too large.
+            TooLarge: All files were too large.
             InvalidRequest: There is no file.
         """
-        arrived = await reception.keep()
-        if not arrived and reception.skipped:
-            raise TooLarge("; ".join(f"{each.filename!r}: {each.reason}" for each in reception.skipped))
-        if not arrived:
-            raise InvalidRequest("there is no file; send at least one, as multipart/form-data in the field 'files'")
-        desk, names = self._desk(thread.owner, thread.thread_id), [each.name for each in arrived]
-        await to_the_end(desk.remember, [Record(each.name, each.original) for each in arrived])
-        self._begin(desk, names)
-        await self._await(desk, names, self.settings().conversion.answer_seconds)
+        received_files = await receiver.publish()
+        if not received_files and receiver.skipped:
+            raise TooLarge("; ".join(f"{each.filename!r}: {each.reason}" for each in receiver.skipped))
+        if not received_files:
+            raise InvalidRequest("no file received; send at least one, as multipart/form-data in the field 'files'")
+        store, names = self._open_store(thread.owner, thread.thread_id), [each.name for each in received_files]
+        await run_to_completion(store.add_records, [UploadRecord(each.name, each.original) for each in received_files])
+        self._start_conversions(store, names)
+        await self._wait(store, names, self.settings.current.conversion.answer_seconds)
         found = {file.filename: file for file in await self.list(thread.owner, thread.thread_id)}
-        return Received([found[name] for name in names if name in found], reception.skipped)
+        return UploadResult([found[name] for name in names if name in found], receiver.skipped)
 
     async def list(self, owner: str, thread_id: str) -> Sequence[UploadedFile]:
-        """The uploads of a thread, newest first."""
-        desk = self._desk(owner, thread_id)
-        under_way = [name for *whose, name in self._under_way if whose == [owner, thread_id]]
-        look = partial(desk.look, under_way, converts=self.settings().conversion.enabled)
-        return await asyncio.to_thread(look)
+        """Return the uploads of a thread, newest first."""
+        store = self._open_store(owner, thread_id)
+        converting = [name for *owner_key, name in self._tasks if owner_key == [owner, thread_id]]
+        list_files = partial(store.list_files, converting, conversion_enabled=self.settings.current.conversion.enabled)
+        return await asyncio.to_thread(list_files)
 
     async def delete(self, owner: str, thread_id: str, filename: str) -> None:
-        """Remove an upload and what was made from it.
+        """Delete an upload and its Markdown.
 
         Raises:
             NotFound: There is no such upload.
         """
-        await self._stop([(owner, thread_id, filename)])
-        await to_the_end(self._desk(owner, thread_id).remove, filename)
+        await self._cancel([(owner, thread_id, filename)])
+        await run_to_completion(self._open_store(owner, thread_id).remove, filename)
 
-    async def settle(self, owner: str, thread_id: str, filenames: Sequence[str]) -> Mapping[str, UploadedFile]:
-        """Some uploads, after a bounded wait for their conversions, which are tried again where that may help."""
-        desk = self._desk(owner, thread_id)
-        waiting = [file.filename for file in await self.list(owner, thread_id) if file.conversion == "pending"]
-        self._begin(desk, [name for name in waiting if name in filenames])
-        await self._await(desk, filenames, self.settings().conversion.run_seconds)
+    async def wait_for_conversions(
+        self, owner: str, thread_id: str, filenames: Sequence[str]
+    ) -> Mapping[str, UploadedFile]:
+        """Return some uploads after a bounded wait for their conversions. Pending conversions are retried."""
+        store = self._open_store(owner, thread_id)
+        pending = [file.filename for file in await self.list(owner, thread_id) if file.conversion == "pending"]
+        self._start_conversions(store, [name for name in pending if name in filenames])
+        await self._wait(store, filenames, self.settings.current.conversion.run_seconds)
         return {file.filename: file for file in await self.list(owner, thread_id) if file.filename in filenames}
 
     async def copy(self, owner: str, thread_id: str, copy_id: str) -> None:
-        """Have a copy of a thread know of its uploads what the thread knows."""
-        await asyncio.to_thread(self._desk(owner, thread_id).copy_records, self._desk(owner, copy_id))
+        """Copy the upload records of a thread to its copy."""
+        await asyncio.to_thread(self._open_store(owner, thread_id).copy_records, self._open_store(owner, copy_id))
 
-    async def forget(self, owner: str, thread_id: str) -> None:
-        """Stop what is done for a thread that is about to go."""
-        await self._stop([key for key in self._under_way if key[:2] == (owner, thread_id)])
+    async def cancel_conversions(self, owner: str, thread_id: str) -> None:
+        """Cancel the conversions of a thread that is about to be deleted."""
+        await self._cancel([key for key in self._tasks if key[:2] == (owner, thread_id)])
 
     async def aclose(self) -> None:
-        """Stop what is under way; it is taken up again when a run needs it."""
-        await self._stop(list(self._under_way))
+        """Cancel all conversions. They are retried when a run needs them."""
+        await self._cancel(list(self._tasks))
 
-    def _desk(self, owner: str, thread_id: str) -> Desk:
-        return Desk.of(self._home, owner, thread_id)
+    def _open_store(self, owner: str, thread_id: str) -> UploadStore:
+        return UploadStore.open(self._home, owner, thread_id)
 
-    def _begin(self, desk: Desk, names: Sequence[str]) -> None:
-        if not self.settings().conversion.enabled:
+    def _start_conversions(self, store: UploadStore, names: Sequence[str]) -> None:
+        if not self.settings.current.conversion.enabled:
             return
         for name in names:
-            key = (desk.owner, desk.thread_id, name)
-            if is_convertible(name) and key not in self._under_way:
-                self._under_way[key] = asyncio.create_task(self._convert(desk, name))
-                self._under_way[key].add_done_callback(partial(self._end, key))
+            key = (store.owner, store.thread_id, name)
+            if is_convertible(name) and key not in self._tasks:
+                self._tasks[key] = asyncio.create_task(self._convert(store, name))
+                self._tasks[key].add_done_callback(partial(self._remove_task, key))
 
-    def _end(self, key: Key, task: "asyncio.Task[None]") -> None:
-        if self._under_way.get(key) is task:
-            del self._under_way[key]
+    def _remove_task(self, key: ConversionKey, task: "asyncio.Task[None]") -> None:
+        if self._tasks.get(key) is task:
+            del self._tasks[key]
 
-    async def _await(self, desk: Desk, names: Sequence[str], limit_s: float) -> None:
-        tasks = [self._under_way.get((desk.owner, desk.thread_id, name)) for name in names]
-        if waiting := {task for task in tasks if task is not None}:
-            await asyncio.wait(waiting, timeout=limit_s)
+    async def _wait(self, store: UploadStore, names: Sequence[str], timeout_s: float) -> None:
+        tasks = [self._tasks.get((store.owner, store.thread_id, name)) for name in names]
+        if pending := {task for task in tasks if task is not None}:
+            await asyncio.wait(pending, timeout=timeout_s)
 
-    async def _stop(self, keys: Sequence[Key]) -> None:
-        tasks = {task for key in keys if (task := self._under_way.get(key))}
+    async def _cancel(self, keys: Sequence[ConversionKey]) -> None:
+        tasks = {task for key in keys if (task := self._tasks.get(key))}
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
 
-    async def _convert(self, desk: Desk, filename: str) -> None:
-        staged = staged_name()
+    async def _convert(self, store: UploadStore, filename: str) -> None:
+        staged = create_staged_name()
         try:
-            settings = self.settings().conversion
-            outcome = await self._converter.convert(desk.thread_id, desk.owner, filename, staged, settings)
-            if isinstance(outcome, Unconverted):
-                logger.info("an upload of thread %s was not converted: %s", desk.thread_id, outcome.reason)
-            await to_the_end(desk.take_in, filename, staged, outcome)
-        except (OSError, DeerFlowError) as problem:
-            logger.warning("what came of converting an upload of thread %s is lost: %s", desk.thread_id, problem)
+            settings = self.settings.current.conversion
+            outcome = await self._converter.convert(store.thread_id, store.owner, filename, staged, settings)
+            if isinstance(outcome, ConversionFailure):
+                logger.info("upload not converted in thread %s: %s", store.thread_id, outcome.reason)
+            await run_to_completion(store.save_conversion, filename, staged, outcome)
+        except (OSError, DeerFlowError) as error:
+            logger.warning("could not save the conversion of an upload in thread %s: %s", store.thread_id, error)
         finally:
-            await to_the_end(desk.discard, staged)
+            await run_to_completion(store.discard, staged)
 
 
 @dataclass(frozen=True, slots=True)
-class UploadsOfThread:
-    """The uploads of one thread, for its runs."""
+class RunUploads:
+    """Uploads of one thread, for its runs."""
 
-    uploads: Uploads
+    uploads: UploadService
     owner: str
     thread_id: str
 
     async def list(self) -> Sequence[UploadedFile]:
         return await self.uploads.list(self.owner, self.thread_id)
 
-    async def settle(self, filenames: Sequence[str]) -> Mapping[str, UploadedFile]:
-        return await self.uploads.settle(self.owner, self.thread_id, filenames)
+    async def wait_for_conversions(self, filenames: Sequence[str]) -> Mapping[str, UploadedFile]:
+        return await self.uploads.wait_for_conversions(self.owner, self.thread_id, filenames)
+
+
+def serialize_upload(file: UploadedFile, thread_id: str) -> dict[str, Any]:
+    """Return an upload as JSON data."""
+    markdown = file.markdown_path
+    return {
+        "filename": file.filename,
+        "size": file.size,
+        "path": file.path,
+        "virtual_path": file.path,
+        "artifact_url": build_artifact_url(thread_id, file.path),
+        "extension": file.extension,
+        "modified": to_jsonable_python(file.modified),
+        "original_filename": file.original_filename,
+        "conversion": file.conversion,
+        "conversion_note": file.note,
+        "markdown_file": file.markdown_file,
+        "markdown_path": markdown,
+        "markdown_virtual_path": markdown,
+        "markdown_artifact_url": build_artifact_url(thread_id, markdown) if markdown else None,
+        "outline": to_jsonable_python(asdict(file.outline)) if file.outline else None,
+    }
+
+
+def serialize_upload_result(received: UploadResult, thread_id: str) -> dict[str, Any]:
+    """Return the result of an upload as JSON data."""
+    kept, skipped = len(received.files), len(received.skipped)
+    message = f"{kept} file{'' if kept == 1 else 's'} uploaded"
+    return {
+        "success": not skipped,
+        "files": [serialize_upload(file, thread_id) for file in received.files],
+        "message": f"{message}, {skipped} skipped" if skipped else message,
+        "skipped_files": [asdict(each) for each in received.skipped],
+    }
+
+
+def serialize_uploads(files: Sequence[UploadedFile], thread_id: str) -> dict[str, Any]:
+    """Return all uploads of a thread as JSON data."""
+    return {"files": [serialize_upload(file, thread_id) for file in files], "count": len(files)}
+
+
+def serialize_limits(settings: UploadsConfig) -> dict[str, int]:
+    """Return the limits of one upload as JSON data."""
+    names = ("max_files", "max_file_size", "max_total_size")
+    return {name: getattr(settings, name) for name in names}
+
+
+def build_artifact_url(thread_id: str, path: str) -> str:
+    """Return the URL path of a file in the HTTP API."""
+    return f"/api/threads/{thread_id}/artifacts{quote(path)}"

@@ -1,1 +1,1 @@
-"""The agent that answers the user."""
+"""Lead agent: the agent that answers the user."""

@@ -1,4 +1,4 @@
-"""The lead agent: model, tools, chain and prompt for one spec."""
+"""Lead agent: model, tools, chain and prompt for one spec."""
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
@@ -9,51 +9,54 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from deerflow.agents.anchors import place_extras
-from deerflow.agents.chain import Ingredients, build_chain
-from deerflow.agents.factory import assemble, tools_for
+from deerflow.acp.tools import ACP_GROUP, create_acp_tool
+from deerflow.agents.chain import ChainInputs, build_chain
+from deerflow.agents.factory import assemble_agent, select_tools
 from deerflow.agents.features import RuntimeFeatures
-from deerflow.agents.graph import AgentGraph
 from deerflow.agents.lead_agent.prompt import (
-    Delegation,
+    DelegationInfo,
     PromptParts,
-    SubagentKind,
+    SubagentSummary,
     apply_prompt_template,
     subagent_prompt,
 )
-from deerflow.agents.plan import AgentPlan
-from deerflow.agents.settings import AgentSettings
-from deerflow.config.agents import CustomAgent, CustomAgentConfig
-from deerflow.config.models import ModelConfig
+from deerflow.agents.ordering import place_middlewares
+from deerflow.agents.spec import AgentGraph, AgentPlan, AgentSettings
+from deerflow.config.sections.agents import CustomAgent, CustomAgentConfig
+from deerflow.config.sections.models import ModelConfig
 from deerflow.domain.context import RunContext
 from deerflow.domain.runs import AgentSpec
-from deerflow.domain.skills import SkillCard
-from deerflow.domain.tool_marks import FROM_MCP, SERVER
-from deerflow.mcp.tools import for_blind
+from deerflow.domain.skills import SkillMetadata
+from deerflow.domain.subagents import TASK
+from deerflow.domain.tools import MCP_SOURCE, SERVER
+from deerflow.mcp.tools import make_text_only
+from deerflow.memory.tools import MEMORY_ADD, build_memory_tools
 from deerflow.models.factory import ModelCatalog
 from deerflow.sandbox.tools import read_file
-from deerflow.subagents.executor import at_once
-from deerflow.subagents.kinds import (
+from deerflow.skills.tools import SKILL_MANAGE, describe_skill, skill_manage
+from deerflow.subagents.execution import Subagent
+from deerflow.subagents.executor import max_concurrent_tasks
+from deerflow.subagents.tools import build_task_batch_tool, build_task_tool
+from deerflow.subagents.types import (
     BASH,
     INHERIT,
-    TASK,
     SubagentConfig,
-    kinds_of,
-    warn_of_overrides,
-    warn_of_tools,
+    resolve_types,
+    warn_about_unknown_overrides,
+    warn_about_unknown_tools,
 )
-from deerflow.subagents.work import Worker
-from deerflow.tools.builtins.acp_tool import ACP_GROUP, acp_tool
-from deerflow.tools.builtins.agent_tools import AgentShelf, setup_agent_tool, update_agent_tool
-from deerflow.tools.builtins.describe_skill_tool import describe_skill
-from deerflow.tools.builtins.memory_tools import MEMORY_ADD, memory_tools
-from deerflow.tools.builtins.skill_manage_tool import SKILL_MANAGE, skill_manage
-from deerflow.tools.builtins.task_batch_tool import task_batch_tool
-from deerflow.tools.builtins.task_tool import task_tool
-from deerflow.tools.builtins.verify_citations_tool import verify_citations
-from deerflow.tools.deferred import DeferredTools, deferring
-from deerflow.tools.preferred import preferences_of
-from deerflow.tools.tools import HOST_BASH_GROUP, ToolSet, as_tool, get_available_tools, is_wanted, sandbox_tools
+from deerflow.tools.agent_tools import AgentStore, build_setup_agent_tool, build_update_agent_tool
+from deerflow.tools.assembly import (
+    HOST_BASH_GROUP,
+    ToolSet,
+    as_tool,
+    get_available_tools,
+    is_enabled,
+    list_preferences,
+    sandbox_tools,
+)
+from deerflow.tools.citations.tool import verify_citations
+from deerflow.tools.deferred import DeferredTools, defer_tools
 
 logger = logging.getLogger(__name__)
 
@@ -66,31 +69,31 @@ READ_FILE, DESCRIBE_SKILL, WEB_FETCH = "read_file", "describe_skill", "web_fetch
 
 @dataclass(frozen=True, slots=True)
 class LeadAgent:
-    """Everything one lead agent is built from."""
+    """Builder of one lead agent and its subagents."""
 
     spec: AgentSpec
     settings: AgentSettings
     catalog: ModelCatalog
-    shelf: AgentShelf
+    shelf: AgentStore
     custom: CustomAgent | None = None
     plan: AgentPlan = AgentPlan()
-    skills: tuple[SkillCard, ...] = ()
+    skills: tuple[SkillMetadata, ...] = ()
     mcp: tuple[BaseTool, ...] = ()
     """The tools of MCP servers."""
 
     def build(self, checkpointer: BaseCheckpointSaver[str] | None, *, is_bare: bool = False) -> AgentGraph:
-        """The graph that answers for the spec and remembers in `checkpointer`; a bare one knows no run of ours."""
+        """Build the graph with state in `checkpointer`; a bare one runs without a harness."""
         entry = self._model_entry()
         features = self.plan.features or self._features(entry)
         if is_bare:  # those to whom work is given need a run to do it in
             features = replace(features, subagent=False, memory=False)
         tools = self._tools(features, evolves=self.settings.skill_evolution.enabled and not is_bare)
-        tools, deferred = deferring(tools, self.settings.tool_search)
-        chain = build_chain(self._ingredients(features, tools, entry, deferred))
-        return assemble(
+        tools, deferred = defer_tools(tools, self.settings.tool_search)
+        chain = build_chain(self._chain_inputs(features, tools, entry, deferred))
+        return assemble_agent(
             self._model(entry),
             tools.tools,
-            place_extras(chain, self.plan.extra_middleware),
+            place_middlewares(chain, self.plan.extra_middleware),
             apply_prompt_template(self._prompt_parts(tools, deferred)),
             None,
             checkpointer,
@@ -99,12 +102,12 @@ class LeadAgent:
         ).with_config(metadata=self._metadata(entry))
 
     def tool_set(self) -> ToolSet:
-        """All tools that it may have for its work, whether they are put off or not."""
+        """Return all tools of the agent, including deferred ones."""
         features = self.plan.features or self._features(self._model_entry())
         return self._tools(features, evolves=self.settings.skill_evolution.enabled)
 
-    def build_subagent(self, name: str) -> Worker | None:
-        """A subagent of the kind `name` that works for this agent; it remembers nothing of its own."""
+    def build_subagent(self, name: str) -> Subagent | None:
+        """Build a subagent of the given type; it has no persistent state."""
         kind = self._kinds.get(name)
         if kind is None:
             return None
@@ -113,15 +116,19 @@ class LeadAgent:
         model = self.plan.model or self.catalog.create(entry.name, thinking_enabled=False)
         features = replace(self.plan.features or self._features(entry), subagent=False, memory=False)
         lent = self._tools(features)
-        warn_of_tools(kind, lent.names)
+        warn_about_unknown_tools(kind, lent.names)
         # Nobody is there to approve what it does, so it has no tool that needs it.
         tools = ToolSet(
-            tuple(tool for tool in lent.tools if lends(kind, tool.name) and tool.name not in lent.needs_approval)
+            tuple(
+                tool
+                for tool in lent.tools
+                if is_available_to_subagent(kind, tool.name) and tool.name not in lent.needs_approval
+            )
         )
-        tools, deferred = deferring(tools, self.settings.tool_search)
+        tools, deferred = defer_tools(tools, self.settings.tool_search)
         known = [skill for skill in self.skills if kind.skills is None or skill.name in kind.skills]
         ingredients = replace(
-            self._ingredients(features, tools, entry, deferred), skills=frozenset(skill.name for skill in known)
+            self._chain_inputs(features, tools, entry, deferred), skills=frozenset(skill.name for skill in known)
         )
         chain = build_chain(ingredients, for_subagent=True)
         prompt = subagent_prompt(
@@ -131,27 +138,27 @@ class LeadAgent:
                 computer=self.settings.computer if "bash" in tools.names else None,
                 skills=tuple(known) if READ_FILE in tools.names else (),
                 names_only=DESCRIBE_SKILL in tools.names,
-                deferred_tools=names_of(deferred),
-                tool_hints=hints_of(tools),
+                deferred_tools=deferred_tool_names(deferred),
+                tool_hints=tool_hints(tools),
             ),
         )
-        graph = assemble(model, tools.tools, chain, prompt, None, None, f"{GRAPH_NAME}.{kind.name}")
-        return Worker(kind, graph, entry.name, entry.pricing)
+        graph = assemble_agent(model, tools.tools, chain, prompt, None, None, f"{GRAPH_NAME}.{kind.name}")
+        return Subagent(kind, graph, entry.name, entry.pricing)
 
     @property
     def _kinds(self) -> Mapping[str, SubagentConfig]:
         if not self.settings.subagents.enabled:
             return {}
         settings = self.settings
-        return kinds_of(
+        return resolve_types(
             settings.subagents, self.plan.subagents, settings.filed_kinds, runs_commands=self._lends_commands
         )
 
     @property
     def _lends_commands(self) -> bool:
-        """Whether subagents can run commands: this agent can, and nobody has to give a word for it."""
+        """Return whether subagents can run commands: the agent can, and commands need no approval."""
         groups, allow = self._own.tool_groups, self._runs_commands
-        own = [entry for entry in self.settings.tools if entry.name == BASH.name and is_wanted(entry, groups, allow)]
+        own = [entry for entry in self.settings.tools if entry.name == BASH.name and is_enabled(entry, groups, allow)]
         is_there = allow and (bool(own) or groups is None or HOST_BASH_GROUP in groups)
         return is_there and all(entry.approval != "always" for entry in own)
 
@@ -192,43 +199,47 @@ class LeadAgent:
         has_computer = self._has_computer(features)
         if self.spec.is_bootstrap:
             reading = [as_tool(read_file)] if self.skills and has_computer else []
-            return ToolSet((setup_agent_tool(self.shelf), *reading))
-        own: list[BaseTool] = [update_agent_tool(self.shelf)] if self.custom else []
+            return ToolSet((build_setup_agent_tool(self.shelf), *reading))
+        own: list[BaseTool] = [build_update_agent_tool(self.shelf)] if self.custom else []
         if has_computer and self._skills_are_many:
             own.append(as_tool(describe_skill))
         if evolves:
             own.append(as_tool(skill_manage))
         if features.memory is True:
-            own += memory_tools(can_write=self.settings.memory.mode == "tool")
+            own += build_memory_tools(can_write=self.settings.memory.mode == "tool")
         groups, allow_bash = self._own.tool_groups, self._runs_commands
-        if any(entry.name == WEB_FETCH and is_wanted(entry, groups, allow_bash) for entry in self.settings.tools):
+        if any(entry.name == WEB_FETCH and is_enabled(entry, groups, allow_bash) for entry in self.settings.tools):
             own.append(as_tool(verify_citations))
         if features.subagent and (kinds := self._kinds):
-            warn_of_overrides(self.settings.subagents, kinds)
-            own += [task_tool(tuple(kinds)), task_batch_tool(tuple(kinds))]
+            warn_about_unknown_overrides(self.settings.subagents, kinds)
+            own += [build_task_tool(tuple(kinds)), build_task_batch_tool(tuple(kinds))]
         computer = sandbox_tools(groups, allow_bash=allow_bash) if has_computer else ()
         return get_available_tools(
             self.settings.tools,
             groups=groups,
-            builtin=[*computer, *tools_for(features), *own],
-            mcp=[tool if features.vision else for_blind(tool) for tool in self.mcp if is_in_groups(tool, groups)],
+            builtin=[*computer, *select_tools(features), *own],
+            mcp=[
+                tool if features.vision else make_text_only(tool)
+                for tool in self.mcp
+                if belongs_to_groups(tool, groups)
+            ],
             acp=self._other_agents(groups),
             allow_bash=allow_bash,
         )
 
     def _other_agents(self, groups: Collection[str] | None) -> Sequence[BaseTool]:
-        """The tool that gives work to agents of others, if there are any; for agents with groups it is in `acp`."""
+        """Return the tool for external ACP agents, if any; in tool groups it belongs to `acp`."""
         agents = self.settings.acp_agents
-        return [acp_tool(agents)] if agents and (groups is None or ACP_GROUP in groups) else ()
+        return [create_acp_tool(agents)] if agents and (groups is None or ACP_GROUP in groups) else ()
 
     @property
     def _skills_are_many(self) -> bool:
-        """Whether describing all skills would take too much of what the model can read."""
+        """Return whether the descriptions of all skills would take too much of the context window."""
         given, entry = self.plan.model, self._model_entry()
         window = (given.profile or {}).get("max_input_tokens") if given is not None else entry.context_window
         room = window // SKILLS_SHARE if window else None
         return len(self.skills) > self.settings.skills.index_limit or (
-            room is not None and sum(map(card_tokens, self.skills)) > room
+            room is not None and sum(map(estimate_card_tokens, self.skills)) > room
         )
 
     @property
@@ -238,11 +249,11 @@ class LeadAgent:
     def _has_computer(self, features: RuntimeFeatures) -> bool:
         return self.settings.computer is not None and bool(features.sandbox)
 
-    def _ingredients(
+    def _chain_inputs(
         self, features: RuntimeFeatures, tools: ToolSet, entry: ModelConfig, deferred: DeferredTools | None
-    ) -> Ingredients:
+    ) -> ChainInputs:
         writer = self.settings.chain.summarization.model_name
-        return Ingredients(
+        return ChainInputs(
             features,
             self.settings.chain,
             fallbacks=[self.catalog.create(name) for name in entry.fallback],
@@ -265,17 +276,17 @@ class LeadAgent:
             names_only=DESCRIBE_SKILL in tools,
             evolves_skills=SKILL_MANAGE in tools,
             remembers=MEMORY_ADD in tools,
-            deferred_tools=names_of(deferred),
-            tool_hints=hints_of(given),
+            deferred_tools=deferred_tool_names(deferred),
+            tool_hints=tool_hints(given),
             delegation=self._delegation() if TASK in tools else None,
         )
 
-    def _delegation(self) -> Delegation:
-        kinds = tuple(SubagentKind(kind.name, kind.description) for kind in self._kinds.values())
-        return Delegation(kinds, at_once(self.spec))
+    def _delegation(self) -> DelegationInfo:
+        kinds = tuple(SubagentSummary(kind.name, kind.description) for kind in self._kinds.values())
+        return DelegationInfo(kinds, max_concurrent_tasks(self.spec))
 
     def _metadata(self, entry: ModelConfig) -> dict[str, Any]:
-        """What traces show of the run."""
+        """Return the metadata for traces."""
         return {
             "agent_name": self.spec.agent_name or "default",
             "model_name": entry.name,
@@ -286,27 +297,27 @@ class LeadAgent:
         }
 
 
-def names_of(deferred: DeferredTools | None) -> Mapping[str, Sequence[str]]:
-    """What the prompt says of the tools that have to be asked for."""
+def deferred_tool_names(deferred: DeferredTools | None) -> Mapping[str, Sequence[str]]:
+    """Return the names of deferred tools for the prompt."""
     return deferred.by_server if deferred is not None else {}
 
 
-def hints_of(tools: ToolSet) -> Mapping[str, Sequence[str]]:
-    """What the prompt says of the tools that the configuration puts forward, the most important first."""
-    return {each.subject: each.keywords for each in preferences_of(tools.tools)}
+def tool_hints(tools: ToolSet) -> Mapping[str, Sequence[str]]:
+    """Return the hints of preferred tools for the prompt, most important first."""
+    return {each.subject: each.keywords for each in list_preferences(tools.tools)}
 
 
-def is_in_groups(tool: BaseTool, groups: Collection[str] | None) -> bool:
-    """Whether an agent with these groups has a tool of an MCP server: all servers are `mcp`, one is `mcp:<name>`."""
+def belongs_to_groups(tool: BaseTool, groups: Collection[str] | None) -> bool:
+    """Return whether an MCP tool belongs to one of the groups: `mcp` covers all servers, `mcp:<name>` one."""
     server = (tool.metadata or {}).get(SERVER)
-    return groups is None or FROM_MCP in groups or f"{FROM_MCP}:{server}" in groups
+    return groups is None or MCP_SOURCE in groups or f"{MCP_SOURCE}:{server}" in groups
 
 
-def lends(kind: SubagentConfig, tool: str) -> bool:
-    """Whether a subagent has a tool of the lead agent; who can read skills can ask what they are for."""
+def is_available_to_subagent(kind: SubagentConfig, tool: str) -> bool:
+    """Return whether a subagent gets a tool of the lead agent; with skills it can also describe them."""
     return kind.allows(READ_FILE if tool == DESCRIBE_SKILL else tool)
 
 
-def card_tokens(skill: SkillCard) -> int:
-    """About how many tokens the prompt spends on telling of a skill."""
+def estimate_card_tokens(skill: SkillMetadata) -> int:
+    """Return the approximate number of prompt tokens for a skill."""
     return (len(skill.name) + len(skill.description) + len(skill.location)) // 4 + 20

@@ -1,8 +1,4 @@
-"""What the lead agent is told about itself and its work.
-
-The text depends on its parts alone, so it is the same in every request of a thread and providers can cache it; date,
-memory and uploads come as messages. The words are in `prompt/*.md`, one file per section.
-"""
+"""System prompt of the lead agent."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,9 +7,8 @@ from pathlib import Path
 from string import Template
 from types import MappingProxyType
 
-from deerflow.agents.plan import BOOTSTRAP_SKILL
-from deerflow.agents.settings import Computer
-from deerflow.domain.skills import SkillCard
+from deerflow.agents.spec import BOOTSTRAP_SKILL, SandboxCapabilities
+from deerflow.domain.skills import SkillMetadata
 
 SECTIONS: Mapping[str, Template] = MappingProxyType(
     {
@@ -35,24 +30,24 @@ TOOLBOX = (
 
 
 @dataclass(frozen=True, slots=True)
-class SubagentKind:
-    """A kind of subagent, and what it is good for."""
+class SubagentSummary:
+    """Subagent type and its purpose."""
 
     name: str
     description: str
 
 
 @dataclass(frozen=True, slots=True)
-class Delegation:
-    """To whom the agent may give work, and how many pieces at once."""
+class DelegationInfo:
+    """Available subagent types, and the number of concurrent tasks."""
 
-    kinds: tuple[SubagentKind, ...]
+    kinds: tuple[SubagentSummary, ...]
     limit: int = 3
 
 
 @dataclass(frozen=True, slots=True)
 class PromptParts:
-    """What differs between agents. Parts that are absent leave no trace in the prompt."""
+    """Parts of the prompt that differ between agents. Absent parts leave nothing in the prompt."""
 
     name: str = "DeerFlow"
     soul: str = ""
@@ -66,9 +61,9 @@ class PromptParts:
     """Whether it has the tool `ask_clarification`."""
     has_files: bool = True
     """Whether it has tools for the files of the thread."""
-    computer: Computer | None = None
+    computer: SandboxCapabilities | None = None
     """What its commands can do; None: it runs none."""
-    skills: tuple[SkillCard, ...] = ()
+    skills: tuple[SkillMetadata, ...] = ()
     names_only: bool = False
     """Whether there are too many skills to describe them all; then the tool `describe_skill` does."""
     skills_folder: str = "/mnt/skills"
@@ -80,50 +75,50 @@ class PromptParts:
     """The tools that have to be asked for, by the servers that offer them."""
     tool_hints: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The tools that the configuration puts forward, and for which words."""
-    delegation: Delegation | None = None
+    delegation: DelegationInfo | None = None
 
 
 def apply_prompt_template(parts: PromptParts) -> str:
-    """The system prompt; the same parts give the same bytes."""
-    sections = bootstrap_sections(parts) if parts.is_bootstrap else work_sections(parts)
+    """Return the system prompt; equal parts give equal bytes."""
+    sections = bootstrap_sections(parts) if parts.is_bootstrap else agent_sections(parts)
     return "\n\n".join(sections) + "\n"
 
 
 def subagent_prompt(instructions: str, parts: PromptParts) -> str:
-    """The prompt of an agent that works for another one; of `parts`, what it has at hand counts."""
+    """Return the prompt of a subagent; only its resources are taken from `parts`."""
     sections = [render("subagent", instructions=instructions.strip()), *skill_section(parts), *deferred_section(parts)]
     if parts.has_files:
         sections.append(render("subagent_files"))
     if parts.computer:
-        sections.extend(show_computer(parts.computer))
+        sections.extend(computer_section(parts.computer))
     return "\n\n".join(sections) + "\n"
 
 
-def work_sections(parts: PromptParts) -> Iterator[str]:
-    """The prompt of an agent that works."""
-    yield from identity(parts)
+def agent_sections(parts: PromptParts) -> Iterator[str]:
+    """Return the sections for a working agent."""
+    yield from identity_section(parts)
     yield render("thinking_style")
     if parts.asks:
         yield render("clarification")
-    yield from capabilities(parts)
+    yield from capability_sections(parts)
     if parts.has_files:
         yield render("working_directory")
     if parts.computer:
-        yield from show_computer(parts.computer)
+        yield from computer_section(parts.computer)
     for name in ("response_style", "citations", "reminders"):
         yield render(name)
 
 
 def bootstrap_sections(parts: PromptParts) -> Iterator[str]:
-    """The prompt of the agent that makes another one."""
+    """Return the sections for the agent that creates agents."""
     yield render("role", name=parts.name)
     yield render("bootstrap", named=f"is called {parts.new_agent}" if parts.new_agent else "has no name yet")
     yield from skill_list([skill for skill in parts.skills if skill.name == BOOTSTRAP_SKILL], parts.skills_folder)
     yield render("response_style")
 
 
-def identity(parts: PromptParts) -> Iterator[str]:
-    """Who the agent is."""
+def identity_section(parts: PromptParts) -> Iterator[str]:
+    """Return the section about the identity of the agent."""
     yield render("role", name=parts.name)
     if parts.soul.strip():
         yield render("soul", soul=parts.soul.strip())
@@ -131,8 +126,8 @@ def identity(parts: PromptParts) -> Iterator[str]:
         yield render("self_update")
 
 
-def capabilities(parts: PromptParts) -> Iterator[str]:
-    """What the agent can draw on besides its tools."""
+def capability_sections(parts: PromptParts) -> Iterator[str]:
+    """Return the sections about resources besides tools."""
     yield from skill_section(parts)
     if parts.evolves_skills:
         yield render("skill_evolution")
@@ -140,22 +135,22 @@ def capabilities(parts: PromptParts) -> Iterator[str]:
         yield render("memory_tools")
     yield from deferred_section(parts)
     if parts.delegation:
-        kinds = "\n".join(f"- {kind.name}: {one_paragraph(kind.description)}" for kind in parts.delegation.kinds)
+        kinds = "\n".join(f"- {kind.name}: {join_lines(kind.description)}" for kind in parts.delegation.kinds)
         yield render("subagents", kinds=kinds, limit=str(parts.delegation.limit))
 
 
 def deferred_section(parts: PromptParts) -> Iterator[str]:
-    """The names of the tools that have to be asked for, one line for each server; and those that come first."""
+    """Return the names of deferred tools, one line per server, and the preferred ones."""
     if parts.deferred_tools:
         lines = (f"{server}: {', '.join(sorted(names))}" for server, names in sorted(parts.deferred_tools.items()))
         yield render("deferred_tools", names="\n".join(lines))
     if parts.tool_hints:
         hints = (f"- {tools}{': ' if words else ''}{', '.join(words)}" for tools, words in parts.tool_hints.items())
-        yield render("tool_hints", hints="\n".join(map(one_paragraph, hints)))
+        yield render("tool_hints", hints="\n".join(map(join_lines, hints)))
 
 
-def show_computer(computer: Computer) -> Iterator[str]:
-    """What commands can do and what not."""
+def computer_section(computer: SandboxCapabilities) -> Iterator[str]:
+    """Return the section about the sandbox."""
     if not computer.is_isolated:
         yield render("computer_of_the_user")
         return
@@ -164,7 +159,7 @@ def show_computer(computer: Computer) -> Iterator[str]:
 
 
 def skill_section(parts: PromptParts) -> Iterator[str]:
-    """What the agent can read up on."""
+    """Return the section about skills."""
     if not parts.names_only:
         yield from skill_list(parts.skills, parts.skills_folder)
     elif parts.skills:
@@ -173,26 +168,26 @@ def skill_section(parts: PromptParts) -> Iterator[str]:
         )
 
 
-def skill_list(skills: Sequence[SkillCard], folder: str) -> Iterator[str]:
-    """The section about skills, if there are any."""
+def skill_list(skills: Sequence[SkillMetadata], folder: str) -> Iterator[str]:
+    """Return the list of skills, if there are any."""
     if skills:
-        cards = "\n".join(show_skill(skill) for skill in sorted(skills, key=lambda skill: skill.name))
+        cards = "\n".join(skill_line(skill) for skill in sorted(skills, key=lambda skill: skill.name))
         yield SECTIONS["skills"].substitute(folder=escape(folder, quote=False), skills=cards)
 
 
-def show_skill(skill: SkillCard) -> str:
-    """A line of the list of skills."""
+def skill_line(skill: SkillMetadata) -> str:
+    """Return one line of the list of skills."""
     mark = "[custom, editable]" if skill.editable else "[built-in]"
     texts = {"name": skill.name, "description": f"{skill.description} {mark}", "location": skill.location}
-    fields = (f"<{tag}>{escape(one_paragraph(text), quote=False)}</{tag}>" for tag, text in texts.items())
+    fields = (f"<{tag}>{escape(join_lines(text), quote=False)}</{tag}>" for tag, text in texts.items())
     return f"<skill>{''.join(fields)}</skill>"
 
 
 def render(section: str, **values: str) -> str:
-    """A section with `values` in their places, where they cannot end it or begin another."""
+    """Fill a section with `values`, escaped so that they cannot end it or begin another."""
     return SECTIONS[section].substitute({key: escape(value, quote=False) for key, value in values.items()})
 
 
-def one_paragraph(text: str) -> str:
-    """`text` without line breaks, which would make more of it than one item of a list."""
+def join_lines(text: str) -> str:
+    """Return `text` without line breaks, which would split a list item."""
     return " ".join(text.split())

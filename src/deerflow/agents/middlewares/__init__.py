@@ -1,1 +1,1 @@
-"""Small parts that stand around the model and its tools, each with one subject."""
+"""Middlewares around model and tool calls."""

@@ -1,4 +1,4 @@
-"""Questions to the user end the run; the answer starts the next one."""
+"""Clarification: a question to the user ends the run; the answer starts the next one."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,22 +10,22 @@ from langchain_core.messages import ToolCall, ToolMessage
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
-from deerflow.agents.middlewares.dangling_tool_call_middleware import answer_malformed_calls
-from deerflow.agents.middlewares.replies import (
-    AskModel,
-    AskModelAsync,
+from deerflow.agent_support.replies import (
+    AsyncModelHandler,
+    AsyncToolHandler,
+    ModelHandler,
     Reply,
     Request,
-    RunTool,
-    RunToolAsync,
+    ToolHandler,
+    find_ai_message,
     is_answered,
-    said_by_the_model,
-    with_calls,
-    with_message,
+    replace_message,
+    replace_tool_calls,
 )
-from deerflow.agents.thread_state import ThreadState
+from deerflow.agent_support.thread_state import ThreadState
+from deerflow.agents.middlewares.dangling_tool_call_middleware import answer_malformed_calls
 from deerflow.domain.context import RunContext
-from deerflow.tools.builtins.clarification_tool import ClarificationType, ask_clarification_tool
+from deerflow.tools.builtins import ClarificationType, ask_clarification_tool
 
 NAME = ask_clarification_tool.name
 TYPES: tuple[ClarificationType, ...] = get_args(ClarificationType)
@@ -35,54 +35,54 @@ NO_QUESTION = f"Error: {NAME} was not called: `question` is missing. Call it aga
 
 
 class ClarificationMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
-    """Turns a call of `ask_clarification` into a question for the page, or has the model go on where nobody answers.
+    """Turns a call of `ask_clarification` into a question for the user, or continues where no user can answer.
 
-    Questions stand alone: LangChain ends a run after tools only if the reply called no other ones.
+    A question is the only call of its reply: LangChain ends a run after tools only if no other tool was called.
     """
 
     def __init__(self, is_disabled: bool = False) -> None:
         super().__init__()
         self._is_disabled = is_disabled
 
-    def wrap_model_call(self, request: Request, handler: AskModel) -> Reply:
+    def wrap_model_call(self, request: Request, handler: ModelHandler) -> Reply:
         return self._settled(handler(request))
 
-    async def awrap_model_call(self, request: Request, handler: AskModelAsync) -> Reply:
+    async def awrap_model_call(self, request: Request, handler: AsyncModelHandler) -> Reply:
         return self._settled(await handler(request))
 
     def wrap_tool_call(
-        self, request: ToolCallRequest, handler: RunTool[ToolMessage | Command[Any]]
+        self, request: ToolCallRequest, handler: ToolHandler[ToolMessage | Command[Any]]
     ) -> ToolMessage | Command[Any]:
         question = read_question(request.tool_call)
         return handler(request) if question is None else question.to_message()
 
     async def awrap_tool_call(
-        self, request: ToolCallRequest, handler: RunToolAsync[ToolMessage | Command[Any]]
+        self, request: ToolCallRequest, handler: AsyncToolHandler[ToolMessage | Command[Any]]
     ) -> ToolMessage | Command[Any]:
         question = read_question(request.tool_call)
         return await handler(request) if question is None else question.to_message()
 
     def _settled(self, reply: Reply) -> Reply:
-        """`reply` that either asks, and does nothing else, or goes on without."""
+        """Return the reply with either only a question or no question."""
         reply = answer_malformed_calls(reply)
-        message = said_by_the_model(reply)
+        message = find_ai_message(reply)
         calls = [call for call in message.tool_calls if call["name"] == NAME] if message else []
         asking = [call for call in calls if not is_answered(reply, call["id"])]
         if message is None or not asking:
             return reply
         answerable = [] if self._is_disabled else _each_once(asking)
         if answerable:
-            return with_message(reply, with_calls(message, answerable))
+            return replace_message(reply, replace_tool_calls(message, answerable))
         # Answered here, the call is never made, and the model is asked again.
         text = NOBODY_ANSWERS if self._is_disabled else NO_QUESTION
         status = "success" if self._is_disabled else "error"
         results = [ToolMessage(text, name=NAME, tool_call_id=call["id"], status=status) for call in asking]
-        return with_message(reply, message, *results)
+        return replace_message(reply, message, *results)
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What the user is asked."""
+class UserQuestion:
+    """Question to the user."""
 
     call_id: str
     text: str
@@ -91,13 +91,13 @@ class Question:
     options: tuple[str, ...]
 
     def to_message(self) -> ToolMessage:
-        """The question for people who read text, with the same for a page that shows a form."""
+        """Return the question as text, with the form in the artifact."""
         numbered = "\n".join(f"{number}. {option}" for number, option in enumerate(self.options, 1))
         text = "\n\n".join(part for part in (self.context, self.text, numbered) if part)
         return ToolMessage(text, name=NAME, tool_call_id=self.call_id, artifact={"human_input": self.payload()})
 
     def payload(self) -> dict[str, object]:
-        """The question as the page and other clients read it."""
+        """Return the question as JSON for clients."""
         return {
             "version": 1,
             "kind": "human_input_request",
@@ -115,19 +115,19 @@ class Question:
         }
 
 
-def read_question(call: ToolCall) -> Question | None:
-    """The question in a call, read with patience for what models make of lists; None when there is none."""
+def read_question(call: ToolCall) -> UserQuestion | None:
+    """Return the question of a call, tolerant of malformed lists; None if there is none."""
     args = call["args"]
     text = str(args.get("question") or "").strip()
     if call["name"] != NAME or not text:
         return None
     type_ = next((known for known in TYPES if known == args.get("clarification_type")), TYPES[0])
     context = str(args.get("context") or "").strip() or None
-    return Question(call["id"] or "", text, type_, context, read_options(args.get("options")))
+    return UserQuestion(call["id"] or "", text, type_, context, read_options(args.get("options")))
 
 
 def _each_once(calls: Sequence[ToolCall]) -> list[ToolCall]:
-    """The calls that ask something, without those that ask it again."""
+    """Return the question calls without duplicates."""
     first: dict[str, ToolCall] = {}
     for call in calls:
         if question := read_question(call):
@@ -136,7 +136,7 @@ def _each_once(calls: Sequence[ToolCall]) -> list[ToolCall]:
 
 
 def read_options(given: object) -> tuple[str, ...]:
-    """The answers to choose from, each once."""
+    """Return the options without duplicates."""
     if isinstance(given, str):
         given = _parsed(given)
     labels = (_label(option) for option in given) if isinstance(given, list) else ()
@@ -144,7 +144,7 @@ def read_options(given: object) -> tuple[str, ...]:
 
 
 def _parsed(text: str) -> object:
-    """A list that was written as text; several lines are a list too."""
+    """Parse a list that was written as text; several lines are a list too."""
     try:
         return json.loads(text)
     except json.JSONDecodeError:

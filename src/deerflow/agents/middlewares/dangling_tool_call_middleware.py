@@ -1,4 +1,4 @@
-"""Every tool call has exactly one result, directly after it, before the model sees it."""
+"""Repair of dangling tool calls: every call has exactly one result directly after it."""
 
 import json
 from collections import deque
@@ -10,19 +10,19 @@ from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langchain_core.messages.tool import ToolCall, tool_call
 
-from deerflow.agents.middlewares.replies import (
-    CUT_OFF,
-    AskModel,
-    AskModelAsync,
+from deerflow.agent_support.replies import (
+    TRUNCATED,
+    AsyncModelHandler,
+    ModelHandler,
     Reply,
     Request,
-    finish_reason,
+    find_ai_message,
+    get_finish_reason,
     is_answered,
-    said_by_the_model,
-    with_calls,
-    with_message,
+    replace_message,
+    replace_tool_calls,
 )
-from deerflow.agents.thread_state import ThreadState
+from deerflow.agent_support.thread_state import ThreadState
 from deerflow.domain.context import RunContext
 
 UNKNOWN_TOOL = "unknown_tool"
@@ -40,32 +40,32 @@ class DanglingToolCallMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
     corrects itself within the run; LangChain would end the run there and later rewrite the whole state.
     """
 
-    def wrap_model_call(self, request: Request, handler: AskModel) -> Reply:
-        return answer_malformed_calls(handler(with_settled_calls(request)))
+    def wrap_model_call(self, request: Request, handler: ModelHandler) -> Reply:
+        return answer_malformed_calls(handler(settle_request(request)))
 
-    async def awrap_model_call(self, request: Request, handler: AskModelAsync) -> Reply:
-        return answer_malformed_calls(await handler(with_settled_calls(request)))
+    async def awrap_model_call(self, request: Request, handler: AsyncModelHandler) -> Reply:
+        return answer_malformed_calls(await handler(settle_request(request)))
 
 
-def with_settled_calls(request: Request) -> Request:
-    """`request` with a result for each call; the same object when nothing is wrong."""
-    if are_settled(request.messages):
+def settle_request(request: Request) -> Request:
+    """Return `request` with a result for each call; the same object if nothing is missing."""
+    if is_complete(request.messages):
         return request
-    return request.override(messages=settle(request.messages))
+    return request.override(messages=complete_messages(request.messages))
 
 
 def answer_malformed_calls(reply: Reply) -> Reply:
-    """`reply` whose calls can all be carried out, or are answered by what is wrong with them. Twice does no harm."""
-    message = said_by_the_model(reply)
-    if message is None or (has_sound_calls(message) and not is_cut_off(message)):
+    """Return `reply` with valid calls, or with answers that explain what is wrong. Idempotent."""
+    message = find_ai_message(reply)
+    if message is None or (has_valid_calls(message) and not is_truncated(message)):
         return reply
-    asked = repair(message)
+    asked = repair_message(message)
     broken = [slot for slot in asked.slots if slot.problem and not is_answered(reply, slot.call["id"])]
-    return with_message(reply, asked.message, *(slot.problem_message() for slot in broken))
+    return replace_message(reply, asked.message, *(slot.problem_message() for slot in broken))
 
 
-def are_settled(messages: Sequence[AnyMessage]) -> bool:
-    """Whether a model can be shown these messages as they are."""
+def is_complete(messages: Sequence[AnyMessage]) -> bool:
+    """Return whether the messages can be sent to a model as they are."""
     unanswered: set[str | None] = set()
     for message in messages:
         if isinstance(message, ToolMessage):
@@ -75,50 +75,50 @@ def are_settled(messages: Sequence[AnyMessage]) -> bool:
         elif unanswered:
             return False
         elif isinstance(message, AIMessage) and (message.tool_calls or message.invalid_tool_calls):
-            if not has_sound_calls(message):
+            if not has_valid_calls(message):
                 return False
             unanswered = {call["id"] for call in message.tool_calls}
     return not unanswered
 
 
-def settle(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """The same conversation with every result directly after its call, and a note where there is none."""
-    settled: list[AnyMessage | Asked] = []
-    waiting: dict[str, deque[Slot]] = {}
+def complete_messages(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """Return the conversation with every result directly after its call, and a note where there is none."""
+    settled: list[AnyMessage | CallingMessage] = []
+    waiting: dict[str, deque[CallSlot]] = {}
     for message in messages:
         if isinstance(message, ToolMessage):
             if slots := waiting.get(message.tool_call_id):
                 slots.popleft().result = message
         elif isinstance(message, AIMessage) and (message.tool_calls or message.invalid_tool_calls):
-            asked = repair(message)
+            asked = repair_message(message)
             settled.append(asked)
             waiting.update(asked.waiting())
         else:
             settled.append(message)
-    return [part for item in settled for part in (item.messages() if isinstance(item, Asked) else (item,))]
+    return [part for item in settled for part in (item.messages() if isinstance(item, CallingMessage) else (item,))]
 
 
-def has_sound_calls(message: AIMessage) -> bool:
-    """Whether all calls of a message have a name, arguments, and an id of their own."""
+def has_valid_calls(message: AIMessage) -> bool:
+    """Return whether all calls of a message have a name, arguments and a unique id."""
     calls = message.tool_calls
     if message.invalid_tool_calls:
         return False
-    return len({call["id"] for call in calls}) == len(calls) and all(map(is_sound, calls))
+    return len({call["id"] for call in calls}) == len(calls) and all(map(is_valid_call, calls))
 
 
-def is_sound(call: ToolCall) -> bool:
-    """Whether a call can be carried out and answered."""
+def is_valid_call(call: ToolCall) -> bool:
+    """Return whether a call can be executed and answered."""
     return bool(call["id"] and call["name"]) and isinstance(call["args"], dict)
 
 
-def is_cut_off(message: AIMessage) -> bool:
-    """Whether the last call may be half of what the model meant: LangChain closes open brackets as it sees fit."""
-    return bool(message.tool_calls) and finish_reason(message) in CUT_OFF
+def is_truncated(message: AIMessage) -> bool:
+    """Return whether the last call may be incomplete: LangChain closes open brackets on its own."""
+    return bool(message.tool_calls) and get_finish_reason(message) in TRUNCATED
 
 
 @dataclass(slots=True)
-class Slot:
-    """One call, and the place for its result."""
+class CallSlot:
+    """Call with a slot for its result."""
 
     call: ToolCall
     given_id: str  # as the model wrote it, which may be empty or taken
@@ -126,7 +126,7 @@ class Slot:
     result: ToolMessage | None = None
 
     def message(self) -> ToolMessage:
-        """The result, or what there is to say in its place."""
+        """Result, or a note in its place."""
         if self.result is None:
             return self.problem_message() if self.problem else self._interrupted()
         if self.result.tool_call_id == self.call["id"]:
@@ -134,7 +134,7 @@ class Slot:
         return self.result.model_copy(update={"tool_call_id": self.call["id"]})
 
     def problem_message(self) -> ToolMessage:
-        """The answer to a call that cannot be carried out."""
+        """Answer to a call that cannot be executed."""
         return self._error(f"Error: {self.call['name']} was not called: {self.problem}")
 
     def _interrupted(self) -> ToolMessage:
@@ -147,15 +147,15 @@ class Slot:
 
 
 @dataclass(slots=True)
-class Asked:
-    """A message of the model with sound calls, and the places for their results."""
+class CallingMessage:
+    """Message with valid calls and slots for their results."""
 
     message: AIMessage
-    slots: list[Slot] = field(default_factory=list)
+    slots: list[CallSlot] = field(default_factory=list)
 
-    def waiting(self) -> dict[str, deque[Slot]]:
-        """The slots by the ids that results may name."""
-        waiting: dict[str, deque[Slot]] = {}
+    def waiting(self) -> dict[str, deque[CallSlot]]:
+        """Slots by the ids that results may refer to."""
+        waiting: dict[str, deque[CallSlot]] = {}
         for slot in self.slots:
             waiting.setdefault(slot.given_id, deque()).append(slot)
         return waiting
@@ -164,10 +164,10 @@ class Asked:
         return [self.message, *(slot.message() for slot in self.slots)]
 
 
-def repair(message: AIMessage) -> Asked:
-    """`message` with calls that any provider takes back."""
+def repair_message(message: AIMessage) -> CallingMessage:
+    """Return `message` with calls that every provider accepts."""
     taken: set[str] = set()
-    slots: list[Slot] = []
+    slots: list[CallSlot] = []
     calls = (*message.tool_calls, *message.invalid_tool_calls)
     for index, call in enumerate(calls):
         name, args, given_id = call["name"], call["args"], call["id"] or ""
@@ -176,17 +176,17 @@ def repair(message: AIMessage) -> Asked:
         while id_ in taken:
             id_ = f"{id_}_{index}"
         taken.add(id_)
-        was_cut = finish_reason(message) in CUT_OFF and call is calls[-1]
+        was_cut = get_finish_reason(message) in TRUNCATED and call is calls[-1]
         problem = LENGTH_LIMIT if was_cut else _problem(name, args)
         sound = tool_call(name=name or UNKNOWN_TOOL, args=args if isinstance(args, dict) else {}, id=id_)
-        slots.append(Slot(sound, given_id, problem))
-    if has_sound_calls(message):
-        return Asked(message, slots)
-    return Asked(with_calls(message, [slot.call for slot in slots]), slots)
+        slots.append(CallSlot(sound, given_id, problem))
+    if has_valid_calls(message):
+        return CallingMessage(message, slots)
+    return CallingMessage(replace_tool_calls(message, [slot.call for slot in slots]), slots)
 
 
 def _problem(name: str | None, args: dict[str, Any] | str | None) -> str | None:
-    """Why a call cannot be carried out, and what to do instead; None when it can."""
+    """Return why a call cannot be executed and what to do instead; None if it can."""
     if isinstance(args, dict):
         return None if name else "it has no name. Say which tool you mean."
     return f"{_what_is_wrong(args)} Call it again with one complete JSON object."

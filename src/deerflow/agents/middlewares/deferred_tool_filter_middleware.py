@@ -1,4 +1,4 @@
-"""Hides the tools that have to be asked for until somebody has."""
+"""Filter of deferred tools: they are hidden until the model has searched for them."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, TypeAlias
@@ -8,19 +8,18 @@ from langchain_core.messages import ToolMessage
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
-from deerflow.agents.middlewares.active_skills import as_written
-from deerflow.agents.middlewares.replies import (
-    AskModel,
-    AskModelAsync,
+from deerflow.agent_support.replies import (
+    AsyncModelHandler,
+    AsyncToolHandler,
+    ModelHandler,
     Reply,
     Request,
-    RunTool,
-    RunToolAsync,
-    is_from_a_person,
+    ToolHandler,
+    is_user_message,
 )
-from deerflow.agents.middlewares.skill_tool_policy_middleware import name_of
-from deerflow.agents.thread_state import ThreadState
+from deerflow.agent_support.thread_state import ThreadState
 from deerflow.domain.context import RunContext
+from deerflow.skills.middleware import get_original_messages, get_tool_name
 from deerflow.tools.deferred import DeferredTools
 
 Result: TypeAlias = ToolMessage | Command[Any]
@@ -41,30 +40,32 @@ class DeferredToolFilterMiddleware(AgentMiddleware[ThreadState, RunContext, Any]
         super().__init__()
         self._deferred = deferred
 
-    def wrap_model_call(self, request: Request, handler: AskModel) -> Reply | ExtendedModelResponse[Any]:
+    def wrap_model_call(self, request: Request, handler: ModelHandler) -> Reply | ExtendedModelResponse[Any]:
         meant = self._meant(request)
-        return noting(handler(self._narrowed(request, meant)), meant)
+        return with_update(handler(self._narrowed(request, meant)), meant)
 
-    async def awrap_model_call(self, request: Request, handler: AskModelAsync) -> Reply | ExtendedModelResponse[Any]:
+    async def awrap_model_call(
+        self, request: Request, handler: AsyncModelHandler
+    ) -> Reply | ExtendedModelResponse[Any]:
         meant = self._meant(request)
-        return noting(await handler(self._narrowed(request, meant)), meant)
+        return with_update(await handler(self._narrowed(request, meant)), meant)
 
-    def wrap_tool_call(self, request: ToolCallRequest, handler: RunTool[Result]) -> Result:
+    def wrap_tool_call(self, request: ToolCallRequest, handler: ToolHandler[Result]) -> Result:
         return self._refusal(request) or handler(request)
 
-    async def awrap_tool_call(self, request: ToolCallRequest, handler: RunToolAsync[Result]) -> Result:
+    async def awrap_tool_call(self, request: ToolCallRequest, handler: AsyncToolHandler[Result]) -> Result:
         return self._refusal(request) or await handler(request)
 
     def _meant(self, request: Request) -> dict[str, str]:
-        """The digests of hidden tools that the latest words of a person are about."""
-        words = next((said.text for said in reversed(as_written(request)) if is_from_a_person(said)), "")
-        found = {tool.name: tool.digest for tool in self._deferred.meant_by(words)}
+        """Return the digests of hidden tools that match the user's latest message."""
+        words = next((said.text for said in reversed(get_original_messages(request)) if is_user_message(said)), "")
+        found = {tool.name: tool.digest for tool in self._deferred.find_by_keywords(words)}
         return {name: digest for name, digest in found.items() if self._is_hidden(name, request.state)}
 
     def _narrowed(self, request: Request, meant: Collection[str]) -> Request:
         if not self._deferred.by_name:
             return request
-        names = ((name_of(tool), tool) for tool in request.tools)
+        names = ((get_tool_name(tool), tool) for tool in request.tools)
         offered = [tool for name, tool in names if name in meant or not self._is_hidden(name, request.state)]
         return request.override(tools=offered)
 
@@ -83,6 +84,6 @@ class DeferredToolFilterMiddleware(AgentMiddleware[ThreadState, RunContext, Any]
         return told is None or told != tool.digest
 
 
-def noting(reply: Reply, found: dict[str, str]) -> Reply | ExtendedModelResponse[Any]:
-    """The reply, with what the thread has to remember."""
+def with_update(reply: Reply, found: dict[str, str]) -> Reply | ExtendedModelResponse[Any]:
+    """Return the reply with a state update."""
     return ExtendedModelResponse(reply, Command(update={"promoted": found})) if found else reply

@@ -1,4 +1,4 @@
-"""Ends a turn in which the model keeps asking for the same thing."""
+"""Loop detection: ends a turn in which the model repeats the same calls."""
 
 import json
 from collections import Counter
@@ -11,20 +11,20 @@ from typing import Any, TypeAlias
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import AIMessage, AnyMessage, ToolCall
 
-from deerflow.agents.middlewares.dangling_tool_call_middleware import answer_malformed_calls
-from deerflow.agents.middlewares.replies import (
-    AskModel,
-    AskModelAsync,
+from deerflow.agent_support.replies import (
+    AsyncModelHandler,
+    ModelHandler,
     Reply,
     Request,
-    ended_with,
-    messages_of_this_turn,
-    said_by_the_model,
-    with_hidden_message,
-    with_message,
+    append_hidden_message,
+    end_with_sentence,
+    find_ai_message,
+    iter_current_turn,
+    replace_message,
 )
-from deerflow.agents.thread_state import ThreadState
-from deerflow.config.loop_detection import LoopDetectionConfig
+from deerflow.agent_support.thread_state import ThreadState
+from deerflow.agents.middlewares.dangling_tool_call_middleware import answer_malformed_calls
+from deerflow.config.sections.runs import LoopDetectionConfig
 from deerflow.domain.context import RunContext
 from deerflow.domain.subagents import LOOP_CAPPED
 
@@ -40,58 +40,58 @@ STOPPED = {"stop_reason": LOOP_CAPPED, "finish_reason": "stop"}
 
 
 class LoopDetectionMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
-    """Warns a model that repeats itself, then ends the turn; looks at nothing but the messages of the turn."""
+    """Warns a model that repeats itself, then ends the turn. Only looks at messages of the turn."""
 
     def __init__(self, settings: LoopDetectionConfig) -> None:
         super().__init__()
         self._settings = settings
         self._warning = Path(__file__).with_suffix(".md").read_text(encoding="utf-8").strip()
 
-    def wrap_model_call(self, request: Request, handler: AskModel) -> Reply:
-        past = replies_of_this_turn(request.messages)
+    def wrap_model_call(self, request: Request, handler: ModelHandler) -> Reply:
+        past = turn_replies(request.messages)
         return self._stopped(past, handler(self._warned(past, request)))
 
-    async def awrap_model_call(self, request: Request, handler: AskModelAsync) -> Reply:
-        past = replies_of_this_turn(request.messages)
+    async def awrap_model_call(self, request: Request, handler: AsyncModelHandler) -> Reply:
+        past = turn_replies(request.messages)
         return self._stopped(past, await handler(self._warned(past, request)))
 
     def _warned(self, past: Sequence[AIMessage], request: Request) -> Request:
-        """`request`, with a warning if the newest reply was one too many of its kind."""
-        repeated = repetition(past, self._settings)
+        """Return `request`, with a warning if the newest reply repeats too often."""
+        repeated = find_repetition(past, self._settings)
         if repeated is None:
             return request
-        return with_hidden_message(request, self._warning.format(count=repeated.count, what=repeated.what))
+        return append_hidden_message(request, self._warning.format(count=repeated.count, what=repeated.what))
 
     def _stopped(self, past: Sequence[AIMessage], reply: Reply) -> Reply:
-        """`reply`, or an answer in its place that says why the turn ends."""
+        """Return `reply`, or a final answer that explains why the turn ends."""
         reply = answer_malformed_calls(reply)  # those can go round in circles too
-        message = said_by_the_model(reply)
+        message = find_ai_message(reply)
         if message is None or not message.tool_calls:
             return reply
-        repeated = repetition([message, *past], self._settings)
+        repeated = find_repetition([message, *past], self._settings)
         if repeated is None or not repeated.is_over_limit:
             return reply
         stopped = f"I stopped here because I was going round in circles: {repeated.what}, {repeated.count} times."
-        return with_message(reply, ended_with(message, stopped, STOPPED))
+        return replace_message(reply, end_with_sentence(message, stopped, STOPPED))
 
 
 @dataclass(frozen=True, slots=True)
 class Repetition:
-    """Something asked for too often."""
+    """Call that was repeated too often."""
 
     what: str
     count: int
     is_over_limit: bool
 
 
-def replies_of_this_turn(messages: Sequence[AnyMessage]) -> list[AIMessage]:
-    """The tool-calling replies since somebody last spoke, newest first."""
-    turn = messages_of_this_turn(messages)
+def turn_replies(messages: Sequence[AnyMessage]) -> list[AIMessage]:
+    """Return the tool-calling replies since the last user message, newest first."""
+    turn = iter_current_turn(messages)
     return [message for message in turn if isinstance(message, AIMessage) and message.tool_calls]
 
 
-def repetition(replies: Sequence[AIMessage], settings: LoopDetectionConfig) -> Repetition | None:
-    """What the newest of `replies` asks for once too often; None when it does not."""
+def find_repetition(replies: Sequence[AIMessage], settings: LoopDetectionConfig) -> Repetition | None:
+    """Return the repetition in the newest of `replies`, if any."""
     if not replies:
         return None
     found = [*_equal_replies(replies, settings), *_frequent_tools(replies, settings)]
@@ -99,8 +99,8 @@ def repetition(replies: Sequence[AIMessage], settings: LoopDetectionConfig) -> R
 
 
 def _equal_replies(replies: Sequence[AIMessage], settings: LoopDetectionConfig) -> Iterable[Repetition]:
-    newest = wish(replies[0].tool_calls)
-    count = sum(wish(reply.tool_calls) == newest for reply in islice(replies, settings.window_size))
+    newest = normalize_calls(replies[0].tool_calls)
+    count = sum(normalize_calls(reply.tool_calls) == newest for reply in islice(replies, settings.window_size))
     if count >= settings.warn_threshold:
         names = ", ".join(dict.fromkeys(call["name"] for call in replies[0].tool_calls))
         yield Repetition(f"{names} with the same arguments", count, count >= settings.hard_limit)
@@ -109,15 +109,15 @@ def _equal_replies(replies: Sequence[AIMessage], settings: LoopDetectionConfig) 
 def _frequent_tools(replies: Sequence[AIMessage], settings: LoopDetectionConfig) -> Iterable[Repetition]:
     earlier = Counter(call["name"] for reply in replies[1:] for call in reply.tool_calls)
     for name, now in Counter(call["name"] for call in replies[0].tool_calls).items():
-        allowed, count = settings.frequency_of(name), earlier[name] + now
+        allowed, count = settings.get_frequency(name), earlier[name] + now
         if count >= allowed.warn:
             # Many calls at once are no loop yet: nobody is stopped without a warning.
             was_warned = earlier[name] >= allowed.warn
             yield Repetition(f"{name} in one turn", count, was_warned and count >= allowed.hard_limit)
 
 
-def wish(calls: Sequence[ToolCall]) -> Wish:
-    """What `calls` are about, the same for calls in another order or with another description."""
+def normalize_calls(calls: Sequence[ToolCall]) -> Wish:
+    """Return a key for `calls` that ignores their order and descriptions."""
     return tuple(sorted(f"{call['name']} {_subject(call['name'], call['args'])}" for call in calls))
 
 

@@ -1,4 +1,4 @@
-"""Keeps a conversation within what the model can read: old messages become notes and leave the thread's state."""
+"""Summarization: keeps a conversation within the context window by replacing old messages with a summary."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -13,16 +13,16 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langgraph.types import Command
 
-from deerflow.agents.metering import name_of
-from deerflow.agents.middlewares.compaction import fit, settle, split, transcript
-from deerflow.agents.middlewares.replies import HIDDEN, NOTES, AskModel, AskModelAsync, Reply, Request
-from deerflow.agents.middlewares.spending import ask_beside
-from deerflow.agents.middlewares.tokens import message_tokens, tool_tokens, total_tokens
-from deerflow.agents.thread_state import ThreadState
-from deerflow.config.summarization import ContextSize, SummarizationConfig
-from deerflow.domain.context import RunContext, run_in
+from deerflow.agent_support.compaction import fit_to_window, format_transcript, split_conversation, verify_summary
+from deerflow.agent_support.model_failures import get_model_name
+from deerflow.agent_support.replies import EARLIER_NOTES, HIDDEN, AsyncModelHandler, ModelHandler, Reply, Request
+from deerflow.agent_support.thread_state import ThreadState
+from deerflow.agent_support.tokens import count_message_tokens, count_tokens, count_tool_tokens
+from deerflow.budget.model_calls import ask_best_effort
+from deerflow.config.sections.agents import ContextSize, SummarizationConfig
+from deerflow.domain.context import RunContext, find_run_context
 from deerflow.domain.usage import SUMMARIZATION
-from deerflow.models.counting import counts_of
+from deerflow.models.usage import read_counts
 
 logger = logging.getLogger(__name__)
 
@@ -39,15 +39,15 @@ SMALLEST_SAMPLE = 1000
 
 
 class SummaryState(ThreadState):
-    """What this middleware remembers of a thread."""
+    """State of summarization in a thread."""
 
     token_scale: NotRequired[Annotated[float, PrivateStateAttr]]
     """How many of the model's tokens one of our estimate was at most."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What is to be done before a model call. All figures are estimated tokens."""
+class CompactionPlan:
+    """Plan for one model call. All sizes are estimated tokens."""
 
     window: int | None
     fixed: int
@@ -59,12 +59,12 @@ class Plan:
 
 
 class SummarizationMiddleware(AgentMiddleware[SummaryState, RunContext, Any]):
-    """Asks for notes on what was said long ago, checks them, and sees to it that every request fits."""
+    """Summarizes old messages, checks the summary, and makes every request fit."""
 
     state_schema = SummaryState
 
     def __init__(self, settings: SummarizationConfig, model: BaseChatModel | None = None) -> None:
-        """`model` writes the notes; None: the model that answers."""
+        """`model` writes the summary; None means the model of the agent."""
         super().__init__()
         self._settings = settings
         self._model = model
@@ -73,44 +73,46 @@ class SummarizationMiddleware(AgentMiddleware[SummaryState, RunContext, Any]):
         # The tools of a graph do not change, and describing them is dear.
         self._tool_tokens: dict[tuple[str, ...], int] = {}
 
-    def wrap_model_call(self, request: Request, handler: AskModel) -> ModelCallResult[Any]:
+    def wrap_model_call(self, request: Request, handler: ModelHandler) -> ModelCallResult[Any]:
         plan = self._plan(request)
         notes = self._noted(request, self._writer(request).invoke(self._question(plan), QUIET)) if plan.dropped else ""
         summary = self._settle(plan, notes, request)
         fitted = self._fit(request, plan, summary)
         return _record(plan, _carried(plan, summary, request), fitted, handler(fitted))
 
-    async def awrap_model_call(self, request: Request, handler: AskModelAsync) -> ModelCallResult[Any]:
+    async def awrap_model_call(self, request: Request, handler: AsyncModelHandler) -> ModelCallResult[Any]:
         plan = self._plan(request)
         notes = ""
         if plan.dropped:
-            run, writer = run_in(request.runtime.context), self._model or request.model
+            run, writer = find_run_context(request.runtime.context), self._model or request.model
             budget = run.budget if run is not None else None
-            said = await ask_beside(budget, SUMMARIZATION, writer, self._question(plan), QUIET)
+            said = await ask_best_effort(budget, SUMMARIZATION, writer, self._question(plan), QUIET)
             notes = self._noted(request, said) if said is not None else ""
         summary = self._settle(plan, notes, request)
         fitted = self._fit(request, plan, summary)
         return _record(plan, _carried(plan, summary, request), fitted, await handler(fitted))
 
-    def _plan(self, request: Request) -> Plan:
+    def _plan(self, request: Request) -> CompactionPlan:
         state = cast(Mapping[str, Any], request.state)
         window = (request.model.profile or {}).get("max_input_tokens")
         scale = state.get("token_scale", 1.0)
         carrier = _carrier(request.messages)
-        summary = carrier.additional_kwargs[NOTES] if carrier else ""
+        summary = carrier.additional_kwargs[EARLIER_NOTES] if carrier else ""
         fixed = self._fixed_tokens(request)
         size = int((window or ASSUMED_WINDOW) / scale)
-        tokens = fixed + total_tokens(request.messages) + len(summary) // 3
+        tokens = fixed + count_tokens(request.messages) + len(summary) // 3
         limit = min(SUMMARY_TOKENS, size // 6)
-        plan = Plan(
+        plan = CompactionPlan(
             int(window * USABLE / scale) if window else None, fixed, scale, summary, (), request.messages, limit
         )
         if not any(_measure(trigger, size, tokens, len(request.messages)) for trigger in self._settings.trigger):
             return plan
         full = min(_token_limit(trigger, size) for trigger in self._settings.trigger)
-        parts = split(request.messages, *_kept(self._settings.keep, size, room=max(0, (full - fixed) // 2 - limit)))
+        parts = split_conversation(
+            request.messages, *_kept(self._settings.keep, size, room=max(0, (full - fixed) // 2 - limit))
+        )
         # Whoever drops little asks for notes at every step.
-        is_worth_it = len(parts.dropped) >= 10 or 8 * total_tokens(parts.dropped) >= full
+        is_worth_it = len(parts.dropped) >= 10 or 8 * count_tokens(parts.dropped) >= full
         if not (self._settings.enabled and is_worth_it):
             return plan
         return replace(plan, dropped=parts.dropped, kept=parts.kept)
@@ -118,44 +120,44 @@ class SummarizationMiddleware(AgentMiddleware[SummaryState, RunContext, Any]):
     def _fixed_tokens(self, request: Request) -> int:
         names = tuple(_tool_name(tool) for tool in request.tools)
         if names not in self._tool_tokens:
-            self._tool_tokens[names] = tool_tokens(request.tools)
-        system = message_tokens(request.system_message) if request.system_message else 0
+            self._tool_tokens[names] = count_tool_tokens(request.tools)
+        system = count_message_tokens(request.system_message) if request.system_message else 0
         return self._tool_tokens[names] + system
 
     def _writer(self, request: Request) -> Runnable[Any, AIMessage]:
-        """Whoever writes the notes; one that fails says nothing, and an extract takes their place."""
+        """Return the model for the summary; if it fails, an extract is used instead."""
         silence: Runnable[Any, AIMessage] = RunnableLambda(lambda _: AIMessage(""))
         return (self._model or request.model).with_fallbacks([silence])
 
     def _noted(self, request: Request, notes: AIMessage) -> str:
-        """The text of the notes, once what they took has been counted."""
-        run = run_in(request.runtime.context)
+        """Return the text of the summary after counting its usage."""
+        run = find_run_context(request.runtime.context)
         if run is not None and run.meter is not None:
-            model = name_of(self._model or request.model, notes)
-            run.meter.note(SUMMARIZATION, model, notes.id, counts_of(notes))
+            model = get_model_name(self._model or request.model, notes)
+            run.meter.note(SUMMARIZATION, model, notes.id, read_counts(notes))
         return notes.text
 
-    def _question(self, plan: Plan) -> list[BaseMessage]:
+    def _question(self, plan: CompactionPlan) -> list[BaseMessage]:
         limit = self._settings.trim_tokens_to_summarize
         if plan.window:
             limit = min(limit, plan.window // 2)
-        said = transcript(plan.dropped, limit)
+        said = format_transcript(plan.dropped, limit)
         text = f"Notes so far:\n{plan.summary or '(none)'}\n\nSaid since:\n{said}"
         return [SystemMessage(self._prompt), HumanMessage(text)]
 
-    def _settle(self, plan: Plan, notes: str, request: Request) -> str:
+    def _settle(self, plan: CompactionPlan, notes: str, request: Request) -> str:
         if not plan.dropped:
             return plan.summary
         if not notes.strip():
             logger.warning("the model wrote no notes on %d messages; an extract takes their place", len(plan.dropped))
         todos = cast(Mapping[str, Any], request.state).get("todos") or ()
-        return settle(notes, plan.summary, plan.dropped, todos, plan.summary_limit)
+        return verify_summary(notes, plan.summary, plan.dropped, todos, plan.summary_limit)
 
-    def _fit(self, request: Request, plan: Plan, summary: str) -> Request:
+    def _fit(self, request: Request, plan: CompactionPlan, summary: str) -> Request:
         head = [self._summary_message(summary)] if summary else []
         kept = plan.kept
         if plan.window is not None:
-            kept = fit(kept, plan.window - plan.fixed - total_tokens(head))
+            kept = fit_to_window(kept, plan.window - plan.fixed - count_tokens(head))
         return request.override(messages=[*head, *kept])
 
     def _summary_message(self, summary: str) -> AnyMessage:
@@ -163,54 +165,54 @@ class SummarizationMiddleware(AgentMiddleware[SummaryState, RunContext, Any]):
 
 
 def _carrier(messages: Sequence[AnyMessage]) -> AnyMessage | None:
-    """The message that carries the notes."""
-    return next((message for message in messages if NOTES in message.additional_kwargs), None)
+    """Return the message that carries the summary."""
+    return next((message for message in messages if EARLIER_NOTES in message.additional_kwargs), None)
 
 
-def _carried(plan: Plan, summary: str, request: Request) -> Sequence[BaseMessage]:
-    """What is to be written so that the thread remembers the notes and forgets what they are about."""
+def _carried(plan: CompactionPlan, summary: str, request: Request) -> Sequence[BaseMessage]:
+    """Return the state update that stores the summary and removes the summarized messages."""
     stored = {message.id: message for message in request.state["messages"]} if plan.dropped else {}
     kept = [stored[message.id] for message in plan.kept if message.id in stored]
     if not kept:
         return ()
     carrier = _carrier(kept) or kept[0]
-    marks = {**carrier.additional_kwargs, NOTES: summary}
+    marks = {**carrier.additional_kwargs, EARLIER_NOTES: summary}
     removed = [RemoveMessage(id=message.id) for message in plan.dropped if message.id in stored and message.id]
     return [*removed, carrier.model_copy(update={"additional_kwargs": marks})]
 
 
-def _record(plan: Plan, written: Sequence[BaseMessage], asked: Request, reply: Reply) -> ModelCallResult[Any]:
-    """The reply, and what the thread remembers from now on."""
+def _record(plan: CompactionPlan, written: Sequence[BaseMessage], asked: Request, reply: Reply) -> ModelCallResult[Any]:
+    """Return the reply with the state update."""
     update: dict[str, Any] = {"messages": list(written)} if written else {}
-    scale = _observed_scale(reply, plan.fixed + total_tokens(asked.messages))
+    scale = _observed_scale(reply, plan.fixed + count_tokens(asked.messages))
     if scale > plan.scale:
         update["token_scale"] = scale
     return ExtendedModelResponse(reply, Command(update=update)) if update else reply
 
 
 def _measure(trigger: ContextSize, window: int, tokens: int, messages: int) -> bool:
-    """Whether a conversation has reached the trigger."""
+    """Return whether the conversation has reached the trigger."""
     if trigger.type == "messages":
         return messages >= trigger.value
     return tokens >= _token_limit(trigger, window)
 
 
 def _token_limit(size: ContextSize, window: int) -> int:
-    """A size in tokens; one in messages is bounded by the window alone."""
+    """Return a size in tokens; a size in messages is only limited by the window."""
     if size.type == "fraction":
         return int(size.value * window)
     return min(int(size.value), window) if size.type == "tokens" else window
 
 
 def _kept(keep: ContextSize, window: int, room: int) -> tuple[int, int]:
-    """How many messages and how many tokens stay at most."""
+    """Return the maximum number of messages and tokens to keep."""
     if keep.type == "messages":
         return int(keep.value), room
     return window, min(_token_limit(keep, window), room)
 
 
 def _observed_scale(response: Reply, estimate: int) -> float:
-    """How many tokens the model counted for one of our estimate."""
+    """Return the ratio of the model's token count to the estimate."""
     usage = getattr(response.result[0], "usage_metadata", None) if response.result else None
     if not usage or estimate < SMALLEST_SAMPLE:
         return 1.0

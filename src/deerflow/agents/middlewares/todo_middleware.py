@@ -1,4 +1,4 @@
-"""A list of what is to be done, kept by the model, seen by the user, and not forgotten on the way."""
+"""To-do list: maintained by the model and shown to the user."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,15 +10,15 @@ from langchain.agents.middleware import AgentMiddleware, TodoListMiddleware
 from langchain.agents.middleware.todo import Todo
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage
 
-from deerflow.agents.middlewares.replies import (
+from deerflow.agent_support.replies import (
     HIDDEN,
-    AskModel,
-    AskModelAsync,
+    AsyncModelHandler,
+    ModelHandler,
     Reply,
     Request,
-    messages_of_this_turn,
-    said_by_the_model,
-    with_hidden_message,
+    append_hidden_message,
+    find_ai_message,
+    iter_current_turn,
 )
 
 WRITE_TODOS = "write_todos"
@@ -30,7 +30,7 @@ SIGNS = {"pending": "[ ]", "in_progress": "[~]", "completed": "[x]"}
 
 
 class TodoMiddleware(TodoListMiddleware[Any, Any]):
-    """Gives the model `write_todos`, shows it a list it can no longer see, and reminds it of what it left open."""
+    """Adds `write_todos`, shows the list again after compaction, and reminds the model of open items."""
 
     # Two lists at once need no refusal: the state takes the later one. So no node of the graph is needed for it.
     after_model = AgentMiddleware.after_model
@@ -41,8 +41,8 @@ class TodoMiddleware(TodoListMiddleware[Any, Any]):
         self._reminder = Template(_words("reminder"))
         self._list = Template(_words("list"))
 
-    def wrap_model_call(self, request: Request, handler: AskModel) -> Reply:
-        asked = self._told(request)
+    def wrap_model_call(self, request: Request, handler: ModelHandler) -> Reply:
+        asked = self._with_list(request)
         reply = handler(asked)
         said = reply.result
         while (reminder := self._reminder_after(asked, reply)) is not None:
@@ -51,8 +51,8 @@ class TodoMiddleware(TodoListMiddleware[Any, Any]):
             said = [*said, reminder, *reply.result]
         return replace(reply, result=said)
 
-    async def awrap_model_call(self, request: Request, handler: AskModelAsync) -> Reply:
-        asked = self._told(request)
+    async def awrap_model_call(self, request: Request, handler: AsyncModelHandler) -> Reply:
+        asked = self._with_list(request)
         reply = await handler(asked)
         said = reply.result
         while (reminder := self._reminder_after(asked, reply)) is not None:
@@ -61,29 +61,29 @@ class TodoMiddleware(TodoListMiddleware[Any, Any]):
             said = [*said, reminder, *reply.result]
         return replace(reply, result=said)
 
-    def _told(self, request: Request) -> Request:
-        """`request` with our words, and with the list if it is out of view."""
+    def _with_list(self, request: Request) -> Request:
+        """Return `request` with the prompt, and with the list if it is no longer in the context."""
         system = request.system_message.text if request.system_message else ""
         told = request.override(system_message=SystemMessage(f"{system}\n\n{self.system_prompt}".lstrip()))
         todos = _todos(request)
         if not _open(todos) or any(map(_writes_todos, request.messages)):
             return told
-        return with_hidden_message(told, self._list.substitute(todos=_shown(todos)))
+        return append_hidden_message(told, self._list.substitute(todos=_shown(todos)))
 
     def _reminder_after(self, asked: Request, reply: Reply) -> HumanMessage | None:
-        """What to tell a model that wants to end with open entries; None: let it end."""
-        message = said_by_the_model(reply)
+        """Return a reminder for a model that ends with open items; None lets it end."""
+        message = find_ai_message(reply)
         todos = _open(_todos(asked))
         if message is None or message.tool_calls or not message.text.strip() or not todos:
             return None
-        if sum(REMINDER in earlier.additional_kwargs for earlier in messages_of_this_turn(asked.messages)) >= MOST:
+        if sum(REMINDER in earlier.additional_kwargs for earlier in iter_current_turn(asked.messages)) >= MOST:
             return None
         marks = {HIDDEN: True, REMINDER: True}
         return HumanMessage(self._reminder.substitute(todos=_shown(todos)), additional_kwargs=marks)
 
 
 def _going_on(asked: Request, reply: Reply, reminder: HumanMessage) -> Request:
-    """What to ask after `reply`."""
+    """Return the messages to send after `reply`."""
     return asked.override(messages=[*asked.messages, *cast(list[AnyMessage], reply.result), reminder])
 
 

@@ -1,8 +1,4 @@
-"""Lets the model see the images it has just asked for.
-
-The pictures are in the next request only: afterwards the model's own words stand for them, and a thread does not carry
-megabytes along.
-"""
+"""View image: shows requested images to the model."""
 
 import asyncio
 from base64 import b64encode
@@ -13,44 +9,44 @@ from typing import Any, cast
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from deerflow.agents.middlewares.replies import HIDDEN, AskModel, AskModelAsync, Reply, Request, is_from_a_person
-from deerflow.agents.thread_state import ThreadState
-from deerflow.domain.context import RunContext, run_in
+from deerflow.agent_support.replies import HIDDEN, AsyncModelHandler, ModelHandler, Reply, Request, is_user_message
+from deerflow.agent_support.thread_state import ThreadState
+from deerflow.domain.context import RunContext, find_run_context
 from deerflow.domain.errors import FileProblem
 from deerflow.domain.files import ThreadFiles
-from deerflow.models import sync_face
-from deerflow.tools.builtins.view_image_tool import LONGEST_SIGNATURE, MAX_IMAGE_BYTES, recognise
+from deerflow.models import sync as sync_face
+from deerflow.tools.builtins import MAX_IMAGE_BYTES, SIGNATURE_BYTES, detect_image_type
 
 VIEW_IMAGE = "view_image"
 Block = dict[str, Any]
 
 
 class ViewImageMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
-    """Adds the images viewed in the last step to the request; for models that read images."""
+    """Adds the images viewed in the last step to the request, for models with vision."""
 
     state_schema = ThreadState
 
-    def wrap_model_call(self, request: Request, handler: AskModel) -> Reply:
-        return handler(sync_face.run(with_images(request)))
+    def wrap_model_call(self, request: Request, handler: ModelHandler) -> Reply:
+        return handler(sync_face.run_sync(add_images(request)))
 
-    async def awrap_model_call(self, request: Request, handler: AskModelAsync) -> Reply:
-        return await handler(await with_images(request))
+    async def awrap_model_call(self, request: Request, handler: AsyncModelHandler) -> Reply:
+        return await handler(await add_images(request))
 
 
-async def with_images(request: Request) -> Request:
-    """`request` with a hidden message of the images; the same object when there are none."""
-    run = run_in(request.runtime.context)
+async def add_images(request: Request) -> Request:
+    """Return `request` with a hidden message of the images; the same object if there are none."""
+    run = find_run_context(request.runtime.context)
     viewed = cast(ThreadState, request.state).get("viewed_images", {})
-    paths = [path for path in just_viewed(request.messages) if path in viewed]
+    paths = [path for path in last_viewed_images(request.messages) if path in viewed]
     if run is None or not paths:
         return request
-    blocks = await show(run.files, paths)
+    blocks = await image_blocks(run.files, paths)
     return request.override(messages=[*request.messages, HumanMessage(blocks, additional_kwargs={HIDDEN: True})])
 
 
-def just_viewed(messages: Sequence[AnyMessage]) -> Sequence[str]:
-    """The paths of the images that the last step of the agent was about, each once."""
-    step = list(takewhile(lambda message: not is_from_a_person(message), reversed(messages)))
+def last_viewed_images(messages: Sequence[AnyMessage]) -> Sequence[str]:
+    """Return the paths of the images viewed in the last step, without duplicates."""
+    step = list(takewhile(lambda message: not is_user_message(message), reversed(messages)))
     asked = next((message for message in step if isinstance(message, AIMessage)), None)
     if asked is None:
         return []
@@ -61,8 +57,8 @@ def just_viewed(messages: Sequence[AnyMessage]) -> Sequence[str]:
     return list(dict.fromkeys(str(call["args"].get("image_path")) for call in calls))
 
 
-async def show(files: ThreadFiles, paths: Sequence[str]) -> list[str | Block]:
-    """Each image after its path; what cannot be shown is said."""
+async def image_blocks(files: ThreadFiles, paths: Sequence[str]) -> list[str | Block]:
+    """Return each image after its path, or a note if it cannot be shown."""
     blocks: list[str | Block] = []
     room = MAX_IMAGE_BYTES
     for path in paths:
@@ -71,7 +67,7 @@ async def show(files: ThreadFiles, paths: Sequence[str]) -> list[str | Block]:
         except FileProblem as problem:
             blocks.append(text_block(str(problem)))
             continue
-        mime_type = recognise(content[:LONGEST_SIGNATURE])
+        mime_type = detect_image_type(content[:SIGNATURE_BYTES])
         if mime_type is None or len(content) > room:
             blocks.append(text_block(f"{path!r} cannot be shown together with the others; view it alone"))
             continue
@@ -82,5 +78,5 @@ async def show(files: ThreadFiles, paths: Sequence[str]) -> list[str | Block]:
 
 
 def text_block(text: str) -> Block:
-    """A piece of text in a message that also has pictures."""
+    """Return a text block of a message with images."""
     return {"type": "text", "text": text}

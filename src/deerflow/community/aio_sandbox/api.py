@@ -1,4 +1,4 @@
-"""The HTTP API of the server in a sandbox container: the AIO sandbox's, and what our own image adds to it."""
+"""Client of the HTTP API in a sandbox container: that of the AIO sandbox and the additions of our own image."""
 
 import asyncio
 import errno
@@ -14,11 +14,11 @@ import aiohttp
 from pydantic import BaseModel, Field, ValidationError
 
 from deerflow.domain.errors import FileProblem, SandboxError
-from deerflow.sandbox.files import REASONS
+from deerflow.sandbox.files.files import REASONS
 
-CALL_S = 60.0
-CONNECT_S = 10.0
-MAX_ANSWER = 16 * 1024 * 1024
+CALL_TIMEOUT_S = 60.0
+CONNECT_TIMEOUT_S = 10.0
+MAX_RESPONSE_BYTES = 16 * 1024 * 1024
 MAX_CONNECTIONS = 64
 IDLE_CONNECTION_S = 300.0
 
@@ -27,29 +27,29 @@ T = TypeVar("T", bound=BaseModel)
 
 
 class SandboxUnreachable(SandboxError):
-    """Nobody answers, or the answer is cut short: the container may be gone."""
+    """The server does not answer, or its response is incomplete: the container may have exited."""
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
-    """Where the server of a sandbox is met, and what it wants to be shown."""
+class SandboxAddress:
+    """Address and token of a sandbox server."""
 
     url: str
     token: str | None = None
     socket: Path | None = None
-    """Connections are made here, if not to the host of the address."""
+    """Unix socket to connect to instead of the host of the URL."""
 
 
-class Context(BaseModel):
-    """What a server says of itself."""
+class ServerInfo(BaseModel):
+    """Description of a server by itself."""
 
     home_dir: str = "/mnt/user-data/workspace"
     deerflow: int = 0
-    """The version of our additions; 0: it has none of them."""
+    """Version of our additions; 0 if there are none."""
 
 
-class Envelope(BaseModel):
-    """What every answer is wrapped in."""
+class ApiEnvelope(BaseModel):
+    """Envelope of every response."""
 
     success: bool = True
     message: str | None = None
@@ -57,8 +57,8 @@ class Envelope(BaseModel):
     errno: str | None = None
 
 
-class Output(BaseModel):
-    """How a command ended, by either of the two ways to run one."""
+class CommandOutput(BaseModel):
+    """Result of a command, for both endpoints that run one."""
 
     output: str = ""
     stdout: str = ""
@@ -67,8 +67,8 @@ class Output(BaseModel):
     status: str | None = None
 
 
-class Piece(BaseModel):
-    """One line of what a running command tells: something it printed, a gap, its end, or why it was not run."""
+class CommandEvent(BaseModel):
+    """One line of a command's event stream: output, a gap, the exit code, or an error."""
 
     output: str = ""
     left_out: int = 0
@@ -77,44 +77,44 @@ class Piece(BaseModel):
     problem: str | None = None
 
 
-class FileNames(BaseModel):
+class FoundFiles(BaseModel):
     """Paths that were found."""
 
     files: list[str] = Field(default_factory=list)
     truncated: bool = False
 
 
-class ListedFile(BaseModel):
+class FolderItem(BaseModel):
     """One entry of a folder."""
 
     path: str
     is_directory: bool = False
 
 
-class Listing(BaseModel):
-    """What is in a folder."""
+class RemoteFolder(BaseModel):
+    """Entries of a folder."""
 
-    files: list[ListedFile] = Field(default_factory=list)
+    files: list[FolderItem] = Field(default_factory=list)
     truncated: bool = False
 
 
-class Line(BaseModel):
-    """A line that matches."""
+class MatchedLine(BaseModel):
+    """A matching line."""
 
     file: str
     line_number: int
     line_content: str = ""
 
 
-class Lines(BaseModel):
-    """Lines that match."""
+class MatchedLines(BaseModel):
+    """Matching lines."""
 
-    matches: list[Line] = Field(default_factory=list)
+    matches: list[MatchedLine] = Field(default_factory=list)
     truncated: bool = False
 
 
-class Process(BaseModel):
-    """A background process, and what it has printed where that was asked for."""
+class RemoteProcess(BaseModel):
+    """A background process and its output, if requested."""
 
     name: str
     command: str
@@ -123,63 +123,63 @@ class Process(BaseModel):
     truncated: bool = False
 
 
-class Processes(BaseModel):
+class RemoteProcesses(BaseModel):
     """The background processes."""
 
-    processes: list[Process]
+    processes: list[RemoteProcess]
 
 
-class Nothing(BaseModel):
-    """An answer nobody reads."""
+class EmptyResponse(BaseModel):
+    """A response without relevant data."""
 
 
 class SandboxApi:
-    """A client of one server. Calls do not wait for each other, and each has a time limit of its own."""
+    """Client of one server. Calls run concurrently, each with its own timeout."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: SandboxAddress) -> None:
         self.address = address
         self._limits: set[asyncio.Timeout] = set()
         self.has_failed = False
-        """Whether somebody could not reach the server."""
+        """True if a call could not reach the server."""
         headers = {"Content-Type": "application/json"}
         if address.token:
             headers["Authorization"] = f"Bearer {address.token}"
         self._session = aiohttp.ClientSession(
-            address.url, connector=connector_to(address), headers=headers, auto_decompress=False
+            address.url, connector=make_connector(address), headers=headers, auto_decompress=False
         )
 
     async def aclose(self) -> None:
-        """Close the connections; calls that wait for an answer are told so."""
+        """Close the connections; pending calls fail."""
         await self._session.close()
         for limit in self._limits:
             if not limit.expired():
                 limit.reschedule(asyncio.get_running_loop().time())
 
-    async def context(self, timeout_s: float = CALL_S) -> Context:
-        """What the server is; that it answers means that it is ready."""
+    async def context(self, timeout_s: float = CALL_TIMEOUT_S) -> ServerInfo:
+        """Return the description of the server; an answer means that it is ready."""
         async with self._request("GET", "/v1/sandbox", timeout_s=timeout_s) as response:
-            return parse(Context, await read_bounded(response))
+            return parse_response(ServerInfo, await read_bounded(response))
 
-    async def post(self, path: str, body: Json, answer: type[T], timeout_s: float = CALL_S) -> T:
-        """Ask for something and read the answer."""
+    async def post(self, path: str, body: Json, model: type[T], timeout_s: float = CALL_TIMEOUT_S) -> T:
+        """Send a POST request and return the parsed data."""
         async with self._request("POST", path, body, timeout_s=timeout_s) as response:
-            return read_data(answer, await read_bounded(response))
+            return parse_data(model, await read_bounded(response))
 
-    async def get(self, path: str, answer: type[T], timeout_s: float = CALL_S) -> T:
-        """Ask how something is."""
+    async def get(self, path: str, model: type[T], timeout_s: float = CALL_TIMEOUT_S) -> T:
+        """Send a GET request and return the parsed data."""
         async with self._request("GET", path, timeout_s=timeout_s) as response:
-            return read_data(answer, await read_bounded(response))
+            return parse_data(model, await read_bounded(response))
 
     async def download(self, path: str, limit: int) -> bytes:
-        """The bytes of a file."""
+        """Return the bytes of a file."""
         async with self._request("GET", "/v1/file/download", params={"path": path}) as response:
             return await read_bounded(response, limit)
 
-    async def pieces(self, path: str, body: Json, timeout_s: float) -> AsyncGenerator[Piece, None]:
-        """What a server tells line by line. To stop listening is to hang up."""
+    async def events(self, path: str, body: Json, timeout_s: float) -> AsyncGenerator[CommandEvent, None]:
+        """Yield the events of a streamed response. Closing the generator closes the connection."""
         async with self._request("POST", path, body, timeout_s=timeout_s) as response:
             while line := await read_line(response.content):
-                yield parse(Piece, line)
+                yield parse_response(CommandEvent, line)
 
     @asynccontextmanager
     async def _request(
@@ -188,19 +188,19 @@ class SandboxApi:
         path: str,
         body: Json | None = None,
         params: Mapping[str, str] | None = None,
-        timeout_s: float = CALL_S,
+        timeout_s: float = CALL_TIMEOUT_S,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
-        # A file may be in it: not to be turned into JSON, or sent in one piece, where everybody waits.
-        data = None if body is None else BytesIO(await asyncio.to_thread(to_json, body))
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S)
+        # The body may contain a file: encoding it, or sending it at once, would block the event loop.
+        data = None if body is None else BytesIO(await asyncio.to_thread(encode_json, body))
         try:
             async with (
                 self._limited(timeout_s),
                 self._session.request(method, path, data=data, params=params, timeout=limits) as response,
             ):
                 if response.status >= 400:
-                    asked = {**(body or {}), **(params or {})}
-                    raise failure(path, asked, response.status, await read_bounded(response))
+                    body_or_params = {**(body or {}), **(params or {})}
+                    raise make_error(path, body_or_params, response.status, await read_bounded(response))
                 yield response
         except TimeoutError:
             self.has_failed = True
@@ -213,7 +213,7 @@ class SandboxApi:
 
     @asynccontextmanager
     async def _limited(self, timeout_s: float) -> AsyncIterator[None]:
-        """A time limit that `aclose` can bring forward: the library lets those who wait wait for ever."""
+        """Set a timeout that `aclose` can bring forward: aiohttp lets pending calls wait forever."""
         async with asyncio.timeout(timeout_s) as limit:
             self._limits.add(limit)
             try:
@@ -222,64 +222,64 @@ class SandboxApi:
                 self._limits.discard(limit)
 
 
-def connector_to(address: Address) -> aiohttp.BaseConnector:
-    """What makes connections, and keeps them: a new one is a program started in the container."""
+def make_connector(address: SandboxAddress) -> aiohttp.BaseConnector:
+    """Return a connector that keeps connections: a new one starts a program in the container."""
     if address.socket is None:
         return aiohttp.TCPConnector(limit=MAX_CONNECTIONS, keepalive_timeout=IDLE_CONNECTION_S)
     return aiohttp.UnixConnector(str(address.socket), limit=MAX_CONNECTIONS, keepalive_timeout=IDLE_CONNECTION_S)
 
 
-def to_json(body: Json) -> bytes:
-    """The body of a request."""
+def encode_json(body: Json) -> bytes:
+    """Return the body of a request."""
     return json.dumps(body).encode()
 
 
-def failure(path: str, asked: Json, status: int, body: bytes) -> SandboxError | FileProblem:
-    """What a refusal means for whoever asked."""
+def make_error(path: str, body_or_params: Json, status: int, body: bytes) -> SandboxError | FileProblem:
+    """Return the error for an HTTP error response."""
     if status == 401:
         return SandboxError("the sandbox refuses our token; end the container, and a new one is made")
     try:
-        envelope = Envelope.model_validate_json(body)
+        envelope = ApiEnvelope.model_validate_json(body)
     except ValidationError:
-        envelope = Envelope(message=body[:500].decode(errors="replace"))
+        envelope = ApiEnvelope(message=body[:500].decode(errors="replace"))
     if envelope.errno is not None:
         reason = REASONS.get(getattr(errno, envelope.errno, 0)) or envelope.message or "it cannot be used"
-        return FileProblem(f"{asked.get('file') or asked.get('path')!r} cannot be used: {reason}")
+        return FileProblem(f"{body_or_params.get('file') or body_or_params.get('path')!r} cannot be used: {reason}")
     if status == 404:
         advice = "use a newer image (AIO 1.9.3 or later), or build deploy/sandbox and set sandbox.image to it"
         return SandboxError(f"the sandbox image does not know {path}; {advice}")
     return SandboxError(envelope.message or f"the sandbox answered with status {status}")
 
 
-def read_data(kind: type[T], body: bytes) -> T:
-    """What is in the envelope."""
-    envelope = parse(Envelope, body)
+def parse_data(kind: type[T], body: bytes) -> T:
+    """Return the data in the envelope."""
+    envelope = parse_response(ApiEnvelope, body)
     if not envelope.success:
-        raise SandboxError(envelope.message or "the sandbox does not say why it failed")
-    return parse(kind, json.dumps(envelope.data).encode())
+        raise SandboxError(envelope.message or "the sandbox failed without a message")
+    return parse_response(kind, json.dumps(envelope.data).encode())
 
 
-def parse(kind: type[T], body: bytes) -> T:
-    """An answer, checked: whoever runs in the sandbox may have taken the server over."""
+def parse_response(kind: type[T], body: bytes) -> T:
+    """Validate a response: commands in the sandbox may have taken over the server."""
     try:
         return kind.model_validate_json(body)
     except ValidationError as problem:
-        raise SandboxUnreachable(f"the sandbox answers what nobody understands: {problem.errors()[0]['msg']}") from None
+        raise SandboxUnreachable(f"unexpected response of the sandbox: {problem.errors()[0]['msg']}") from None
 
 
 async def read_line(stream: aiohttp.StreamReader) -> bytes:
-    """The next line; empty at the end."""
+    """Return the next line; empty at the end."""
     try:
         return await stream.readline()
     except ValueError:
-        raise SandboxUnreachable("the sandbox says more in one line than anybody asked for") from None
+        raise SandboxUnreachable("line too long in the response of the sandbox") from None
 
 
-async def read_bounded(response: aiohttp.ClientResponse, limit: int = MAX_ANSWER) -> bytes:
-    """The whole of an answer, unless it is too much."""
+async def read_bounded(response: aiohttp.ClientResponse, limit: int = MAX_RESPONSE_BYTES) -> bytes:
+    """Return the whole response, up to a limit."""
     content = bytearray()
     async for chunk in response.content.iter_any():
         content += chunk
         if len(content) > limit:
-            raise SandboxError(f"the answer of the sandbox has more than {limit // 1024**2} MB; ask for less")
+            raise SandboxError(f"the response of the sandbox has more than {limit // 1024**2} MB; ask for less")
     return bytes(content)

@@ -1,64 +1,64 @@
-"""Who makes the containers."""
+"""Contract of the backends that create containers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from deerflow.community.aio_sandbox.api import Address
-from deerflow.sandbox.places import Place
-from deerflow.sandbox.sandbox_provider import Limit
+from deerflow.community.aio_sandbox.api import SandboxAddress
+from deerflow.sandbox.files.mounts import Mount
+from deerflow.sandbox.sandbox_provider import SandboxLimit
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """A sandbox, and whose it is."""
+class ContainerRequest:
+    """A sandbox to create, with its owner and mounts."""
 
     sandbox_id: str
     thread_id: str
     user_id: str
-    places: Sequence[Place]
+    mounts: Sequence[Mount]
 
 
 @dataclass(frozen=True, slots=True)
-class Readiness:
-    """Whether containers can be had, in words; what is missing has a remedy."""
+class BackendStatus:
+    """State of a backend, with a remedy for a problem."""
 
     detail: str
     problem: str | None = None
     remedy: str | None = None
-    limits: Sequence[Limit] = ()
+    limits: Sequence[SandboxLimit] = ()
     running: Sequence[str] = ()
-    """The ids of all sandboxes that have a container already, ours and perhaps others'."""
+    """Ids of all sandboxes with a running container, possibly also of other installations."""
 
 
 class SandboxBackend(Protocol):
-    """Makes, finds and ends containers. Every method raises `SandboxError`."""
+    """Creates, finds and removes containers. Every method raises `SandboxError`."""
 
     @property
     def is_here(self) -> bool:
-        """Whether containers are on this machine, and their files too."""
+        """True if containers and their files are on this machine."""
         ...
 
-    async def open(self) -> Readiness:
-        """Try out whether containers can be had."""
+    async def open(self) -> BackendStatus:
+        """Check if containers can be created."""
         ...
 
-    async def create(self, wanted: Wanted) -> Address:
+    async def create(self, request: ContainerRequest) -> SandboxAddress:
         """Start a container; its server may need a moment to answer."""
         ...
 
-    async def discover(self, wanted: Wanted) -> Address | None:
-        """A container that runs already and is as it would be made now."""
+    async def discover(self, request: ContainerRequest) -> SandboxAddress | None:
+        """Return a running container with the current settings, if there is one."""
         ...
 
     async def explain(self, sandbox_id: str) -> str | None:
-        """Why a container does not run, None if it does."""
+        """Return why a container does not run, or None if it does."""
         ...
 
     async def destroy(self, sandbox_id: str) -> None:
-        """End a container, if there is one."""
+        """Remove a container, if there is one."""
         ...
 
     async def aclose(self) -> None:
-        """Let go of everything; containers go on."""
+        """Close all connections; containers keep running."""
         ...

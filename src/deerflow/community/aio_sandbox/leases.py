@@ -1,4 +1,4 @@
-"""Who uses a sandbox, among processes that share a state directory. What a dead process held is free again."""
+"""Leases of sandboxes among processes that share a state directory; those of dead processes are released."""
 
 import asyncio
 import fcntl
@@ -9,51 +9,51 @@ from pathlib import Path
 
 from deerflow.domain.errors import SandboxError
 
-AGAIN_AFTER_S = 0.05
-WAIT_S = 90.0
+RETRY_S = 0.05
+WAIT_TIMEOUT_S = 90.0
 
 
 @dataclass(slots=True)
-class Lease:
-    """A claim on a sandbox, shared with other users or, to make or end it, for us alone."""
+class FileLease:
+    """Lease of a sandbox: shared with other users, or exclusive to create or remove it."""
 
     file: Path
     descriptor: int
 
     async def share(self) -> None:
-        """Use the sandbox along with others; nobody ends it meanwhile."""
+        """Wait for a shared lease; the sandbox is not removed meanwhile."""
         try:
-            async with asyncio.timeout(WAIT_S):
-                # A thread that waits in flock cannot be cancelled, so we look again now and then.
-                while not self._try(fcntl.LOCK_SH):  # noqa: ASYNC110
-                    await asyncio.sleep(AGAIN_AFTER_S)
+            async with asyncio.timeout(WAIT_TIMEOUT_S):
+                # A thread that waits in flock cannot be cancelled, so the lock is polled.
+                while not self._try_lock(fcntl.LOCK_SH):  # noqa: ASYNC110
+                    await asyncio.sleep(RETRY_S)
         except TimeoutError:
             raise SandboxError("another process is busy with this sandbox; try again later") from None
 
     def try_own(self) -> bool:
-        """Whether nobody else uses the sandbox, which is kept so; if somebody does, our own share is gone too."""
-        return self._try(fcntl.LOCK_EX)
+        """Try to get an exclusive lease; on failure the shared lease is lost too."""
+        return self._try_lock(fcntl.LOCK_EX)
 
     def release(self) -> None:
-        """Let go, and leave a note of when that was."""
+        """Release the lease and record the time."""
         os.utime(self.descriptor)
         os.close(self.descriptor)
 
-    def forget(self) -> None:
-        """Let go of a sandbox that will not be used again."""
+    def delete(self) -> None:
+        """Release the lease of a sandbox that will not be used again."""
         self.file.unlink(missing_ok=True)
         os.close(self.descriptor)
 
-    def _try(self, kind: int) -> bool:
+    def _try_lock(self, kind: int) -> bool:
         try:
             fcntl.flock(self.descriptor, kind | fcntl.LOCK_NB)
         except BlockingIOError:
-            fcntl.flock(self.descriptor, fcntl.LOCK_UN)  # two who both share and both want to own would wait for ever
+            fcntl.flock(self.descriptor, fcntl.LOCK_UN)  # two processes upgrading a shared lock would deadlock
             return False
         if self._is_current():
             return True
         os.close(self.descriptor)
-        self.descriptor = open_lock(self.file)  # somebody forgot the sandbox while we waited
+        self.descriptor = open_lock(self.file)  # the lease file was deleted meanwhile
         return False
 
     def _is_current(self) -> bool:
@@ -64,18 +64,18 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
-class Leases:
-    """One file for each sandbox."""
+class FileLeases:
+    """Lease files, one per sandbox."""
 
     folder: Path
 
-    def open(self, sandbox_id: str) -> Lease:
-        """A lease on nothing yet."""
+    def open(self, sandbox_id: str) -> FileLease:
+        """Return a lease that is not held yet."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        return Lease(self._file(sandbox_id), open_lock(self._file(sandbox_id)))
+        return FileLease(self._file(sandbox_id), open_lock(self._file(sandbox_id)))
 
-    async def share(self, sandbox_id: str) -> Lease:
-        """A lease shared with other users of the sandbox."""
+    async def share(self, sandbox_id: str) -> FileLease:
+        """Return a shared lease."""
         lease = self.open(sandbox_id)
         try:
             await lease.share()
@@ -84,12 +84,12 @@ class Leases:
             raise
         return lease
 
-    def know(self, sandbox_id: str) -> bool:
-        """Whether the sandbox was ever used from this state directory."""
+    def exists(self, sandbox_id: str) -> bool:
+        """Return True if the sandbox was ever used from this state directory."""
         return self._file(sandbox_id).exists()
 
     def idle_s(self, sandbox_id: str) -> float:
-        """How long ago the sandbox was let go of."""
+        """Return the seconds since the sandbox was released."""
         try:
             return time.time() - self._file(sandbox_id).stat().st_mtime
         except FileNotFoundError:
@@ -100,5 +100,5 @@ class Leases:
 
 
 def open_lock(file: Path) -> int:
-    """A descriptor of a file to lock."""
+    """Open a lock file and return its descriptor."""
     return os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

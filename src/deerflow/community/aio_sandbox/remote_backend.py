@@ -1,4 +1,4 @@
-"""Containers made elsewhere, by a provisioner service."""
+"""Backend whose containers are created by a remote provisioner service."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -7,32 +7,32 @@ from urllib.parse import quote
 import aiohttp
 from pydantic import BaseModel, ValidationError
 
-from deerflow.community.aio_sandbox.api import Address
-from deerflow.community.aio_sandbox.backend import Readiness, Wanted
-from deerflow.config.sandbox import SandboxConfig
+from deerflow.community.aio_sandbox.api import SandboxAddress
+from deerflow.community.aio_sandbox.backend import BackendStatus, ContainerRequest
+from deerflow.config.sections.sandbox import SandboxConfig
 from deerflow.domain.errors import SandboxError
-from deerflow.sandbox.places import AREAS, TEMPORARY
+from deerflow.sandbox.files.mounts import AREAS, TEMPORARY
 
-CREATE_S, ASK_S, DELETE_S = 30.0, 10.0, 15.0
+CREATE_TIMEOUT_S, REQUEST_TIMEOUT_S, DELETE_TIMEOUT_S = 30.0, 10.0, 15.0
 MOUNTED_BY_ITSELF = (*AREAS, TEMPORARY, "/mnt/skills", "/mnt/acp-workspace")
-"""What a provisioner shows every sandbox, from volumes it knows."""
-FINAL = ("Failed", "Succeeded")
+"""Paths that a provisioner mounts in every sandbox from its own volumes."""
+FINAL_PHASES = ("Failed", "Succeeded")
 
 T = TypeVar("T", bound=BaseModel)
 
 
 class ProvisionerError(SandboxError):
-    """The provisioner cannot be reached, or does not do what it was asked."""
+    """The provisioner cannot be reached, or answers with an error."""
 
 
-class Health(BaseModel):
-    """That the provisioner is there."""
+class ProvisionerHealth(BaseModel):
+    """Health of the provisioner."""
 
     status: str = "ok"
 
 
-class Provisioned(BaseModel):
-    """A sandbox as the provisioner tells of it."""
+class ProvisionedSandbox(BaseModel):
+    """A sandbox of the provisioner."""
 
     sandbox_id: str
     sandbox_url: str
@@ -40,87 +40,89 @@ class Provisioned(BaseModel):
     token: str | None = None
 
 
-class ProvisionedList(BaseModel):
+class ProvisionedSandboxes(BaseModel):
     """All sandboxes of the provisioner."""
 
-    sandboxes: list[Provisioned]
+    sandboxes: list[ProvisionedSandbox]
 
 
-class Ended(BaseModel):
-    """That a sandbox has ended."""
+class DeletedSandbox(BaseModel):
+    """Response to a deletion."""
 
     ok: bool = True
 
 
 class RemoteSandboxBackend:
-    """Asks a provisioner, which runs sandboxes in a cluster. Limits and isolation are its business."""
+    """Backend of a provisioner that runs sandboxes in a cluster; limits and isolation are up to it."""
 
     is_here = False
 
     def __init__(self, config: SandboxConfig) -> None:
         self._config = config
         self._url = (config.provisioner_url or "").rstrip("/")
-        self._opened: aiohttp.ClientSession | None = None
+        self._session: aiohttp.ClientSession | None = None
 
-    async def open(self) -> Readiness:
-        """Ask whether the provisioner is well."""
+    async def open(self) -> BackendStatus:
+        """Check the provisioner and the API key."""
         try:
-            await self._ask(Health, "GET", "/health", ASK_S)
-            found = await self._ask(ProvisionedList, "GET", "/api/sandboxes", ASK_S)  # wants the key
+            await self._send(ProvisionerHealth, "GET", "/health", REQUEST_TIMEOUT_S)
+            found = await self._send(ProvisionedSandboxes, "GET", "/api/sandboxes", REQUEST_TIMEOUT_S)  # needs the key
         except ProvisionerError as problem:
             remedy = "start it, or set sandbox.provisioner_url and sandbox.provisioner_api_key"
-            return Readiness(self._url, str(problem), remedy)
+            return BackendStatus(self._url, str(problem), remedy)
         running = [each.sandbox_id for each in found.sandboxes] if found else []
-        return Readiness(f"containers made by the provisioner at {self._url}", running=running)
+        return BackendStatus(f"containers made by the provisioner at {self._url}", running=running)
 
-    async def create(self, wanted: Wanted) -> Address:
-        """Have a sandbox made; asking twice gives the same one."""
+    async def create(self, request: ContainerRequest) -> SandboxAddress:
+        """Create a sandbox; repeated calls return the same one."""
         mounts = [
-            {"host_path": str(place.folder), "container_path": place.path, "read_only": place.read_only}
-            for place in wanted.places
-            if place.path not in MOUNTED_BY_ITSELF
+            {"host_path": str(mount.folder), "container_path": mount.path, "read_only": mount.read_only}
+            for mount in request.mounts
+            if mount.path not in MOUNTED_BY_ITSELF
         ]
-        order = {"sandbox_id": wanted.sandbox_id, "thread_id": wanted.thread_id, "user_id": wanted.user_id}
-        made = await self._ask(Provisioned, "POST", "/api/sandboxes", CREATE_S, {**order, "extra_mounts": mounts})
+        body = {"sandbox_id": request.sandbox_id, "thread_id": request.thread_id, "user_id": request.user_id}
+        made = await self._send(
+            ProvisionedSandbox, "POST", "/api/sandboxes", CREATE_TIMEOUT_S, {**body, "extra_mounts": mounts}
+        )
         assert made is not None
-        return Address(made.sandbox_url, made.token)
+        return SandboxAddress(made.sandbox_url, made.token)
 
-    async def discover(self, wanted: Wanted) -> Address | None:
-        """A sandbox the provisioner has already."""
-        found = await self._find(wanted.sandbox_id)
-        if found is None or found.status in FINAL:
+    async def discover(self, request: ContainerRequest) -> SandboxAddress | None:
+        """Return an existing sandbox."""
+        found = await self._find(request.sandbox_id)
+        if found is None or found.status in FINAL_PHASES:
             return None
-        return Address(found.sandbox_url, found.token)
+        return SandboxAddress(found.sandbox_url, found.token)
 
     async def explain(self, sandbox_id: str) -> str | None:
-        """Why a sandbox does not run."""
+        """Return why a sandbox does not run."""
         found = await self._find(sandbox_id)
         if found is None:
             return "the provisioner does not know it"
-        return f"its pod is {found.status}" if found.status in FINAL else None
+        return f"its pod is {found.status}" if found.status in FINAL_PHASES else None
 
     async def destroy(self, sandbox_id: str) -> None:
-        """End a sandbox."""
-        await self._ask(Ended, "DELETE", f"/api/sandboxes/{quote(sandbox_id)}", DELETE_S)
+        """Delete a sandbox."""
+        await self._send(DeletedSandbox, "DELETE", f"/api/sandboxes/{quote(sandbox_id)}", DELETE_TIMEOUT_S)
 
     async def aclose(self) -> None:
         """Close the connections."""
-        if self._opened is not None:
-            await self._opened.close()
+        if self._session is not None:
+            await self._session.close()
 
-    async def _find(self, sandbox_id: str) -> Provisioned | None:
-        return await self._ask(Provisioned, "GET", f"/api/sandboxes/{quote(sandbox_id)}", ASK_S)
+    async def _find(self, sandbox_id: str) -> ProvisionedSandbox | None:
+        return await self._send(ProvisionedSandbox, "GET", f"/api/sandboxes/{quote(sandbox_id)}", REQUEST_TIMEOUT_S)
 
-    async def _ask(
+    async def _send(
         self, kind: type[T], method: str, path: str, limit_s: float, body: Mapping[str, Any] | None = None
     ) -> T | None:
-        """What the provisioner answers, None for what it does not know."""
-        if self._opened is None:  # in the event loop, not where the backend is made
+        """Send a request and return the parsed response, or None for status 404."""
+        if self._session is None:  # created in the event loop
             key = self._config.provisioner_api_key
-            self._opened = aiohttp.ClientSession(headers={"X-API-Key": key} if key else {})
+            self._session = aiohttp.ClientSession(headers={"X-API-Key": key} if key else {})
         limit = aiohttp.ClientTimeout(total=limit_s)
         try:
-            async with self._opened.request(method, f"{self._url}{path}", json=body, timeout=limit) as response:
+            async with self._session.request(method, f"{self._url}{path}", json=body, timeout=limit) as response:
                 content = await response.read()
         except (aiohttp.ClientError, OSError, TimeoutError) as problem:
             reason = problem if str(problem) else type(problem).__name__
@@ -128,11 +130,9 @@ class RemoteSandboxBackend:
         if response.status == 404 and method != "POST":
             return None
         if response.status >= 400:
-            said = content[:500].decode(errors="replace")
-            raise ProvisionerError(f"the provisioner refused {method} {path} with status {response.status}: {said}")
+            text = content[:500].decode(errors="replace")
+            raise ProvisionerError(f"the provisioner refused {method} {path} with status {response.status}: {text}")
         try:
             return kind.model_validate_json(content)
         except ValidationError as problem:
-            raise ProvisionerError(
-                f"the provisioner answers what nobody understands: {problem.errors()[0]['msg']}"
-            ) from None
+            raise ProvisionerError(f"unexpected response of the provisioner: {problem.errors()[0]['msg']}") from None

@@ -1,1 +1,1 @@
-"""Brave: search for pages and images, with a key."""
+"""Brave: web and image search, needs an API key."""

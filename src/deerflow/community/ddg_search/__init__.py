@@ -1,1 +1,1 @@
-"""DuckDuckGo: search for pages and images without a key."""
+"""DuckDuckGo: web and image search without an API key."""

@@ -1,1 +1,1 @@
-"""Exa: search by meaning, and pages, with a key."""
+"""Exa: semantic search and pages, needs an API key."""

@@ -1,92 +1,92 @@
-"""`web_search` and `web_fetch` by Exa."""
+"""`web_search` and `web_fetch` with Exa."""
 
 from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from deerflow.community.web.api import Text, ask_api, need_key
-from deerflow.community.web.http import Ask, Http
-from deerflow.community.web.problems import Rejected
-from deerflow.community.web.results import MAX_SNIPPET_CHARS, Hit, Page
-from deerflow.community.web.tool import KeyedSettings, PageSettings, SearchSettings, page_tool, search_tool
+from deerflow.community.web.http import HttpClient, OptionalText, Rejected, WebRequest, call_api, require_key
+from deerflow.community.web.results import MAX_SNIPPET_CHARS, PageContent, WebSearchHit
+from deerflow.community.web.tool import KeyedSettings, PageSettings, SearchSettings, make_page_tool, make_search_tool
 
 NAME, VARIABLE = "exa", "EXA_API_KEY"
 
 
 class ExaSettings(KeyedSettings):
-    """Where Exa is."""
+    """Common settings of Exa."""
 
     base_url: str = "https://api.exa.ai"
 
 
 class ExaSearchSettings(ExaSettings, SearchSettings):
-    """How Exa searches."""
+    """Settings of the search."""
 
     search_type: Literal["auto", "fast", "keyword", "neural", "deep"] = "auto"
 
 
 class ExaPageSettings(ExaSettings, PageSettings):
-    """How Exa reads pages."""
+    """Settings of page fetches."""
 
 
-class Found(BaseModel):
+class ExaHit(BaseModel):
     """A page."""
 
-    title: Text = ""
-    url: Text = ""
+    title: OptionalText = ""
+    url: OptionalText = ""
     published: str | None = Field(default=None, alias="publishedDate")
-    text: Text = ""
+    text: OptionalText = ""
 
 
-class Failure(BaseModel):
-    """Why a page could not be had."""
+class ExaError(BaseModel):
+    """Error of a page."""
 
-    tag: Text = ""
-
-
-class Status(BaseModel):
-    """How it went with one page."""
-
-    status: Text = ""
-    error: Failure | None = None
+    tag: OptionalText = ""
 
 
-class Results(BaseModel):
-    """What a search answers, and also a request for pages."""
+class ExaStatus(BaseModel):
+    """Status of one page."""
 
-    results: list[Found] = Field(default_factory=list)
-    statuses: list[Status] = Field(default_factory=list)
+    status: OptionalText = ""
+    error: ExaError | None = None
 
 
-async def search(query: str, settings: ExaSearchSettings, http: Http) -> Sequence[Hit]:
-    """Pages for a query."""
-    wanted = {
+class ExaResponse(BaseModel):
+    """Response of a search or a page request."""
+
+    results: list[ExaHit] = Field(default_factory=list)
+    statuses: list[ExaStatus] = Field(default_factory=list)
+
+
+async def search(query: str, settings: ExaSearchSettings, http: HttpClient) -> Sequence[WebSearchHit]:
+    """Return pages for a query."""
+    body = {
         "query": query,
         "numResults": settings.max_results,
         "type": settings.search_type,
         "contents": {"text": {"maxCharacters": MAX_SNIPPET_CHARS}},
     }
-    answer = await ask_api(http, NAME, ask(settings, "/search", wanted), Results)
-    return [Hit(found.title, found.url, found.text, found.published) for found in answer.results]
+    response = await call_api(http, NAME, make_request(settings, "/search", body), ExaResponse)
+    return [WebSearchHit(found.title, found.url, found.text, found.published) for found in response.results]
 
 
-async def fetch(url: str, settings: ExaPageSettings, http: Http) -> Page:
-    """A page by its address."""
-    answer = await ask_api(http, NAME, ask(settings, "/contents", {"urls": [url], "text": True}), Results)
-    if not answer.results:
-        failures = [status.error.tag for status in answer.statuses if status.error]
-        reason = failures[0] if failures else "it does not say why"
+async def fetch(url: str, settings: ExaPageSettings, http: HttpClient) -> PageContent:
+    """Return a page by its URL."""
+    response = await call_api(
+        http, NAME, make_request(settings, "/contents", {"urls": [url], "text": True}), ExaResponse
+    )
+    if not response.results:
+        failures = [status.error.tag for status in response.statuses if status.error]
+        reason = failures[0] if failures else "no reason given"
         raise Rejected(f"{NAME} cannot read {url}: {reason}; try another source")
-    page = answer.results[0]
-    return Page(page.url or url, page.title, page.text)
+    page = response.results[0]
+    return PageContent(page.url or url, page.title, page.text)
 
 
-def ask(settings: ExaSettings, path: str, wanted: object) -> Ask:
-    """A request that carries the key."""
-    headers = {"x-api-key": need_key(NAME, settings.api_key, VARIABLE)}
-    return Ask(f"{settings.base_url.rstrip('/')}{path}", "POST", headers, json=wanted)
+def make_request(settings: ExaSettings, path: str, body: object) -> WebRequest:
+    """Return a request with the API key."""
+    headers = {"x-api-key": require_key(NAME, settings.api_key, VARIABLE)}
+    return WebRequest(f"{settings.base_url.rstrip('/')}{path}", "POST", headers, json=body)
 
 
-web_search_tool = search_tool(NAME, ExaSearchSettings, search)
-web_fetch_tool = page_tool(ExaPageSettings, fetch)
+web_search_tool = make_search_tool(NAME, ExaSearchSettings, search)
+web_fetch_tool = make_page_tool(ExaPageSettings, fetch)

@@ -1,1 +1,1 @@
-"""Firecrawl: search, and pages seen by a browser, with a key or self-hosted."""
+"""Firecrawl: search and rendered pages, with an API key or self-hosted."""

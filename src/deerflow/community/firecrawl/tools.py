@@ -1,53 +1,51 @@
-"""`web_search` and `web_fetch` by Firecrawl."""
+"""`web_search` and `web_fetch` with Firecrawl."""
 
 from collections.abc import Sequence
 
 from pydantic import BaseModel, Field, field_validator
 
-from deerflow.community.web.api import Text, ask_api, need_key
-from deerflow.community.web.http import Ask, Http
-from deerflow.community.web.problems import Rejected
-from deerflow.community.web.results import Hit, Page
-from deerflow.community.web.tool import KeyedSettings, PageSettings, SearchSettings, page_tool, search_tool
+from deerflow.community.web.http import HttpClient, OptionalText, Rejected, WebRequest, call_api, require_key
+from deerflow.community.web.results import PageContent, WebSearchHit
+from deerflow.community.web.tool import KeyedSettings, PageSettings, SearchSettings, make_page_tool, make_search_tool
 
 NAME, VARIABLE = "firecrawl", "FIRECRAWL_API_KEY"
 HOSTED = "https://api.firecrawl.dev"
 
 
 class FirecrawlSettings(KeyedSettings):
-    """Where Firecrawl is; one of one's own needs no key."""
+    """Common settings of Firecrawl; a self-hosted one needs no key."""
 
     base_url: str = HOSTED
 
 
 class FirecrawlSearchSettings(FirecrawlSettings, SearchSettings):
-    """How Firecrawl searches."""
+    """Settings of the search."""
 
 
 class FirecrawlPageSettings(FirecrawlSettings, PageSettings):
-    """How Firecrawl reads pages."""
+    """Settings of page fetches."""
 
-    timeout: float = Field(default=60.0, gt=0, le=300, description="After so many seconds the tool gives up.")
-
-
-class Found(BaseModel):
-    """A page that was found."""
-
-    title: Text = ""
-    url: Text = ""
-    description: Text = ""
+    timeout: float = Field(default=60.0, gt=0, le=300, description="Timeout in seconds.")
 
 
-class Groups(BaseModel):
+class FirecrawlHit(BaseModel):
+    """A page."""
+
+    title: OptionalText = ""
+    url: OptionalText = ""
+    description: OptionalText = ""
+
+
+class FirecrawlGroups(BaseModel):
     """Results by kind."""
 
-    web: list[Found] = Field(default_factory=list)
+    web: list[FirecrawlHit] = Field(default_factory=list)
 
 
-class Results(BaseModel):
-    """What a search answers."""
+class FirecrawlSearchResponse(BaseModel):
+    """Response of a search."""
 
-    data: Groups = Groups()
+    data: FirecrawlGroups = FirecrawlGroups()
 
     @field_validator("data", mode="before")
     @classmethod
@@ -56,13 +54,13 @@ class Results(BaseModel):
         return {"web": data} if isinstance(data, list) else data
 
 
-class Metadata(BaseModel):
-    """What is known of a page."""
+class FirecrawlMetadata(BaseModel):
+    """Metadata of a page."""
 
-    title: Text = ""
-    url: Text = Field(default="", alias="sourceURL")
+    title: OptionalText = ""
+    url: OptionalText = Field(default="", alias="sourceURL")
     status: int = Field(default=200, alias="statusCode")
-    error: Text = ""
+    error: OptionalText = ""
 
     @field_validator("title", mode="before")
     @classmethod
@@ -71,43 +69,43 @@ class Metadata(BaseModel):
         return title[0] if isinstance(title, list) and title else title
 
 
-class Content(BaseModel):
+class FirecrawlPage(BaseModel):
     """A page."""
 
-    markdown: Text = ""
-    metadata: Metadata = Metadata()
+    markdown: OptionalText = ""
+    metadata: FirecrawlMetadata = FirecrawlMetadata()
 
 
-class Scraped(BaseModel):
-    """What a request for a page answers."""
+class FirecrawlScrapeResponse(BaseModel):
+    """Response of a page request."""
 
-    data: Content = Content()
-
-
-async def search(query: str, settings: FirecrawlSearchSettings, http: Http) -> Sequence[Hit]:
-    """Pages for a query."""
-    wanted = {"query": query, "limit": settings.max_results}
-    answer = await ask_api(http, NAME, ask(settings, "/v2/search", wanted), Results)
-    return [Hit(found.title, found.url, found.description) for found in answer.data.web]
+    data: FirecrawlPage = FirecrawlPage()
 
 
-async def fetch(url: str, settings: FirecrawlPageSettings, http: Http) -> Page:
-    """A page by its address."""
-    wanted = {"url": url, "formats": ["markdown"]}
-    page = (await ask_api(http, NAME, ask(settings, "/v2/scrape", wanted), Scraped)).data
+async def search(query: str, settings: FirecrawlSearchSettings, http: HttpClient) -> Sequence[WebSearchHit]:
+    """Return pages for a query."""
+    body = {"query": query, "limit": settings.max_results}
+    response = await call_api(http, NAME, make_request(settings, "/v2/search", body), FirecrawlSearchResponse)
+    return [WebSearchHit(found.title, found.url, found.description) for found in response.data.web]
+
+
+async def fetch(url: str, settings: FirecrawlPageSettings, http: HttpClient) -> PageContent:
+    """Return a page by its URL."""
+    body = {"url": url, "formats": ["markdown"]}
+    page = (await call_api(http, NAME, make_request(settings, "/v2/scrape", body), FirecrawlScrapeResponse)).data
     if page.metadata.status >= 400:
         reason = page.metadata.error or f"status {page.metadata.status}"
         raise Rejected(f"{NAME} cannot read {url}: {reason}; try another source")
-    return Page(page.metadata.url or url, page.metadata.title, page.markdown)
+    return PageContent(page.metadata.url or url, page.metadata.title, page.markdown)
 
 
-def ask(settings: FirecrawlSettings, path: str, wanted: object) -> Ask:
-    """A request that carries the key, where one is needed."""
+def make_request(settings: FirecrawlSettings, path: str, body: object) -> WebRequest:
+    """Return a request, with the API key if one is needed."""
     headers = {}
     if settings.api_key or settings.base_url == HOSTED:
-        headers = {"Authorization": f"Bearer {need_key(NAME, settings.api_key, VARIABLE)}"}
-    return Ask(f"{settings.base_url.rstrip('/')}{path}", "POST", headers, json=wanted)
+        headers = {"Authorization": f"Bearer {require_key(NAME, settings.api_key, VARIABLE)}"}
+    return WebRequest(f"{settings.base_url.rstrip('/')}{path}", "POST", headers, json=body)
 
 
-web_search_tool = search_tool(NAME, FirecrawlSearchSettings, search)
-web_fetch_tool = page_tool(FirecrawlPageSettings, fetch)
+web_search_tool = make_search_tool(NAME, FirecrawlSearchSettings, search)
+web_fetch_tool = make_page_tool(FirecrawlPageSettings, fetch)

@@ -1,1 +1,1 @@
-"""Jina AI: its reader for pages; a key raises its limits."""
+"""Jina AI: page reader; an API key raises its limits."""

@@ -1,44 +1,43 @@
-"""`web_fetch` by the Jina Reader."""
+"""`web_fetch` with the Jina Reader."""
 
 from pydantic import BaseModel
 
-from deerflow.community.web.api import Text, ask_api
-from deerflow.community.web.http import Ask, Http
-from deerflow.community.web.results import Page
-from deerflow.community.web.tool import KeyedSettings, PageSettings, page_tool
+from deerflow.community.web.http import HttpClient, OptionalText, WebRequest, call_api
+from deerflow.community.web.results import PageContent
+from deerflow.community.web.tool import KeyedSettings, PageSettings, make_page_tool
 
 NAME = "jina"
 
 
 class JinaSettings(KeyedSettings, PageSettings):
-    """Where the reader is."""
+    """Settings of the reader."""
 
     base_url: str = "https://r.jina.ai"
 
 
-class Content(BaseModel):
+class JinaPage(BaseModel):
     """A page."""
 
-    title: Text = ""
-    url: Text = ""
-    content: Text = ""
+    title: OptionalText = ""
+    url: OptionalText = ""
+    content: OptionalText = ""
 
 
-class Read(BaseModel):
-    """What the reader answers."""
+class JinaResponse(BaseModel):
+    """Response of the reader."""
 
-    data: Content
+    data: JinaPage
 
 
-async def fetch(url: str, settings: JinaSettings, http: Http) -> Page:
-    """A page by its address."""
+async def fetch(url: str, settings: JinaSettings, http: HttpClient) -> PageContent:
+    """Return a page by its URL."""
     headers = {"Accept": "application/json"}
     if settings.api_key:
         headers["Authorization"] = f"Bearer {settings.api_key.get_secret_value()}"
-    # In the body, for an address in the path would have to be quoted, and not everybody unquotes it.
-    ask = Ask(f"{settings.base_url.rstrip('/')}/", "POST", headers, json={"url": url})
-    page = (await ask_api(http, NAME, ask, Read)).data
-    return Page(page.url or url, page.title, page.content)
+    # In the body: a URL in the path would have to be quoted, and not every server unquotes it.
+    request = WebRequest(f"{settings.base_url.rstrip('/')}/", "POST", headers, json={"url": url})
+    page = (await call_api(http, NAME, request, JinaResponse)).data
+    return PageContent(page.url or url, page.title, page.content)
 
 
-web_fetch_tool = page_tool(JinaSettings, fetch)
+web_fetch_tool = make_page_tool(JinaSettings, fetch)

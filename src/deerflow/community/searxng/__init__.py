@@ -1,1 +1,1 @@
-"""SearXNG: a search engine of one's own, without a key."""
+"""SearXNG: self-hosted search engine without an API key."""

@@ -1,55 +1,51 @@
-"""`web_search` by a SearXNG."""
+"""`web_search` with SearXNG."""
 
 from collections.abc import Sequence
 
 from pydantic import BaseModel, Field
 
-from deerflow.community.web.api import Text, ask_api
-from deerflow.community.web.http import Ask, Http
-from deerflow.community.web.problems import MissingKey, Rejected
-from deerflow.community.web.results import Hit
-from deerflow.community.web.tool import SearchSettings, search_tool
+from deerflow.community.web.http import HttpClient, MissingKey, OptionalText, Rejected, WebRequest, call_api
+from deerflow.community.web.results import WebSearchHit
+from deerflow.community.web.tool import SearchSettings, make_search_tool
 
 NAME = "searxng"
 
 
 class SearxngSettings(SearchSettings):
-    """Where the SearXNG is, and how it searches."""
+    """Settings of SearXNG."""
 
-    base_url: str | None = Field(default=None, description="For instance http://127.0.0.1:8888.")
-    language: str | None = Field(default=None, description="A language, for instance de.")
-    categories: str | None = Field(default=None, description="For instance general,science.")
+    base_url: str | None = Field(default=None, description="For example http://127.0.0.1:8888.")
+    language: str | None = Field(default=None, description="A language, for example de.")
+    categories: str | None = Field(default=None, description="For example general,science.")
 
 
-class Found(BaseModel):
+class SearxngHit(BaseModel):
     """A page."""
 
-    title: Text = ""
-    url: Text = ""
-    content: Text = ""
+    title: OptionalText = ""
+    url: OptionalText = ""
+    content: OptionalText = ""
     published: str | None = Field(default=None, alias="publishedDate")
 
 
-class Results(BaseModel):
-    """What a search answers."""
+class SearxngResponse(BaseModel):
+    """Response of a search."""
 
-    results: list[Found] = Field(default_factory=list)
+    results: list[SearxngHit] = Field(default_factory=list)
 
 
-async def search(query: str, settings: SearxngSettings, http: Http) -> Sequence[Hit]:
-    """Pages for a query."""
+async def search(query: str, settings: SearxngSettings, http: HttpClient) -> Sequence[WebSearchHit]:
+    """Return pages for a query."""
     if not settings.base_url:
         raise MissingKey(f"{NAME} has no address: write `base_url` into the entry of this tool in config.yaml")
     how = {"language": settings.language, "categories": settings.categories}
     params = {"q": query, "format": "json", **{key: value for key, value in how.items() if value}}
-    ask = Ask(f"{settings.base_url.rstrip('/')}/search", params=params)
+    request = WebRequest(f"{settings.base_url.rstrip('/')}/search", params=params)
     try:
-        answer = await ask_api(http, NAME, ask, Results)
-    except MissingKey:  # it has no keys; this is how it refuses a format
-        raise Rejected(
-            f"{NAME} gives no JSON: whoever runs it has to add `json` to `search.formats` in its settings.yml"
-        ) from None
-    return [Hit(found.title, found.url, found.content, found.published) for found in answer.results]
+        response = await call_api(http, NAME, request, SearxngResponse)
+    except MissingKey:  # it has no keys; status 403 means that the format is disabled
+        raise Rejected(f"{NAME} does not return JSON: add `json` to `search.formats` in its settings.yml") from None
+    return [WebSearchHit(found.title, found.url, found.content, found.published) for found in response.results]
 
 
-web_search_tool = search_tool(NAME, SearxngSettings, search)
+web_search_tool = make_search_tool(NAME, SearxngSettings, search)

@@ -1,1 +1,1 @@
-"""Serper: Google's results for pages and images, with a key."""
+"""Serper: Google results for pages and images, needs an API key."""

@@ -1,1 +1,1 @@
-"""Tavily: search and pages, with a key."""
+"""Tavily: search and pages, needs an API key."""

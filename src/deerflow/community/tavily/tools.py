@@ -1,102 +1,100 @@
-"""`web_search` and `web_fetch` by Tavily."""
+"""`web_search` and `web_fetch` with Tavily."""
 
 from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from deerflow.community.web.api import Text, ask_api, need_key
-from deerflow.community.web.http import Ask, Http
-from deerflow.community.web.problems import Rejected
-from deerflow.community.web.results import Hit, Page
-from deerflow.community.web.tool import KeyedSettings, PageSettings, SearchSettings, page_tool, search_tool
+from deerflow.community.web.http import HttpClient, OptionalText, Rejected, WebRequest, call_api, require_key
+from deerflow.community.web.results import PageContent, WebSearchHit
+from deerflow.community.web.tool import KeyedSettings, PageSettings, SearchSettings, make_page_tool, make_search_tool
 
 NAME, VARIABLE = "tavily", "TAVILY_API_KEY"
 
 
 class TavilySettings(KeyedSettings):
-    """Where Tavily is."""
+    """Common settings of Tavily."""
 
     base_url: str = "https://api.tavily.com"
 
 
 class TavilySearchSettings(TavilySettings, SearchSettings):
-    """How Tavily searches."""
+    """Settings of the search."""
 
     search_depth: Literal["basic", "advanced"] = "basic"
     topic: Literal["general", "news", "finance"] = "general"
 
 
 class TavilyPageSettings(TavilySettings, PageSettings):
-    """How Tavily reads pages."""
+    """Settings of page fetches."""
 
     extract_depth: Literal["basic", "advanced"] = "basic"
 
 
-class Found(BaseModel):
-    """A result."""
+class TavilyHit(BaseModel):
+    """A page."""
 
-    title: Text = ""
-    url: Text = ""
-    content: Text = ""
+    title: OptionalText = ""
+    url: OptionalText = ""
+    content: OptionalText = ""
     published_date: str | None = None
 
 
-class Results(BaseModel):
-    """What a search answers."""
+class TavilySearchResponse(BaseModel):
+    """Response of a search."""
 
-    results: list[Found] = Field(default_factory=list)
+    results: list[TavilyHit] = Field(default_factory=list)
 
 
-class Extracted(BaseModel):
+class TavilyPage(BaseModel):
     """A page."""
 
-    url: Text = ""
-    title: Text = ""
-    raw_content: Text = ""
+    url: OptionalText = ""
+    title: OptionalText = ""
+    raw_content: OptionalText = ""
 
 
-class Failed(BaseModel):
-    """A page that could not be had."""
+class TavilyFailure(BaseModel):
+    """A page that could not be read."""
 
-    error: Text = ""
-
-
-class Extract(BaseModel):
-    """What an extraction answers."""
-
-    results: list[Extracted] = Field(default_factory=list)
-    failed_results: list[Failed] = Field(default_factory=list)
+    error: OptionalText = ""
 
 
-async def search(query: str, settings: TavilySearchSettings, http: Http) -> Sequence[Hit]:
-    """Pages for a query."""
-    wanted = {
+class TavilyExtractResponse(BaseModel):
+    """Response of an extraction."""
+
+    results: list[TavilyPage] = Field(default_factory=list)
+    failed_results: list[TavilyFailure] = Field(default_factory=list)
+
+
+async def search(query: str, settings: TavilySearchSettings, http: HttpClient) -> Sequence[WebSearchHit]:
+    """Return pages for a query."""
+    body = {
         "query": query,
         "max_results": settings.max_results,
         "search_depth": settings.search_depth,
         "topic": settings.topic,
     }
-    answer = await ask_api(http, NAME, ask(settings, "/search", wanted), Results)
-    return [Hit(found.title, found.url, found.content, found.published_date) for found in answer.results]
+    response = await call_api(http, NAME, make_request(settings, "/search", body), TavilySearchResponse)
+    return [WebSearchHit(found.title, found.url, found.content, found.published_date) for found in response.results]
 
 
-async def fetch(url: str, settings: TavilyPageSettings, http: Http) -> Page:
-    """A page by its address."""
-    wanted = {"urls": [url], "format": "markdown", "extract_depth": settings.extract_depth}
-    answer = await ask_api(http, NAME, ask(settings, "/extract", wanted), Extract)
-    if not answer.results:
-        reason = answer.failed_results[0].error if answer.failed_results else ""
-        raise Rejected(f"{NAME} cannot read {url}: {reason or 'it does not say why'}; try another source")
-    page = answer.results[0]
-    return Page(page.url or url, page.title, page.raw_content)
+async def fetch(url: str, settings: TavilyPageSettings, http: HttpClient) -> PageContent:
+    """Return a page by its URL."""
+    body = {"urls": [url], "format": "markdown", "extract_depth": settings.extract_depth}
+    response = await call_api(http, NAME, make_request(settings, "/extract", body), TavilyExtractResponse)
+    if not response.results:
+        reason = response.failed_results[0].error if response.failed_results else ""
+        raise Rejected(f"{NAME} cannot read {url}: {reason or 'no reason given'}; try another source")
+    page = response.results[0]
+    return PageContent(page.url or url, page.title, page.raw_content)
 
 
-def ask(settings: TavilySettings, path: str, wanted: object) -> Ask:
-    """A request that carries the key."""
-    headers = {"Authorization": f"Bearer {need_key(NAME, settings.api_key, VARIABLE)}"}
-    return Ask(f"{settings.base_url.rstrip('/')}{path}", "POST", headers, json=wanted)
+def make_request(settings: TavilySettings, path: str, body: object) -> WebRequest:
+    """Return a request with the API key."""
+    headers = {"Authorization": f"Bearer {require_key(NAME, settings.api_key, VARIABLE)}"}
+    return WebRequest(f"{settings.base_url.rstrip('/')}{path}", "POST", headers, json=body)
 
 
-web_search_tool = search_tool(NAME, TavilySearchSettings, search)
-web_fetch_tool = page_tool(TavilyPageSettings, fetch)
+web_search_tool = make_search_tool(NAME, TavilySearchSettings, search)
+web_fetch_tool = make_page_tool(TavilyPageSettings, fetch)

@@ -1,1 +1,1 @@
-"""What all web tools have in common: one shape of results, one way to speak HTTP, errors with names."""
+"""Common parts of the web tools: result types, HTTP client, errors."""

@@ -1,7 +1,7 @@
-"""Takes the text out of PDF files; a program of its own, run as `python -I pdf_child.py LIMITS`: nobody trusts them.
+"""PDF text extraction in a separate process, run as `python -I pdf_child.py LIMITS`: PDF files are untrusted.
 
-Standard input is the file, standard output the result, as JSON. Before it looks at the file it gives up what it does
-not need: memory, time, files, processes, and root.
+Standard input is the file, standard output the result as JSON. Before reading the file the process drops its
+privileges: memory, CPU time, files, processes, and root.
 """
 
 import io
@@ -17,13 +17,13 @@ from pypdf import PdfReader, PdfWriter
 from pypdf.errors import PyPdfError
 from pypdf.generic import DictionaryObject, NameObject, StreamObject
 
-from deerflow.sandbox.relinquishing import give_up
+from deerflow.sandbox.jobs.drop_privileges import drop_privileges
 
 BROKEN = (
     PyPdfError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, AssertionError, RuntimeError,
     NotImplementedError, EOFError, OSError, struct.error, zlib.error,
 )  # fmt: skip
-"""What a file that is not built as it should be makes the library raise."""
+"""Exceptions that the library raises for malformed files."""
 ENCRYPTED, DAMAGED = "encrypted", "damaged"
 
 
@@ -31,8 +31,8 @@ def main() -> None:
     """Read one file."""
     limits = json.loads(sys.argv[1])
     sys.setrecursionlimit(limits["recursion"])
-    read(sample(), limits)  # loads what is loaded late: whoever we are soon may be unable to read the code of it
-    give_up(limits["cpu_s"], limits["memory_bytes"], limits["uid"])
+    read(make_sample(), limits)  # loads lazy imports now: after dropping root, the files may be unreadable
+    drop_privileges(limits["cpu_s"], limits["memory_bytes"], limits["uid"])
     try:
         found = read(sys.stdin.buffer.read(), limits)
     except BROKEN:
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def read(body: bytes, limits: Mapping[str, Any]) -> dict[str, Any]:
-    """Title and text of a file, page by page, until there is enough of it or the time is over."""
+    """Return title and text of a file, page by page, until there is enough text or the time is over."""
     reader = PdfReader(io.BytesIO(body))
     if reader.is_encrypted and not reader.decrypt(""):
         return {"problem": ENCRYPTED}
@@ -50,24 +50,29 @@ def read(body: bytes, limits: Mapping[str, Any]) -> dict[str, Any]:
     for number, page in enumerate(reader.pages, 1):
         if time.process_time() > until or chars > limits["max_chars"]:
             break
-        text = text_of(page)
+        text = extract_text(page)
         pages.append(f"<!-- Page {number} -->\n{text}")
         chars += len(text)
         words += bool(text)
     text = "\n\n".join(pages).replace("\0", "\ufffd").encode("utf-8", "replace").decode()
-    return {"title": title_of(reader), "text": text if words else "", "pages": len(reader.pages), "read": len(pages)}
+    return {
+        "title": extract_title(reader),
+        "text": text if words else "",
+        "pages": len(reader.pages),
+        "read": len(pages),
+    }
 
 
-def text_of(page: Any) -> str:
-    """The text of a page; of one that is damaged nothing."""
+def extract_text(page: Any) -> str:
+    """Return the text of a page; empty if it is damaged."""
     try:
         return "\n".join(line.rstrip() for line in page.extract_text().splitlines()).strip()
     except BROKEN:
         return ""
 
 
-def title_of(reader: PdfReader) -> str:
-    """What the file says that it is called."""
+def extract_title(reader: PdfReader) -> str:
+    """Return the title in the metadata of a file."""
     try:
         title = reader.metadata.title if reader.metadata else ""
     except BROKEN:
@@ -75,8 +80,8 @@ def title_of(reader: PdfReader) -> str:
     return " ".join(str(title or "").split()).encode("utf-8", "replace").decode()
 
 
-def sample() -> bytes:
-    """A file with one word."""
+def make_sample() -> bytes:
+    """Return a PDF file with one word."""
     writer, written = PdfWriter(), io.BytesIO()
     page = writer.add_blank_page(100, 100)
     font = {"/Type": "/Font", "/Subtype": "/Type1", "/BaseFont": "/Helvetica"}

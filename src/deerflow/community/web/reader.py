@@ -1,4 +1,4 @@
-"""Makes pages readable in a child process that can do no harm, for parsers of pages are not to be trusted."""
+"""Conversion of pages to text in a limited child process, because parsers of untrusted pages are not trusted."""
 
 import asyncio
 import json
@@ -9,45 +9,45 @@ from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from deerflow.community.web.problems import Unreadable
-from deerflow.sandbox.children import run_child
-from deerflow.sandbox.places import file_owner
+from deerflow.community.web.http import Unreadable
+from deerflow.sandbox.files.mounts import file_owner
+from deerflow.sandbox.jobs.child_process import run_child
 
 CHILD = Path(__file__).with_name("reader_child.py")
 PDF_CHILD = Path(__file__).with_name("pdf_child.py")
-AT_ONCE = 4
+MAX_CONCURRENT = 4
 MAX_RESULT_BYTES = 16 * 1024 * 1024
 
 Result = TypeVar("Result", bound=BaseModel)
 
 
-class Readable(BaseModel):
-    """A page that can be read."""
+class ReadablePage(BaseModel):
+    """Title and text of a page."""
 
     title: str
     text: str
 
 
-class ReadPdf(BaseModel):
-    """What was got out of a PDF file; `problem` says why nothing was."""
+class PdfText(BaseModel):
+    """Text of a PDF file; `problem` is the reason if there is none."""
 
     title: str = ""
     text: str = ""
     pages: int = 0
     read: int = 0
-    """So many of its pages, from the first."""
+    """Number of pages read, from the first."""
     problem: Literal["encrypted", "damaged"] | None = None
 
 
-class Rows(BaseModel):
-    """What was found in the elements of a page."""
+class ExtractedRows(BaseModel):
+    """Values extracted from the elements of a page."""
 
     rows: list[dict[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class ReaderLimits:
-    """What a child may use."""
+    """Resource limits of a child process."""
 
     wall_s: float = 15.0
     cpu_s: int = 10
@@ -57,48 +57,48 @@ class ReaderLimits:
 
 PDF_LIMITS = ReaderLimits(wall_s=60.0, cpu_s=40, memory_bytes=1024 * 1024 * 1024, recursion=2_000)
 PDF_READING_S = 20.0
-"""After so much time no further page of a PDF is begun."""
+"""Time after which no further page of a PDF is started."""
 MAX_PDF_CHARS = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
-    """Starts a child for each page, a few at a time."""
+class PageReader:
+    """Converter that starts a child process per page, a few at a time."""
 
     limits: ReaderLimits = ReaderLimits()
     pdf_limits: ReaderLimits = PDF_LIMITS
-    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+    slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_CONCURRENT))
 
-    async def page(self, body: bytes, charset: str | None, url: str) -> Readable:
-        """The content of an HTML page as Markdown, with links that are complete."""
-        return await self._order({"task": "page", "charset": charset, "url": url}, body, Readable)
+    async def page(self, body: bytes, charset: str | None, url: str) -> ReadablePage:
+        """Return the content of an HTML page as Markdown with absolute links."""
+        return await self._run_task({"task": "page", "charset": charset, "url": url}, body, ReadablePage)
 
-    async def text(self, body: bytes, charset: str | None) -> Readable:
-        """A text, whatever its encoding."""
-        return await self._order({"task": "text", "charset": charset}, body, Readable)
+    async def text(self, body: bytes, charset: str | None) -> ReadablePage:
+        """Return a text in any encoding."""
+        return await self._run_task({"task": "text", "charset": charset}, body, ReadablePage)
 
-    async def pdf(self, body: bytes) -> ReadPdf:
-        """The text of a PDF file, each page after a line with its number."""
-        more = {"reading_s": PDF_READING_S, "max_chars": MAX_PDF_CHARS}
-        return await self._result(PDF_CHILD, self.pdf_limits, more, body, ReadPdf)
+    async def pdf(self, body: bytes) -> PdfText:
+        """Return the text of a PDF file, each page after a line with its number."""
+        extra = {"reading_s": PDF_READING_S, "max_chars": MAX_PDF_CHARS}
+        return await self._run(PDF_CHILD, self.pdf_limits, extra, body, PdfText)
 
     async def rows(self, body: bytes, row: str, fields: Mapping[str, str]) -> Sequence[Mapping[str, str]]:
-        """For each element that the XPath `row` leads to, what the paths in `fields` lead to from there."""
-        order = {"task": "rows", "charset": None, "row": row, "fields": dict(fields)}
-        return (await self._order(order, body, Rows)).rows
+        """Return the values of the XPaths in `fields` for each element that the XPath `row` selects."""
+        task = {"task": "rows", "charset": None, "row": row, "fields": dict(fields)}
+        return (await self._run_task(task, body, ExtractedRows)).rows
 
-    async def _order(self, order: Mapping[str, object], body: bytes, result: type[Result]) -> Result:
-        return await self._result(CHILD, self.limits, {}, json.dumps(order).encode() + b"\n" + body, result)
+    async def _run_task(self, task: Mapping[str, object], body: bytes, result: type[Result]) -> Result:
+        return await self._run(CHILD, self.limits, {}, json.dumps(task).encode() + b"\n" + body, result)
 
-    async def _result(
-        self, child: Path, limits: ReaderLimits, more: Mapping[str, object], sent: bytes, result: type[Result]
+    async def _run(
+        self, child: Path, limits: ReaderLimits, extra: Mapping[str, object], data: bytes, result: type[Result]
     ) -> Result:
-        """What a child makes of its input."""
-        given = {"cpu_s": limits.cpu_s, "memory_bytes": limits.memory_bytes, "recursion": limits.recursion, **more}
+        """Run a child process and parse its output."""
+        given = {"cpu_s": limits.cpu_s, "memory_bytes": limits.memory_bytes, "recursion": limits.recursion, **extra}
         arguments = (str(child), json.dumps({**given, "uid": file_owner()}))
-        async with self.turns:
-            output = await run_child(arguments, sent, limits.wall_s, MAX_RESULT_BYTES)
+        async with self.slots:
+            output = await run_child(arguments, data, limits.wall_s, MAX_RESULT_BYTES)
         try:
             return result.model_validate_json(output)
         except ValidationError as problem:
-            raise Unreadable("the page is so built that no text could be got from it; try another source") from problem
+            raise Unreadable("no text could be extracted from the page; try another source") from problem

@@ -1,7 +1,7 @@
-"""Makes pages readable; a program of its own, run as `python -I reader_child.py LIMITS`, because nobody trusts pages.
+"""HTML and text conversion in a separate process, run as `python -I reader_child.py LIMITS`: pages are untrusted.
 
-Standard input is a line of JSON, the order, and then the page as it came. Standard output is the result, as JSON.
-Before it looks at the page it gives up what it does not need: memory, time, files, processes, and root.
+Standard input is one line of JSON, the task, followed by the page. Standard output is the result as JSON. Before
+reading the page the process drops its privileges: memory, CPU time, files, processes, and root.
 """
 
 import codecs
@@ -14,12 +14,12 @@ from typing import Any
 from html_to_markdown import ConversionOptions, convert
 from lxml import etree, html  # type: ignore[import-untyped]
 
-from deerflow.sandbox.relinquishing import give_up
+from deerflow.sandbox.jobs.drop_privileges import drop_privileges
 
 MAIN = "//main | //article | //*[@role='main']"
 PARAGRAPHS = "//p | //pre | //blockquote | //td | //li | //dd"
 MOST = 0.5
-"""What has this part of a page's text is its content; tables and code in it are kept, whatever they look like."""
+"""Share of the page's text that makes an element the main content; everything in it is kept."""
 NOISE = ("script", "style", "noscript", "template", "iframe", "svg", "nav", "footer", "form", "button", "select")
 DECLARED = re.compile(
     rb"""<(?:meta[^>]{0,200}?charset\s*=|\?xml[^>]{0,100}?encoding\s*=)\s*["']?\s*([\w.:-]{1,40})""", re.I
@@ -35,30 +35,30 @@ BLANK_LINES = re.compile(r"\n{3,}")
 
 
 def main() -> None:
-    """Carry out one order."""
+    """Run one task."""
     limits = json.loads(sys.argv[1])
     sys.setrecursionlimit(limits["recursion"])
-    known = {codecs.lookup(name).name for name in ENCODINGS}  # whoever we are soon may be unable to read their code
-    give_up(limits["cpu_s"], limits["memory_bytes"], limits["uid"])
-    order = json.loads(sys.stdin.buffer.readline())
-    text = decoded(sys.stdin.buffer.read(), order["charset"], known)
-    work = {"text": as_text, "page": as_page, "rows": as_rows}
-    json.dump(work[order["task"]](text, order), sys.stdout)
+    known = {codecs.lookup(name).name for name in ENCODINGS}  # after dropping root, codecs may be unreadable
+    drop_privileges(limits["cpu_s"], limits["memory_bytes"], limits["uid"])
+    task = json.loads(sys.stdin.buffer.readline())
+    text = decode_text(sys.stdin.buffer.read(), task["charset"], known)
+    tasks = {"text": convert_text, "page": convert_page, "rows": extract_rows}
+    json.dump(tasks[task["task"]](text, task), sys.stdout)
 
 
-def decoded(body: bytes, charset: str | None, known: Set[str]) -> str:
-    """The text, in the first encoding that was named for it and fits; else in one that fits anything."""
-    for name in encodings(body, charset):
+def decode_text(body: bytes, charset: str | None, known: Set[str]) -> str:
+    """Decode the body with the first declared encoding that fits, else with one that fits anything."""
+    for name in list_encodings(body, charset):
         try:
             if codecs.lookup(name).name in known:
                 return body.decode(name)
         except (LookupError, ValueError):
             continue
-    return body.decode("utf-8" if mostly_utf8(body) else "windows-1252", errors="replace")
+    return body.decode("utf-8" if is_mostly_utf8(body) else "windows-1252", errors="replace")
 
 
-def encodings(body: bytes, charset: str | None) -> Iterator[str]:
-    """What may be meant, the surest first."""
+def list_encodings(body: bytes, charset: str | None) -> Iterator[str]:
+    """Yield the possible encodings, most reliable first."""
     yield from (name for mark, name in MARKS if body.startswith(mark))
     if charset:
         yield charset
@@ -67,51 +67,51 @@ def encodings(body: bytes, charset: str | None) -> Iterator[str]:
     yield "utf-8"
 
 
-def mostly_utf8(body: bytes) -> bool:
-    """Whether only little of it is no UTF-8, as where a page was cut or one letter is damaged."""
+def is_mostly_utf8(body: bytes) -> bool:
+    """Return True if almost all of the body is UTF-8, for example of a cut page."""
     return body.decode("utf-8", errors="replace").count("\ufffd") * 1000 < len(body)
 
 
-def as_text(text: str, order: Mapping[str, Any]) -> object:
-    """The text as it is, but for zeros: not every database takes them."""
+def convert_text(text: str, task: Mapping[str, Any]) -> object:
+    """Return the text, with zero characters replaced: not every database accepts them."""
     return {"title": "", "text": text.replace("\0", "\ufffd")}
 
 
-def as_page(text: str, order: Mapping[str, Any]) -> object:
-    """The title of a page, and what it says, as Markdown."""
-    whole = parsed(text)
+def convert_page(text: str, task: Mapping[str, Any]) -> object:
+    """Return the title of a page and its content as Markdown."""
+    whole = parse_html(text)
     if whole is None:
         return {"title": "", "text": ""}
     title = " ".join((whole.findtext(".//title") or "").split())
     etree.strip_elements(whole, *NOISE, etree.Comment, with_tail=False)
-    return {"title": title, "text": as_markdown(content(whole), order["url"])}
+    return {"title": title, "text": to_markdown(find_content(whole), task["url"])}
 
 
-def parsed(text: str) -> Any:
-    """The tree of a page, None if there is nothing in it."""
+def parse_html(text: str) -> Any:
+    """Return the parsed page, or None if it is empty."""
     try:
         return html.document_fromstring(text.encode("utf-8", "replace"), parser=html.HTMLParser(encoding="utf-8"))
     except etree.ParserError:
         return None
 
 
-def content(whole: Any) -> Any:
-    """The part of a page that has most of its text, else all of it."""
+def find_content(whole: Any) -> Any:
+    """Return the element with most of the page's text, else the whole page."""
     body = whole.find("body")
     everything = whole if body is None else body
-    enough = text_length(everything) * MOST
-    named = max(whole.xpath(MAIN), key=text_length, default=None)
-    if named is not None and text_length(named) >= enough:
+    enough = measure_text(everything) * MOST
+    named = max(whole.xpath(MAIN), key=measure_text, default=None)
+    if named is not None and measure_text(named) >= enough:
         return named
-    likely = densest(whole)
-    return likely if likely is not None and text_length(likely) >= enough else everything
+    likely = find_densest(whole)
+    return likely if likely is not None and measure_text(likely) >= enough else everything
 
 
-def densest(whole: Any) -> Any:
-    """The element with most text in paragraphs right in it, or one level below."""
+def find_densest(whole: Any) -> Any:
+    """Return the element with most text in paragraphs, directly or one level below."""
     scores: dict[Any, float] = {}
     for paragraph in whole.xpath(PARAGRAPHS):
-        chars = text_length(paragraph) - sum(map(text_length, paragraph.iter("a")))
+        chars = measure_text(paragraph) - sum(map(measure_text, paragraph.iter("a")))
         parent = paragraph.getparent()
         for share, element in ((1.0, parent), (0.5, parent.getparent() if parent is not None else None)):
             if element is not None:
@@ -119,13 +119,13 @@ def densest(whole: Any) -> Any:
     return max(scores, key=lambda element: scores[element], default=None)
 
 
-def text_length(element: Any) -> int:
-    """How much there is to read in it."""
+def measure_text(element: Any) -> int:
+    """Return the length of the text in an element."""
     return len(" ".join(element.text_content().split()))
 
 
-def as_markdown(tree: Any, url: str) -> str:
-    """A part of a page as Markdown, its links complete."""
+def to_markdown(tree: Any, url: str) -> str:
+    """Return a part of a page as Markdown with absolute links."""
     tree.make_links_absolute(url, handle_failures="discard")
     for image in list(tree.iter("img")):
         if not (image.get("src") or "").startswith(("http://", "https://")):
@@ -135,13 +135,13 @@ def as_markdown(tree: Any, url: str) -> str:
     return BLANK_LINES.sub("\n\n", "\n".join(line.rstrip() for line in text.splitlines())).strip()
 
 
-def as_rows(text: str, order: Mapping[str, Any]) -> object:
-    """What the paths in the order lead to, a row for each element that `row` leads to."""
-    whole = parsed(text)
+def extract_rows(text: str, task: Mapping[str, Any]) -> object:
+    """Return a row of values for each element that the XPath `row` selects."""
+    whole = parse_html(text)
     if whole is None:
         return {"rows": []}
-    fields = {name: etree.XPath(f"string({path})") for name, path in order["fields"].items()}
-    rows = whole.xpath(order["row"])
+    fields = {name: etree.XPath(f"string({path})") for name, path in task["fields"].items()}
+    rows = whole.xpath(task["row"])
     return {"rows": [{name: str(path(row)) for name, path in fields.items()} for row in rows]}
 
 

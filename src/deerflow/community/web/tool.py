@@ -1,27 +1,75 @@
-"""Web tools: what the model sees is the same for all providers; settings come from the entry in config.yaml."""
+"""Web tools: construction from provider functions, settings, and storage of the pages that were read.
+
+Pages are stored with the thread, so that citations in a report can be verified.
+"""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 import httpx
-from langchain_core.tools import StructuredTool
+from langchain.tools import ToolRuntime
+from langchain_core.tools import InjectedToolArg, StructuredTool
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, field_validator
 
-from deerflow.community.web.api import MAX_API_BYTES
 from deerflow.community.web.egress_transport import EgressTransport
-from deerflow.community.web.http import Http, Trust, host_of
-from deerflow.community.web.keeping import InRun, keep_failed, keep_read, read_before
-from deerflow.community.web.paging import RecentPages, shown
-from deerflow.community.web.problems import NotAllowed, WebProblem, explain
-from deerflow.community.web.results import Hit, Page, Picture, as_json
-from deerflow.domain.ledger import READ_ONLY
-from deerflow.domain.tool_marks import UNTRUSTED
+from deerflow.community.web.http import (
+    MAX_API_BYTES,
+    HttpClient,
+    NotAllowed,
+    TlsTrust,
+    WebProblem,
+    format_error,
+    parse_host,
+)
+from deerflow.community.web.results import ImageHit, PageContent, RecentPages, WebSearchHit, format_page, format_results
+from deerflow.domain.context import RunContext, find_run_context
+from deerflow.domain.tools import READ_ONLY, UNTRUSTED
+from deerflow.domain.web_pages import FetchedPage
 from deerflow.sandbox.egress import AllowedHosts, Egress, EgressRefused, canonical_host, is_public
+
+OptionalRuntime = Annotated[ToolRuntime[RunContext] | None, InjectedToolArg()]
+"""Run of the tool call, injected by the graph; None outside a run."""
+NOT_SAVED = (
+    "This page is not kept, for the thread holds as much of the web as it may: a citation of it cannot be verified. "
+    "Begin a new thread to go on."
+)
+
+
+async def save_page(runtime: OptionalRuntime, asked_url: str, page: PageContent) -> str:
+    """Store a page; return a note for the model if that failed."""
+    return await _save(runtime, FetchedPage(asked_url, page.url, page.title, page.content_type, page.text))
+
+
+async def save_failure(runtime: OptionalRuntime, asked_url: str, problem: WebProblem) -> None:
+    """Store that a page could not be read, and why."""
+    await _save(runtime, FetchedPage(asked_url, asked_url, problem=format_error(problem).removeprefix("Error: ")))
+
+
+async def load_page(runtime: OptionalRuntime, url: str) -> PageContent | None:
+    """Return the page as last read in this thread, if it is stored: continued reading needs the same text."""
+    run = find_run_context(runtime.context) if runtime is not None else None
+    if run is None or run.pages is None:
+        return None
+    known = [page for page in await run.pages.list() if page.asked_url == url and page.text_hash and page.is_kept]
+    if not known:
+        return None
+    last = known[-1]
+    text = (await run.pages.read_texts([last.text_hash or ""])).get(last.text_hash or "", "")
+    return PageContent(last.url, last.title, text, last.content_type)
+
+
+async def _save(runtime: OptionalRuntime, page: FetchedPage) -> str:
+    run = find_run_context(runtime.context) if runtime is not None else None
+    if run is None or run.pages is None:
+        return ""
+    snapshot = await run.pages.save(page)
+    return "" if snapshot is not None and snapshot.is_kept else NOT_SAVED
+
 
 MAX_QUERY_CHARS = 1_000
 MAX_URL_CHARS = 4_000
-# Less than what is put into a file: see `tool_output`.
+# Below the size at which `tool_output` moves a result to a file.
 PAGE_CHARS = 10_000
 
 
@@ -30,54 +78,54 @@ class WebSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
-    timeout: float = Field(default=20.0, gt=0, le=300, description="After so many seconds the tool gives up.")
+    timeout: float = Field(default=20.0, gt=0, le=300, description="Timeout in seconds.")
     _hosts: AllowedHosts | None = PrivateAttr(default=None)
 
     @property
     def hosts(self) -> AllowedHosts | None:
-        """The only hosts whose pages may be read; None: any. Set for one use, by whoever is held to it."""
+        """Hosts whose pages may be read; None for any. Set by `restrict_hosts` only."""
         return self._hosts
 
-    def bound_to(self, hosts: AllowedHosts) -> Self:
-        """The same settings, for fewer hosts."""
-        bound = self.model_copy()
-        bound._hosts = hosts
-        return bound
+    def restrict_hosts(self, hosts: AllowedHosts) -> Self:
+        """Return the settings restricted to some hosts."""
+        restricted = self.model_copy()
+        restricted._hosts = hosts
+        return restricted
 
 
 class ApiSettings(WebSettings):
-    """Settings of every tool that asks a provider."""
+    """Settings of tools that call a provider."""
 
-    proxy: str | None = Field(default=None, description="How the provider is reached, for instance $HTTPS_PROXY.")
+    proxy: str | None = Field(default=None, description="HTTP proxy for the provider, for example $HTTPS_PROXY.")
 
     @field_validator("proxy")
     @classmethod
     def _is_proxy(cls, proxy: str | None) -> str | None:
         if proxy is not None and not proxy.startswith("http://"):
-            raise ValueError("a proxy is written like http://proxy.example.org:3128")
+            raise ValueError("a proxy URL looks like http://proxy.example.org:3128")
         return proxy
 
 
 class SearchSettings(ApiSettings):
-    """Settings of every search."""
+    """Settings of search tools."""
 
-    max_results: int = Field(default=5, ge=1, le=20, description="So many results are shown.")
+    max_results: int = Field(default=5, ge=1, le=20, description="Maximum number of results.")
 
 
 class PageSettings(WebSettings):
-    """Settings of every tool that fetches pages."""
+    """Settings of tools that fetch pages."""
 
-    max_chars: int = Field(default=PAGE_CHARS, ge=500, le=200_000, description="So much of a page is shown at once.")
+    max_chars: int = Field(default=PAGE_CHARS, ge=500, le=200_000, description="Characters of a page per call.")
 
 
 class KeyedSettings(ApiSettings):
-    """Settings of a provider that knows its users by a key."""
+    """Settings of providers with an API key."""
 
-    api_key: SecretStr | None = Field(default=None, description="For instance $TAVILY_API_KEY.")
+    api_key: SecretStr | None = Field(default=None, description="API key, for example $TAVILY_API_KEY.")
 
 
 class SearchArguments(BaseModel):
-    """What the model says to a search."""
+    """Arguments of a search."""
 
     query: str = Field(
         min_length=1, max_length=MAX_QUERY_CHARS, description="What to look for, as for a search engine."
@@ -85,7 +133,7 @@ class SearchArguments(BaseModel):
 
 
 class PageArguments(BaseModel):
-    """What the model says to fetch a page."""
+    """Arguments of a page fetch."""
 
     url: str = Field(
         min_length=1, max_length=MAX_URL_CHARS, description="Exact address, from the user or a search result."
@@ -96,43 +144,43 @@ class PageArguments(BaseModel):
 Settings = TypeVar("Settings", bound=WebSettings)
 SearchingSettings = TypeVar("SearchingSettings", bound=SearchSettings)
 ReadingSettings = TypeVar("ReadingSettings", bound=PageSettings)
-Search = Callable[[str, SearchingSettings, Http], Awaitable[Sequence[Hit]]]
-SearchImages = Callable[[str, SearchingSettings, Http], Awaitable[Sequence[Picture]]]
-Fetch = Callable[[str, ReadingSettings, Http], Awaitable[Page]]
-Act = Callable[..., Awaitable[str]]
+Search = Callable[[str, SearchingSettings, HttpClient], Awaitable[Sequence[WebSearchHit]]]
+SearchImages = Callable[[str, SearchingSettings, HttpClient], Awaitable[Sequence[ImageHit]]]
+Fetch = Callable[[str, ReadingSettings, HttpClient], Awaitable[PageContent]]
+ToolCoroutine = Callable[..., Awaitable[str]]
 
 
 class WebTool(StructuredTool):
-    """A tool that holds nothing; one with settings of its own is made by `configured`."""
+    """Stateless tool; `configured` returns one with its own settings."""
 
     settings_type: type[WebSettings]
     settings: WebSettings
-    make: Callable[[Any], Act]
+    make: Callable[[Any], ToolCoroutine]
 
     @property
     def setting_names(self) -> Sequence[str]:
-        """What may be set in the tool's entry."""
+        """Names of the settings."""
         return list(self.settings_type.model_fields)
 
-    def configured(self, settings: Mapping[str, object]) -> Self:
-        """The same tool with settings."""
+    def with_settings(self, settings: Mapping[str, object]) -> Self:
+        """Return the tool with settings."""
         chosen = self.settings_type.model_validate(settings)
         return self.model_copy(update={"coroutine": self.make(chosen), "settings": chosen})
 
-    def bound_to(self, hosts: Iterable[str]) -> Self:
-        """The same tool, for pages of fewer hosts, wherever they redirect to."""
-        bound = self.settings.bound_to(AllowedHosts.of(hosts))
-        return self.model_copy(update={"coroutine": self.make(bound)})
+    def restrict_hosts(self, hosts: Iterable[str]) -> Self:
+        """Return the tool restricted to pages of some hosts, redirects included."""
+        restricted = self.settings.restrict_hosts(AllowedHosts.from_patterns(hosts))
+        return self.model_copy(update={"coroutine": self.make(restricted)})
 
 
-def search_tool(provider: str, settings: type[SearchingSettings], search: Search[SearchingSettings]) -> WebTool:
-    """`web_search` by a provider."""
+def make_search_tool(provider: str, settings: type[SearchingSettings], search: Search[SearchingSettings]) -> WebTool:
+    """Return `web_search` for a provider."""
 
-    def make(chosen: SearchingSettings) -> Act:
-        http = api_http(chosen)
+    def make(chosen: SearchingSettings) -> ToolCoroutine:
+        http = make_api_client(chosen)
 
         async def web_search(query: str) -> str:
-            return as_json(query, provider, (await search(query, chosen, http))[: chosen.max_results])
+            return format_results(query, provider, (await search(query, chosen, http))[: chosen.max_results])
 
         return web_search
 
@@ -140,113 +188,115 @@ def search_tool(provider: str, settings: type[SearchingSettings], search: Search
         "Search the web. Returns JSON with title, url and snippet of each result; a snippet is no source, so open "
         "what you rely on with web_fetch."
     )
-    return web_tool("web_search", description, SearchArguments, settings, make)
+    return make_web_tool("web_search", description, SearchArguments, settings, make)
 
 
-def image_tool(provider: str, settings: type[SearchingSettings], search: SearchImages[SearchingSettings]) -> WebTool:
-    """`image_search` by a provider."""
+def make_image_tool(
+    provider: str, settings: type[SearchingSettings], search: SearchImages[SearchingSettings]
+) -> WebTool:
+    """Return `image_search` for a provider."""
 
-    def make(chosen: SearchingSettings) -> Act:
-        http = api_http(chosen)
+    def make(chosen: SearchingSettings) -> ToolCoroutine:
+        http = make_api_client(chosen)
 
         async def image_search(query: str) -> str:
-            return as_json(query, provider, (await search(query, chosen, http))[: chosen.max_results])
+            return format_results(query, provider, (await search(query, chosen, http))[: chosen.max_results])
 
         return image_search
 
     description = "Search the web for images. Returns JSON with title, url of the page, and image_url of each."
-    return web_tool("image_search", description, SearchArguments, settings, make)
+    return make_web_tool("image_search", description, SearchArguments, settings, make)
 
 
-def page_tool(settings: type[ReadingSettings], fetch: Fetch[ReadingSettings]) -> WebTool:
-    """`web_fetch` by a provider."""
-    return fetching_tool(settings, lambda chosen: _with_http(chosen, fetch))
+def make_page_tool(settings: type[ReadingSettings], fetch: Fetch[ReadingSettings]) -> WebTool:
+    """Return `web_fetch` for a provider."""
+    return make_fetch_tool(settings, lambda chosen: _bind_client(chosen, fetch))
 
 
-def fetching_tool(
-    settings: type[ReadingSettings], make_fetch: Callable[[ReadingSettings], Callable[[str], Awaitable[Page]]]
+def make_fetch_tool(
+    settings: type[ReadingSettings], make_fetch: Callable[[ReadingSettings], Callable[[str], Awaitable[PageContent]]]
 ) -> WebTool:
-    """`web_fetch` by whatever `make_fetch` makes."""
+    """Return `web_fetch` with the function that `make_fetch` returns."""
 
-    def make(chosen: ReadingSettings) -> Act:
+    def make(chosen: ReadingSettings) -> ToolCoroutine:
         fetch, recent = make_fetch(chosen), RecentPages()
 
-        async def page_at(url: str, offset: int, runtime: InRun) -> Page:
-            check_host(host_of(url), chosen.hosts)
-            page = (recent.find(url) or await read_before(runtime, url)) if offset else None
+        async def find_page(url: str, offset: int, runtime: OptionalRuntime) -> PageContent:
+            check_host(parse_host(url), chosen.hosts)
+            page = (recent.find(url) or await load_page(runtime, url)) if offset else None
             if page is None:
                 page = await fetch(url)
                 if len(page.text) > chosen.max_chars:
-                    recent.keep(url, page)
+                    recent.add(url, page)
             return page
 
-        async def web_fetch(url: str, offset: int = 0, runtime: InRun = None) -> str:
+        async def web_fetch(url: str, offset: int = 0, runtime: OptionalRuntime = None) -> str:
             try:
-                page = await page_at(url, offset, runtime)
+                page = await find_page(url, offset, runtime)
             except WebProblem as problem:
-                await keep_failed(runtime, url, problem)
+                await save_failure(runtime, url, problem)
                 raise
-            # Also a piece of one that somebody else has begun: in this thread it may be new.
-            note = await keep_read(runtime, url, page)
-            return shown(replace(page, note=" ".join(filter(None, (page.note, note)))), offset, chosen.max_chars)
+            # Also for a chunk of a cached page: it may be new in this thread.
+            note = await save_page(runtime, url, page)
+            return format_page(replace(page, note=" ".join(filter(None, (page.note, note)))), offset, chosen.max_chars)
 
         return web_fetch
 
-    async def unconfigured(runtime: InRun = None, **said: Any) -> str:
-        return await make(settings())(**said, runtime=runtime)
+    async def unconfigured(runtime: OptionalRuntime = None, **arguments: Any) -> str:
+        return await make(settings())(**arguments, runtime=runtime)
 
     description = (
         "Open a web page or a PDF and read it as Markdown. Long ones come in pieces; go on with offset. What was read "
         "is kept, so that citations of it can be verified."
     )
-    return web_tool("web_fetch", description, PageArguments, settings, make, unconfigured)
+    return make_web_tool("web_fetch", description, PageArguments, settings, make, unconfigured)
 
 
 def check_host(host: str, hosts: AllowedHosts | None) -> None:
-    """Refuse a page that may not be read here; for a page that somebody else fetches, this is all that can be done."""
-    if hosts is not None and not hosts.allow(canonical_host(host)):
-        raise NotAllowed(f"{host} is none of the hosts that may be reached here: {hosts}")
+    """Raise an error for a page that may not be read; for pages fetched by a provider this is the only check."""
+    if hosts is not None and not hosts.allows(canonical_host(host)):
+        raise NotAllowed(f"{host} is not an allowed host; allowed: {hosts}")
 
 
-def _with_http(chosen: ReadingSettings, fetch: Fetch[ReadingSettings]) -> Callable[[str], Awaitable[Page]]:
-    http = api_http(chosen)
+def _bind_client(chosen: ReadingSettings, fetch: Fetch[ReadingSettings]) -> Callable[[str], Awaitable[PageContent]]:
+    http = make_api_client(chosen)
     return lambda url: fetch(url, chosen, http)
 
 
-def api_http(settings: WebSettings) -> Http:
-    """How the program of a provider is reached: at its host and no other, which is at a private address only if
-    whoever wrote the entry says where it is.
+def make_api_client(settings: WebSettings) -> HttpClient:
+    """Return a client for the host of a provider and no other. Private addresses are allowed only if the configuration
+    names the host.
     """
     proxy = settings.proxy if isinstance(settings, ApiSettings) else None
     where = proxy or getattr(settings, "base_url", None)
     is_own = proxy is not None or "base_url" in settings.model_fields_set
-    hosts = AllowedHosts.of([host_in(where)] if where else [])
+    hosts = AllowedHosts.from_patterns([parse_config_host(where)] if where else [])
     egress = Egress(is_allowed=(lambda _: True) if is_own else is_public, hosts=hosts)
-    trust = Trust()
+    trust = TlsTrust()
     transport = EgressTransport(egress, trust, httpx.URL(proxy) if proxy else None)
-    return Http(settings.timeout, MAX_API_BYTES, transport, trust)
+    return HttpClient(settings.timeout, MAX_API_BYTES, transport, trust)
 
 
-def host_in(url: str) -> str:
-    """The host of an address in an entry; raises `ValueError`, which whoever reads the configuration explains."""
+def parse_config_host(url: str) -> str:
+    """Return the host of a configured URL; raises `ValueError`, which the configuration loader explains."""
     try:
         return canonical_host(httpx.URL(url).host)
     except (httpx.InvalidURL, EgressRefused) as problem:
-        raise ValueError(f"{url!r} is no address: {problem}") from problem
+        raise ValueError(f"{url!r} is not a valid URL: {problem}") from problem
 
 
-def web_tool(
+def make_web_tool(
     name: str,
     description: str,
     arguments: type[BaseModel],
     settings: type[Settings],
-    make: Callable[[Settings], Act],
-    unconfigured: Act | None = None,
+    make: Callable[[Settings], ToolCoroutine],
+    unconfigured: ToolCoroutine | None = None,
 ) -> WebTool:
-    """A tool that is read-only, gives words of strangers, and tells of problems in words of ours."""
+    """Return a read-only tool with untrusted output that reports errors in our own words."""
 
-    async def with_defaults(**said: Any) -> str:
-        return await make(settings())(**said)
+    async def with_defaults(**arguments: Any) -> str:
+        return await make(settings())(**arguments)
 
     return WebTool(
         name=name,
@@ -254,7 +304,7 @@ def web_tool(
         args_schema=arguments,
         coroutine=unconfigured or with_defaults,
         metadata={READ_ONLY: True, UNTRUSTED: True},
-        handle_tool_error=explain,
+        handle_tool_error=format_error,
         settings_type=settings,
         settings=settings(),
         make=make,

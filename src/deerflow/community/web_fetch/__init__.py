@@ -1,1 +1,1 @@
-"""Our own way to read pages: no key, no third party, and no way into private networks."""
+"""Our own page fetcher: no key, no third party, and no access to private networks."""

@@ -1,1 +1,1 @@
-"""One module per resource: translate, delegate, translate back."""
+"""Routers, one module per resource."""

@@ -1,25 +1,183 @@
-"""/features: what is on in this server"""
+"""Models, tools, sandbox and features of the server: /models, /starters, /tools, /policy, /sandbox and /features."""
+
+import asyncio
+from typing import Any
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict
 
-from deerflow.gateway.dependencies import TheHarness, Who
-from deerflow.sandbox.sandbox_provider import Tier
+from deerflow.agents.pool import ModelCard
+from deerflow.config.sections.guardrails import Outcome, ToolSource
+from deerflow.gateway.dependencies import CurrentUser, HarnessDep
+from deerflow.models.detection import KeyStatus
+from deerflow.sandbox.sandbox_provider import IsolationTier
 
-router = APIRouter(tags=["features"])
+models_router = APIRouter(tags=["models"])
+
+
+class Model(BaseModel):
+    """Model without its address; of its key, only the status is shown."""
+
+    name: str
+    model: str
+    display_name: str
+    description: str | None
+    supports_thinking: bool
+    supports_reasoning_effort: bool
+    supports_vision: bool
+    scripted: bool
+    key: KeyStatus
+
+    @classmethod
+    def from_domain(cls, card: ModelCard) -> "Model":
+        return cls.model_validate(card, from_attributes=True)
+
+
+class TokenUsage(BaseModel):
+    """Token usage setting."""
+
+    enabled: bool = True
+
+
+class Models(BaseModel):
+    """Configured models, and the default."""
+
+    models: list[Model]
+    default: str
+    token_usage: TokenUsage = TokenUsage()
+
+
+class Starter(BaseModel):
+    """Suggested first prompt."""
+
+    id: str
+    title: str
+    prompt: str
+    is_plan_mode: bool
+
+
+class Starters(BaseModel):
+    """Suggested first prompts."""
+
+    starters: list[Starter]
+
+
+@models_router.get("/models")
+async def list_models(harness: HarnessDep, user: CurrentUser) -> Models:
+    """List the configured models."""
+    cards = harness.core.agents.model_cards()
+    return Models(models=[Model.from_domain(card) for card in cards], default=cards[0].name)
+
+
+@models_router.get("/models/{name}")
+async def get_model(name: str, harness: HarnessDep, user: CurrentUser) -> Model:
+    """Get a model."""
+    return Model.from_domain(harness.core.agents.model_card(name))
+
+
+@models_router.get("/starters")
+async def list_starters(harness: HarnessDep, user: CurrentUser) -> Starters:
+    """List suggested first prompts."""
+    skills = await harness.core.skills.list(user.user_id)
+    found = await asyncio.to_thread(harness.core.agents.starters, [skill.name for skill in skills.enabled])
+    return Starters(starters=[Starter.model_validate(starter, from_attributes=True) for starter in found])
+
+
+tools_router = APIRouter(tags=["tools"])
+
+
+class ToolInfo(BaseModel):
+    """Tool. `source`: built-in, web, MCP server or configured."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    name: str
+    description: str
+    source: ToolSource
+    server: str | None
+    brings_untrusted: bool
+    """Its results are untrusted content."""
+    reaches_out: bool
+    """It can send data out."""
+    needs_approval: bool
+    """Each call needs approval, by the configuration of the tool."""
+
+
+class AllTools(BaseModel):
+    """Tools of the lead agent, in the order of the model request."""
+
+    tools: list[ToolInfo]
+
+
+class RuleInfo(BaseModel):
+    """Rule of the policy."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    name: str
+    outcome: Outcome
+    reason: str
+    is_shipped: bool
+    """It is a built-in rule."""
+    conditions: dict[str, Any]
+    """Conditions of the rule, as in `policy.yaml`."""
+
+
+class PolicyInfo(BaseModel):
+    """Policy for tool calls: the first matching rule decides."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    enabled: bool
+    rules: list[RuleInfo]
+    otherwise: Outcome
+
+
+@tools_router.get("/tools", summary="List tools")
+async def list_tools(harness: HarnessDep, user: CurrentUser) -> AllTools:
+    """List the tools of the lead agent: built-in, configured, and those of connected MCP servers."""
+    cards = await asyncio.to_thread(harness.core.agents.tool_cards, user.user_id)
+    return AllTools(tools=[ToolInfo.model_validate(card) for card in cards])
+
+
+@tools_router.get("/policy", summary="Get the policy for tool calls")
+async def get_policy(harness: HarnessDep, user: CurrentUser) -> PolicyInfo:
+    """Get the effective rules: those of `policy.yaml` first, then the built-in ones."""
+    return PolicyInfo.model_validate(await asyncio.to_thread(harness.core.agents.policy_card))
+
+
+sandbox_router = APIRouter(tags=["sandbox"])
+
+
+class SandboxInfo(BaseModel):
+    """Isolation of commands."""
+
+    tier: IsolationTier
+    detail: str
+    problem: str | None
+    remedy: str | None
+
+
+@sandbox_router.get("/sandbox")
+async def get_sandbox(harness: HarnessDep, user: CurrentUser) -> SandboxInfo:
+    """Get the isolation of commands."""
+    return SandboxInfo.model_validate(harness.core.sandbox_report, from_attributes=True)
+
+
+features_router = APIRouter(tags=["features"])
 
 
 class SandboxFeature(BaseModel):
-    """What an agent can do with its computer."""
+    """Capabilities of the sandbox."""
 
-    tier: Tier
+    tier: IsolationTier
     runs_commands: bool
     network: str
     allow_host_bash: bool
 
 
 class ModelsFeature(BaseModel):
-    """What at least one of the models can do."""
+    """Capabilities that at least one model has."""
 
     count: int
     thinking: bool
@@ -28,7 +186,7 @@ class ModelsFeature(BaseModel):
 
 
 class Features(BaseModel):
-    """What is on in this server: parts it has and that are not switched off, its sandbox and its models."""
+    """Enabled features, the sandbox and the models."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -52,7 +210,7 @@ class Features(BaseModel):
     models: ModelsFeature
 
 
-@router.get("/features", summary="What is on in this server")
-async def get_features(harness: TheHarness, who: Who) -> Features:
-    """What this server offers, so that a page or a program need not try."""
+@features_router.get("/features", summary="Get the enabled features")
+async def get_features(harness: HarnessDep, user: CurrentUser) -> Features:
+    """Get the features of this server, so that clients need not probe for them."""
     return Features.model_validate(harness.features(), from_attributes=True)

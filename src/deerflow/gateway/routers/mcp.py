@@ -1,4 +1,4 @@
-"""/mcp: servers that offer tools to agents, what is accepted of them, and logins there"""
+"""MCP servers: configuration, status, accepted tools and logins."""
 
 from typing import Annotated
 from urllib.parse import urlencode
@@ -7,11 +7,11 @@ from fastapi import APIRouter, Body, Query, Request
 from fastapi.responses import PlainTextResponse, RedirectResponse, Response
 
 from deerflow.domain.errors import McpLoginFailed
-from deerflow.gateway.dependencies import Admin, TheHarness, Who
+from deerflow.gateway.dependencies import CurrentAdmin, CurrentUser, HarnessDep
 from deerflow.gateway.errors import declared_errors
 from deerflow.gateway.examples import MCP_ENTRY
-from deerflow.gateway.guard import CALLBACK
-from deerflow.gateway.mcp_bodies import (
+from deerflow.gateway.middleware.same_origin import CALLBACK
+from deerflow.gateway.schemas.mcp import (
     AcceptTools,
     Entry,
     McpConfig,
@@ -26,7 +26,7 @@ from deerflow.gateway.mcp_bodies import (
     StartedLogin,
     StartLogin,
 )
-from deerflow.mcp.login_words import CameBack
+from deerflow.mcp.auth.types import LoginCallback
 
 router = APIRouter(prefix="/mcp", tags=["mcp"], responses=declared_errors((403, 502)))
 
@@ -37,121 +37,123 @@ Returned = Annotated[str | None, Query(max_length=8000)]
 
 
 @router.get("/config")
-async def get_mcp_config(harness: TheHarness, who: Who) -> McpConfig:
-    """The entries of all servers, as they are written in `extensions_config.json`, without secrets."""
-    return McpConfig.of(await harness.resources.mcp_servers.config())
+async def get_mcp_config(harness: HarnessDep, user: CurrentUser) -> McpConfig:
+    """Get the entries of all servers in `extensions_config.json`, with secrets redacted."""
+    return McpConfig.from_domain(await harness.resources.mcp_servers.config())
 
 
 @router.put("/config")
-async def update_mcp_config(body: McpConfigBody, harness: TheHarness, who: Admin) -> McpConfig:
-    """Have these servers and no others, from the next run on. A secret that reads `********` stays as it is stored.
+async def update_mcp_config(body: McpConfigBody, harness: HarnessDep, user: CurrentAdmin) -> McpConfig:
+    """Replace the entries of all servers, from the next run on. A secret sent as `********` keeps its stored value.
 
-    New commands are npx and uvx, and those the operator allows; what an entry must not contain is refused.
+    New commands must be npx, uvx or allowed by the operator; entries with forbidden content are rejected.
     """
-    return McpConfig.of(await harness.resources.mcp_servers.replace(body.mcp_servers))
+    return McpConfig.from_domain(await harness.resources.mcp_servers.replace(body.mcp_servers))
 
 
 @router.patch("/config")
-async def switch_mcp_server(body: McpSwitch, harness: TheHarness, who: Admin) -> McpConfig:
-    """Switch a server on or off, from the next run on."""
-    return McpConfig.of(await harness.resources.mcp_servers.switch(body.server_name, enabled=body.enabled))
+async def switch_mcp_server(body: McpSwitch, harness: HarnessDep, user: CurrentAdmin) -> McpConfig:
+    """Enable or disable a server, from the next run on."""
+    return McpConfig.from_domain(await harness.resources.mcp_servers.switch(body.server_name, enabled=body.enabled))
 
 
 @router.post("/cache/reset")
-async def reset_mcp_cache(harness: TheHarness, who: Admin) -> McpReset:
-    """Forget what servers offered; each is asked again when it is next needed."""
+async def reset_mcp_cache(harness: HarnessDep, user: CurrentAdmin) -> McpReset:
+    """Clear the cached tool lists; each server is queried again on next use."""
     harness.resources.mcp_servers.reset()
     return McpReset(success=True, message="all MCP servers are asked again when they are next needed")
 
 
 @router.get("/servers")
-async def list_mcp_servers(harness: TheHarness, who: Who) -> McpServers:
-    """All servers: how things stand with each, and what it offers. Those not asked yet are asked in the background."""
-    return McpServers(servers=[McpServer.of(view) for view in await harness.resources.mcp_servers.list(who.user_id)])
+async def list_mcp_servers(harness: HarnessDep, user: CurrentUser) -> McpServers:
+    """List all servers with status, tools, resources and prompts. Others are connected in the background."""
+    return McpServers(
+        servers=[McpServer.from_domain(view) for view in await harness.resources.mcp_servers.list(user.user_id)]
+    )
 
 
 @router.get("/servers/{server}")
-async def get_mcp_server(server: str, harness: TheHarness, who: Who) -> McpServer:
-    """One server."""
-    return McpServer.of(await harness.resources.mcp_servers.get(server, who.user_id))
+async def get_mcp_server(server: str, harness: HarnessDep, user: CurrentUser) -> McpServer:
+    """Get a server."""
+    return McpServer.from_domain(await harness.resources.mcp_servers.get(server, user.user_id))
 
 
 @router.put("/servers/{server}")
 async def put_mcp_server(
-    server: str, body: Annotated[Entry, Body(examples=[MCP_ENTRY])], harness: TheHarness, who: Admin
+    server: str, body: Annotated[Entry, Body(examples=[MCP_ENTRY])], harness: HarnessDep, user: CurrentAdmin
 ) -> McpServer:
-    """Add a server, or replace its entry; the same rules as for the whole configuration."""
-    return McpServer.of(await harness.resources.mcp_servers.put(server, body, who.user_id))
+    """Create a server or replace its entry; the rules are those of the whole configuration."""
+    return McpServer.from_domain(await harness.resources.mcp_servers.put(server, body, user.user_id))
 
 
 @router.delete("/servers/{server}", status_code=204)
-async def remove_mcp_server(server: str, harness: TheHarness, who: Admin) -> None:
-    """Remove a server, with everybody's logins there and what was accepted of its tools."""
+async def remove_mcp_server(server: str, harness: HarnessDep, user: CurrentAdmin) -> None:
+    """Delete a server with the logins of all users and its accepted tools."""
     await harness.resources.mcp_servers.remove(server)
 
 
 @router.post("/servers/{server}/reconnect")
-async def reconnect_mcp_server(server: str, harness: TheHarness, who: Who) -> McpServer:
-    """Ask a server again what it offers, and wait a moment for the answer."""
-    return McpServer.of(await harness.resources.mcp_servers.reconnect(server, who.user_id))
+async def reconnect_mcp_server(server: str, harness: HarnessDep, user: CurrentUser) -> McpServer:
+    """Reconnect to a server and wait a moment for its tools."""
+    return McpServer.from_domain(await harness.resources.mcp_servers.reconnect(server, user.user_id))
 
 
 @router.get("/servers/{server}/pins")
-async def get_mcp_pins(server: str, harness: TheHarness, who: Who) -> Pins:
-    """The tools of a server as they were accepted, and as they are now. One that differs is not offered to agents."""
-    return shown_pins(server, [Pin.of(pin) for pin in await harness.resources.mcp_servers.pinned(server)])
+async def get_mcp_pins(server: str, harness: HarnessDep, user: CurrentUser) -> Pins:
+    """Get the accepted and the offered tools of a server. A tool that differs is not available to agents."""
+    return build_pins(server, [Pin.from_domain(pin) for pin in await harness.resources.mcp_servers.list_pins(server)])
 
 
 @router.post("/servers/{server}/pins/accept")
-async def accept_mcp_tools(server: str, body: AcceptTools, harness: TheHarness, who: Admin) -> Pins:
-    """Accept tools as they are offered now, all or none; who did so and when is kept."""
-    accepted = await harness.resources.mcp_servers.accept(server, body.tools, who.user_id)
-    return shown_pins(server, [Pin.of(pin) for pin in accepted])
+async def accept_mcp_tools(server: str, body: AcceptTools, harness: HarnessDep, user: CurrentAdmin) -> Pins:
+    """Accept the offered tools, all or none; the user and the time are stored."""
+    accepted = await harness.resources.mcp_servers.accept(server, body.tools, user.user_id)
+    return build_pins(server, [Pin.from_domain(pin) for pin in accepted])
 
 
 @router.post("/servers/{server}/oauth/start")
 async def start_mcp_login(
-    server: str, body: StartLogin, request: Request, harness: TheHarness, who: Who
+    server: str, body: StartLogin, request: Request, harness: HarnessDep, user: CurrentUser
 ) -> StartedLogin:
-    """Begin the caller's login at a server: send the browser to the address that comes back."""
-    here = harness.source.current.config.gateway.public_url or str(request.base_url).rstrip("/")
+    """Start the login of the current user at a server; open the returned URL in the browser."""
+    here = harness.core.source.current.config.gateway.public_url or str(request.base_url).rstrip("/")
     back = f"{here}{CALLBACK}"
-    started = await harness.resources.mcp_servers.start_login(server, who.user_id, back, body.return_to)
+    started = await harness.resources.mcp_servers.start_login(server, user.user_id, back, body.return_to)
     return StartedLogin.model_validate(started, from_attributes=True)
 
 
 @router.get("/servers/{server}/oauth")
-async def get_mcp_login(server: str, harness: TheHarness, who: Who) -> McpLogin:
-    """How things stand with the caller's login at a server."""
-    status = await harness.resources.mcp_servers.login(server, who.user_id)
+async def get_mcp_login(server: str, harness: HarnessDep, user: CurrentUser) -> McpLogin:
+    """Get the login status of the current user at a server."""
+    status = await harness.resources.mcp_servers.login(server, user.user_id)
     return McpLogin.model_validate(status, from_attributes=True)
 
 
 @router.delete("/servers/{server}/oauth", status_code=204)
-async def forget_mcp_login(server: str, harness: TheHarness, who: Who) -> None:
-    """Forget the caller's login at a server."""
-    await harness.resources.mcp_servers.forget_login(server, who.user_id)
+async def forget_mcp_login(server: str, harness: HarnessDep, user: CurrentUser) -> None:
+    """Delete the login of the current user at a server."""
+    await harness.resources.mcp_servers.forget_login(server, user.user_id)
 
 
-# No part of the API: this is where other sites send a person's browser, and what it gets is for a person.
+# Not part of the API: authorization servers redirect the browser to it, and the response is for a person.
 @router.get("/oauth/callback", include_in_schema=False)
 async def finish_mcp_login(
-    harness: TheHarness,
-    who: Who,
+    harness: HarnessDep,
+    user: CurrentUser,
     state: Returned = None,
     code: Returned = None,
     error: Returned = None,
     iss: Returned = None,
 ) -> Response:
-    """Take in what a browser brings back from a login, and send it on."""
+    """Finish a login with the parameters of the redirect, and redirect the browser back to the page."""
     try:
-        back = CameBack(state or "", code, error, iss)
-        finished = await harness.resources.mcp_servers.finish_login(who.user_id, back)
+        back = LoginCallback(state or "", code, error, iss)
+        finished = await harness.resources.mcp_servers.finish_login(user.user_id, back)
     except McpLoginFailed as problem:
         return PlainTextResponse(f"{problem}\n", 400, headers=PRIVATE)
     if finished.return_to is None:
-        told = finished.problem or f"You are logged in at {finished.server!r}. You can close this window."
-        return PlainTextResponse(f"{told}\n", 400 if finished.problem else 200, headers=PRIVATE)
+        text = finished.problem or f"You are logged in at {finished.server!r}. You can close this window."
+        return PlainTextResponse(f"{text}\n", 400 if finished.problem else 200, headers=PRIVATE)
     outcome = {"mcp_server": finished.server, "mcp_login": "failed" if finished.problem else "done"}
     if finished.problem:
         outcome["mcp_problem"] = finished.problem[:MAX_PROBLEM]
@@ -159,6 +161,6 @@ async def finish_mcp_login(
     return RedirectResponse(f"{finished.return_to}{separator}{urlencode(outcome)}", 303, headers=PRIVATE)
 
 
-def shown_pins(server: str, pins: list[Pin]) -> Pins:
-    """The tools of a server as the API has them."""
+def build_pins(server: str, pins: list[Pin]) -> Pins:
+    """Return the tools of a server as a response."""
     return Pins(server=server, tools=pins)

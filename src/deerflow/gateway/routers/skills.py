@@ -1,12 +1,16 @@
-"""/skills: what agents can read up on"""
+"""Skills: /skills; custom skills: /skills/custom and /skills/install."""
 
+from datetime import datetime
 from typing import Any
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
-from deerflow.gateway.dependencies import TheHarness, Who
-from deerflow.gateway.examples import shown_as
+from deerflow.gateway.dependencies import CurrentUser, HarnessDep
+from deerflow.gateway.examples import NEW_SKILL, PACK, SKILL, SKILL_TEXT, THREAD, with_examples
+from deerflow.services.skill_install import install_from_thread
+from deerflow.skills.authoring.history import AuthorKind, ChangeAction, HistoryEntry, Verdict
+from deerflow.skills.authoring.store import Author, StoredSkill
 from deerflow.skills.catalog import SkillPackage
 from deerflow.skills.contract import Contract
 from deerflow.skills.skill import Category, Skill, SkillSet
@@ -15,7 +19,7 @@ router = APIRouter(prefix="/skills", tags=["skills"])
 
 
 class SkillSummary(BaseModel):
-    """A skill, as lists show it."""
+    """Skill in a list."""
 
     name: str
     description: str
@@ -23,19 +27,19 @@ class SkillSummary(BaseModel):
     category: Category
     enabled: bool
     editable: bool
-    """Whether it is the caller's own."""
+    """It is a custom skill of the current user."""
     location: str
-    """Where agents find its SKILL.md."""
+    """Path of its SKILL.md in the sandbox."""
     allowed_tools: list[str] | None
-    """The tools it may use while it is active; null: it limits nothing."""
+    """Tools allowed while the skill is active; null: no restriction."""
 
     @classmethod
-    def of(cls, skill: Skill) -> "SkillSummary":
+    def from_domain(cls, skill: Skill) -> "SkillSummary":
         return cls.model_validate(skill, from_attributes=True)
 
 
 class RefusedSkill(BaseModel):
-    """A folder that was to be a skill and is none, and why."""
+    """Skill folder that was rejected, with the reason."""
 
     category: Category
     path: str
@@ -43,70 +47,272 @@ class RefusedSkill(BaseModel):
 
 
 class Skills(BaseModel):
-    """The skills there are, by name, and the folders that were refused."""
+    """Skills by name, and the rejected folders."""
 
     skills: list[SkillSummary]
     refused: list[RefusedSkill]
 
     @classmethod
-    def of(cls, found: SkillSet) -> "Skills":
-        refused = [RefusedSkill.model_validate(each, from_attributes=True) for each in found.refused]
-        return cls(skills=[SkillSummary.of(skill) for skill in found.skills.values()], refused=refused)
+    def from_domain(cls, found: SkillSet) -> "Skills":
+        refused = [RefusedSkill.model_validate(each, from_attributes=True) for each in found.rejected]
+        return cls(skills=[SkillSummary.from_domain(skill) for skill in found.skills.values()], refused=refused)
 
 
 class SkillFile(BaseModel):
-    """A file of a skill, by its path below the skill's folder."""
+    """File of a skill, with its path in the skill folder."""
 
     path: str
     size: int
 
 
 class SkillDetails(SkillSummary):
-    """A skill with what is in it."""
+    """Skill with its content."""
 
     fields: dict[str, Any]
-    """The header of SKILL.md as it is written, fields nobody here knows included; plain values are text."""
+    """Header of SKILL.md with all fields, unknown ones included; scalar values are text."""
     content: str
-    """The whole SKILL.md."""
+    """Whole SKILL.md."""
     files: list[SkillFile]
     contract: Contract | None
-    """What its skill.toml holds it to while it is active; null: it has none."""
+    """Contract in its skill.toml; null: none."""
 
     @classmethod
-    def showing(cls, package: SkillPackage) -> "SkillDetails":
+    def from_package(cls, package: SkillPackage) -> "SkillDetails":
         files = [SkillFile(path=file.path, size=file.size) for file in package.files]
-        summary = SkillSummary.of(package.skill).model_dump()
+        summary = SkillSummary.from_domain(package.skill).model_dump()
         skill = package.skill
         return cls(**summary, fields=dict(skill.fields), content=package.content, files=files, contract=skill.contract)
 
 
 class SkillSwitch(BaseModel):
-    """Whether a skill is to be on."""
+    """Skill to enable or disable."""
 
-    model_config = ConfigDict(json_schema_extra=shown_as({"enabled": False}))
+    model_config = ConfigDict(json_schema_extra=with_examples({"enabled": False}))
 
     enabled: bool
 
 
 @router.get("")
-async def list_skills(harness: TheHarness, who: Who) -> Skills:
-    """All skills there are, those that are switched off too, and the folders that were refused, with the reasons."""
-    return Skills.of(await harness.skills.list(who.user_id))
+async def list_skills(harness: HarnessDep, user: CurrentUser) -> Skills:
+    """List all skills, disabled ones included, and the rejected folders with the reasons."""
+    return Skills.from_domain(await harness.core.skills.list(user.user_id))
 
 
 @router.post("/reload")
-async def reload_skills(harness: TheHarness, who: Who) -> Skills:
-    """Read all folders again. Changes are noticed by themselves, except on some network file systems."""
-    return Skills.of(await harness.skills.reload(who.user_id))
+async def reload_skills(harness: HarnessDep, user: CurrentUser) -> Skills:
+    """Read all skill folders again. Changes are detected automatically, except on some network file systems."""
+    return Skills.from_domain(await harness.core.skills.reload(user.user_id))
 
 
 @router.get("/{name}")
-async def get_skill(name: str, harness: TheHarness, who: Who) -> SkillDetails:
-    """One skill: its SKILL.md, its header and the list of its files."""
-    return SkillDetails.showing(await harness.skills.read(who.user_id, name))
+async def get_skill(name: str, harness: HarnessDep, user: CurrentUser) -> SkillDetails:
+    """Get a skill with its SKILL.md, its header and its file list."""
+    return SkillDetails.from_package(await harness.core.skills.read(user.user_id, name))
 
 
 @router.put("/{name}")
-async def update_skill(name: str, body: SkillSwitch, harness: TheHarness, who: Who) -> SkillSummary:
-    """Switch a skill on or off, for every run that begins from now on. One that is off is not in sandboxes either."""
-    return SkillSummary.of(await harness.skills.switch(who.user_id, name, enabled=body.enabled))
+async def update_skill(name: str, body: SkillSwitch, harness: HarnessDep, user: CurrentUser) -> SkillSummary:
+    """Enable or disable a skill for all later runs. A disabled skill is not mounted in sandboxes."""
+    return SkillSummary.from_domain(await harness.core.skills.set_enabled(user.user_id, name, enabled=body.enabled))
+
+
+custom_router = APIRouter(prefix="/skills", tags=["skills"])
+
+PERSON = Author()
+
+
+class InstallSkill(BaseModel):
+    """Archive to install: a file of a thread."""
+
+    model_config = ConfigDict(json_schema_extra=with_examples({"thread_id": THREAD, "path": PACK}))
+
+    thread_id: str
+    path: str
+
+
+class InstalledSkill(BaseModel):
+    """Result of an installation."""
+
+    success: bool
+    skill_name: str
+    message: str
+    scanner: Verdict
+
+
+class CustomFile(BaseModel):
+    """File of a custom skill."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+class CustomSkillSummary(BaseModel):
+    """Custom skill in a list."""
+
+    name: str
+    sha256: str
+    """Hash of its SKILL.md."""
+    files: list[CustomFile]
+    changed_outside: list[str]
+    """Changes made outside DeerFlow; the skill stays enabled."""
+
+
+class CustomSkill(CustomSkillSummary):
+    """Custom skill with its SKILL.md."""
+
+    content: str
+
+    @classmethod
+    def from_domain(cls, skill: StoredSkill) -> "CustomSkill":
+        return cls.model_validate(skill, from_attributes=True)
+
+
+class CustomSkills(BaseModel):
+    """Custom skills of the current user."""
+
+    skills: list[CustomSkillSummary]
+
+
+class NewSkill(BaseModel):
+    """SKILL.md of a new skill, which contains its name."""
+
+    model_config = ConfigDict(json_schema_extra=with_examples({"content": SKILL_TEXT.format(name=NEW_SKILL)}))
+
+    content: str
+
+
+class Edit(BaseModel):
+    """New content of a file; `expected_sha256`, the hash of the content that was edited, detects conflicts."""
+
+    model_config = ConfigDict(json_schema_extra=with_examples({"content": SKILL_TEXT.format(name=SKILL)}))
+
+    content: str
+    expected_sha256: str | None = None
+
+
+class FileContent(BaseModel):
+    """Text file of a skill."""
+
+    path: str
+    content: str
+    sha256: str
+
+
+class SkillChange(BaseModel):
+    """Change of a skill; `history_index` is used to undo it."""
+
+    history_index: int
+    at: datetime
+    action: ChangeAction
+    author: AuthorKind
+    thread_id: str | None
+    file: str | None
+    before: str | None
+    after: str | None
+    diff: str
+    scanner: Verdict
+
+    @classmethod
+    def from_domain(cls, index: int, entry: HistoryEntry) -> "SkillChange":
+        return cls(history_index=index, diff=entry.diff, **entry.model_dump(exclude={"id", "kept"}))
+
+
+class SkillHistory(BaseModel):
+    """Changes of a skill, oldest first."""
+
+    history: list[SkillChange]
+
+
+class Rollback(BaseModel):
+    """Change to undo; -1 is the last."""
+
+    model_config = ConfigDict(json_schema_extra=with_examples({"history_index": -1}))
+
+    history_index: int = Field(default=-1, ge=-(2**31), lt=2**31)
+
+
+@custom_router.post("/install")
+async def install_skill(body: InstallSkill, harness: HarnessDep, user: CurrentUser) -> InstalledSkill:
+    """Install a skill from a `.skill` archive after a scan and a review by a model."""
+    workshop = harness.resources.custom_skills
+    installed = await install_from_thread(harness.artifacts, workshop, body.thread_id, user, body.path)
+    return InstalledSkill(
+        success=True, skill_name=installed.skill.name, message=installed.message, scanner=installed.verdict
+    )
+
+
+@custom_router.get("/custom")
+async def list_custom_skills(harness: HarnessDep, user: CurrentUser) -> CustomSkills:
+    """List the custom skills of the current user, invalid ones included, with changes made outside."""
+    found = await harness.resources.custom_skills.list(user.user_id)
+    return CustomSkills(skills=[CustomSkillSummary.model_validate(each, from_attributes=True) for each in found])
+
+
+@custom_router.post("/custom", status_code=201)
+async def create_custom_skill(body: NewSkill, harness: HarnessDep, user: CurrentUser) -> CustomSkill:
+    """Create a custom skill."""
+    return CustomSkill.from_domain(await harness.resources.custom_skills.create(user.user_id, body.content, PERSON))
+
+
+@custom_router.get("/custom/{name}")
+async def get_custom_skill(name: str, harness: HarnessDep, user: CurrentUser) -> CustomSkill:
+    """Get a custom skill."""
+    return CustomSkill.from_domain(await harness.resources.custom_skills.get(user.user_id, name))
+
+
+@custom_router.put("/custom/{name}")
+async def edit_custom_skill(name: str, body: Edit, harness: HarnessDep, user: CurrentUser) -> CustomSkill:
+    """Replace the SKILL.md of a custom skill."""
+    workshop = harness.resources.custom_skills
+    return CustomSkill.from_domain(await workshop.edit(user.user_id, name, body.content, PERSON, body.expected_sha256))
+
+
+@custom_router.delete("/custom/{name}", status_code=204)
+async def delete_custom_skill(name: str, harness: HarnessDep, user: CurrentUser) -> None:
+    """Delete a custom skill. A rollback restores it until its history is cleared."""
+    await harness.resources.custom_skills.delete(user.user_id, name, PERSON)
+
+
+@custom_router.get("/custom/{name}/files/{path:file}")
+async def get_custom_skill_file(name: str, path: str, harness: HarnessDep, user: CurrentUser) -> FileContent:
+    """Get a text file of a custom skill."""
+    found = await harness.resources.custom_skills.read_file(user.user_id, name, path)
+    return FileContent(path=path, content=found.content, sha256=found.sha256)
+
+
+@custom_router.put("/custom/{name}/files/{path:file}")
+async def write_custom_skill_file(
+    name: str, path: str, body: Edit, harness: HarnessDep, user: CurrentUser
+) -> CustomSkill:
+    """Write a file in references/, templates/, scripts/ or assets/ of a custom skill."""
+    workshop = harness.resources.custom_skills
+    written = await workshop.write_file(user.user_id, name, path, body.content, PERSON, body.expected_sha256)
+    return CustomSkill.from_domain(written)
+
+
+@custom_router.delete("/custom/{name}/files/{path:file}")
+async def remove_custom_skill_file(name: str, path: str, harness: HarnessDep, user: CurrentUser) -> CustomSkill:
+    """Delete a file of a custom skill."""
+    return CustomSkill.from_domain(await harness.resources.custom_skills.remove_file(user.user_id, name, path, PERSON))
+
+
+@custom_router.get("/custom/{name}/history")
+async def get_skill_history(name: str, harness: HarnessDep, user: CurrentUser) -> SkillHistory:
+    """List the changes of a custom skill with diffs, also of a deleted skill."""
+    entries = await harness.resources.custom_skills.history(user.user_id, name)
+    return SkillHistory(history=[SkillChange.from_domain(index, entry) for index, entry in enumerate(entries)])
+
+
+@custom_router.delete("/custom/{name}/history", status_code=204)
+async def clear_skill_history(name: str, harness: HarnessDep, user: CurrentUser) -> None:
+    """Clear the history of a custom skill. Deleted files can no longer be restored."""
+    await harness.resources.custom_skills.clear_history(user.user_id, name)
+
+
+@custom_router.post("/custom/{name}/rollback")
+async def roll_back_skill(name: str, body: Rollback, harness: HarnessDep, user: CurrentUser) -> CustomSkill:
+    """Undo a change of a file, or the deletion of the skill."""
+    return CustomSkill.from_domain(
+        await harness.resources.custom_skills.rollback(user.user_id, name, PERSON, body.history_index)
+    )

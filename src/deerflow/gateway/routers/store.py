@@ -1,4 +1,4 @@
-"""/store: what clients keep beside threads"""
+"""Store of the LangGraph API: key-value items of clients."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -7,9 +7,10 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from deerflow.domain.store import StoredItem
-from deerflow.gateway.dependencies import TheHarness, Who
-from deerflow.gateway.examples import shown_as
+from deerflow.domain.threads import StoredItem
+from deerflow.gateway.dependencies import CurrentUser, HarnessDep
+from deerflow.gateway.examples import with_examples
+from deerflow.gateway.schemas.runs import NO_EFFECT
 
 router = APIRouter(prefix="/store", tags=["store"])
 
@@ -17,45 +18,47 @@ Key = Annotated[str, Field(min_length=1, max_length=255)]
 
 
 class PutItem(BaseModel):
-    """Body of a request to keep something."""
+    """Body of a request to store an item."""
 
     model_config = ConfigDict(
         extra="forbid",
-        json_schema_extra=shown_as({"namespace": ["notes"], "key": "first", "value": {"text": "Herons stand."}}),
+        json_schema_extra=with_examples({"namespace": ["notes"], "key": "first", "value": {"text": "Herons stand."}}),
     )
 
     namespace: list[str]
     key: Key
     value: dict[str, object]
-    index: bool | list[str] | None = None
+    index: Annotated[bool | list[str] | None, NO_EFFECT] = None
 
 
 class DeleteItem(BaseModel):
-    """Body of a request to forget something."""
+    """Body of a request to delete an item."""
 
-    model_config = ConfigDict(json_schema_extra=shown_as({"namespace": ["notes"], "key": "first"}))
+    model_config = ConfigDict(json_schema_extra=with_examples({"namespace": ["notes"], "key": "first"}))
 
     namespace: list[str]
     key: Key
 
 
 class SearchItems(BaseModel):
-    """Body of a search. There is no index of meanings: `query` finds everything the rest does."""
+    """Body of a search."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra=shown_as({"namespace_prefix": ["notes"], "limit": 10}))
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra=with_examples({"namespace_prefix": ["notes"], "limit": 10})
+    )
 
     namespace_prefix: list[str] = []
     filter: dict[str, object] = {}
-    query: str | None = None
+    query: Annotated[str | None, NO_EFFECT] = None
     limit: Annotated[int, Field(ge=1, le=1000)] = 10
     offset: Annotated[int, Field(ge=0)] = 0
-    refresh_ttl: bool | None = None
+    refresh_ttl: Annotated[bool | None, NO_EFFECT] = None
 
 
 class ListNamespaces(BaseModel):
     """Body of a request for namespaces."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra=shown_as({"prefix": ["notes"]}))
+    model_config = ConfigDict(extra="forbid", json_schema_extra=with_examples({"prefix": ["notes"]}))
 
     prefix: list[str] = []
     suffix: list[str] = []
@@ -65,7 +68,7 @@ class ListNamespaces(BaseModel):
 
 
 class Item(BaseModel):
-    """Something that is kept."""
+    """Stored item."""
 
     namespace: Sequence[str]
     key: str
@@ -74,61 +77,61 @@ class Item(BaseModel):
     updated_at: datetime
 
     @classmethod
-    def of(cls, item: StoredItem) -> "Item":
+    def from_domain(cls, item: StoredItem) -> "Item":
         return cls.model_validate(item, from_attributes=True)
 
 
 class FoundItem(Item):
-    """Something that was found."""
+    """Item found by a search."""
 
     score: None = None
 
 
 class FoundItems(BaseModel):
-    """What was found."""
+    """Items found by a search."""
 
     items: list[FoundItem]
 
 
 class Namespaces(BaseModel):
-    """The namespaces that hold something."""
+    """Namespaces that contain items."""
 
     namespaces: list[Sequence[str]]
 
 
 @router.put("/items", status_code=204)
-async def put_item(body: PutItem, harness: TheHarness, who: Who) -> None:
-    """Keep a value, in place of what was there."""
-    await harness.store.put(who, body.namespace, body.key, body.value)
+async def put_item(body: PutItem, harness: HarnessDep, user: CurrentUser) -> None:
+    """Store a value and replace the previous one."""
+    await harness.resources.store.put(user, body.namespace, body.key, body.value)
 
 
 @router.get("/items")
 async def get_item(
     key: Annotated[Key, Query(examples=["first"])],
-    harness: TheHarness,
-    who: Who,
-    namespace: Annotated[str, Query(description="labels, with periods between", examples=["notes"])],
+    harness: HarnessDep,
+    user: CurrentUser,
+    namespace: Annotated[str, Query(description="Labels, separated by periods.", examples=["notes"])],
 ) -> Item | None:
-    """What is kept under a key, or null."""
-    found = await harness.store.get(who, namespace.split("."), key)
-    return Item.of(found) if found else None
+    """Get the item with a key, or null."""
+    found = await harness.resources.store.get(user, namespace.split("."), key)
+    return Item.from_domain(found) if found else None
 
 
 @router.delete("/items", status_code=204)
-async def delete_item(body: DeleteItem, harness: TheHarness, who: Who) -> None:
-    """Forget what is kept under a key."""
-    await harness.store.delete(who, body.namespace, body.key)
+async def delete_item(body: DeleteItem, harness: HarnessDep, user: CurrentUser) -> None:
+    """Delete an item."""
+    await harness.resources.store.delete(user, body.namespace, body.key)
 
 
 @router.post("/items/search")
-async def search_items(body: SearchItems, harness: TheHarness, who: Who) -> FoundItems:
-    """What is kept in a namespace and those in it."""
-    found = await harness.store.search(who, body.namespace_prefix, body.filter, body.limit, body.offset)
+async def search_items(body: SearchItems, harness: HarnessDep, user: CurrentUser) -> FoundItems:
+    """Search the items of a namespace and those below it."""
+    found = await harness.resources.store.search(user, body.namespace_prefix, body.filter, body.limit, body.offset)
     return FoundItems(items=[FoundItem.model_validate(item, from_attributes=True) for item in found])
 
 
 @router.post("/namespaces")
-async def list_namespaces(body: ListNamespaces, harness: TheHarness, who: Who) -> Namespaces:
-    """The namespaces that hold something."""
-    found = await harness.store.namespaces(who, body.prefix, body.suffix, body.max_depth)
+async def list_namespaces(body: ListNamespaces, harness: HarnessDep, user: CurrentUser) -> Namespaces:
+    """List the namespaces that contain items."""
+    found = await harness.resources.store.list_namespaces(user, body.prefix, body.suffix, body.max_depth)
     return Namespaces(namespaces=list(found[body.offset : body.offset + body.limit]))

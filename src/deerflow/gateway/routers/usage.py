@@ -1,4 +1,4 @@
-"""/threads/{thread_id}/token-usage and /console"""
+"""Token usage and cost of threads and runs, and statistics for the console."""
 
 from datetime import datetime
 from typing import Annotated
@@ -7,10 +7,10 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict
 from pydantic.config import JsonDict
 
+from deerflow.budget.pricing import Money, Spending
 from deerflow.domain.runs import RunStatus
-from deerflow.gateway.dependencies import TheHarness, Who
-from deerflow.runtime.pricing import Money, Spent
-from deerflow.runtime.usage import ContextUse, RunSpending, Share
+from deerflow.gateway.dependencies import CurrentUser, HarnessDep
+from deerflow.services.usage import ContextWindowUsage, RunSpending, UsageShare
 
 router = APIRouter(tags=["usage"])
 
@@ -30,18 +30,18 @@ SPENT: JsonDict = {
 
 
 class Cost(BaseModel):
-    """An amount of money: a decimal number as text, so that no digit is lost on the way."""
+    """Amount of money: a decimal number as text, without loss of precision."""
 
     amount: str
     currency: str
 
     @classmethod
-    def of(cls, money: Money) -> "Cost":
+    def from_domain(cls, money: Money) -> "Cost":
         return cls(amount=f"{money.amount:f}", currency=money.currency)
 
 
 class Tokens(BaseModel):
-    """What model calls took. `cost` is null unless the price of all of it is known in one currency."""
+    """Usage of model calls. `cost` is null unless the price of all tokens is known in one currency."""
 
     model_config = ConfigDict(json_schema_extra={"example": SPENT})
 
@@ -58,30 +58,30 @@ class Tokens(BaseModel):
     unpriced_tokens: int
 
     @classmethod
-    def of(cls, spent: Spent) -> "Tokens":
+    def from_domain(cls, spent: Spending) -> "Tokens":
         counts = {name: getattr(spent.counts, name) for name in cls.model_fields if hasattr(spent.counts, name)}
         return cls(
             **counts,
-            cost=Cost.of(spent.cost) if spent.cost else None,
-            known_costs=[Cost.of(money) for money in spent.costs],
+            cost=Cost.from_domain(spent.cost) if spent.cost else None,
+            known_costs=[Cost.from_domain(money) for money in spent.costs],
             unpriced_tokens=spent.unpriced_tokens,
         )
 
 
 class NamedTokens(Tokens):
-    """What one model or caller took, or one day saw."""
+    """Usage of a model, a caller or a day."""
 
     model_config = ConfigDict(json_schema_extra={"example": {"name": "gpt", **SPENT}})
 
     name: str
 
     @classmethod
-    def of_share(cls, share: Share) -> "NamedTokens":
-        return cls(name=share.name, **Tokens.of(share.spent).model_dump())
+    def from_share(cls, share: UsageShare) -> "NamedTokens":
+        return cls(name=share.name, **Tokens.from_domain(share.spending).model_dump())
 
 
 class ContextUsage(BaseModel):
-    """How full the model's window was when it was last asked; the window is null where nobody has said."""
+    """Usage of the model's context window at its last call; the window is null if unknown."""
 
     model: str
     used_tokens: int
@@ -89,13 +89,13 @@ class ContextUsage(BaseModel):
     fraction: float | None
 
     @classmethod
-    def of(cls, use: ContextUse) -> "ContextUsage":
+    def from_domain(cls, use: ContextWindowUsage) -> "ContextUsage":
         part = round(use.used_tokens / use.window_tokens, 4) if use.window_tokens else None
         return cls(model=use.model, used_tokens=use.used_tokens, window_tokens=use.window_tokens, fraction=part)
 
 
 class ThreadTokens(BaseModel):
-    """What a thread has taken."""
+    """Usage of a thread."""
 
     thread_id: str
     totals: Tokens
@@ -105,7 +105,7 @@ class ThreadTokens(BaseModel):
 
 
 class ConsoleStats(BaseModel):
-    """What there is, all in all."""
+    """Number of threads and runs, and total usage."""
 
     threads: int
     runs: int
@@ -114,7 +114,7 @@ class ConsoleStats(BaseModel):
 
 
 class ConsoleRun(BaseModel):
-    """A run of any thread, and what it has taken."""
+    """Run of any thread with its usage."""
 
     run_id: str
     thread_id: str
@@ -128,22 +128,24 @@ class ConsoleRun(BaseModel):
     usage: Tokens
 
     @classmethod
-    def of(cls, spending: RunSpending) -> "ConsoleRun":
+    def from_domain(cls, spending: RunSpending) -> "ConsoleRun":
         run = spending.run.run
         shown = {name: getattr(run, name) for name in cls.model_fields if hasattr(run, name)}
         lasted = (run.updated_at - run.created_at).total_seconds()
-        return cls(**shown, title=spending.run.title, duration_seconds=lasted, usage=Tokens.of(spending.spent))
+        return cls(
+            **shown, title=spending.run.title, duration_seconds=lasted, usage=Tokens.from_domain(spending.spending)
+        )
 
 
 class ConsoleRuns(BaseModel):
-    """A page of runs; go on with `offset={next_offset}` unless that is null."""
+    """Page of runs; continue with `offset={next_offset}` unless it is null."""
 
     runs: list[ConsoleRun]
     next_offset: int | None
 
 
 class ConsoleUsage(BaseModel):
-    """What was taken day by day, oldest first; days without any are there as well."""
+    """Usage by day, oldest first; days without usage are included."""
 
     timezone: str
     totals: Tokens
@@ -152,65 +154,69 @@ class ConsoleUsage(BaseModel):
     by_caller: list[NamedTokens]
 
 
-@router.get("/threads/{thread_id}/token-usage", summary="What a thread has taken")
-async def get_thread_usage(thread_id: str, harness: TheHarness, who: Who) -> ThreadTokens:
-    """Tokens and costs of a thread: in all, by model and by caller, and how full the model's window is."""
-    usage = await harness.resources.usage.of_thread(thread_id, who)
+@router.get("/threads/{thread_id}/token-usage", summary="Get the usage of a thread")
+async def get_thread_usage(thread_id: str, harness: HarnessDep, user: CurrentUser) -> ThreadTokens:
+    """Get tokens and cost of a thread: in total, by model and by caller, and the usage of the context window."""
+    usage = await harness.resources.usage.get_thread_usage(thread_id, user)
     return ThreadTokens(
         thread_id=thread_id,
-        totals=Tokens.of(usage.totals),
-        by_model=[NamedTokens.of_share(share) for share in usage.by_model],
-        by_caller=[NamedTokens.of_share(share) for share in usage.by_caller],
-        context_usage=ContextUsage.of(usage.context) if usage.context else None,
+        totals=Tokens.from_domain(usage.totals),
+        by_model=[NamedTokens.from_share(share) for share in usage.by_model],
+        by_caller=[NamedTokens.from_share(share) for share in usage.by_caller],
+        context_usage=ContextUsage.from_domain(usage.context) if usage.context else None,
     )
 
 
-@router.get("/threads/{thread_id}/runs/{run_id}/token-usage", summary="What a run has taken")
-async def get_run_usage(thread_id: str, run_id: str, harness: TheHarness, who: Who) -> Tokens:
-    """Tokens and costs of a run; they are known when it has ended."""
-    return Tokens.of(await harness.resources.usage.of_run(await harness.runs.get(thread_id, run_id, who)))
+@router.get("/threads/{thread_id}/runs/{run_id}/token-usage", summary="Get the usage of a run")
+async def get_run_usage(thread_id: str, run_id: str, harness: HarnessDep, user: CurrentUser) -> Tokens:
+    """Get tokens and cost of a run; they are known when it has ended."""
+    return Tokens.from_domain(
+        await harness.resources.usage.get_run_spending(await harness.runs.get(thread_id, run_id, user))
+    )
 
 
-@router.get("/console/stats", summary="What there is, all in all")
-async def get_stats(harness: TheHarness, who: Who) -> ConsoleStats:
-    """Threads, runs and what they have taken; what deleted threads took is still in the totals."""
-    stats = await harness.resources.usage.stats(who)
+@router.get("/console/stats", summary="Get statistics")
+async def get_stats(harness: HarnessDep, user: CurrentUser) -> ConsoleStats:
+    """Get the number of threads and runs, and their total usage; deleted threads are included in the totals."""
+    stats = await harness.resources.usage.get_stats(user)
     runs = sum(stats.runs.values())
-    return ConsoleStats(threads=stats.threads, runs=runs, runs_by_status=stats.runs, totals=Tokens.of(stats.totals))
+    return ConsoleStats(
+        threads=stats.threads, runs=runs, runs_by_status=stats.runs, totals=Tokens.from_domain(stats.totals)
+    )
 
 
-@router.get("/console/runs", summary="The runs of all threads")
+@router.get("/console/runs", summary="List the runs of all threads")
 async def list_all_runs(
-    harness: TheHarness,
-    who: Who,
+    harness: HarnessDep,
+    user: CurrentUser,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
     offset: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
     status: RunStatus | None = None,
 ) -> ConsoleRuns:
-    """Runs, newest first, each with what it has taken."""
-    found = await harness.resources.usage.runs(who, limit + 1, offset, status)
+    """List runs, newest first, each with its usage."""
+    found = await harness.resources.usage.list_runs(user, limit + 1, offset, status)
     following = offset + limit if len(found) > limit else None
-    return ConsoleRuns(runs=[ConsoleRun.of(each) for each in found[:limit]], next_offset=following)
+    return ConsoleRuns(runs=[ConsoleRun.from_domain(each) for each in found[:limit]], next_offset=following)
 
 
-@router.get("/console/usage", summary="What was taken day by day")
+@router.get("/console/usage", summary="Get the usage by day")
 async def get_usage(
-    harness: TheHarness,
-    who: Who,
+    harness: HarnessDep,
+    user: CurrentUser,
     days: Annotated[int, Query(ge=1, le=366)] = 30,
     timezone: Annotated[
         str,
         Query(
-            max_length=64, description="Whose days are meant.", openapi_examples={"Berlin": {"value": "Europe/Berlin"}}
+            max_length=64, description="Time zone of the days.", openapi_examples={"Berlin": {"value": "Europe/Berlin"}}
         ),
     ] = "UTC",
 ) -> ConsoleUsage:
-    """Tokens and costs of the latest days, as the calendar of a time zone has them, and by model and caller."""
-    usage = await harness.resources.usage.daily(who, days, timezone)
+    """Get tokens and cost of the latest days in a time zone, and by model and caller."""
+    usage = await harness.resources.usage.get_daily_usage(user, days, timezone)
     return ConsoleUsage(
         timezone=timezone,
-        totals=Tokens.of(usage.totals),
-        days=[NamedTokens.of_share(share) for share in usage.by_day],
-        by_model=[NamedTokens.of_share(share) for share in usage.by_model],
-        by_caller=[NamedTokens.of_share(share) for share in usage.by_caller],
+        totals=Tokens.from_domain(usage.totals),
+        days=[NamedTokens.from_share(share) for share in usage.by_day],
+        by_model=[NamedTokens.from_share(share) for share in usage.by_model],
+        by_caller=[NamedTokens.from_share(share) for share in usage.by_caller],
     )

@@ -1,6 +1,6 @@
-"""The built-in demo model: scripted, offline, and honest about it."""
+"""The built-in demo model: scripted and offline."""
 
 from deerflow.models.demo.model import DemoChatModel
-from deerflow.models.demo.scripts import Starter, starters
+from deerflow.models.demo.scripts import StarterPrompt, list_starters
 
-__all__ = ["DemoChatModel", "Starter", "starters"]
+__all__ = ["DemoChatModel", "StarterPrompt", "list_starters"]

@@ -1,33 +1,91 @@
-"""A chat model that plays scripts, so that the whole product can be seen without any other model."""
+"""A chat model that plays scripts, for trying the product without a real model."""
 
 import asyncio
+import json
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 from uuid import uuid4
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.language_models.chat_models import generate_from_stream
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from deerflow.models.demo.scripts import ANSWERED, TOOL_FAILED, Call, Say, language_of, next_step, read_text
-from deerflow.models.demo.side_jobs import side_job
+from deerflow.models.demo.scripts import (
+    CLARIFICATION_ANSWERED,
+    TOOL_FAILED,
+    AnswerStep,
+    Language,
+    ToolStep,
+    detect_language,
+    next_step,
+    read_text,
+)
 
-# A word with the space behind it, or a few characters of a script that has no spaces.
-PIECE = re.compile(r"\s*[\x21-\u2fff]+\s*|\s*[^\x21-\u2fff\s]{1,3}\s*|\s+")
+SUGGESTIONS_PROMPT = "You suggest what a person may want to ask next."
+POLISH_PROMPT = "You improve the wording of a request to an assistant."
+"""The first sentence of the system prompt of a side call."""
+SUGGESTIONS: Mapping[Language, Sequence[str]] = MappingProxyType(
+    {
+        "en": (
+            "What is DeerFlow, and what can it do?",
+            "How do I connect a real model?",
+            "Plan a team offsite, step by step",
+            "Draw a chart of something",
+            "Write a short report",
+        ),
+        "zh": (
+            "DeerFlow 是什么，能做什么？",
+            "怎样接入真正的模型？",
+            "一步一步地计划一次团建",
+            "画一张图表",
+            "写一份简短的报告",
+        ),
+    }
+)
 
-FAILURE = re.compile(r"\[exit code \d+\]\Z")
-"""How the output of a command ends that did not succeed."""
+
+def answer_side_call(messages: Sequence[BaseMessage]) -> str | None:
+    """Return the reply to a side call, such as suggestions or input polishing; None for a conversation."""
+    if len(messages) < 2 or not isinstance(messages[0], SystemMessage):
+        return None
+    handlers: dict[str, Callable[[str], str]] = {SUGGESTIONS_PROMPT: suggest, POLISH_PROMPT: polish}
+    for prompt, handle in handlers.items():
+        if messages[0].text.startswith(prompt):
+            return handle(messages[-1].text)
+    return None
+
+
+def suggest(conversation: str) -> str:
+    """Return requests that the demo can play, in the language of the conversation."""
+    return json.dumps(SUGGESTIONS[detect_language(conversation)], ensure_ascii=False)
+
+
+def polish(request: str) -> str:
+    """Return a request with normalized spaces, a capital first letter and a final punctuation mark."""
+    tidy = re.sub(r"[^\S\n]+", " ", request).strip()
+    tidy = tidy[:1].upper() + tidy[1:]
+    if tidy[-1:].isalnum():
+        tidy += "。" if detect_language(tidy) == "zh" else "."
+    return tidy
+
+
+# A word with its trailing space, or a few characters of a script without spaces.
+CHUNK = re.compile(r"\s*[\x21-\u2fff]+\s*|\s*[^\x21-\u2fff\s]{1,3}\s*|\s+")
+
+FAILED_COMMAND = re.compile(r"\[exit code \d+\]\Z")
+"""The end of the output of a failed command."""
 
 
 class DemoChatModel(BaseChatModel):
-    """Recognises a handful of requests, and explains itself for the rest. `delay_ms` is the pause between words."""
+    """Recognizes a few requests, and explains itself for all others. `delay_ms` is the pause between words."""
 
     model: str = "demo"
     delay_ms: float = 18.0
@@ -54,7 +112,7 @@ class DemoChatModel(BaseChatModel):
         tool_names: Sequence[str] = (),
         **kwargs: Any,
     ) -> ChatResult:
-        return generate_from_stream(ChatGenerationChunk(message=piece) for piece in play(messages, tool_names))
+        return generate_from_stream(ChatGenerationChunk(message=piece) for piece in generate(messages, tool_names))
 
     async def _astream(
         self,
@@ -64,36 +122,36 @@ class DemoChatModel(BaseChatModel):
         tool_names: Sequence[str] = (),
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
-        for piece in play(messages, tool_names):
+        for piece in generate(messages, tool_names):
             yield ChatGenerationChunk(message=piece)
             await asyncio.sleep(self.delay_ms / 1000)
 
 
-def play(messages: Sequence[BaseMessage], tools: Sequence[str]) -> Iterator[AIMessageChunk]:
-    """The pieces of the reply to `messages`."""
-    if (said := side_job(messages)) is not None:
-        yield AIMessageChunk(content=said, response_metadata={"finish_reason": "stop", "model_name": "demo"})
+def generate(messages: Sequence[BaseMessage], tools: Sequence[str]) -> Iterator[AIMessageChunk]:
+    """Yield the chunks of the reply to `messages`."""
+    if (reply := answer_side_call(messages)) is not None:
+        yield AIMessageChunk(content=reply, response_metadata={"finish_reason": "stop", "model_name": "demo"})
         return
-    request, replies = latest_request(messages)
-    language = language_of(request)
-    if is_answer(messages):
-        step: Say | Call = ANSWERED
+    request, replies = find_latest_request(messages)
+    language = detect_language(request)
+    if is_clarification_answer(messages):
+        step: AnswerStep | ToolStep = CLARIFICATION_ANSWERED
     else:
         step = TOOL_FAILED if has_failed(messages) else next_step(request, replies, tools)
-    if isinstance(step, Call):
+    if isinstance(step, ToolStep):
         arguments = step.arguments(language)
         call = tool_call_chunk(name=step.tool, args=arguments, id=f"call_{uuid4().hex[:12]}", index=0)
         yield AIMessageChunk(content="", tool_call_chunks=[call])
         return
-    for word in PIECE.findall(step.thought[language]):
+    for word in CHUNK.findall(step.thought[language]):
         yield AIMessageChunk(content="", additional_kwargs={"reasoning_content": word})
-    for word in PIECE.findall(read_text(step.text, language)):
+    for word in CHUNK.findall(read_text(step.text, language)):
         yield AIMessageChunk(content=word)
     yield AIMessageChunk(content="", response_metadata={"finish_reason": "stop", "model_name": "demo"})
 
 
-def latest_request(messages: Sequence[BaseMessage]) -> tuple[str, int]:
-    """The last thing the user said, and how many replies have been given since."""
+def find_latest_request(messages: Sequence[BaseMessage]) -> tuple[str, int]:
+    """Return the last message of the user, and the number of replies since."""
     replies = 0
     for message in reversed(messages):
         if is_request(message):
@@ -102,20 +160,20 @@ def latest_request(messages: Sequence[BaseMessage]) -> tuple[str, int]:
     return "", replies
 
 
-def is_answer(messages: Sequence[BaseMessage]) -> bool:
-    """Whether the user's last message answers a question that was asked just before."""
+def is_clarification_answer(messages: Sequence[BaseMessage]) -> bool:
+    """Return True if the user's last message answers a clarification question."""
     positions = [index for index, message in enumerate(messages) if is_request(message)]
     before = messages[positions[-1] - 1] if positions and positions[-1] > 0 else None
     return isinstance(before, ToolMessage) and before.name == "ask_clarification"
 
 
 def has_failed(messages: Sequence[BaseMessage]) -> bool:
-    """Whether the latest tool call ended in an error, or its command in a failure."""
-    spoken = (message for message in reversed(messages) if not isinstance(message, HumanMessage) or is_request(message))
-    latest = next(spoken, None)
-    return isinstance(latest, ToolMessage) and (latest.status == "error" or bool(FAILURE.search(latest.text)))
+    """Return True if the latest tool call or its command failed."""
+    visible = (each for each in reversed(messages) if not isinstance(each, HumanMessage) or is_request(each))
+    latest = next(visible, None)
+    return isinstance(latest, ToolMessage) and (latest.status == "error" or bool(FAILED_COMMAND.search(latest.text)))
 
 
 def is_request(message: BaseMessage) -> bool:
-    """Whether a person said this; hidden reminders have the same role."""
+    """Return True for a message of the user; hidden reminders have the same role."""
     return isinstance(message, HumanMessage) and not message.additional_kwargs.get("hide_from_ui")

@@ -1,4 +1,4 @@
-"""What the demo model knows: a handful of requests, each with the steps that serve it."""
+"""Scripts of the demo model: recognized requests and the steps of their replies."""
 
 import json
 import re
@@ -21,16 +21,16 @@ MAKE_DECK = (
 
 
 @dataclass(frozen=True, slots=True)
-class Say:
-    """An answer: the name of a text, and what the model says it thought before."""
+class AnswerStep:
+    """An answer: the name of its text, and the reasoning shown before it."""
 
     text: str
     thought: Mapping[Language, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
-    """Stands in a call's arguments for what a file in `texts` holds."""
+class TextFile:
+    """A placeholder in tool arguments for the content of a file in `texts`."""
 
     name: str
 
@@ -39,39 +39,39 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """A tool call, with its arguments in each language."""
+class ToolStep:
+    """A tool call with its arguments in each language."""
 
     tool: str
     args: Mapping[Language, Mapping[str, object]]
 
     def arguments(self, language: Language) -> str:
-        """The arguments as models write them."""
-        return json.dumps(self.args[language], ensure_ascii=False, default=Text.read)
+        """Return the arguments as JSON."""
+        return json.dumps(self.args[language], ensure_ascii=False, default=TextFile.read)
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
-    """A request the model recognises. Step n is taken when n replies have been given since the request."""
+class DemoScript:
+    """A recognized request. Step n is played after n replies to the request."""
 
     id: str
     title: str
     prompt: str
     words: re.Pattern[str]
-    steps: tuple[Say | Call, ...]
+    steps: tuple[AnswerStep | ToolStep, ...]
     needs_plan_mode: bool = False
     skill: str | None = None
-    """What it cannot be played without, besides tools."""
+    """The skill that the script requires."""
 
     @property
     def tools(self) -> frozenset[str]:
-        """Without these the script cannot be played."""
-        return frozenset(step.tool for step in self.steps if isinstance(step, Call))
+        """Return the tools that the script requires."""
+        return frozenset(step.tool for step in self.steps if isinstance(step, ToolStep))
 
 
 @dataclass(frozen=True, slots=True)
-class Starter:
-    """A request offered to somebody who does not know what to ask."""
+class StarterPrompt:
+    """A suggested request for a new thread."""
 
     id: str
     title: str
@@ -79,38 +79,40 @@ class Starter:
     is_plan_mode: bool
 
 
-def plan(*done_of_three: Literal["pending", "in_progress", "completed"]) -> Mapping[Language, Mapping[str, object]]:
-    """The demo's list of three things, as far as it has got."""
-    things: Mapping[Language, tuple[str, str, str]] = {
+def make_plan(
+    *statuses: Literal["pending", "in_progress", "completed"],
+) -> Mapping[Language, Mapping[str, object]]:
+    """Return the arguments of a to-do list with three items and the given statuses."""
+    items: Mapping[Language, tuple[str, str, str]] = {
         "en": ("Choose the dates", "Invite the team", "Book a room"),
         "zh": ("选定日期", "邀请团队", "预订会议室"),
     }
     return {
-        language: {"todos": [{"content": c, "status": s} for c, s in zip(contents, done_of_three, strict=True)]}
-        for language, contents in things.items()
+        language: {"todos": [{"content": c, "status": s} for c, s in zip(contents, statuses, strict=True)]}
+        for language, contents in items.items()
     }
 
 
-def write(path: str, text: str, en: str, zh: str) -> Call:
-    """Write a text to a file; where its name asks for one, the text is in the reader's language."""
+def make_write_step(path: str, text: str, en: str, zh: str) -> ToolStep:
+    """Return a step that writes a text to a file; `{language}` in its name selects the language."""
     described: Mapping[Language, str] = {"en": en, "zh": zh}
-    return Call(
+    return ToolStep(
         "write_file",
         {
-            language: {"description": why, "path": path, "content": Text(text.format(language=language))}
+            language: {"description": why, "path": path, "content": TextFile(text.format(language=language))}
             for language, why in described.items()
         },
     )
 
 
 SCRIPTS = (
-    Script(
+    DemoScript(
         id="tour",
         title="What is DeerFlow?",
         prompt="What is DeerFlow, and what can it do?",
         words=re.compile(r"what (is|can) (deerflow|you|it)|deerflow 是什么|你能做什么|介绍一下", re.IGNORECASE),
         steps=(
-            Say(
+            AnswerStep(
                 "tour",
                 {
                     "en": "They want an overview: what DeerFlow is, then how one message travels through it.",
@@ -119,13 +121,13 @@ SCRIPTS = (
             ),
         ),
     ),
-    Script(
+    DemoScript(
         id="formatting",
         title="Show me what an answer can look like",
         prompt="Show me what an answer can look like: headings, a table, code and a list.",
         words=re.compile(r"answer can look like|markdown|formatting|回答.*(样子|格式)|排版", re.IGNORECASE),
         steps=(
-            Say(
+            AnswerStep(
                 "formatting",
                 {
                     "en": "A table, a code block and a list cover most answers. I will use all three.",
@@ -134,24 +136,28 @@ SCRIPTS = (
             ),
         ),
     ),
-    Script(
+    DemoScript(
         id="chart",
         title="Analyse data and draw a chart",
         prompt="Analyse some sales data and draw a chart.",
         words=re.compile(r"analy[sz]e.*data|draw.*chart|分析.*数据|画.*图", re.IGNORECASE),
         steps=(
-            write(f"{WORKSPACE}/sales.csv", "sales.csv", "Half a year of sales to work with", "准备半年的销售数据"),
-            write(f"{WORKSPACE}/analyse.py", "analyse.py.txt", "Add it up and draw it", "编写汇总和画图的脚本"),
-            Call(
+            make_write_step(
+                f"{WORKSPACE}/sales.csv", "sales.csv", "Half a year of sales to work with", "准备半年的销售数据"
+            ),
+            make_write_step(
+                f"{WORKSPACE}/analyse.py", "analyse.py.txt", "Add it up and draw it", "编写汇总和画图的脚本"
+            ),
+            ToolStep(
                 "bash",
                 {
                     "en": {"description": "Run the analysis", "command": "python3 analyse.py"},
                     "zh": {"description": "运行分析", "command": "python3 analyse.py"},
                 },
             ),
-            write(f"{OUTPUTS}/report.md", "chart-report.{language}.md", "Say what came out", "写下结果"),
-            Call("present_files", {"en": {"filepaths": PRESENTED}, "zh": {"filepaths": PRESENTED}}),
-            Say(
+            make_write_step(f"{OUTPUTS}/report.md", "chart-report.{language}.md", "Say what came out", "写下结果"),
+            ToolStep("present_files", {"en": {"filepaths": PRESENTED}, "zh": {"filepaths": PRESENTED}}),
+            AnswerStep(
                 "chart",
                 {
                     "en": "The script ran and the files are presented. I will repeat the figures it printed.",
@@ -160,22 +166,24 @@ SCRIPTS = (
             ),
         ),
     ),
-    Script(
+    DemoScript(
         id="slides",
         title="Make slides with a skill",
         prompt=f"/{SLIDES} Make three slides about hot drinks.",
         words=re.compile(rf"^/{SLIDES}\b|make .*slides|幻灯片|演示文稿", re.IGNORECASE),
         steps=(
-            write(f"{WORKSPACE}/outline.yaml", "slides.{language}.yaml", "Say what each slide shows", "写下每张的内容"),
-            Call(
+            make_write_step(
+                f"{WORKSPACE}/outline.yaml", "slides.{language}.yaml", "Say what each slide shows", "写下每张的内容"
+            ),
+            ToolStep(
                 "bash",
                 {
                     "en": {"description": "Make the deck and check it", "command": MAKE_DECK},
                     "zh": {"description": "生成并检查演示文稿", "command": MAKE_DECK},
                 },
             ),
-            Call("present_files", {"en": {"filepaths": [DECK]}, "zh": {"filepaths": [DECK]}}),
-            Say(
+            ToolStep("present_files", {"en": {"filepaths": [DECK]}, "zh": {"filepaths": [DECK]}}),
+            AnswerStep(
                 "slides",
                 {
                     "en": "The check found nothing wrong with the deck. I will say which skill made it, and how.",
@@ -185,16 +193,16 @@ SCRIPTS = (
         ),
         skill=SLIDES,
     ),
-    Script(
+    DemoScript(
         id="plan",
         title="Plan something with a to-do list",
         prompt="Plan a small team offsite and keep a to-do list.",
         words=re.compile(r"to-?do list|plan a|计划|待办", re.IGNORECASE),
         steps=(
-            Call("write_todos", plan("in_progress", "pending", "pending")),
-            Call("write_todos", plan("completed", "in_progress", "pending")),
-            Call("write_todos", plan("completed", "completed", "completed")),
-            Say(
+            ToolStep("write_todos", make_plan("in_progress", "pending", "pending")),
+            ToolStep("write_todos", make_plan("completed", "in_progress", "pending")),
+            ToolStep("write_todos", make_plan("completed", "completed", "completed")),
+            AnswerStep(
                 "plan",
                 {
                     "en": "All three are done. I will sum up what the list showed.",
@@ -204,13 +212,13 @@ SCRIPTS = (
         ),
         needs_plan_mode=True,
     ),
-    Script(
+    DemoScript(
         id="ask-first",
         title="Ask me something first",
         prompt="Write me a status report, but ask me something first.",
         words=re.compile(r"ask me (something )?first|先问我", re.IGNORECASE),
         steps=(
-            Call(
+            ToolStep(
                 "ask_clarification",
                 {
                     "en": {
@@ -229,7 +237,7 @@ SCRIPTS = (
             ),
         ),
     ),
-    Script(
+    DemoScript(
         id="real-model",
         title="How do I connect a real model?",
         prompt="How do I connect a real model?",
@@ -237,7 +245,7 @@ SCRIPTS = (
             r"real model|(connect|set|use|configure).*(model|api key)|(接入|配置|使用).*模型", re.IGNORECASE
         ),
         steps=(
-            Say(
+            AnswerStep(
                 "real-model",
                 {
                     "en": "Three ways exist: a key in the environment, a local server, or the configuration file.",
@@ -248,7 +256,7 @@ SCRIPTS = (
     ),
 )
 
-ANSWERED = Say(
+CLARIFICATION_ANSWERED = AnswerStep(
     "answered",
     {
         "en": "They have chosen. Now I can answer in the form they want.",
@@ -256,7 +264,7 @@ ANSWERED = Say(
     },
 )
 
-TOOL_FAILED = Say(
+TOOL_FAILED = AnswerStep(
     "tool-failed",
     {
         "en": "The tool failed. I am scripted and know no other way, so I should say so.",
@@ -264,7 +272,7 @@ TOOL_FAILED = Say(
     },
 )
 
-FALLBACK = Say(
+FALLBACK = AnswerStep(
     "fallback",
     {
         "en": "I am scripted and do not know this request, so I should say so and show the way to a real model.",
@@ -273,25 +281,25 @@ FALLBACK = Say(
 )
 
 
-def starters(tools: Collection[str], skills: Collection[str]) -> list[Starter]:
-    """The requests that can be served with `tools` and `skills`."""
+def list_starters(tools: Collection[str], skills: Collection[str]) -> list[StarterPrompt]:
+    """Return the requests that can be played with `tools` and `skills`."""
     playable = [script for script in SCRIPTS if script.tools <= set(tools) and script.skill in (None, *skills)]
-    return [Starter(script.id, script.title, script.prompt, script.needs_plan_mode) for script in playable]
+    return [StarterPrompt(script.id, script.title, script.prompt, script.needs_plan_mode) for script in playable]
 
 
-def next_step(request: str, replies: int, tools: Collection[str]) -> Say | Call:
-    """What to do now, `replies` replies after `request`."""
+def next_step(request: str, replies: int, tools: Collection[str]) -> AnswerStep | ToolStep:
+    """Return the step to play `replies` replies after `request`."""
     for script in SCRIPTS:
         if script.tools <= set(tools) and script.words.search(request):
             return script.steps[min(replies, len(script.steps) - 1)]
     return FALLBACK
 
 
-def language_of(request: str) -> Language:
-    """The language to answer in."""
+def detect_language(request: str) -> Language:
+    """Return the language to answer in."""
     return "zh" if re.search(r"[\u4e00-\u9fff]", request) else "en"
 
 
 def read_text(name: str, language: Language) -> str:
-    """One of the model's texts."""
-    return Text(f"{name}.{language}.md").read().strip()
+    """Return the text with this name in a language."""
+    return TextFile(f"{name}.{language}.md").read().strip()

@@ -1,12 +1,12 @@
-"""Tells Alembic which connection and tables to work on."""
+"""Alembic environment: the connection and the tables to migrate."""
 
 from alembic import context
 
-from deerflow.persistence.partial_indexes import whole_schema
+from deerflow.persistence.engine.schema import load_full_metadata
 
 context.configure(
     connection=context.config.attributes["connection"],
-    target_metadata=whole_schema,
+    target_metadata=load_full_metadata(),
     render_as_batch=True,
     transactional_ddl=True,
 )

@@ -1,1 +1,1 @@
-"""Runs: accepting, carrying out, reading and recovering them."""
+"""Run engine: admission, execution, recovery and reading of runs."""

@@ -1,94 +1,114 @@
-"""One attempt at a run: what it has told so far, and how it ended."""
+"""One attempt at a run: logged state and outcome."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from langchain_core.messages import AIMessageChunk, BaseMessage
+from langchain_core.messages import AIMessageChunk, BaseMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 
 from deerflow.domain.runs import RunRecord, RunStatus
-from deerflow.domain.threads import WaitsFor
-from deerflow.persistence.checkpoints import OWNER_KEY, Owner
-from deerflow.runtime.changes import Changes, StateDiff
-from deerflow.runtime.journal import RunLog
+from deerflow.domain.threads import WaitReason
+from deerflow.persistence.checkpoints import WRITER_KEY, CheckpointWriter
+from deerflow.runtime.journal.journal import RunLog
+from deerflow.runtime.journal.serialization import stream_part_fields, subgraph_part, to_json
+from deerflow.runtime.journal.state_diff import Changes, StateDiff
 from deerflow.runtime.runs.job import Job
-from deerflow.runtime.runs.partial import PartialAnswer
-from deerflow.runtime.runs.tool_results import ToolResults
-from deerflow.runtime.serialization import shown_part, subgraph_part, to_json
+from deerflow.runtime.runs.records import PartialAnswer
+from deerflow.tracing.metrics import Metrics
+
+UNKNOWN = "unknown"
+
+
+@dataclass(slots=True)
+class ToolResultCounts:
+    """Tool messages of one attempt, each in its latest version."""
+
+    _messages: dict[str, ToolMessage] = field(default_factory=dict)
+
+    def add(self, messages: Iterable[BaseMessage]) -> None:
+        """Add new and changed tool messages."""
+        for message in messages:
+            if isinstance(message, ToolMessage) and message.id is not None:
+                self._messages[message.id] = message
+
+    def count_in(self, metrics: Metrics) -> None:
+        """Add the totals to the metrics."""
+        for message in self._messages.values():
+            metrics.count_tool_call(message.name or UNKNOWN, message.status)
 
 
 @dataclass(slots=True)
 class Attempt:
-    """A job while it is carried out: its log, and what readers have been told so far."""
+    """Job in execution, with its event log and the state that readers know."""
 
     job: Job
     log: RunLog
     answer: PartialAnswer = field(default_factory=PartialAnswer)
     state: StateDiff | None = None
-    tools: ToolResults = field(default_factory=ToolResults)
+    tools: ToolResultCounts = field(default_factory=ToolResultCounts)
 
     @property
     def run(self) -> RunRecord:
         return self.job.run
 
-    def take_in(self, namespace: Sequence[Sequence[str]], mode: Any, part: Any) -> None:
-        """Log something that the graph, or one inside it, tells."""
+    def log_part(self, namespace: Sequence[Sequence[str]], mode: Any, part: Any) -> None:
+        """Log a part of the stream of the graph or of a subgraph."""
         if any(namespace):
             self.log.append("subgraph", subgraph_part(namespace[0], mode, part))
         elif mode == "messages":
-            self.tell_piece(*part)
+            self.log_chunk(*part)
         elif mode == "values" and self.state is not None:
             changes = self.state.against(part)
             self.tell(changes)
             self.log.outcomes.clear()  # the state has them now
-            # What the agent no longer has in view was said all the same.
-            self.job.records.hear(changes.messages)
+            # Messages that left the model's context stay in the transcript.
+            self.job.records.add_messages(changes.messages)
             self.tools.add(changes.messages)
         else:
-            self.log.append(mode, to_json(shown_part(mode, part)))
+            self.log.append(mode, to_json(stream_part_fields(mode, part)))
 
-    def tell_piece(self, piece: BaseMessage, metadata: Mapping[str, object]) -> None:
-        """Log a piece of a message."""
+    def log_chunk(self, piece: BaseMessage, metadata: Mapping[str, object]) -> None:
+        """Log a chunk of a message."""
         if isinstance(piece, AIMessageChunk):
             superseded = self.answer.add(piece.id, piece.text, piece.additional_kwargs.get("reasoning_content"))
             if superseded is not None:  # the model was asked again: what it had begun to say is void
                 self.tell(Changes(removed=[superseded]))
-        self.log.append_piece(piece, metadata)
+        self.log.append_chunk(piece, metadata)
 
     def tell(self, changes: Changes) -> None:
-        """Log what is different now."""
+        """Log the changes of the state."""
         if changes:
             thought = self.answer.forget([message.id for message in changes.messages])
             self.log.append("changes", replace(changes, thought_ms=thought).to_json())
 
-    def waits_for(self, status: RunStatus) -> WaitsFor | None:
-        """What a person has to say when the attempt has ended so."""
+    def waits_for(self, status: RunStatus) -> WaitReason | None:
+        """Return what the thread waits for after this attempt, if anything."""
         if status is RunStatus.SUCCESS:
             return "answer" if self.job.records.asks else None
         is_paused = status is RunStatus.INTERRUPTED and self.state is not None and self.state.is_paused
         return "approval" if is_paused else None
 
     def correct(self, changes: Changes) -> None:
-        """Log how things are after all: what is gone was never said."""
+        """Log a correction of the state: removed messages were never part of it."""
         self.tell(changes)
-        self.job.records.said.forget(changes.removed)
-        self.job.records.hear(changes.messages)
+        self.job.records.transcript.remove(changes.removed)
+        self.job.records.add_messages(changes.messages)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a run ended."""
+class RunOutcome:
+    """Final status of a run, with its error."""
 
     status: RunStatus
     error_name: str | None = None
     error: str | None = None
 
     def to_json(self) -> bytes:
-        """The data of an `error` event."""
+        """Return the data of an `error` event."""
         return to_json({"error": self.error_name, "name": self.error_name, "message": self.error})
 
 
-def config_of(run: RunRecord) -> RunnableConfig:
-    """How LangGraph is told which thread is meant, and its checkpointer whose attempt it is that writes."""
-    return {"configurable": {"thread_id": run.thread_id, OWNER_KEY: Owner(run.run_id, run.attempt)}}
+def attempt_config(run: RunRecord) -> RunnableConfig:
+    """Return the LangGraph config for the thread of a run; the checkpointer learns the attempt that writes."""
+    return {"configurable": {"thread_id": run.thread_id, WRITER_KEY: CheckpointWriter(run.run_id, run.attempt)}}

@@ -1,4 +1,4 @@
-"""What runs do to the files of their threads: found out when a run ends, kept, and told."""
+"""File changes of runs: computed when a run ends, stored and published."""
 
 import asyncio
 import logging
@@ -10,50 +10,50 @@ from typing import Any
 
 import orjson
 
-from deerflow.domain.changes import FileChange, WorkspaceChanges
 from deerflow.domain.errors import FileProblem, StorageUnavailable
+from deerflow.domain.files import FileChange, WorkspaceChanges
 from deerflow.domain.runs import RunRecord
-from deerflow.persistence.database import Database
-from deerflow.persistence.file_changes import find_file_changes, keep_file_changes
-from deerflow.runtime.journal import RunLog
-from deerflow.runtime.serialization import to_json
-from deerflow.sandbox.snapshots import Snapshots
+from deerflow.persistence.engine.database import Database
+from deerflow.persistence.queries.runs import read_file_changes, store_file_changes
+from deerflow.runtime.journal.journal import RunLog
+from deerflow.runtime.journal.serialization import to_json
+from deerflow.sandbox.snapshots.snapshots import Snapshots
 
 logger = logging.getLogger(__name__)
 
 EVENT = "workspace_changes"
-"""The type of the custom event that tells readers how many files a run has changed."""
+"""Type of the custom event with the number of changed files."""
 
 
 class FileChanges:
-    """Compares the files of a thread with what they were before a run."""
+    """Comparison of the files of a thread with their snapshot from before a run."""
 
     def __init__(self, database: Database, snapshots_of: Callable[[RunRecord], Snapshots]) -> None:
         self._database = database
         self._snapshots_of = snapshots_of
 
     async def note(self, run: RunRecord, log: RunLog, seconds: float) -> None:
-        """Keep what a run has done, which is about to end, and tell its readers; it may take so long to find out.
+        """Store and publish the file changes of a run that is about to end, within a time limit.
 
-        What cannot be told is no reason for the run to fail.
+        A failure is logged and does not fail the run.
         """
         changes = await self._look(run, seconds)
         if not changes:
             return
-        keep = partial(keep_file_changes, run_id=run.run_id, owner=run.owner, data=to_stored(changes))
+        keep = partial(store_file_changes, run_id=run.run_id, owner=run.owner, data=serialize_changes(changes))
         try:
             await self._database.write(keep)
         except StorageUnavailable as problem:
             logger.warning("what run %s did to files could not be kept: %s", run.run_id, problem)
             return
-        log.append("custom", to_json({"type": EVENT, **counts_of(changes)}))
+        log.append("custom", to_json({"type": EVENT, **count_changes(changes)}))
 
     async def of(self, run: RunRecord) -> WorkspaceChanges:
-        """What a run has done; as far as it has come, if it is under way."""
+        """Return the file changes of a run; for an active run, the changes so far."""
         if not run.status.is_final:
             return await self._look(run, seconds=10.0)
-        stored = await self._database.read(partial(find_file_changes, run_id=run.run_id, owner=run.owner))
-        return WorkspaceChanges() if stored is None else from_stored(stored)
+        stored = await self._database.read(partial(read_file_changes, run_id=run.run_id, owner=run.owner))
+        return WorkspaceChanges() if stored is None else deserialize_changes(stored)
 
     async def _look(self, run: RunRecord, seconds: float) -> WorkspaceChanges:
         try:
@@ -64,8 +64,8 @@ class FileChanges:
         return found or WorkspaceChanges()
 
 
-def counts_of(changes: WorkspaceChanges) -> dict[str, int]:
-    """How many files are different, in which way."""
+def count_changes(changes: WorkspaceChanges) -> dict[str, int]:
+    """Return the number of changed files by kind of change."""
     return {
         "added": changes.added,
         "changed": changes.changed,
@@ -74,13 +74,13 @@ def counts_of(changes: WorkspaceChanges) -> dict[str, int]:
     }
 
 
-def to_stored(changes: WorkspaceChanges) -> bytes:
-    """The changes as they are kept."""
+def serialize_changes(changes: WorkspaceChanges) -> bytes:
+    """Return the changes as stored JSON."""
     return zlib.compress(orjson.dumps({"version": 1, "changes": changes}))
 
 
-def from_stored(stored: bytes) -> WorkspaceChanges:
-    """The changes that were kept."""
+def deserialize_changes(stored: bytes) -> WorkspaceChanges:
+    """Return the changes from stored JSON."""
     fields: dict[str, Any] = orjson.loads(zlib.decompress(stored))["changes"]
     files = tuple(FileChange(**each) for each in fields.pop("files"))
     return replace(WorkspaceChanges(**fields), files=files)

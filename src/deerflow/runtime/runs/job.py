@@ -1,4 +1,4 @@
-"""A run to carry out."""
+"""Job: a run to execute, with its request and settings."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,88 +6,110 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage
 
-from deerflow.domain.budget import SpendingLimit
+from deerflow.agents.spec import AgentSettings
+from deerflow.config.sections.runs import TitleConfig
 from deerflow.domain.runs import (
     AgentSpec,
     CancelAction,
-    Command,
     DisconnectMode,
     MultitaskStrategy,
     Resume,
     RunRecord,
     RunRequest,
+    StateCommand,
 )
-from deerflow.persistence.runs import ClaimedRun
-from deerflow.runtime.changes import DerivedState
-from deerflow.runtime.runs.ledger import Earlier
-from deerflow.runtime.runs.partial import PartialAnswer
-from deerflow.runtime.runs.records import Records
-from deerflow.runtime.runs.schemas import messages_of
+from deerflow.domain.usage import SpendingLimit
+from deerflow.persistence.queries.runs import ClaimedRun
+from deerflow.runtime.journal.state_diff import DerivedState
+from deerflow.runtime.runs.records import PartialAnswer, RunRecords
+from deerflow.runtime.runs.request import request_messages
+from deerflow.runtime.runs.tool_ledger import RecordedCalls
 
 HANDED_OVER = b'{"type":"handed_over"}'
-"""A custom event: the server is put away in good order, and the run goes on in another process."""
+"""Custom event: the server shuts down and another process resumes the run."""
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
-    """What the log tells of a run whose process died."""
+class EarlierAttempt:
+    """State of a run at the death of its previous process, read from the event log."""
 
     last_seq: int
     known: DerivedState
-    """The thread as readers know it."""
+    """State that readers know."""
     answer: PartialAnswer
-    """The message it was in the middle of."""
-    calls: Earlier
+    """Message that was being streamed."""
+    calls: RecordedCalls
     steered: Sequence[BaseMessage] = ()
-    """What people had said to it."""
+    """Steering messages that it had accepted."""
     deaths: int = 0
-    """How often a process died of it, or at least with it."""
+    """Number of processes that died while executing it."""
     failure: Mapping[str, str] | None = None
-    """What readers were told of how it failed; there is nothing left but to end it."""
+    """Failure that was already published; the run only has to be ended."""
 
 
 @dataclass(slots=True)
-class Signals:
-    """What a run under way is told: that somebody writes to it, and how it is to be stopped before its task is."""
+class RunSignals:
+    """Signals to an active run: pending steering messages and the kind of cancellation."""
 
     action: CancelAction = CancelAction.INTERRUPT
-    leaves_unfinished: bool = False
-    """Whether it is to go on in another process."""
-    has_mail: bool = False
-    """Whether somebody wants to say something to it."""
+    hands_over: bool = False
+    """Whether another process resumes it."""
+    has_pending_input: bool = False
+    """Whether steering messages may be pending."""
     heard: list[BaseMessage] = field(default_factory=list)
-    """What was said to it."""
+    """Steering messages taken so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedSettings:
+    """Settings of one run. They are resolved once, when the run is accepted or taken over, and do not change."""
+
+    timeout_s: float
+    recursion_limit: int
+    title: TitleConfig
+    budget: SpendingLimit
+    """Limit of the operator; a request may lower it."""
+    uses_memory: bool
+    requires_skill_contract: bool
+    agents: AgentSettings
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A run with what it was asked for; `past` when an earlier attempt has begun it."""
+    """Run with its request and settings; `past` is set if an earlier attempt began it."""
 
     run: RunRecord
     request: RunRequest
+    settings: ResolvedSettings
     messages: Sequence[BaseMessage] = ()
-    past: Past | None = None
+    past: EarlierAttempt | None = None
     stop: CancelAction | None = None
-    """How it was to be stopped by those who had it before: it is not gone on with."""
-    signals: Signals = field(default_factory=Signals)
-    records: Records = field(default_factory=Records)
+    """Cancellation that was requested before its process died; the run is not resumed."""
+    signals: RunSignals = field(default_factory=RunSignals)
+    records: RunRecords = field(default_factory=RunRecords)
 
 
-def stored_job(claimed: ClaimedRun, past: Past | None = None, records: Records | None = None) -> Job:
-    """A run as the database has it."""
-    request = read_request(claimed.request)
-    return Job(claimed.record, request, messages_of(request), past, claimed.stop, records=records or Records())
+def load_job(
+    claimed: ClaimedRun,
+    settings: ResolvedSettings,
+    past: EarlierAttempt | None = None,
+    records: RunRecords | None = None,
+) -> Job:
+    """Return the job of a claimed run."""
+    request = deserialize_request(claimed.request)
+    messages = request_messages(request)
+    return Job(claimed.record, request, settings, messages, past, claimed.stop, records=records or RunRecords())
 
 
-def read_request(stored: Mapping[str, Any]) -> RunRequest:
-    """The request that `to_stored` wrote."""
+def deserialize_request(stored: Mapping[str, Any]) -> RunRequest:
+    """Return the request from its stored form."""
     resume, command = stored["resume"], stored.get("command")
     words = {
-        "agent": AgentSpec.of(stored["agent"]),
+        "agent": AgentSpec.from_json(stored["agent"]),
         "on_disconnect": DisconnectMode(stored["on_disconnect"]),
         "multitask_strategy": MultitaskStrategy(stored.get("multitask_strategy", MultitaskStrategy.REJECT)),
         "resume": Resume(resume["answer"]) if resume else None,
-        "command": Command(**command) if command else None,
-        "budget": SpendingLimit.of(stored["budget"]) if stored.get("budget") else None,
+        "command": StateCommand(**command) if command else None,
+        "budget": SpendingLimit.from_stored(stored["budget"]) if stored.get("budget") else None,
     }
     return RunRequest(**{**stored, **words})

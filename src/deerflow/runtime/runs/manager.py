@@ -1,64 +1,67 @@
-"""Where every run enters, whoever asks for it, and where its readers come for its events."""
+"""Admission of runs, their tasks, and access to their events."""
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 
-from langgraph.types import Interrupt
-
 from deerflow.domain.errors import Conflict, RunLost, StateTooNew, StorageUnavailable
-from deerflow.domain.events import FINAL_EVENT, StreamEvent
-from deerflow.domain.ids import check_thread_id
-from deerflow.domain.principal import Principal
+from deerflow.domain.identity import Principal, check_thread_id
 from deerflow.domain.runs import (
+    FINAL_EVENT,
     CancelAction,
     MultitaskStrategy,
     Resume,
+    RunEvent,
     RunRecord,
     RunRequest,
     RunStatus,
     StreamMode,
 )
-from deerflow.persistence import runs as run_rows
-from deerflow.persistence.admission import Finish, accept_run, finish_run
-from deerflow.persistence.database import Database
-from deerflow.persistence.events import LoggedEvent, earlier_changes, nothing_else
-from deerflow.persistence.threads import find_thread
-from deerflow.runtime.changes import DerivedState
-from deerflow.runtime.journal import Journal
-from deerflow.runtime.runs.answers import by_question
-from deerflow.runtime.runs.job import HANDED_OVER, Job, read_request, stored_job
-from deerflow.runtime.runs.schemas import messages_of, new_run, title_from, to_stored
+from deerflow.persistence.engine.database import Database
+from deerflow.persistence.queries import runs as run_rows
+from deerflow.persistence.queries.events import LoggedEvent, do_nothing, read_earlier_changes
+from deerflow.persistence.queries.threads import find_thread
+from deerflow.persistence.queries.transactions import RunFinish, accept_run, finish_run
+from deerflow.runtime.background import BackgroundTasks, shield_until_done
+from deerflow.runtime.journal.journal import Journal
+from deerflow.runtime.journal.serialization import to_json
+from deerflow.runtime.journal.state_diff import DerivedState
+from deerflow.runtime.runs.hooks import RunHooks
+from deerflow.runtime.runs.job import HANDED_OVER, Job, ResolvedSettings, deserialize_request, load_job
+from deerflow.runtime.runs.request import (
+    create_run_record,
+    initial_title,
+    match_answers,
+    request_messages,
+    serialize_request,
+)
 from deerflow.runtime.runs.worker import RunWorker
-from deerflow.runtime.serialization import to_json
-from deerflow.runtime.stream_bridge.bridge import HEARTBEAT_S, StreamBridge
-from deerflow.runtime.titles import Namer
-from deerflow.runtime.waiting import Beside, surely
-from deerflow.tracing.log_context import logged_as
+from deerflow.runtime.stream_bridge.base import HEARTBEAT_S, StreamBridge
+from deerflow.tracing.logs import add_log_context
 from deerflow.tracing.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
 STOP_LIMIT_S = 10.0
-"""How long a stopped run may take to put its things away."""
+"""Time limit for the cleanup of a cancelled run."""
 ANSWER_LIMIT_S = 40.0
-"""How long another process may take to stop a run, or be found dead."""
+"""Time limit for another process to cancel a run, or to be found dead."""
 
 
 @dataclass(frozen=True, slots=True)
-class UnderWay:
-    """A run that this process carries out."""
+class ActiveRun:
+    """Run that this process executes."""
 
     job: Job
     task: asyncio.Task[None]
 
 
 class RunManager:
-    """Accepts runs, owns the tasks that carry them out, and shows what they log."""
+    """Accepts runs, owns the tasks that execute them, and streams their events."""
 
     def __init__(
         self,
@@ -66,54 +69,45 @@ class RunManager:
         journal: Journal,
         bridge: StreamBridge,
         worker: RunWorker,
-        namer: Namer,
-        questions: Callable[[str], Awaitable[Sequence[Interrupt]]],
-        check_state: Callable[[str], Awaitable[None]],
+        hooks: RunHooks,
         process: str,
         metrics: Metrics,
     ) -> None:
-        """`questions` finds what a thread's paused run asks; `process` is who we are.
-
-        `check_state` raises `StateTooNew` for a thread that this program cannot go on with.
-
-        `namer` is given each run that went well, when nobody waits for it any more.
-        """
+        """Create a manager for the process named `process`."""
         self._database = database
         self._journal = journal
         self._bridge = bridge
         self._worker = worker
-        self._namer = namer
-        self._questions = questions
-        self._check_state = check_state
+        self._hooks = hooks
         self._process = process
         self._metrics = metrics
-        self._under_way: dict[str, UnderWay] = {}
-        self._beside = Beside()
+        self._active: dict[str, ActiveRun] = {}
+        self._background = BackgroundTasks()
         self._is_closing = False
 
     async def create_or_reject(self, request: RunRequest, who: Principal) -> RunRecord:
-        """Accept a run; it is recorded when this returns, and under way or waiting for its turn.
+        """Accept a run. When this returns, the run is recorded and is active or pending.
 
         Raises:
-            Conflict: the thread has a run under way and this one may not wait.
+            Conflict: the thread has an active run and this one may not wait.
             StateTooNew: the thread was used by a newer version of this program.
-            NotFound: the thread does not exist and is not to be created, or is somebody else's.
-            InvalidRequest: the request makes no sense.
+            NotFound: the thread does not exist and is not to be created, or has another owner.
+            InvalidRequest: the request is invalid.
         """
         check_thread_id(request.thread_id)
-        await self._refuse_unreadable(request.thread_id, who)
+        await self._check_readable(request.thread_id, who)
         if request.resume is not None:
-            request = replace(request, resume=Resume(await self._fitting(request.thread_id, request.resume, who)))
-        messages = messages_of(request)
-        run = new_run(request, who, self._process)
-        first = StreamEvent(1, "metadata", to_json({"run_id": run.run_id, "thread_id": run.thread_id}))
+            request = replace(request, resume=Resume(await self._match_resume(request.thread_id, request.resume, who)))
+        messages, settings = request_messages(request), self._hooks.resolve_settings()
+        run = create_run_record(request, who, self._process)
+        first = RunEvent(1, "metadata", to_json({"run_id": run.run_id, "thread_id": run.thread_id}))
         admission = await self._database.write(
             partial(
                 accept_run,
                 run=run,
-                request=to_stored(request, messages),
+                request=serialize_request(request, messages),
                 first=LoggedEvent(run.run_id, first, run.created_at),
-                title=title_from(messages, self._namer.settings()),
+                title=initial_title(messages, settings.title),
                 may_create_thread=request.create_thread,
             )
         )
@@ -121,53 +115,50 @@ class RunManager:
             return admission.run
         if admission.run.status is RunStatus.RUNNING:
             self._bridge.open(run.run_id, 0)
-            self.begin(Job(admission.run, request, messages))
+            self.begin(Job(admission.run, request, settings, messages))
         self._bridge.publish(run.run_id, [first])
-        if action := request.multitask_strategy.stops:
+        if action := request.multitask_strategy.cancel_action:
             await self._clear(admission.others, action)
         if request.multitask_strategy is MultitaskStrategy.STEER:
-            self._tell_of_mail(admission.others)
+            self._notify_steering(admission.others)
         return admission.run
 
-    async def _refuse_unreadable(self, thread_id: str, who: Principal) -> None:
-        """Refuse a message that could not be answered rather than lose it; to others the thread does not exist."""
+    async def _check_readable(self, thread_id: str, who: Principal) -> None:
+        """Refuse a message to a thread that this version cannot read. Other users get `NotFound`."""
         try:
-            await self._check_state(thread_id)
+            await self._hooks.check_state(thread_id)
         except StateTooNew:
             await self._database.read(partial(find_thread, thread_id=thread_id, owner=who.user_id))
             raise
 
-    async def _fitting(self, thread_id: str, resume: Resume, who: Principal) -> dict[str, object]:
-        """The answer, if it answers what was asked."""
+    async def _match_resume(self, thread_id: str, resume: Resume, who: Principal) -> dict[str, object]:
+        """Return the answers of a resume request by interrupt, after checking them."""
         await self._database.read(partial(find_thread, thread_id=thread_id, owner=who.user_id))
-        return by_question(await self._questions(thread_id), resume.answer)
+        return match_answers(await self._hooks.pending_interrupts(thread_id), resume.answer)
 
-    def _tell_of_mail(self, others: Iterable[RunRecord]) -> None:
-        """Have the run under way look for what somebody wants to say to it."""
+    def _notify_steering(self, others: Iterable[RunRecord]) -> None:
+        """Tell the active run that a steering message is pending."""
         for run in others:
-            if run.run_id in self._under_way:
-                self._under_way[run.run_id].job.signals.has_mail = True
+            if run.run_id in self._active:
+                self._active[run.run_id].job.signals.has_pending_input = True
             elif run.status is RunStatus.RUNNING:
                 self._bridge.tell(run.process)
 
     async def _clear(self, others: Iterable[RunRecord], action: CancelAction) -> None:
-        """Have those stopped that have to go for a new run, as was ordered when that one was accepted.
-
-        First those that wait, then the one under way.
-        """
+        """Cancel the runs that a new run replaces: pending ones first, then the active one."""
         for run in sorted(others, key=lambda other: other.status is RunStatus.RUNNING):
-            if not await self._end_waiting(run) and self.request_stop(run.run_id, action) is None:
+            if not await self._end_pending(run) and self.request_stop(run.run_id, action) is None:
                 self._bridge.tell(run.process)
 
-    async def _end_waiting(self, run: RunRecord) -> bool:
-        """End a run that has not begun; False when it has."""
+    async def _end_pending(self, run: RunRecord) -> bool:
+        """End a run that has not started. Return False if it has."""
         if run.status is not RunStatus.PENDING:
             return False
-        ours = replace(run, process=self._process)  # so is the one whose turn it may be then
-        end = StreamEvent(2, FINAL_EVENT, b"null")
+        ours = replace(run, process=self._process)  # so is the next run of the thread
+        end = RunEvent(2, FINAL_EVENT, b"null")
         events = [LoggedEvent(run.run_id, end, datetime.now(UTC), run.attempt)]
         change = partial(finish_run, run=ours, events=events, status=RunStatus.INTERRUPTED, error=None)
-        finish = await surely(self._database.write(change))
+        finish = await shield_until_done(self._database.write(change))
         if finish.is_recorded:
             self._bridge.publish(run.run_id, [end])
             self._bridge.publish_end(run.run_id)
@@ -175,22 +166,22 @@ class RunManager:
         return finish.is_recorded
 
     async def get(self, thread_id: str, run_id: str, who: Principal) -> RunRecord:
-        """The run, or `NotFound`."""
+        """Return the run, or raise `NotFound`."""
         query = partial(run_rows.find_run, thread_id=thread_id, run_id=run_id, owner=who.user_id)
         return await self._database.read(query)
 
     async def list_by_thread(
         self, thread_id: str, who: Principal, limit: int = 10, offset: int = 0, status: RunStatus | None = None
     ) -> Sequence[RunRecord]:
-        """The thread's runs, newest first."""
+        """Return the runs of a thread, newest first."""
         mine = partial(run_rows.list_runs, thread_id=thread_id, owner=who.user_id)
         return await self._database.read(partial(mine, limit=limit, offset=offset, status=status))
 
     async def delete(self, thread_id: str, run_id: str, who: Principal) -> None:
-        """Remove an ended run and its events; what it said stays in the thread.
+        """Delete an ended run and its events; its messages stay in the thread.
 
         Raises:
-            Conflict: it is under way.
+            Conflict: the run is active.
         """
         change = partial(run_rows.delete_ended_run, thread_id=thread_id, run_id=run_id, owner=who.user_id)
         await self._database.write(change)
@@ -198,56 +189,56 @@ class RunManager:
     async def cancel(
         self, thread_id: str, run_id: str, who: Principal, action: CancelAction = CancelAction.INTERRUPT
     ) -> None:
-        """Stop the run. It has reached its final status when this returns.
+        """Cancel the run. It has its final status when this returns.
 
         Raises:
-            Conflict: it had already ended, or its process does not answer.
+            Conflict: the run had already ended, or its process does not answer.
         """
         run = await self.get(thread_id, run_id, who)
-        if not await self._end_waiting(run) and not await self.stop(run_id, action):
+        if not await self._end_pending(run) and not await self.stop(run_id, action):
             run = await self.get(thread_id, run_id, who)
             raise Conflict(f"run {run_id!r} has already ended with {run.status.value!r}")
 
     async def stop(self, run_id: str, action: CancelAction = CancelAction.INTERRUPT) -> bool:
-        """Stop the run if it is under way, in whatever process, and wait for its end; whether it was.
+        """Cancel the run in whatever process executes it, wait for its end, and return whether it was active.
 
         Raises:
-            Conflict: its process does not answer.
+            Conflict: the process of the run does not answer.
         """
         task = self.request_stop(run_id, action)
-        is_ordered = await self._order_stop(run_id, action, is_here=task is not None)
+        is_ordered = await self._record_stop(run_id, action, is_here=task is not None)
         if task is not None:
             await asyncio.wait({task}, timeout=STOP_LIMIT_S)
             return True
         if is_ordered:
-            await self._until_ended(run_id)
+            await self._wait_for_end(run_id)
         return is_ordered
 
-    def stop_soon(self, run: RunRecord) -> None:
-        """Have the run stopped, in whatever process it is: whoever wanted it is gone and cannot wait."""
+    def cancel_in_background(self, run: RunRecord) -> None:
+        """Cancel the run without waiting: the client that started it has disconnected."""
         if not self._is_closing:
-            self._beside.begin(self._let_go(run), f"the end of {run.run_id}")
+            self._background.begin(self._cancel_detached(run), f"the end of {run.run_id}")
 
-    async def _let_go(self, run: RunRecord) -> None:
-        if not await self._end_waiting(run):
+    async def _cancel_detached(self, run: RunRecord) -> None:
+        if not await self._end_pending(run):
             task = self.request_stop(run.run_id)
-            await self._order_stop(run.run_id, CancelAction.INTERRUPT, is_here=task is not None)
+            await self._record_stop(run.run_id, CancelAction.INTERRUPT, is_here=task is not None)
 
-    async def _order_stop(self, run_id: str, action: CancelAction, *, is_here: bool) -> bool:
-        """Have other processes, and those after us, know that the run is to be stopped; False when it has ended."""
+    async def _record_stop(self, run_id: str, action: CancelAction, *, is_here: bool) -> bool:
+        """Record the cancellation for other processes and later ones. Return False if the run has ended."""
         try:
-            process = await self._database.write(partial(run_rows.order_stop, run_id=run_id, action=action))
+            process = await self._database.write(partial(run_rows.request_stop, run_id=run_id, action=action))
         except StorageUnavailable as problem:
             if not is_here:
                 raise
-            logger.error("run %s is stopped, but that could not be noted: %s", run_id, problem)
+            logger.error("run %s was cancelled, but that could not be recorded: %s", run_id, problem)
             return True
         if process is not None and not is_here:
             self._bridge.tell(process)
         return process is not None
 
-    async def _until_ended(self, run_id: str) -> None:
-        """Wait for another process to end a run."""
+    async def _wait_for_end(self, run_id: str) -> None:
+        """Wait until another process has ended the run."""
         events = self._bridge.subscribe(run_id, heartbeat_interval=1.0)
         try:
             async with asyncio.timeout(ANSWER_LIMIT_S), aclosing(events):
@@ -257,34 +248,38 @@ class RunManager:
             raise Conflict(f"run {run_id!r} is to be stopped, but its process has not answered yet") from None
 
     def request_stop(self, run_id: str, action: CancelAction = CancelAction.INTERRUPT) -> asyncio.Task[None] | None:
-        """Have the run stopped if it is under way, without waiting; its task, if so."""
-        found = self._under_way.get(run_id)
+        """Cancel the run if this process executes it, without waiting. Return its task."""
+        found = self._active.get(run_id)
         if found is None:
             return None
-        # A second cancel would interrupt the first one's putting away.
+        # A second cancel would interrupt the cleanup of the first.
         if not found.task.cancelling():
             found.job.signals.action = action
             found.task.cancel()
         return found.task
 
-    def under_way(self) -> Sequence[RunRecord]:
-        """The runs that this process carries out."""
-        return [each.job.run for each in self._under_way.values()]
+    def resolve_settings(self) -> ResolvedSettings:
+        """Return the settings for a run that begins now."""
+        return self._hooks.resolve_settings()
 
-    def look_for_mail(self) -> None:
-        """Have every run look for what somebody wants to say to it, perhaps through another process."""
-        for each in self._under_way.values():
-            each.job.signals.has_mail = True
+    def active_runs(self) -> Sequence[RunRecord]:
+        """Return the runs that this process executes."""
+        return [each.job.run for each in self._active.values()]
+
+    def check_steering(self) -> None:
+        """Make every active run check for steering messages that other processes may have accepted."""
+        for each in self._active.values():
+            each.job.signals.has_pending_input = True
 
     def abandon(self, run_id: str) -> None:
-        """Leave a run alone that another process has taken over: nothing more is written of it here."""
-        found = self._under_way.get(run_id)
+        """Stop executing a run that another process has taken over, without writing anything more."""
+        found = self._active.get(run_id)
         if found is not None:
-            found.job.signals.leaves_unfinished = True
+            found.job.signals.hands_over = True
             found.task.cancel()
 
     async def join(self, thread_id: str, run_id: str, who: Principal) -> RunRecord:
-        """Wait for the run's end."""
+        """Wait for the end of the run."""
         run = await self.get(thread_id, run_id, who)
         if run.status.is_final:
             return run
@@ -294,49 +289,49 @@ class RunManager:
 
     def listen(
         self, run: RunRecord, *, after: int = 0, heartbeat_s: float = HEARTBEAT_S
-    ) -> AsyncGenerator[Sequence[StreamEvent]]:
-        """The run's events after `after`, in groups as they come; an empty group is a sign of life."""
+    ) -> AsyncGenerator[Sequence[RunEvent]]:
+        """Yield the events of the run after `after` in groups; an empty group is a heartbeat."""
         return self._bridge.subscribe(run.run_id, last_event_id=after, heartbeat_interval=heartbeat_s)
 
     async def modes_of(self, run: RunRecord) -> Sequence[StreamMode]:
-        """What the run was asked to tell its readers."""
-        found = await self._database.read(partial(run_rows.read_claimed, run_id=run.run_id))
-        return read_request(found.request).stream_modes
+        """Return the stream modes that the run was requested with."""
+        found = await self._database.read(partial(run_rows.read_claimed_run, run_id=run.run_id))
+        return deserialize_request(found.request).stream_modes
 
     async def state_before(self, run: RunRecord, after: int) -> DerivedState:
-        """The thread's state as the run's event `after` left it."""
-        query = partial(earlier_changes, thread_id=run.thread_id, run_id=run.run_id, upto=after)
+        """Return the state of the thread after event `after` of the run."""
+        query = partial(read_earlier_changes, thread_id=run.thread_id, run_id=run.run_id, upto=after)
         state = DerivedState()
         for changes in await self._database.read(query):
             state.apply(changes)
         return state
 
     def begin(self, job: Job) -> None:
-        """Carry out a run that has been recorded as ours."""
+        """Start executing a run that is recorded as ours."""
         self._bridge.open(job.run.run_id, job.past.last_seq if job.past else 1)
-        with logged_as(thread=job.run.thread_id, run=job.run.run_id):
-            task = asyncio.create_task(self._carry_out(job), name=f"run {job.run.run_id}")
-        self._under_way[job.run.run_id] = UnderWay(job, task)
+        with add_log_context(thread=job.run.thread_id, run=job.run.run_id):
+            task = asyncio.create_task(self._execute(job), name=f"run {job.run.run_id}")
+        self._active[job.run.run_id] = ActiveRun(job, task)
 
-    def begin_closing(self) -> None:
-        """From now on readers that leave stop nothing: it is we who send them away."""
+    def start_closing(self) -> None:
+        """Begin the shutdown: disconnecting clients no longer cancel runs."""
         self._is_closing = True
-        self._bridge.begin_closing()
+        self._bridge.start_closing()
 
     async def aclose(self, drain_s: float = 0.0) -> None:
-        """Give runs `drain_s` to end; those that do not are left for the next process to go on with."""
-        self.begin_closing()
-        self._beside.cancel()
-        if drain_s and self._under_way:
-            await asyncio.wait([each.task for each in self._under_way.values()], timeout=drain_s)
-        for each in self._under_way.values():
-            each.job.signals.leaves_unfinished = True
+        """Wait `drain_s` for active runs; hand over the others to the next process."""
+        self.start_closing()
+        self._background.cancel()
+        if drain_s and self._active:
+            await asyncio.wait([each.task for each in self._active.values()], timeout=drain_s)
+        for each in self._active.values():
+            each.job.signals.hands_over = True
             each.task.cancel()
-        tasks = [*(each.task for each in self._under_way.values()), *self._beside.tasks]
+        tasks = [*(each.task for each in self._active.values()), *self._background.tasks]
         if tasks:
             await asyncio.wait(tasks, timeout=STOP_LIMIT_S)
 
-    async def _carry_out(self, job: Job) -> None:
+    async def _execute(self, job: Job) -> None:
         run, last_seq = job.run, job.past.last_seq if job.past else 1
         log = self._journal.open(run, last_seq, partial(self.abandon, run.run_id))
         try:
@@ -345,25 +340,24 @@ class RunManager:
                 raise RunLost(f"run {run.run_id!r} is another process's now")
             logger.info("run %s of thread %s: %s", run.run_id, run.thread_id, status.value)
             self._count(run, status)
-            if status is RunStatus.SUCCESS:
-                self._beside.begin(self._namer.name(run, job.records.budget), f"title of {run.thread_id}")
+            self._background.begin(self._hooks.after_run(job, status), f"work after run {run.run_id}")
             self._begin_next(finish)
         except (asyncio.CancelledError, RunLost):
-            logger.info("run %s of thread %s is left to another process", run.run_id, run.thread_id)
+            logger.info("run %s of thread %s handed over", run.run_id, run.thread_id)
             if self._is_closing:
                 with suppress(StorageUnavailable, RunLost):
-                    await log.commit("custom", HANDED_OVER, nothing_else)
+                    await log.commit("custom", HANDED_OVER, do_nothing)
         except Exception:
-            # The log itself cannot be written: the run stays unfinished in it, and the next start goes on with it.
-            logger.exception("run %s could not be ended", run.run_id)
+            # The event log cannot be written: the run stays unfinished and the next start resumes it.
+            logger.exception("end of run %s could not be recorded", run.run_id)
         finally:
             self._bridge.publish_end(run.run_id)
-            del self._under_way[run.run_id]
+            del self._active[run.run_id]
 
     def _count(self, run: RunRecord, status: RunStatus) -> None:
         self._metrics.runs_ended.labels(status.value).inc()
         self._metrics.run_seconds.observe((datetime.now(UTC) - run.created_at).total_seconds())
 
-    def _begin_next(self, finish: Finish) -> None:
+    def _begin_next(self, finish: RunFinish) -> None:
         if finish.next is not None:
-            self.begin(stored_job(finish.next))
+            self.begin(load_job(finish.next, self._hooks.resolve_settings()))

@@ -1,32 +1,34 @@
-"""What a run leaves behind besides its log: what it took, and what can be searched."""
+"""Records of a run besides its event log: usage, transcript and budget."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 import orjson
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage
 
-from deerflow.domain.events import StreamEvent
-from deerflow.domain.threads import WaitsFor
+from deerflow.budget.account import Account, BudgetTracker, ReservationEntry
+from deerflow.domain.runs import RunEvent
+from deerflow.domain.threads import WaitReason
 from deerflow.domain.usage import LEAD_AGENT, TokenCounts, UsageEntry
-from deerflow.runtime.journal import RunLog
-from deerflow.runtime.runs.budget import BookedBudget, Purse
-from deerflow.runtime.said import Said
-from deerflow.runtime.serialization import to_json
+from deerflow.persistence.queries.events import do_nothing
+from deerflow.runtime.journal.journal import RunLog
+from deerflow.runtime.journal.serialization import to_json
+from deerflow.runtime.transcript import Transcript
 
 
 @dataclass(slots=True)
-class Tally:
-    """What the model calls of a run have taken so far, by caller and model; no message counts twice."""
+class UsageCounter:
+    """Token usage of a run by caller and model; each message counts once."""
 
     counts: dict[tuple[str, str], TokenCounts] = field(default_factory=dict)
     seen: set[str] = field(default_factory=set)
     context_tokens: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def add(self, caller: str, model: str, message_id: str | None, counts: TokenCounts) -> bool:
-        """Count a call, unless its message was counted before; whether it was."""
+        """Add a model call. Return False if its message was already counted."""
         if message_id is not None and message_id in self.seen:
             return False
         if message_id is not None:
@@ -38,52 +40,102 @@ class Tally:
         return True
 
     def entries(self) -> list[UsageEntry]:
-        """What is kept of it."""
+        """Return the usage entries to store."""
         return [UsageEntry(*kind, counts, self.context_tokens.get(kind)) for kind, counts in self.counts.items()]
 
 
 @dataclass(slots=True)
-class Records:
-    """What a run leaves behind."""
+class RunRecords:
+    """Records of a run."""
 
-    tally: Tally = field(default_factory=Tally)
-    said: Said = field(default_factory=Said)
-    purse: Purse = field(default_factory=Purse)
-    budget: BookedBudget | None = None
-    """That of a run which has one and is under way, or has just ended."""
+    tally: UsageCounter = field(default_factory=UsageCounter)
+    transcript: Transcript = field(default_factory=Transcript)
+    account: Account = field(default_factory=Account)
+    budget: BudgetTracker | None = None
+    """Budget of a run that has one and is active or has just ended."""
     asks: bool = False
-    """Whether the last thing said is a question to the user."""
-    waits_for: WaitsFor | None = None
-    """What a person has to say once the run has ended."""
+    """Whether the last message is a question to the user."""
+    waits_for: WaitReason | None = None
+    """What the thread waits for after the run."""
 
-    def hear(self, messages: Sequence[BaseMessage]) -> None:
-        """Take in messages in their order."""
-        self.said.hear(messages)
+    def add_messages(self, messages: Sequence[BaseMessage]) -> None:
+        """Add messages in their order."""
+        self.transcript.add(messages)
         if messages:
             self.asks = is_question(getattr(messages[-1], "artifact", None))
 
     @classmethod
-    def read(cls, events: Sequence[StreamEvent]) -> "Records":
-        """What earlier attempts at a run have left, as its log tells."""
-        records, now = cls(read_tally(events), purse=Purse.read(events)), datetime.now(UTC)
+    def read(cls, events: Sequence[RunEvent]) -> "RunRecords":
+        """Return the records of earlier attempts, read from the event log."""
+        records, now = cls(read_usage(events), account=Account.from_events(events)), datetime.now(UTC)
         for event in events:
             if event.event == "changes":
                 changes = orjson.loads(event.data)
-                records.said.forget(changes["removed"])
-                records.said.hear_logged(changes, now)
+                records.transcript.remove(changes["removed"])
+                records.transcript.add_logged(changes, now)
                 if changes["messages"]:
                     records.asks = is_question(changes["messages"][-1].get("artifact"))
         return records
 
 
+@dataclass(slots=True)
+class PartialAnswer:
+    """Streamed part of an answer that is not yet in the state, so that cancelling a run keeps it."""
+
+    message_id: str | None = None
+    text: list[str] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
+    thinks_since: float | None = None
+    thought_s: float | None = None
+
+    def add(self, message_id: str | None, text: str, reasoning: str | None) -> str | None:
+        """Add a chunk. Return the id of the unfinished answer that it replaces, if any."""
+        superseded = None
+        if message_id != self.message_id:
+            superseded = self.message_id
+            self._begin(message_id)
+        self.text.append(text)
+        if reasoning:
+            self.reasoning.append(reasoning)
+            self.thinks_since = self.thinks_since or time.monotonic()
+        elif self.thinks_since is not None and self.thought_s is None:
+            self.thought_s = time.monotonic() - self.thinks_since
+        return superseded
+
+    def forget(self, arrived: Collection[str | None]) -> dict[str, int]:
+        """Clear the answer if its message has arrived. Return its thinking time in milliseconds by message id."""
+        if self.message_id is None or self.message_id not in arrived:
+            return {}
+        thought = {} if self.thought_s is None else {self.message_id: round(self.thought_s * 1000)}
+        self._begin(None)
+        return thought
+
+    def _begin(self, message_id: str | None) -> None:
+        self.message_id, self.text, self.reasoning = message_id, [], []
+        self.thinks_since = self.thought_s = None
+
+    def to_message(self) -> AIMessage | None:
+        """Return the answer as a message, or None if it has no text. Incomplete tool calls are dropped."""
+        text = "".join(self.text)
+        if not text:
+            return None
+        reasoning = "".join(self.reasoning)
+        return AIMessage(
+            text,
+            id=self.message_id,
+            additional_kwargs={"reasoning_content": reasoning} if reasoning else {},
+            response_metadata={"finish_reason": "interrupted"},
+        )
+
+
 def is_question(artifact: object) -> bool:
-    """Whether what a tool returned beside its text is a question to the user."""
+    """Return whether the artifact of a tool message is a question to the user."""
     return isinstance(artifact, Mapping) and "human_input" in artifact
 
 
-def read_tally(events: Iterable[StreamEvent]) -> Tally:
-    """What a log says of model calls."""
-    tally = Tally()
+def read_usage(events: Iterable[RunEvent]) -> UsageCounter:
+    """Return the usage recorded in an event log."""
+    tally = UsageCounter()
     for event in events:
         if event.event == "usage":
             data: dict[str, Any] = orjson.loads(event.data)
@@ -92,17 +144,37 @@ def read_tally(events: Iterable[StreamEvent]) -> Tally:
 
 
 class RunMeter:
-    """Notes the model calls of a run in its log, so that they count also when its process dies."""
+    """Records model calls in the event log, so that they count even if the process dies."""
 
-    def __init__(self, log: RunLog, tally: Tally, count: Callable[[str, int, int], None]) -> None:
-        """`count` is told the model of every call, and what it read and wrote."""
+    def __init__(self, log: RunLog, tally: UsageCounter, count: Callable[[str, int, int], None]) -> None:
+        """`count` receives the model, input tokens and output tokens of every call."""
         self._log = log
         self._tally = tally
         self._count = count
 
     def note(self, caller: str, model: str, message_id: str | None, counts: TokenCounts) -> None:
-        """Count a call."""
+        """Record a model call."""
         if self._tally.add(caller, model, message_id, counts):
             about = {"caller": caller, "model": model, "message_id": message_id}
             self._log.append("usage", to_json({**about, "counts": asdict(counts)}))
             self._count(model, counts.input_tokens, counts.output_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class RunReservationLog:
+    """Reservations of a run in its event log."""
+
+    log: RunLog
+
+    async def reserve(self, entry: ReservationEntry) -> None:
+        await self.log.commit("budget", reservation_event(entry), do_nothing)
+
+    def settle(self, entry: ReservationEntry) -> None:
+        self.log.append("budget", reservation_event(entry))
+
+
+def reservation_event(entry: ReservationEntry) -> bytes:
+    """Return the data of a `budget` event."""
+    number, asking = entry.grant.number, entry.grant.request
+    about = {"call": number, "caller": asking.caller, "model": asking.model, "is_last": asking.is_last}
+    return to_json({**about, **asdict(entry.amount), "spent": asdict(entry.committed)})

@@ -1,86 +1,88 @@
-"""Goes on with the runs a dead process left behind."""
+"""Recovery of runs whose process died."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import orjson
 from langchain_core.messages import BaseMessage
 
-from deerflow.domain.events import StreamEvent
-from deerflow.domain.runs import RunRecord, RunStatus
-from deerflow.persistence.database import Database
-from deerflow.persistence.events import earlier_changes, read_events
-from deerflow.persistence.liveness import Liveness
-from deerflow.persistence.runs import ClaimedRun, claim_next, reclaim_run, unfinished_runs
-from deerflow.runtime.changes import DerivedState
-from deerflow.runtime.incoming import to_messages
-from deerflow.runtime.runs.job import HANDED_OVER, Job, Past, stored_job
-from deerflow.runtime.runs.ledger import Earlier
-from deerflow.runtime.runs.partial import PartialAnswer
-from deerflow.runtime.runs.records import Records
+from deerflow.domain.runs import RunEvent, RunRecord, RunStatus
+from deerflow.persistence.engine.database import Database
+from deerflow.persistence.engine.liveness import Liveness
+from deerflow.persistence.queries.events import read_earlier_changes, read_events
+from deerflow.persistence.queries.runs import ClaimedRun, claim_next_run, list_unfinished_runs, reclaim_run
+from deerflow.runtime.journal.state_diff import DerivedState
+from deerflow.runtime.runs.job import HANDED_OVER, EarlierAttempt, Job, ResolvedSettings, load_job
+from deerflow.runtime.runs.records import PartialAnswer, RunRecords
+from deerflow.runtime.runs.tool_ledger import RecordedCalls
+from deerflow.runtime.transcript import to_messages
 
 logger = logging.getLogger(__name__)
 
 PAGE = 1000
 
 
-async def take_over(database: Database, process: str, liveness: Liveness) -> list[Job]:
-    """The runs whose processes are gone, as jobs of this one; those that still wait for their turn go on waiting."""
+async def claim_abandoned_runs(
+    database: Database, process: str, liveness: Liveness, resolve_settings: Callable[[], ResolvedSettings]
+) -> list[Job]:
+    """Claim the runs of dead processes and return them as jobs; pending runs stay pending."""
     jobs = []
-    unfinished = [run for run in await database.read(unfinished_runs) if run.process != process]
-    dead = await liveness.dead_among({run.process for run in unfinished})
+    unfinished = [run for run in await database.read(list_unfinished_runs) if run.process != process]
+    dead = await liveness.find_dead({run.process for run in unfinished})
     for run in unfinished:
-        if run.process in dead and (claimed := await claim(database, run, process)):
-            jobs.append(await read_back(database, claimed))
+        if run.process in dead and (claimed := await claim_run(database, run, process)):
+            jobs.append(await restore_job(database, claimed, resolve_settings()))
             logger.warning("run %s of thread %s goes on, attempt %d", run.run_id, run.thread_id, claimed.record.attempt)
     for each in dead:
-        await liveness.bury(each)
+        await liveness.remove_process(each)
     return jobs
 
 
-async def claim(database: Database, run: RunRecord, process: str) -> ClaimedRun | None:
-    """Take over a run, or the one of its thread whose turn it is; None when somebody else was faster."""
+async def claim_run(database: Database, run: RunRecord, process: str) -> ClaimedRun | None:
+    """Claim a run, or the next pending one of its thread. Return None if another process was faster."""
     if run.status is RunStatus.RUNNING:
         return await database.write(partial(reclaim_run, run=run, process=process))
-    return await database.write(partial(claim_next, thread_id=run.thread_id, process=process))
+    return await database.write(partial(claim_next_run, thread_id=run.thread_id, process=process))
 
 
-async def read_back(database: Database, claimed: ClaimedRun) -> Job:
-    """A run with what its log tells."""
-    events = await all_events(database, claimed.record)
+async def restore_job(database: Database, claimed: ClaimedRun, settings: ResolvedSettings) -> Job:
+    """Return the job of a claimed run, restored from its event log."""
+    events = await read_all_events(database, claimed.record)
     answer = PartialAnswer()
     for event in events:
         if event.event == "messages":
-            take_in(answer, event.data)
+            add_logged_chunk(answer, event.data)
         elif event.event == "changes":
             changes = orjson.loads(event.data)
             answer.forget([*(message["id"] for message in changes["messages"]), *changes["removed"]])
     known = DerivedState()
     run, last = claimed.record, events[-1].seq
-    for told in await database.read(partial(earlier_changes, thread_id=run.thread_id, run_id=run.run_id, upto=last)):
-        known.apply(told)
-    past = Past(
+    for changes in await database.read(
+        partial(read_earlier_changes, thread_id=run.thread_id, run_id=run.run_id, upto=last)
+    ):
+        known.apply(changes)
+    past = EarlierAttempt(
         last,
         known,
         answer,
-        Earlier.read(events),
-        lost_mail(events, known),
+        RecordedCalls.read(events),
+        unapplied_steering(events, known),
         deaths=run.attempt - 1 - sum(event.event == "custom" and event.data == HANDED_OVER for event in events),
         failure=next((orjson.loads(event.data) for event in events if event.event == "error"), None),
     )
-    return stored_job(claimed, past if run.attempt > 1 else None, Records.read(events))
+    return load_job(claimed, settings, past if run.attempt > 1 else None, RunRecords.read(events))
 
 
-def lost_mail(events: Sequence[StreamEvent], known: DerivedState) -> list[BaseMessage]:
-    """What people had said to the run and was not yet in the thread."""
+def unapplied_steering(events: Sequence[RunEvent], known: DerivedState) -> list[BaseMessage]:
+    """Return steering messages that were accepted but are not yet in the thread."""
     said = [message for event in events if event.event == "steered" for message in orjson.loads(event.data)["messages"]]
     return to_messages([each for each in said if each["id"] not in known.message_ids]) if said else []
 
 
-async def all_events(database: Database, run: RunRecord) -> list[StreamEvent]:
-    """The whole log of a run."""
-    found: list[StreamEvent] = []
+async def read_all_events(database: Database, run: RunRecord) -> list[RunEvent]:
+    """Return all events of a run."""
+    found: list[RunEvent] = []
     while page := await database.read(
         partial(read_events, run_id=run.run_id, after=found[-1].seq if found else 0, limit=PAGE)
     ):
@@ -88,8 +90,8 @@ async def all_events(database: Database, run: RunRecord) -> list[StreamEvent]:
     return found
 
 
-def take_in(answer: PartialAnswer, data: bytes) -> None:
-    """Add a logged piece to the answer."""
+def add_logged_chunk(answer: PartialAnswer, data: bytes) -> None:
+    """Add a logged chunk to the partial answer."""
     piece, _metadata = orjson.loads(data)
     if piece["type"] != "AIMessageChunk":
         return

@@ -1,38 +1,37 @@
-"""What happened in runs, and when."""
+"""Timeline of runs: read-only access to event logs."""
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from functools import partial
 
 from deerflow.domain.errors import InvalidRequest, NotFound
-from deerflow.domain.events import EventName
-from deerflow.domain.principal import Principal
-from deerflow.domain.runs import RunRecord
-from deerflow.persistence.database import Database
-from deerflow.persistence.events import LoggedEvent
-from deerflow.persistence.timeline import latest_runs, read_timed_events, runs_called
+from deerflow.domain.identity import Principal
+from deerflow.domain.runs import EventName, RunRecord
+from deerflow.persistence.engine.database import Database
+from deerflow.persistence.queries.events import LoggedEvent
+from deerflow.persistence.queries.runs import find_runs_by_prefix, list_latest_runs, read_timed_events
 
 PAGE = 1000
 SHOWN = 5
 
 
 class Timeline:
-    """Reads the log of runs; changes nothing."""
+    """Reader of event logs."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def latest(self, who: Principal, limit: int) -> Sequence[RunRecord]:
-        """The runs of all threads, newest first."""
-        return await self._database.read(partial(latest_runs, owner=who.user_id, limit=limit))
+        """Return the runs of all threads, newest first."""
+        return await self._database.read(partial(list_latest_runs, owner=who.user_id, limit=limit))
 
     async def find(self, who: Principal, beginning: str) -> RunRecord:
-        """The run whose id begins so.
+        """Return the run whose id starts with a prefix.
 
         Raises:
-            NotFound: There is none.
-            InvalidRequest: There are several.
+            NotFound: No run matches.
+            InvalidRequest: Several runs match.
         """
-        query = partial(runs_called, owner=who.user_id, beginning=beginning, limit=SHOWN)
+        query = partial(find_runs_by_prefix, owner=who.user_id, beginning=beginning, limit=SHOWN)
         found = await self._database.read(query)
         if not found:
             raise NotFound(f"no run {beginning!r}")
@@ -44,12 +43,12 @@ class Timeline:
     async def page(
         self, run: RunRecord, after: int, limit: int, names: Collection[EventName] = ()
     ) -> Sequence[LoggedEvent]:
-        """At most `limit` events of a run after the event `after`; only those called one of `names`, if any."""
+        """Return at most `limit` events of a run after `after`; only those with one of `names`, if given."""
         query = partial(read_timed_events, run_id=run.run_id, after=after, limit=limit, names=names)
         return await self._database.read(query)
 
     async def events(self, run: RunRecord) -> AsyncIterator[LoggedEvent]:
-        """All events of a run so far."""
+        """Yield all events of a run."""
         after = 0
         while page := await self.page(run, after, PAGE):
             for logged in page:

@@ -1,4 +1,4 @@
-"""A bridge across processes: Redis carries wake-ups and nothing else, the log stays in the database."""
+"""Stream bridge across processes: Redis carries notifications only; events stay in the database."""
 
 import asyncio
 import logging
@@ -11,10 +11,10 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from deerflow.domain.events import StreamEvent
-from deerflow.runtime.stream_bridge.bridge import EVERYBODY, HEARTBEAT_S
-from deerflow.runtime.stream_bridge.memory import IsUnfinished, MemoryStreamBridge, ReadLog
-from deerflow.runtime.waiting import tell_of_failure
+from deerflow.domain.runs import RunEvent
+from deerflow.runtime.background import log_task_exception
+from deerflow.runtime.stream_bridge.base import EVERYBODY, HEARTBEAT_S
+from deerflow.runtime.stream_bridge.local import IsUnfinished, MemoryStreamBridge, ReadLog
 
 logger = logging.getLogger(__name__)
 
@@ -26,16 +26,16 @@ CLOSE_LIMIT_S = 2.0
 
 
 class RedisStreamBridge:
-    """The bridge within this process, which others wake through Redis and which wakes others.
+    """In-process bridge that other processes notify through Redis.
 
-    Every run has a channel, which a process listens to while it has readers of a run it does not carry out itself.
-    While Redis cannot be reached, those readers look into the log at every heartbeat.
+    Every run has a channel. A process subscribes to it while it has readers of a run of another process. While
+    Redis is unreachable, these readers check the log at every heartbeat.
     """
 
     def __init__(self, redis: Redis, process: str, read_log: ReadLog, is_unfinished: IsUnfinished) -> None:
         self._redis = redis
         self._local = MemoryStreamBridge(read_log, is_unfinished)
-        self.told = self._local.told
+        self.woken = self._local.woken
         self._mine = [PROCESSES + process, PROCESSES + EVERYBODY]
         self._pubsub: PubSub | None = None
         self._followed: dict[str, int] = {}
@@ -47,7 +47,7 @@ class RedisStreamBridge:
     def open(self, run_id: str, last_seq: int) -> None:
         self._local.open(run_id, last_seq)
 
-    def publish(self, run_id: str, events: Sequence[StreamEvent]) -> None:
+    def publish(self, run_id: str, events: Sequence[RunEvent]) -> None:
         self._local.publish(run_id, events)
         self._send(RUNS + run_id, b"%d" % events[-1].seq)
 
@@ -61,12 +61,12 @@ class RedisStreamBridge:
     def reader_count(self) -> int:
         return self._local.reader_count()
 
-    def begin_closing(self) -> None:
-        self._local.begin_closing()
+    def start_closing(self) -> None:
+        self._local.start_closing()
 
     async def subscribe(
         self, run_id: str, *, last_event_id: int = 0, heartbeat_interval: float = HEARTBEAT_S
-    ) -> AsyncGenerator[Sequence[StreamEvent]]:
+    ) -> AsyncGenerator[Sequence[RunEvent]]:
         channel = RUNS + run_id
         groups = self._local.subscribe(run_id, last_event_id=last_event_id, heartbeat_interval=heartbeat_interval)
         is_elsewhere = not self._local.is_live(run_id)
@@ -81,7 +81,7 @@ class RedisStreamBridge:
                 await self._unfollow(channel)
 
     async def send_all(self) -> None:
-        """Send wake-ups until there will be no more."""
+        """Send notifications until the bridge closes."""
         while not self._is_closed or self._outgoing:
             await self._has_outgoing.wait()
             self._has_outgoing.clear()
@@ -91,7 +91,7 @@ class RedisStreamBridge:
                 self._note_loss(problem)
 
     async def receive_all(self) -> None:
-        """Receive wake-ups until cancelled; the library may take that for a lost connection."""
+        """Receive notifications until cancelled; the library may report that as a lost connection."""
         while not self._is_closed:
             try:
                 async with self._redis.pubsub() as pubsub:
@@ -103,7 +103,7 @@ class RedisStreamBridge:
                 self._pubsub = None
 
     def close(self) -> None:
-        """Send what waits to be sent, and nothing more."""
+        """Send pending notifications and stop."""
         self._is_closed = True
         self._has_outgoing.set()
 
@@ -124,11 +124,11 @@ class RedisStreamBridge:
         async for message in pubsub.listen():
             self._note_return()
             channel = message["channel"].decode()
-            # That a channel is listened to is itself a reason to look: something may have come just before.
+            # A new subscription is a reason to check the log: an event may have arrived just before.
             if channel not in self._mine:
                 self._local.wake(channel.removeprefix(RUNS))
             elif message["type"] == "message" or channel == self._mine[-1]:
-                self.told.set()
+                self.woken.set()
 
     async def _follow(self, channel: str) -> None:
         self._followed[channel] = self._followed.get(channel, 0) + 1
@@ -167,14 +167,14 @@ class RedisStreamBridge:
 async def open_redis_bridge(
     url: str, process: str, read_log: ReadLog, is_unfinished: IsUnfinished
 ) -> AsyncIterator[RedisStreamBridge]:
-    """A bridge over the Redis at `url`, whether that can be reached now or later."""
+    """Open a bridge over the Redis server at `url`, whether or not it is reachable now."""
     keepalive = {} if url.startswith("unix:") else {"socket_keepalive": True}
-    # Who tries again, and after how long, is decided here and not in the library.
+    # Retries are handled here, not in the library.
     redis = Redis.from_url(url, socket_connect_timeout=CONNECT_LIMIT_S, retry=Retry(NoBackoff(), 0), **keepalive)
     bridge = RedisStreamBridge(redis, process, read_log, is_unfinished)
     tasks = [asyncio.create_task(work(), name=work.__name__) for work in (bridge.send_all, bridge.receive_all)]
     for task in tasks:
-        task.add_done_callback(tell_of_failure)
+        task.add_done_callback(log_task_exception)
     try:
         yield bridge
     finally:

@@ -1,4 +1,4 @@
-"""Commands of a thread that run on their own: servers, and jobs that take long."""
+"""Background commands of a thread: servers and long-running jobs."""
 
 import asyncio
 import re
@@ -7,44 +7,44 @@ from contextlib import suppress
 
 from deerflow.domain.errors import SandboxError
 from deerflow.domain.sandbox import BackgroundOutput, BackgroundProcess
-from deerflow.sandbox.local.launch import Ended
+from deerflow.sandbox.local.launcher.client import ExitStatus
 from deerflow.sandbox.local.output import BoundedText, OutputReader
-from deerflow.sandbox.local.runners import Order, Runner
+from deerflow.sandbox.local.runners import CommandSpec, Runner
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-KEPT = 64 * 1024
-REMEMBERED = 32
+MAX_KEPT_CHARS = 64 * 1024
+MAX_REMEMBERED = 32
 KILLED_CODE = 137
-FOR_EVER_S = 7 * 24 * 3600.0
+NO_TIMEOUT_S = 7 * 24 * 3600.0
 
 
-class Job:
+class BackgroundCommand:
     """One background command."""
 
     def __init__(self, name: str, command: str) -> None:
         self.name = name
         self.command = command
-        self.text = BoundedText(KEPT)
-        self.task: asyncio.Task[Ended] | None = None
-        self.end_is_told = False
+        self.text = BoundedText(MAX_KEPT_CHARS)
+        self.task: asyncio.Task[ExitStatus] | None = None
+        self.exit_reported = False
 
     @property
     def is_running(self) -> bool:
         return self.task is not None and not self.task.done()
 
-    def show(self) -> BackgroundProcess:
-        """How far it is."""
+    def describe(self) -> BackgroundProcess:
+        """Return its name, command and exit code."""
         return BackgroundProcess(self.name, self.command, None if self.is_running else self._exit_code())
 
-    def take(self) -> BackgroundOutput:
-        """What it printed since it was last asked."""
+    def take_output(self) -> BackgroundOutput:
+        """Return the output since the last call."""
         output, truncated = self.text.take()
-        self.text = BoundedText(KEPT)
-        self.end_is_told = not self.is_running
-        return BackgroundOutput(self.show(), output, truncated)
+        self.text = BoundedText(MAX_KEPT_CHARS)
+        self.exit_reported = not self.is_running
+        return BackgroundOutput(self.describe(), output, truncated)
 
-    def hear(self, text: str) -> None:
-        """Take in what it prints."""
+    def add_output(self, text: str) -> None:
+        """Add output."""
         self.text.add(text)
 
     def _exit_code(self) -> int:
@@ -53,69 +53,69 @@ class Job:
         return self.task.result().code
 
 
-class Background:
-    """The background commands of one thread."""
+class BackgroundCommands:
+    """Background commands of one thread."""
 
     def __init__(self, runner: Runner, limit: int) -> None:
         self._runner = runner
         self._limit = limit
-        self._jobs: dict[str, Job] = {}
+        self._commands: dict[str, BackgroundCommand] = {}
 
     @property
     def is_busy(self) -> bool:
-        """Whether something runs, or has ended and nobody knows how."""
-        return any(not job.end_is_told for job in self._jobs.values())
+        """True if a command runs, or has exited and its exit was not reported yet."""
+        return any(not command.exit_reported for command in self._commands.values())
 
-    def start(self, name: str, command: str, order: Order) -> None:
-        """Start a command under a name of its own."""
+    def start(self, name: str, command: str, spec: CommandSpec) -> None:
+        """Start a command under a unique name."""
         if not NAME.fullmatch(name):
             raise SandboxError("a name is 1 to 64 letters, digits, '.', '-' or '_'")
-        if (known := self._jobs.get(name)) and known.is_running:
-            raise SandboxError(f"{name!r} is running already; end it first, or choose another name")
-        running = [job.name for job in self._jobs.values() if job.is_running]
+        if (known := self._commands.get(name)) and known.is_running:
+            raise SandboxError(f"{name!r} is already running; kill it first, or choose another name")
+        running = [command.name for command in self._commands.values() if command.is_running]
         if len(running) >= self._limit:
-            raise SandboxError(f"{self._limit} background processes are running ({', '.join(running)}); end one first")
-        job = Job(name, command)
-        # Nothing is kept by the reader itself: the job hears it piece by piece.
-        reader = OutputReader(BoundedText(0), job.hear)
-        job.task = asyncio.create_task(self._runner.run(order, reader, FOR_EVER_S))
-        self._jobs.pop(name, None)
-        self._jobs[name] = job
-        self._forget_old()
+            raise SandboxError(f"{self._limit} background processes are running ({', '.join(running)}); kill one first")
+        background = BackgroundCommand(name, command)
+        # The reader keeps nothing: the command collects its own output.
+        reader = OutputReader(BoundedText(0), background.add_output)
+        background.task = asyncio.create_task(self._runner.run(spec, reader, NO_TIMEOUT_S))
+        self._commands.pop(name, None)
+        self._commands[name] = background
+        self._remove_old()
 
     def output(self, name: str) -> BackgroundOutput:
-        """What a command printed since it was last asked."""
-        return self._find(name).take()
+        """Return the output of a command since the last call."""
+        return self._find(name).take_output()
 
     async def kill(self, name: str) -> BackgroundOutput:
-        """End a command and everything it started."""
-        job = self._find(name)
-        await self._end(job)
-        return job.take()
+        """Kill a command and everything it started."""
+        command = self._find(name)
+        await self._kill(command)
+        return command.take_output()
 
-    def show(self) -> Sequence[BackgroundProcess]:
-        """The commands, oldest first."""
-        return [job.show() for job in self._jobs.values()]
+    def list(self) -> Sequence[BackgroundProcess]:
+        """Return the commands, oldest first."""
+        return [command.describe() for command in self._commands.values()]
 
     async def aclose(self) -> None:
-        """End all of them."""
-        await asyncio.gather(*(self._end(job) for job in self._jobs.values()))
-        self._jobs.clear()
+        """Kill all commands."""
+        await asyncio.gather(*(self._kill(command) for command in self._commands.values()))
+        self._commands.clear()
 
-    async def _end(self, job: Job) -> None:
-        if job.task is None:
+    async def _kill(self, command: BackgroundCommand) -> None:
+        if command.task is None:
             return
-        job.task.cancel()
+        command.task.cancel()
         with suppress(asyncio.CancelledError, SandboxError):
-            await job.task
+            await command.task
 
-    def _find(self, name: str) -> Job:
-        if name not in self._jobs:
-            known = f"there are {', '.join(self._jobs)}" if self._jobs else "there is none"
+    def _find(self, name: str) -> BackgroundCommand:
+        if name not in self._commands:
+            known = f"there are {', '.join(self._commands)}" if self._commands else "there is none"
             raise SandboxError(f"there is no background process {name!r}; {known}")
-        return self._jobs[name]
+        return self._commands[name]
 
-    def _forget_old(self) -> None:
-        ended = [name for name, job in self._jobs.items() if not job.is_running]
-        for name in ended[: max(0, len(self._jobs) - REMEMBERED)]:
-            del self._jobs[name]
+    def _remove_old(self) -> None:
+        exited = [name for name, command in self._commands.items() if not command.is_running]
+        for name in exited[: max(0, len(self._commands) - MAX_REMEMBERED)]:
+            del self._commands[name]

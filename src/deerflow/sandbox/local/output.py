@@ -1,4 +1,4 @@
-"""What a command prints, kept within bounds while it comes."""
+"""Output of commands, read with bounded memory."""
 
 import asyncio
 import codecs
@@ -6,54 +6,54 @@ from collections import deque
 from collections.abc import Callable
 
 CHUNK = 64 * 1024
-PAUSE_S = 0.002
-"""After each chunk, so that a command that floods us slows down itself and not the server."""
-DEFAULT_KEPT = 256 * 1024
+FLOOD_PAUSE_S = 0.002
+"""Pause after each full chunk, so that a flooding command slows down itself and not the server."""
+DEFAULT_MAX_CHARS = 256 * 1024
 
 
 class BoundedText:
-    """Both ends of a text of any length: what came first explains, what came last says how it ended."""
+    """Both ends of a long text: the start explains, the end shows how it finished."""
 
-    def __init__(self, kept: int = DEFAULT_KEPT) -> None:
-        self._half = kept // 2
+    def __init__(self, max_chars: int = DEFAULT_MAX_CHARS) -> None:
+        self._half = max_chars // 2
         self._head: list[str] = []
-        self._head_room = self._half
+        self._head_remaining = self._half
         self._tail: deque[str] = deque()
         self._tail_size = 0
-        self.left_out = 0
+        self.omitted = 0
 
     def add(self, text: str) -> None:
-        """Take in what came next."""
-        head, rest = text[: self._head_room], text[self._head_room :]
+        """Add text."""
+        head, rest = text[: self._head_remaining], text[self._head_remaining :]
         if head:
             self._head.append(head)
-            self._head_room -= len(head)
+            self._head_remaining -= len(head)
         if not rest:
             return
         self._tail.append(rest)
         self._tail_size += len(rest)
         while self._tail and self._tail_size - len(self._tail[0]) >= self._half:
-            gone = len(self._tail.popleft())
-            self._tail_size -= gone
-            self.left_out += gone
+            dropped = len(self._tail.popleft())
+            self._tail_size -= dropped
+            self.omitted += dropped
 
     def take(self) -> tuple[str, bool]:
-        """What is kept, and whether something is missing from it."""
+        """Return the text, and True if something was omitted."""
         head, tail = "".join(self._head), "".join(self._tail)
         surplus = max(0, len(tail) - self._half)
-        left_out = self.left_out + surplus
-        if not left_out:
+        omitted = self.omitted + surplus
+        if not omitted:
             return head + tail, False
-        return f"{head}{note(left_out)}{tail[surplus:]}", True
+        return f"{head}{format_omission(omitted)}{tail[surplus:]}", True
 
 
 class OutputReader:
-    """Reads one end of a pipe to its end, as text."""
+    """Reader of a pipe as text."""
 
     def __init__(
         self, text: BoundedText, listener: Callable[[str], None] | None = None, limit: int | None = None
     ) -> None:
-        """`limit` is after how many bytes the flood is given up."""
+        """Create it. Reading stops after `limit` bytes."""
         self._text = text
         self._listener = listener
         self._limit = limit
@@ -61,25 +61,25 @@ class OutputReader:
         self.size = 0
 
     @property
-    def is_flooded(self) -> bool:
+    def limit_exceeded(self) -> bool:
         return self._limit is not None and self.size > self._limit
 
     async def read(self, stream: asyncio.StreamReader) -> None:
-        """Take in everything until the pipe is closed or there is too much of it."""
+        """Read until the pipe is closed or the limit is exceeded."""
         while chunk := await stream.read(CHUNK):
-            self._take(self._decoder.decode(chunk))
+            self._add(self._decoder.decode(chunk))
             self.size += len(chunk)
-            if self.is_flooded:
+            if self.limit_exceeded:
                 return
             if len(chunk) == CHUNK:
-                await asyncio.sleep(PAUSE_S)
-        self._take(self._decoder.decode(b"", final=True))
+                await asyncio.sleep(FLOOD_PAUSE_S)
+        self._add(self._decoder.decode(b"", final=True))
 
     def add_note(self, text: str) -> None:
-        """Say something about the command, after what it has said."""
-        self._take(f"\n[{text}]")
+        """Append a note about the command to its output."""
+        self._add(f"\n[{text}]")
 
-    def _take(self, text: str) -> None:
+    def _add(self, text: str) -> None:
         if not text:
             return
         self._text.add(text)
@@ -88,13 +88,13 @@ class OutputReader:
 
 
 def clip_middle(text: str, limit: int) -> tuple[str, bool]:
-    """Both ends of `text`, and whether something is missing between them. No limit: 0."""
+    """Return both ends of `text`, and True if the middle was omitted. A limit of 0 keeps everything."""
     if not limit or len(text) <= limit:
         return text, False
     half = limit // 2
-    return f"{text[:half]}{note(len(text) - 2 * half)}{text[-half:]}", True
+    return f"{text[:half]}{format_omission(len(text) - 2 * half)}{text[-half:]}", True
 
 
-def note(left_out: int) -> str:
-    """What stands where something is missing."""
-    return f"\n[… {left_out} characters left out …]\n"
+def format_omission(omitted: int) -> str:
+    """Return the marker for omitted text."""
+    return f"\n[… {omitted} characters left out …]\n"

@@ -1,4 +1,4 @@
-"""What of this machine a program needs to see of itself, when it is not one of the system's."""
+"""Location of host programs and the paths they need inside a sandbox."""
 
 import shutil
 from collections.abc import Sequence
@@ -9,45 +9,45 @@ from deerflow.domain.errors import SandboxError
 SYSTEM = Path("/usr")
 
 
-def needed_paths(
+def resolve_program(
     command: Sequence[str], extra: Sequence[Path], shown: Sequence[str], path: str | None
 ) -> tuple[list[str], list[Path]]:
-    """The command to run in a sandbox, and what has to be shown there, at the same paths, besides the system.
+    """Return the command to run in a sandbox and the paths to mount for it, at the same paths.
 
     Args:
-        command: The program, by its name or path, and its arguments.
-        extra: What the configuration wants shown.
-        shown: Where the sandbox looks for programs.
-        path: Where this machine looks for programs.
+        command: Program, by name or path, and its arguments.
+        extra: Paths from the configuration to mount.
+        shown: Program folders of the sandbox.
+        path: `PATH` of this machine.
 
     Raises:
-        SandboxError: Something is not there.
+        SandboxError: A path does not exist.
     """
     missing = [str(each) for each in extra if not each.exists()]
     if missing:
         raise SandboxError(f"{', '.join(missing)} does not exist on this machine; correct 'paths'")
     program = command[0]
-    wanted = list(extra)
+    needed = list(extra)
     if "/" not in program:
         if any(Path(folder, program).exists() for folder in shown if is_system(Path(folder))):
-            return list(command), wanted
+            return list(command), needed
         found = shutil.which(program, path=path)
-        if found is None:  # the sandbox may have it, where this machine has not
-            return list(command), wanted
+        if found is None:  # the sandbox may have it even if this machine does not
+            return list(command), needed
         program = found
     located = Path(program).absolute()
     if not located.exists():
         raise SandboxError(f"there is no program {program!r} on this machine")
-    return [str(located), *command[1:]], dedupe([*wanted, *own_folders(located)])
+    return [str(located), *command[1:]], drop_nested([*needed, *find_install_folders(located)])
 
 
-def own_folders(program: Path) -> list[Path]:
-    """The folder a program was installed in, and that of the Python it uses; the program alone where none is known."""
+def find_install_folders(program: Path) -> list[Path]:
+    """Return the install folder of a program and of its Python, or the program alone if none is known."""
     real = program.resolve()
     for each in (program, real):
         prefix = each.parent.parent
         if (prefix / "pyvenv.cfg").is_file():
-            return [prefix, *bases_of(prefix)]
+            return [prefix, *find_base_python(prefix)]
         if each.parent.name == ".bin" and prefix.name == "node_modules":
             return [prefix]
         if modules := next((parent for parent in each.parents if parent.name == "node_modules"), None):
@@ -55,8 +55,8 @@ def own_folders(program: Path) -> list[Path]:
     return [each for each in (program, real) if not is_system(each)]
 
 
-def bases_of(environment: Path) -> list[Path]:
-    """Where the Python of a virtual environment was installed, also by the name of a link to it."""
+def find_base_python(environment: Path) -> list[Path]:
+    """Return the install folders of the base Python of a virtual environment, including that of a link to it."""
     for line in (environment / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace").splitlines():
         key, _, value = line.partition("=")
         if key.strip() == "home" and value.strip():
@@ -66,12 +66,12 @@ def bases_of(environment: Path) -> list[Path]:
 
 
 def is_system(path: Path) -> bool:
-    """Whether every sandbox shows it anyway."""
+    """Return True if every sandbox mounts the path anyway."""
     return path.resolve().is_relative_to(SYSTEM)
 
 
-def dedupe(paths: Sequence[Path]) -> list[Path]:
-    """The paths, without those that others hold already."""
+def drop_nested(paths: Sequence[Path]) -> list[Path]:
+    """Return the paths without duplicates and without those inside others."""
     chosen: list[Path] = []
     for each in dict.fromkeys(paths):
         if not is_system(each) and not any(each != other and each.is_relative_to(other) for other in paths):

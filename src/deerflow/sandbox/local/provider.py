@@ -1,4 +1,4 @@
-"""Sandboxes on this machine, isolated by bubblewrap."""
+"""Provider of sandboxes on this machine, isolated by bubblewrap."""
 
 import asyncio
 import logging
@@ -8,90 +8,100 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Literal
 
-from deerflow.config.sandbox import SandboxConfig
+from deerflow.config.sections.sandbox import SandboxConfig
 from deerflow.domain.errors import SandboxError
 from deerflow.domain.sandbox import Sandbox
 from deerflow.sandbox.egress import AllowedHosts, Egress
-from deerflow.sandbox.files import LocalThreadFiles
-from deerflow.sandbox.furnishing import HOME, make_places, sandbox_id_of
-from deerflow.sandbox.local.background import Background
-from deerflow.sandbox.local.bubblewrap import REMEDY, find_bubblewrap
-from deerflow.sandbox.local.cgroups import MB, ControlGroups, find_controllers
-from deerflow.sandbox.local.launch import LaunchPad
-from deerflow.sandbox.local.layout import NODE, TOOLS, Layout, find_programs, find_ripgrep, write_etc
-from deerflow.sandbox.local.leftovers import clear_leftovers, make_temporary
-from deerflow.sandbox.local.network import Reach
-from deerflow.sandbox.local.output import BoundedText, OutputReader
-from deerflow.sandbox.local.runners import HostRunner, IsolatedRunner, Isolation, Order, Runner, StoppableRunner
-from deerflow.sandbox.local.sandbox import LocalSandbox, WatchedRunner
-from deerflow.sandbox.local.services import ServiceDesk
-from deerflow.sandbox.local.toolbox import Toolbox, ToolboxBuilder
-from deerflow.sandbox.local.usage import DiskWatch
-from deerflow.sandbox.places import (
+from deerflow.sandbox.files.files import LocalThreadFiles
+from deerflow.sandbox.files.mounts import (
     AREAS,
+    HOME,
     TEMPORARY,
-    Place,
+    Mount,
+    derive_sandbox_id,
     file_owner,
+    make_default_mounts,
     thread_folder,
 )
-from deerflow.sandbox.sandbox_provider import Limit, Part, SandboxPlaces, SandboxReport
-from deerflow.sandbox.services import Service, ServiceOrder
+from deerflow.sandbox.jobs.services import Service, ServiceSpec
+from deerflow.sandbox.local.background import BackgroundCommands
+from deerflow.sandbox.local.cleanup import make_temporary_folder, remove_stale_folders
+from deerflow.sandbox.local.launcher.bubblewrap import (
+    NODE,
+    REMEDY,
+    TOOLS,
+    BubblewrapProfile,
+    find_bubblewrap,
+    find_host_programs,
+    find_ripgrep,
+    write_etc,
+)
+from deerflow.sandbox.local.launcher.cgroups import MB, Cgroups, find_controllers
+from deerflow.sandbox.local.launcher.client import LauncherClient
+from deerflow.sandbox.local.launcher.network import NetworkPolicy
+from deerflow.sandbox.local.output import BoundedText, OutputReader
+from deerflow.sandbox.local.runners import CommandSpec, HostRunner, IsolatedRunner, Isolation, Runner, StoppableRunner
+from deerflow.sandbox.local.sandbox import DiskLimitedRunner, LocalSandbox
+from deerflow.sandbox.local.services import ServiceManager
+from deerflow.sandbox.local.toolbox import Toolbox, ToolboxBuilder
+from deerflow.sandbox.local.usage import DiskMonitor
+from deerflow.sandbox.sandbox_provider import HostContext, SandboxComponent, SandboxLimit, SandboxReport
 
 logger = logging.getLogger(__name__)
 
-TRIAL_S = 10.0
-WORD = "isolated"
+PROBE_TIMEOUT_S = 10.0
+PROBE_WORD = "isolated"
 ON_HOST = "commands run as the server itself, without isolation"
-LOOKS = "looking every second"
-REFUSED = "`bash` is off, because nothing isolates commands on this machine"
-NOT_STARTED = "programs are not started without isolation, and nothing isolates them on this machine"
+POLLED = "polled every second"
+COMMANDS_OFF = "`bash` is off, because commands cannot be isolated on this machine"
+SERVICES_OFF = "services are not started without isolation, which is not available on this machine"
 
 
 class LocalSandboxProvider:
-    """One sandbox per thread, with its folders below the state directory."""
+    """Provider of one sandbox per thread, with its folders below the state directory."""
 
     def __init__(
         self,
         config: SandboxConfig,
-        places: SandboxPlaces,
+        host: HostContext,
         egress: Egress | None = None,
-        find_isolators: Callable[[], Sequence[Path]] = find_bubblewrap,
+        find_bubblewrap_programs: Callable[[], Sequence[Path]] = find_bubblewrap,
         builder: ToolboxBuilder | None = None,
     ) -> None:
         self._config = config
-        self._places = places
+        self._host = host
         self._egress = egress or Egress()
-        self._find_isolators = find_isolators
+        self._find_programs = find_bubblewrap_programs
         self._toolbox: Toolbox | None = None
-        self._builder = builder or ToolboxBuilder(config.toolbox, places.cache, places.environment)
-        self._finding: asyncio.Task[None] | None = None
+        self._builder = builder or ToolboxBuilder(config.toolbox, host.cache, host.environment)
+        self._toolbox_search: asyncio.Task[None] | None = None
         self._etc: Path | None = None
-        self._programs = find_programs(places.environment.get("PATH"))
+        self._programs = find_host_programs(host.environment.get("PATH"))
         self._program_folders = [
             TOOLS,
             *([f"{NODE}/bin"] if any(path.startswith(NODE) for path in self._programs) else []),
         ]
         self._isolation: Isolation | None = None
         self._report = SandboxReport("none", "not opened", "the sandbox has not been opened")
-        self._services = ServiceDesk(places.home, places.environment)
+        self._services = ServiceManager(host.home, host.environment)
         self._sandboxes: dict[str, LocalSandbox] = {}
         self._users: dict[str, int] = {}
 
     async def open(self) -> SandboxReport:
-        """Try out whether commands can be isolated here."""
-        self._finding = asyncio.create_task(self._find_toolbox())
+        """Check if commands can be isolated on this machine."""
+        self._toolbox_search = asyncio.create_task(self._find_toolbox())
         await asyncio.to_thread(self._make_etc)
-        self._isolation, problem = await self._try_isolation()
+        self._isolation, problem = await self._detect_isolation()
         self._report = self._describe(problem)
         return self._report
 
     async def prepare(self) -> None:
-        """Build the Python environment that commands find, unless it is there."""
-        if self._finding is not None:
-            await asyncio.shield(self._finding)
+        """Build the Python toolbox unless it exists."""
+        if self._toolbox_search is not None:
+            await asyncio.shield(self._toolbox_search)
         if self._toolbox is not None or not self._config.toolbox.enabled or not self._report.runs_commands:
             return
-        logger.info("the Python toolbox of the sandbox is being built; commands can be run meanwhile")
+        logger.info("building the Python toolbox of the sandbox; commands can run meanwhile")
         try:
             self._toolbox = await self._builder.build()
         except SandboxError as problem:
@@ -99,64 +109,64 @@ class LocalSandboxProvider:
         else:
             logger.info("the Python toolbox of the sandbox is ready")
 
-    async def parts(self) -> Sequence[Part]:
-        """Whether the programs and the Python environment of commands are there."""
+    async def components(self) -> Sequence[SandboxComponent]:
+        """Return the state of the programs and the Python toolbox."""
         toolbox = await self._builder.state()
         state: Literal["ok", "note"] = "ok" if toolbox.status in ("ready", "off") else "note"
         return [
-            Part("python toolbox", state, f"{toolbox.status}: {toolbox.detail}"),
-            Part("ripgrep", "ok", str(found))
+            SandboxComponent("python toolbox", state, f"{toolbox.status}: {toolbox.detail}"),
+            SandboxComponent("ripgrep", "ok", str(found))
             if (found := find_ripgrep())
-            else Part("ripgrep", "note", "not found, so `grep` and `glob` do not work", "install ripgrep"),
-            *([await look_at_node(self._isolation)] if self._isolation else []),
+            else SandboxComponent("ripgrep", "note", "not found, so `grep` and `glob` do not work", "install ripgrep"),
+            *([await check_node(self._isolation)] if self._isolation else []),
         ]
 
     async def acquire(self, thread_id: str, user_id: str) -> str:
-        """The id of the thread's sandbox."""
-        sandbox_id = sandbox_id_of(thread_id, user_id)
-        skills = await asyncio.to_thread(self._places.skills, user_id) if self._places.skills else None
+        """Return the id of the thread's sandbox."""
+        sandbox_id = derive_sandbox_id(thread_id, user_id)
+        skills = await asyncio.to_thread(self._host.skills, user_id) if self._host.skills else None
         if sandbox_id not in self._sandboxes:
-            folder = thread_folder(self._places.home, user_id, thread_id)
-            places = await asyncio.to_thread(make_places, folder, self._config, skills)
-            # Somebody else may have been faster meanwhile.
-            self._sandboxes.setdefault(sandbox_id, self._make(sandbox_id, places))
+            folder = thread_folder(self._host.home, user_id, thread_id)
+            mounts = await asyncio.to_thread(make_default_mounts, folder, self._config, skills)
+            # Another task may have created it meanwhile.
+            self._sandboxes.setdefault(sandbox_id, self._make(sandbox_id, mounts))
         self._users[sandbox_id] = self._users.get(sandbox_id, 0) + 1
         return sandbox_id
 
     async def get(self, sandbox_id: str) -> Sandbox | None:
-        """The sandbox of that id, if it has been acquired."""
+        """Return the sandbox with this id, if it was acquired."""
         return self._sandboxes.get(sandbox_id)
 
     async def release(self, sandbox_id: str) -> None:
-        """Let go of a sandbox in which nothing runs and nobody works any more."""
+        """Release a sandbox; close it if it is idle and has no other users."""
         self._users[sandbox_id] = max(0, self._users.get(sandbox_id, 0) - 1)
         sandbox = self._sandboxes.get(sandbox_id)
         if sandbox is not None and not self._users[sandbox_id] and not sandbox.background.is_busy:
             await self._close(sandbox_id)
 
     async def discard(self, thread_id: str, user_id: str) -> None:
-        """End everything that runs for a thread."""
-        await self._close(sandbox_id_of(thread_id, user_id))
+        """Stop everything that runs for a thread."""
+        await self._close(derive_sandbox_id(thread_id, user_id))
 
-    async def start_service(self, order: ServiceOrder) -> Service:
-        """Start a program that speaks with the server; whoever asks for it ends it."""
+    async def start_service(self, spec: ServiceSpec) -> Service:
+        """Start a service; the caller stops it."""
         if self._isolation is None and not self._report.runs_commands:
-            raise SandboxError(f"{NOT_STARTED}: {self._report.problem}; {self._report.remedy}")
-        return await self._services.start(order, self._isolation, self._layout())
+            raise SandboxError(f"{SERVICES_OFF}: {self._report.problem}; {self._report.remedy}")
+        return await self._services.start(spec, self._isolation, self._profile())
 
-    async def keep_homes(self, seeds: Collection[str]) -> None:
-        """Remove the homes of programs that nobody will begin with any more."""
-        await asyncio.to_thread(self._services.keep_homes, seeds)
+    async def prune_homes(self, seeds: Collection[str]) -> None:
+        """Remove saved homes of services that are not used any more."""
+        await asyncio.to_thread(self._services.prune_homes, seeds)
 
     async def aclose(self) -> None:
-        """End everything."""
-        if self._finding is not None:
-            self._finding.cancel()
-            await asyncio.wait({self._finding})
+        """Stop everything."""
+        if self._toolbox_search is not None:
+            self._toolbox_search.cancel()
+            await asyncio.wait({self._toolbox_search})
         for sandbox_id in list(self._sandboxes):
             await self._close(sandbox_id)
         if self._isolation is not None:
-            await self._isolation.pad.aclose()
+            await self._isolation.launcher.aclose()
         await asyncio.to_thread(self._services.close)
         if self._etc is not None:
             await asyncio.to_thread(shutil.rmtree, self._etc, ignore_errors=True)
@@ -167,56 +177,56 @@ class LocalSandboxProvider:
             await sandbox.aclose()
 
     def _make_etc(self) -> None:
-        clear_leftovers()
-        self._etc = make_temporary("etc")
+        remove_stale_folders()
+        self._etc = make_temporary_folder("etc")
         write_etc(self._etc, file_owner() or os.geteuid(), has_network=self._config.network == "full")
 
-    async def _try_isolation(self) -> tuple[Isolation | None, str | None]:
-        """What isolates commands, after it has done so once, or why nothing does."""
+    async def _detect_isolation(self) -> tuple[Isolation | None, str | None]:
+        """Return the isolation after a successful probe, or the reason why there is none."""
         problem = "bubblewrap was not found"
-        groups = ControlGroups(find_controllers(), self._config.limits)
-        groups.open()
-        for program in self._find_isolators():
+        groups = Cgroups(find_controllers(), self._config.limits)
+        groups.remove_stale()
+        for program in self._find_programs():
             try:
-                isolation = await self._try_program(program, groups)
+                isolation = await self._open_isolation(program, groups)
             except (SandboxError, LookupError, OSError, TimeoutError) as failure:
                 problem = f"{program}: {failure}"
             else:
                 return isolation, None
         return None, problem
 
-    async def _try_program(self, program: Path, groups: ControlGroups) -> Isolation:
-        pad = LaunchPad(program, file_owner())
+    async def _open_isolation(self, program: Path, groups: Cgroups) -> Isolation:
+        launcher = LauncherClient(program, file_owner())
         try:
             isolation = Isolation(
-                pad,
-                self._layout,
+                launcher,
+                self._profile,
                 groups,
                 self._config.limits,
-                Reach(self._config.network, AllowedHosts.of(self._config.allowed_hosts)),
+                NetworkPolicy(self._config.network, AllowedHosts.from_patterns(self._config.allowed_hosts)),
                 self._egress,
-                shares_network=await self._can_share_network(pad),
+                can_share_network=await self._can_share_network(launcher),
             )
-            await try_out(isolation)
+            await check_isolation(isolation)
         except BaseException:
-            await pad.aclose()
+            await launcher.aclose()
             raise
         return isolation
 
-    async def _can_share_network(self, pad: LaunchPad) -> bool:
+    async def _can_share_network(self, launcher: LauncherClient) -> bool:
         try:
-            space, _ = await pad.open_space(listen=False)
+            namespace, _ = await launcher.open_namespace(listen=False)
         except SandboxError:
             if self._config.network == "allowlist":
-                raise  # the proxy can be reached in no other way
+                raise  # the proxy needs the shared network namespace
             return False
-        pad.close_space(space)
+        launcher.close_namespace(namespace)
         return True
 
-    def _layout(self) -> Layout:
+    def _profile(self) -> BubblewrapProfile:
         assert self._etc is not None
         toolbox = self._toolbox
-        return Layout(
+        return BubblewrapProfile(
             self._etc,
             {**self._programs, **(toolbox.mounts if toolbox else {})},
             [*(toolbox.path if toolbox else [f"{HOME}/.local/bin"]), *self._program_folders],
@@ -228,87 +238,87 @@ class LocalSandboxProvider:
     async def _find_toolbox(self) -> None:
         self._toolbox = await self._builder.find()
 
-    def _make(self, sandbox_id: str, places: tuple[Place, ...]) -> LocalSandbox:
-        runner: Runner = HostRunner(self._layout, places)
+    def _make(self, sandbox_id: str, mounts: tuple[Mount, ...]) -> LocalSandbox:
+        runner: Runner = HostRunner(self._profile, mounts)
         ripgrep = find_ripgrep()
         search_program = str(ripgrep) if ripgrep else None
         if self._isolation is not None:
-            runner = IsolatedRunner(sandbox_id, self._isolation, places)
+            runner = IsolatedRunner(sandbox_id, self._isolation, mounts)
             search_program = f"{TOOLS}/rg" if ripgrep else None
         runner = StoppableRunner(runner)
         limits = self._config.limits
-        growing = [place.folder for place in places if place.path in (*AREAS, TEMPORARY)]
-        disk = DiskWatch(growing, limits.disk_mb * MB)
+        growing = [mount.folder for mount in mounts if mount.path in (*AREAS, TEMPORARY)]
+        disk = DiskMonitor(growing, limits.disk_mb * MB)
         return LocalSandbox(
             id=sandbox_id,
             config=self._config,
-            files=LocalThreadFiles(places, file_owner()),
+            files=LocalThreadFiles(mounts, file_owner()),
             runner=runner,
             disk=disk,
-            background=Background(WatchedRunner(runner, disk), limits.background_processes),
+            background=BackgroundCommands(DiskLimitedRunner(runner, disk), limits.background_processes),
             search_program=search_program,
-            refusal=None if self._report.runs_commands else f"{REFUSED}: {self._report.problem}",
+            refusal=None if self._report.runs_commands else f"{COMMANDS_OFF}: {self._report.problem}",
         )
 
     def _describe(self, problem: str | None) -> SandboxReport:
         if self._isolation is not None:
-            detail = f"isolated by {self._isolation.pad.program}, network: {self._config.network}"
-            return SandboxReport("isolated", detail, limits=limits_in_force(self._config, self._isolation))
+            detail = f"isolated by {self._isolation.launcher.program}, network: {self._config.network}"
+            return SandboxReport("isolated", detail, limits=list_limits(self._config, self._isolation))
         if self._config.allow_host_bash:
-            return SandboxReport("host", ON_HOST, problem, REMEDY, limits_in_force(self._config, None))
-        return SandboxReport("none", REFUSED, problem, REMEDY)
+            return SandboxReport("host", ON_HOST, problem, REMEDY, list_limits(self._config, None))
+        return SandboxReport("none", COMMANDS_OFF, problem, REMEDY)
 
 
-async def try_out(isolation: Isolation) -> None:
-    """Isolate one command for real.
+async def check_isolation(isolation: Isolation) -> None:
+    """Run a probe command with isolation.
 
     Raises:
-        SandboxError: That did not work; the text says why.
+        SandboxError: It failed; the text gives the reason.
     """
-    if (said := await say(isolation, "/bin/echo", WORD)) != WORD:
-        raise SandboxError(f"a command said {said!r} instead of {WORD!r}")
+    if (output := await run_probe(isolation, "/bin/echo", PROBE_WORD)) != PROBE_WORD:
+        raise SandboxError(f"a probe command printed {output!r} instead of {PROBE_WORD!r}")
 
 
-async def look_at_node(isolation: Isolation) -> Part:
-    """Whether commands have a Node, tried out: one that is there need not be of use to an unprivileged user."""
+async def check_node(isolation: Isolation) -> SandboxComponent:
+    """Return the state of Node, tested by running it: an unprivileged user may lack permission."""
     try:
-        said = await say(isolation, "/bin/bash", "-c", "node --version && command -v node")
+        output = await run_probe(isolation, "/bin/bash", "-c", "node --version && command -v node")
     except SandboxError as problem:
-        remedy = "install Node.js where every user can read and run it, for instance below /usr/local"
-        return Part("node", "note", f"commands cannot use it: {problem}", remedy)
-    return Part("node", "ok", " at ".join(said.split()))
+        remedy = "install Node.js where every user can read and run it, for example below /usr/local"
+        return SandboxComponent("node", "note", f"commands cannot use it: {problem}", remedy)
+    return SandboxComponent("node", "ok", " at ".join(output.split()))
 
 
-async def say(isolation: Isolation, *command: str) -> str:
-    """What a command prints in a sandbox of nobody's.
+async def run_probe(isolation: Isolation, *command: str) -> str:
+    """Run a command in an empty sandbox and return its output.
 
     Raises:
-        SandboxError: It failed; the text is what it printed.
+        SandboxError: It failed; the text is its output.
     """
     runner = IsolatedRunner("trial", isolation, ())
     text = BoundedText()
     try:
-        ended = await runner.run(Order(command, "/"), OutputReader(text), TRIAL_S)
+        status = await runner.run(CommandSpec(command, "/"), OutputReader(text), PROBE_TIMEOUT_S)
     finally:
         await runner.aclose()
     output = text.take()[0].strip()
-    if not ended.has_run or ended.code != 0:
-        raise SandboxError(output or f"exit code {ended.code}")
+    if not status.has_run or status.code != 0:
+        raise SandboxError(output or f"exit code {status.code}")
     return output
 
 
-def limits_in_force(config: SandboxConfig, isolation: Isolation | None) -> list[Limit]:
-    """What commands are held to, and by whom."""
+def list_limits(config: SandboxConfig, isolation: Isolation | None) -> list[SandboxLimit]:
+    """Return the limits of commands and how they are enforced."""
     limits, groups = config.limits, isolation.groups.controllers if isolation else None
     each = "each process (ulimit)" if isolation else None
-    by_looking = f"{each}, {LOOKS}" if each else None
+    by_looking = f"{each}, {POLLED}" if each else None
     by_group = f"control groups (version {groups.version})" if groups else None
     return [
-        Limit("processes", str(limits.processes), by_group if groups and groups.pids else each),
-        Limit("memory", f"{limits.memory_mb} MB", by_group if groups and groups.memory else by_looking),
-        Limit("file size", f"{limits.file_mb} MB", each),
-        Limit("disk of a thread", f"{limits.disk_mb} MB", LOOKS),
-        Limit("time of a command", f"{config.bash_command_timeout:g} s", "the server"),
-        Limit("background processes", str(limits.background_processes), "the server"),
-        Limit("network", config.network, "a network namespace" if isolation else None),
+        SandboxLimit("processes", str(limits.processes), by_group if groups and groups.pids else each),
+        SandboxLimit("memory", f"{limits.memory_mb} MB", by_group if groups and groups.memory else by_looking),
+        SandboxLimit("file size", f"{limits.file_mb} MB", each),
+        SandboxLimit("disk of a thread", f"{limits.disk_mb} MB", POLLED),
+        SandboxLimit("time of a command", f"{config.bash_command_timeout:g} s", "the server"),
+        SandboxLimit("background processes", str(limits.background_processes), "the server"),
+        SandboxLimit("network", config.network, "a network namespace" if isolation else None),
     ]

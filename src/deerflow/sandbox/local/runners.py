@@ -1,4 +1,4 @@
-"""Two ways to run a command: isolated by the kernel, or plainly on this machine where that was allowed."""
+"""Runners of commands: isolated by the kernel, or directly on this machine if that is allowed."""
 
 import asyncio
 import os
@@ -9,135 +9,136 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from deerflow.config.sandbox import LimitsConfig
+from deerflow.config.sections.sandbox import LimitsConfig
 from deerflow.domain.errors import SandboxError
 from deerflow.domain.sandbox import Confinement
 from deerflow.sandbox.egress import Egress
-from deerflow.sandbox.local.cgroups import MB, ControlGroups
-from deerflow.sandbox.local.launch import Ended, Launch, LaunchPad, read_pipe
-from deerflow.sandbox.local.layout import Layout
-from deerflow.sandbox.local.network import Network, Reach
+from deerflow.sandbox.files.mounts import Mount, confine_mounts, resolve_path
+from deerflow.sandbox.local.launcher.bubblewrap import BubblewrapProfile
+from deerflow.sandbox.local.launcher.cgroups import MB, Cgroups
+from deerflow.sandbox.local.launcher.client import ExitStatus, IsolatedCommand, LauncherClient, open_pipe_reader
+from deerflow.sandbox.local.launcher.network import NetworkPolicy, ThreadNetwork
 from deerflow.sandbox.local.output import OutputReader
-from deerflow.sandbox.local.usage import MemoryWatch, until_excess
-from deerflow.sandbox.places import Place, confined_places, find_spot
+from deerflow.sandbox.local.usage import MemoryMonitor, run_until_exceeded
 
-OPEN_FILES = 4096
-END_S = 5.0
-# The system's Python asks to be left alone, which it is here: it is read-only, and pip writes to the agent's home.
-HARMLESS = {"PIP_BREAK_SYSTEM_PACKAGES": "1"}
-# Processes are counted inside the namespace, where those of other threads do not count. If memory runs out on the
-# machine, these are the first to go.
+MAX_OPEN_FILES = 4096
+KILL_TIMEOUT_S = 5.0
+# The system's Python is externally managed. Overriding that is safe: it is read-only, and pip writes to the home.
+PIP_VARIABLES = {"PIP_BREAK_SYSTEM_PACKAGES": "1"}
+# Processes are counted inside the namespace, so other threads do not count. If the machine runs out of memory, these
+# are killed first.
 PRELUDE = (
     'ulimit -u {processes} 2>/dev/null; echo 1000 2>/dev/null >/proc/self/oom_score_adj; exec -a "${{1##*/}}" "$@"'
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """A program with its arguments, to be run in a folder of the agent's."""
+class CommandSpec:
+    """A program with its arguments and working directory in the sandbox."""
 
-    command: Sequence[str]
-    folder: str
+    argv: Sequence[str]
+    cwd: str
     env: Mapping[str, str] = field(default_factory=dict)
     confinement: Confinement | None = None
 
 
 class Runner(Protocol):
-    """Runs the commands of one thread."""
+    """Runner of the commands of one thread."""
 
-    async def run(self, order: Order, reader: OutputReader, timeout_s: float) -> Ended: ...
+    async def run(self, spec: CommandSpec, reader: OutputReader, timeout_s: float) -> ExitStatus: ...
     async def aclose(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """What all isolated commands of a server share."""
+    """Settings shared by all isolated commands of a server."""
 
-    pad: LaunchPad
-    layout: Callable[[], Layout]
-    groups: ControlGroups
+    launcher: LauncherClient
+    profile: Callable[[], BubblewrapProfile]
+    groups: Cgroups
     limits: LimitsConfig
-    reach: Reach
+    policy: NetworkPolicy
     egress: Egress
-    shares_network: bool
-    """Whether the commands of one thread can have a network in common."""
+    can_share_network: bool
+    """True if the commands of a thread can share a network namespace."""
 
     def resource_limits(self, *, counts_processes: bool) -> dict[str, int]:
-        """What each process is held to; its memory only where nobody counts that of all together."""
-        limits = {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": OPEN_FILES, "RLIMIT_FSIZE": self.limits.file_mb * MB}
+        """Return the limits of each process; memory is limited per process only if there is no memory cgroup."""
+        limits = {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": MAX_OPEN_FILES, "RLIMIT_FSIZE": self.limits.file_mb * MB}
         if not self.groups.controllers.memory:
             limits["RLIMIT_DATA"] = self.limits.memory_mb * MB
-        if counts_processes:  # the thread's namespace then holds all its commands to this together
+        if counts_processes:  # the limit then applies to all commands in the thread's user namespace together
             limits["RLIMIT_NPROC"] = self.limits.processes
         return limits
 
 
 class IsolatedRunner:
-    """Runs each command in namespaces of its own, on a network that commands with the same reach share."""
+    """Runner that starts each command in new namespaces; those with the same network policy share a network."""
 
-    def __init__(self, sandbox_id: str, isolation: Isolation, places: Sequence[Place]) -> None:
+    def __init__(self, sandbox_id: str, isolation: Isolation, mounts: Sequence[Mount]) -> None:
         self._id = sandbox_id
-        self._of = isolation
-        self._places = places
-        self._networks: dict[Reach, Network] = {}
+        self._isolation = isolation
+        self._mounts = mounts
+        self._networks: dict[NetworkPolicy, ThreadNetwork] = {}
 
-    async def run(self, order: Order, reader: OutputReader, timeout_s: float) -> Ended:
-        """Run a command to its end; cancelling ends everything it started."""
-        reach = self._of.reach.narrowed(order.confinement)
-        space = await self._open_network(reach)
-        layout = self._of.layout().confined(order.confinement)
-        env = {**HARMLESS, **reach.variables, **order.env}
-        prelude = PRELUDE.format(processes=self._of.limits.processes)
-        launch = Launch(
-            ["/bin/bash", "-c", prelude, "bash", *order.command],
-            layout.options(share_network=space is not None or reach.policy == "full", env=env),
-            layout.binds(confined_places(self._places, order.confinement)),
-            layout.last_options(order.folder),
-            self._of.groups.join_files(self._id),
-            self._of.resource_limits(counts_processes=space is not None),
-            space,
+    async def run(self, spec: CommandSpec, reader: OutputReader, timeout_s: float) -> ExitStatus:
+        """Run a command to its end; cancelling kills everything it started."""
+        policy = self._isolation.policy.confine(spec.confinement)
+        namespace = await self._open_network(policy)
+        profile = self._isolation.profile().confine(spec.confinement)
+        env = {**PIP_VARIABLES, **policy.variables, **spec.env}
+        prelude = PRELUDE.format(processes=self._isolation.limits.processes)
+        command = IsolatedCommand(
+            ["/bin/bash", "-c", prelude, "bash", *spec.argv],
+            profile.options(share_network=namespace is not None or policy.mode == "full", env=env),
+            profile.binds(confine_mounts(self._mounts, spec.confinement)),
+            profile.trailing_options(spec.cwd),
+            self._isolation.groups.procs_files(self._id),
+            self._isolation.resource_limits(counts_processes=namespace is not None),
+            namespace,
         )
-        running = self._of.pad.run(launch, reader, timeout_s)
-        if space is None or self._of.groups.controllers.memory:
+        running = self._isolation.launcher.run(command, reader, timeout_s)
+        if namespace is None or self._isolation.groups.controllers.memory:
             return await running
-        watch = MemoryWatch(self._of.pad.network_of(space), self._of.limits.memory_mb * MB)
-        ended, complaint = await until_excess(running, watch.await_excess)
-        return ended or Ended(-signal.SIGKILL, complaint=complaint)
+        inode = self._isolation.launcher.namespace_inode(namespace)
+        memory = MemoryMonitor(inode, self._isolation.limits.memory_mb * MB)
+        status, kill_reason = await run_until_exceeded(running, memory.wait_for_excess)
+        return status or ExitStatus(-signal.SIGKILL, kill_reason=kill_reason)
 
     async def aclose(self) -> None:
-        """Let go of the networks and the limits."""
+        """Release the network namespaces and cgroups."""
         for network in self._networks.values():
             await network.aclose()
         self._networks.clear()
-        self._of.groups.close(self._id)
+        self._isolation.groups.close(self._id)
 
-    async def _open_network(self, reach: Reach) -> int | None:
-        """The space of the network; None where a command has that of the machine, or none that it could share."""
-        if reach.policy == "full" or not self._of.shares_network:
+    async def _open_network(self, policy: NetworkPolicy) -> int | None:
+        """Return the id of the shared network namespace, or None if the command does not use one."""
+        if policy.mode == "full" or not self._isolation.can_share_network:
             return None
-        if reach not in self._networks:
-            self._networks[reach] = Network(reach, self._of.pad, self._of.egress)
-        return await self._networks[reach].open()
+        if policy not in self._networks:
+            self._networks[policy] = ThreadNetwork(policy, self._isolation.launcher, self._isolation.egress)
+        return await self._networks[policy].open()
 
 
 class HostRunner:
-    """Runs commands as the server itself: for machines that cannot isolate, and only if the user said so."""
+    """Runner without isolation, as the server's user: only if the configuration allows it."""
 
-    def __init__(self, layout: Callable[[], Layout], places: Sequence[Place]) -> None:
-        self._layout = layout
-        self._places = places
+    def __init__(self, profile: Callable[[], BubblewrapProfile], mounts: Sequence[Mount]) -> None:
+        self._profile = profile
+        self._mounts = mounts
 
-    async def run(self, order: Order, reader: OutputReader, timeout_s: float) -> Ended:
-        """Run a command to its end; cancelling ends its process group, though not what has left it."""
-        if order.confinement is not None:
-            raise SandboxError("the active skill has a contract, and nothing on this machine can hold commands to it")
-        spot = find_spot(self._places, order.folder)
+    async def run(self, spec: CommandSpec, reader: OutputReader, timeout_s: float) -> ExitStatus:
+        """Run a command to its end; cancelling kills its process group, but not processes that left it."""
+        if spec.confinement is not None:
+            raise SandboxError("the active skill has a contract, which cannot be enforced for commands on this machine")
+        resolved = resolve_path(self._mounts, spec.cwd)
         output, output_end = os.pipe()
         try:
             process = await asyncio.create_subprocess_exec(
-                *order.command,
-                cwd=spot.place.folder.joinpath(*spot.names),
-                env={**self._layout().environment({}), "HOME": str(spot.place.folder), **order.env},
+                *spec.argv,
+                cwd=resolved.mount.folder.joinpath(*resolved.parts),
+                env={**self._profile().environment({}), "HOME": str(resolved.mount.folder), **spec.env},
                 stdin=subprocess.DEVNULL,
                 stdout=output_end,
                 stderr=output_end,
@@ -148,42 +149,42 @@ class HostRunner:
             raise SandboxError(f"the command cannot be started: {problem}") from problem
         finally:
             os.close(output_end)
-        transport, stream = await read_pipe(output)
+        transport, stream = await open_pipe_reader(output)
         try:
             async with asyncio.timeout(timeout_s):
                 reading = asyncio.ensure_future(reader.read(stream))
                 code = await process.wait()
-            # What it left in the background may hold the pipe for long: it is not waited for.
+            # Background processes may keep the pipe open: they are not awaited.
             await asyncio.wait({reading}, timeout=0.1)
-            return Ended(code)
+            return ExitStatus(code)
         except TimeoutError:
-            return Ended(-signal.SIGKILL, timed_out=True)
+            return ExitStatus(-signal.SIGKILL, timed_out=True)
         finally:
             reading.cancel()
             transport.close()
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            async with asyncio.timeout(END_S):
+            async with asyncio.timeout(KILL_TIMEOUT_S):
                 await process.wait()
 
     async def aclose(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resource is held."""
 
 
 class StoppableRunner:
-    """Runs commands that end when it is closed, whoever waits for them."""
+    """Runner whose commands are killed when it is closed."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
-        self._running: set[asyncio.Task[Ended]] = set()
+        self._running: set[asyncio.Task[ExitStatus]] = set()
 
-    async def run(self, order: Order, reader: OutputReader, timeout_s: float) -> Ended:
+    async def run(self, spec: CommandSpec, reader: OutputReader, timeout_s: float) -> ExitStatus:
         """Run a command to its end.
 
         Raises:
-            SandboxError: It was ended with the sandbox.
+            SandboxError: The sandbox was closed meanwhile.
         """
-        running = asyncio.create_task(self._runner.run(order, reader, timeout_s))
+        running = asyncio.create_task(self._runner.run(spec, reader, timeout_s))
         self._running.add(running)
         running.add_done_callback(self._running.discard)
         try:
@@ -193,11 +194,11 @@ class StoppableRunner:
                 running.cancel()
                 await asyncio.wait({running})
         if running.cancelled():
-            raise SandboxError("the command was ended, because everything that ran for this thread was")
+            raise SandboxError("the command was killed because everything that ran for this thread was stopped")
         return running.result()
 
     async def aclose(self) -> None:
-        """End what runs."""
+        """Kill the running commands."""
         for running in self._running:
             running.cancel()
         if self._running:

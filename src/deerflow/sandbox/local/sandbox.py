@@ -1,9 +1,9 @@
-"""A thread's computer on this machine."""
+"""Sandbox of a thread on this machine."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from deerflow.config.sandbox import VARIABLE, SandboxConfig
+from deerflow.config.sections.sandbox import VARIABLE, SandboxConfig
 from deerflow.domain.errors import FileProblem, SandboxError
 from deerflow.domain.files import WORKSPACE
 from deerflow.domain.sandbox import (
@@ -11,53 +11,53 @@ from deerflow.domain.sandbox import (
     BackgroundProcess,
     CommandResult,
     Confinement,
-    Found,
-    Matches,
+    GrepMatches,
     OutputListener,
+    PathListing,
 )
-from deerflow.sandbox.files import LocalThreadFiles
-from deerflow.sandbox.local.background import Background
-from deerflow.sandbox.local.launch import Ended
+from deerflow.sandbox.files.files import LocalThreadFiles
+from deerflow.sandbox.files.mounts import confine_mounts, is_encodable
+from deerflow.sandbox.local.background import BackgroundCommands
+from deerflow.sandbox.local.launcher.client import ExitStatus
 from deerflow.sandbox.local.output import BoundedText, OutputReader, clip_middle
-from deerflow.sandbox.local.runners import Order, Runner
+from deerflow.sandbox.local.runners import CommandSpec, Runner
 from deerflow.sandbox.local.search import (
+    build_files_command,
+    build_folders_command,
+    build_lines_command,
     check_search,
-    files_command,
-    first,
-    folders_command,
-    lines_command,
-    read_files,
-    read_folders,
-    read_lines,
+    parse_files,
+    parse_folders,
+    parse_lines,
+    truncate,
 )
-from deerflow.sandbox.local.usage import DiskWatch, until_excess
-from deerflow.sandbox.places import confined_places, is_text
+from deerflow.sandbox.local.usage import DiskMonitor, run_until_exceeded
 
 MAX_COMMAND = 100_000
 MAX_OUTPUT_BYTES = 256 * 1024 * 1024
-SEARCH_BYTES = 8 * 1024 * 1024
-SEARCH_S = 30.0
+MAX_SEARCH_BYTES = 8 * 1024 * 1024
+SEARCH_TIMEOUT_S = 30.0
 TIMED_OUT_CODE, KILLED_CODE = 124, 137
 
 
 @dataclass(frozen=True, slots=True)
 class LocalSandbox:
-    """Files are reached from outside, race-free; commands run through `runner`."""
+    """Sandbox whose files are accessed from outside, safe against races; commands run through `runner`."""
 
     id: str
     config: SandboxConfig
     files: LocalThreadFiles
     runner: Runner
-    disk: DiskWatch
-    background: Background
+    disk: DiskMonitor
+    background: BackgroundCommands
     search_program: str | None
     refusal: str | None = None
-    """Why no command is run here; files can be worked with all the same."""
+    """Reason why commands are refused; files are available anyway."""
     confinement: Confinement | None = None
 
     def confined(self, to: Confinement) -> "LocalSandbox":
-        """The same sandbox, for work that is confined."""
-        files = replace(self.files, places=confined_places(self.files.places, to))
+        """Return this sandbox for confined work."""
+        files = replace(self.files, mounts=confine_mounts(self.files.mounts, to))
         return replace(self, files=files, confinement=to)
 
     async def execute_command(
@@ -68,68 +68,66 @@ class LocalSandbox:
         timeout_s: float | None = None,
         on_output: OutputListener | None = None,
     ) -> CommandResult:
-        """Run a line of bash in the workspace."""
+        """Run a bash command in the workspace."""
         self._refuse_commands()
         limit = min(timeout_s or self.config.bash_command_timeout, self.config.bash_command_timeout)
         text = BoundedText()
         reader = OutputReader(text, on_output, MAX_OUTPUT_BYTES)
         running = self.runner.run(self._bash(command, env), reader, limit)
-        ended, complaint = await until_excess(running, self.disk.await_excess)
+        status, kill_reason = await run_until_exceeded(running, self.disk.wait_for_excess)
         output, truncated = text.take()
-        if ended is not None and not ended.has_run:
+        if status is not None and not status.has_run:
             raise SandboxError(f"the command could not be isolated, so it was not run: {output.strip()[-500:]}")
         output, clipped = clip_middle(output, self.config.bash_output_max_chars)
-        if reader.is_flooded:
-            complaint = f"it printed more than {MAX_OUTPUT_BYTES // 1024**2} MB"
-        complaint = complaint or (ended.complaint if ended else None)
-        if complaint:
-            return CommandResult(with_note(output, f"ended: {complaint}"), KILLED_CODE, truncated or clipped)
-        assert ended is not None
-        if ended.timed_out:
-            noted = with_note(output, f"ended after {limit:g} s; run long jobs in the background")
+        if reader.limit_exceeded:
+            kill_reason = f"it printed more than {MAX_OUTPUT_BYTES // 1024**2} MB"
+        kill_reason = kill_reason or (status.kill_reason if status else None)
+        if kill_reason:
+            return CommandResult(append_note(output, f"ended: {kill_reason}"), KILLED_CODE, truncated or clipped)
+        assert status is not None
+        if status.timed_out:
+            noted = append_note(output, f"ended after {limit:g} s; run long jobs in the background")
             return CommandResult(noted, TIMED_OUT_CODE, truncated or clipped, timed_out=True)
-        return CommandResult(output, exit_code(ended.code), truncated or clipped)
+        return CommandResult(output, to_shell_exit_code(status.code), truncated or clipped)
 
     async def read_file(self, path: str) -> str:
-        """The text of a file."""
+        """Return the text of a file."""
         content = await self.files.read(path)
         try:
             return content.decode()
         except UnicodeDecodeError:
             size = len(content)
-            raise FileProblem(
-                f"{path!r} is no UTF-8 text but {size} bytes of something else; use a program for it"
-            ) from None
+            raise FileProblem(f"{path!r} is not UTF-8 text ({size} bytes); use a program for it") from None
 
     async def write_file(self, path: str, content: str, append: bool = False) -> None:
-        """Make or replace a file, or add to its end."""
+        """Create, replace or append to a file."""
         try:
             encoded = content.encode()
         except UnicodeEncodeError:
             raise FileProblem(
-                "the content has characters that UTF-8 cannot say (lone surrogates); leave them out"
+                "the content has characters that UTF-8 cannot encode (lone surrogates); leave them out"
             ) from None
         await (self.files.append(path, encoded) if append else self.files.write(path, encoded))
 
     async def update_file(self, path: str, content: bytes) -> None:
-        """Make or replace a file with any bytes."""
+        """Create or replace a file with bytes."""
         await self.files.write(path, content)
 
     async def download(self, path: str) -> bytes:
-        """The bytes of a file."""
+        """Return the bytes of a file."""
         return await self.files.read(path)
 
-    async def list_dir(self, path: str, max_depth: int = 2, max_results: int = 1000) -> Found:
-        """What is in a folder."""
-        return Found(*first(await self.files.tree(path, max_depth), max_results))
+    async def list_dir(self, path: str, max_depth: int = 2, max_results: int = 1000) -> PathListing:
+        """Return the entries of a folder."""
+        return PathListing(*truncate(await self.files.tree(path, max_depth), max_results))
 
-    async def glob(self, path: str, pattern: str, *, include_dirs: bool = False, max_results: int = 200) -> Found:
-        """Files whose path matches a pattern."""
-        output = await self._search(files_command(self._searcher(), pattern), path)
-        found = read_files(output, path)
+    async def glob(self, path: str, pattern: str, *, include_dirs: bool = False, max_results: int = 200) -> PathListing:
+        """Return the files whose path matches a pattern."""
+        output = await self._search(build_files_command(self._searcher(), pattern), path)
+        found = parse_files(output, path)
         if include_dirs:
-            found += read_folders(await self._search(folders_command(pattern), path), path)
-        return Found(*first(sorted(found), max_results))
+            found += parse_folders(await self._search(build_folders_command(pattern), path), path)
+        return PathListing(*truncate(sorted(found), max_results))
 
     async def grep(
         self,
@@ -140,36 +138,36 @@ class LocalSandbox:
         literal: bool = False,
         case_sensitive: bool = False,
         max_results: int = 100,
-    ) -> Matches:
-        """Lines that match."""
-        command = lines_command(self._searcher(), pattern, glob, literal, case_sensitive, max_results)
-        found = read_lines(await self._search(command, path), path)
-        return Matches(found[:max_results], len(found) > max_results)
+    ) -> GrepMatches:
+        """Return the matching lines."""
+        command = build_lines_command(self._searcher(), pattern, glob, literal, case_sensitive, max_results)
+        found = parse_lines(await self._search(command, path), path)
+        return GrepMatches(found[:max_results], len(found) > max_results)
 
     async def start_process(self, name: str, command: str, *, env: Mapping[str, str] | None = None) -> None:
-        """Run a command in the background."""
+        """Start a background command."""
         self._refuse_commands()
         self.background.start(name, command, self._bash(command, env))
 
     async def process_output(self, name: str) -> BackgroundOutput:
-        """What a background process has printed since this was last asked."""
+        """Return the output of a background command since the last call."""
         return self.background.output(name)
 
     async def kill_process(self, name: str) -> BackgroundOutput:
-        """End a background process."""
+        """Kill a background command."""
         return await self.background.kill(name)
 
     async def list_processes(self) -> Sequence[BackgroundProcess]:
-        """The background processes of the thread."""
-        return self.background.show()
+        """Return the background commands of the thread."""
+        return self.background.list()
 
     async def aclose(self) -> None:
-        """End everything that runs here."""
+        """Stop everything that runs here."""
         await self.background.aclose()
         await self.runner.aclose()
 
-    def _bash(self, command: str, env: Mapping[str, str] | None) -> Order:
-        return replace(bash(command, env), confinement=self.confinement)
+    def _bash(self, command: str, env: Mapping[str, str] | None) -> CommandSpec:
+        return replace(make_bash_spec(command, env), confinement=self.confinement)
 
     def _refuse_commands(self) -> None:
         if self.refusal is not None:
@@ -181,56 +179,58 @@ class LocalSandbox:
         return self.search_program
 
     async def _search(self, command: Sequence[str], folder: str) -> str:
-        await self.files.tree(folder, 1)  # says what is wrong with the path
-        text = BoundedText(2 * SEARCH_BYTES)
-        ended = await self.runner.run(Order(command, folder), OutputReader(text, limit=SEARCH_BYTES), SEARCH_S)
+        await self.files.tree(folder, 1)  # raises an error for an invalid path
+        text = BoundedText(2 * MAX_SEARCH_BYTES)
+        status = await self.runner.run(
+            CommandSpec(command, folder), OutputReader(text, limit=MAX_SEARCH_BYTES), SEARCH_TIMEOUT_S
+        )
         output, _ = text.take()
-        if ended.timed_out:
-            raise SandboxError(f"the search took longer than {SEARCH_S:g} s; search in a smaller folder")
-        if not ended.has_run:
-            raise SandboxError(f"the search could not be isolated, so it was not made: {output.strip()[-500:]}")
-        check_search(ended.code, output)
+        if status.timed_out:
+            raise SandboxError(f"the search took longer than {SEARCH_TIMEOUT_S:g} s; search in a smaller folder")
+        if not status.has_run:
+            raise SandboxError(f"the search could not be isolated, so it was not run: {output.strip()[-500:]}")
+        check_search(status.code, output)
         return output
 
 
-def bash(command: str, env: Mapping[str, str] | None) -> Order:
-    """A line of bash, run in the workspace."""
+def make_bash_spec(command: str, env: Mapping[str, str] | None) -> CommandSpec:
+    """Return the spec of a bash command in the workspace."""
     if not command.strip():
-        raise SandboxError("the command is empty; give one")
-    if not is_text(command):
+        raise SandboxError("the command is empty")
+    if not is_encodable(command):
         raise SandboxError("the command contains a zero byte or a lone surrogate; leave it out")
     if len(command.encode()) > MAX_COMMAND:
         raise SandboxError(f"the command is longer than {MAX_COMMAND} bytes; write it to a file and run that")
     for name, value in (env or {}).items():
-        if not VARIABLE.fullmatch(name) or not is_text(value):
-            raise SandboxError(
-                f"{name!r} cannot be a variable: its name or its value has characters that none can have"
-            )
-    return Order(["/bin/bash", "-c", command], WORKSPACE, env or {})
+        if not VARIABLE.fullmatch(name) or not is_encodable(value):
+            raise SandboxError(f"{name!r} is not a valid variable: its name or value has invalid characters")
+    return CommandSpec(["/bin/bash", "-c", command], WORKSPACE, env or {})
 
 
 @dataclass(frozen=True, slots=True)
-class WatchedRunner:
-    """Runs commands until they have written too much."""
+class DiskLimitedRunner:
+    """Runner that kills commands when the disk limit is exceeded."""
 
     runner: Runner
-    disk: DiskWatch
+    disk: DiskMonitor
 
-    async def run(self, order: Order, reader: OutputReader, timeout_s: float) -> Ended:
-        ended, complaint = await until_excess(self.runner.run(order, reader, timeout_s), self.disk.await_excess)
-        if ended is None:
-            reader.add_note(f"ended: {complaint}")
-        return ended or Ended(KILLED_CODE)
+    async def run(self, spec: CommandSpec, reader: OutputReader, timeout_s: float) -> ExitStatus:
+        status, kill_reason = await run_until_exceeded(
+            self.runner.run(spec, reader, timeout_s), self.disk.wait_for_excess
+        )
+        if status is None:
+            reader.add_note(f"ended: {kill_reason}")
+        return status or ExitStatus(KILLED_CODE)
 
     async def aclose(self) -> None:
         await self.runner.aclose()
 
 
-def exit_code(code: int) -> int:
-    """As a shell tells it: 128 and the signal for a command that was killed."""
+def to_shell_exit_code(code: int) -> int:
+    """Return the exit code as a shell reports it: 128 plus the signal for a killed command."""
     return 128 - code if code < 0 else code
 
 
-def with_note(output: str, text: str) -> str:
-    """`output`, and what has to be said about it."""
+def append_note(output: str, text: str) -> str:
+    """Return `output` followed by a note."""
     return f"{output.rstrip()}\n[{text}]".lstrip()

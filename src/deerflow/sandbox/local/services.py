@@ -1,4 +1,4 @@
-"""Services on this machine: isolated by bubblewrap, or as the server itself where that was allowed."""
+"""Services on this machine: isolated by bubblewrap, or as the server's user if that is allowed."""
 
 import asyncio
 import os
@@ -15,68 +15,67 @@ from pathlib import Path
 
 from deerflow.domain.errors import SandboxError
 from deerflow.domain.sandbox import Confinement
-from deerflow.sandbox.furnishing import ACP_WORKSPACE
-from deerflow.sandbox.local.launch import END_S, Ended, Launch, read_pipe
-from deerflow.sandbox.local.layout import SYSTEM_PATH, Layout, write_etc
-from deerflow.sandbox.local.leftovers import make_temporary
-from deerflow.sandbox.local.output import BoundedText, OutputReader
-from deerflow.sandbox.local.programs import needed_paths
-from deerflow.sandbox.local.removal import remove_folder
-from deerflow.sandbox.local.runners import HARMLESS, PRELUDE, Isolation
-from deerflow.sandbox.places import (
+from deerflow.sandbox.files.mounts import (
+    ACP_WORKSPACE,
     TEMPORARY,
-    Place,
-    confined_places,
+    Mount,
+    confine_mounts,
     file_owner,
-    find_spot,
     make_folder,
+    resolve_path,
     thread_folder,
-    user_data_places,
+    user_data_mounts,
 )
-from deerflow.sandbox.services import ServiceOrder
+from deerflow.sandbox.jobs.services import ServiceSpec
+from deerflow.sandbox.local.cleanup import make_temporary_folder, remove_folder
+from deerflow.sandbox.local.launcher.bubblewrap import SYSTEM_PATH, BubblewrapProfile, write_etc
+from deerflow.sandbox.local.launcher.client import KILL_TIMEOUT_S, ExitStatus, IsolatedCommand, open_pipe_reader
+from deerflow.sandbox.local.output import BoundedText, OutputReader
+from deerflow.sandbox.local.programs import resolve_program
+from deerflow.sandbox.local.runners import PIP_VARIABLES, PRELUDE, Isolation
 
-COMPLAINTS = 8_000
+MAX_STDERR_CHARS = 8_000
 GRACE_S = 0.5
-"""So long a program may take to end by itself, once nobody speaks with it any more."""
+"""Time a service gets to exit by itself after its input is closed."""
 HOME = f"{TEMPORARY}/home"
-"""Not that of the agent: what a service keeps for itself is not for commands to read or change."""
-LONGEST_COPY_S = 3600.0
-OWN_NAME = 'exec -a "${1##*/}" '
-BEGIN = f"mkdir -p {HOME}; "
+"""Not the home of the agent: commands must not read or change the data of a service."""
+COPY_TIMEOUT_S = 3600.0
+SET_ARGV0 = 'exec -a "${1##*/}" '
+MAKE_HOME = f"mkdir -p {HOME}; "
 
-End = Callable[[], Awaitable[object]]
+Stop = Callable[[], Awaitable[object]]
 
 
 class LocalService:
-    """A program that runs here."""
+    """A service that runs on this machine."""
 
     def __init__(
-        self, output: asyncio.StreamReader, writer: asyncio.StreamWriter, complaints: asyncio.StreamReader, end: End
+        self, output: asyncio.StreamReader, writer: asyncio.StreamWriter, stderr: asyncio.StreamReader, stop: Stop
     ) -> None:
         self.output = output
         self._writer = writer
-        self._text = BoundedText(COMPLAINTS)
-        self._hearing = asyncio.create_task(OutputReader(self._text).read(complaints))
-        self._end = end
+        self._text = BoundedText(MAX_STDERR_CHARS)
+        self._stderr_task = asyncio.create_task(OutputReader(self._text).read(stderr))
+        self._stop = stop
         self._closing: asyncio.Task[None] | None = None
-        self.is_kept = False
+        self.keeps_home = False
 
     @property
-    def complaints(self) -> str:
-        """The first and the last of what it wrote to its standard error."""
+    def stderr_tail(self) -> str:
+        """Start and end of standard error."""
         return self._text.take()[0].strip()
 
     async def write(self, data: bytes) -> None:
-        """Tell it something."""
+        """Write to standard input."""
         self._writer.write(data)
         await self._writer.drain()
 
-    def keep(self) -> None:
-        """Have its home kept for others."""
-        self.is_kept = True
+    def keep_home(self) -> None:
+        """Save its home for later services."""
+        self.keeps_home = True
 
     async def aclose(self) -> None:
-        """End it; goes on even if whoever waits is told to stop."""
+        """Stop it; continues even if the caller is cancelled."""
         if self._closing is None:
             self._closing = asyncio.create_task(self._close())
         await asyncio.shield(self._closing)
@@ -84,129 +83,129 @@ class LocalService:
     async def _close(self) -> None:
         self._writer.close()
         try:
-            await self._end()
+            await self._stop()
         finally:
-            await asyncio.wait({self._hearing}, timeout=END_S)
-            self._hearing.cancel()
+            await asyncio.wait({self._stderr_task}, timeout=KILL_TIMEOUT_S)
+            self._stderr_task.cancel()
 
 
 @dataclass(frozen=True, slots=True)
-class Streams:
-    """Our ends of a program's standard files, and the program's."""
+class ServiceStreams:
+    """Our ends and the program's ends of its standard streams."""
 
     output: asyncio.StreamReader
     writer: asyncio.StreamWriter
-    complaints: asyncio.StreamReader
+    stderr: asyncio.StreamReader
     transports: tuple[asyncio.ReadTransport, asyncio.ReadTransport]
     theirs: tuple[int, int, int]
 
     def close_theirs(self) -> None:
-        """Leave the program's ends to the program."""
+        """Close the program's ends in this process."""
         for file in self.theirs:
             os.close(file)
 
     def close(self) -> None:
-        """Let go of ours."""
+        """Close our ends."""
         self.writer.close()
         for transport in self.transports:
             transport.close()
 
 
-async def open_streams() -> Streams:
-    """The files through which a program is spoken with."""
+async def open_streams() -> ServiceStreams:
+    """Open the standard streams for a program."""
     ours, theirs = socket.socketpair()
     _, writer = await asyncio.open_connection(sock=ours)
     output, output_end = os.pipe()
-    complaints, complaints_end = os.pipe()
-    said_transport, said = await read_pipe(output)
-    wrong_transport, wrong = await read_pipe(complaints)
-    files = (theirs.detach(), output_end, complaints_end)
-    return Streams(said, writer, wrong, (said_transport, wrong_transport), files)
+    errors, stderr_end = os.pipe()
+    output_transport, stdout = await open_pipe_reader(output)
+    stderr_transport, stderr = await open_pipe_reader(errors)
+    files = (theirs.detach(), output_end, stderr_end)
+    return ServiceStreams(stdout, writer, stderr, (output_transport, stderr_transport), files)
 
 
-class ServiceDesk:
-    """Starts services, each with a folder for its own things beside the files of its thread."""
+class ServiceManager:
+    """Starts services, each with a private folder next to the files of its thread."""
 
     def __init__(self, home: Path, environment: Mapping[str, str]) -> None:
         self._home = home
         self._environment = environment
         self._etc: Path | None = None
 
-    async def start(self, order: ServiceOrder, isolation: Isolation | None, layout: Layout) -> LocalService:
-        """Start a program; without isolation, as the server itself.
+    async def start(self, spec: ServiceSpec, isolation: Isolation | None, profile: BubblewrapProfile) -> LocalService:
+        """Start a service; without isolation, as the server's user.
 
         Raises:
             SandboxError: It cannot be started.
         """
-        places, folder = await asyncio.to_thread(self._furnish, order)
+        mounts, folder = await asyncio.to_thread(self._make_mounts, spec)
         started: list[LocalService] = []
 
-        async def after() -> None:
-            if folder is not None and order.seed and started and started[0].is_kept:
-                await asyncio.to_thread(copy_folder, own_home(places), self._kept(order.seed))
-            # A copy of what was fetched can be made again, and is too much to stay in every thread.
-            await remove(folder or (own_home(places) if order.seed else None))
+        async def clean_up() -> None:
+            if folder is not None and spec.seed and started and started[0].keeps_home:
+                await asyncio.to_thread(copy_folder, locate_home(mounts), self._saved_home(spec.seed))
+            # The copy can be made again, and is too large to keep in every thread.
+            await remove_if_set(folder or (locate_home(mounts) if spec.seed else None))
 
         try:
             if isolation is None:
-                return await start_on_host(order, places, self._environment, after)
-            etc = await asyncio.to_thread(self._etc_with_network) if order.network else layout.etc
-            # The variables of the configuration are for commands.
-            own = replace(layout, etc=etc, configured={}, reserved={})
+                return await start_on_host(spec, mounts, self._environment, clean_up)
+            etc = await asyncio.to_thread(self._etc_with_network) if spec.network else profile.etc
+            # The configured variables are for commands only.
+            own = replace(profile, etc=etc, configured={}, reserved={})
             path = self._environment.get("PATH")
-            started.append(await start_isolated(order, isolation, own, places, path, after))
+            started.append(await start_isolated(spec, isolation, own, mounts, path, clean_up))
             return started[0]
         except BaseException:
-            await remove(folder)
+            await remove_if_set(folder)
             raise
 
-    def keep_homes(self, seeds: Collection[str]) -> None:
-        """Remove the homes that were kept for others than these, and copies that were not finished; blocks."""
-        kept = self._home / "services"
-        wanted = {self._kept(seed).name for seed in seeds}
-        for folder in list(kept.iterdir()) if kept.is_dir() else []:
-            is_old = time.time() - folder.lstat().st_ctime > LONGEST_COPY_S
-            if folder.name not in wanted and (is_old or not folder.name.startswith(".")):
-                with suppress(OSError):  # somebody was faster, or it is tried again
+    def prune_homes(self, seeds: Collection[str]) -> None:
+        """Remove the saved homes with other seeds, and unfinished copies; blocks."""
+        saved = self._home / "services"
+        used = {self._saved_home(seed).name for seed in seeds}
+        for folder in list(saved.iterdir()) if saved.is_dir() else []:
+            is_old = time.time() - folder.lstat().st_ctime > COPY_TIMEOUT_S
+            if folder.name not in used and (is_old or not folder.name.startswith(".")):
+                with suppress(OSError):  # removed by another process, or tried again later
                     remove_folder(folder)
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """Remove temporary files."""
         if self._etc is not None:
             shutil.rmtree(self._etc, ignore_errors=True)
 
-    def _furnish(self, order: ServiceOrder) -> tuple[tuple[Place, ...], Path | None]:
-        """The folders that are shown, and the one that goes with the service."""
-        temporary = make_temporary("service") if order.thread_id is None else None
+    def _make_mounts(self, spec: ServiceSpec) -> tuple[tuple[Mount, ...], Path | None]:
+        """Create the folders and return the mounts, and the folder that is removed with the service."""
+        temporary = make_temporary_folder("service") if spec.thread_id is None else None
         if temporary is not None:
             temporary.chmod(0o711)
-        folder = temporary or thread_folder(self._home, order.user_id, order.thread_id or "")
-        own = folder / "services" / sha256(order.name.encode()).hexdigest()[:16]
-        acp = [Place(ACP_WORKSPACE, folder / "acp-workspace")] if order.folder == ACP_WORKSPACE else []
-        places = (*user_data_places(folder / "user-data"), *acp, Place(TEMPORARY, own))
-        for place in places:
-            make_folder(place.folder, file_owner())
-        if order.seed and temporary is None and not own_home(places).exists():
-            copy_folder(self._kept(order.seed), own_home(places))
-        return confined_places(places, Confinement(writable=order.writable)), temporary
+        folder = temporary or thread_folder(self._home, spec.user_id, spec.thread_id or "")
+        own = folder / "services" / sha256(spec.name.encode()).hexdigest()[:16]
+        acp = [Mount(ACP_WORKSPACE, folder / "acp-workspace")] if spec.folder == ACP_WORKSPACE else []
+        mounts = (*user_data_mounts(folder / "user-data"), *acp, Mount(TEMPORARY, own))
+        for mount in mounts:
+            make_folder(mount.folder, file_owner())
+        if spec.seed and temporary is None and not locate_home(mounts).exists():
+            copy_folder(self._saved_home(spec.seed), locate_home(mounts))
+        return confine_mounts(mounts, Confinement(writable=spec.writable)), temporary
 
-    def _kept(self, seed: str) -> Path:
+    def _saved_home(self, seed: str) -> Path:
         return self._home / "services" / sha256(seed.encode()).hexdigest()[:32]
 
     def _etc_with_network(self) -> Path:
         if self._etc is None:
-            self._etc = write_etc(make_temporary("etc"), file_owner() or os.geteuid(), has_network=True)
+            self._etc = write_etc(make_temporary_folder("etc"), file_owner() or os.geteuid(), has_network=True)
         return self._etc
 
 
-def own_home(places: Sequence[Place]) -> Path:
-    """The home of a service, on this machine."""
-    spot = find_spot(places, HOME)
-    return spot.place.folder.joinpath(*spot.names)
+def locate_home(mounts: Sequence[Mount]) -> Path:
+    """Return the home of a service on this machine."""
+    resolved = resolve_path(mounts, HOME)
+    return resolved.mount.folder.joinpath(*resolved.parts)
 
 
 def copy_folder(source: Path, copy: Path) -> None:
-    """Put a copy of a folder, if there is one, in the place of another; links are copied and not followed."""
+    """Replace `copy` by a copy of a folder, if it exists; links are copied and not followed."""
     if not source.is_dir() or source.is_symlink():
         return
     copy.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -214,47 +213,47 @@ def copy_folder(source: Path, copy: Path) -> None:
     copied = subprocess.run(["cp", "-a", "--reflink=auto", "--", source, new], capture_output=True, check=False)
     if copied.returncode == 0:
         shutil.rmtree(copy, ignore_errors=True)
-        with suppress(OSError):  # somebody was faster
+        with suppress(OSError):  # created by another process meanwhile
             new.rename(copy)
     shutil.rmtree(new, ignore_errors=True)
 
 
-async def remove(folder: Path | None) -> None:
-    """Remove what was made for a service, if something was."""
+async def remove_if_set(folder: Path | None) -> None:
+    """Remove a folder, if there is one."""
     if folder is not None:
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
 
 async def start_isolated(
-    order: ServiceOrder,
+    spec: ServiceSpec,
     isolation: Isolation,
-    layout: Layout,
-    places: Sequence[Place],
+    profile: BubblewrapProfile,
+    mounts: Sequence[Mount],
     path: str | None,
-    after: End,
+    clean_up: Stop,
 ) -> LocalService:
-    """Start a program in namespaces of its own. `path` is where programs of this machine are looked for.
+    """Start a service in new namespaces. `path` is the `PATH` of this machine.
 
     Raises:
-        SandboxError: It is not there, or cannot be isolated.
+        SandboxError: The program does not exist or cannot be isolated.
     """
-    shown = layout.environment({})["PATH"].split(":")
-    command, needed = await asyncio.to_thread(needed_paths, order.command, order.paths, shown, path)
-    # By its whole path, unlike commands: a Python of an environment finds out by it which one that is.
-    prelude = BEGIN + PRELUDE.format(processes=isolation.limits.processes).replace(OWN_NAME, "exec ")
-    env = {**HARMLESS, "HOME": HOME, **order.env}
+    shown = profile.environment({})["PATH"].split(":")
+    command, needed = await asyncio.to_thread(resolve_program, spec.command, spec.paths, shown, path)
+    # With its full path, unlike commands: Python finds its virtual environment by it.
+    prelude = MAKE_HOME + PRELUDE.format(processes=isolation.limits.processes).replace(SET_ARGV0, "exec ")
+    env = {**PIP_VARIABLES, "HOME": HOME, **spec.env}
     group = f"service-{sha256(os.urandom(16)).hexdigest()[:16]}"
-    launch = Launch(
+    isolated = IsolatedCommand(
         ["/bin/bash", "-c", prelude, "bash", *command],
-        layout.options(share_network=order.network, env=env),
-        [*layout.binds(places), *((str(each), str(each), "--ro-bind") for each in needed)],
-        layout.last_options(order.folder),
-        isolation.groups.join_files(group),
+        profile.options(share_network=spec.network, env=env),
+        [*profile.binds(mounts), *((str(each), str(each), "--ro-bind") for each in needed)],
+        profile.trailing_options(spec.folder),
+        isolation.groups.procs_files(group),
         isolation.resource_limits(counts_processes=False),
     )
     streams = await open_streams()
     try:
-        running = await isolation.pad.start(launch, streams.theirs)
+        running = await isolation.launcher.start(isolated, streams.theirs)
     except BaseException:
         streams.close()
         isolation.groups.close(group)
@@ -262,36 +261,36 @@ async def start_isolated(
     finally:
         streams.close_theirs()
 
-    async def end() -> Ended:
+    async def stop() -> ExitStatus:
         try:
-            await asyncio.wait({running.ended}, timeout=GRACE_S)
-            return await isolation.pad.stop(running)
+            await asyncio.wait({running.reply}, timeout=GRACE_S)
+            return await isolation.launcher.stop(running)
         finally:
             streams.close()
             isolation.groups.close(group)
-            await after()
+            await clean_up()
 
-    return LocalService(streams.output, streams.writer, streams.complaints, end)
+    return LocalService(streams.output, streams.writer, streams.stderr, stop)
 
 
 async def start_on_host(
-    order: ServiceOrder, places: Sequence[Place], environment: Mapping[str, str], after: End
+    spec: ServiceSpec, mounts: Sequence[Mount], environment: Mapping[str, str], clean_up: Stop
 ) -> LocalService:
-    """Start a program as the server itself: only where the user said so.
+    """Start a service as the server's user: only if the configuration allows it.
 
     Raises:
         SandboxError: It cannot be started.
     """
-    spot = find_spot(places, order.folder)
+    resolved = resolve_path(mounts, spec.folder)
     path = environment.get("PATH") or ":".join(SYSTEM_PATH)
-    env = {"PATH": path, "HOME": str(spot.place.folder), "LANG": "C.UTF-8", **order.env}
+    env = {"PATH": path, "HOME": str(resolved.mount.folder), "LANG": "C.UTF-8", **spec.env}
     streams = await open_streams()
     try:
         stdin, stdout, stderr = streams.theirs
-        program = shutil.which(order.command[0], path=path) or order.command[0]
+        program = shutil.which(spec.command[0], path=path) or spec.command[0]
         process = await asyncio.create_subprocess_exec(
-            *(program, *order.command[1:]),
-            cwd=spot.place.folder,
+            *(program, *spec.command[1:]),
+            cwd=resolved.mount.folder,
             env=env,
             stdin=stdin,
             stdout=stdout,
@@ -300,19 +299,19 @@ async def start_on_host(
         )
     except OSError as problem:
         streams.close()
-        raise SandboxError(f"{order.command[0]!r} cannot be started: {problem.strerror or problem}") from problem
+        raise SandboxError(f"{spec.command[0]!r} cannot be started: {problem.strerror or problem}") from problem
     finally:
         streams.close_theirs()
 
-    async def end() -> None:
+    async def stop() -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(GRACE_S):
                 await process.wait()
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        async with asyncio.timeout(END_S):
+        async with asyncio.timeout(KILL_TIMEOUT_S):
             await process.wait()
         streams.close()
-        await after()
+        await clean_up()
 
-    return LocalService(streams.output, streams.writer, streams.complaints, end)
+    return LocalService(streams.output, streams.writer, streams.stderr, stop)

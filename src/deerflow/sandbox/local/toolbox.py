@@ -1,4 +1,4 @@
-"""The Python environment that commands can use without a network: built once, shown to every sandbox read-only."""
+"""Python toolbox: an environment with common packages, built once and mounted read-only in every sandbox."""
 
 import asyncio
 import fcntl
@@ -17,20 +17,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from deerflow.config.sandbox import ToolboxConfig
+from deerflow.config.sections.sandbox import ToolboxConfig
 from deerflow.domain.errors import SandboxError
-from deerflow.sandbox.furnishing import HOME
+from deerflow.sandbox.files.mounts import HOME
 
 LOCK = Path(__file__).with_name("toolbox.lock")
 STARTUP = Path(__file__).with_name("toolbox_site.py")
-LIMIT_S = 20 * 60.0
-PROBE_LIMIT_S = 10.0
-OLDEST = (3, 11)
-"""For which Python the lock is resolved."""
+BUILD_TIMEOUT_S = 20 * 60.0
+PROBE_TIMEOUT_S = 10.0
+MIN_PYTHON = (3, 11)
+"""Python version for which the lock is resolved."""
 
-PLACE = "/opt/toolbox"
+MOUNT_PATH = "/opt/toolbox"
 SYSTEM = tuple(map(Path, ("/usr", "/lib", "/lib64")))
-"""What every sandbox sees of this machine anyway."""
+"""Folders of this machine that every sandbox mounts."""
 
 VARIABLES: Mapping[str, str] = {
     "MPLBACKEND": "Agg",
@@ -38,7 +38,7 @@ VARIABLES: Mapping[str, str] = {
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
 }
 
-# Run by an interpreter to tell about itself. What is mapped as code shows on which libraries it depends.
+# Script that an interpreter runs to describe itself. Memory mapped as code shows the libraries it depends on.
 PROBE = """
 import ctypes, json, ssl, sys, zlib
 maps = [line.split(maxsplit=5) for line in open("/proc/self/maps")]
@@ -46,28 +46,30 @@ code = {words[5].strip() for words in maps if len(words) == 6 and "x" in words[1
 print(json.dumps([sys.version_info[:2], sys._base_executable or sys.executable, sys.base_prefix, sorted(code)]))
 """
 
-UNREACHABLE = re.compile(r"error sending request|dns error|failed to lookup|connect error|network was disabled", re.I)
-PASSED_ON = re.compile(
+INDEX_UNREACHABLE = re.compile(
+    r"error sending request|dns error|failed to lookup|connect error|network was disabled", re.I
+)
+FORWARDED = re.compile(
     r"PATH|HOME|TMPDIR|LANG|NETRC|XDG_.*|UV_.*|SSL_CERT_(FILE|DIR)|(HTTPS?|ALL|NO)_PROXY|(https?|all|no)_proxy"
 )
-OF_PIP = {"UV_DEFAULT_INDEX": "PIP_INDEX_URL", "UV_INDEX": "PIP_EXTRA_INDEX_URL", "SSL_CERT_FILE": "PIP_CERT"}
-"""What uv does not read by itself though it means the same."""
+PIP_VARIABLES = {"UV_DEFAULT_INDEX": "PIP_INDEX_URL", "UV_INDEX": "PIP_EXTRA_INDEX_URL", "SSL_CERT_FILE": "PIP_CERT"}
+"""Variables of uv and the equivalent variables of pip, which uv does not read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Toolbox:
-    """What a sandbox needs to be given so that commands find the environment."""
+    """Mounts and variables of the toolbox for a sandbox."""
 
     mounts: Mapping[str, Path]
-    """Path in the sandbox → file or folder of this machine, all to be shown read-only."""
+    """Path in the sandbox → file or folder of this machine, mounted read-only."""
     variables: Mapping[str, str]
     path: tuple[str, ...]
-    """What goes in front of `PATH`; the first is where pip puts the programs it installs."""
+    """Folders prepended to `PATH`; the first is where pip installs programs."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolboxState:
-    """How far the toolbox is, for whoever runs the server."""
+    """Build state of the toolbox, for operators."""
 
     status: Literal["ready", "building", "failed", "missing", "off"]
     detail: str
@@ -75,23 +77,23 @@ class ToolboxState:
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """A Python that runs in a sandbox when it sees `parts` of this machine, each at its own path."""
+    """A Python that runs in a sandbox with `paths` of this machine mounted at the same paths."""
 
     program: Path
     version: str
-    parts: tuple[Path, ...]
+    paths: tuple[Path, ...]
 
 
 def find_uv(environment: Mapping[str, str]) -> Sequence[str] | None:
-    """How uv is started: the one beside our own Python, else on the PATH, else as a module."""
-    places = [str(Path(sys.executable).parent), environment.get("PATH", os.defpath)]
-    if program := shutil.which("uv", path=os.pathsep.join(places)):
+    """Return the command of uv: next to our Python, else on the PATH, else as a module."""
+    search = [str(Path(sys.executable).parent), environment.get("PATH", os.defpath)]
+    if program := shutil.which("uv", path=os.pathsep.join(search)):
         return [program]
     return [sys.executable, "-m", "uv"] if importlib.util.find_spec("uv") else None
 
 
-def likely_interpreters() -> Sequence[Path]:
-    """Our own Python, without its virtual environment, then the system's."""
+def list_interpreters() -> Sequence[Path]:
+    """Return candidate interpreters: the base of our Python, then those of the system."""
     own = Path(getattr(sys, "_base_executable", sys.executable))
     system = sorted(Path("/usr/bin").glob("python3.[1-9][0-9]"), reverse=True)
     return [own, *system, Path("/usr/bin/python3"), Path("/usr/local/bin/python3")]
@@ -99,36 +101,36 @@ def likely_interpreters() -> Sequence[Path]:
 
 @dataclass(frozen=True, slots=True)
 class ToolboxBuilder:
-    """Builds the toolbox below `cache`, and finds the one that has been built. Several servers may share the cache."""
+    """Builder of the toolbox below `cache`. Several servers may share the cache."""
 
     config: ToolboxConfig
     cache: Path
     environment: Mapping[str, str]
-    """The server's; uv gets what it needs of it to reach a package index."""
+    """Environment of the server; uv gets the variables it needs to reach a package index."""
     lock: Path = LOCK
-    interpreters: Sequence[Path] = field(default_factory=likely_interpreters)
+    interpreters: Sequence[Path] = field(default_factory=list_interpreters)
     find_uv: Callable[[Mapping[str, str]], Sequence[str] | None] = find_uv
-    limit_s: float = LIMIT_S
+    limit_s: float = BUILD_TIMEOUT_S
 
     async def find(self) -> Toolbox | None:
-        """The toolbox, if it is ready to be used."""
+        """Return the toolbox if it is ready."""
         if not self.config.enabled:
             return None
         with suppress(SandboxError):
-            interpreter = await choose(self.interpreters)
-            return toolbox_in(self._folder(interpreter), interpreter)
+            interpreter = await choose_interpreter(self.interpreters)
+            return find_toolbox(self._folder(interpreter), interpreter)
         return None
 
     async def state(self) -> ToolboxState:
-        """How far the toolbox is, built by whichever server."""
+        """Return the build state of the toolbox, built by any server."""
         if not self.config.enabled:
-            return ToolboxState("off", "switched off by sandbox.toolbox.enabled")
+            return ToolboxState("off", "disabled by sandbox.toolbox.enabled")
         try:
-            interpreter = await choose(self.interpreters)
+            interpreter = await choose_interpreter(self.interpreters)
         except SandboxError as problem:
             return ToolboxState("failed", str(problem))
         folder = self._folder(interpreter)
-        if toolbox_in(folder, interpreter):
+        if find_toolbox(folder, interpreter):
             return ToolboxState("ready", f"Python {interpreter.version} in {folder}")
         if is_locked(folder):
             return ToolboxState("building", f"being built in {folder}")
@@ -137,18 +139,18 @@ class ToolboxBuilder:
         return ToolboxState("missing", "built when the server starts")
 
     async def build(self) -> Toolbox:
-        """The toolbox, built unless it is there. Cancelling ends the build and leaves nothing of it.
+        """Return the toolbox, built if missing. Cancelling stops the build and leaves nothing.
 
         Raises:
-            SandboxError: It is switched off or cannot be built; the text says why and what to do.
+            SandboxError: It is disabled or cannot be built; the text gives the reason and a remedy.
         """
         if not self.config.enabled:
-            raise SandboxError("the toolbox is switched off by sandbox.toolbox.enabled")
-        interpreter = await choose(self.interpreters)
+            raise SandboxError("the toolbox is disabled by sandbox.toolbox.enabled")
+        interpreter = await choose_interpreter(self.interpreters)
         folder = self._folder(interpreter)
         try:
             async with asyncio.timeout(self.limit_s):
-                return toolbox_in(folder, interpreter) or await self._build_alone(folder, interpreter)
+                return find_toolbox(folder, interpreter) or await self._build_locked(folder, interpreter)
         except TimeoutError:
             reason = f"it took longer than {self.limit_s / 60:.0f} minutes"
         except OSError as problem:
@@ -161,61 +163,61 @@ class ToolboxBuilder:
         raise SandboxError(text)
 
     def _folder(self, interpreter: Interpreter) -> Path:
-        """Where the toolbox is that has the wanted content."""
+        """Return the folder of the toolbox for the configured content."""
         machine = [platform.machine(), interpreter.version, str(interpreter.program)]
         content = [machine, STARTUP.read_text(), self.lock.read_text(), list(self.config.packages)]
         return self.cache / "toolbox" / hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
-    async def _build_alone(self, folder: Path, interpreter: Interpreter) -> Toolbox:
-        """Build, unless somebody else does while we wait for the right to."""
+    async def _build_locked(self, folder: Path, interpreter: Interpreter) -> Toolbox:
+        """Build under a lock, unless another process does so meanwhile."""
         await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
-        async with locked(folder) as lock:
-            if built := toolbox_in(folder, interpreter):
+        async with hold_lock(folder) as lock:
+            if built := find_toolbox(folder, interpreter):
                 return built
             unfinished = folder / "unfinished"
             try:
-                # A server that was killed may have left one.
+                # A server that was killed may have left files.
                 await asyncio.to_thread(shutil.rmtree, unfinished, ignore_errors=True)
                 await self._install(unfinished, interpreter, lock)
-                arrange(unfinished, interpreter.version)
+                configure_site(unfinished, interpreter.version)
                 unfinished.rename(folder / "environment")
             finally:
                 await asyncio.to_thread(shutil.rmtree, unfinished, ignore_errors=True)
             (folder / "failure").unlink(missing_ok=True)
-            return made_of(folder, interpreter)
+            return make_toolbox(folder, interpreter)
 
-    async def _install(self, place: Path, interpreter: Interpreter, lock: int) -> None:
-        """Make an environment at `place` and fill it. No package's code runs: only wheels are taken."""
+    async def _install(self, target: Path, interpreter: Interpreter, lock: int) -> None:
+        """Create an environment at `target` and install the packages. Only wheels are used, so no package code runs."""
         uv = self.find_uv(self.environment)
         if uv is None:
-            raise SandboxError("uv was not found; install it, for instance with: pip install uv")
-        environment = {name: self.environment[pips] for name, pips in OF_PIP.items() if pips in self.environment}
-        environment |= {name: value for name, value in self.environment.items() if PASSED_ON.fullmatch(name)}
-        install = ["pip", "install", "-q", "--no-build", "--compile-bytecode", "--python", str(place / "bin/python")]
-        steps = [["venv", "-q", "--relocatable", "--no-project", "--python", str(interpreter.program), str(place)]]
+            raise SandboxError("uv was not found; install it, for example with: pip install uv")
+        environment = {name: self.environment[pips] for name, pips in PIP_VARIABLES.items() if pips in self.environment}
+        environment |= {name: value for name, value in self.environment.items() if FORWARDED.fullmatch(name)}
+        install = ["pip", "install", "-q", "--no-build", "--compile-bytecode", "--python", str(target / "bin/python")]
+        steps = [["venv", "-q", "--relocatable", "--no-project", "--python", str(interpreter.program), str(target)]]
         steps += [[*install, "--require-hashes", "-r", str(self.lock)]]
         if self.config.packages:
             steps += [[*install, "--", *self.config.packages]]
         for step in steps:
-            # Holding the lock, a uv that outlives its server keeps the next one from building in the same place.
-            code, output = await run([*uv, *step], environment, keep=lock)
+            # uv inherits the lock: if it outlives its server, the next one waits for it.
+            code, output = await run_program([*uv, *step], environment, keep=lock)
             if code != 0:
-                raise SandboxError(explain(output))
+                raise SandboxError(explain_failure(output))
 
 
-def toolbox_in(folder: Path, interpreter: Interpreter) -> Toolbox | None:
-    """The toolbox in `folder`, if it is complete."""
-    return made_of(folder, interpreter) if (folder / "environment").is_dir() else None
+def find_toolbox(folder: Path, interpreter: Interpreter) -> Toolbox | None:
+    """Return the toolbox in `folder` if it is complete."""
+    return make_toolbox(folder, interpreter) if (folder / "environment").is_dir() else None
 
 
-def made_of(folder: Path, interpreter: Interpreter) -> Toolbox:
-    """What a sandbox needs to be given."""
-    mounts = {PLACE: folder / "environment", **{str(part): part for part in interpreter.parts}}
-    return Toolbox(mounts, VARIABLES, (f"{HOME}/.local/bin", f"{PLACE}/bin"))
+def make_toolbox(folder: Path, interpreter: Interpreter) -> Toolbox:
+    """Return the toolbox in `folder`."""
+    mounts = {MOUNT_PATH: folder / "environment", **{str(path): path for path in interpreter.paths}}
+    return Toolbox(mounts, VARIABLES, (f"{HOME}/.local/bin", f"{MOUNT_PATH}/bin"))
 
 
-def arrange(environment: Path, version: str) -> None:
-    """Have packages that users install count in it, which pip then does by itself, for nobody can write here."""
+def configure_site(environment: Path, version: str) -> None:
+    """Make packages in the user's site folder visible; pip installs there, as the toolbox is read-only."""
     site = environment / f"lib/python{version}/site-packages"
     for name, text in ((STARTUP.name, STARTUP.read_text()), ("toolbox.pth", f"import {STARTUP.stem}\n")):
         (site / name).write_text(text)
@@ -225,26 +227,28 @@ def arrange(environment: Path, version: str) -> None:
     settings.write_text(settings.read_text().replace(closed, closed.replace("false", "true")))
 
 
-async def choose(programs: Sequence[Path]) -> Interpreter:
-    """The first Python that can be shown to a sandbox.
+async def choose_interpreter(programs: Sequence[Path]) -> Interpreter:
+    """Return the first Python that can be mounted in a sandbox.
 
     Raises:
         SandboxError: There is none.
     """
     problems = []
     for program in programs:
-        found = await probe(program)
+        found = await probe_interpreter(program)
         if isinstance(found, Interpreter):
             return found
         problems.append(f"{program}: {found}")
-    raise SandboxError(f"no Python was found for the toolbox ({'; '.join(problems)}); install python3 of the system")
+    raise SandboxError(
+        f"no Python was found for the toolbox ({'; '.join(problems)}); install the system package python3"
+    )
 
 
-async def probe(program: Path) -> Interpreter | str:
-    """A Python as it tells about itself, or why a sandbox cannot have it."""
+async def probe_interpreter(program: Path) -> Interpreter | str:
+    """Return the interpreter, or the reason why a sandbox cannot use it."""
     try:
-        async with asyncio.timeout(PROBE_LIMIT_S):
-            code, output = await run([str(program), "-I", "-S", "-c", PROBE], {})
+        async with asyncio.timeout(PROBE_TIMEOUT_S):
+            code, output = await run_program([str(program), "-I", "-S", "-c", PROBE], {})
     except (OSError, TimeoutError) as problem:
         return str(problem) or "does not answer"
     if code != 0:
@@ -253,30 +257,30 @@ async def probe(program: Path) -> Interpreter | str:
         version, name, prefix, loaded = json.loads(output)
     except (TypeError, ValueError):
         return "does not behave like Python"
-    if tuple(version) < OLDEST:
-        return f"older than Python {'.'.join(map(str, OLDEST))}"
-    return interpreter_at(Path(name), Path(prefix), version, [Path(file) for file in loaded])
+    if tuple(version) < MIN_PYTHON:
+        return f"older than Python {'.'.join(map(str, MIN_PYTHON))}"
+    return make_interpreter(Path(name), Path(prefix), version, [Path(file) for file in loaded])
 
 
-def interpreter_at(name: Path, prefix: Path, version: Sequence[int], loaded: Sequence[Path]) -> Interpreter | str:
-    """The Python that consists of a program and the libraries in `prefix`, unless it needs more than that."""
+def make_interpreter(name: Path, prefix: Path, version: Sequence[int], loaded: Sequence[Path]) -> Interpreter | str:
+    """Return the interpreter with its program and libraries, or the reason if it needs more than that."""
     program, prefix = name.resolve(), prefix.resolve()
-    parts: tuple[Path, ...] = ()
+    paths: tuple[Path, ...] = ()
     if not is_within(program, SYSTEM):
-        parts = (program, *(folder for folder in (prefix / "lib", prefix / "lib64") if folder.is_dir()))
+        paths = (program, *(folder for folder in (prefix / "lib", prefix / "lib64") if folder.is_dir()))
     for file in loaded:
-        if not is_within(file, (*SYSTEM, *parts)):
+        if not is_within(file, (*SYSTEM, *paths)):
             return f"depends on {file}"
-    return Interpreter(program, ".".join(map(str, version)), parts)
+    return Interpreter(program, ".".join(map(str, version)), paths)
 
 
-def is_within(path: Path, places: Sequence[Path]) -> bool:
-    """Whether `path` is one of `places` or below one."""
-    return any(path.is_relative_to(place) for place in places)
+def is_within(path: Path, folders: Sequence[Path]) -> bool:
+    """Return True if `path` is one of `folders` or below one."""
+    return any(path.is_relative_to(folder) for folder in folders)
 
 
 def is_locked(folder: Path) -> bool:
-    """Whether somebody is building in `folder`."""
+    """Return True if a process builds in `folder`."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -291,13 +295,13 @@ def is_locked(folder: Path) -> bool:
 
 
 @asynccontextmanager
-async def locked(folder: Path) -> AsyncIterator[int]:
-    """Wait until nobody else builds in `folder`, in this process or another; the descriptor holds the lock."""
+async def hold_lock(folder: Path) -> AsyncIterator[int]:
+    """Wait for the build lock of `folder`, also held by other processes, and yield its descriptor."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        # A child waits, for a thread that waits could not be cancelled. The lock belongs to the file it shares with us.
+        # A child process waits, because a waiting thread cannot be cancelled. The lock belongs to the shared open file.
         wait = f"import fcntl; fcntl.flock({descriptor}, fcntl.LOCK_EX)"
-        code, output = await run([sys.executable, "-I", "-S", "-c", wait], {}, keep=descriptor)
+        code, output = await run_program([sys.executable, "-I", "-S", "-c", wait], {}, keep=descriptor)
         if code != 0:
             raise SandboxError(f"{folder} cannot be locked: {last_lines(output, 1)}")
         yield descriptor
@@ -305,10 +309,12 @@ async def locked(folder: Path) -> AsyncIterator[int]:
         os.close(descriptor)
 
 
-async def run(command: Sequence[str], environment: Mapping[str, str], keep: int | None = None) -> tuple[int, str]:
-    """The exit code and output of a program, which inherits the descriptor `keep`. Cancelling ends all it started."""
+async def run_program(
+    command: Sequence[str], environment: Mapping[str, str], keep: int | None = None
+) -> tuple[int, str]:
+    """Return the exit code and output of a program, which inherits `keep`. Cancelling kills everything it started."""
     process = await asyncio.create_subprocess_exec(
-        # What is built is read by another user. Not every event loop can set the mask by itself.
+        # The toolbox is read by another user. Not every event loop supports the umask parameter.
         *("/bin/sh", "-c", 'umask 022 && exec "$@"', "sh", *command),
         env=environment,
         stdin=asyncio.subprocess.DEVNULL,
@@ -327,15 +333,15 @@ async def run(command: Sequence[str], environment: Mapping[str, str], keep: int 
     return process.returncode or 0, output.decode(errors="replace")
 
 
-def explain(output: str) -> str:
-    """What uv says, and what to do about it where we know."""
-    said = last_lines(output, 5)
-    if UNREACHABLE.search(output):
-        return f"the package index cannot be reached; it is tried again at the next start of the server ({said})"
-    return said
+def explain_failure(output: str) -> str:
+    """Return the output of uv, with a remedy for known failures."""
+    message = last_lines(output, 5)
+    if INDEX_UNREACHABLE.search(output):
+        return f"the package index cannot be reached; it is tried again at the next start of the server ({message})"
+    return message
 
 
 def last_lines(output: str, count: int) -> str:
-    """The end of what a program printed, in one line."""
+    """Return the last lines of an output as one line."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    return " ".join(lines[-count:]) or "it said nothing"
+    return " ".join(lines[-count:]) or "no output"

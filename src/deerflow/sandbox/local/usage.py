@@ -1,4 +1,4 @@
-"""How much the commands of a thread use, where the kernel does not count it for us."""
+"""Disk and memory usage of a thread's commands, measured where the kernel does not enforce a limit."""
 
 import asyncio
 import os
@@ -10,53 +10,53 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from deerflow.sandbox.beneath import open_beneath
+from deerflow.sandbox.files.traversal import open_beneath
 
 T = TypeVar("T")
 
-HELD = re.compile(r"^Rss(?:Anon|Shmem):\s+(\d+) kB$", re.M)
-FIRST_LOOK_S = 0.25
-LOOK_S = 1.0
-FRESH_S = 2.0
-"""So long is a look at the disk good for further commands, most of which are short."""
+RESIDENT = re.compile(r"^Rss(?:Anon|Shmem):\s+(\d+) kB$", re.M)
+FIRST_CHECK_S = 0.25
+CHECK_INTERVAL_S = 1.0
+MEASUREMENT_TTL_S = 2.0
+"""Age up to which a disk measurement is used for further commands, most of which are short."""
 SLACK = 16 * 1024 * 1024
-"""So much may a thread grow that is over its limit already: it has to run something to delete something."""
+"""Growth allowed to a thread that is over its limit: it must run commands to delete files."""
 RESERVE = 256 * 1024 * 1024
-SMALLEST = 4096
-"""An empty file takes a place too, of which a disk has only so many."""
-LONG_PATH = 3000
-FOLDER = os.O_RDONLY | os.O_DIRECTORY
+MIN_FILE_BYTES = 4096
+"""Minimum count of a file: empty files use an inode, and inodes are limited."""
+MAX_PATH_CHARS = 3000
+FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY
 
 
-class DiskWatch:
-    """Sees to it that the folders of a thread do not hold more than they may together."""
+class DiskMonitor:
+    """Monitor of the total size of a thread's folders."""
 
     def __init__(self, folders: Sequence[Path], limit: int, reserve: int = RESERVE) -> None:
-        """`reserve` is how much of the disk is left for others, whoever uses it."""
+        """Create it. `reserve` is the free disk space that is kept for others."""
         self._folders = folders
         self._limit = limit
         self._reserve = reserve
         self._allowed: int | None = None
-        self._looked_at = 0.0
+        self._measured_at = 0.0
 
-    async def await_excess(self) -> str:
-        """Return, with a sentence, when a command has written too much. Otherwise this goes on until cancelled."""
-        if time.monotonic() - self._looked_at < FRESH_S:
-            await asyncio.sleep(FIRST_LOOK_S)
+    async def wait_for_excess(self) -> str:
+        """Return a message when a command has written too much; otherwise run until cancelled."""
+        if time.monotonic() - self._measured_at < MEASUREMENT_TTL_S:
+            await asyncio.sleep(FIRST_CHECK_S)
         while True:
-            began = time.monotonic()
+            started = time.monotonic()
             used = await asyncio.to_thread(self.measure)
-            self._looked_at = time.monotonic()
-            if complaint := self._judge(used):
-                return complaint
-            # Looking must not become the load itself, however many files there are.
-            await asyncio.sleep(max(LOOK_S, 20 * (self._looked_at - began)))
+            self._measured_at = time.monotonic()
+            if reason := self._check(used):
+                return reason
+            # Measuring must not become a load itself, however many files there are.
+            await asyncio.sleep(max(CHECK_INTERVAL_S, 20 * (self._measured_at - started)))
 
     def measure(self) -> int:
-        """The bytes on disk below the folders."""
-        return sum(map(disk_usage, self._folders))
+        """Return the bytes on disk of the folders."""
+        return sum(map(measure_disk, self._folders))
 
-    def _judge(self, used: int) -> str | None:
+    def _check(self, used: int) -> str | None:
         if self._allowed is None:
             self._allowed = max(self._limit, used + SLACK)
         if used > self._allowed:
@@ -64,42 +64,42 @@ class DiskWatch:
             return f"the files of this thread took more than {self._limit // 1024**2} MB; delete what is not needed"
         if used <= self._limit:
             self._allowed = self._limit
-        else:  # what was deleted is not given back
+        else:  # deleting files does not allow writing them again
             self._allowed = min(self._allowed, used + SLACK)
-        is_full = any(free_bytes(folder) < self._reserve for folder in self._folders[:1])
+        is_full = any(get_free_bytes(folder) < self._reserve for folder in self._folders[:1])
         return "the disk of this machine is almost full" if is_full else None
 
 
-class MemoryWatch:
-    """Sees to it that the commands in one network do not take more memory than they may together."""
+class MemoryMonitor:
+    """Monitor of the total memory of the commands in one network namespace."""
 
-    def __init__(self, network: int, limit: int) -> None:
-        self._network = network
+    def __init__(self, namespace: int, limit: int) -> None:
+        self._namespace = namespace
         self._limit = limit
 
-    async def await_excess(self) -> str:
-        """Return, with a sentence, when they have taken too much. Otherwise this goes on until cancelled."""
+    async def wait_for_excess(self) -> str:
+        """Return a message when the commands use too much; otherwise run until cancelled."""
         while True:
-            began = time.monotonic()
-            used = await asyncio.to_thread(memory_in, self._network)
+            started = time.monotonic()
+            used = await asyncio.to_thread(measure_memory, self._namespace)
             if used > self._limit:
                 return f"the commands of this thread took more than {self._limit // 1024**2} MB of memory"
-            await asyncio.sleep(max(FIRST_LOOK_S, 20 * (time.monotonic() - began)))
+            await asyncio.sleep(max(FIRST_CHECK_S, 20 * (time.monotonic() - started)))
 
 
-def memory_in(network: int) -> int:
-    """The bytes that the processes in a network namespace hold, besides the files they read."""
-    total, unnamed = 0, dict[int, int]()
+def measure_memory(namespace: int) -> int:
+    """Return the memory used by the processes in a network namespace, without file caches."""
+    total, memfds = 0, dict[int, int]()
     for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # gone meanwhile, or somebody else's
-            if (process / "ns/net").stat().st_ino == network:
-                total += sum(int(kilobytes) * 1024 for kilobytes in HELD.findall((process / "status").read_text()))
-                unnamed |= files_in_memory(process)
-    return total + sum(unnamed.values())
+        with suppress(OSError):  # exited meanwhile, or of another user
+            if (process / "ns/net").stat().st_ino == namespace:
+                total += sum(int(kilobytes) * 1024 for kilobytes in RESIDENT.findall((process / "status").read_text()))
+                memfds |= measure_memfds(process)
+    return total + sum(memfds.values())
 
 
-def files_in_memory(process: Path) -> dict[int, int]:
-    """The sizes of the files that a process has open and that are nowhere but in memory."""
+def measure_memfds(process: Path) -> dict[int, int]:
+    """Return the sizes of the memory files that a process has open, by inode."""
     found = {}
     for link in (process / "fd").iterdir():
         with suppress(OSError):
@@ -109,19 +109,19 @@ def files_in_memory(process: Path) -> dict[int, int]:
     return found
 
 
-async def until_excess(
+async def run_until_exceeded(
     running: Coroutine[Any, Any, T], watch: Callable[[], Coroutine[Any, Any, str]]
 ) -> tuple[T | None, str | None]:
-    """How a command ended, or why it had to be ended."""
+    """Return the result of a command, or the reason why it was killed."""
     command, watching = asyncio.create_task(running), asyncio.create_task(watch())
     try:
         await asyncio.wait({command, watching}, return_when=asyncio.FIRST_COMPLETED)
         if command.done():
             return command.result(), None
-        complaint = watching.result()
+        reason = watching.result()
         command.cancel()
         await asyncio.wait({command})
-        return None, complaint
+        return None, reason
     finally:
         watching.cancel()
         if not command.done():
@@ -130,7 +130,7 @@ async def until_excess(
 
 
 class OpenFolder:
-    """A folder that is open as long as somebody holds this."""
+    """Descriptor of a folder that is closed with the object."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
@@ -140,47 +140,47 @@ class OpenFolder:
 
 
 Pending = list[tuple[OpenFolder, str]]
-"""Folders that are still to be looked into, as paths from open ones: whoever wants to hide files nests them deeply."""
+"""Folders to measure, as paths from open folders: deep nesting must not hide files."""
 
 
-def disk_usage(folder: Path) -> int:
-    """The bytes on disk below a folder. No link is followed."""
+def measure_disk(folder: Path) -> int:
+    """Return the bytes on disk below a folder. No link is followed."""
     total, pending = 0, Pending()
     with suppress(OSError):
-        pending.append((OpenFolder(os.open(folder.parent, FOLDER | os.O_CLOEXEC)), folder.name))
+        pending.append((OpenFolder(os.open(folder.parent, FOLDER_FLAGS | os.O_CLOEXEC)), folder.name))
     while pending:
-        with suppress(OSError):  # gone meanwhile
-            total += look_into(*pending.pop(), pending)
+        with suppress(OSError):  # removed meanwhile
+            total += measure_folder(*pending.pop(), pending)
     return total
 
 
-def look_into(base: OpenFolder, path: str, pending: Pending) -> int:
-    """The bytes on disk of what is in a folder; the folders in it are added to `pending`."""
+def measure_folder(base: OpenFolder, path: str, pending: Pending) -> int:
+    """Return the bytes on disk of the entries of a folder; its subfolders are added to `pending`."""
     folder = OpenFolder(open_folder(base.descriptor, path))
-    base, path = (folder, ".") if len(path) > LONG_PATH else (base, path)
+    base, path = (folder, ".") if len(path) > MAX_PATH_CHARS else (base, path)
     total = 0
     with os.scandir(folder.descriptor) as inside:
         for each in inside:
-            with suppress(OSError):  # gone meanwhile
+            with suppress(OSError):  # removed meanwhile
                 status = each.stat(follow_symlinks=False)
-                total += max(status.st_blocks * 512, SMALLEST)
+                total += max(status.st_blocks * 512, MIN_FILE_BYTES)
                 if stat.S_ISDIR(status.st_mode):
                     pending.append((base, f"{path}/{each.name}"))
     return total
 
 
 def open_folder(base: int, path: str) -> int:
-    """A descriptor of a folder. One of ours that is closed to everybody is opened: nothing can be hidden in it."""
+    """Open a folder. A folder of ours without permissions is made readable, so that nothing can be hidden in it."""
     try:
-        return open_beneath(base, path, FOLDER)
+        return open_beneath(base, path, FOLDER_FLAGS)
     except PermissionError:
         closed = OpenFolder(open_beneath(base, path, os.O_PATH | os.O_DIRECTORY))
         itself = Path(f"/proc/self/fd/{closed.descriptor}")
         itself.chmod(stat.S_IMODE(itself.stat().st_mode) | stat.S_IRWXU)
-        return os.open(itself, FOLDER | os.O_CLOEXEC)
+        return os.open(itself, FOLDER_FLAGS | os.O_CLOEXEC)
 
 
-def free_bytes(folder: Path) -> int:
-    """How much more the disk of a folder can take."""
+def get_free_bytes(folder: Path) -> int:
+    """Return the free space on the disk of a folder."""
     status = os.statvfs(folder)
     return status.f_bavail * status.f_frsize

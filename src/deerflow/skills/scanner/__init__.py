@@ -1,1 +1,1 @@
-"""Looks at skills by fixed rules before anybody uses them; no model is asked."""
+"""Security scanner for skills."""

@@ -1,4 +1,4 @@
-"""Looks at a whole skill: its files as such here, what they say in a child process with limits."""
+"""Skill scanner: package rules in this process, content rules in a child process with limits."""
 
 import asyncio
 import json
@@ -8,46 +8,45 @@ from dataclasses import dataclass, field
 from pydantic import TypeAdapter, ValidationError
 
 from deerflow.domain.errors import SkillRefused
-from deerflow.sandbox.children import run_child
-from deerflow.sandbox.places import file_owner
-from deerflow.skills.scanner.package import MAX_ALL_TEXT, SkillFile, check_package
-from deerflow.skills.scanner.rules import Finding, blocking
+from deerflow.sandbox.files.mounts import file_owner
+from deerflow.sandbox.jobs.child_process import run_child
+from deerflow.skills.scanner.rules import MAX_ALL_TEXT, Finding, ScannedFile, check_package, select_blocking
 
-CHILD = "deerflow.skills.scanner.child"
-AT_ONCE = 2
+CHILD_MODULE = "deerflow.skills.scanner.content"
+MAX_CONCURRENT_SCANS = 2
 MAX_RESULT_BYTES = 16 * 1024**2
 FINDINGS: TypeAdapter[list[Finding]] = TypeAdapter(list[Finding])
-MAX_NAMED = 5
+MAX_LISTED = 5
 
 
 @dataclass(frozen=True, slots=True)
 class ScanReport:
-    """What the rules say of a skill."""
+    """Findings of a scan."""
 
     findings: tuple[Finding, ...] = ()
     is_executable: bool = False
-    """Whether it has scripts."""
+    """True if the skill has scripts."""
 
     @property
     def blocking(self) -> tuple[Finding, ...]:
-        """Those because of which it is refused."""
-        return blocking(self.findings)
+        """Findings that block the skill."""
+        return select_blocking(self.findings)
 
     def check(self) -> None:
-        """Refuse a skill with critical findings.
+        """Refuse a skill with blocking findings.
 
         Raises:
-            SkillRefused: There are some; the text names them.
+            SkillRefused: There are blocking findings.
         """
-        worst = self.blocking
-        if worst:
-            more = f"; and {len(worst) - MAX_NAMED} more" if len(worst) > MAX_NAMED else ""
-            raise SkillRefused(f"refused by the scanner: {'; '.join(map(str, worst[:MAX_NAMED]))}{more}")
+        blocking_findings = self.blocking
+        if blocking_findings:
+            more = f"; and {len(blocking_findings) - MAX_LISTED} more" if len(blocking_findings) > MAX_LISTED else ""
+            raise SkillRefused(f"refused by the scanner: {'; '.join(map(str, blocking_findings[:MAX_LISTED]))}{more}")
 
 
 @dataclass(frozen=True, slots=True)
 class ScanLimits:
-    """What a child may use."""
+    """Resource limits of the child process."""
 
     wall_s: float = 30.0
     cpu_s: int = 20
@@ -56,36 +55,36 @@ class ScanLimits:
 
 @dataclass(frozen=True, slots=True)
 class SkillScanner:
-    """Starts a child for each skill, a few at a time."""
+    """Scanner that runs a child process for each skill, with limited concurrency."""
 
     limits: ScanLimits = ScanLimits()
-    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+    semaphore: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_CONCURRENT_SCANS))
 
-    async def scan(self, files: Sequence[SkillFile]) -> ScanReport:
-        """What the rules say of a skill with these files.
+    async def scan(self, files: Sequence[ScannedFile]) -> ScanReport:
+        """Scan the files of a skill.
 
         Raises:
-            SkillRefused: It is so made that nobody can say.
+            SkillRefused: The files cannot be scanned.
         """
         findings = list(check_package(files))
         texts = [file for file in files if file.is_text and file.content and not file.is_link]
         if sum(len(file.content) for file in texts) <= MAX_ALL_TEXT:
-            findings += await self._read(texts)
+            findings += await self._scan_texts(texts)
         return ScanReport(tuple(findings), any(file.is_script for file in files))
 
-    async def _read(self, texts: Sequence[SkillFile]) -> Sequence[Finding]:
+    async def _scan_texts(self, texts: Sequence[ScannedFile]) -> Sequence[Finding]:
         if not texts:
             return ()
-        listed = json.dumps([[file.path, len(file.content)] for file in texts])
-        async with self.turns:
-            output = await self._run(listed.encode() + b"\n" + b"".join(file.content for file in texts))
+        listing = json.dumps([[file.path, len(file.content)] for file in texts])
+        async with self.semaphore:
+            output = await self._run(listing.encode() + b"\n" + b"".join(file.content for file in texts))
         try:
             return FINDINGS.validate_json(output)
         except ValidationError:
-            raise SkillRefused("the skill is so made that it could not be looked at; make its files simpler") from None
+            raise SkillRefused("the skill could not be scanned; simplify its files") from None
 
-    async def _run(self, sent: bytes) -> bytes:
-        """What a child says; nothing if it has failed."""
+    async def _run(self, data: bytes) -> bytes:
+        """Return the output of a child process, empty if it failed."""
         limits = self.limits
-        given = {"cpu_s": limits.cpu_s, "memory_bytes": limits.memory_bytes, "uid": file_owner()}
-        return await run_child(("-m", CHILD, json.dumps(given)), sent, limits.wall_s, MAX_RESULT_BYTES)
+        options = {"cpu_s": limits.cpu_s, "memory_bytes": limits.memory_bytes, "uid": file_owner()}
+        return await run_child(("-m", CHILD_MODULE, json.dumps(options)), data, limits.wall_s, MAX_RESULT_BYTES)

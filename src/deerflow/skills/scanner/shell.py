@@ -1,15 +1,14 @@
-"""Rules about commands: shell scripts, commands shown in Markdown, and what other scripts hand to a shell.
+"""Rules for shell commands: in scripts, in Markdown and in calls from other languages.
 
-No command is carried out or understood as a shell would: who means to hide something can. These rules find what is
-openly bad, and the sandbox is there for the rest.
+Commands are matched by patterns, not parsed as a shell would, so an obfuscated attack is not detected. These rules find
+what is openly malicious; the sandbox protects against the rest.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from deerflow.skills.scanner.places import METADATA, SENSITIVE_PATH
-from deerflow.skills.scanner.rules import Finding, found
+from deerflow.skills.scanner.rules import METADATA_HOST, SENSITIVE_PATH, Finding, make_finding
 
 MAX_COMMAND = 20_000
 MAX_TAINTED = 500
@@ -31,7 +30,7 @@ REVERSE_SHELLS = (
     re.compile(r"System\.Net\.Sockets\.TCPClient[^\n]{0,1500}(?:iex|Invoke-Expression|cmd)", re.I),
     re.compile(r"net\.(?:Socket|connect|createConnection)\b[^\n]{0,600}spawn\([\"'][^\n]{0,20}(?:sh|cmd)"),
 )  # fmt: skip
-PERHAPS_REVERSE = (
+REVERSE_SHELL_HINTS = (
     re.compile(r"/dev/(?:tcp|udp)/"),
     re.compile(r"\b(?:nc|ncat|netcat)\s[^|;\n]{0,100}-[a-z]{0,6}l"),
     re.compile(r"\bsocat\b[^\n]{0,200}tcp", re.I),
@@ -47,7 +46,7 @@ CONNECTED_SHELL = re.compile(
     r"(?:^|[;&|]|\bdo|\bthen)\s{0,4}(?:\"?\$\{?\w{1,40}\}?\"?|eval\b[^\n;|]{0,200}|(?:ba|z|da)?sh\b)[^\n;|]{0,100}[<>]&\s{0,2}\d",
     re.M,
 )
-"""A command that is read from somewhere, or a shell, with such a connection for its input or output."""
+"""A shell, or a command from a variable, with a connection as input or output."""
 PIPED_DOWNLOAD = (
     re.compile(rf"\b(?:curl|wget|fetch)\b[^|;\n]{{0,600}}\|\s{{0,4}}(?:sudo\s{{1,4}}(?:-\w{{1,4}}\s{{1,4}})?)?(?:{SHELLS}|python3?\b|perl\b|node\b|ruby\b)"),
     re.compile(rf"(?:{SHELLS}|\beval|\bsource|(?:^|\s)\.)\s{{1,4}}[^|;\n]{{0,60}}(?:<\(|\$\(|`)\s{{0,4}}(?:curl|wget)\b"),
@@ -71,11 +70,11 @@ NETWORK = re.compile(
     r"(?:^|[\s;&|(`$/])(?:curl|wget|nc|ncat|netcat|scp|sftp|ftp|rsync|socat|telnet|ssh|aws\s{1,4}s3\s{1,4}(?:cp|sync|mv)"
     r"|gsutil\s{1,4}cp|rclone|mail|sendmail|mutt|nslookup|dig|Invoke-WebRequest|Invoke-RestMethod)(?=\s)"
 )  # fmt: skip
-IDENTITY = re.compile(
+IDENTITY_OPTION = re.compile(
     r"(?:(?<=\s)-i|--netrc-file|--key|--cert|--cacert|--kubeconfig|IdentityFile[= ]|--identity(?:-file)?)"
     r"[ =]{0,4}\S{1,200}"
 )
-"""A credential that is used for what it is there for."""
+"""Options that use a credential for its purpose."""
 ASSIGNED = re.compile(
     r"(?:^|[\s;])(?:(?:export|local|readonly)\s{1,4})?(?:for\s{1,4})?([A-Za-z_]\w{0,60})(?==|\s{1,4}in\s)"
 )
@@ -85,94 +84,94 @@ WORD = re.compile(r"[\w./~${}@-]{3,120}")
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
-    """What stands on one line, or on several that belong together."""
+class ShellCommand:
+    """A command, possibly continued over several lines."""
 
     text: str
     line: int
 
 
 def check_shell(text: str, file: str, first_line: int = 1) -> Iterator[Finding]:
-    """What is wrong with the commands in a text that begins at `first_line` of a file."""
-    commands = list(commands_of(text, first_line))
+    """Yield findings in a script that starts at `first_line` of a file."""
+    commands = list(split_commands(text, first_line))
     for command in commands:
         yield from check_command(command, file)
-    yield from check_whole(text, file, first_line)
-    yield from carried_off(commands, file)
+    yield from check_multiline(text, file, first_line)
+    yield from check_exfiltration(commands, file)
 
 
-def check_whole(text: str, file: str, first_line: int) -> Iterator[Finding]:
-    """What is wrong with several lines together."""
+def check_multiline(text: str, file: str, first_line: int) -> Iterator[Finding]:
+    """Yield findings that span several lines."""
     bomb = FORK_BOMBS[0].search(text)
     if bomb and "\n" in bomb[0]:
-        yield found("resource-fork-bomb", file, first_line + text.count("\n", 0, bomb.start()), bomb[0])
+        yield make_finding("resource-fork-bomb", file, first_line + text.count("\n", 0, bomb.start()), bomb[0])
     opened = CONNECTION.search(text)
     if opened and CONNECTED_SHELL.search(text):
-        yield found("shell-reverse-shell", file, first_line + text.count("\n", 0, opened.start()), opened[0])
+        yield make_finding("shell-reverse-shell", file, first_line + text.count("\n", 0, opened.start()), opened[0])
 
 
-def check_command(command: Command, file: str) -> Iterator[Finding]:
-    """What is wrong with a command by itself."""
+def check_command(command: ShellCommand, file: str) -> Iterator[Finding]:
+    """Yield findings in a single command."""
     text = command.text
     if any(pattern.search(text) for pattern in REVERSE_SHELLS):
-        yield found("shell-reverse-shell", file, command.line, text)
-    elif any(pattern.search(text) for pattern in PERHAPS_REVERSE):
-        yield found("shell-reverse-shell-heuristic", file, command.line, text)
+        yield make_finding("shell-reverse-shell", file, command.line, text)
+    elif any(pattern.search(text) for pattern in REVERSE_SHELL_HINTS):
+        yield make_finding("shell-reverse-shell-heuristic", file, command.line, text)
     if any(pattern.search(text) for pattern in FORK_BOMBS):
-        yield found("resource-fork-bomb", file, command.line, text)
+        yield make_finding("resource-fork-bomb", file, command.line, text)
     if any(pattern.search(text) for pattern in PIPED_DOWNLOAD):
-        yield found("shell-curl-pipe-shell", file, command.line, text)
+        yield make_finding("shell-curl-pipe-shell", file, command.line, text)
     if any(pattern.search(text) for pattern in DESTRUCTIVE):
-        yield found("shell-destructive-command", file, command.line, text)
-    if METADATA.search(text):
-        yield found("network-cloud-metadata", file, command.line, text)
+        yield make_finding("shell-destructive-command", file, command.line, text)
+    if METADATA_HOST.search(text):
+        yield make_finding("network-cloud-metadata", file, command.line, text)
     if ENV_DUMP.search(text):
-        yield found("shell-env-dump", file, command.line)
+        yield make_finding("shell-env-dump", file, command.line)
 
 
-def commands_of(text: str, first_line: int) -> Iterator[Command]:
-    """The commands of a script: lines that end in a backslash or an open pipe go on, comments are left out."""
-    gathered, begun = "", first_line
+def split_commands(text: str, first_line: int) -> Iterator[ShellCommand]:
+    """Yield the commands of a script. Continued lines are joined, comments removed."""
+    command, start = "", first_line
     for number, line in enumerate(text.split("\n"), first_line):
-        bare = without_comment(line[:MAX_COMMAND]).rstrip()
-        if not gathered:
-            begun = number
-        goes_on = bare.endswith(("\\", "|", "&&")) and len(gathered) < MAX_COMMAND
-        gathered += bare[:-1] + " " if bare.endswith("\\") else bare
-        if goes_on:
+        stripped = strip_comment(line[:MAX_COMMAND]).rstrip()
+        if not command:
+            start = number
+        continues = stripped.endswith(("\\", "|", "&&")) and len(command) < MAX_COMMAND
+        command += stripped[:-1] + " " if stripped.endswith("\\") else stripped
+        if continues:
             continue
-        if gathered.strip():
-            yield Command(gathered, begun)
-        gathered = ""
-    if gathered.strip():
-        yield Command(gathered, begun)
+        if command.strip():
+            yield ShellCommand(command, start)
+        command = ""
+    if command.strip():
+        yield ShellCommand(command, start)
 
 
-def without_comment(line: str) -> str:
-    """A line up to its comment; a `#` within a word or in quotes is none."""
+def strip_comment(line: str) -> str:
+    """Return a line without its comment. A `#` inside a word or quotes does not start one."""
     if "#" not in line:
         return line
     quote = ""
-    for place, character in enumerate(line):
+    for index, character in enumerate(line):
         if quote:
             quote = "" if character == quote else quote
         elif character in "\"'":
             quote = character
-        elif character == "#" and (place == 0 or line[place - 1] in " \t;"):
-            return line[:place]
+        elif character == "#" and (index == 0 or line[index - 1] in " \t;"):
+            return line[:index]
     return line
 
 
-def carried_off(commands: Sequence[Command], file: str) -> Iterator[Finding]:
-    """Credentials, or all of the environment, that reach a command which sends: at once, by a variable or by a file."""
+def check_exfiltration(commands: Sequence[ShellCommand], file: str) -> Iterator[Finding]:
+    """Yield commands that send credentials or the environment, directly or through variables and files."""
     tainted: set[str] = set()
     for command in commands:
-        text = IDENTITY.sub(" ", command.text)
-        is_secret = bool(SENSITIVE_PATH.search(text)) or is_dump(text) or uses(text, tainted)
+        text = IDENTITY_OPTION.sub(" ", command.text)
+        is_secret = bool(SENSITIVE_PATH.search(text)) or is_env_dump(text) or uses_any(text, tainted)
         if not is_secret:
             continue
         if NETWORK.search(text):
-            yield found("shell-sensitive-exfil", file, command.line, command.text)
+            yield make_finding("shell-sensitive-exfil", file, command.line, command.text)
         if len(tainted) > MAX_TAINTED:
             continue
         tainted.update(ASSIGNED.findall(text))
@@ -181,11 +180,11 @@ def carried_off(commands: Sequence[Command], file: str) -> Iterator[Finding]:
             tainted.update(word for word in WORD.findall(text) if "/" in word and not SENSITIVE_PATH.search(word))
 
 
-def is_dump(text: str) -> bool:
-    """Whether a command puts out all of the environment."""
+def is_env_dump(text: str) -> bool:
+    """Return True if a command prints the whole environment."""
     return bool(ENV_DUMP.search(text)) and not re.match(r"\s{0,40}set\s{0,4}$", text)
 
 
-def uses(text: str, names: set[str]) -> bool:
-    """Whether a command uses one of the variables or files."""
+def uses_any(text: str, names: set[str]) -> bool:
+    """Return True if a command uses one of the variables or files."""
     return any((f"${name}" in text or f"${{{name}" in text) if name.isidentifier() else name in text for name in names)

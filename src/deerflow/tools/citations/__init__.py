@@ -1,1 +1,1 @@
-"""Whether a report says of pages what they say."""
+"""Verification of citations against fetched pages."""

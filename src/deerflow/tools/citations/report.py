@@ -1,12 +1,11 @@
-"""What a report says, sentence by sentence, and which citations are to bear it."""
+"""Parser for reports: splits Markdown into statements and assigns their citations."""
 
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from deerflow.tools.citations.marks import Mark, citations_in, links_in
-from deerflow.tools.citations.quotes import quote_spans
+from deerflow.tools.citations.spans import LinkSpan, find_citations, find_links, find_quote_spans
 
 FENCE = re.compile(r"\s{0,3}(```|~~~)")
 HEADING = re.compile(r"\s{0,3}#{1,6}\s+(.*)")
@@ -17,24 +16,24 @@ SOURCES = re.compile(
     r"|[\W\d]*(?:数据|資料|参考)?(?:来源|资料|文献|出典|參考文獻)[\W\d]*",
     re.IGNORECASE,
 )
-CITED = "\0"
-END = re.compile(r"[.!?…][\"”»’)\]*_]*(?=\s|\0|$)|[。！？][”」』）]*")
-SHORT = re.compile(
+CITATION_MARKER = "\0"
+SENTENCE_END = re.compile(r"[.!?…][\"”»’)\]*_]*(?=\s|\0|$)|[。！？][”」』）]*")
+ABBREVIATION = re.compile(
     r"(?:^|[\s(])(?:approx|ca|no|nos|vs|e\.g|i\.e|etc|fig|dr|mr|mrs|ms|st|inc|mio|mrd|nr|vol|pp?|cf|al|u\.s|u\.k|[a-z])$",
     re.IGNORECASE,
 )
-SHORT_CHARS = 8
-BEHIND = re.compile(r"[\s\0]*")
+MAX_ABBREVIATION_CHARS = 8
+TRAILING_MARKERS = re.compile(r"[\s\0]*")
 WORD = re.compile(r"[^\W_]+")
 LEAD_IN_WORDS, LEAD_IN_CHARS = 4, 30
-LEFT_OUT = re.compile(
+NON_TEXT = re.compile(
     r"!\[[^\]\n\0]{0,300}\]\([^)\n\0]{0,4000}\)|<[^<>\n\0]{1,300}>|\[\^?\d{1,3}\]|https?://[^\s)\]\0]{1,4000}"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """A citation of the report; `is_listed` where it only stands in the list of sources."""
+    """A citation of the report. `is_listed` marks entries of the source list."""
 
     line: int
     title: str
@@ -44,136 +43,136 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A part of a sentence; what it quotes and counts has to be on a page of those that bear it."""
+    """A part of a sentence. Its quotes and quantities must be on one of the cited pages."""
 
     text: str
-    borne_by: tuple[int, ...]
-    """Citations, by their place in the report."""
-    blames: tuple[int, ...]
-    """Those that are wrong if it is not."""
+    sources: tuple[int, ...]
+    """Citations that support it, by index."""
+    blamed: tuple[int, ...]
+    """Citations that are reported if it is not supported."""
 
 
 @dataclass(slots=True)
-class Report:
-    """The citations of a report, and what they are to bear."""
+class ParsedReport:
+    """Citations and statements of a report."""
 
     citations: list[Citation] = field(default_factory=list)
     statements: list[Statement] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """A paragraph, an item of a list or a row of a table."""
+class ReportBlock:
+    """A paragraph, list item or table row."""
 
     text: str
     lines: Sequence[tuple[int, int]]
-    """Where each of its lines begins in the text, and its number in the report."""
+    """Start offset and line number in the report of each line."""
     is_row: bool
     is_listed: bool
 
-    def line_at(self, place: int) -> int:
-        return self.lines[bisect_right(self.lines, (place, 1 << 60)) - 1][1]
+    def line_at(self, position: int) -> int:
+        return self.lines[bisect_right(self.lines, (position, 1 << 60)) - 1][1]
 
 
-def read_report(text: str) -> Report:
-    """The citations of a report, in order, and what they are to bear."""
-    report = Report()
-    for block in blocks_of(text):
-        marks = list(citations_in(block.text))
+def parse_report(text: str) -> ParsedReport:
+    """Return the citations and statements of a report, in order."""
+    report = ParsedReport()
+    for block in split_blocks(text):
+        spans = list(find_citations(block.text))
         first = len(report.citations)
-        named = sorted([*marks, *links_in(block.text)], key=lambda mark: mark.begin) if block.is_listed else marks
+        spans = sorted([*spans, *find_links(block.text)], key=lambda span: span.begin) if block.is_listed else spans
         report.citations += [
-            Citation(block.line_at(mark.begin), mark.title, mark.url, block.is_listed) for mark in named
+            Citation(block.line_at(span.begin), span.title, span.url, block.is_listed) for span in spans
         ]
-        if marks and not block.is_listed:
-            report.statements += statements_in(masked(block.text, marks), first, block.is_row)
+        if spans and not block.is_listed:
+            report.statements += find_statements(mask_citations(block.text, spans), first, block.is_row)
     return report
 
 
-def blocks_of(text: str) -> Iterator[Block]:
-    """The paragraphs, items and rows of a report; code is none of them."""
+def split_blocks(text: str) -> Iterator[ReportBlock]:
+    """Yield the paragraphs, items and rows of a report, without code blocks."""
     in_code, is_listed = False, False
-    gathered: list[tuple[int, str]] = []
+    lines_read: list[tuple[int, str]] = []
     for number, line in enumerate(text.splitlines(), 1):
         if FENCE.match(line):
             in_code = not in_code
             line = ""
-        plain = without(QUOTED, line)
-        heading = HEADING.match(plain)
-        is_row = plain.lstrip().startswith("|")
-        if gathered and (not plain.strip() or heading or in_code or is_row or ITEM.match(plain)):
-            yield block_of(gathered, is_listed)
-            gathered = []
+        stripped = strip_prefix(QUOTED, line)
+        heading = HEADING.match(stripped)
+        is_row = stripped.lstrip().startswith("|")
+        if lines_read and (not stripped.strip() or heading or in_code or is_row or ITEM.match(stripped)):
+            yield build_block(lines_read, is_listed)
+            lines_read = []
         if heading:
             is_listed = bool(SOURCES.fullmatch(heading[1].strip()))
-        if plain.strip() and not in_code:
-            gathered.append((number, plain))
-        if gathered and (heading or is_row):
-            yield block_of(gathered, is_listed and not heading)
-            gathered = []
-    if gathered:
-        yield block_of(gathered, is_listed)
+        if stripped.strip() and not in_code:
+            lines_read.append((number, stripped))
+        if lines_read and (heading or is_row):
+            yield build_block(lines_read, is_listed and not heading)
+            lines_read = []
+    if lines_read:
+        yield build_block(lines_read, is_listed)
 
 
-def block_of(gathered: Sequence[tuple[int, str]], is_listed: bool) -> Block:
-    """Lines that belong together, without what marks them as an item."""
-    pieces, lines, place = [], [], 0
-    for index, (number, line) in enumerate(gathered):
-        piece = (without(ITEM, line) if index == 0 else line) + "\n"
-        lines.append((place, number))
-        pieces.append(piece)
-        place += len(piece)
-    text, first = "".join(pieces), gathered[0][1].lstrip()
+def build_block(lines_read: Sequence[tuple[int, str]], is_listed: bool) -> ReportBlock:
+    """Return a block from consecutive lines, without its list marker."""
+    parts_of_text, lines, position = [], [], 0
+    for index, (number, line) in enumerate(lines_read):
+        line_text = (strip_prefix(ITEM, line) if index == 0 else line) + "\n"
+        lines.append((position, number))
+        parts_of_text.append(line_text)
+        position += len(line_text)
+    text, first = "".join(parts_of_text), lines_read[0][1].lstrip()
     is_entry = first.startswith(("|", "[")) or ITEM.match(first) is not None
-    return Block(text, lines, first.startswith("|"), is_listed and is_entry)
+    return ReportBlock(text, lines, first.startswith("|"), is_listed and is_entry)
 
 
-def without(beginning: re.Pattern[str], line: str) -> str:
-    """A line without what it may begin with."""
+def strip_prefix(beginning: re.Pattern[str], line: str) -> str:
+    """Return a line without a prefix that matches the pattern."""
     found = beginning.match(line)
     return line[found.end() :] if found else line
 
 
-def masked(text: str, marks: Sequence[Mark]) -> str:
-    """The text with a sign for each citation, and without what is no text: addresses, images, marks of notes."""
-    pieces, place = [], 0
-    for mark in marks:
-        pieces += [text[place : mark.begin].replace(CITED, " "), CITED]
-        place = mark.end
-    bare = "".join([*pieces, text[place:].replace(CITED, " ")])
-    shown, place = [], 0
-    for link in links_in(bare):
-        if CITED in bare[link.begin : link.end]:  # no citation may get lost
+def mask_citations(text: str, spans: Sequence[LinkSpan]) -> str:
+    """Return the text with a marker for each citation, without URLs, images and footnote marks."""
+    parts_of_text, position = [], 0
+    for span in spans:
+        parts_of_text += [text[position : span.begin].replace(CITATION_MARKER, " "), CITATION_MARKER]
+        position = span.end
+    marked = "".join([*parts_of_text, text[position:].replace(CITATION_MARKER, " ")])
+    result, position = [], 0
+    for link in find_links(marked):
+        if CITATION_MARKER in marked[link.begin : link.end]:  # keep the markers
             continue
-        shown += [bare[place : link.begin], link.title]
-        place = link.end
-    return LEFT_OUT.sub(" ", "".join([*shown, bare[place:]]))
+        result += [marked[position : link.begin], link.title]
+        position = link.end
+    return NON_TEXT.sub(" ", "".join([*result, marked[position:]]))
 
 
-def statements_in(text: str, first: int, is_row: bool) -> Iterator[Statement]:
-    """What is to be borne by the citations of a block, of which the first has the number `first`."""
-    for sentence in [text] if is_row else sentences_of(text):
-        count = sentence.count(CITED)
+def find_statements(text: str, first: int, is_row: bool) -> Iterator[Statement]:
+    """Yield the statements of a block, whose first citation has the index `first`."""
+    for sentence in [text] if is_row else split_sentences(text):
+        count = sentence.count(CITATION_MARKER)
         if count:
-            yield from statements_of(sentence, first)
+            yield from split_statements(sentence, first)
         first += count
 
 
-def statements_of(sentence: str, first: int) -> Iterator[Statement]:
-    """The parts of a sentence: each belongs to the citations that follow it, or that it follows."""
-    beginning, *others = sentence.split(CITED)
+def split_statements(sentence: str, first: int) -> Iterator[Statement]:
+    """Yield the parts of a sentence, each with the citations that follow or precede it."""
+    beginning, *others = sentence.split(CITATION_MARKER)
     parts, groups = [beginning], list[list[int]]()
     for number, part in enumerate(others, first):
-        if len(groups) == len(parts):  # no word since the citation before
+        if len(groups) == len(parts):  # no word since the previous citation
             groups[-1].append(number)
         else:
             groups.append([number])
         if WORD.search(part):
             parts.append(part)
     leads_in = is_lead_in(parts[0])
-    for place, part in enumerate(parts):
-        before = tuple(groups[place - 1]) if place else ()
-        after = tuple(groups[place]) if place < len(groups) else ()
+    for position, part in enumerate(parts):
+        before = tuple(groups[position - 1]) if position else ()
+        after = tuple(groups[position]) if position < len(groups) else ()
         if after and not (leads_in and before):
             yield Statement(part, before + after, after)
         elif before and (after or leads_in):
@@ -181,29 +180,29 @@ def statements_of(sentence: str, first: int) -> Iterator[Statement]:
 
 
 def is_lead_in(part: str) -> bool:
-    """Whether a sentence only names its source before it says something: "According to …"."""
+    """Return True if a sentence only names its source first: "According to …"."""
     return len(WORD.findall(part)) <= LEAD_IN_WORDS and len(part) <= LEAD_IN_CHARS and not re.search(r"\d", part)
 
 
-def sentences_of(text: str) -> Iterator[str]:
-    """Sentences; a citation behind the full stop belongs to the sentence before it, unless the next goes on with it."""
-    quotes = list(quote_spans(text))
+def split_sentences(text: str) -> Iterator[str]:
+    """Yield sentences. A citation after a full stop belongs to the previous sentence, unless the next continues it."""
+    quotes = list(find_quote_spans(text))
     starts = [begin for begin, _ in quotes]
     begin = 0
-    for end in END.finditer(text):
-        place = end.end()
+    for end in SENTENCE_END.finditer(text):
+        position = end.end()
         index = bisect_right(starts, end.start()) - 1
-        if index >= 0 and end.start() < quotes[index][1] - 1 and place < quotes[index][1]:
+        if index >= 0 and end.start() < quotes[index][1] - 1 and position < quotes[index][1]:
             continue
-        if SHORT.search(text[max(begin, end.start() - SHORT_CHARS) : end.start()]):
+        if ABBREVIATION.search(text[max(begin, end.start() - MAX_ABBREVIATION_CHARS) : end.start()]):
             continue
-        after = follows.end() if (follows := BEHIND.match(text, place)) else place
-        if CITED in text[place:after] and not text[after : after + 1].islower():
-            place = text.rindex(CITED, place, after) + 1
-        elif text[after : after + 1].islower() and CITED not in text[place:after]:
+        after = follows.end() if (follows := TRAILING_MARKERS.match(text, position)) else position
+        if CITATION_MARKER in text[position:after] and not text[after : after + 1].islower():
+            position = text.rindex(CITATION_MARKER, position, after) + 1
+        elif text[after : after + 1].islower() and CITATION_MARKER not in text[position:after]:
             continue
-        if place > begin:
-            yield text[begin:place]
-            begin = place
+        if position > begin:
+            yield text[begin:position]
+            begin = position
     if text[begin:].strip():
         yield text[begin:]

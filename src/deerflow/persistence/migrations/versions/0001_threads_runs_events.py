@@ -1,4 +1,4 @@
-"""Threads, runs and the events of runs."""
+"""Create threads, runs and run events."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Runs that wait, that are begun again, and that are asked for twice."""
+"""Add the run queue, attempts and idempotency keys."""
 
 import sqlalchemy as sa
 from alembic import op

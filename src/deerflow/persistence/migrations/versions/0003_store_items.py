@@ -1,4 +1,4 @@
-"""What clients keep beside threads."""
+"""Create the key-value store of clients."""
 
 import sqlalchemy as sa
 from alembic import op

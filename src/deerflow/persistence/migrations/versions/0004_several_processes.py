@@ -1,4 +1,4 @@
-"""Several processes on one database: who is alive, and runs that one of them wants another to stop."""
+"""Add leases of processes, and cancel requests for runs of other processes."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""What model calls took, what people think of runs, and what can be searched."""
+"""Create token usage, feedback, profiles and the search index."""
 
 import sqlite3
 
@@ -31,7 +31,7 @@ def upgrade() -> None:
 
 
 def create_usage() -> None:
-    """What model calls took."""
+    """Create token usage."""
     op.create_table(
         "usage_entries",
         sa.Column("entry_id", ROW_NUMBER, nullable=False),
@@ -57,7 +57,7 @@ def create_usage() -> None:
 
 
 def create_feedback() -> None:
-    """What people think of runs."""
+    """Create feedback."""
     op.create_table(
         "feedback",
         sa.Column("feedback_id", sa.String(64), nullable=False),
@@ -78,7 +78,7 @@ def create_feedback() -> None:
 
 
 def create_search() -> None:
-    """What can be searched, and the threads that are yet to be."""
+    """Create the search index and its backlog."""
     op.create_table(
         "search_messages",
         sa.Column("row_id", ROW_NUMBER, nullable=False),

@@ -1,4 +1,4 @@
-"""Threads that are being deleted: what was begun is finished, whatever happens meanwhile."""
+"""Create the record of deletions in progress, so that they are finished after a crash."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""What each run did to the files of its thread."""
+"""Create the file changes of runs."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Links to threads, titles that people gave apart from those of the agent, and what runs left for people to say."""
+"""Create share links; separate user titles from generated ones; add the wait reason of runs."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -36,7 +36,7 @@ def upgrade() -> None:
 
 
 def move_given_titles() -> None:
-    """Have titles that people gave, and only the metadata knew, be the titles of their threads."""
+    """Copy titles that users set in the metadata to the threads."""
     connection = op.get_bind()
     rows = connection.execute(sa.select(THREADS.c.thread_id, THREADS.c.title, THREADS.c.metadata)).all()
     for row in rows:

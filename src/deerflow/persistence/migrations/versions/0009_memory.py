@@ -1,4 +1,4 @@
-"""What agents know about people, every change of it, and the conversations that are yet to be read."""
+"""Create memory: facts, their changes, the search index and the extraction queue."""
 
 import sqlite3
 
@@ -32,7 +32,7 @@ def upgrade() -> None:
 
 
 def whose() -> list[sa.Column[str]]:
-    """Whose memory a row belongs to."""
+    """Return the columns of the scope."""
     return [sa.Column("owner", sa.String(64), nullable=False), sa.Column("agent", sa.String(255), nullable=False)]
 
 
@@ -60,7 +60,7 @@ def create_changes() -> None:
 
 
 def create_facts() -> None:
-    """What is known now, as far as it is facts."""
+    """Create the current facts and their index."""
     op.create_table(
         "memory_facts",
         sa.Column("row_id", ROW_NUMBER, nullable=False),
@@ -79,7 +79,7 @@ def create_facts() -> None:
 
 
 def create_pending() -> None:
-    """What is yet to be read, and up to where it has been."""
+    """Create the extraction queue and its watermarks."""
     op.create_table(
         "memory_pending",
         *whose(),
@@ -110,7 +110,7 @@ def create_pending() -> None:
 
 
 def thread_of(table: str) -> sa.ForeignKeyConstraint:
-    """That a row goes with its thread."""
+    """Return the foreign key that deletes rows with their thread."""
     return sa.ForeignKeyConstraint(["thread_id"], ["threads.thread_id"], f"fk_{table}_thread_id", ondelete="CASCADE")
 
 

@@ -1,4 +1,4 @@
-"""Logins at MCP servers, and their tools as they were accepted."""
+"""Create OAuth tokens, pending logins and accepted tools of MCP servers."""
 
 import sqlalchemy as sa
 from alembic import op

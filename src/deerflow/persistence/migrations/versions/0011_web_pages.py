@@ -1,4 +1,4 @@
-"""Pages that agents have read, as they were then."""
+"""Create snapshots of fetched web pages."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -36,7 +36,7 @@ def upgrade() -> None:
 
 
 def thread_of(table: str) -> sa.ForeignKeyConstraint:
-    """That a row goes with its thread."""
+    """Return the foreign key that deletes rows with their thread."""
     return sa.ForeignKeyConstraint(["thread_id"], ["threads.thread_id"], f"fk_{table}_thread_id", ondelete="CASCADE")
 
 

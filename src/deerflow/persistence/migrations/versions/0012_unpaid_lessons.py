@@ -1,4 +1,4 @@
-"""Conversations that are read when somebody pays for it."""
+"""Add the mark of extractions that wait for budget."""
 
 import sqlalchemy as sa
 from alembic import op

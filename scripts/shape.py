@@ -1,0 +1,171 @@
+"""Measures the shape of the source tree against its limits and prints one table; exits with 1 if a limit is missed.
+
+python scripts/shape.py
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import statistics
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src" / "deerflow"
+RIDDLE = re.compile(r"^(What|Who|Whoever|Whom|Whose|Where|How|Whether|Which|Have|So (long|many|much))\b")
+LOADERS = {"load_object", "load_class", "load_extra", "import_module", "__import__"}
+USE_LOADERS = {
+    "config/imports.py": "loads the classes that `use:` names",
+    "skills/check_file.py": "a program of the sandbox: reads a file with whatever library is there",
+    "uploads/convert_document.py": "a program of the sandbox: converts a document with whatever library is there",
+}
+"""Modules that may import by string."""
+MEMORY = re.compile(r"memor(y|ies)", re.IGNORECASE)
+GUARDRAILS = re.compile(r"guardrail|budget|policy", re.IGNORECASE)
+CROSS_CUTTING = {"domain", "harness", "testing", "agents", "persistence"}
+"""Packages that name every capability: data, composition, tables and the chain."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table."""
+
+    name: str
+    value: float
+    limit: str
+    is_met: bool
+    details: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Module:
+    """A source file with its syntax tree."""
+
+    path: Path
+    text: str
+    tree: ast.Module
+
+    @property
+    def name(self) -> str:
+        """Path below the package."""
+        return str(self.path.relative_to(SOURCE))
+
+    @property
+    def lines(self) -> int:
+        """Number of lines."""
+        return self.text.count("\n")
+
+
+def main() -> None:
+    """Print the table."""
+    modules = [read(path) for path in sorted(SOURCE.rglob("*.py"))]
+    rows = [*sizes(modules), *language(modules), *spread(modules)]
+    width = max(len(row.name) for row in rows)
+    for row in rows:
+        print(f"{row.name:<{width}}  {row.value:>8g}  {row.limit:>8}  {'ok' if row.is_met else 'MISSED'}")
+        for detail in () if row.is_met else row.details[:12]:
+            print(f"    {detail}")
+    sys.exit(not all(row.is_met for row in rows))
+
+
+def read(path: Path) -> Module:
+    """Parse a module."""
+    text = path.read_text(encoding="utf-8")
+    return Module(path, text, ast.parse(text))
+
+
+def at_most(name: str, value: float, limit: float, details: list[str] | None = None) -> Row:
+    """Return a row with an upper limit."""
+    return Row(name, value, f"<= {limit:g}", value <= limit, tuple(details or ()))
+
+
+def sizes(modules: list[Module]) -> Iterator[Row]:
+    """Yield the rows about modules and folders."""
+    lines = [module.lines for module in modules]
+    folders = Counter(str(module.path.parent.relative_to(SOURCE)) for module in modules)
+    yield at_most("modules", len(modules), 480)
+    median = statistics.median(lines)
+    yield Row("median lines of a module", median, ">= 110", median >= 110)
+    yield at_most("largest module", max(lines), 400, [module.name for module in modules if module.lines > 400])
+    yield at_most(
+        "largest folder", max(folders.values()), 20, [f"{name}: {n}" for name, n in folders.items() if n > 20]
+    )
+
+
+def language(modules: list[Module]) -> Iterator[Row]:
+    """Yield the rows about names and docstrings."""
+    documented = [(module, node, text) for module in modules for node, text in docstrings(module.tree)]
+    riddles = [f"{module.name}: {text[:80]}" for module, _, text in documented if RIDDLE.match(text)]
+    yield at_most("docstrings with riddle openings, %", 100 * len(riddles) / len(documented), 1, riddles)
+    classes = defaultdict(list)
+    for module in modules:
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                classes[node.name].append(module.name)
+    twice = [f"{name}: {', '.join(places)}" for name, places in classes.items() if len(places) > 1]
+    yield at_most("public class names used twice", len(twice), 0, twice)
+    terms = list(retired(modules))
+    yield at_most("retired terms", len(terms), 0, terms)
+    strings = list(string_imports(modules))
+    yield at_most("imports by string", len(strings), 0, strings)
+    casts = [
+        f"{module.name}:{node.lineno}"
+        for module in modules
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "cast"
+    ]
+    yield at_most("casts", len(casts), 25, casts)
+
+
+def spread(modules: list[Module]) -> Iterator[Row]:
+    """Yield the rows about how many packages a feature is spread over, by the names of modules."""
+    for name, pattern, limit in (("memory", MEMORY, 5), ("guardrails and budget", GUARDRAILS, 4)):
+        packages = {
+            module.path.relative_to(SOURCE).parts[0]
+            for module in modules
+            if pattern.search(module.name) and module.path.relative_to(SOURCE).parts[0] not in CROSS_CUTTING
+        }
+        yield at_most(f"packages of {name}", len(packages), limit, sorted(packages))
+
+
+def docstrings(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
+    """Yield the nodes with docstrings."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            text = ast.get_docstring(node)
+            if text:
+                yield node, text
+
+
+def retired(modules: list[Module]) -> Iterator[str]:
+    """Yield names that contain a retired term."""
+    terms = (ROOT / "tests" / "architecture" / "retired_terms.txt").read_text(encoding="utf-8").split()
+    pattern = re.compile(rf"(?:^|_)(?:{'|'.join(terms)})(?:$|_)")
+    for module in modules:
+        for node in ast.walk(module.tree):
+            name = getattr(node, "name", None)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and name:
+                words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+                if pattern.search(words):
+                    yield f"{module.name}:{node.lineno} {name}"
+
+
+def string_imports(modules: list[Module]) -> Iterator[str]:
+    """Yield calls that import a constant module path."""
+    for module in modules:
+        if module.name in USE_LOADERS:
+            continue
+        for node in ast.walk(module.tree):
+            if not isinstance(node, ast.Call) or not node.args:
+                continue
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if called in LOADERS and isinstance(node.args[0], ast.Constant | ast.JoinedStr):
+                yield f"{module.name}:{node.lineno}"
+
+
+if __name__ == "__main__":
+    main()

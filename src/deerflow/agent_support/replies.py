@@ -1,0 +1,103 @@
+"""Helpers for model replies and messages, shared by middlewares."""
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import takewhile
+from typing import Any, TypeAlias, TypeVar
+
+from langchain.agents.middleware.types import ModelRequest, ModelResponse
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages.tool import ToolCall
+from langgraph.prebuilt.tool_node import ToolCallRequest
+
+from deerflow.domain.context import RunContext
+
+Request: TypeAlias = ModelRequest[RunContext]
+Reply: TypeAlias = ModelResponse[Any]
+ModelHandler: TypeAlias = Callable[[Request], Reply]
+AsyncModelHandler: TypeAlias = Callable[[Request], Awaitable[Reply]]
+ToolResult = TypeVar("ToolResult")
+ToolHandler: TypeAlias = Callable[[ToolCallRequest], ToolResult]
+AsyncToolHandler: TypeAlias = Callable[[ToolCallRequest], Awaitable[ToolResult]]
+
+HIDDEN = "hide_from_ui"
+EARLIER_NOTES = "earlier_notes"
+"""Key of the summary in the first message after it; a channel of its own would be stored with every checkpoint."""
+CALL_BLOCKS = frozenset({"tool_use", "tool_call", "tool_call_chunk", "invalid_tool_call", "function_call"})
+TRUNCATED = frozenset({"length", "max_tokens"})
+RAW_CALLS = frozenset({"tool_calls", "function_call"})
+
+
+def make_hidden_message(text: str) -> HumanMessage:
+    """Return a message for the model that is not shown to users."""
+    return HumanMessage(text, additional_kwargs={HIDDEN: True})
+
+
+def append_hidden_message(request: Request, text: str) -> Request:
+    """Return `request` with a hidden message at the end, which leaves the cached prefix unchanged."""
+    return request.override(messages=[*request.messages, make_hidden_message(text)])
+
+
+def iter_current_turn(messages: Sequence[AnyMessage]) -> Iterator[AnyMessage]:
+    """Yield the messages after the latest message of the user, newest first."""
+    return takewhile(lambda message: not is_user_message(message), reversed(messages))
+
+
+def is_user_message(message: BaseMessage) -> bool:
+    """Return whether a user wrote this message, not the harness on their behalf."""
+    return isinstance(message, HumanMessage) and not message.additional_kwargs.get(HIDDEN)
+
+
+def find_ai_message(reply: Reply) -> AIMessage | None:
+    """Return the model's own message in a reply."""
+    return next((message for message in reply.result if isinstance(message, AIMessage)), None)
+
+
+def is_answered(reply: Reply, call_id: str | None) -> bool:
+    """Return whether a middleware has answered a call of the reply, so the tool is not called."""
+    return any(isinstance(message, ToolMessage) and message.tool_call_id == call_id for message in reply.result)
+
+
+def get_finish_reason(message: AIMessage) -> str:
+    """Return the finish reason in lower case, because vendors differ in spelling."""
+    metadata = message.response_metadata
+    return str(metadata.get("finish_reason") or metadata.get("stop_reason") or "").lower()
+
+
+def replace_message(reply: Reply, message: AIMessage, *more: BaseMessage) -> Reply:
+    """Return `reply` with `message` as the model's own, followed by `more` and the results `message` still asks for."""
+    asked = {call["id"] for call in message.tool_calls}
+    results = [other for other in reply.result if isinstance(other, ToolMessage) and other.tool_call_id in asked]
+    return replace(reply, result=[message, *more, *results])
+
+
+def replace_tool_calls(message: AIMessage, calls: Sequence[ToolCall]) -> AIMessage:
+    """Return `message` with exactly these tool calls, also where providers keep copies of them."""
+    content = message.content
+    if isinstance(content, list):
+        content = [block for block in content if not (isinstance(block, dict) and block.get("type") in CALL_BLOCKS)]
+    extras = {key: value for key, value in message.additional_kwargs.items() if key not in RAW_CALLS}
+    changes = {"tool_calls": list(calls), "invalid_tool_calls": [], "content": content, "additional_kwargs": extras}
+    return message.model_copy(update=changes)
+
+
+def end_with_sentence(message: AIMessage, sentence: str, metadata: Mapping[str, str]) -> AIMessage:
+    """Return `message` as a final answer with the same id: its text, then `sentence`, without tool calls."""
+    text = f"{message.text.rstrip()}\n\n{sentence}".lstrip()
+    noted = {**message.response_metadata, **metadata}
+    return replace_tool_calls(message, ()).model_copy(update={"content": text, "response_metadata": noted})
+
+
+def emit_retry_event(
+    request: Request, *, attempt: int, max_attempts: int, wait_s: float, reason: str, message: str
+) -> None:
+    """Emit an event that the model is called again. Output of the failed attempt that is not in the state is void."""
+    event = {
+        "type": "llm_retry",
+        "attempt": attempt,  # the one that comes next
+        "max_attempts": max_attempts,
+        "wait_ms": round(wait_s * 1000),
+        "reason": reason,
+        "message": message,
+    }
+    request.runtime.stream_writer(event)

@@ -1,0 +1,139 @@
+"""Helpers to write tools: access to the run context, tools made from functions, and texts for the model."""
+
+import inspect
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import cache, partial, update_wrapper
+from typing import Any, get_origin
+
+from langchain.tools import ToolRuntime
+from langchain_core.messages import ToolMessage
+from langchain_core.tools import BaseTool, StructuredTool
+from langchain_core.tools.base import create_schema_from_function
+from langchain_core.utils.pydantic import TypeBaseModel
+from langgraph.types import Command
+
+from deerflow.domain.context import RunContext, find_run_context
+from deerflow.domain.errors import ConfigError, DeerFlowError
+from deerflow.domain.tools import READ_ONLY, RESUMABLE
+
+
+class NoRunContext(DeerFlowError):
+    """A tool that needs a run was used in a graph without one."""
+
+
+def require_run_context(runtime: ToolRuntime[RunContext]) -> RunContext:
+    """Return the context of the run a tool was called in.
+
+    Raises:
+        NoRunContext: The graph was invoked without `context=RunContext(…)`.
+    """
+    run = find_run_context(runtime.context)
+    if run is None:
+        raise NoRunContext("this tool works only inside a run; invoke the graph with context=RunContext(…)")
+    return run
+
+
+def respond_with_update(runtime: ToolRuntime[RunContext], text: str, **update: Any) -> Command[Any]:
+    """Return a command with the tool's text and its update of the thread state."""
+    return Command(update={**update, "messages": [ToolMessage(text, tool_call_id=runtime.tool_call_id)]})
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedFunction:
+    """Function with the schema of its arguments, which takes milliseconds to compute."""
+
+    function: Callable[..., Any]
+    schema: TypeBaseModel
+
+    def as_tool(self, **settings: object) -> BaseTool:
+        """Return the tool with `settings` bound."""
+        awaited = inspect.iscoroutinefunction(self.function)
+        call = bind_settings(self.function, settings)
+        return StructuredTool(
+            name=self.function.__name__,
+            description=self.schema.__doc__ or self.function.__name__,
+            args_schema=self.schema,
+            func=None if awaited else call,
+            coroutine=call if awaited else None,
+            metadata={mark: True for mark in (READ_ONLY, RESUMABLE) if getattr(self.function, mark, False)} or None,
+        )
+
+
+@cache  # all agents use the same functions
+def describe_function(function: Callable[..., Any], *settings: str) -> DescribedFunction:
+    """Return `function` with its schema; `settings` are bound later and not shown to the model.
+
+    Raises:
+        ConfigError: The function has no such parameter.
+    """
+    name = function.__name__
+    check_settings(name, inspect.signature(function).parameters, settings)
+    # LangChain leaves out "callbacks" itself when it gets no list.
+    left_out = [*settings, "callbacks"]
+    visible = hide_runtime(function, settings)
+    schema = create_schema_from_function(name, visible, filter_args=left_out, parse_docstring=True)
+    return DescribedFunction(function, schema)
+
+
+def as_tool(function: Callable[..., Any], **settings: object) -> BaseTool:
+    """Return a tool that calls `function` with `settings` and the arguments of the model.
+
+    Raises:
+        ConfigError: The function has no such parameter.
+    """
+    return describe_function(function, *settings).as_tool(**settings)
+
+
+def check_settings(name: str, known: Collection[str], settings: Collection[str]) -> None:
+    """Raise an error for settings that would have no effect."""
+    unknown = [key for key in settings if key not in known]
+    if unknown:
+        raise ConfigError(f"{name!r} has no setting {', '.join(map(repr, unknown))}")
+
+
+def hide_runtime(function: Callable[..., Any], settings: Collection[str]) -> Callable[..., Any]:
+    """Return a function with the signature of `function` without injected parameters.
+
+    Otherwise LangChain would build a schema of the whole run context for each tool, and copy it with every call.
+    """
+    signature = inspect.signature(function)
+    rest = [each for each in signature.parameters.values() if not is_runtime_type(each.annotation)]
+    if all(each.name in settings for each in rest):
+        return function  # LangChain injects nothing into a tool without arguments
+
+    def visible() -> None: ...
+
+    update_wrapper(visible, function)
+    visible.__signature__ = signature.replace(parameters=rest)  # type: ignore[attr-defined]
+    return visible
+
+
+def is_runtime_type(annotation: object) -> bool:
+    """Return whether a parameter of this type is injected by the graph."""
+    return (get_origin(annotation) or annotation) is ToolRuntime
+
+
+def bind_settings(function: Callable[..., Any], settings: dict[str, Any]) -> Callable[..., Any]:
+    """Return `function` with `settings` bound."""
+    if not settings:
+        return function
+    bound = partial(function, **settings)
+    # The graph reads annotations to find injected parameters, and a partial has none.
+    bound.__annotations__ = function.__annotations__
+    return bound
+
+
+def escape_line(name: str) -> str:
+    """Return `name` with non-printable characters escaped, so that it stays on one line."""
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in name)
+
+
+def format_size(size: int) -> str:
+    """Return a number of bytes for display."""
+    amount = float(size)
+    for unit in ("B", "KB", "MB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} GB"

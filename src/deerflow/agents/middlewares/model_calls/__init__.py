@@ -1,0 +1,1 @@
+"""Middlewares that wrap model calls."""

@@ -1,0 +1,1 @@
+"""Parsing, validation and error messages of configuration files."""

@@ -1,0 +1,162 @@
+"""Reading, parsing and replacing configuration files."""
+
+import json
+import os
+import stat
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from deerflow.config.loader.document import ConfigDocument, ConfigProblem, InvalidConfig, SourceLocation
+from deerflow.domain.errors import ConfigError
+
+JSON_MESSAGES = (
+    (
+        "Expecting property name",
+        "a key in double quotes is expected here; comments and trailing commas are not allowed",
+    ),
+    ("Illegal trailing comma", "a trailing comma is not allowed"),
+    ("Expecting ',' delimiter", "a ',' or the closing bracket is missing here"),
+    ("Expecting ':' delimiter", "a ':' is missing here"),
+    ("Expecting value", "a value is missing here; text needs double quotes"),
+    ("Unterminated string", "a double quote is not closed"),
+    ("Extra data", "unexpected text after the closing bracket"),
+    ("Invalid control character", "a line break or tab inside a text; write \\n or \\t"),
+    ("Invalid \\escape", "a single backslash; write \\\\"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FileStamp:
+    """The state of a file, which tells whether it has changed without reading it."""
+
+    path: Path
+    state: tuple[int, int, int] | None
+    """Modification time, size and inode; None when the file does not exist."""
+
+    @classmethod
+    def read(cls, path: Path) -> "FileStamp":
+        """Return the current stamp of a file."""
+        try:
+            status = path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return cls(path, None)
+        except OSError:
+            return cls(path, (0, 0, 0))  # it exists but is not accessible: reading it will say why
+        return cls(path, (status.st_mtime_ns, status.st_size, status.st_ino))
+
+
+def resolve_from(directory: Path, path: Path) -> Path:
+    """Return `path` relative to `directory`; a leading `~` is expanded."""
+    try:
+        return directory / path.expanduser()
+    except RuntimeError:  # there is no such user, so it is an ordinary name
+        return directory / path
+
+
+def read_text(path: Path, name: str) -> str:
+    """Return the text of a file that errors call `name`.
+
+    Raises:
+        ConfigError: The file does not exist or cannot be read.
+    """
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise ConfigError(f"{name}: is not UTF-8 text; save it in that encoding") from None
+    except OSError as error:
+        raise ConfigError(f"{name}: cannot be read: {_describe(error)}") from None
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Replace the file atomically: readers and a crash see the old or the new content, never a part.
+
+    Raises:
+        ConfigError: The file cannot be written.
+    """
+    target = path.resolve()  # a symbolic link is kept, its target is replaced
+    try:
+        descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        try:
+            _write(descriptor, content, like=target)
+            Path(temporary).replace(target)
+        except OSError:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+        _sync_directory(target.parent)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written: {_describe(error)}") from None
+
+
+def _write(descriptor: int, content: bytes, like: Path) -> None:
+    with open(descriptor, "wb") as file:
+        with suppress(FileNotFoundError):  # a new file keeps the mode of the temporary one: owner only
+            status = like.stat()
+            os.fchmod(descriptor, stat.S_IMODE(status.st_mode))
+            with suppress(PermissionError):  # only root can change the owner, and must, since it may not be the owner
+                os.fchown(descriptor, status.st_uid, status.st_gid)
+        file.write(content)
+        file.flush()
+        os.fsync(descriptor)
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _describe(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
+
+
+def parse_yaml(text: str, source: str) -> ConfigDocument:
+    """Return the document in a YAML text.
+
+    Raises:
+        InvalidConfig: The text is not YAML, or not a mapping.
+    """
+    # A server without a configuration file reads no YAML before its first run.
+    from deerflow.config.loader.yaml import read_yaml
+
+    return read_yaml(text, source)
+
+
+def parse_json(text: str, source: str) -> ConfigDocument:
+    """Return the document in a JSON text; an empty text counts as `{}`.
+
+    Raises:
+        InvalidConfig: The text is not JSON, or not an object.
+    """
+    try:
+        data = json.loads(text) if text.strip() else {}
+    except json.JSONDecodeError as error:
+        raise InvalidConfig([explain_json(error, source)]) from None
+    except (ValueError, RecursionError):
+        problem = ConfigProblem(SourceLocation(source), (), "is nested too deeply or contains too long a number")
+        raise InvalidConfig([problem]) from None
+    if not isinstance(data, dict):
+        raise InvalidConfig([ConfigProblem(SourceLocation(source, 1), (), 'must be an object: {"key": value, …}')])
+    try:
+        # JSON is YAML too, except for tabs between tokens; only the locations are taken from this parse.
+        parsed = parse_yaml(text.replace("\t", " "), source)
+    except InvalidConfig:
+        return ConfigDocument(data, {(): SourceLocation(source)})
+    return ConfigDocument(data, parsed.locations, parsed.problems)
+
+
+def explain_json(error: json.JSONDecodeError, source: str) -> ConfigProblem:
+    """Return the problem that a JSON syntax error describes."""
+    text = next((message for start, message in JSON_MESSAGES if error.msg.startswith(start)), error.msg)
+    return ConfigProblem(SourceLocation(source, error.lineno, error.colno), (), text)
+
+
+def to_yaml(settings: Mapping[str, object]) -> str:
+    """Return `settings` as YAML for reading and editing."""
+    from deerflow.config.loader.yaml import write_yaml
+
+    return write_yaml(settings)

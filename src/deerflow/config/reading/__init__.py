@@ -1,1 +1,0 @@
-"""From a text a user wrote to checked settings, or to sentences that say what is wrong and where."""

@@ -1,0 +1,209 @@
+"""`extensions_config.json`: MCP servers and disabled skills; reading and changing the file."""
+
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AliasChoices, ConfigDict, Field, model_validator
+
+from deerflow.config.loader.document import ConfigDocument, InvalidConfig, KeyPath, from_mapping
+from deerflow.config.loader.files import parse_json, read_text, replace_file
+from deerflow.config.loader.validation import validate
+from deerflow.config.loader.variables import substitute_variables
+from deerflow.config.sections.base import Section, make_error, make_validation_error
+from deerflow.domain.errors import ConfigError
+
+
+class OAuthConfig(Section):
+    """OAuth settings of a remote server."""
+
+    enabled: bool = True
+    token_url: str | None = Field(default=None, min_length=1, description="Token endpoint.")
+    authorization_url: str | None = Field(
+        default=None, min_length=1, description="Authorization endpoint; discovered if the server publishes it."
+    )
+    grant_type: Literal["client_credentials", "refresh_token", "authorization_code"] = "client_credentials"
+    client_id: str | None = None
+    client_secret: str | None = None
+    refresh_token: str | None = None
+    scope: str | None = None
+    audience: str | None = None
+    token_field: str = "access_token"
+    token_type_field: str = "token_type"
+    expires_in_field: str = "expires_in"
+    default_token_type: str = "Bearer"
+    refresh_skew_seconds: float = Field(default=60.0, ge=0)
+    extra_token_params: dict[str, str] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _check_grant(self) -> Self:
+        if self.grant_type == "refresh_token" and not self.refresh_token:
+            raise make_error("the grant 'refresh_token' needs 'refresh_token'")
+        if self.grant_type == "client_credentials" and not (self.client_id and self.client_secret):
+            raise make_error("the grant 'client_credentials' needs 'client_id' and 'client_secret'")
+        if self.grant_type != "authorization_code" and not self.token_url:
+            raise make_error(f"the grant '{self.grant_type}' needs 'token_url'")
+        if self.authorization_url and not (self.token_url and self.client_id):
+            raise make_error("'authorization_url' also needs 'token_url' and 'client_id'")
+        return self
+
+
+class RoutingConfig(Section):
+    """Preference of a server or tool."""
+
+    mode: Literal["off", "prefer"] = "off"
+    priority: int = Field(default=0, description="Higher priorities are listed and loaded first.")
+    keywords: tuple[Annotated[str, Field(min_length=1, max_length=100)], ...] = Field(
+        default=(), strict=False, max_length=50, description="Words in a user's message for which it is preferred."
+    )
+
+
+class McpToolConfig(Section):
+    """Settings of one tool of a server."""
+
+    routing: RoutingConfig | None = None
+    tool_call_timeout: float | None = Field(default=None, gt=0, description="Overrides the timeout of the server.")
+
+
+class McpServerConfig(Section):
+    """An MCP server: a command to start, or a URL."""
+
+    enabled: bool = True
+    type: Literal["stdio", "sse", "http"] = Field(default="stdio", validation_alias=AliasChoices("type", "transport"))
+    command: str | None = Field(default=None, min_length=1)
+    args: tuple[str, ...] = Field(default=(), strict=False)
+    env: dict[str, str] = Field(default_factory=dict)
+    network: bool = Field(default=False, description="Allow network access of the command, which runs in a sandbox.")
+    paths: tuple[str, ...] = Field(
+        default=(), strict=False, description="Host files and folders that the command can read."
+    )
+    url: str | None = Field(default=None, min_length=1)
+    headers: dict[str, str] = Field(default_factory=dict)
+    oauth: OAuthConfig | None = None
+    allow_private_addresses: bool = Field(default=False, description="Allow OAuth endpoints on private addresses.")
+    description: str = ""
+    routing: RoutingConfig | None = None
+    tools: dict[str, McpToolConfig] = Field(default_factory=dict)
+    tool_name_prefix: bool = True
+    tool_call_timeout: float | None = Field(default=None, gt=0)
+    session_init_timeout: float = Field(default=60.0, gt=0)
+    task_toolsets: tuple[dict[str, Any], ...] = Field(
+        default=(), strict=False, description="Accepted for compatibility and ignored."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_single_type(cls, data: object) -> object:
+        if isinstance(data, Mapping) and {"type", "transport"} <= data.keys():
+            raise make_validation_error(cls.__name__, {("transport",): "is an alias of 'type', which is also set"})
+        return data
+
+    @model_validator(mode="after")
+    def _check_transport(self) -> Self:
+        if self.type == "stdio" and self.command is None:
+            remote = '; a server with \'url\' needs "type": "http" or "sse"' if self.url else ""
+            raise make_error(f"a server of type 'stdio' needs 'command'{remote}")
+        if self.type != "stdio" and self.url is None:
+            raise make_error(f"a server of type {self.type!r} needs 'url'")
+        return self
+
+
+class SkillToggle(Section):
+    """The state of a skill."""
+
+    enabled: bool = True
+
+
+class Extensions(Section):
+    """The content of `extensions_config.json`."""
+
+    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
+
+    mcp_servers: dict[str, McpServerConfig] = Field(default_factory=dict, alias="mcpServers")
+    skills: dict[str, SkillToggle] = Field(default_factory=dict)
+
+
+RawExtensions = Mapping[str, Any]
+"""The file as written: with the names of variables, not their values."""
+
+
+def read_extensions(path: Path, environment: Mapping[str, str], *, name: str, advice: str = "set it") -> Extensions:
+    """Return the extensions in a file that messages call `name`.
+
+    Raises:
+        ConfigError: The file cannot be read or is invalid.
+    """
+    return _validate(parse_json(read_text(path, name), name), environment, advice)
+
+
+def read_raw_extensions(path: Path) -> RawExtensions:
+    """Return the file as written; empty when it does not exist.
+
+    Raises:
+        ConfigError: The file cannot be read.
+    """
+    if not path.exists():
+        return {}
+    document = parse_json(read_text(path, path.name), path.name)
+    if document.problems:
+        raise InvalidConfig(document.problems)
+    return document.data
+
+
+def change_extensions(
+    path: Path, change: Callable[[RawExtensions], RawExtensions], environment: Mapping[str, str]
+) -> Extensions:
+    """Apply `change` to the file under a lock, and return the new extensions.
+
+    Raises:
+        ConfigError: The result would be invalid, or the file cannot be read or written; it is left unchanged.
+    """
+    with _lock_directory(path.resolve().parent):
+        written = change(read_raw_extensions(path))
+        extensions = _validate(from_mapping(written, path.name), environment, "set it")
+        # A lone surrogate has no UTF-8 encoding, but JSON has an escape for it.
+        text = json.dumps(written, indent=2, ensure_ascii=False) + "\n"
+        replace_file(path, text.encode(errors="backslashreplace"))
+    return extensions
+
+
+def set_skill_enabled(written: RawExtensions, name: str, *, enabled: bool) -> RawExtensions:
+    """Return the file with a skill enabled or disabled."""
+    skills = written.get("skills") or {}
+    return {**written, "skills": {**skills, name: {**skills.get(name, {}), "enabled": enabled}}}
+
+
+def replace_servers(written: RawExtensions, servers: Mapping[str, RawExtensions]) -> RawExtensions:
+    """Return the file with these MCP servers instead of its own."""
+    return {**written, "mcpServers": dict(servers)}
+
+
+def _validate(document: ConfigDocument, environment: Mapping[str, str], advice: str) -> Extensions:
+    document = document.drop_keys(*(key for key in ("mcpServers", "skills") if document.data.get(key) is None))
+    return validate(Extensions, substitute_variables(document, environment, advice, _make_usage_filter(document)))
+
+
+def _make_usage_filter(document: ConfigDocument) -> Callable[[KeyPath], bool]:
+    """Return a filter for the parts that need their variables: a disabled server needs no keys."""
+    servers = document.data.get("mcpServers")
+    named = servers.items() if isinstance(servers, dict) else ()
+    unused = {name for name, server in named if isinstance(server, dict) and server.get("enabled") is False}
+    return lambda path: path[:1] != ("mcpServers",) or len(path) != 2 or path[1] not in unused
+
+
+@contextmanager
+def _lock_directory(directory: Path) -> Iterator[None]:
+    """Hold an exclusive lock on `directory`, across threads and processes."""
+    try:
+        descriptor = os.open(directory, os.O_RDONLY)
+    except OSError as error:
+        raise ConfigError(f"{directory}: {(error.strerror or str(error)).lower()}") from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,81 @@
+"""Sections for the server: address, gateway limits, logging and share links."""
+
+from typing import ClassVar, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator
+
+from deerflow.config.sections.base import Section, make_error
+
+
+class ServerConfig(Section):
+    """Listen address."""
+
+    needs_restart: ClassVar[bool] = True
+
+    host: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on; default: loopback only.")
+    port: int = Field(default=2026, ge=0, le=65535, description="Port to listen on; 0: any free port.")
+
+
+class GatewayConfig(Section):
+    """Request limits and allowed origins."""
+
+    needs_restart: ClassVar[bool] = True
+
+    public_url: str | None = Field(
+        default=None,
+        description="Public URL of the server, as https://host; used for OAuth redirects.",
+    )
+    cors_origins: tuple[str, ...] = Field(
+        default=(),
+        strict=False,
+        description="Allowed CORS origins, as https://host; default: none.",
+    )
+    max_body_mb: float = Field(
+        default=20.0, gt=0, le=1024, description="Maximum request body size; uploads have their own limits."
+    )
+    body_idle_seconds: float = Field(
+        default=15.0, gt=0, description="Seconds without data before reading a request body is aborted."
+    )
+    body_total_seconds: float = Field(
+        default=120.0, gt=0, description="Maximum seconds for a request body; not applied to uploads."
+    )
+    min_free_disk_mb: float = Field(default=200.0, ge=0, description="Free disk space below which /ready fails.")
+
+    @field_validator("public_url")
+    @classmethod
+    def _check_public_url(cls, url: str | None) -> str | None:
+        return None if url is None else check_origin(url)
+
+    @field_validator("cors_origins")
+    @classmethod
+    def _check_cors_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(check_origin, origins))
+
+
+def check_origin(text: str) -> str:
+    """Return `text` if it is a web origin, else raise an error."""
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.netloc or text != f"{parts.scheme}://{parts.netloc}":
+        raise make_error(f"{text!r} is not an origin; write https://host or https://host:port, without a path")
+    return text
+
+
+LogFormat = Literal["text", "json"]
+
+
+class LoggingConfig(Section):
+    """Log format; the level is `log_level`."""
+
+    needs_restart: ClassVar[bool] = True
+
+    format: LogFormat = Field(default="text", description="text, or json for one object per line.")
+
+
+class SharingConfig(Section):
+    """Public share links to threads."""
+
+    enabled: bool = Field(default=False, description="Allow public share links; false also disables existing links.")
+    max_days: int | None = Field(
+        default=None, ge=1, le=3650, description="Maximum validity of a link in days; null: until it is revoked."
+    )

@@ -1,0 +1,181 @@
+"""Limits of request bodies: size, speed, content type and JSON that all parsers read alike."""
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from deerflow.gateway.errors import ERRORS, error_response
+
+WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+UPLOADS = re.compile(r"/api(?:/langgraph)?/threads/[^/]+/uploads/?")
+"""Upload routes: they have limits of their own and read the body in chunks."""
+LONG_NUMBER = re.compile(rb"\d{19}")
+SMALLEST, LARGEST = -(2**63), 2**64 - 1
+MAX_DEPTH = 64
+CLOSE = {"connection": "close"}
+
+
+@dataclass(frozen=True, slots=True)
+class BodyLimits:
+    """Maximum size of a body, maximum pause and maximum total time."""
+
+    max_bytes: int
+    idle_s: float
+    total_s: float
+
+
+class BodyRejected(Exception):
+    """Body that is not accepted."""
+
+    def __init__(self, name: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.name = name
+
+
+class BodyLimitMiddleware:
+    """Middleware that reads the whole body within its limits before the application, and rejects invalid bodies."""
+
+    def __init__(self, app: ASGIApp, limits: BodyLimits, exempt_paths: Collection[str] = ()) -> None:
+        """Leave the bodies at `exempt_paths` unread: these routes authenticate first."""
+        self._app = app
+        self._limits = limits
+        self._exempt_paths = exempt_paths
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] in self._exempt_paths:
+            await self._app(scope, receive, send)
+            return
+        try:
+            receive_next = await self._prepare(scope, receive)
+        except BodyRejected as problem:
+            # The rest of the body is not read.
+            refusal = error_response(ERRORS[problem.name].status, problem.name, str(problem), CLOSE)
+            await refusal(scope, receive, send)
+            return
+        if receive_next is not None:
+            await self._app(scope, receive_next, send)
+
+    async def _prepare(self, scope: Scope, receive: Receive) -> Receive | None:
+        """Return the `receive` for the application; None if the client has disconnected."""
+        if "\0" in scope["path"] and "/artifacts/" not in scope["path"]:  # which have a message of their own
+            raise BodyRejected("NotFound", "path contains a null character")
+        headers = Headers(scope=scope)
+        if scope["method"] in WITHOUT_BODY or not has_body(headers):
+            return receive
+        if UPLOADS.fullmatch(scope["path"]):
+            return self._limit_idle(receive)
+        announced = headers.get("content-length", "")
+        if announced.isdecimal() and int(announced[:20]) > self._limits.max_bytes:
+            raise self._too_large()
+        body = await self._read(receive)
+        if body is None:
+            return None
+        if body:
+            check_type(headers.get("content-type", ""))
+            check_json(body)
+        return replay(body, receive)
+
+    async def _read(self, receive: Receive) -> bytes | None:
+        pieces: list[bytes] = []
+        size, is_more = 0, True
+        until = asyncio.get_running_loop().time() + self._limits.total_s
+        while is_more:
+            message = await self._next(receive, until)
+            if message["type"] == "http.disconnect":
+                return None
+            pieces.append(message.get("body", b""))
+            size += len(pieces[-1])
+            if size > self._limits.max_bytes:
+                raise self._too_large()
+            is_more = message.get("more_body", False)
+        return b"".join(pieces)
+
+    async def _next(self, receive: Receive, until: float) -> Message:
+        """Return the next message, within the time limits."""
+        now = asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout_at(min(until, now + self._limits.idle_s)):
+                return await receive()
+        except TimeoutError:
+            raise BodyRejected("RequestTimeout", "timeout while reading the request body") from None
+
+    def _too_large(self) -> BodyRejected:
+        most = self._limits.max_bytes / 2**20
+        return BodyRejected("BodyTooLarge", f"request body is larger than {most:g} MB; see gateway.max_body_mb")
+
+    def _limit_idle(self, receive: Receive) -> Receive:
+        async def receive_next() -> Message:
+            try:
+                async with asyncio.timeout(self._limits.idle_s):
+                    return await receive()
+            except TimeoutError:
+                raise HTTPException(408, "timeout while reading the request body", CLOSE) from None
+
+        return receive_next
+
+
+def has_body(headers: Headers) -> bool:
+    """Return whether a body follows the headers."""
+    return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+
+
+def replay(body: bytes, receive: Receive) -> Callable[[], Awaitable[Message]]:
+    """Return a `receive` that returns a body already read, then further messages."""
+    waiting = [body]
+
+    async def receive_next() -> Message:
+        if waiting:
+            return {"type": "http.request", "body": waiting.pop(), "more_body": False}
+        return await receive()
+
+    return receive_next
+
+
+def check_type(content_type: str) -> None:
+    """Reject bodies without a JSON content type: HTML forms of other web sites cannot set it."""
+    kind = content_type.split(";")[0].strip().lower()
+    if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
+        raise BodyRejected("UnsupportedMediaType", "send JSON, with the header Content-Type: application/json")
+
+
+def check_json(body: bytes) -> None:
+    """Reject JSON that parsers read differently or not at all."""
+    try:
+        value = orjson.loads(body)
+        if LONG_NUMBER.search(body):
+            json.loads(body, parse_int=parse_int64)
+    except ValueError as problem:
+        raise BodyRejected("InvalidRequest", f"invalid JSON body: {problem}") from None
+    if is_too_deep(value):
+        raise BodyRejected("InvalidRequest", f"JSON body is nested deeper than {MAX_DEPTH} levels")
+
+
+def parse_int64(digits: str) -> int:
+    """Return the number, if it has at most 64 bits."""
+    if len(digits) > 20 or not SMALLEST <= int(digits) <= LARGEST:
+        raise ValueError("integer has more than 64 bits")
+    return int(digits)
+
+
+def is_too_deep(value: Any) -> bool:
+    """Return whether a value is nested so deeply that recursive code may fail."""
+    level = child_containers([value])
+    for _ in range(MAX_DEPTH):
+        level = [inner for each in level for inner in child_containers(each)]
+        if not level:
+            return False
+    return True
+
+
+def child_containers(value: dict[str, Any] | list[Any]) -> list[Any]:
+    """Return the objects and arrays directly inside a value."""
+    inside = value.values() if isinstance(value, dict) else value
+    return [each for each in inside if isinstance(each, dict | list)]

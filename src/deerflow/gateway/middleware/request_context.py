@@ -1,0 +1,83 @@
+"""Request ids for responses and log lines, and request metrics."""
+
+import re
+import time
+from functools import partial
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from deerflow.domain.identity import new_id
+from deerflow.gateway.errors import REQUEST_ID
+from deerflow.tracing.logs import add_log_context
+from deerflow.tracing.metrics import Metrics
+
+VALID_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+THREAD_PATH = re.compile(r"/threads/([A-Za-z0-9_-]{1,64})(?:/runs/([A-Za-z0-9-]{1,64}))?(?:/|$)")
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+NO_ROUTE = "(none)"
+CLIENT_CLOSED = 499
+"""Status under which requests are counted whose client disconnected before the response."""
+
+
+class RequestContextMiddleware:
+    """Outermost middleware: assigns the request id and counts the request."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = scope["request_id"] = get_request_id(Headers(scope=scope))
+        recorder = ResponseRecorder(request_id)
+        with add_log_context(request=request_id, **extract_ids(scope["path"])):
+            try:
+                await self._app(scope, receive, partial(recorder.send, send))
+            except BaseException:
+                recorder.status = recorder.status or 500
+                raise
+            finally:
+                self._count(scope, recorder)
+
+    def _count(self, scope: Scope, recorder: "ResponseRecorder") -> None:
+        method = scope["method"] if scope["method"] in METHODS else "OTHER"
+        route = getattr(scope.get("route"), "path", NO_ROUTE)
+        self._metrics.requests.labels(method, route, str(recorder.status or CLIENT_CLOSED)).inc()
+        self._metrics.request_seconds.labels(method, route).observe(recorder.seconds())
+
+
+class ResponseRecorder:
+    """Status and time of a response."""
+
+    def __init__(self, request_id: str) -> None:
+        self.status = 0
+        self._request_id = request_id
+        self._started = time.perf_counter()
+        self._responded: float | None = None
+
+    async def send(self, send: Send, message: Message) -> None:
+        """Send a message of the response; add the request id to its headers."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            self._responded = time.perf_counter()
+            MutableHeaders(scope=message)[REQUEST_ID] = self._request_id
+        await send(message)
+
+    def seconds(self) -> float:
+        """Return the time from the request to the start of the response."""
+        return (self._responded or time.perf_counter()) - self._started
+
+
+def get_request_id(headers: Headers) -> str:
+    """Return the request id of the client if it is valid, or a new one."""
+    given = headers.get(REQUEST_ID, "")
+    return given if VALID_ID.fullmatch(given) else new_id()
+
+
+def extract_ids(path: str) -> dict[str, str]:
+    """Return the thread id and run id in a path."""
+    found = THREAD_PATH.search(path)
+    return {name: id_ for name, id_ in zip(("thread", "run"), found.groups(), strict=True) if id_} if found else {}

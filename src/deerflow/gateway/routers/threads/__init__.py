@@ -1,0 +1,1 @@
+"""Routers of threads and what belongs to them."""

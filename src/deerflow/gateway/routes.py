@@ -1,0 +1,287 @@
+"""Routes of the gateway in one table: those every page load needs, and lazy ones that are imported on first use."""
+
+import asyncio
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fastapi import APIRouter, FastAPI
+from starlette.routing import BaseRoute, Match
+from starlette.types import Receive, Scope, Send
+
+from deerflow.gateway.routers import features, health
+from deerflow.gateway.routers.threads import deletion, threads
+
+
+@dataclass(frozen=True, slots=True)
+class LazyRouter:
+    """Router with a function that imports it, and the prefixes of its paths; `*` stands for one path segment."""
+
+    load: Callable[[], APIRouter]
+    path_prefixes: tuple[str, ...]
+
+    def compile_pattern(self, prefix: str) -> re.Pattern[str]:
+        """Return a pattern that matches the paths of the router below `prefix`."""
+        alternatives = "|".join(re.escape(each).replace(r"\*", "[^/]+") for each in self.path_prefixes)
+        return re.compile(f"{re.escape(prefix)}(?:{alternatives})(?:/|$)")
+
+
+def add_routes(app: FastAPI, router: APIRouter | LazyRouter, prefix: str, *, in_schema: bool = True) -> None:
+    """Add a router to the application; a lazy one is mounted on its first request."""
+    if isinstance(router, LazyRouter):
+        app.router.routes.append(LazyRoute(app, router, prefix, in_schema=in_schema))
+    else:
+        app.include_router(router, prefix=prefix, include_in_schema=in_schema)
+
+
+class LazyRoute(BaseRoute):
+    """Placeholder for the routes of a lazy router."""
+
+    def __init__(self, app: FastAPI, router: LazyRouter, prefix: str, *, in_schema: bool) -> None:
+        self._app = app
+        self._router = router
+        self._prefix = prefix
+        self._in_schema = in_schema
+        self._pattern = router.compile_pattern(prefix)
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        is_match = scope["type"] == "http" and self._pattern.match(scope["path"])
+        return (Match.FULL if is_match else Match.NONE), {}
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await asyncio.to_thread(self._router.load)  # the import does not block other requests
+        self.mount()
+        await self._app.router(scope, receive, send)
+
+    def mount(self) -> None:
+        """Replace the placeholder by the routes, unless another request has done so."""
+        routes = self._app.router.routes
+        if self not in routes:
+            return
+        end = len(routes)
+        add_routes(self._app, self._router.load(), self._prefix, in_schema=self._in_schema)
+        added = routes[end:]
+        del routes[end:]
+        index = routes.index(self)
+        routes[index : index + 1] = added
+
+
+def mount_all(app: FastAPI) -> None:
+    """Mount all lazy routers, for the OpenAPI document."""
+    for route in list(app.router.routes):
+        if isinstance(route, LazyRoute):
+            route.mount()
+
+
+def load_messages() -> APIRouter:
+    """Import the router of /threads/*/messages."""
+    from deerflow.gateway.routers.threads.messages import router
+
+    return router
+
+
+def load_runs() -> APIRouter:
+    """Import the router of /runs."""
+    from deerflow.gateway.routers.threads.runs import router
+
+    return router
+
+
+def load_run_events() -> APIRouter:
+    """Import the router of /threads/*/runs/*/events."""
+    from deerflow.gateway.routers.threads.runs import events_router
+
+    return events_router
+
+
+def load_workspace_changes() -> APIRouter:
+    """Import the router of /threads/*/runs/*/workspace-changes."""
+    from deerflow.gateway.routers.threads.files import changes_router
+
+    return changes_router
+
+
+def load_assistants() -> APIRouter:
+    """Import the router of /assistants."""
+    from deerflow.gateway.routers.assistants import router
+
+    return router
+
+
+def load_store() -> APIRouter:
+    """Import the router of /store."""
+    from deerflow.gateway.routers.store import router
+
+    return router
+
+
+def load_agents() -> APIRouter:
+    """Import the router of /agents."""
+    from deerflow.gateway.routers.agents import router
+
+    return router
+
+
+def load_custom_skills() -> APIRouter:
+    """Import the router of /skills/custom."""
+    from deerflow.gateway.routers.skills import custom_router
+
+    return custom_router
+
+
+def load_skills() -> APIRouter:
+    """Import the router of /skills."""
+    from deerflow.gateway.routers.skills import router
+
+    return router
+
+
+def load_artifacts() -> APIRouter:
+    """Import the router of /threads/*/artifacts."""
+    from deerflow.gateway.routers.threads.artifacts import router
+
+    return router
+
+
+def load_files() -> APIRouter:
+    """Import the router of /threads/*/files."""
+    from deerflow.gateway.routers.threads.files import router
+
+    return router
+
+
+def load_previews() -> APIRouter:
+    """Import the router of /threads/*/previews."""
+    from deerflow.gateway.routers.threads.artifacts import preview_router
+
+    return preview_router
+
+
+def load_uploads() -> APIRouter:
+    """Import the router of /threads/*/uploads."""
+    from deerflow.gateway.routers.threads.uploads import router
+
+    return router
+
+
+def load_search() -> APIRouter:
+    """Import the router of /search."""
+    from deerflow.gateway.routers.threads.messages import search_router
+
+    return search_router
+
+
+def load_usage() -> APIRouter:
+    """Import the router of /threads/*/token-usage."""
+    from deerflow.gateway.routers.usage import router
+
+    return router
+
+
+def load_feedback() -> APIRouter:
+    """Import the router of /threads/*/runs/*/feedback."""
+    from deerflow.gateway.routers.threads.feedback import router
+
+    return router
+
+
+def load_export() -> APIRouter:
+    """Import the router of /threads/*/export."""
+    from deerflow.gateway.routers.threads.messages import export_router
+
+    return export_router
+
+
+def load_sharing() -> APIRouter:
+    """Import the router of /threads/*/shares."""
+    from deerflow.gateway.routers.threads.sharing import router
+
+    return router
+
+
+def load_shared() -> APIRouter:
+    """Import the router of /shared."""
+    from deerflow.gateway.routers.threads.sharing import shared_router
+
+    return shared_router
+
+
+def load_suggestions() -> APIRouter:
+    """Import the router of /threads/*/suggestions."""
+    from deerflow.gateway.routers.threads.suggestions import router
+
+    return router
+
+
+def load_user_profile() -> APIRouter:
+    """Import the router of /user-profile."""
+    from deerflow.gateway.routers.agents import profile_router
+
+    return profile_router
+
+
+def load_memory() -> APIRouter:
+    """Import the router of /memory."""
+    from deerflow.gateway.routers.memory import router
+
+    return router
+
+
+def load_mcp() -> APIRouter:
+    """Import the router of /mcp."""
+    from deerflow.gateway.routers.mcp import router
+
+    return router
+
+
+def load_web_pages() -> APIRouter:
+    """Import the router of /threads/*/web-pages."""
+    from deerflow.gateway.routers.threads.web_pages import router
+
+    return router
+
+
+def load_tools() -> APIRouter:
+    """Return the router of /tools; its routes are built on first use."""
+    return features.tools_router
+
+
+LANGGRAPH_ROUTES = (
+    threads.router,
+    deletion.router,
+    LazyRouter(load_messages, ("/threads/*/messages",)),
+    LazyRouter(load_runs, ("/runs", "/threads/*/runs")),
+    LazyRouter(load_run_events, ("/threads/*/runs/*/events",)),
+    LazyRouter(load_workspace_changes, ("/threads/*/runs/*/workspace-changes",)),
+    LazyRouter(load_assistants, ("/assistants",)),
+    LazyRouter(load_store, ("/store",)),
+    health.info_router,
+)
+"""Routes of the LangGraph API, which are also below /api."""
+ROUTES = (
+    features.models_router,
+    LazyRouter(load_agents, ("/agents",)),
+    LazyRouter(
+        load_custom_skills, ("/skills/custom", "/skills/install")
+    ),  # before skills, whose routes would match these paths
+    LazyRouter(load_skills, ("/skills",)),
+    LazyRouter(load_artifacts, ("/threads/*/artifacts", "/threads/*/artifacts.zip", "/threads/*/thumbnails")),
+    LazyRouter(load_files, ("/threads/*/files",)),
+    LazyRouter(load_previews, ("/threads/*/previews",)),
+    LazyRouter(load_uploads, ("/threads/*/uploads",)),
+    features.sandbox_router,
+    LazyRouter(load_search, ("/search",)),
+    LazyRouter(load_usage, ("/threads/*/token-usage", "/threads/*/runs/*/token-usage", "/console")),
+    LazyRouter(load_feedback, ("/threads/*/runs/*/feedback",)),
+    LazyRouter(load_export, ("/threads/*/export",)),
+    LazyRouter(load_sharing, ("/threads/*/shares",)),
+    LazyRouter(load_shared, ("/shared",)),
+    LazyRouter(load_suggestions, ("/threads/*/suggestions", "/suggestions", "/input-polish")),
+    features.features_router,
+    LazyRouter(load_user_profile, ("/user-profile",)),
+    LazyRouter(load_memory, ("/memory",)),
+    LazyRouter(load_mcp, ("/mcp",)),
+    LazyRouter(load_tools, ("/tools", "/policy")),
+    LazyRouter(load_web_pages, ("/threads/*/web-pages",)),
+)
+"""Routes below /api only."""

@@ -1,0 +1,1 @@
+"""Policies that decide whether a tool call may run."""

@@ -1,0 +1,273 @@
+"""Core of a harness: database, sandboxes, capabilities and agents."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from langgraph.checkpoint.base import BaseCheckpointSaver
+
+from deerflow.acp.clients import AcpClients, AcpDependencies
+from deerflow.agents.custom_agents import CustomAgents
+from deerflow.agents.pool import AgentPool
+from deerflow.agents.spec import AgentPlan, AgentSettings, ChainSettings, SandboxCapabilities
+from deerflow.config.imports import load_class
+from deerflow.config.load import LoadedConfig
+from deerflow.config.loader.files import resolve_from
+from deerflow.config.root import Config
+from deerflow.config.sections.extensions import change_extensions, set_skill_enabled
+from deerflow.config.sections.guardrails import PolicyConfig
+from deerflow.config.sections.models import ModelConfig
+from deerflow.config.sections.sandbox import LOCAL_PROVIDER, SandboxConfig
+from deerflow.config.source import ConfigSource
+from deerflow.domain.errors import ConfigError, SandboxError
+from deerflow.domain.runs import RunRecord
+from deerflow.domain.threads import ThreadRecord
+from deerflow.guardrails.call_context import EgressCapability
+from deerflow.guardrails.policy import PolicyFile, isolated_servers
+from deerflow.harness.mcp import McpRuntime, open_mcp
+from deerflow.models.detection import detect_local_models, detect_models
+from deerflow.persistence.checkpoints.sqlite import open_checkpointer
+from deerflow.persistence.engine import open_database
+from deerflow.persistence.engine.database import Database
+from deerflow.runtime.health import MeasuredDatabase
+from deerflow.runtime.runs.file_changes import FileChanges
+from deerflow.sandbox.file_access import FileLocks
+from deerflow.sandbox.files.mounts import thread_folder, user_data_folder
+from deerflow.sandbox.jobs.jobs import SandboxJobs
+from deerflow.sandbox.jobs.services import Service, ServiceProvider, ServiceSpec
+from deerflow.sandbox.sandbox_provider import HostContext, SandboxProvider, SandboxReport
+from deerflow.sandbox.snapshots.snapshots import Snapshots
+from deerflow.skills.authoring.lock import LockMonitor
+from deerflow.skills.catalog import SkillCatalog
+from deerflow.skills.folders import builtin_root
+from deerflow.skills.index import SkillIndex, open_folder_watcher
+from deerflow.skills.view import SkillViews
+from deerflow.subagents.types import SubagentFile, SubagentFiles
+from deerflow.tracing.metrics import Metrics
+from deerflow.uploads.uploads import UploadService
+
+DEMO_MODEL = ModelConfig(
+    name="demo",
+    use="deerflow.models.demo:DemoChatModel",
+    model="demo",
+    display_name="Demo (scripted)",
+    description="Plays scripts; needs no key and no network.",
+    supports_thinking=True,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """Infrastructure and capabilities that everything else is built on."""
+
+    source: ConfigSource
+    database: Database
+    checkpointer: BaseCheckpointSaver[str]
+    metrics: Metrics
+    sandboxes: SandboxProvider
+    sandbox_report: SandboxReport
+    sandbox_jobs: SandboxJobs
+    file_locks: FileLocks
+    file_changes: FileChanges
+    uploads: UploadService
+    skill_index: SkillIndex
+    skills: SkillCatalog
+    mcp: McpRuntime
+    acp: AcpClients
+    custom_agents: CustomAgents
+    agents: AgentPool
+
+    @property
+    def home(self) -> Path:
+        """The state directory."""
+        return self.source.current.home
+
+
+@asynccontextmanager
+async def open_core(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Core]:
+    """Open the core, and close it in reverse order."""
+    loaded = source.current
+    # Threads and files are private, whatever other accounts this machine has.
+    loaded.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    location = loaded.config.database.get_location(loaded.home)
+    policy = PolicyFile(loaded.folder)
+    policy.read(loaded.config.guardrails)  # an invalid policy is an error at start
+    metrics = Metrics()
+    async with AsyncExitStack() as stack:
+        database: Database = MeasuredDatabase(await stack.enter_async_context(open_database(location)), metrics)
+        checkpointer = await stack.enter_async_context(open_checkpointer(location))
+        fallback = await find_fallback_models(loaded)
+        index = open_skill_index(source)
+        stack.callback(index.close)
+        sandboxes = create_sandboxes(loaded, SkillViews(loaded.home, index))
+        stack.push_async_callback(sandboxes.aclose)
+        report = await sandboxes.open()
+        jobs = SandboxJobs(sandboxes, report)
+        uploads = UploadService(loaded.home, source.settings(lambda loaded: loaded.config.uploads), jobs)
+        stack.push_async_callback(uploads.aclose)
+        mcp = await stack.enter_async_context(open_mcp(source, sandboxes, database))
+        acp = create_acp_clients(source, sandboxes)
+        stack.push_async_callback(acp.aclose)
+        computer = sandbox_capabilities(loaded.config.sandbox, report)
+        settings = partial(current_settings, source, fallback, computer, subagent_files(loaded), policy)
+        custom_agents = CustomAgents(loaded.home)
+        agents = AgentPool(settings, checkpointer, custom_agents, plan, index, loaded.environment, mcp)
+        stack.push_async_callback(agents.aclose)
+        yield Core(
+            source=source,
+            database=database,
+            checkpointer=checkpointer,
+            metrics=metrics,
+            sandboxes=sandboxes,
+            sandbox_report=report,
+            sandbox_jobs=jobs,
+            file_locks=FileLocks(),
+            file_changes=FileChanges(database, partial(thread_snapshots, loaded.home)),
+            uploads=uploads,
+            skill_index=index,
+            skills=SkillCatalog(index, loaded.home, partial(switch_skill, source)),
+            mcp=mcp,
+            acp=acp,
+            custom_agents=custom_agents,
+            agents=agents,
+        )
+
+
+def current_settings(
+    source: ConfigSource,
+    fallback: Sequence[ModelConfig],
+    computer: SandboxCapabilities,
+    files: SubagentFiles,
+    policy: PolicyFile,
+) -> AgentSettings:
+    """Return the settings of agents as the configuration is now."""
+    loaded = source.refresh()
+    has_egress = computer.network != "none" or not computer.is_isolated
+    reach = EgressCapability(has_egress, isolated_servers(loaded.extensions.mcp_servers))
+    return agent_settings(
+        loaded.config, fallback, computer, files.load(), policy.current(loaded.config.guardrails), reach
+    )
+
+
+def open_skill_index(source: ConfigSource) -> SkillIndex:
+    """Return the index of skills; the caller closes it."""
+    loaded = source.current
+    named = loaded.config.skills.path
+    around = (loaded.config_file or loaded.extensions_file).parent
+    shipped = resolve_from(around, Path(named)) / "public" if named else builtin_root()
+
+    def switches() -> dict[str, bool]:
+        return {name: switch.enabled for name, switch in source.refresh().extensions.skills.items()}
+
+    return SkillIndex(shipped, loaded.home, switches, open_folder_watcher(), LockMonitor().check)
+
+
+def switch_skill(source: ConfigSource, name: str, enabled: bool) -> None:
+    """Enable or disable a shared skill.
+
+    Raises:
+        ConfigError: `extensions_config.json` is invalid or cannot be written.
+    """
+    loaded = source.current
+    change = partial(set_skill_enabled, name=name, enabled=enabled)
+    change_extensions(loaded.extensions_file, change, loaded.environment)
+
+
+async def find_fallback_models(loaded: LoadedConfig) -> Sequence[ModelConfig]:
+    """Return the models to use if none is configured: by keys in the environment, local servers, or the demo model."""
+    detected = detect_models(loaded.environment)
+    if detected or loaded.config.models:
+        return detected or [DEMO_MODEL]
+    return await detect_local_models(loaded.environment) or [DEMO_MODEL]
+
+
+def create_sandboxes(loaded: LoadedConfig, skills: SkillViews | None = None) -> SandboxProvider:
+    """Create the configured sandbox provider.
+
+    Raises:
+        ConfigError: `sandbox.use` is not a sandbox provider.
+    """
+    config = loaded.config.sandbox
+    try:
+        make = load_class(config.use, SandboxProvider)  # type: ignore[type-abstract]
+    except ConfigError as problem:
+        raise ConfigError(f"sandbox.use: {problem}") from problem
+    shown = skills.prepare if skills else None
+    return make(config, HostContext(loaded.home, loaded.cache, shown, loaded.environment))
+
+
+def sandbox_capabilities(config: SandboxConfig, report: SandboxReport) -> SandboxCapabilities:
+    """Return the capabilities of the sandbox."""
+    return SandboxCapabilities(
+        report.runs_commands,
+        is_isolated=report.tier != "host",
+        network=config.network,
+        has_toolbox=config.use == LOCAL_PROVIDER and config.toolbox.enabled,
+    )
+
+
+def subagent_files(loaded: LoadedConfig) -> SubagentFiles:
+    """Return the files of subagent types: next to the configuration, and in the state directory."""
+    project = [loaded.config_file.parent / "agents"] if loaded.config_file is not None else []
+    return SubagentFiles([*project, loaded.home / "agents"])
+
+
+def agent_settings(
+    config: Config,
+    fallback: Sequence[ModelConfig],
+    computer: SandboxCapabilities | None = None,
+    filed: Sequence[SubagentFile] = (),
+    policy: PolicyConfig = PolicyConfig(),
+    reach: EgressCapability = EgressCapability(commands=True),
+) -> AgentSettings:
+    """Return the settings of agents."""
+    return AgentSettings(
+        models=tuple(config.models or fallback),
+        tools=config.tools,
+        tool_search=config.tool_search,
+        chain=ChainSettings(
+            llm_call=config.llm_call,
+            loop_detection=config.loop_detection,
+            summarization=config.summarization,
+            guardrails=config.guardrails,
+            policy=policy,
+            reach=reach,
+            tool_output=config.tool_output,
+            read_before_write=config.read_before_write,
+            title=config.title,
+        ),
+        computer=computer,
+        subagents=config.subagents,
+        acp_agents=config.acp_agents,
+        skills=config.skills,
+        skill_evolution=config.skill_evolution,
+        memory=config.memory,
+        filed_kinds=tuple(kind.to_config(config.subagents.timeout_seconds) for kind in filed),
+    )
+
+
+def create_acp_clients(source: ConfigSource, sandboxes: SandboxProvider) -> AcpClients:
+    """Create the clients of external ACP agents."""
+
+    async def start(order: ServiceSpec) -> Service:
+        if not isinstance(sandboxes, ServiceProvider):
+            raise SandboxError("the configured sandbox provider cannot run ACP agents; use the local one")
+        return await sandboxes.start_service(order)
+
+    return AcpClients(
+        AcpDependencies(
+            source.current.home,
+            source.settings(lambda loaded: loaded.config.acp_agents),
+            source.settings(lambda loaded: loaded.extensions.mcp_servers),
+            start,
+            source.redact,
+        )
+    )
+
+
+def thread_snapshots(home: Path, record: RunRecord | ThreadRecord) -> Snapshots:
+    """Return the snapshots of the files of a thread, or of a run's thread."""
+    folder = thread_folder(home, record.owner, record.thread_id) / "snapshots"
+    return Snapshots(folder, user_data_folder(home, record.owner, record.thread_id))

@@ -1,0 +1,205 @@
+"""Runs of a harness: the hooks of the engine, and the resources of threads."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias
+
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.types import Interrupt
+
+from deerflow.domain.context import RunContext
+from deerflow.domain.identity import Principal
+from deerflow.domain.runs import RunEvent, RunRecord, RunStatus
+from deerflow.domain.threads import DiscardedHistory
+from deerflow.domain.usage import SpendingLimit
+from deerflow.harness.core import Core, thread_snapshots
+from deerflow.harness.resources import Resources, pending_extraction
+from deerflow.memory.queue import ExtractionQueue
+from deerflow.persistence.checkpoints import check_state_version
+from deerflow.persistence.engine.database import Database
+from deerflow.persistence.engine.liveness import Liveness, LockLiveness, hold_lease, hold_process_lock
+from deerflow.persistence.engine.sqlite import Purger
+from deerflow.persistence.queries.events import WriteFunction, read_events
+from deerflow.persistence.queries.runs import is_unfinished
+from deerflow.persistence.queries.search import merge_index
+from deerflow.runtime.journal.journal import Journal, RunLog
+from deerflow.runtime.runs.heartbeat import ProcessMonitor, monitor_process
+from deerflow.runtime.runs.job import Job, ResolvedSettings
+from deerflow.runtime.runs.manager import RunManager
+from deerflow.runtime.runs.worker import RunWorker
+from deerflow.runtime.stream_bridge import StreamBridge, open_bridge
+from deerflow.runtime.stream_bridge.base import EVERYBODY
+from deerflow.runtime.threads.deletion import Cleanup, Deletions, ThreadResources
+from deerflow.runtime.threads.states import pending_interrupts
+from deerflow.sandbox.files.mounts import file_owner, thread_folder, user_data_folder
+from deerflow.sandbox.lease import restore_files
+from deerflow.sandbox.local.cleanup import remove_folder
+from deerflow.sandbox.snapshots.restore import copy_tree
+from deerflow.services.prompt_assistance import TitleGenerator
+from deerflow.subagents.executor import ConcurrencyLimits, FairScheduler, SubagentExecutor
+
+OpenRunContext: TypeAlias = Callable[
+    [Core, Resources, StreamBridge, SubagentExecutor, Job, RunLog], AbstractAsyncContextManager[RunContext]
+]
+
+
+class RunServices:
+    """Hooks of the run engine: connects it to sandboxes, memory, usage and titles."""
+
+    def __init__(self, core: Core, resources: Resources, extraction: ExtractionQueue, bridge: StreamBridge) -> None:
+        self._core = core
+        self._resources = resources
+        self._extraction = extraction
+        self._bridge = bridge
+        self._subagents = SubagentExecutor(FairScheduler(self._subagent_limits))
+        self._open_context: OpenRunContext | None = None
+        self._titles = TitleGenerator(
+            core.database, core.agents.state_graph, core.agents.catalog_model, resources.usage.record
+        )
+
+    def resolve_settings(self) -> ResolvedSettings:
+        config = self._core.source.refresh().config
+        return ResolvedSettings(
+            timeout_s=config.runs.timeout_seconds,
+            recursion_limit=config.runs.recursion_limit,
+            title=config.title,
+            budget=SpendingLimit(config.budget.max_tokens, config.budget.max_cost, config.budget.currency),
+            uses_memory=config.memory.enabled,
+            requires_skill_contract=config.skills.require_contract,
+            agents=self._core.agents.current_settings(),
+        )
+
+    @asynccontextmanager
+    async def open_context(self, job: Job, log: RunLog) -> AsyncIterator[RunContext]:
+        if self._open_context is None:  # imported on first use, in a thread: a server answers requests without it
+            self._open_context = await asyncio.to_thread(import_run_context)
+        parts = self._core, self._resources, self._bridge, self._subagents
+        async with self._open_context(*parts, job, log) as context:
+            yield context
+
+    async def check_state(self, thread_id: str) -> None:
+        await check_state_version(self._core.checkpointer, thread_id)
+
+    async def pending_interrupts(self, thread_id: str) -> Sequence[Interrupt]:
+        return await pending_interrupts(self._core.checkpointer, thread_id)
+
+    async def roll_back(self, run: RunRecord) -> None:
+        await restore_files(thread_snapshots(self._core.home, run), run.run_id)
+        await self._core.checkpointer.adelete_for_runs([run.run_id])
+
+    def on_finish(self, job: Job, left: DiscardedHistory | None) -> Sequence[WriteFunction[None]]:
+        changes = (self._resources.usage.build_result_write(job, left), pending_extraction(self._extraction, job))
+        return [change for change in changes if change is not None]
+
+    async def after_run(self, job: Job, status: RunStatus) -> None:
+        self._extraction.wake()
+        if status is RunStatus.SUCCESS:
+            await self._titles.generate(job.run, job.settings.title, job.records.budget)
+
+    def redact(self, text: str) -> str:
+        return self._core.source.redact(text)
+
+    def _subagent_limits(self) -> ConcurrencyLimits:
+        settings = self._core.source.refresh().config.subagents
+        return ConcurrencyLimits(settings.max_concurrent, settings.max_concurrent_per_user)
+
+
+@asynccontextmanager
+async def open_runs(
+    core: Core, resources: Resources, extraction: ExtractionQueue
+) -> AsyncIterator[tuple[RunManager, Deletions]]:
+    """Accept and execute runs, resume those that dead processes left, and delete threads."""
+    database, metrics = core.database, core.metrics
+    async with AsyncExitStack() as stack:
+        process, liveness, bridge = await stack.enter_async_context(join_processes(core))
+        journal = Journal(database, bridge)
+        stack.push_async_callback(journal.aclose)
+        hooks = RunServices(core, resources, extraction, bridge)
+        worker = RunWorker(core.agents, hooks, core.file_changes, metrics)
+        runs = RunManager(database, journal, bridge, worker, hooks, process, metrics)
+        metrics.readers.set_function(bridge.reader_count)
+        metrics.runs_here.set_function(lambda: len(runs.active_runs()))
+        stack.push_async_callback(runs.aclose)
+        await stack.enter_async_context(monitor_process(ProcessMonitor(database, bridge, runs, liveness, process)))
+        yield runs, Deletions(database, thread_resources(core, resources), partial(stop_run, runs), liveness, process)
+
+
+@asynccontextmanager
+async def join_processes(core: Core) -> AsyncIterator[tuple[str, Liveness, StreamBridge]]:
+    """Join the processes that share the database: yields our name, their liveness and the stream bridge."""
+    database, loaded = core.database, core.source.current
+    settings, place = loaded.config.database, loaded.config.database.get_location(loaded.home)
+    folder = (place.parent if isinstance(place, Path) else loaded.home / "data") / "processes"
+    with hold_process_lock(folder) as process:
+        log = partial(read_log, database), partial(can_grow, database)
+        async with open_bridge(loaded.config.stream_bridge, process, *log) as bridge:
+            if isinstance(place, Path):
+                yield process, LockLiveness(folder, settings.lease_seconds), bridge
+                return
+            async with hold_lease(database, folder, process, settings.lease_seconds) as liveness:
+                yield process, liveness, bridge
+            bridge.tell(EVERYBODY)  # they can resume what this process left
+
+
+def thread_resources(core: Core, resources: Resources) -> ThreadResources:
+    """Return what a thread has besides its rows, in the order in which it is deleted."""
+    forget: list[Cleanup] = [
+        resources.memory.forget_thread,  # before the search index is compacted
+        partial(compact_index, core.database),
+        partial(delete_checkpoints, core.checkpointer),
+        core.mcp.forget_thread,
+        core.acp.forget_thread,
+        partial(delete_files, core),
+    ]
+    return ThreadResources(forget, Purger(core.source.current.config.database.get_location(core.home)).purge)
+
+
+async def copy_thread_resources(core: Core, resources: Resources, thread_id: str, copy_id: str, user_id: str) -> None:
+    """Copy the files, uploads and web pages of a thread to its copy."""
+    origin, copy = (user_data_folder(core.home, user_id, each) for each in (thread_id, copy_id))
+    await asyncio.to_thread(copy_tree, origin, copy, file_owner())
+    await core.uploads.copy(user_id, thread_id, copy_id)
+    await resources.web_pages.copy(thread_id, copy_id, user_id)
+
+
+async def delete_files(core: Core, thread_id: str, user_id: str) -> None:
+    """Stop what runs in the sandbox of a thread, and delete its files."""
+    await core.uploads.cancel_conversions(user_id, thread_id)
+    await core.sandboxes.discard(thread_id, user_id)
+    await asyncio.to_thread(remove_folder, thread_folder(core.home, user_id, thread_id))
+
+
+async def compact_index(database: Database, thread_id: str, user_id: str) -> None:
+    """Compact the search index: until then it may hold deleted words."""
+    while await database.write(merge_index):
+        pass
+
+
+async def delete_checkpoints(checkpointer: BaseCheckpointSaver[str], thread_id: str, user_id: str) -> None:
+    """Delete the checkpoints of a thread."""
+    await checkpointer.adelete_thread(thread_id)
+
+
+async def stop_run(runs: RunManager, run: RunRecord, who: Principal) -> None:
+    """Cancel a run and wait for its end."""
+    await runs.cancel(run.thread_id, run.run_id, who)
+
+
+def import_run_context() -> OpenRunContext:
+    """Import what opens run contexts."""
+    from deerflow.harness.run_context import open_run_context
+
+    return open_run_context
+
+
+async def read_log(database: Database, run_id: str, after: int, limit: int) -> Sequence[RunEvent]:
+    """Return a page of events of a run."""
+    return await database.read(partial(read_events, run_id=run_id, after=after, limit=limit))
+
+
+async def can_grow(database: Database, run_id: str) -> bool:
+    """Return whether a run may get more events."""
+    return await database.read(partial(is_unfinished, run_id=run_id))

@@ -1,0 +1,1 @@
+"""Connections and sessions with MCP servers."""

@@ -1,0 +1,1 @@
+"""SQL of memory: facts and changes, search, erasure and the extraction queue."""

@@ -1,0 +1,181 @@
+"""Differences between OpenAI-compatible vendors: request fields and error formats."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+import orjson
+
+from deerflow.domain.errors import ModelError, ModelRateLimited, ModelRejected, ModelUnavailable
+
+
+@dataclass(frozen=True, slots=True)
+class Vendor:
+    """The request fields that a vendor's endpoint accepts. The defaults suit lenient servers."""
+
+    name: str
+    hosts: tuple[str, ...] = ()
+    sends_back_reasoning: Literal["never", "in tool turns", "always"] = "in tool turns"
+    reasoning_field: str | None = None  # None: the name it was received under
+    keeps_reasoning_details: bool = False
+    keeps_call_extras: bool = False
+    token_limit_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    takes_stream_options: bool = True  # False: rejects the field and reports usage anyway
+    takes_json_schema: bool = False
+    no_reasoning_with_tools: re.Pattern[str] | None = (
+        None  # models that accept tools only with `reasoning_effort: none`
+    )
+    may_think_inline: bool = True  # `<think>…</think>` at the start of the answer
+
+    def serves(self, host: str) -> bool:
+        return any(host == known or host.endswith(f".{known}") for known in self.hosts)
+
+
+# Strict endpoints reject unknown fields, so fields of other vendors must not be sent to them.
+VENDORS: tuple[Vendor, ...] = (
+    Vendor(
+        "openai",
+        hosts=("api.openai.com", "openai.azure.com", "services.ai.azure.com"),
+        sends_back_reasoning="never",
+        token_limit_field="max_completion_tokens",
+        takes_json_schema=True,
+        no_reasoning_with_tools=re.compile(r"gpt-(5\.[2-9]|[6-9])"),
+        may_think_inline=False,
+    ),
+    Vendor("deepseek", hosts=("api.deepseek.com",), reasoning_field="reasoning_content"),
+    Vendor(
+        "moonshot",
+        hosts=("api.moonshot.ai", "api.moonshot.cn", "api.kimi.com"),
+        sends_back_reasoning="always",  # a tool call without its reasoning is rejected, however old it is
+        reasoning_field="reasoning_content",
+        token_limit_field="max_completion_tokens",
+        takes_json_schema=True,
+    ),
+    Vendor(
+        "qwen", hosts=("dashscope.aliyuncs.com", "dashscope-intl.aliyuncs.com"), reasoning_field="reasoning_content"
+    ),
+    Vendor("volcengine", hosts=("volces.com", "bytepluses.com"), reasoning_field="reasoning_content"),
+    Vendor(
+        "zhipu",
+        hosts=("open.bigmodel.cn", "api.z.ai"),
+        reasoning_field="reasoning_content",
+        takes_stream_options=False,
+    ),
+    Vendor("minimax", hosts=("api.minimax.io", "api.minimaxi.com"), keeps_reasoning_details=True),
+    Vendor(
+        "openrouter",
+        hosts=("openrouter.ai",),
+        sends_back_reasoning="always",
+        reasoning_field="reasoning",
+        keeps_reasoning_details=True,
+        takes_json_schema=True,
+    ),
+    Vendor(
+        "google",
+        hosts=("generativelanguage.googleapis.com",),
+        sends_back_reasoning="never",
+        keeps_call_extras=True,  # a call without its thought signature is rejected
+        takes_json_schema=True,
+    ),
+    Vendor(
+        "mistral",
+        hosts=("api.mistral.ai",),
+        sends_back_reasoning="never",
+        takes_stream_options=False,
+        takes_json_schema=True,
+    ),
+    Vendor("groq", hosts=("api.groq.com",), sends_back_reasoning="never", token_limit_field="max_completion_tokens"),
+    Vendor("xai", hosts=("api.x.ai",), sends_back_reasoning="never", takes_json_schema=True),
+)
+DEFAULT_VENDOR = Vendor("openai-compatible")
+VENDOR_NAMES = frozenset(vendor.name for vendor in (*VENDORS, DEFAULT_VENDOR))
+
+
+def find_vendor(base_url: str, name: str | None = None) -> Vendor:
+    """Return the vendor called `name`, else the one of the host; `DEFAULT_VENDOR` for local and unknown servers."""
+    host = urlsplit(base_url).hostname or ""
+    for vendor in VENDORS:
+        if vendor.name == name or (name is None and vendor.serves(host)):
+            return vendor
+    return DEFAULT_VENDOR
+
+
+MAX_ERROR_CHARS = 1000
+REJECTION_TYPES = ("invalid", "authentication", "permission", "context_length", "not_found", "insufficient_quota")
+
+
+def make_response_error(status: int, headers: Mapping[str, str], body: bytes) -> ModelError:
+    """Return the error for an HTTP response."""
+    try:
+        payload = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        payload = None
+    error = find_error(payload) or {"message": body.decode(errors="replace").strip()}
+    return _make_status_error(status, error, parse_retry_after(headers))
+
+
+def make_event_error(error: dict[str, Any]) -> ModelError:
+    """Return the error for an `error` object in a stream."""
+    code = str(error.get("code") or "")
+    if code.isdigit():
+        return _make_status_error(int(code), error, None)
+    kind = f"{code} {error.get('type')}"
+    if "rate_limit" in kind:
+        return ModelRateLimited(f"rate limited by the model endpoint: {_format_error(error)}")
+    if any(word in kind for word in REJECTION_TYPES):
+        return ModelRejected(f"the model endpoint rejected the request: {_format_error(error)}")
+    return ModelUnavailable(f"the model endpoint failed during the answer: {_format_error(error)}")
+
+
+def find_error(payload: object) -> dict[str, Any] | None:
+    """Return the error object in a payload, in any of the formats that vendors use."""
+    if isinstance(payload, list) and payload:  # Google wraps it in a list
+        payload = payload[0]
+    if not isinstance(payload, dict):
+        return None
+    error = payload.get("error") or payload.get("detail")
+    if error is None and (payload.get("object") == "error" or "choices" not in payload):
+        error = payload if payload.get("message") else None
+    if error is None or isinstance(error, dict):
+        return error
+    return {"message": error if isinstance(error, str) else orjson.dumps(error).decode()}
+
+
+def parse_retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds to wait, from `Retry-After` (seconds or date) or OpenAI's `retry-after-ms`."""
+    try:
+        if milliseconds := headers.get("retry-after-ms"):
+            return float(milliseconds) / 1000
+        return _parse_seconds(headers.get("Retry-After", ""))
+    except ValueError:
+        return None
+
+
+def _parse_seconds(value: str) -> float | None:
+    if not value:
+        return None
+    if value[0].isdigit():
+        return float(value)
+    at = parsedate_to_datetime(value)
+    return max(0.0, (at - datetime.now(UTC)).total_seconds())
+
+
+def _make_status_error(status: int, error: dict[str, Any], retry_after: float | None) -> ModelError:
+    text = _format_error(error)
+    # An exhausted quota is reported as 429 too, but retrying does not help.
+    if status == 429 and error.get("code") != "insufficient_quota":
+        return ModelRateLimited(f"rate limited by the model endpoint (429): {text}", retry_after)
+    if status >= 500 or status in (408, 409, 425):
+        return ModelUnavailable(f"the model endpoint failed ({status}): {text}")
+    return ModelRejected(f"the model endpoint rejected the request ({status}): {text}")
+
+
+def _format_error(error: dict[str, Any]) -> str:
+    metadata = error.get("metadata")
+    raw = metadata.get("raw") if isinstance(metadata, dict) else None  # OpenRouter: the message of the upstream vendor
+    parts = [str(part) for part in (error.get("message"), raw) if part]
+    return ": ".join(parts)[:MAX_ERROR_CHARS] or "no explanation given"

@@ -1,0 +1,108 @@
+"""LangGraph checkpointers: metadata, serialization and state versions that both databases share.
+
+The tables have a schema version of their own. Checkpoints are kept in a separate store, so each carries the version of
+the state it holds: an older program must not misread what a newer one has written.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointMetadata, CheckpointTuple
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+from deerflow.domain.errors import StateTooNew
+
+RUN_KEY = "deerflow_run"
+"""Metadata key of the run that wrote a checkpoint."""
+WRITER_KEY = "__deerflow_owner"
+"""Configurable key of the `CheckpointWriter`."""
+STATE_VERSION = 1
+"""Version of `ThreadState`. Increase it with every change that an older program would misread."""
+VERSION_KEY = "deerflow_schema"
+"""Metadata key of the state version. Checkpoints without it were written before versions were recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointWriter:
+    """Attempt of a run that writes checkpoints. On PostgreSQL only the latest attempt may write."""
+
+    run_id: str
+    attempt: int
+
+
+class VersionedSaver(BaseCheckpointSaver[str]):
+    """Mixin that refuses to read checkpoints of a newer state version."""
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Return a checkpoint.
+
+        Raises:
+            StateTooNew: It was written by a newer version of this program.
+        """
+        found = await super().aget_tuple(config)
+        return found and check_readable(found)
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """Yield checkpoints, newest first.
+
+        Raises:
+            StateTooNew: One was written by a newer version of this program.
+        """
+        async for found in super().alist(config, filter=filter, before=before, limit=limit):
+            yield check_readable(found)
+
+
+@runtime_checkable
+class ReportsStateVersion(Protocol):
+    """Checkpointer that can read the version of a state without reading the state."""
+
+    async def state_version(self, thread_id: str) -> int | None:
+        """Return the version of a thread's state, None when it has none."""
+        ...
+
+
+async def check_state_version(checkpointer: BaseCheckpointSaver[str], thread_id: str) -> None:
+    """Raise `StateTooNew` when this program cannot read a thread's state."""
+    if isinstance(checkpointer, ReportsStateVersion):
+        check_version(await checkpointer.state_version(thread_id), thread_id)
+
+
+def create_serializer() -> JsonPlusSerializer:
+    """Return a serializer that restores LangChain's message classes and plain values, nothing else."""
+    return JsonPlusSerializer(allowed_msgpack_modules=None)
+
+
+def add_version(metadata: CheckpointMetadata) -> CheckpointMetadata:
+    """Return the metadata with the state version added."""
+    versioned: Any = {**metadata, VERSION_KEY: STATE_VERSION}
+    return versioned  # type: ignore[no-any-return]
+
+
+def check_readable(found: CheckpointTuple) -> CheckpointTuple:
+    """Return `found`, or raise `StateTooNew`. There is no older version yet that needs an upgrade."""
+    check_version(read_version(found.metadata), found.config["configurable"]["thread_id"])
+    return found
+
+
+def read_version(metadata: Mapping[str, Any]) -> int:
+    """Return the state version that the metadata of a checkpoint holds."""
+    version: int = metadata.get(VERSION_KEY, 1)
+    return version
+
+
+def check_version(version: int | None, thread_id: str) -> None:
+    """Raise `StateTooNew` when `version` is newer than `STATE_VERSION`."""
+    if version is not None and version > STATE_VERSION:
+        raise StateTooNew(
+            f"thread {thread_id!r} was last used by a newer DeerFlow (state version {version}, this one reads up to "
+            f"{STATE_VERSION}); upgrade DeerFlow to continue it. Nothing is lost, and its messages can be read"
+        )

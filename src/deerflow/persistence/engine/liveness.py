@@ -1,0 +1,176 @@
+"""Detection of dead processes.
+
+On one machine by file locks, which the system releases when a process dies; on several machines by leases in the
+database, which expire.
+"""
+
+import fcntl
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    cast,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+    type_coerce,
+    update,
+)
+
+from deerflow.domain.errors import StorageUnavailable
+from deerflow.domain.identity import new_id
+from deerflow.persistence.engine.database import Database
+from deerflow.persistence.tables import processes, to_stored
+
+MICROS_PER_SECOND = 1_000_000
+STALE_LEASE_S = 3600
+
+
+def renew_lease(connection: Connection, process: str, seconds: float) -> None:
+    """Extend the lease of a process to `seconds` from now; delete leases that expired long ago."""
+    until = {
+        "lease_expires_at": type_coerce(
+            current_time(connection) + int(seconds * MICROS_PER_SECOND), processes.c.lease_expires_at.type
+        )
+    }
+    if connection.execute(update(processes).where(processes.c.process == process).values(until)).rowcount == 0:
+        connection.execute(insert(processes).values(process=process, **until))
+        long_ago = current_time(connection) - STALE_LEASE_S * MICROS_PER_SECOND
+        connection.execute(delete(processes).where(type_coerce(processes.c.lease_expires_at, BigInteger) < long_ago))
+
+
+def drop_lease(connection: Connection, process: str) -> None:
+    """Delete the lease of a process."""
+    connection.execute(delete(processes).where(processes.c.process == process))
+
+
+def read_leases(connection: Connection) -> Mapping[str, float]:
+    """Return the remaining seconds of each process's lease."""
+    left = type_coerce(processes.c.lease_expires_at, BigInteger) - current_time(connection)
+    return {
+        process: micros / MICROS_PER_SECOND for process, micros in connection.execute(select(processes.c.process, left))
+    }
+
+
+def current_time(connection: Connection) -> ColumnElement[int]:
+    """Return the time in microseconds by the clock of the database, because clocks of machines differ."""
+    if connection.dialect.name == "sqlite":
+        return literal(to_stored(datetime.now(UTC)), BigInteger)
+    return cast(func.extract("epoch", func.clock_timestamp()) * MICROS_PER_SECOND, BigInteger)
+
+
+class Liveness(Protocol):
+    """Detector of dead processes that also signals that this process is alive."""
+
+    @property
+    def lease_s(self) -> float:
+        """Return how many seconds a process may miss its renewal."""
+
+    async def renew(self) -> None:
+        """Signal that this process is alive."""
+
+    async def find_dead(self, processes: Collection[str]) -> Collection[str]:
+        """Return those of `processes` that are dead."""
+
+    async def seconds_until_expiry(self) -> float:
+        """Return the seconds until the next lease may expire."""
+
+    async def remove_process(self, process: str) -> None:
+        """Remove the lock and lease of a dead process, after its runs were taken over."""
+
+
+@dataclass(frozen=True, slots=True)
+class LockLiveness:
+    """Liveness by file locks, for processes that share a file system.
+
+    A lock is released only when its process ends, regardless of clocks and suspends. A frozen process keeps its runs,
+    so its later writes are still valid.
+    """
+
+    folder: Path
+    lease_s: float
+
+    async def renew(self) -> None:
+        """Do nothing: the lock is held as long as the process lives."""
+
+    async def find_dead(self, processes: Collection[str]) -> Collection[str]:
+        return [name for name in processes if not is_locked(self.folder, name)]
+
+    async def seconds_until_expiry(self) -> float:
+        return self.lease_s
+
+    async def remove_process(self, process: str) -> None:
+        (self.folder / process).unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseLiveness:
+    """Liveness by leases, for processes that share a database. On one machine a released lock is noticed sooner."""
+
+    database: Database
+    folder: Path
+    process: str
+    lease_s: float
+
+    async def renew(self) -> None:
+        await self.database.write(partial(renew_lease, process=self.process, seconds=self.lease_s))
+
+    async def find_dead(self, processes: Collection[str]) -> Collection[str]:
+        left = await self.database.read(read_leases)
+        return [name for name in processes if left.get(name, 0) <= 0 or is_locked(self.folder, name) is False]
+
+    async def seconds_until_expiry(self) -> float:
+        left = await self.database.read(read_leases)
+        return min(
+            (seconds for name, seconds in left.items() if name != self.process and seconds > 0), default=self.lease_s
+        )
+
+    async def remove_process(self, process: str) -> None:
+        (self.folder / process).unlink(missing_ok=True)
+        await self.database.write(partial(drop_lease, process=process))
+
+
+@asynccontextmanager
+async def hold_lease(database: Database, folder: Path, process: str, lease_s: float) -> AsyncIterator[LeaseLiveness]:
+    """Hold a lease and delete it at the end, so that other processes need not wait for it to expire."""
+    held = LeaseLiveness(database, folder, process, lease_s)
+    await held.renew()
+    try:
+        yield held
+    finally:
+        with suppress(StorageUnavailable):  # then it expires
+            await database.write(partial(drop_lease, process=process))
+
+
+@contextmanager
+def hold_process_lock(folder: Path) -> Iterator[str]:
+    """Hold a file lock for this process; yield the name of the process."""
+    folder.mkdir(parents=True, exist_ok=True)
+    name = new_id()
+    file = folder / name
+    with file.open("w") as mark:
+        fcntl.flock(mark, fcntl.LOCK_EX)
+        yield name
+    file.unlink(missing_ok=True)
+
+
+def is_locked(folder: Path, name: str) -> bool | None:
+    """Return whether the process of that name holds its lock, None when it has no lock file on this machine."""
+    try:
+        with (folder / name).open() as mark:
+            fcntl.flock(mark, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return None
+    except BlockingIOError:
+        return True
+    return False

@@ -1,0 +1,137 @@
+"""PostgreSQL database, shared by several processes and machines."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from functools import partial
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import DBAPIError, OperationalError
+
+from deerflow.domain.errors import ConfigError, StorageUnavailable
+from deerflow.persistence.engine.database import translate_errors
+from deerflow.persistence.engine.schema import migrate
+from deerflow.persistence.queries.events import LoggedEvent, build_fenced_insert, list_owned_runs
+
+T = TypeVar("T")
+READ_CONNECTIONS = 4
+WRITE_CONNECTIONS = 4
+CONNECT_TIMEOUT_S = 10
+IDLE_TIMEOUT_S = 10.0
+"""Idle time after which the server ends a transaction, so that a frozen process does not block others."""
+MAX_ATTEMPTS = 5
+RETRYABLE_SQLSTATES = frozenset({"23505", "40001", "40P01", "25P03"})
+"""SQLSTATEs after which a transaction is retried: unique violation, serialization failure, deadlock, idle timeout.
+
+The second attempt sees what the other transaction has committed.
+"""
+
+
+class PostgresDatabase:
+    """Database that runs functions of a `Connection` in threads. The server does the group commit."""
+
+    def __init__(self, reading: Engine, writing: Engine, appending: Engine) -> None:
+        self._reading = reading
+        self._writing = writing
+        self._appending = appending
+        self._readers = ThreadPoolExecutor(READ_CONNECTIONS, "database-reader")
+        self._writers = ThreadPoolExecutor(WRITE_CONNECTIONS, "database-writer")
+        self._appender = ThreadPoolExecutor(1, "database-appender")
+
+    async def read(self, query: Callable[[Connection], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._query, query)
+
+    async def write(self, change: Callable[[Connection], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._writers, self._transact, change)
+
+    async def append(self, events: Sequence[LoggedEvent]) -> Collection[str]:
+        return await asyncio.get_running_loop().run_in_executor(self._appender, self._insert, events)
+
+    async def aclose(self) -> None:
+        for executor in (self._readers, self._writers, self._appender):
+            await asyncio.to_thread(executor.shutdown)
+
+    def _query(self, query: Callable[[Connection], T]) -> T:
+        with translate_errors(), self._reading.connect() as connection:
+            return query(connection)
+
+    def _transact(self, change: Callable[[Connection], T], attempts: int = MAX_ATTEMPTS) -> T:
+        try:
+            with translate_errors(), self._writing.begin() as connection:
+                return change(connection)
+        except (DBAPIError, StorageUnavailable) as problem:
+            if attempts == 1 or not is_retryable(problem):
+                raise
+        return self._transact(change, attempts - 1)
+
+    def _insert(self, events: Sequence[LoggedEvent]) -> Collection[str]:
+        with translate_errors(), self._appending.connect() as connection:
+            if connection.exec_driver_sql(*build_fenced_insert(events)).rowcount == len(events):
+                return ()
+            owned = list_owned_runs(connection, events)
+        return {log.run_id for log in events}.difference(owned)
+
+
+@asynccontextmanager
+async def open_postgres(url: str, idle_timeout_s: float = IDLE_TIMEOUT_S) -> AsyncIterator[PostgresDatabase]:
+    """Open the database at `url`; create its tables or migrate them first.
+
+    Raises:
+        ConfigError: It cannot be reached, or was written by a newer version of this program.
+    """
+    # Broken connections are detected before use: a change whose commit got no answer must not be retried.
+    writing = create_postgres_engine(url, WRITE_CONNECTIONS, pool_pre_ping=True)
+    event.listen(writing, "connect", partial(limit_idle_transactions, idle_timeout_s))
+    reading = create_postgres_engine(url, READ_CONNECTIONS, pool_pre_ping=True)
+    appending = create_postgres_engine(url, 1, isolation_level="AUTOCOMMIT")
+    event.listen(appending, "connect", disable_synchronous_commit)
+    try:
+        with translate_connection_errors(url):
+            await asyncio.to_thread(migrate, writing)
+        async with aclosing(PostgresDatabase(reading, writing, appending)) as database:
+            yield database
+    finally:
+        for engine in (reading, writing, appending):
+            engine.dispose()
+
+
+def create_postgres_engine(url: str, connections: int, **options: Any) -> Engine:
+    """Return an engine with at most `connections` connections."""
+    location = make_url(url).set(drivername="postgresql+psycopg")
+    connect = {"connect_timeout": CONNECT_TIMEOUT_S, "application_name": "deerflow"}
+    return create_engine(location, pool_size=connections, max_overflow=0, connect_args=connect, **options)
+
+
+def disable_synchronous_commit(connection: Any, _record: object) -> None:
+    """Do not wait for the disk on commit: commits survive a crash of this process, not of the server."""
+    connection.execute("SET synchronous_commit TO off")
+    connection.commit()
+
+
+def limit_idle_transactions(seconds: float, connection: Any, _record: object) -> None:
+    """Let the server end transactions that are idle for `seconds`, so that a frozen process holds no locks."""
+    connection.execute(build_idle_timeout(seconds))
+    connection.commit()
+
+
+def build_idle_timeout(seconds: float) -> str:
+    """Return the statement that limits how long a transaction may be idle."""
+    return f"SET idle_in_transaction_session_timeout TO {int(seconds * 1000)}"
+
+
+def is_retryable(problem: Exception) -> bool:
+    """Return whether a change failed because of concurrent transactions or of the idle timeout."""
+    cause = problem.__cause__ if isinstance(problem, StorageUnavailable) else problem
+    return getattr(getattr(cause, "orig", None), "sqlstate", None) in RETRYABLE_SQLSTATES
+
+
+@contextmanager
+def translate_connection_errors(url: str) -> Iterator[None]:
+    """Raise connection errors as `ConfigError` with the URL of the server, without its password."""
+    try:
+        yield
+    except OperationalError as problem:
+        location = make_url(url).render_as_string(hide_password=True)
+        raise ConfigError(f"database.url: cannot use {location}: {problem.orig}") from problem

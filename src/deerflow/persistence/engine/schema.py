@@ -1,0 +1,68 @@
+"""Schema version of a database, and its migration to the newest one."""
+
+from functools import cache
+from pathlib import Path
+from threading import Lock
+
+from sqlalchemy import Connection, Engine, Index, MetaData, inspect, text
+
+from deerflow.domain.errors import ConfigError
+from deerflow.persistence.tables import metadata, runs
+
+SCHEMA_VERSION = "0012"
+"""Newest file in `migrations/versions`."""
+MIGRATION_LOCK_ID = 0xDEE7F10
+"""Advisory lock of PostgreSQL that is held during a migration."""
+MIGRATION_LOCK = Lock()
+"""Alembic's `op` is global to the process: two concurrent migrations would write into each other's databases."""
+
+
+def migrate(engine: Engine) -> None:
+    """Migrate the database of `engine` unless it is at `SCHEMA_VERSION`.
+
+    Raises:
+        ConfigError: The database has a version that this program does not know.
+    """
+    with engine.connect() as connection:
+        found = read_version(connection)
+    if found == SCHEMA_VERSION:
+        return
+    # Alembic takes a tenth of a second to import, and a database is nearly always up to date.
+    from alembic import command
+    from alembic.config import Config as AlembicConfig
+    from alembic.util import CommandError
+
+    with MIGRATION_LOCK, engine.begin() as connection:
+        if engine.dialect.name == "postgresql":  # two servers may start at once; SQLite has one writer anyway
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK_ID})")
+        settings = AlembicConfig(attributes={"connection": connection})
+        settings.set_main_option("script_location", str(Path(__file__).parents[1] / "migrations"))
+        try:
+            command.upgrade(settings, "head")
+        except CommandError as problem:
+            raise ConfigError(
+                f"database {engine.url.database!r} has unknown schema version {found!r}: it was written by a newer "
+                "DeerFlow; upgrade DeerFlow, or set database.url or DEER_FLOW_HOME to another database"
+            ) from problem
+
+
+def read_version(connection: Connection) -> str | None:
+    """Return the schema version of the database, None when it is empty."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
+
+
+@cache
+def load_full_metadata() -> MetaData:
+    """Return the metadata of all tables with their partial indexes.
+
+    Declaring a partial index loads both dialects of SQLAlchemy, megabytes that a running server does not need. Only
+    migrations and tests call this.
+    """
+    running, active = text("status = 'running'"), text("status IN ('pending', 'running')")
+    # At most one run of a thread is active at a time; the database itself refuses a second one.
+    Index("ix_runs_running_thread_id", runs.c.thread_id, unique=True, sqlite_where=running, postgresql_where=running)
+    # Unfinished runs are few among many.
+    Index("ix_runs_active_process", runs.c.process, sqlite_where=active, postgresql_where=active)
+    return metadata

@@ -1,0 +1,1 @@
+"""SQL statements as functions of a `Connection`."""

@@ -1,0 +1,109 @@
+"""Deletion of threads: first they are hidden, then their data is deleted in batches."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
+
+from deerflow.domain.errors import Conflict
+from deerflow.domain.identity import DELETED_OWNER
+from deerflow.persistence.queries.threads import find_thread, lock_thread, match_json
+from deerflow.persistence.tables import ACTIVE, deletions, run_events, runs, store_items, threads
+
+BATCH_SIZE = 2000
+"""Number of events deleted in one transaction, so that other writers need not wait for all of them."""
+PINNED: Mapping[str, object] = {"pinned": True}
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """Deletion in progress: the thread, its former owner and the deleting process."""
+
+    thread_id: str
+    owner: str
+    process: str
+
+
+def begin_deletion(connection: Connection, thread_id: str, owner: str, process: str) -> Deletion:
+    """Hide a thread from its owner. Its id can be used again when the deletion has finished.
+
+    Raises:
+        NotFound: It does not exist, or has another owner.
+        Conflict: It has an active run.
+    """
+    lock_thread(connection, thread_id)
+    if find_thread(connection, thread_id, owner).status == "busy":
+        raise Conflict(f"thread {thread_id!r} is busy; stop its run first, or delete it with stop_runs")
+    mark = Deletion(thread_id, owner, process)
+    row = {"thread_id": thread_id, "owner": owner, "process": process, "created_at": datetime.now(UTC)}
+    connection.execute(insert(deletions), row)
+    hidden: dict[str, object] = {"owner": DELETED_OWNER, "title": None, "agent_title": None, "metadata": {}}
+    connection.execute(update(threads).where(threads.c.thread_id == thread_id, threads.c.owner == owner), hidden)
+    anonymous = {"owner": DELETED_OWNER, "idempotency_key": None}
+    connection.execute(update(runs).where(runs.c.thread_id == thread_id, runs.c.owner == owner), anonymous)
+    return mark
+
+
+def delete_events(connection: Connection, mark: Deletion) -> bool:
+    """Delete a batch of a thread's events; return whether there may be more."""
+    run_ids = select(runs.c.run_id).where(runs.c.thread_id == mark.thread_id, runs.c.owner == DELETED_OWNER)
+    for run_id in connection.execute(run_ids).scalars().all():
+        some = (
+            select(run_events.c.seq).where(run_events.c.run_id == run_id).order_by(run_events.c.seq).limit(BATCH_SIZE)
+        )
+        seqs = connection.execute(some).scalars().all()
+        if seqs:
+            upto = run_events.c.seq <= seqs[-1]
+            connection.execute(delete(run_events).where(run_events.c.run_id == run_id, upto))
+            return True
+    return False
+
+
+def delete_thread(connection: Connection, mark: Deletion) -> None:
+    """Delete the rest of a thread: its runs, and the store items in its namespace."""
+    connection.execute(delete(threads).where(threads.c.thread_id == mark.thread_id, threads.c.owner == DELETED_OWNER))
+    name, namespace = f"threads.{mark.thread_id}", store_items.c.namespace
+    items = (namespace == name) | namespace.startswith(f"{name}.", autoescape=True)
+    connection.execute(delete(store_items).where(store_items.c.owner == mark.owner, items))
+
+
+def finish_deletions(connection: Connection, thread_ids: Collection[str]) -> None:
+    """Record that the deletions of these threads have finished."""
+    connection.execute(delete(deletions).where(deletions.c.thread_id.in_(thread_ids)))
+
+
+def list_unfinished_deletions(connection: Connection) -> Sequence[Deletion]:
+    """Return the unfinished deletions of all processes, oldest first."""
+    query = select(deletions.c.thread_id, deletions.c.owner, deletions.c.process).order_by(deletions.c.created_at)
+    return [Deletion(*row) for row in connection.execute(query)]
+
+
+def claim_deletion(connection: Connection, mark: Deletion, process: str) -> Deletion | None:
+    """Take over a deletion of a dead process; return None when another process was faster."""
+    expected = (deletions.c.thread_id == mark.thread_id) & (deletions.c.process == mark.process)
+    if connection.execute(update(deletions).where(expected), {"process": process}).rowcount != 1:
+        return None
+    return Deletion(mark.thread_id, mark.owner, process)
+
+
+def list_expired_threads(connection: Connection, before: datetime, limit: int) -> Sequence[tuple[str, str]]:
+    """Return ids and owners of threads without activity since `before`, oldest first; pinned threads are excluded."""
+    busy = select(runs.c.run_id).where(runs.c.thread_id == threads.c.thread_id, ACTIVE).exists()
+    old = threads.c.updated_at < before
+    query = select(threads.c.thread_id, threads.c.owner).where(
+        old, threads.c.owner != DELETED_OWNER, ~busy, *exclude_pinned()
+    )
+    return [(row.thread_id, row.owner) for row in connection.execute(query.order_by(threads.c.updated_at).limit(limit))]
+
+
+def find_next_expiry(connection: Connection, age: timedelta) -> datetime | None:
+    """Return when the oldest thread that is not pinned reaches `age`, None when there is none."""
+    query = select(threads.c.updated_at).where(threads.c.owner != DELETED_OWNER, *exclude_pinned())
+    oldest: datetime | None = connection.execute(query.order_by(threads.c.updated_at).limit(1)).scalar()
+    return oldest + age if oldest is not None else None
+
+
+def exclude_pinned() -> list[ColumnElement[bool]]:
+    """Return the conditions that match threads which are not pinned."""
+    return [condition.isnot(True) for condition in match_json(threads.c.metadata, PINNED)]

@@ -1,0 +1,251 @@
+"""Threads. Every query is restricted to an owner."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Row,
+    ScalarSelect,
+    Select,
+    Text,
+    cast,
+    func,
+    insert,
+    select,
+    update,
+)
+from sqlalchemy.types import JSON
+
+from deerflow.domain.errors import Conflict, InvalidRequest, NotFound
+from deerflow.domain.identity import DELETED_OWNER
+from deerflow.domain.runs import RunStatus
+from deerflow.domain.threads import ThreadFilter, ThreadRecord, ThreadStatus
+from deerflow.persistence.queries.search import index_title
+from deerflow.persistence.tables import runs, threads
+
+
+def match_json(column: ColumnElement[JSON], wanted: Mapping[str, object]) -> list[ColumnElement[bool]]:
+    """Return the conditions that the object in `column` has these top-level values.
+
+    Raises:
+        InvalidRequest: A value is not a string, number or boolean.
+    """
+    return [match_json_value(column, key, value) for key, value in wanted.items()]
+
+
+def match_json_value(column: ColumnElement[JSON], key: str, value: object) -> ColumnElement[bool]:
+    """Return the condition that the object in `column` has `value` under `key`, compared as text."""
+    if '"' in key or "\\" in key:
+        raise InvalidRequest(f"cannot filter by key {key!r}; remove quotes and backslashes")
+    return cast(column[key].as_string(), Text).in_(to_json_texts(key, value))
+
+
+def to_json_texts(key: str, value: object) -> list[str]:
+    """Return the texts by which databases represent a value."""
+    if isinstance(value, bool):
+        return ["true", "1"] if value else ["false", "0"]
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, int | float):
+        return [orjson.dumps(value).decode()]
+    raise InvalidRequest(f"cannot filter {key!r} by {value!r}; use a string, a number or a boolean")
+
+
+def select_from_latest_run(column: Column[Any]) -> ScalarSelect[Any]:
+    """Select a column of a thread's latest run."""
+    of_thread = runs.c.thread_id == threads.c.thread_id
+    return select(column).where(of_thread).order_by(runs.c.created_at.desc()).limit(1).scalar_subquery()
+
+
+LATEST_RUN_STATUS = select_from_latest_run(runs.c.status)
+"""Status of a thread's latest run."""
+WAITS_FOR = select_from_latest_run(runs.c.waits_for)
+"""User action that a thread's latest run waits for."""
+
+
+def insert_thread(
+    connection: Connection, thread_id: str, owner: str, metadata: Mapping[str, object], title: str | None = None
+) -> None:
+    """Insert a thread; `title` is the generated title, shown unless the metadata has one by the user."""
+    now, user_title = datetime.now(UTC), read_user_title(metadata)
+    titles = {"title": title} if user_title is None else {"title": user_title, "agent_title": title}
+    row = {"thread_id": thread_id, "owner": owner, "metadata": dict(metadata), "created_at": now, "updated_at": now}
+    connection.execute(insert(threads), {**row, **titles})
+    if titles["title"] is not None:
+        index_title(connection, thread_id, owner, titles["title"], now, is_new=True)
+
+
+def thread_exists(connection: Connection, thread_id: str, owner: str) -> bool:
+    """Return whether `owner` has the thread; lock it until the end of the transaction.
+
+    Raises:
+        NotFound: It has another owner.
+        Conflict: It is being deleted.
+    """
+    query = select(threads.c.owner).where(threads.c.thread_id == thread_id).with_for_update(key_share=True)
+    found = connection.execute(query).scalar()
+    if found == DELETED_OWNER:
+        raise Conflict(f"thread {thread_id!r} is being deleted; try again in a moment")
+    if found not in (None, owner):
+        raise NotFound(f"no thread {thread_id!r}")
+    return found is not None
+
+
+def lock_thread(connection: Connection, thread_id: str) -> None:
+    """Lock a thread until the end of the transaction, so that no other process starts or ends a run of it."""
+    if connection.dialect.name != "sqlite":  # SQLite has one writer at a time anyway
+        connection.execute(
+            select(threads.c.owner).where(threads.c.thread_id == thread_id).with_for_update(key_share=True)
+        )
+
+
+def find_thread(connection: Connection, thread_id: str, owner: str) -> ThreadRecord:
+    """Return a thread.
+
+    Raises:
+        NotFound: It does not exist, or has another owner.
+    """
+    row = connection.execute(select_with_status(owner).where(threads.c.thread_id == thread_id)).first()
+    if row is None:
+        raise NotFound(f"no thread {thread_id!r}")
+    return to_thread_record(row)
+
+
+def search_threads(
+    connection: Connection, owner: str, limit: int, offset: int, wanted: ThreadFilter = ThreadFilter()
+) -> Sequence[ThreadRecord]:
+    """Return the owner's threads that match the filter."""
+    column = LATEST_RUN_STATUS if wanted.sort_by == "status" else threads.c[wanted.sort_by]
+    order = column.asc() if wanted.ascending else column.desc()
+    found = select_with_status(owner).where(*build_conditions(wanted)).order_by(order, threads.c.thread_id)
+    return [to_thread_record(row) for row in connection.execute(found.limit(limit).offset(offset))]
+
+
+def count_threads(connection: Connection, owner: str, wanted: ThreadFilter) -> int:
+    """Return the number of the owner's threads that match the filter."""
+    found = select(func.count()).select_from(threads).where(threads.c.owner == owner, *build_conditions(wanted))
+    return connection.execute(found).scalar() or 0
+
+
+def build_conditions(wanted: ThreadFilter) -> list[ColumnElement[bool]]:
+    """Return the conditions of a filter."""
+    conditions = match_json(threads.c.metadata, wanted.metadata)
+    if wanted.ids is not None:
+        conditions.append(threads.c.thread_id.in_(wanted.ids))
+    if wanted.status is not None:
+        statuses = [status for status in RunStatus if to_thread_status(status) == wanted.status]
+        has_status = LATEST_RUN_STATUS.in_(statuses)
+        conditions.append(
+            has_status | LATEST_RUN_STATUS.is_(None) if wanted.status == to_thread_status(None) else has_status
+        )
+    return conditions
+
+
+def touch_thread(connection: Connection, thread_id: str, title: str | None) -> None:
+    """Update the time of the last activity, and set the generated title if there is none yet."""
+    columns = {"updated_at": datetime.now(UTC)}
+    connection.execute(update(threads).where(threads.c.thread_id == thread_id), columns)
+    if title is not None:
+        set_agent_title(connection, threads.c.thread_id == thread_id, title, is_first=True)
+
+
+def rename_thread(connection: Connection, thread_id: str, owner: str, title: str) -> None:
+    """Replace the generated title of a thread, if the thread still exists."""
+    lock_thread(connection, thread_id)
+    set_agent_title(connection, (threads.c.thread_id == thread_id) & (threads.c.owner == owner), title)
+
+
+def set_agent_title(connection: Connection, which: ColumnElement[bool], title: str, *, is_first: bool = False) -> None:
+    """Set the generated title of a thread. It is shown unless the user has set a title."""
+    row = connection.execute(select(threads.c.title, threads.c.agent_title, threads.c.metadata).where(which)).first()
+    if row is None:
+        return
+    has_user_title = read_user_title(row.metadata) is not None
+    if is_first and (row.agent_title if has_user_title else row.title) is not None:
+        return
+    if has_user_title:
+        connection.execute(update(threads).where(which).values(agent_title=title))
+    else:
+        set_title(connection, which, title)
+
+
+def set_user_title(connection: Connection, thread: ThreadRecord, metadata: Mapping[str, object]) -> None:
+    """Apply the title in new metadata; without one, show the generated title again."""
+    which = (threads.c.thread_id == thread.thread_id) & (threads.c.owner == thread.owner)
+    had_user_title, user_title = read_user_title(thread.metadata) is not None, read_user_title(metadata)
+    if user_title is not None:
+        if not had_user_title:
+            connection.execute(update(threads).where(which).values(agent_title=threads.c.title))
+        set_title(connection, which, user_title)
+    elif had_user_title:
+        generated = connection.execute(select(threads.c.agent_title).where(which)).scalar()
+        connection.execute(update(threads).where(which).values(agent_title=None))
+        set_title(connection, which, generated)
+
+
+def set_title(connection: Connection, which: ColumnElement[bool], title: str | None) -> None:
+    """Set the shown title of a thread, and index it."""
+    statement = update(threads).where(which).values(title=title).returning(threads.c.thread_id, threads.c.owner)
+    for thread in connection.execute(statement).all():
+        index_title(connection, thread.thread_id, thread.owner, title or "", datetime.now(UTC))
+
+
+def read_user_title(metadata: Mapping[str, object]) -> str | None:
+    """Return the title that the user has set in the metadata, None when there is none."""
+    title = metadata.get("title")
+    return title.strip() or None if isinstance(title, str) else None
+
+
+def merge_metadata(connection: Connection, thread_id: str, owner: str, metadata: Mapping[str, object]) -> ThreadRecord:
+    """Merge `metadata` into that of the thread; a `title` in it becomes the thread's title."""
+    lock_thread(connection, thread_id)
+    known = find_thread(connection, thread_id, owner)
+    merged = {**known.metadata, **metadata}
+    owned = (threads.c.thread_id == thread_id) & (threads.c.owner == owner)
+    connection.execute(update(threads).where(owned), {"metadata": merged})
+    if "title" in metadata:
+        set_user_title(connection, known, merged)
+    return find_thread(connection, thread_id, owner)
+
+
+def create_thread(
+    connection: Connection, thread_id: str, owner: str, metadata: Mapping[str, object], *, may_exist: bool
+) -> ThreadRecord:
+    """Create a thread, or return the existing one when it `may_exist`.
+
+    Raises:
+        Conflict: It exists and may not.
+    """
+    if not thread_exists(connection, thread_id, owner):
+        insert_thread(connection, thread_id, owner, metadata)
+    elif not may_exist:
+        raise Conflict(f"thread {thread_id!r} already exists")
+    return find_thread(connection, thread_id, owner)
+
+
+def select_with_status(owner: str) -> Select[tuple[object, ...]]:
+    """Select the owner's threads with the status of the latest run and what it waits for."""
+    return select(*threads.c, LATEST_RUN_STATUS.label("run_status"), WAITS_FOR.label("waits_for")).where(
+        threads.c.owner == owner
+    )
+
+
+def to_thread_record(row: Row[tuple[object, ...]]) -> ThreadRecord:
+    """Convert a row to a record."""
+    fields = dict(row._mapping)
+    fields.pop("agent_title")
+    return ThreadRecord(status=to_thread_status(fields.pop("run_status")), **fields)
+
+
+def to_thread_status(run_status: str | None) -> ThreadStatus:
+    """Return the status of a thread whose latest run has this status."""
+    if run_status in (RunStatus.PENDING, RunStatus.RUNNING):
+        return "busy"
+    if run_status == RunStatus.INTERRUPTED:
+        return "interrupted"
+    return "error" if run_status in (RunStatus.ERROR, RunStatus.TIMEOUT) else "idle"

@@ -1,0 +1,177 @@
+"""Transactions that admit, end, copy and edit runs as a whole."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from sqlalchemy import Connection, update
+from sqlalchemy.exc import DataError, IntegrityError, InterfaceError, ProgrammingError
+
+from deerflow.domain.errors import Conflict, NotFound
+from deerflow.domain.runs import MultitaskStrategy, RunRecord, RunStatus
+from deerflow.domain.threads import DiscardedHistory, SearchableMessage, WaitReason
+from deerflow.domain.usage import UsageEntry, UsageOrigin
+from deerflow.persistence.queries.events import LoggedEvent, WriteFunction, do_nothing, insert_events
+from deerflow.persistence.queries.runs import (
+    ClaimedRun,
+    StoredRequest,
+    advance_run,
+    claim_next_run,
+    find_run_by_key,
+    insert_run,
+    list_active_runs,
+    request_stops,
+    select_oldest_first,
+)
+from deerflow.persistence.queries.search import index_messages, index_run, remove_from_index
+from deerflow.persistence.queries.threads import find_thread, insert_thread, lock_thread, thread_exists, touch_thread
+from deerflow.persistence.queries.usage import record_usage
+from deerflow.persistence.tables import ACTIVE, runs
+
+
+@dataclass(frozen=True, slots=True)
+class RunAdmission:
+    """Admitted run, new or known by its idempotency key, and the other active runs of its thread."""
+
+    run: RunRecord
+    is_new: bool = True
+    others: Sequence[RunRecord] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinish:
+    """Result of ending a run: whether its end was recorded, and the next run of the thread."""
+
+    is_recorded: bool
+    next: ClaimedRun | None = None
+
+
+def accept_run(
+    connection: Connection,
+    run: RunRecord,
+    request: StoredRequest,
+    first: LoggedEvent,
+    title: str | None,
+    *,
+    may_create_thread: bool,
+) -> RunAdmission:
+    """Insert a run, its first event and, if needed, its thread.
+
+    Raises:
+        Conflict: The thread is busy and the run may not wait, or its idempotency key was used for another request.
+        NotFound: The thread does not exist and may not be created, or has another owner.
+    """
+    has_thread = thread_exists(connection, run.thread_id, run.owner)
+    if known := find_run_by_key(connection, run.owner, request):
+        return RunAdmission(known, is_new=False)
+    if not has_thread:
+        if not may_create_thread:
+            raise NotFound(f"no thread {run.thread_id!r}")
+        insert_thread(connection, run.thread_id, run.owner, {}, title)
+    others = list_active_runs(connection, run.thread_id) if has_thread else ()
+    if others:
+        if run.multitask_strategy is MultitaskStrategy.REJECT:
+            raise Conflict(f"thread {run.thread_id!r} is busy with another run")
+        run = replace(run, status=RunStatus.PENDING)
+        if action := run.multitask_strategy.cancel_action:  # stored, so that it takes effect even after a crash
+            request_stops(connection, run.thread_id, action)
+    insert_run(connection, run, request)
+    insert_events(connection, [first])
+    if has_thread:
+        touch_thread(connection, run.thread_id, title)
+    return RunAdmission(run, others=others)
+
+
+def finish_run(
+    connection: Connection,
+    run: RunRecord,
+    events: Sequence[LoggedEvent],
+    status: RunStatus,
+    error: str | None,
+    also: WriteFunction[None] = do_nothing,
+) -> RunFinish:
+    """Record a run's last events, its final status and other results, unless it has ended; start the next run."""
+    lock_thread(connection, run.thread_id)
+    if not advance_run(connection, run, status, error):
+        return RunFinish(False)
+    insert_events(connection, events)
+    also(connection)
+    return RunFinish(True, claim_next_run(connection, run.thread_id, run.process))
+
+
+logger = logging.getLogger(__name__)
+
+REJECTED_VALUES = (DataError, IntegrityError, InterfaceError, ProgrammingError, ValueError, OverflowError)
+
+
+def record_run_result(
+    connection: Connection,
+    run: RunRecord,
+    origin: UsageOrigin,
+    entries: Sequence[UsageEntry],
+    messages: Sequence[SearchableMessage],
+    discarded: DiscardedHistory | None,
+    waits_for: WaitReason | None,
+) -> None:
+    """Store usage, messages and wait reason of a run. Values that the database rejects are skipped: runs always end."""
+    if waits_for is not None:
+        owned = (runs.c.run_id == run.run_id) & (runs.c.owner == run.owner)
+        connection.execute(update(runs).where(owned), {"waits_for": waits_for})
+    with savepoint(connection, f"the usage of run {run.run_id}"):
+        record_usage(connection, origin, entries)
+    with savepoint(connection, f"the messages of run {run.run_id}"):
+        index_run(connection, run, messages, discarded)
+
+
+@contextmanager
+def savepoint(connection: Connection, what: str) -> Iterator[None]:
+    """Run a part of the transaction in a savepoint; roll back and log when the database rejects its values."""
+    try:
+        with connection.begin_nested():
+            yield
+    except REJECTED_VALUES as problem:
+        logger.error("cannot store %s: %s", what, problem)
+
+
+def record_manual_update(
+    connection: Connection,
+    run: RunRecord,
+    request: StoredRequest,
+    events: Sequence[LoggedEvent],
+    messages: Sequence[SearchableMessage],
+    removed_ids: Sequence[str],
+) -> None:
+    """Insert an ended run with all its events, index its messages and remove those that it deleted from the index.
+
+    Raises:
+        NotFound: The thread has been deleted.
+    """
+    lock_thread(connection, run.thread_id)
+    find_thread(connection, run.thread_id, run.owner)
+    insert_run(connection, run, request)
+    insert_events(connection, events)
+    remove_from_index(connection, run.thread_id, run.owner, removed_ids)
+    index_messages(connection, run.thread_id, run.owner, messages, run.run_id)
+    touch_thread(connection, run.thread_id, None)
+
+
+def check_not_busy(connection: Connection, thread_id: str, owner: str) -> None:
+    """Raise `NotFound` when the thread does not exist, and `Conflict` when it has an active run."""
+    lock_thread(connection, thread_id)
+    find_thread(connection, thread_id, owner)
+    if list_active_runs(connection, thread_id):
+        raise Conflict(f"thread {thread_id!r} is busy with a run; wait for its end, or stop it")
+
+
+def list_unfinished_by_owner(connection: Connection, owner: str, thread_id: str | None) -> Sequence[RunRecord]:
+    """Return the owner's running and pending runs in one thread or in all, oldest first."""
+    owned = (runs.c.owner == owner) & ACTIVE
+    return select_oldest_first(connection, owned if thread_id is None else owned & (runs.c.thread_id == thread_id))
+
+
+def create_copy(connection: Connection, thread_id: str, owner: str, copy_id: str) -> None:
+    """Create a thread with the title and metadata of another."""
+    thread = find_thread(connection, thread_id, owner)
+    insert_thread(connection, copy_id, owner, thread.metadata)
+    touch_thread(connection, copy_id, thread.title)

@@ -1,0 +1,150 @@
+"""Token usage: a few rows per run, summed on demand."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Label,
+    Row,
+    cast,
+    func,
+    insert,
+    literal_column,
+    select,
+    update,
+)
+
+from deerflow.domain.runs import RunRecord, RunStatus
+from deerflow.domain.usage import TokenCounts, UsageEntry, UsageOrigin
+from deerflow.persistence.queries.runs import RUN_COLUMNS, to_run_record
+from deerflow.persistence.tables import runs, threads, to_key, usage_entries
+
+QUARTER = 15 * 60 * 1_000_000
+"""15 minutes in microseconds. The UTC offset of every time zone is a multiple of it."""
+# A literal: with a bound parameter PostgreSQL would not see that it groups by the selected expression.
+QUARTER_COLUMN = literal_column(f"usage_entries.ended_at / {QUARTER}", BigInteger).label("quarter")
+
+
+@dataclass(frozen=True, slots=True)
+class UsageTotal:
+    """Sum of rows of one caller, model and currency. Rows without a price are summed separately."""
+
+    caller: str
+    model: str
+    currency: str | None
+    cost: int | None
+    counts: TokenCounts
+    quarter: int = 0
+    """Quarters of an hour since 1970; 0 unless grouped by them."""
+    run_id: str | None = None
+
+
+def record_usage(connection: Connection, origin: UsageOrigin, entries: Sequence[UsageEntry]) -> None:
+    """Insert usage entries, and add their tokens to the counters of the run."""
+    if not entries:
+        return
+    connection.execute(insert(usage_entries), [to_usage_row(origin, entry) for entry in entries])
+    if origin.run_id is None:
+        return
+    counters = {
+        runs.c.input_tokens: runs.c.input_tokens + sum(entry.counts.input_tokens for entry in entries),
+        runs.c.output_tokens: runs.c.output_tokens + sum(entry.counts.output_tokens for entry in entries),
+    }
+    connection.execute(update(runs).where(runs.c.run_id == origin.run_id).values(counters))
+
+
+def to_usage_row(origin: UsageOrigin, entry: UsageEntry) -> dict[str, Any]:
+    """Convert an entry to a row."""
+    about = {"caller": to_key(entry.caller, 64), "model": to_key(entry.model), "context_tokens": entry.context_tokens}
+    return {**asdict(origin), **asdict(entry.counts), **about, "cost": entry.cost, "currency": entry.currency}
+
+
+def sum_thread_usage(connection: Connection, thread_id: str, owner: str) -> Sequence[UsageTotal]:
+    """Return the usage of a thread, by model and caller."""
+    return sum_usage(connection, (usage_entries.c.thread_id == thread_id) & (usage_entries.c.owner == owner))
+
+
+def sum_owner_usage(
+    connection: Connection, owner: str, since: datetime | None = None, *, by_quarter: bool = False
+) -> Sequence[UsageTotal]:
+    """Return the usage of an owner, by model and caller, and optionally by quarter of an hour."""
+    owned = usage_entries.c.owner == owner
+    if since is not None:
+        owned &= usage_entries.c.ended_at >= since
+    return sum_usage(connection, owned, QUARTER_COLUMN if by_quarter else None)
+
+
+def sum_run_usage(connection: Connection, owner: str, run_ids: Sequence[str]) -> Sequence[UsageTotal]:
+    """Return the usage of each of these runs."""
+    owned = (usage_entries.c.owner == owner) & usage_entries.c.run_id.in_(run_ids)
+    return sum_usage(connection, owned, usage_entries.c.run_id.label("run_id"))
+
+
+def sum_usage(
+    connection: Connection, which: ColumnElement[bool], group_by: Label[Any] | None = None
+) -> Sequence[UsageTotal]:
+    """Return the sums of the rows that match `which`."""
+    table = usage_entries.c
+    kinds: list[ColumnElement[Any]] = [table.caller, table.model, table.currency]
+    kinds += [table.cost.is_(None).label("is_unpriced")]
+    kinds += [group_by] if group_by is not None else []
+    sums = [cast(func.sum(table[name]), BigInteger).label(name) for name in ("cost", *TokenCounts.__slots__)]
+    found = connection.execute(select(*kinds, *sums).where(which).group_by(*kinds).order_by(table.model, table.caller))
+    return [to_usage_total(row) for row in found]
+
+
+def to_usage_total(row: Row[Any]) -> UsageTotal:
+    """Convert a row to a total."""
+    fields = row._mapping
+    counts = TokenCounts(*(int(fields[name]) for name in TokenCounts.__slots__))
+    cost = None if row.cost is None else int(row.cost)
+    return UsageTotal(
+        row.caller, row.model, row.currency, cost, counts, int(fields.get("quarter", 0)), fields.get("run_id")
+    )
+
+
+def find_latest_context(connection: Connection, thread_id: str, owner: str, caller: str) -> tuple[str, int] | None:
+    """Return model and context tokens of the latest request of a thread, None when there is none."""
+    table = usage_entries.c
+    owned = (table.thread_id == thread_id) & (table.owner == owner) & (table.caller == caller)
+    newest = select(table.model, table.context_tokens).where(owned, table.context_tokens.is_not(None))
+    row = connection.execute(newest.order_by(table.ended_at.desc(), table.entry_id.desc()).limit(1)).first()
+    return None if row is None else (row.model, row.context_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class RunWithTitle:
+    """Run, and the title of its thread."""
+
+    run: RunRecord
+    title: str | None
+
+
+def count_threads(connection: Connection, owner: str) -> int:
+    """Return the number of the owner's threads."""
+    return connection.execute(select(func.count()).select_from(threads).where(threads.c.owner == owner)).scalar() or 0
+
+
+def count_runs(connection: Connection, owner: str) -> dict[RunStatus, int]:
+    """Return the number of the owner's runs by status."""
+    query = select(runs.c.status, func.count()).where(runs.c.owner == owner).group_by(runs.c.status)
+    found = {RunStatus(status): count for status, count in connection.execute(query)}
+    return {status: found.get(status, 0) for status in RunStatus}
+
+
+def list_runs_by_owner(
+    connection: Connection, owner: str, limit: int, offset: int, status: RunStatus | None
+) -> Sequence[RunWithTitle]:
+    """Return the owner's runs in all threads, newest first."""
+    query = select(*RUN_COLUMNS, threads.c.title).join(threads, threads.c.thread_id == runs.c.thread_id)
+    query = query.where(runs.c.owner == owner, threads.c.owner == owner)
+    if status is not None:
+        query = query.where(runs.c.status == status)
+    page = query.order_by(runs.c.created_at.desc(), runs.c.run_id.desc()).limit(limit).offset(offset)
+    found = [dict(row._mapping) for row in connection.execute(page)]
+    return [RunWithTitle(title=row.pop("title"), run=to_run_record(row)) for row in found]

@@ -1,0 +1,211 @@
+"""Journal: event log of all runs, buffered in memory, committed in groups and published after the commit."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+
+from langchain_core.messages import BaseMessage
+
+from deerflow.domain.errors import RunLost, StorageUnavailable
+from deerflow.domain.runs import FINAL_EVENT, EventName, RunEvent, RunRecord, RunStatus
+from deerflow.persistence.engine.database import Database
+from deerflow.persistence.queries.events import MAX_ROWS, LoggedEvent, T, WriteFunction, do_nothing, insert_events_with
+from deerflow.persistence.queries.transactions import RunFinish, finish_run
+from deerflow.runtime.background import complete_before_cancel, shield_until_done, wait_for_event
+from deerflow.runtime.journal.chunks import ChunkBuffer
+from deerflow.runtime.stream_bridge.base import StreamBridge
+
+logger = logging.getLogger(__name__)
+
+PACE_S = 0.03
+"""Maximum delay of an event in a group commit: bounds the cost per token, however many runs are active."""
+RETRY_S = 1.0
+
+
+class Journal:
+    """Writes the events of all runs of this process."""
+
+    def __init__(self, database: Database, bridge: StreamBridge) -> None:
+        self._database = database
+        self._bridge = bridge
+        self._waiting: list[JournalEntry] = []
+        self._hurry = asyncio.Event()
+        self._taking = asyncio.Lock()
+        self._writer: asyncio.Task[None] | None = None
+
+    def open(self, run: RunRecord, last_seq: int = 0, lost: Callable[[], None] = lambda: None) -> "RunLog":
+        """Return the log of a run of this process; `lost` is called when another process has taken it over."""
+        return RunLog(run, self, last_seq, lost)
+
+    def add(self, entry: "JournalEntry", *, urgent: bool = False) -> None:
+        """Write `entry` with the next group, or at once if `urgent`."""
+        self._waiting.append(entry)
+        if urgent:
+            self._hurry.set()
+        if self._writer is None:
+            self._writer = asyncio.create_task(self._write_groups())
+
+    async def commit(self, make: Callable[[], "JournalEntry"], also: WriteFunction[T]) -> T:
+        """Write an event durably, after all earlier events of its run.
+
+        `also` is applied in the same transaction. The event gets its number only when it is written: otherwise a later
+        event could reach readers first.
+
+        Raises:
+            StorageUnavailable: the database refuses.
+            RunLost: another process has taken over the run.
+        """
+        async with self._taking:
+            last = make()
+            rest = self._take_rest(last.run_id)
+            try:
+                # A cancelled caller must not keep readers from events that are in the log.
+                return await complete_before_cancel(self._write([entry.seal() for entry in (*rest, last)], also))
+            except StorageUnavailable:
+                self._waiting = [*rest, *self._waiting]
+                raise
+
+    async def _write(self, events: Sequence[LoggedEvent], also: WriteFunction[T]) -> T:
+        result = await self._database.write(partial(insert_events_with, events=events, also=also))
+        self._publish(events)
+        return result
+
+    async def finish(
+        self,
+        run: RunRecord,
+        make: Callable[[], "JournalEntry"],
+        status: RunStatus,
+        error: str | None,
+        also: WriteFunction[None],
+    ) -> RunFinish:
+        """Commit the remaining events of a run with its final status, unless it already has one.
+
+        `also` is applied in the same transaction.
+
+        Raises:
+            StorageUnavailable: the database refuses; the run stays unfinished.
+        """
+        async with self._taking:  # a group with earlier events of this run may be on its way
+            last = make()
+            events = [entry.seal() for entry in (*self._take_rest(last.run_id), last)]
+        change = partial(finish_run, run=run, events=events, status=status, error=error, also=also)
+        finish = await shield_until_done(self._database.write(change))
+        if finish.is_recorded:
+            self._publish(events)
+            self._bridge.publish_end(run.run_id)
+        return finish
+
+    def _take_rest(self, run_id: str) -> Sequence["JournalEntry"]:
+        rest = [entry for entry in self._waiting if entry.run_id == run_id]
+        self._waiting = [entry for entry in self._waiting if entry.run_id != run_id]
+        return rest
+
+    async def aclose(self) -> None:
+        """Stop writing. Runs are finished before, so only events that the database refused can be left."""
+        if self._writer is not None:
+            self._writer.cancel()
+            await asyncio.wait({self._writer})
+
+    async def _write_groups(self) -> None:
+        while self._waiting:
+            await wait_for_event(self._hurry, PACE_S)
+            try:
+                await self._write_group()
+            except StorageUnavailable as problem:
+                logger.error("%d events could not be written yet: %s", len(self._waiting), problem)
+                await asyncio.sleep(RETRY_S)
+        self._writer = None
+
+    async def _write_group(self) -> None:
+        async with self._taking:
+            self._hurry.clear()
+            entries, self._waiting = self._waiting[:MAX_ROWS], self._waiting[MAX_ROWS:]
+            if not entries:
+                return
+            group = [entry.seal() for entry in entries]
+            try:
+                lost = await self._database.append(group)
+            except StorageUnavailable:
+                # Nothing is dropped, for a log must not have gaps: a full disk may have room again later.
+                self._waiting = [*entries, *self._waiting]
+                raise
+            if lost:  # taken over by another process: check at once which runs are still ours
+                self._bridge.woken.set()
+            self._publish([logged for logged in group if logged.run_id not in lost])
+
+    def _publish(self, group: Sequence[LoggedEvent]) -> None:
+        by_run: dict[str, list[RunEvent]] = {}
+        for logged in group:
+            by_run.setdefault(logged.run_id, []).append(logged.event)
+        for run_id, events in by_run.items():
+            self._bridge.publish(run_id, events)
+
+
+class RunLog:
+    """Event log of one run; numbers its events."""
+
+    def __init__(self, run: RunRecord, journal: Journal, last_seq: int, lost: Callable[[], None]) -> None:
+        self.run_id = run.run_id
+        self._run = run
+        self._journal = journal
+        self._seq = last_seq
+        self._lost = lost
+        self.outcomes: dict[tuple[str | None, str], object] = {}
+        """Results of the calls of the current step, by message id and call id."""
+        self._newest: JournalEntry | None = None
+        self._speaking: str | None = None
+
+    def append(self, event: EventName, data: bytes) -> None:
+        """Append an event; readers get it after the commit."""
+        self._journal.add(self._next(event, data))
+
+    def append_chunk(self, message: BaseMessage, metadata: Mapping[str, object]) -> None:
+        """Append a message chunk, merged into the newest event if possible; the first chunk is written at once."""
+        if self._newest is not None and self._newest.takes(message):
+            return
+        self._journal.add(self._next("messages", ChunkBuffer(message, metadata)), urgent=message.id != self._speaking)
+        self._speaking = message.id
+
+    async def commit(self, event: EventName, data: bytes, also: WriteFunction[T]) -> T:
+        """Append an event durably and apply `also` in the same transaction."""
+        try:
+            return await self._journal.commit(partial(self._next, event, data), also)
+        except RunLost:
+            self._lost()
+            raise
+
+    async def finish(
+        self, status: RunStatus, error: str | None = None, also: WriteFunction[None] = do_nothing
+    ) -> RunFinish:
+        """Append the final event, set the final status and apply `also`, in one transaction."""
+        return await self._journal.finish(self._run, partial(self._next, FINAL_EVENT, b"null"), status, error, also)
+
+    def _next(self, event: EventName, content: bytes | ChunkBuffer) -> "JournalEntry":
+        self._seq += 1
+        self._newest = JournalEntry(self.run_id, self._seq, event, content, self._run.attempt)
+        return self._newest
+
+
+@dataclass(slots=True)
+class JournalEntry:
+    """Numbered event. A message chunk may still grow until the entry is written."""
+
+    run_id: str
+    seq: int
+    event: EventName
+    content: bytes | ChunkBuffer
+    attempt: int
+    created_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    def takes(self, message: BaseMessage) -> bool:
+        """Merge `message` if possible. Return whether it was merged."""
+        return isinstance(self.content, ChunkBuffer) and self.content.take(message)
+
+    def seal(self) -> LoggedEvent:
+        """Return the event in its final form."""
+        if isinstance(self.content, ChunkBuffer):
+            self.content = self.content.to_json()
+        return LoggedEvent(self.run_id, RunEvent(self.seq, self.event, self.content), self.created_at, self.attempt)

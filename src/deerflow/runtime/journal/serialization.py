@@ -1,0 +1,120 @@
+"""Serialization of LangChain objects to JSON. One way only: JSON is never turned back into classes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import orjson
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
+from langgraph.types import Interrupt
+from pydantic import BaseModel
+
+SHOWN_METADATA = ("langgraph_node", "langgraph_step", "langgraph_checkpoint_ns", "ls_model_name", "tags")
+
+OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
+CHECKPOINT_KEYS = ("thread_id", "checkpoint_ns", "checkpoint_id")
+
+
+def to_json(value: object) -> bytes:
+    """Return `value` as JSON; unknown objects are represented by their fields or their text."""
+    try:
+        return orjson.dumps(value, default=object_fields, option=OPTIONS)
+    except TypeError:
+        # Lone surrogates, which models and file names may contain, cannot be encoded as UTF-8.
+        return orjson.dumps(
+            replace_surrogates(value), default=lambda other: replace_surrogates(object_fields(other)), option=OPTIONS
+        )
+
+
+def message_fields(message: BaseMessage) -> dict[str, Any]:
+    """Return the fields of a message for the wire."""
+    shown: dict[str, Any] = {
+        "type": message.type,
+        "id": message.id,
+        "content": message.content,
+        "additional_kwargs": message.additional_kwargs,
+        "response_metadata": message.response_metadata,
+        "name": message.name,
+    }
+    if isinstance(message, AIMessage):
+        shown["tool_calls"] = message.tool_calls
+        shown["invalid_tool_calls"] = message.invalid_tool_calls
+        shown["usage_metadata"] = message.usage_metadata
+    if isinstance(message, AIMessageChunk):
+        shown["tool_call_chunks"] = message.tool_call_chunks
+    if isinstance(message, ToolMessage):
+        shown["tool_call_id"] = message.tool_call_id
+        shown["status"] = message.status
+        shown["artifact"] = message.artifact
+    return shown
+
+
+def metadata_fields(metadata: Mapping[str, object]) -> dict[str, object]:
+    """Return the metadata of a message for the wire."""
+    return {key: metadata[key] for key in SHOWN_METADATA if metadata.get(key)}
+
+
+def stream_part_fields(mode: str, part: Any) -> object:
+    """Return a stream part of a mode other than messages and values for the wire."""
+    if mode == "checkpoints":
+        return checkpoint_fields(part)
+    if mode == "debug" and part["type"] == "checkpoint":
+        shown = checkpoint_fields(part["payload"])
+        return {**part, "payload": {**shown, **checkpoint_names(part["payload"])}}
+    return part
+
+
+def checkpoint_fields(checkpoint: Mapping[str, Any]) -> dict[str, object]:
+    """Return a checkpoint for the wire, with the names that clients use to refer to it."""
+    configs = {key: config_fields(checkpoint.get(key)) for key in ("config", "parent_config")}
+    return {**checkpoint, **configs, "values": drop_internal(checkpoint["values"])}
+
+
+def config_fields(config: Mapping[str, Any] | None) -> dict[str, object] | None:
+    """Return the checkpoint that a LangGraph config refers to."""
+    if config is None:
+        return None
+    return {"configurable": {key: config["configurable"].get(key) for key in CHECKPOINT_KEYS}}
+
+
+def checkpoint_names(checkpoint: Mapping[str, Any]) -> dict[str, object]:
+    """Return the references to a checkpoint and its parent, as threads show them."""
+    configs = {"checkpoint": checkpoint["config"], "parent_checkpoint": checkpoint.get("parent_config")}
+    return {name: (config_fields(config) or {}).get("configurable") for name, config in configs.items()}
+
+
+def drop_internal(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a state without LangGraph's internal values."""
+    return {key: value for key, value in state.items() if not key.startswith(("__pregel", "branch:"))}
+
+
+def subgraph_part(namespace: Sequence[str], mode: str, part: Any) -> bytes:
+    """Return the data of a `subgraph` event."""
+    shown = (
+        [message_fields(part[0]), metadata_fields(part[1])] if mode == "messages" else stream_part_fields(mode, part)
+    )
+    return to_json({"event": mode, "namespace": namespace, "data": shown})
+
+
+def object_fields(value: object) -> object:
+    """Return one level of an object that JSON does not know."""
+    if isinstance(value, BaseMessage):
+        return message_fields(value)
+    if isinstance(value, BaseModel):
+        return value.model_dump()
+    if isinstance(value, Interrupt):
+        return {"value": value.value, "id": value.id}
+    if isinstance(value, set | frozenset):
+        return list(value)
+    if is_dataclass(value):
+        return {each.name: getattr(value, each.name) for each in fields(value)}
+    return str(value)
+
+
+def replace_surrogates(value: object) -> object:
+    """Return `value` with a question mark for every lone surrogate."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, Mapping):
+        return {replace_surrogates(key): replace_surrogates(each) for key, each in value.items()}
+    return [replace_surrogates(each) for each in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,50 @@
+"""Interface between the run engine and the composition root."""
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from langgraph.types import Interrupt
+
+from deerflow.domain.context import RunContext
+from deerflow.domain.runs import RunRecord, RunStatus
+from deerflow.domain.threads import DiscardedHistory
+from deerflow.persistence.queries.events import WriteFunction
+from deerflow.runtime.journal.journal import RunLog
+from deerflow.runtime.runs.job import Job, ResolvedSettings
+
+
+class RunHooks(Protocol):
+    """Operations that the engine calls and the composition root implements."""
+
+    def resolve_settings(self) -> ResolvedSettings:
+        """Return the settings for a run that begins now."""
+        ...
+
+    def open_context(self, job: Job, log: RunLog) -> AbstractAsyncContextManager[RunContext]:
+        """Open the context of a run; leaving it releases the sandbox."""
+        ...
+
+    async def check_state(self, thread_id: str) -> None:
+        """Raise `StateTooNew` if the thread was written by a newer version of this program."""
+        ...
+
+    async def pending_interrupts(self, thread_id: str) -> Sequence[Interrupt]:
+        """Return the interrupts of the thread's paused run."""
+        ...
+
+    async def roll_back(self, run: RunRecord) -> None:
+        """Restore the state and files of the thread to what they were before the run."""
+        ...
+
+    def on_finish(self, job: Job, left: DiscardedHistory | None) -> Sequence[WriteFunction[None]]:
+        """Return the changes to commit, in this order, in the transaction that ends the run."""
+        ...
+
+    async def after_run(self, job: Job, status: RunStatus) -> None:
+        """Do the work that follows an ended run and that nobody waits for, such as generating a title."""
+        ...
+
+    def redact(self, text: str) -> str:
+        """Return `text` without secrets of the configuration."""
+        ...

@@ -1,0 +1,116 @@
+"""Run requests: conversion to messages and records, and validation of answers to interrupts.
+
+LangGraph accepts any resume value, and a thread cannot continue after one that does not fit: answers are checked.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any
+
+from langchain.agents.middleware.human_in_the_loop import HITLResponse
+from langchain_core.messages import BaseMessage, HumanMessage
+from langgraph.types import Interrupt
+from pydantic import TypeAdapter, ValidationError
+
+from deerflow.agents.middlewares.title_middleware import truncate_title
+from deerflow.config.sections.runs import TitleConfig
+from deerflow.domain.errors import Conflict, InvalidRequest
+from deerflow.domain.identity import Principal, new_id
+from deerflow.domain.runs import RunRecord, RunRequest, RunStatus
+from deerflow.persistence.queries.runs import StoredRequest
+from deerflow.runtime.journal.serialization import message_fields, to_json
+from deerflow.runtime.transcript import to_messages
+
+DECISIONS = TypeAdapter(HITLResponse)
+ASKED_BY = "asked_by"
+
+
+def match_answers(questions: Sequence[Interrupt], answer: object) -> dict[str, object]:
+    """Return the answer for each interrupt by id. A mapping with exactly these ids answers each separately.
+
+    Raises:
+        Conflict: The thread has no pending interrupt.
+        InvalidRequest: The answer does not decide all requested calls.
+    """
+    if not questions:
+        raise Conflict("nothing waits for an answer in this thread")
+    ids = [question.id for question in questions]
+    answers = dict(answer) if isinstance(answer, Mapping) and set(answer) == set(ids) else dict.fromkeys(ids, answer)
+    for question in questions:
+        if (calls := requested_calls(question.value)) is not None:
+            check_decisions(calls, answers[question.id])
+            answers[question.id] = add_asker(answers[question.id], question.value)
+    return answers
+
+
+def add_asker(answer: object, question: object) -> object:
+    """Return the answer with the name of its asker, if any: one step may interrupt for several reasons."""
+    asker = question.get(ASKED_BY) if isinstance(question, Mapping) else None
+    return {**answer, ASKED_BY: asker} if asker is not None and isinstance(answer, Mapping) else answer
+
+
+def requested_calls(value: object) -> Sequence[Mapping[str, Any]] | None:
+    """Return the tool calls of an interrupt, or None if it has none."""
+    return value["action_requests"] if isinstance(value, Mapping) and "action_requests" in value else None
+
+
+def check_decisions(calls: Sequence[Mapping[str, Any]], answer: object) -> None:
+    """Raise `InvalidRequest` unless `answer` decides each of `calls`."""
+    try:
+        decisions = DECISIONS.validate_python(answer)["decisions"]
+    except ValidationError:
+        decisions = []
+    if len(decisions) != len(calls):
+        names = ", ".join(call["name"] for call in calls)
+        raise InvalidRequest(
+            f"{answer!r} does not decide what waits ({names}): answer with {{'decisions': [...]}}, one for each call, "
+            "such as {'type': 'approve'} or {'type': 'reject', 'message': 'why'}"
+        )
+
+
+def request_messages(request: RunRequest) -> list[BaseMessage]:
+    """Return the messages that a request adds to its thread; none if it resumes, updates or continues."""
+    brings_none = request.resume or request.command or request.goes_on
+    return [] if brings_none else to_messages(request.messages)
+
+
+def create_run_record(request: RunRequest, who: Principal, process: str) -> RunRecord:
+    """Return the record of a new run."""
+    now = datetime.now(UTC)
+    return RunRecord(
+        run_id=new_id(),
+        thread_id=request.thread_id,
+        owner=who.user_id,
+        assistant_id=request.assistant_id,
+        status=RunStatus.RUNNING,
+        on_disconnect=request.on_disconnect,
+        multitask_strategy=request.multitask_strategy,
+        process=process,
+        attempt=1,
+        metadata=request.metadata,
+        error=None,
+        created_at=now,
+        updated_at=now,
+    )
+
+
+def serialize_request(request: RunRequest, messages: Sequence[BaseMessage]) -> StoredRequest:
+    """Return the request as stored with its run."""
+    content = {**asdict(request), "budget": request.budget and request.budget.to_stored()}
+    named = [sent_message(sent, message) for sent, message in zip(content["messages"], messages, strict=True)]
+    # Without generated ids, so that equal requests have equal digests.
+    digest = sha256(to_json(content)).hexdigest()
+    return StoredRequest({**content, "messages": named}, digest, request.idempotency_key)
+
+
+def sent_message(sent: Mapping[str, object], message: BaseMessage) -> dict[str, object]:
+    """Return a message as it was sent, with its id; LangChain's serialized form uses that key for something else."""
+    return message_fields(message) if "lc" in sent else {**sent, "id": message.id}
+
+
+def initial_title(messages: Sequence[BaseMessage], settings: TitleConfig) -> str | None:
+    """Return the initial title of a thread, or None if titles are off."""
+    text = next((message.text for message in messages if isinstance(message, HumanMessage)), "")
+    return truncate_title(text, settings.max_chars) or None if settings.enabled else None

@@ -1,0 +1,1 @@
+"""Threads: state, history, deletion and retention."""

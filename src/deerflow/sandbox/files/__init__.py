@@ -1,0 +1,1 @@
+"""Files and mounts of a thread."""

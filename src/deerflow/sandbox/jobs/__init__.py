@@ -1,0 +1,1 @@
+"""Jobs and services that run inside a sandbox."""

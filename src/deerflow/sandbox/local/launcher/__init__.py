@@ -1,0 +1,1 @@
+"""Launcher of isolated commands: bubblewrap, seccomp, cgroups and network namespaces."""

@@ -1,0 +1,104 @@
+"""Cgroups that limit all commands of a thread together, if the server may create them."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex
+
+from deerflow.config.sections.sandbox import LimitsConfig
+
+ROOT = Path("/sys/fs/cgroup")
+PREFIX = "deerflow-"
+MB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class CgroupControllers:
+    """Hierarchies in which groups can be created: one for all limits (version 2), or one per controller."""
+
+    memory: Path | None
+    pids: Path | None
+    version: int
+
+    @property
+    def trees(self) -> Sequence[Path]:
+        return list(dict.fromkeys(filter(None, (self.memory, self.pids))))
+
+
+def find_controllers(root: Path = ROOT) -> CgroupControllers:
+    """Return the hierarchies in which this process can create groups."""
+    if (root / "cgroup.controllers").is_file():
+        usable = set(read_words(root / "cgroup.controllers")) & {"memory", "pids"}
+        with suppress(OSError):
+            (root / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in sorted(usable)))
+        enabled = set(read_words(root / "cgroup.subtree_control")) if os.access(root, os.W_OK) else set()
+        return CgroupControllers(root if "memory" in enabled else None, root if "pids" in enabled else None, version=2)
+    memory, pids = (root / name if os.access(root / name, os.W_OK) else None for name in ("memory", "pids"))
+    return CgroupControllers(memory, pids, version=1)
+
+
+class Cgroups:
+    """Groups of one server."""
+
+    def __init__(self, controllers: CgroupControllers, limits: LimitsConfig) -> None:
+        self.controllers = controllers
+        self._limits = limits
+        self._prefix = f"{PREFIX}{os.getpid()}-{token_hex(4)}"
+
+    def remove_stale(self) -> None:
+        """Remove groups left by servers that have exited."""
+        for tree in self.controllers.trees:
+            for group in tree.glob(f"{PREFIX}*"):
+                pid = group.name.removeprefix(PREFIX).partition("-")[0]
+                if pid.isdigit() and not Path("/proc", pid).exists():
+                    remove_group(group)
+
+    def procs_files(self, sandbox_id: str) -> list[str]:
+        """Return the files that add a process to the group of a sandbox, which is created if missing."""
+        return [str(group / "cgroup.procs") for group in self._groups(sandbox_id)]
+
+    def close(self, sandbox_id: str) -> None:
+        """Remove the group of a sandbox after its commands have exited."""
+        for tree in self.controllers.trees:
+            remove_group(tree / f"{self._prefix}-{sandbox_id}")
+
+    def _groups(self, sandbox_id: str) -> Iterator[Path]:
+        for tree in self.controllers.trees:
+            group = tree / f"{self._prefix}-{sandbox_id}"
+            if not group.exists():
+                group.mkdir()
+                self._limit(tree, group)
+            yield group
+
+    def _limit(self, tree: Path, group: Path) -> None:
+        memory = str(self._limits.memory_mb * MB)
+        if tree == self.controllers.memory and self.controllers.version == 2:
+            write_limit(group / "memory.max", memory)
+            write_limit(group / "memory.swap.max", "0")
+            write_limit(group / "memory.oom.group", "0")
+        elif tree == self.controllers.memory:
+            write_limit(group / "memory.limit_in_bytes", memory)
+            write_limit(group / "memory.memsw.limit_in_bytes", memory)
+        if tree == self.controllers.pids:
+            write_limit(group / "pids.max", str(self._limits.processes))
+
+
+def remove_group(group: Path) -> None:
+    """Remove a group unless it has processes."""
+    with suppress(OSError):
+        group.rmdir()
+
+
+def write_limit(file: Path, value: str) -> None:
+    """Set a limit; kernels without swap accounting lack some files."""
+    with suppress(FileNotFoundError, PermissionError):
+        file.write_text(value)
+
+
+def read_words(file: Path) -> list[str]:
+    """Return the words in a cgroup file."""
+    with suppress(OSError):
+        return file.read_text().split()
+    return []

@@ -1,0 +1,1 @@
+"""Snapshots of thread files, diffs and restore."""

@@ -1,0 +1,209 @@
+"""Model calls besides runs: follow-up suggestions, rewriting of prompts, and thread titles."""
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from string import Template
+
+import orjson
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+
+from deerflow.agent_support.model_failures import get_model_name
+from deerflow.agent_support.replies import EARLIER_NOTES, is_user_message
+from deerflow.agents.middlewares.title_middleware import write_title
+from deerflow.agents.spec import AgentGraph
+from deerflow.config.sections.base import Settings
+from deerflow.config.sections.runs import InputPolishConfig, SuggestionsConfig, TitleConfig
+from deerflow.domain.errors import InvalidRequest
+from deerflow.domain.identity import Principal
+from deerflow.domain.runs import RunRecord
+from deerflow.domain.usage import INPUT_POLISH, SUGGESTIONS, TITLE, ModelBudget, TokenCounts, UsageOrigin
+from deerflow.models.usage import read_counts
+from deerflow.persistence.engine.database import Database
+from deerflow.persistence.queries.threads import find_thread, rename_thread
+from deerflow.runtime.side_calls import SideCalls, SideRequest
+from deerflow.runtime.threads.states import checkpoint_config
+
+MAX_MESSAGES = 6
+MAX_MESSAGE_CHARS = 2000
+"""Number of the latest messages in the prompt, and the maximum length of each."""
+MAX_SUGGESTION_CHARS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class SuggestionList:
+    """Follow-up questions, or the reason why there are none."""
+
+    suggestions: Sequence[str]
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SuggestionService:
+    """Generates follow-up questions."""
+
+    calls: SideCalls
+    graph: AgentGraph
+    settings: Settings[SuggestionsConfig]
+
+    async def suggest(
+        self,
+        thread_id: str,
+        who: Principal,
+        count: int,
+        messages: Sequence[Mapping[str, str]] | None = None,
+        model_name: str | None = None,
+    ) -> SuggestionList:
+        """Return at most `count` questions; `messages` replaces the messages of the thread. None when the model fails.
+
+        Raises:
+            NotFound: The thread does not exist.
+        """
+        await self.calls.database.read(partial(find_thread, thread_id=thread_id, owner=who.user_id))
+        settings = self.settings.current
+        if not settings.enabled:
+            return SuggestionList((), "suggestions are switched off")
+        conversation = "\n\n".join(
+            self._render_given(messages) if messages is not None else await self._render_thread(thread_id)
+        )
+        if not conversation:
+            return SuggestionList((), "nothing has been said yet")
+        wanted = min(count, settings.max_suggestions)
+        template = Path(__file__).with_name("suggestions.md").read_text(encoding="utf-8")
+        prompt = Template(template).substitute(count=wanted)
+        name = model_name or settings.model_name or await self.calls.model_of(thread_id, who)
+        request = [SystemMessage(prompt), HumanMessage(conversation)]
+        answer = await self.calls.ask(SideRequest(SUGGESTIONS, request, name, settings.timeout_seconds, who, thread_id))
+        found = parse_suggestions(answer.text)[:wanted]
+        return SuggestionList(found, answer.reason or (None if found else "the model gave no list of questions"))
+
+    def _render_given(self, messages: Sequence[Mapping[str, str]]) -> Iterator[str]:
+        for message in messages[-MAX_MESSAGES:]:
+            yield f"{message['role']}: {message['content'][:MAX_MESSAGE_CHARS]}"
+
+    async def _render_thread(self, thread_id: str) -> list[str]:
+        messages = (await self.graph.aget_state(checkpoint_config(thread_id))).values.get("messages", [])
+        shown = [message for message in messages if is_user_message(message) or is_answer(message)]
+        return [
+            f"{'person' if is_user_message(message) else 'assistant'}: {message.text[:MAX_MESSAGE_CHARS]}"
+            for message in shown[-MAX_MESSAGES:]
+        ]
+
+
+def is_answer(message: BaseMessage) -> bool:
+    """Return whether a message is a reply with text."""
+    return isinstance(message, AIMessage) and bool(message.text.strip())
+
+
+def parse_suggestions(text: str) -> list[str]:
+    """Return the questions in the output of the model, a JSON array; text around it is ignored."""
+    start, end = text.find("["), text.rfind("]")
+    if start < 0 or end < start:
+        return []
+    try:
+        found = orjson.loads(text[start : end + 1])
+    except orjson.JSONDecodeError:
+        return []
+    lines = (" ".join(each.split()) for each in found if isinstance(each, str))
+    return list(dict.fromkeys(line for line in lines if 0 < len(line) <= MAX_SUGGESTION_CHARS))
+
+
+FENCES = ("```", '"""')
+MAX_GROWTH = 4
+"""Maximum growth of a rewritten prompt; a longer output is an answer rather than a prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolishedText:
+    """Rewritten prompt; if `changed` is false, the original and perhaps the reason."""
+
+    text: str
+    changed: bool
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InputPolisher:
+    """Rewrites prompts before they are sent."""
+
+    calls: SideCalls
+    settings: Settings[InputPolishConfig]
+
+    async def polish(
+        self, text: str, who: Principal, locale: str | None = None, thread_id: str | None = None
+    ) -> PolishedText:
+        """Rewrite `text`; return it unchanged when the model fails.
+
+        Raises:
+            InvalidRequest: It is too long, or empty.
+            NotFound: The thread does not exist.
+        """
+        settings = self.settings.current
+        if not text.strip():
+            raise InvalidRequest("text is empty: there is nothing to polish")
+        if len(text) > settings.max_chars:
+            raise InvalidRequest(f"text has {len(text)} characters; at most {settings.max_chars} can be polished")
+        if thread_id is not None:
+            await self.calls.database.read(partial(find_thread, thread_id=thread_id, owner=who.user_id))
+        if not settings.enabled:
+            return PolishedText(text, False, "input polish is switched off")
+        name = settings.model_name or (await self.calls.model_of(thread_id, who) if thread_id else None)
+        messages = [SystemMessage(build_polish_prompt(locale)), HumanMessage(text)]
+        question = SideRequest(INPUT_POLISH, messages, name, settings.timeout_seconds, who, thread_id)
+        answer = await self.calls.ask(question)
+        better = remove_fence(answer.text)
+        if answer.reason or not better or len(better) > MAX_GROWTH * len(text) + 200:
+            return PolishedText(text, False, answer.reason or "the model did not rewrite the text")
+        return PolishedText(better, better != text)
+
+
+def build_polish_prompt(locale: str | None) -> str:
+    """Return the system prompt."""
+    words = Template(Path(__file__).with_name("input_polish.md").read_text(encoding="utf-8"))
+    return words.substitute(locale=f" (the person's locale is {locale})" if locale else "")
+
+
+def remove_fence(text: str) -> str:
+    """Return a text without the code fence or quotes that some models put around it."""
+    for fence in FENCES:
+        if text.startswith(fence) and text.endswith(fence) and "\n" in text:
+            return text[len(fence) : -len(fence)].partition("\n")[2].strip()
+    if len(text) > 1 and text[0] == text[-1] == '"' and '"' not in text[1:-1]:
+        return text[1:-1].strip()
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class TitleGenerator:
+    """Generates thread titles with a model, if one is configured for it."""
+
+    database: Database
+    graph: AgentGraph
+    get_model: Callable[[str], BaseChatModel]
+    """Returns the model of a name."""
+    record_usage: Callable[[UsageOrigin, str, str, TokenCounts], Awaitable[None]]
+    """Records the usage of a call: origin, caller, model and counts."""
+
+    async def generate(self, run: RunRecord, settings: TitleConfig, budget: ModelBudget | None = None) -> None:
+        """Generate the title of a run's thread after its first exchange, within the remaining budget of the run."""
+        if not settings.enabled or settings.model_name is None:
+            return
+        messages = (await self.graph.aget_state(checkpoint_config(run.thread_id))).values.get("messages", [])
+        asked = [message.text for message in messages if is_user_message(message)]
+        answers = [message.text for message in messages if isinstance(message, AIMessage) and message.text]
+        is_shortened = any(EARLIER_NOTES in message.additional_kwargs for message in messages)
+        if len(asked) != 1 or not answers or is_shortened:
+            return
+        model = self.get_model(settings.model_name)
+        title = await write_title(
+            model, asked[0], answers[-1], settings, partial(self._record_usage, run, model), budget
+        )
+        await self.database.write(partial(rename_thread, thread_id=run.thread_id, owner=run.owner, title=title))
+
+    async def _record_usage(self, run: RunRecord, model: BaseChatModel, reply: AIMessage) -> None:
+        """Record the usage of the title with the run."""
+        origin = UsageOrigin(run.owner, datetime.now(UTC), run.thread_id, run.run_id)
+        await self.record_usage(origin, TITLE, get_model_name(model, reply), read_counts(reply))

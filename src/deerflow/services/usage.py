@@ -1,0 +1,194 @@
+"""Token usage and cost: recorded at the end of a run, summed by thread, model, caller and day."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from functools import partial
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from deerflow.budget.pricing import Prices, Spending, add_cost, sum_spending
+from deerflow.domain.errors import InvalidRequest
+from deerflow.domain.identity import Principal
+from deerflow.domain.runs import RunRecord, RunStatus
+from deerflow.domain.threads import DiscardedHistory
+from deerflow.domain.usage import LEAD_AGENT, TokenCounts, UsageEntry, UsageOrigin
+from deerflow.persistence.engine.database import Database
+from deerflow.persistence.queries import usage as rows
+from deerflow.persistence.queries.events import WriteFunction
+from deerflow.persistence.queries.threads import find_thread
+from deerflow.persistence.queries.transactions import record_run_result
+from deerflow.persistence.queries.usage import RunWithTitle, count_runs, count_threads, list_runs_by_owner
+from deerflow.runtime.runs.job import Job
+
+
+@dataclass(frozen=True, slots=True)
+class UsageShare:
+    """Spending under one name: a model, a caller or a day."""
+
+    name: str
+    spending: Spending
+
+
+@dataclass(frozen=True, slots=True)
+class ContextWindowUsage:
+    """Context tokens of a thread's latest request."""
+
+    model: str
+    used_tokens: int
+    window_tokens: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadUsage:
+    """Usage of a thread."""
+
+    totals: Spending
+    by_model: Sequence[UsageShare]
+    by_caller: Sequence[UsageShare]
+    context: ContextWindowUsage | None
+
+
+@dataclass(frozen=True, slots=True)
+class DailyUsage:
+    """Usage of an owner in the latest days, oldest first; days without usage are included."""
+
+    totals: Spending
+    by_day: Sequence[UsageShare]
+    by_model: Sequence[UsageShare]
+    by_caller: Sequence[UsageShare]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerStats:
+    """Totals of an owner."""
+
+    threads: int
+    runs: dict[RunStatus, int]
+    totals: Spending
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpending:
+    """Run, the title of its thread, and its spending."""
+
+    run: RunWithTitle
+    spending: Spending
+
+
+class UsageService:
+    """Usage of runs and model calls. Every method is restricted to the data of `who`."""
+
+    def __init__(self, database: Database, prices: Prices, find_window: Callable[[str], int | None]) -> None:
+        """`find_window` returns the context window of a model in tokens, None when it is not known."""
+        self._database = database
+        self._prices = prices
+        self._find_window = find_window
+
+    def build_result_write(self, job: Job, discarded: DiscardedHistory | None) -> WriteFunction[None]:
+        """Return the write that stores usage, messages and wait reason of an ended run."""
+        origin = UsageOrigin(job.run.owner, datetime.now(UTC), job.run.thread_id, job.run.run_id)
+        entries = self._add_costs(job.records.tally.entries())
+        messages = list(job.records.transcript.messages.values())
+        write = partial(
+            record_run_result, run=job.run, origin=origin, entries=entries, messages=messages, discarded=discarded
+        )
+        return partial(write, waits_for=job.records.waits_for)
+
+    async def record(self, origin: UsageOrigin, caller: str, model: str, counts: TokenCounts) -> None:
+        """Record the usage of a model call outside the agent."""
+        entries = self._add_costs([UsageEntry(caller, model, counts)])
+        await self._database.write(partial(rows.record_usage, origin=origin, entries=entries))
+
+    def _add_costs(self, entries: Iterable[UsageEntry]) -> list[UsageEntry]:
+        prices = self._prices()
+        return [add_cost(entry, prices) for entry in entries]
+
+    async def get_thread_usage(self, thread_id: str, who: Principal) -> ThreadUsage:
+        """Return the usage of a thread, or raise `NotFound`."""
+        owner = who.user_id
+        await self._database.read(partial(find_thread, thread_id=thread_id, owner=owner))
+        sums = await self._database.read(partial(rows.sum_thread_usage, thread_id=thread_id, owner=owner))
+        context = partial(rows.find_latest_context, thread_id=thread_id, owner=owner, caller=LEAD_AGENT)
+        newest = await self._database.read(context)
+        return ThreadUsage(
+            self._sum(sums),
+            self._shares(sums, lambda each: each.model),
+            self._shares(sums, lambda each: each.caller),
+            ContextWindowUsage(*newest, self._find_window(newest[0])) if newest else None,
+        )
+
+    async def get_run_spending(self, run: RunRecord) -> Spending:
+        """Return the spending of a run."""
+        query = partial(rows.sum_run_usage, owner=run.owner, run_ids=[run.run_id])
+        return self._sum(await self._database.read(query))
+
+    async def get_stats(self, who: Principal) -> OwnerStats:
+        """Return the totals of an owner."""
+        threads = await self._database.read(partial(count_threads, owner=who.user_id))
+        runs = await self._database.read(partial(count_runs, owner=who.user_id))
+        sums = await self._database.read(partial(rows.sum_owner_usage, owner=who.user_id))
+        return OwnerStats(threads, runs, self._sum(sums))
+
+    async def list_runs(
+        self, who: Principal, limit: int, offset: int = 0, status: RunStatus | None = None
+    ) -> Sequence[RunSpending]:
+        """Return the owner's runs in all threads, newest first."""
+        query = partial(list_runs_by_owner, owner=who.user_id, limit=limit, offset=offset, status=status)
+        found = await self._database.read(query)
+        ids = [each.run.run_id for each in found]
+        sums = await self._database.read(partial(rows.sum_run_usage, owner=who.user_id, run_ids=ids)) if ids else []
+        by_run = group_by_name(sums, lambda each: each.run_id or "")
+        return [RunSpending(each, self._sum(by_run.get(each.run.run_id, []))) for each in found]
+
+    async def get_daily_usage(self, who: Principal, days: int, zone_name: str, today: date | None = None) -> DailyUsage:
+        """Return the usage of the latest `days` by the calendar of a time zone.
+
+        Raises:
+            InvalidRequest: The time zone does not exist.
+        """
+        zone = find_zone(zone_name)
+        last = today or datetime.now(zone).date()
+        dates = [last - timedelta(days=back) for back in range(days - 1, -1, -1)]
+        since = datetime.combine(dates[0], time.min, zone)
+        query = partial(rows.sum_owner_usage, owner=who.user_id, since=since, by_quarter=True)
+        sums = [each for each in await self._database.read(query) if to_day(each.quarter, zone) <= last]
+        by_day = group_by_name(sums, lambda each: to_day(each.quarter, zone).isoformat())
+        return DailyUsage(
+            self._sum(sums),
+            [UsageShare(day.isoformat(), self._sum(by_day.get(day.isoformat(), []))) for day in dates],
+            self._shares(sums, lambda each: each.model),
+            self._shares(sums, lambda each: each.caller),
+        )
+
+    def _sum(self, sums: Sequence[rows.UsageTotal]) -> Spending:
+        return sum_spending(sums, self._prices())
+
+    def _shares(self, sums: Sequence[rows.UsageTotal], name: Callable[[rows.UsageTotal], str]) -> list[UsageShare]:
+        return [UsageShare(each, self._sum(group)) for each, group in sorted(group_by_name(sums, name).items())]
+
+
+def group_by_name(
+    sums: Iterable[rows.UsageTotal], name: Callable[[rows.UsageTotal], str]
+) -> dict[str, list[rows.UsageTotal]]:
+    """Group totals by a name."""
+    found: dict[str, list[rows.UsageTotal]] = {}
+    for each in sums:
+        found.setdefault(name(each), []).append(each)
+    return found
+
+
+def find_zone(name: str) -> tzinfo:
+    """Return a time zone such as `Europe/Berlin`.
+
+    Raises:
+        InvalidRequest: It does not exist.
+    """
+    try:
+        return UTC if name == "UTC" else ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise InvalidRequest(f"unknown time zone {name!r}; use a name such as 'Europe/Berlin' or 'UTC'") from None
+
+
+def to_day(quarter: int, zone: tzinfo) -> date:
+    """Return the day of a quarter of an hour."""
+    return datetime.fromtimestamp(quarter * rows.QUARTER // 1_000_000, zone).date()

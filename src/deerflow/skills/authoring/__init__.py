@@ -1,0 +1,1 @@
+"""Authoring of custom skills: storage, review, history and tests."""

@@ -1,0 +1,43 @@
+"""The Chinese pages keep up with the English ones."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = sorted(path for path in (DOCS / "zh").glob("*.md") if path.name != "README.md")
+
+
+def english(page: Path) -> Path:
+    return next(path for folder in ("tutorial", "guides") if (path := DOCS / folder / page.name).exists())
+
+
+def code_blocks(page: Path) -> list[str]:
+    """Return code without comments, which may be translated."""
+    blocks = re.findall(r"^```\w+\n.*?^```$", page.read_text(encoding="utf-8"), re.S | re.M)
+    return [re.sub(r"\s*#.*", "", block) for block in blocks]
+
+
+def table_rows(page: Path) -> int:
+    return len(re.findall(r"^\| .*\|$", page.read_text(encoding="utf-8"), re.M))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_chinese_page_has_the_code_and_sections_of_the_english_one(page: Path) -> None:
+    assert code_blocks(page) == code_blocks(english(page))
+    headings = [re.findall(r"^(#+) ", path.read_text(encoding="utf-8"), re.M) for path in (page, english(page))]
+    assert headings[0] == headings[1]
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.stem not in ("python", "http-api")], ids=lambda p: p.stem
+)
+def test_a_chinese_page_has_the_table_rows_of_the_english_one(page: Path) -> None:
+    assert table_rows(page) == table_rows(english(page))
+
+
+def test_the_ten_most_used_pages_are_translated_and_listed() -> None:
+    assert len(PAGES) >= 10
+    listed = (DOCS / "zh/README.md").read_text(encoding="utf-8")
+    assert [page.name for page in PAGES if f"({page.name})" not in listed] == []

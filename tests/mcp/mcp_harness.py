@@ -1,0 +1,113 @@
+"""Harness with MCP servers for tests."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from langchain_core.messages import AnyMessage, ToolMessage
+
+from deerflow.config.source import ConfigSource, open_source
+from deerflow.domain.identity import LOCAL_USER
+from deerflow.domain.runs import AgentSpec, RunEvent, RunRecord, RunRequest
+from deerflow.harness import Harness, open_harness
+from deerflow.mcp.status import ServerStatus
+from deerflow.testing import ScriptedModel
+from deerflow.testing.turns import Answer
+
+HOSTILE = Path(__file__).with_name("hostile_server.py")
+LONG_S = 90.0
+PYTHON = "/usr/bin/python3"
+
+
+def hostile_entry(*modes: str, **settings: object) -> dict[str, object]:
+    """Return the entry of a server that misbehaves."""
+    return {"command": PYTHON, "args": [str(HOSTILE), *modes], "paths": [str(HOSTILE)], **settings}
+
+
+def write_servers(folder: Path, servers: Mapping[str, Mapping[str, object]]) -> None:
+    """Write the configuration file with these servers."""
+    (folder / "extensions_config.json").write_text(json.dumps({"mcpServers": servers}))
+
+
+def create_source(folder: Path, servers: Mapping[str, Mapping[str, object]], **config: object) -> ConfigSource:
+    """Return a configuration with these servers."""
+    write_servers(folder, servers)
+    # What servers do is looked at here, not what they may be progress.
+    overrides = {
+        "memory": {"enabled": False},
+        "title": {"enabled": False},
+        "guardrails": {"enabled": False},
+        "tool_search": {"enabled": False},
+        **config,
+    }
+    return open_source(directory=folder, environment={}, overrides=overrides)
+
+
+class McpHarness:
+    """Harness with its scripted model."""
+
+    def __init__(self, harness: Harness, model: ScriptedModel) -> None:
+        self.harness = harness
+        self.model = model
+
+    async def run(self, thread_id: str = "t1", agent: AgentSpec = AgentSpec(), said: str = "go") -> list[AnyMessage]:
+        """Run the agent to its end and return the messages of the thread."""
+        await self.wait_until_ended(await self.start(thread_id, agent, said))
+        return await self.messages(thread_id)
+
+    async def wait_until_listed(self) -> None:
+        """Wait until every server is listed or has failed."""
+        await self.harness.core.mcp.prepare(LOCAL_USER.user_id, wait_s=LONG_S)
+
+    async def messages(self, thread_id: str = "t1") -> list[AnyMessage]:
+        graph = self.harness.core.agents.state_graph
+        state = await graph.aget_state({"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}})
+        return list(state.values.get("messages", []))
+
+    async def results(self, thread_id: str = "t1") -> list[ToolMessage]:
+        return [message for message in await self.messages(thread_id) if isinstance(message, ToolMessage)]
+
+    async def start(self, thread_id: str = "t1", agent: AgentSpec = AgentSpec(), said: str = "go") -> RunRecord:
+        """Start a run."""
+        request = RunRequest(thread_id, ({"role": "user", "content": said},), agent)
+        return await self.harness.runs.create_or_reject(request, LOCAL_USER)
+
+    async def wait_until_ended(self, run: RunRecord) -> RunRecord:
+        """Wait for the end of a run."""
+        async with asyncio.timeout(LONG_S):
+            return await self.harness.runs.join(run.thread_id, run.run_id, LOCAL_USER)
+
+    async def wait_for_progress(self, run: RunRecord) -> list[str]:
+        """Return the first progress of tools; empty when the run ends without."""
+        async with asyncio.timeout(LONG_S):
+            async for group in self.harness.runs.listen(run):
+                if progress := find_progress(group):
+                    return progress
+        return []
+
+    def status(self, server: str) -> ServerStatus:
+        return {
+            status.name: status for status in self.harness.resources.mcp_servers.catalog.statuses(LOCAL_USER.user_id)
+        }[server]
+
+    def tool_names(self) -> list[str]:
+        return [tool.name for tool in self.harness.core.mcp.offer(LOCAL_USER.user_id).tools]
+
+
+def find_progress(events: Sequence[RunEvent]) -> list[str]:
+    """Return the progress messages of tools."""
+    progress = (json.loads(event.data) for event in events if event.event == "custom")
+    return [each["output"] for each in progress if each.get("type") == "tool_progress"]
+
+
+@asynccontextmanager
+async def open_mcp_harness(
+    folder: Path, servers: Mapping[str, Mapping[str, object]], *turns: str | Answer, **config: Any
+) -> AsyncIterator[McpHarness]:
+    """Open a harness with these servers, in which the model answers with `turns`."""
+    model = ScriptedModel.saying(*turns)
+    async with open_harness(create_source(folder, servers, **config), model) as harness:
+        yield McpHarness(harness, model)

@@ -1,0 +1,52 @@
+"""Removal of folders that agents made hard to remove."""
+
+import os
+from pathlib import Path
+
+from deerflow.sandbox.local.cleanup import remove_folder
+
+
+def test_deletes_files_and_folders(tmp_path: Path) -> None:
+    folder = tmp_path / "thread"
+    (folder / "a" / "b").mkdir(parents=True)
+    for name in ("one", "a/two\nlines", "a/b/.three"):
+        (folder / name).write_text(name)
+    (folder / "locked").mkdir()
+    (folder / "locked" / "inner").mkdir()
+    (folder / "locked" / "inner").chmod(0)
+    (folder / "locked").chmod(0)
+    os.mkfifo(folder / "pipe")
+    remove_folder(folder)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_keeps_link_targets(tmp_path: Path) -> None:
+    folder, outside = tmp_path / "thread", tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file").write_text("kept")
+    folder.mkdir()
+    (folder / "folder").symlink_to(outside)
+    (folder / "file").symlink_to(outside / "file")
+    (folder / "hard").hardlink_to(outside / "file")
+    remove_folder(folder)
+    assert not folder.exists()
+    assert (outside / "file").read_text() == "kept"
+
+
+def test_ignores_a_missing_folder(tmp_path: Path) -> None:
+    remove_folder(tmp_path / "none")
+    remove_folder(tmp_path / "none" / "below")
+
+
+def test_deletes_deeply_nested_folders(tmp_path: Path) -> None:
+    (tmp_path / "thread").mkdir()
+    folder = os.open(tmp_path / "thread", os.O_RDONLY)
+    for _ in range(3000):
+        os.mkdir("d", dir_fd=folder)
+        os.close(os.open("file", os.O_CREAT, dir_fd=folder))
+        inner = os.open("d", os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = inner
+    os.close(folder)
+    remove_folder(tmp_path / "thread")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,57 @@
+"""Custom skill service for tests: real files, a real scanner, and scripted reviews."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from deerflow.skills.authoring.custom_skills import CustomSkillService, ReviewPolicy, SkillTester
+from deerflow.skills.authoring.review import ReviewReply, ReviewRequest, SkillReviewer
+from deerflow.skills.authoring.store import Author, SkillStore
+from deerflow.skills.index import SkillIndex
+from deerflow.skills.scanner.scanner import SkillScanner
+
+OWNER = "ada"
+PERSON, AGENT = Author(), Author("agent", "t1")
+ALLOW = '{"decision": "allow", "reason": "It does what it says."}'
+
+
+@dataclass
+class ScriptedReviews:
+    """Returns replies in turn, repeating the last one, and records the requests."""
+
+    replies: list[ReviewReply] = field(default_factory=lambda: [ReviewReply(ALLOW)])
+    requests: list[ReviewRequest] = field(default_factory=list)
+
+    async def __call__(self, request: ReviewRequest) -> ReviewReply:
+        self.requests.append(request)
+        return self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+
+
+def without_scan() -> ReviewPolicy:
+    """Policy without the scanner, which starts a process for each scan."""
+    return ReviewPolicy(scans=False)
+
+
+def open_service(
+    home: Path,
+    reviews: ScriptedReviews | None = None,
+    *,
+    policy: Callable[[], ReviewPolicy] = without_scan,
+    tester: SkillTester | None = None,
+) -> CustomSkillService:
+    """Return a service for the skills below `home`."""
+    index = SkillIndex(home / "shipped", home)
+    store = SkillStore(home, lambda owner: tuple(index.read(owner).skills.values()))
+    return CustomSkillService(store, SkillScanner(), SkillReviewer(reviews or ScriptedReviews()), policy, tester)
+
+
+def skill(name: str = "sample", body: str = "# How\n") -> str:
+    """Return the content of a SKILL.md."""
+    return f"---\nname: {name}\ndescription: Does one thing.\n---\n{body}"
+
+
+def list_stored_files(home: Path) -> list[str]:
+    """Return all files and folders of the owner's skills, except those that always exist."""
+    root = home / "users" / OWNER / "skills"
+    everything = (str(path.relative_to(root)) for path in root.rglob("*")) if root.exists() else ()
+    return sorted(path for path in everything if path not in (".staging", ".lock"))
