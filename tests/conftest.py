@@ -1,6 +1,7 @@
 """Fixtures for all tests."""
 
 import asyncio
+import gc
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -9,10 +10,13 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 from langchain_core.language_models import BaseChatModel
+from sqlalchemy import Engine
 
 from deerflow.config.sections.sandbox import ToolboxConfig
 from deerflow.config.source import ConfigSource, open_source
 from deerflow.harness import Harness, open_harness
+from deerflow.persistence.engine import schema, sqlite
+from deerflow.persistence.engine.sqlite import create_sqlite_engine
 from deerflow.sandbox.local.toolbox import ToolboxBuilder
 from tests.servers import PostgresServer, postgres, redis, shared_folder
 from tests.support import OpenHarness, user_cache
@@ -49,6 +53,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = put_slow_modules_first(items, workers)
 
 
+def pytest_collection_finish() -> None:
+    """Leave what was imported out of garbage collection, which would walk all of it again and again."""
+    gc.collect()
+    gc.freeze()
+
+
 def put_slow_modules_first(items: Sequence[pytest.Item], workers: int) -> list[pytest.Item]:
     """Have each worker begin with its share of the slow modules, so that none is left with a long test in the end.
 
@@ -66,6 +76,28 @@ def put_slow_modules_first(items: Sequence[pytest.Item], workers: int) -> list[p
         ordered += [*share, *rest[:room]]
         rest = rest[room:]
     return ordered + rest
+
+
+@pytest.fixture(scope="session")
+def database_template(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """A SQLite database without rows."""
+    engine = create_sqlite_engine(tmp_path_factory.mktemp("template") / "deerflow.db", 1)
+    schema.migrate(engine)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture(autouse=True)
+def fast_migration(database_template: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fill new SQLite databases from the template: to create their tables takes longer than most tests."""
+
+    def copy_or_migrate(engine: Engine) -> None:
+        if not Path(engine.url.database or "").exists():
+            with database_template.connect() as source, engine.connect() as target:
+                source.connection.driver_connection.backup(target.connection.driver_connection)
+        schema.migrate(engine)
+
+    monkeypatch.setattr(sqlite, "migrate", copy_or_migrate)
 
 
 @pytest.fixture

@@ -47,10 +47,11 @@ async def browse(
         await server.ready.wait()
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=10) as client:
+        # Without certificates: reading them takes longer than most tests.
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=10, verify=False) as client:
             yield client
     finally:
-        server.should_exit = True
+        server.leave.set()
         await serving
 
 
@@ -58,10 +59,26 @@ class ReadyServer(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.ready = asyncio.Event()
+        self.leave = asyncio.Event()
 
     async def startup(self, sockets: list[object] | None = None) -> None:
         await super().startup(sockets)  # type: ignore[arg-type]
         self.ready.set()
+
+    async def shutdown(self, sockets: list[object] | None = None) -> None:
+        for _ in range(20):  # turns of the loop in which it sees that its clients have left
+            await asyncio.sleep(0)
+        if self.server_state.connections or self.server_state.tasks:
+            await super().shutdown(sockets)  # type: ignore[arg-type]
+            return
+        for server in self.servers:
+            server.close()
+            await server.wait_closed()
+
+    async def main_loop(self) -> None:
+        """Wait for the end, without a tick."""
+        await self.leave.wait()
+        self.should_exit = True
 
     def install_signal_handlers(self) -> None:
         """The test runner keeps its own."""

@@ -59,6 +59,7 @@ def find_result(events: Sequence[TurnEvent]) -> ToolFinished:
     return result
 
 
+@pytest.mark.slow
 async def test_agent_answers_from_its_own_workspace(tmp_path: Path) -> None:
     asked = "write outside env terminal"
     async with open_world(tmp_path, asked, env={"MINE": "yes", "MY_API_KEY": "kingfisher-1"}) as harness:
@@ -106,6 +107,7 @@ def test_mcp_servers_are_select_mcp_servers_that_are_on_and_can_be_used_without_
     assert [each.name for each in select_mcp_servers(only, servers, McpCapabilities(http=True))] == ["web"]
 
 
+@pytest.mark.slow
 async def test_permission_request_waits_for_a_decision(tmp_path: Path) -> None:
     async with open_world(tmp_path, "permission permission", call_agent("permission", "trusted")) as harness:
         turn, _ = await say(harness)
@@ -122,6 +124,7 @@ async def test_permission_request_waits_for_a_decision(tmp_path: Path) -> None:
         assert turn.ending == "answered" and "[permission: y]" in find_result(events).text
 
 
+@pytest.mark.slow
 async def test_decision_after_a_restart_allows_nothing(tmp_path: Path) -> None:
     async with open_world(tmp_path, "permission") as harness:
         turn, _ = await say(harness)
@@ -133,6 +136,7 @@ async def test_decision_after_a_restart_allows_nothing(tmp_path: Path) -> None:
         assert "was ended before it got the answer" in find_result(events).text
 
 
+@pytest.mark.slow
 async def test_reports_crashes_and_invalid_output(tmp_path: Path) -> None:
     async with open_world(tmp_path, "crash", "flood") as harness:
         expected = ("it has exited; its output: out of luck", "what it prints does not follow the protocol")
@@ -143,6 +147,7 @@ async def test_reports_crashes_and_invalid_output(tmp_path: Path) -> None:
             assert "acp_agents.echo.network" in result.text and turn.reader.answer == DONE
 
 
+@pytest.mark.slow
 async def test_reports_programs_that_are_not_agents(tmp_path: Path) -> None:
     wrong = {
         "garbage": ({"args": [str(ECHO), "garbage"]}, "what it prints does not follow the protocol"),
@@ -158,6 +163,7 @@ async def test_reports_programs_that_are_not_agents(tmp_path: Path) -> None:
             assert sentence in find_result(events).text and turn.reader.answer == DONE
 
 
+@pytest.mark.slow
 async def test_streams_progress_and_stopping_the_run_ends_the_process(tmp_path: Path) -> None:
     mark = str(tmp_path)  # the same program may run elsewhere at the same time
     async with open_world(tmp_path, "write hang", args=["-B", str(ECHO), mark]) as harness:

@@ -89,6 +89,7 @@ def test_closing_twice_is_harmless() -> None:
     client.close()
 
 
+@pytest.mark.slow
 def test_the_example_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
     (example,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
     exec(compile(example, str(README), "exec"), {})

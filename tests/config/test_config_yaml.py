@@ -153,6 +153,7 @@ VALUES = st.recursive(
 
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(data=VALUES)
+@pytest.mark.slow
 def test_reads_any_data_or_rejects_it_with_a_reason(tmp_path_factory: pytest.TempPathFactory, data: object) -> None:
     directory = tmp_path_factory.mktemp("any")
     (directory / "config.yaml").write_text(yaml.safe_dump(data, allow_unicode=True), encoding="utf-8")
@@ -164,6 +165,7 @@ def test_reads_any_data_or_rejects_it_with_a_reason(tmp_path_factory: pytest.Tem
 
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(data=st.dictionaries(KEYS, VALUES, max_size=5))
+@pytest.mark.slow
 def test_reads_any_dict_or_rejects_it_with_a_reason(data: dict[str, object]) -> None:
     try:
         load(overrides=data, directory=Path("/nowhere"), environment={})

@@ -84,6 +84,7 @@ def test_quick_commands_of_the_tutorial_succeed_in_an_empty_folder(tmp_path: Pat
         assert ran.returncode == 0, f"{command}: {ran.stderr}"
 
 
+@pytest.mark.slow
 def test_the_python_of_the_tutorial_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (code,) = code_blocks(TUTORIAL, "python")

@@ -14,6 +14,7 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize(("guide", "code"), EXAMPLES)
+@pytest.mark.slow
 def test_an_example_does_what_it_says(guide: Path, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     exec(compile(code, str(guide), "exec"), {"__name__": "example"})

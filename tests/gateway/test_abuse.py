@@ -207,6 +207,7 @@ def test_two_content_lengths_are_rejected(server: PopulatedServer) -> None:
     assert answer.startswith(b"HTTP/1.1 400") and b'"error":"BadRequest"' in answer
 
 
+@pytest.mark.slow
 def test_a_trickling_body_times_out(server: PopulatedServer) -> None:
     def trickle() -> Iterator[bytes]:
         while True:

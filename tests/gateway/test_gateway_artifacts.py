@@ -123,6 +123,7 @@ NAMES = st.text(st.characters(exclude_characters="/\0", codec="utf-8"), min_size
 )
 
 
+@pytest.mark.slow
 async def test_arbitrary_bytes_and_names_round_trip(
     harness_saying: OpenHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

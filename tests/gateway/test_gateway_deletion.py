@@ -80,6 +80,7 @@ def temporary_folders() -> list[Path]:
     return list(Path(tempfile.gettempdir()).glob(f"deerflow-*-{os.getpid()}-*"))
 
 
+@pytest.mark.slow
 async def test_deletion_leaves_no_bytes_in_files_databases_and_logs(tmp_path: Path) -> None:
     with hearing_all_logs() as log:
         async with a_server(tmp_path, speaking_of_it()) as (_, http), asyncio.timeout(100):
@@ -101,6 +102,7 @@ async def test_deletion_leaves_no_bytes_in_files_databases_and_logs(tmp_path: Pa
     assert "is deleted" in log.getvalue() and CANARY not in log.getvalue()
 
 
+@pytest.mark.slow
 async def test_deletion_removes_files_of_mcp_servers(tmp_path: Path) -> None:
     """The server reads the thread's files at start and stores copies in its home and in /tmp."""
     keeping = (

@@ -108,6 +108,7 @@ async def test_one_of_many_concurrent_edits_succeeds(harness_saying: OpenHarness
         assert (await http.get(url)).text == f"{won[0]}"
 
 
+@pytest.mark.slow
 async def test_arbitrary_text_round_trips(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         await harness.threads.create(LOCAL_USER, "t1", {}, may_exist=False)

@@ -137,6 +137,7 @@ async def test_an_upload_shorter_than_announced_times_out(desk: Desk) -> None:
     assert desk.left() == []
 
 
+@pytest.mark.slow
 async def test_a_trickling_upload_times_out(desk: Desk) -> None:
     content = body(part("a.txt", bytes(900)))
     reader, writer = await asyncio.open_connection("127.0.0.1", desk.port)

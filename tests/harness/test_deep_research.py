@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 import orjson
+import pytest
 from langchain_core.messages import BaseMessage
 
 from deerflow.domain.identity import LOCAL_USER
@@ -123,6 +124,7 @@ def calls_of(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
     return [call for message in messages for call in getattr(message, "tool_calls", ())]
 
 
+@pytest.mark.slow
 async def test_what_is_made_up_is_caught_and_mended_and_what_is_true_passes(tmp_path: Path) -> None:
     async with open_site() as site:
         facts = make_web(site, seed=7)

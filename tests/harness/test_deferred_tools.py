@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 from langchain_core.messages import SystemMessage
 from langchain_core.tools import StructuredTool
 
@@ -84,6 +85,7 @@ async def test_a_tool_nobody_asked_for_is_not_run(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 async def test_what_was_found_is_at_hand_after_a_restart_and_a_compaction(tmp_path: Path) -> None:
     keep, trigger = ({"type": "messages", "value": value} for value in (2, 9))
     summarization = {"enabled": True, "model_name": "demo", "trigger": trigger, "keep": keep}

@@ -180,6 +180,7 @@ async def test_that_strangers_have_spoken_is_remembered_by_later_runs_a_restart_
     assert copied["untrusted"] == ["page"] and copied["messages"][-2]["status"] == "error"
 
 
+@pytest.mark.slow
 async def test_it_is_remembered_also_when_what_they_said_was_compacted_away(tmp_path: Path) -> None:
     rule(tmp_path, AFTER_READING)
     keep, trigger = ({"type": "messages", "value": value} for value in (2, 9))
@@ -225,6 +226,7 @@ def visit(url: str) -> str:
     return f"{url} is open"
 
 
+@pytest.mark.slow
 async def test_an_address_that_was_compacted_away_is_still_known_and_a_subagents_too(tmp_path: Path) -> None:
     rules = "{name: new, tool: visit, arguments: {url: {known: false}}, outcome: deny, reason: never heard of}"
     rule(tmp_path, f"rules: [{rules}]\nshipped_rules: false")

@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import orjson
+import pytest
 from langchain_core.messages import BaseMessage
 
 from deerflow.domain.identity import LOCAL_USER
@@ -138,6 +139,7 @@ async def test_the_review_of_what_an_agent_makes_is_paid_from_the_budget_of_its_
     assert 0 < model.requests[1].options["max_tokens"] < 100_000
 
 
+@pytest.mark.slow
 async def test_a_change_whose_review_cannot_be_paid_is_refused(tmp_path: Path) -> None:
     long = skill(body="# Long\n" + "words " * 10_000)
     model = ScriptedModel.saying(manage("create", content=long), "I could not.")

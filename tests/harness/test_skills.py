@@ -294,6 +294,7 @@ async def test_a_skill_nobody_has_can_be_neither_read_nor_switched(tmp_path: Pat
         assert not (tmp_path / "extensions_config.json").exists()
 
 
+@pytest.mark.slow
 async def test_a_skill_that_was_compacted_away_still_binds_and_the_model_is_told_to_read_it_again(
     tmp_path: Path, public: Path
 ) -> None:

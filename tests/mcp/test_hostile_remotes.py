@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
 from deerflow.testing import calling
 from tests.mcp.mcp_harness import open_mcp_harness
@@ -16,6 +17,7 @@ MB = 1024 * 1024
 JSON, EVENTS = "application/json", "text/event-stream"
 
 
+@pytest.mark.slow
 async def test_broken_responses_fail_the_call_but_not_the_server(tmp_path: Path) -> None:
     trouble = ("flood", "flood_events", "fail", "vanish", "lose")
     turns = (*(calling(f"far_{name}") for name in trouble), calling("far_echo"), "done")

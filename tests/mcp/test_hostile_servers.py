@@ -15,6 +15,7 @@ from tests.mcp.mcp_harness import hostile_entry, open_mcp_harness, write_servers
 MB = 1024 * 1024
 
 
+@pytest.mark.slow
 async def test_broken_server_does_not_affect_others(tmp_path: Path) -> None:
     servers = {
         "crashing": hostile_entry("crash-at-once"),
@@ -53,6 +54,7 @@ async def test_crashed_server_is_restarted_for_the_next_call(tmp_path: Path) -> 
         assert again.text == "echo: again"
 
 
+@pytest.mark.slow
 async def test_call_is_cancelled_at_the_server_after_its_timeout(tmp_path: Path) -> None:
     servers = {"s": hostile_entry(tools={"hang": {"tool_call_timeout": 0.5}})}
     async with open_mcp_harness(tmp_path, servers, calling("s_hang"), calling("s_seen"), "done") as world:
@@ -86,6 +88,7 @@ async def test_ignores_invalid_lines_between_messages(tmp_path: Path, caplog: py
     assert len(caplog.text) < 10_000  # the log does not grow with the output
 
 
+@pytest.mark.slow
 async def test_refuses_a_response_of_100_mb_without_buffering_it(tmp_path: Path) -> None:
     turns = (calling("s_flood"), calling("s_echo", value="well"), "done")
     async with open_mcp_harness(tmp_path, {"s": hostile_entry()}, *turns) as world:

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from deerflow.config.source import open_source
 from deerflow.domain.identity import LOCAL_USER
 from deerflow.harness import open_harness
@@ -35,6 +37,7 @@ async def test_without_servers_nothing_is_offered_or_loaded(tmp_path: Path) -> N
         assert not harness.core.mcp.is_loaded
 
 
+@pytest.mark.slow
 def test_without_servers_the_modules_of_mcp_are_not_imported(tmp_path: Path) -> None:
     command = [sys.executable, "-c", WITHOUT_SERVERS, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)

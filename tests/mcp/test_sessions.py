@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import psutil
+import pytest
 
 from deerflow.config.sections.models import ModelConfig
 from deerflow.domain.identity import LOCAL_USER
@@ -28,6 +29,7 @@ async def test_elicitation_interrupts_the_run_until_the_user_answers(tmp_path: P
         assert answered.text == "Ada likes decline"
 
 
+@pytest.mark.slow
 async def test_elicitation_is_repeated_after_a_restart(tmp_path: Path) -> None:
     servers = {"s": hostile_entry()}
     async with open_mcp_harness(tmp_path, servers, calling("s_ask")) as world:

@@ -320,6 +320,7 @@ async def test_prints_no_warning_without_close() -> None:
         assert await run_in_child(server.base_url) == (b"one\n", b"")
 
 
+@pytest.mark.slow
 async def test_uses_the_proxy_of_the_environment_and_not_netrc(tmp_path: Path) -> None:
     (tmp_path / ".netrc").write_text("default login someone password secret")
     async with ScriptedServer(["by proxy"]) as proxy:

@@ -93,7 +93,10 @@ async def test_purges_the_checkpoint_database_too(tmp_path: Path) -> None:
     assert CANARY.encode() not in read_files(tmp_path / "d.db") + read_files(tmp_path / "checkpoints.db")
 
 
-async def test_returns_false_while_a_reader_holds_an_old_snapshot(tmp_path: Path) -> None:
+async def test_returns_false_while_a_reader_holds_an_old_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deerflow.persistence.engine.sqlite.TRUNCATE_TIMEOUT_S", 0.01)
     file = tmp_path / "d.db"
     purger = Purger(file)
     with closing(connect(file)) as connection, closing(connect(file)) as reader:
@@ -109,6 +112,7 @@ async def test_returns_false_while_a_reader_holds_an_old_snapshot(tmp_path: Path
 
 async def test_returns_false_while_another_connection_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("deerflow.persistence.engine.sqlite.PURGE_LOCK_TIMEOUT_S", 0.01)
+    monkeypatch.setattr("deerflow.persistence.engine.sqlite.TRUNCATE_TIMEOUT_S", 0.01)
     file = tmp_path / "d.db"
     with closing(connect(file)) as connection, closing(connect(file)) as writer:
         fill(connection, Random(1))

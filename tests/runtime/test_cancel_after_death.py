@@ -131,6 +131,7 @@ async def test_a_replacing_run_starts_even_if_the_process_dies(tmp_path: Path, b
             assert await said(harness) == await known(harness)
 
 
+@pytest.mark.slow
 async def test_a_partial_answer_is_kept_when_the_next_process_applies_the_cancel(
     database_place: Path | str, harness_saying: OpenHarness
 ) -> None:

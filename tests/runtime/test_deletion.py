@@ -127,6 +127,7 @@ async def test_threads_are_kept_forever_by_default(harness_saying: OpenHarness) 
         assert await future.sweep() == 0 and await future.until_next() is None
 
 
+@pytest.mark.slow
 async def test_a_state_update_during_deletion_leaves_nothing(harness_saying: OpenHarness, source: ConfigSource) -> None:
     async with harness_saying(ScriptedModel.saying(*["One."] * 20)) as harness, asyncio.timeout(30):
         for number in range(10):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 from sqlalchemy import delete, update
 
 from deerflow.agents.middlewares.dangling_tool_call_middleware import is_complete
@@ -85,6 +86,7 @@ async def test_a_run_fails_after_three_process_deaths(database_place: Path | str
             assert (await harness.runs.join("t", after.run_id, LOCAL_USER)).status is RunStatus.SUCCESS
 
 
+@pytest.mark.slow
 async def test_every_call_of_a_failed_run_has_a_result(tmp_path: Path, database_place: Path | str) -> None:
     marks, bell = tmp_path / "marks", tmp_path / "bell"
     os.mkfifo(bell)

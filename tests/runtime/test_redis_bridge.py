@@ -131,6 +131,7 @@ async def test_closing_a_process_disconnects_readers_of_other_processes(
     assert await rest is None
 
 
+@pytest.mark.slow
 async def test_without_redis_the_log_is_polled_at_heartbeats_and_logged_once(
     log: Log, caplog: pytest.LogCaptureFixture
 ) -> None:

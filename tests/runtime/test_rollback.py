@@ -92,6 +92,7 @@ async def test_an_interrupted_run_keeps_its_files(tmp_path: Path) -> None:
         assert (work(tmp_path) / "a").read_text() == "a"
 
 
+@pytest.mark.slow
 async def test_rollback_during_a_command_undoes_it(tmp_path: Path) -> None:
     marker = marked_seconds()
     command = f"echo started > started; sleep {marker}; echo ended > ended"

@@ -126,6 +126,7 @@ async def test_kills_a_background_server_that_has_just_started(sandbox: Sandbox)
     assert await survivors(seconds) == []
 
 
+@pytest.mark.slow
 async def test_cancelling_at_any_moment_leaves_no_processes(sandbox: Sandbox) -> None:
     moments = random.Random(4)
     seconds = marked_seconds()

@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+import pytest
+
 from deerflow.sandbox.local.cleanup import remove_folder
 
 
@@ -38,6 +40,7 @@ def test_ignores_a_missing_folder(tmp_path: Path) -> None:
     remove_folder(tmp_path / "none" / "below")
 
 
+@pytest.mark.slow
 def test_deletes_deeply_nested_folders(tmp_path: Path) -> None:
     (tmp_path / "thread").mkdir()
     folder = os.open(tmp_path / "thread", os.O_RDONLY)

@@ -152,6 +152,7 @@ def test_lists_a_file_that_became_a_folder_and_back(files: Path, snapshots: Snap
     ]
 
 
+@pytest.mark.slow
 def test_counts_all_changes_but_limits_the_list(files: Path, snapshots: Snapshots) -> None:
     snapshots.take("r1")
     for number in range(MAX_LISTED + 10):
@@ -259,6 +260,7 @@ def test_reads_every_folder_once(tmp_path: Path, files: Path, snapshots: Snapsho
 
 @given(before=some.lists(EDITS, max_size=10), during=some.lists(EDITS, max_size=10))
 @settings(max_examples=100, deadline=None)
+@pytest.mark.slow
 def test_lists_exactly_the_changes_of_a_run(
     before: list[tuple[str, str, bytes]], during: list[tuple[str, str, bytes]]
 ) -> None:

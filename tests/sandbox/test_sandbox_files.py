@@ -186,6 +186,7 @@ def test_never_reads_through_a_folder_swapped_for_a_link(root: Path) -> None:
     assert all(answers.values()), f"the race was not a race: {answers}"
 
 
+@pytest.mark.slow
 def test_never_writes_or_lists_through_a_folder_swapped_for_a_link(root: Path) -> None:
     folder = root / "workspace" / "folder"
     private = root.parent / "private"

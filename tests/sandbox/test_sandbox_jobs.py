@@ -56,6 +56,7 @@ async def test_reports_missing_packages_with_a_remedy(jobs: SandboxJobs) -> None
     assert refused.value.kind == "no toolbox"
 
 
+@pytest.mark.slow
 async def test_kills_a_job_with_its_children_after_the_timeout(jobs: SandboxJobs) -> None:
     mark = marked_seconds()
     script = f"import subprocess; print('begun', flush=True); subprocess.run(['sleep', '{mark}'])"

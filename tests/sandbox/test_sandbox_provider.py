@@ -114,13 +114,14 @@ async def test_searches_and_runs_background_processes_on_the_host(tmp_path: Path
         act("bash", command="echo one > a.txt; echo err >&2; exit 3"),
         act("glob", path=WORK, pattern="*.txt"),
         act("bash", command="until [ -e go ]; do sleep 0.02; done; echo two > b.txt", background=True),
-        act("bash", command="touch go; until [ -e b.txt ]; do sleep 0.02; done; cat b.txt"),
+        act("bash", command="touch go; until [ -s b.txt ]; do sleep 0.02; done; cat b.txt"),
         sandbox=ON_HOST,
     )
     assert message[:2] == ["err\n[exit code 3]", f"Found 1 paths under {WORK}\n1. {WORK}/a.txt"]
     assert message[3] == "two"
 
 
+@pytest.mark.slow
 async def test_kills_a_host_command_with_its_children_after_the_timeout(tmp_path: Path) -> None:
     marker = marked_seconds()
     command = f"echo begun; sleep {marker} & nohup sleep {marker} >/dev/null & wait"

@@ -104,6 +104,7 @@ async def test_deleting_a_thread_kills_its_processes_and_removes_its_files(tmp_p
             await harness.threads.get("t", LOCAL_USER)
 
 
+@pytest.mark.slow
 async def test_closing_the_harness_kills_everything(tmp_path: Path) -> None:
     marker = marked_seconds()
     start = act("bash", command=f"sleep {unlike(marker)}", background=True)
@@ -115,6 +116,7 @@ async def test_closing_the_harness_kills_everything(tmp_path: Path) -> None:
     assert await survivors(marker) == []
 
 
+@pytest.mark.slow
 async def test_files_survive_the_harness(tmp_path: Path) -> None:
     async with open_sandbox_harness(
         tmp_path, ScriptedModel.saying(act("bash", command="echo kept > kept.txt"), "Kept.")

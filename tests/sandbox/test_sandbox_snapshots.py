@@ -4,6 +4,7 @@ import os
 import shutil
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
@@ -18,6 +19,7 @@ __all__ = ["files", "snapshots"]  # fixtures
 
 @given(before=some.lists(EDITS, max_size=12), during=some.lists(EDITS, max_size=12))
 @settings(max_examples=150, deadline=None)
+@pytest.mark.slow
 def test_restores_any_changes_of_a_run_exactly(
     before: list[tuple[str, str, bytes]], during: list[tuple[str, str, bytes]]
 ) -> None:
@@ -37,6 +39,7 @@ def test_restores_any_changes_of_a_run_exactly(
 
 @given(steps=some.lists(some.lists(EDITS, max_size=8), min_size=2, max_size=4))
 @settings(max_examples=50, deadline=None)
+@pytest.mark.slow
 def test_restores_only_the_latest_run_and_drops_older_copies(
     steps: list[list[tuple[str, str, bytes]]],
 ) -> None:

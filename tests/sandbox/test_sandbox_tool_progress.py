@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 
 from deerflow.domain.runs import RunEvent, RunRecord
 from deerflow.harness import Harness
@@ -71,6 +72,7 @@ async def test_reports_nothing_after_close() -> None:
     assert [report["output"] for report in reports.received] == ["a"]
 
 
+@pytest.mark.slow
 async def test_limits_reported_output() -> None:
     reports = Reports()
     progress = ToolProgress(reports.add, "call_1", "bash")
@@ -102,6 +104,7 @@ async def test_streams_output_before_the_command_exits(tmp_path: Path) -> None:
         assert results and message[-1][0] < results[0]
 
 
+@pytest.mark.slow
 async def test_bounds_the_log_and_the_result_of_a_flooding_command(tmp_path: Path) -> None:
     flood = act("bash", command=f"yes {WORK} | head -c 30000000")
     async with open_sandbox_harness(tmp_path, ScriptedModel.saying(flood, "Done.")) as harness:

@@ -223,6 +223,7 @@ def test_mounts_an_interpreter_with_its_libraries_only(tmp_path: Path) -> None:
     assert make_interpreter(program, tmp_path, (3, 12), [elsewhere]) == f"depends on {elsewhere}"
 
 
+@pytest.mark.slow
 async def test_pip_adds_replaces_and_removes_packages_in_a_sandbox(fixture: ToolboxFixture) -> None:
     bwrap = needs("bwrap")
     (pip,) = (Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl")

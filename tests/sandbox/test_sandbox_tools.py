@@ -73,6 +73,7 @@ async def test_omits_the_middle_of_long_output(tmp_path: Path) -> None:
     assert message == f"{'a' * 50}\n[… 200 characters left out …]\n{'z' * 50}"
 
 
+@pytest.mark.slow
 async def test_reports_a_command_timeout(tmp_path: Path) -> None:
     [message] = await use(tmp_path, act("bash", command="echo begun; sleep 1000"), sandbox={"bash_command_timeout": 1})
     assert message == "begun\n[ended after 1 s; run long jobs in the background]\n[exit code 124]"
@@ -159,6 +160,7 @@ async def test_finds_lines_by_content(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 async def test_caps_the_number_of_search_results(tmp_path: Path) -> None:
     message = await use(
         tmp_path,

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 from langchain_core.messages import BaseMessage, ToolMessage
 
 from deerflow.config.source import open_source
@@ -188,6 +189,7 @@ async def test_tools_must_be_allowed_by_skill_md_and_contract(tmp_path: Path) ->
     assert all("the active skill (reader) does not allow it" in result for result in results[1:])
 
 
+@pytest.mark.slow
 async def test_exhausted_budget_refuses_further_calls(tmp_path: Path) -> None:
     add_skill(tmp_path, "brief", "[budget]\nmax_tool_calls = 1\n")
     add_skill(tmp_path, "hasty", "[budget]\nseconds = 0.7\n")

@@ -33,6 +33,7 @@ def test_accepts_harmless_samples(sample: Sample) -> None:
     assert select_blocking(check_content(sample.path, sample.text)) == ()
 
 
+@pytest.mark.slow
 def test_accepts_all_builtin_skills() -> None:
     blocked = {}
     for skill in builtin_root().glob("*/SKILL.md"):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import BaseMessage
@@ -224,6 +225,7 @@ async def test_batch_stays_within_the_budget_and_skips_the_rest(
     assert counts["completed"] >= 16 and counts["skipped"] > 0 and counts.total() == 200
 
 
+@pytest.mark.slow
 async def test_cancelling_a_run_kills_batch_commands_and_saves_results(tmp_path: Path) -> None:
     seconds = marked_seconds()
     wait = calling("bash", description="wait", command=f"sleep {seconds}")

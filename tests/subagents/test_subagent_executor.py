@@ -97,6 +97,7 @@ async def test_runs_three_of_twelve_tasks_at_once_alternating_between_users(tmp_
     assert turns == [*["alice", "bob"] * PER_RUN, "alice"]
 
 
+@pytest.mark.slow
 async def test_queue_time_does_not_count_towards_the_task_timeout(tmp_path: Path) -> None:
     def work(messages: Sequence[BaseMessage]) -> Any:
         if get_prompt(messages) != "slow":

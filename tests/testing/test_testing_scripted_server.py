@@ -122,6 +122,7 @@ async def test_lists_models() -> None:
     assert [entry["id"] for entry in listing["data"]] == ["a", "b"]
 
 
+@pytest.mark.slow
 async def test_runs_as_a_process() -> None:
     command = (sys.executable, "-m", "deerflow.testing.server", "--tokens", "3", "--tool-calls", "1")
     child = await asyncio.create_subprocess_exec(

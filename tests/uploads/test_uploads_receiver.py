@@ -53,6 +53,7 @@ def replace_concurrently(folder: Path, secret: Path) -> Iterator[None]:
         thread.join(timeout=10)
 
 
+@pytest.mark.slow
 def test_concurrent_replacement_never_writes_outside_the_folder(tmp_path: Path) -> None:
     uploads, secret = tmp_path / "uploads", tmp_path / "secret"
     uploads.mkdir()

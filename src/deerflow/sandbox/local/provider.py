@@ -43,7 +43,7 @@ from deerflow.sandbox.local.output import BoundedText, OutputReader
 from deerflow.sandbox.local.runners import CommandSpec, HostRunner, IsolatedRunner, Isolation, Runner, StoppableRunner
 from deerflow.sandbox.local.sandbox import DiskLimitedRunner, LocalSandbox
 from deerflow.sandbox.local.services import ServiceManager
-from deerflow.sandbox.local.toolbox import Toolbox, ToolboxBuilder
+from deerflow.sandbox.local.toolbox import Toolbox, ToolboxBuilder, read_mtime
 from deerflow.sandbox.local.usage import DiskMonitor
 from deerflow.sandbox.sandbox_provider import HostContext, SandboxComponent, SandboxLimit, SandboxReport
 
@@ -55,6 +55,8 @@ ON_HOST = "commands run as the server itself, without isolation"
 POLLED = "polled every second"
 COMMANDS_OFF = "`bash` is off, because commands cannot be isolated on this machine"
 SERVICES_OFF = "services are not started without isolation, which is not available on this machine"
+NETWORK_SHARING: dict[tuple[Path, int | None, str], bool] = {}
+"""Whether sandboxes can share a network namespace, by probed program, its modification time and the configuration."""
 
 
 class LocalSandboxProvider:
@@ -196,8 +198,11 @@ class LocalSandboxProvider:
         return None, problem
 
     async def _open_isolation(self, program: Path, groups: Cgroups) -> Isolation:
+        """Return the isolation by `program`, probed once per process and configuration."""
+        key = program, read_mtime(program), self._config.model_dump_json()
         launcher = LauncherClient(program, file_owner())
         try:
+            known = NETWORK_SHARING.get(key)
             isolation = Isolation(
                 launcher,
                 self._profile,
@@ -205,12 +210,14 @@ class LocalSandboxProvider:
                 self._config.limits,
                 NetworkPolicy(self._config.network, AllowedHosts.from_patterns(self._config.allowed_hosts)),
                 self._egress,
-                can_share_network=await self._can_share_network(launcher),
+                can_share_network=await self._can_share_network(launcher) if known is None else known,
             )
-            await check_isolation(isolation)
+            if known is None:
+                await check_isolation(isolation)
         except BaseException:
             await launcher.aclose()
             raise
+        NETWORK_SHARING[key] = isolation.can_share_network
         return isolation
 
     async def _can_share_network(self, launcher: LauncherClient) -> bool:

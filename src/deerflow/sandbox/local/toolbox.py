@@ -84,6 +84,10 @@ class Interpreter:
     paths: tuple[Path, ...]
 
 
+USABLE_INTERPRETERS: dict[tuple[Path, int | None], Interpreter] = {}
+"""Interpreters that this process has probed, by their path and modification time."""
+
+
 def find_uv(environment: Mapping[str, str]) -> Sequence[str] | None:
     """Return the command of uv: next to our Python, else on the PATH, else as a module."""
     search = [str(Path(sys.executable).parent), environment.get("PATH", os.defpath)]
@@ -245,7 +249,23 @@ async def choose_interpreter(programs: Sequence[Path]) -> Interpreter:
 
 
 async def probe_interpreter(program: Path) -> Interpreter | str:
-    """Return the interpreter, or the reason why a sandbox cannot use it."""
+    """Return the interpreter, or the reason why a sandbox cannot use it. A usable one is probed once per process."""
+    key = program, read_mtime(program)
+    found = USABLE_INTERPRETERS.get(key) or await run_interpreter(program)
+    if isinstance(found, Interpreter):
+        USABLE_INTERPRETERS[key] = found
+    return found
+
+
+def read_mtime(program: Path) -> int | None:
+    """Return the modification time of a program, None if it does not exist."""
+    with suppress(OSError):
+        return program.stat().st_mtime_ns
+    return None
+
+
+async def run_interpreter(program: Path) -> Interpreter | str:
+    """Return the interpreter as it describes itself, or the reason why a sandbox cannot use it."""
     try:
         async with asyncio.timeout(PROBE_TIMEOUT_S):
             code, output = await run_program([str(program), "-I", "-S", "-c", PROBE], {})
