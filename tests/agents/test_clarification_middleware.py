@@ -30,7 +30,7 @@ async def paint(colour: str) -> str:
     return f"painted {colour}"
 
 
-def create_test_agent(model: ScriptedModel, *, is_disabled: bool = False):
+def create_test_agent(model: ScriptedModel, *, is_disabled: bool = False) -> Any:
     chain = [DanglingToolCallMiddleware(), ToolErrorHandlingMiddleware(), ClarificationMiddleware(is_disabled)]
     tools = [paint, ask_clarification_tool]
     return create_agent(model, tools, middleware=chain, state_schema=ThreadState, checkpointer=InMemorySaver())

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -35,7 +36,7 @@ def result(id_: str, text: str = "done") -> ToolMessage:
     return ToolMessage(text, tool_call_id=id_)
 
 
-def create_test_agent(model: ScriptedModel):
+def create_test_agent(model: ScriptedModel) -> Any:
     return create_agent(
         model,
         [add],

@@ -18,7 +18,7 @@ async def look() -> str:
     return "a deer"
 
 
-def create_test_agent(model: ScriptedModel):
+def create_test_agent(model: ScriptedModel) -> Any:
     return create_agent(model, [look], middleware=[EmptyAnswerMiddleware()], state_schema=ThreadState)
 
 

@@ -30,7 +30,7 @@ async def look(place: int) -> str:
     return "nothing"
 
 
-def create_test_agent(model: ScriptedModel, **settings: Any):
+def create_test_agent(model: ScriptedModel, **settings: Any) -> Any:
     loops = LoopDetectionMiddleware(LoopDetectionConfig(**settings))
     return create_agent(
         model, [search, look], middleware=[loops], state_schema=ThreadState, checkpointer=InMemorySaver()

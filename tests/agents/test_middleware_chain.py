@@ -51,7 +51,7 @@ async def skip_wait(_: float) -> None:
     """Return at once."""
 
 
-def create_test_agent(server: ScriptedServer):
+def create_test_agent(server: ScriptedServer) -> Any:
     model = OpenAICompatibleChatModel(model="scripted", base_url=server.base_url)
     chain = [
         TokenUsageMiddleware(),

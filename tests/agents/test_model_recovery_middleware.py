@@ -50,7 +50,7 @@ class RecordedWaits(list[float]):
         return RetryClock(self.sleep, self.append, between)
 
 
-def create_test_agent(model: Any, waits: RecordedWaits, *fallbacks: Any, settings: LlmCallConfig = DEFAULTS):
+def create_test_agent(model: Any, waits: RecordedWaits, *fallbacks: Any, settings: LlmCallConfig = DEFAULTS) -> Any:
     recovery = ModelRecoveryMiddleware(settings, fallbacks, waits.clock())
     return create_agent(model, middleware=[recovery], state_schema=ThreadState)
 

@@ -63,7 +63,7 @@ async def run_failing_call(call: Answer) -> BaseMessage:
     return result
 
 
-def create_test_agent(model: ScriptedModel, **options: Any):
+def create_test_agent(model: ScriptedModel, **options: Any) -> Any:
     tools = [divide, shout, open_file, ask, leave, stop]
     return create_agent(model, tools, middleware=[ToolErrorHandlingMiddleware()], state_schema=ThreadState, **options)
 

@@ -35,7 +35,7 @@ BODY = {
 
 @read_only
 async def wait_for(bell: str) -> str:
-    """Wait until somebody rings.
+    """Wait until a pipe is written and closed.
 
     Args:
         bell: A pipe.

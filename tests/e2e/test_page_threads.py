@@ -65,7 +65,7 @@ async def test_a_thread_is_exported_as_markdown_and_json(demo_server: RunningSer
         async with page.expect_download() as waiting:
             await choose_action(page, "a thread to export", item)
         download = await waiting.value
-        text = Path(await download.path()).read_text()  # noqa: ASYNC240  # a small file, when all is over
+        text = Path(await download.path()).read_text()  # noqa: ASYNC240  # a small file at the end of the test
         assert download.suggested_filename.startswith("a thread to export.")
         assert text.startswith(beginning) and "a thread to export" in text
 
