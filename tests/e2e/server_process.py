@@ -85,9 +85,8 @@ def fork_deerflow(home: Path, arguments: Sequence[str]) -> ForkedProcess:
     """Run the `deerflow` command in a process of the fork server."""
     fork_server, pipe = start_fork_server(), home / f"output-{secrets.token_hex(4)}"
     os.mkfifo(pipe)
-    reader = os.open(
-        pipe, os.O_RDONLY | os.O_NONBLOCK
-    )  # before the request, so that opening the other end does not block
+    # Before the request, so that opening the other end does not block.
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     request = {"arguments": arguments, "environment": server_environment(home), "home": str(home), "output": str(pipe)}
     assert fork_server.stdin is not None and fork_server.stdout is not None
     fork_server.stdin.write(f"{json.dumps(request)}\n")

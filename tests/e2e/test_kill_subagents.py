@@ -44,7 +44,7 @@ class BatchModel:
         if "<subagent_system>" in request.messages[0]["content"]:
             return "All counted." if request.messages[-1]["role"] == "tool" else self.make_call()
         number = next(
-            int(found[1]) for item in request.messages if (found := re.match(r"Count (\d+)", item["content"]))
+            int(found[1]) for message in request.messages if (found := re.match(r"Count (\d+)", message["content"]))
         )
         self.requests[number] += 1
         if len(self.requests) == KILLED_AFTER:
@@ -97,7 +97,7 @@ async def item_events(http: httpx.AsyncClient, run_id: str) -> list[int]:
     while page["has_more"]:
         query = {"limit": 1000, "after_seq": page["next_after_seq"], "event_types": "batch_item"}
         page = (await http.get(f"/threads/t/runs/{run_id}/events", params=query)).json()
-        found += [item["data"]["outcome"]["index"] for item in page["data"]]
+        found += [event["data"]["outcome"]["index"] for event in page["data"]]
     return found
 
 
@@ -110,7 +110,7 @@ class TaskModel:
         self.is_restarted = False
 
     def answer(self, request: ServerRequest) -> ServerReply:
-        results = sum(item["role"] == "tool" for item in request.messages)
+        results = sum(message["role"] == "tool" for message in request.messages)
         if "<subagent_system>" in request.messages[0]["content"]:
             return "In the end." if results else in_parallel(*map(self.make_call, ("Look", "Write")))
         if self.is_restarted:
@@ -120,7 +120,7 @@ class TaskModel:
             if self.stalled == 2:
                 self.both_stalled.set()
             return Stall()
-        if any(item["content"] == "Look" for item in request.messages):
+        if any(message["content"] == "Look" for message in request.messages):
             return calling("ls", description="look", path="/mnt/user-data")
         return calling("write_file", description="note", path="/mnt/user-data/outputs/note.txt", content="deer")
 
@@ -149,6 +149,6 @@ async def test_a_task_restarts_after_kill_unless_it_may_have_changed_something(t
     assert read_task["content"] == "Task Succeeded. Result: Looked again."
     assert write_task["content"].startswith("Task interrupted.") and "write_file" in write_task["content"]
     assert state["messages"][-1]["content"] == "In the end."
-    task_events = [item["data"] for item in events if item["data"]["type"].startswith("task_")]
-    outcomes = {item["task_id"]: item["type"] for item in task_events}
+    task_events = [event["data"] for event in events if event["data"]["type"].startswith("task_")]
+    outcomes = {event["task_id"]: event["type"] for event in task_events}
     assert outcomes == {read_task["tool_call_id"]: "task_completed", write_task["tool_call_id"]: "task_failed"}
