@@ -23,7 +23,7 @@ from deerflow.gateway.page import STATIC
 from deerflow.testing import ScriptedServer
 from tests.browser import BROWSER_OPTIONS
 from tests.e2e.long_thread import THREAD, write_long_thread
-from tests.e2e.test_page import serving_model
+from tests.e2e.support import serve_model
 
 MESSAGES = 10_000
 TOKENS = 5_000
@@ -99,7 +99,7 @@ async def measure(home: Path) -> tuple[list[float], list[float], tuple[float, fl
     chromium = shutil.which("chromium") or sys.exit("chromium is not installed")
     async with ScriptedServer([]) as model, async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=chromium, args=BROWSER_OPTIONS)
-        with serving_model(home, model) as server:
+        with serve_model(home, model) as server:
             url = f"{server.url}/threads/{THREAD}"
             opening = [await time_opening(browser, url) for _ in range(OPENED)]
             frames, halves = await stream_and_type(browser, url)

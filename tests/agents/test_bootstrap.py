@@ -1,4 +1,4 @@
-"""An agent is made by conversation, and then answers with the soul it was given."""
+"""Creation of a custom agent by conversation."""
 
 from pathlib import Path
 
@@ -15,15 +15,15 @@ from deerflow.tools.assembly import builtin_tools, get_available_tools
 from tests.runs_alone import run_in
 
 
-async def test_a_conversation_makes_an_agent_that_then_answers_and_changes_itself(tmp_path: Path) -> None:
+async def test_a_bootstrap_conversation_creates_an_agent_that_answers_and_updates_itself(tmp_path: Path) -> None:
     agents = CustomAgents(tmp_path)
-    maker = ScriptedModel.saying(
+    bootstrap_model = ScriptedModel.saying(
         "What should ada do?",
         calling("setup_agent", soul="You are Ada. You count.", description="Counts things"),
         "Ada is ready.",
     )
-    making = create_agent(
-        maker,
+    bootstrap_agent = create_agent(
+        bootstrap_model,
         list(get_available_tools(builtin=[*builtin_tools(), build_setup_agent_tool(agents)]).tools),
         system_prompt=apply_prompt_template(PromptParts(is_bootstrap=True, new_agent="ada")),
         state_schema=ThreadState,
@@ -31,21 +31,21 @@ async def test_a_conversation_makes_an_agent_that_then_answers_and_changes_itsel
         checkpointer=InMemorySaver(),
     )
     for text in ("Make me an agent", "It counts. Go on."):
-        await making.ainvoke(
+        await bootstrap_agent.ainvoke(
             {"messages": [("user", text)]}, {"configurable": {"thread_id": "t1"}}, context=run_in(tmp_path, "ada")
         )
-    assert "<bootstrap>" in maker.requests[0].messages[0].text
-    assert "setup_agent" in maker.requests[0].tool_names
+    assert "<bootstrap>" in bootstrap_model.requests[0].messages[0].text
+    assert "setup_agent" in bootstrap_model.requests[0].tool_names
 
     ada = agents.load("local", "ada")
     model = ScriptedModel.saying(calling("update_agent", soul="You are Ada. You add."), "I add now.")
-    answering = create_agent(
+    agent = create_agent(
         model,
         [*builtin_tools(), build_update_agent_tool(agents)],
         system_prompt=apply_prompt_template(PromptParts(name=ada.name, soul=ada.soul, updates_itself=True)),
         state_schema=ThreadState,
         context_schema=RunContext,
     )
-    await answering.ainvoke({"messages": [("user", "Add from now on")]}, context=run_in(tmp_path, "ada"))
+    await agent.ainvoke({"messages": [("user", "Add from now on")]}, context=run_in(tmp_path, "ada"))
     assert "<soul>\nYou are Ada. You count.\n</soul>" in model.requests[0].messages[0].text
     assert agents.load("local", "ada").soul == "You are Ada. You add."

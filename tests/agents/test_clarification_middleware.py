@@ -1,4 +1,4 @@
-"""Asking the user, and what the answer does."""
+"""Clarification questions and their answers."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from deerflow.agents.middlewares.tool_error_handling_middleware import ToolError
 from deerflow.testing import Answer, ScriptedModel, ToolRequest, calling, in_parallel
 from deerflow.tools.builtins import ask_clarification_tool
 
-ASKING = calling(
+QUESTION = calling(
     "ask_clarification",
     question="Which colour?",
     clarification_type="approach_choice",
@@ -30,7 +30,7 @@ async def paint(colour: str) -> str:
     return f"painted {colour}"
 
 
-def agent_with(model: ScriptedModel, *, is_disabled: bool = False):
+def create_test_agent(model: ScriptedModel, *, is_disabled: bool = False) -> Any:
     chain = [DanglingToolCallMiddleware(), ToolErrorHandlingMiddleware(), ClarificationMiddleware(is_disabled)]
     tools = [paint, ask_clarification_tool]
     return create_agent(model, tools, middleware=chain, state_schema=ThreadState, checkpointer=InMemorySaver())
@@ -42,8 +42,8 @@ async def ask(agent: Any, message: HumanMessage | None = None) -> list[Any]:
 
 
 async def test_a_question_ends_the_run_and_the_answer_starts_the_next() -> None:
-    model = ScriptedModel.saying(ASKING, calling("paint", colour="dark"), "Painted it dark.")
-    agent = agent_with(model)
+    model = ScriptedModel.saying(QUESTION, calling("paint", colour="dark"), "Painted it dark.")
+    agent = create_test_agent(model)
 
     messages = await ask(agent)
 
@@ -76,10 +76,10 @@ async def test_a_question_ends_the_run_and_the_answer_starts_the_next() -> None:
     assert is_complete(messages)
 
 
-async def test_other_calls_beside_a_question_are_not_made_before_it_is_answered() -> None:
-    asking_twice = in_parallel(calling("paint", colour="red"), ASKING, ASKING)
-    model = ScriptedModel.saying(asking_twice, "Thank you.")
-    agent = agent_with(model)
+async def test_other_calls_of_a_reply_with_a_question_are_not_executed() -> None:
+    calls = in_parallel(calling("paint", colour="red"), QUESTION, QUESTION)
+    model = ScriptedModel.saying(calls, "Thank you.")
+    agent = create_test_agent(model)
 
     messages = await ask(agent)
 
@@ -89,82 +89,82 @@ async def test_other_calls_beside_a_question_are_not_made_before_it_is_answered(
     assert (await ask(agent, HumanMessage("dark")))[-1].text == "Thank you."
 
 
-async def test_several_questions_are_all_asked_each_once() -> None:
+async def test_several_questions_are_asked_without_duplicates() -> None:
     when = calling("ask_clarification", question="By when?", clarification_type="missing_info")
-    nothing = calling("ask_clarification", clarification_type="suggestion", question=" ")
-    model = ScriptedModel.saying(in_parallel(ASKING, nothing, when, ASKING), "Thank you.")
-    agent = agent_with(model)
+    empty = calling("ask_clarification", clarification_type="suggestion", question=" ")
+    model = ScriptedModel.saying(in_parallel(QUESTION, empty, when, QUESTION), "Thank you.")
+    agent = create_test_agent(model)
 
     messages = await ask(agent)
 
-    asked = [message.artifact["human_input"]["question"] for message in messages if message.type == "tool"]
-    assert asked == ["Which colour?", "By when?"]
+    questions = [message.artifact["human_input"]["question"] for message in messages if message.type == "tool"]
+    assert questions == ["Which colour?", "By when?"]
     assert len(model.requests) == 1 and is_complete(messages)
     assert (await ask(agent, HumanMessage("dark, tomorrow")))[-1].text == "Thank you."
 
 
-async def test_a_call_without_a_question_is_sent_back() -> None:
+async def test_a_call_without_a_question_returns_an_error() -> None:
     empty = calling("ask_clarification", clarification_type="suggestion", question=" ")
-    model = ScriptedModel.saying(empty, ASKING)
+    model = ScriptedModel.saying(empty, QUESTION)
 
-    messages = await ask(agent_with(model))
+    messages = await ask(create_test_agent(model))
 
     assert model.requests[1].messages[-1].status == "error"
     assert "`question` is missing" in model.requests[1].messages[-1].text
     assert messages[-1].artifact["human_input"]["question"] == "Which colour?"
 
 
-async def test_a_malformed_question_is_sent_back_too() -> None:
+async def test_a_malformed_call_returns_an_error() -> None:
     broken = Answer(calls=(ToolRequest("ask_clarification", '{"question": }'),))
-    messages = await ask(agent_with(ScriptedModel.saying(broken, ASKING)))
+    messages = await ask(create_test_agent(ScriptedModel.saying(broken, QUESTION)))
     assert messages[-1].artifact["human_input"]["question"] == "Which colour?"
 
 
 @pytest.mark.parametrize("is_disabled", [False, True])
-async def test_a_question_cut_off_by_the_length_limit_is_sent_back_once(is_disabled: bool) -> None:
-    cut = Answer(calls=ASKING.calls, finish_reason="length")
+async def test_a_question_cut_off_by_the_length_limit_returns_one_error(is_disabled: bool) -> None:
+    cut = Answer(calls=QUESTION.calls, finish_reason="length")
     model = ScriptedModel.saying(cut, "I see.")
-    messages = await ask(agent_with(model, is_disabled=is_disabled))
+    messages = await ask(create_test_agent(model, is_disabled=is_disabled))
     assert [message.type for message in messages] == ["human", "ai", "tool", "ai"]
     assert "reached its length limit" in messages[2].text
 
 
 @pytest.mark.parametrize("is_disabled", [False, True])
 async def test_a_question_without_an_id_gets_one(is_disabled: bool) -> None:
-    nameless = Answer(calls=(ToolRequest(ASKING.calls[0].name, ASKING.calls[0].arguments, id=""),))
+    without_id = Answer(calls=(ToolRequest(QUESTION.calls[0].name, QUESTION.calls[0].arguments, id=""),))
 
-    class Forgetful(ScriptedModel):
-        """Gives its calls no ids, as some local servers do."""
+    class ModelWithoutIds(ScriptedModel):
+        """Model whose calls have no ids, as with some local servers."""
 
         def _answer(self, said: Any) -> Answer:
             return said if isinstance(said, Answer) else super()._answer(said)
 
-    messages = await ask(agent_with(Forgetful.saying(nameless, "I see."), is_disabled=is_disabled))
+    messages = await ask(create_test_agent(ModelWithoutIds.saying(without_id, "I see."), is_disabled=is_disabled))
     assert is_complete(messages)
     assert ("human_input" in (messages[2].artifact or {})) is not is_disabled
 
 
-async def test_where_nobody_answers_the_model_goes_on() -> None:
-    model = ScriptedModel.saying(in_parallel(ASKING, calling("paint", colour="dark")), "I took dark.")
+async def test_the_model_continues_if_clarification_is_disabled() -> None:
+    model = ScriptedModel.saying(in_parallel(QUESTION, calling("paint", colour="dark")), "I took dark.")
 
-    messages = await ask(agent_with(model, is_disabled=True))
+    messages = await ask(create_test_agent(model, is_disabled=True))
 
     assert messages[-1].text == "I took dark."
-    told = {message.name: message.text for message in messages if isinstance(message, ToolMessage)}
-    assert told["ask_clarification"].startswith("Nobody can answer now. Go on with the most sensible assumption")
-    assert told["paint"] == "painted dark"
+    results = {message.name: message.text for message in messages if isinstance(message, ToolMessage)}
+    assert results["ask_clarification"].startswith("Nobody can answer now. Go on with the most sensible assumption")
+    assert results["paint"] == "painted dark"
 
 
-async def test_a_question_without_options_is_free_text_and_an_unknown_type_is_read_as_missing_info() -> None:
-    asking = calling("ask_clarification", question="Who?", clarification_type="curiosity")
-    payload = (await ask(agent_with(ScriptedModel.saying(asking))))[-1].artifact["human_input"]
+async def test_a_question_without_options_is_free_text_and_an_unknown_type_becomes_missing_info() -> None:
+    question_call = calling("ask_clarification", question="Who?", clarification_type="curiosity")
+    payload = (await ask(create_test_agent(ScriptedModel.saying(question_call))))[-1].artifact["human_input"]
     assert (payload["input_mode"], payload["options"]) == ("free_text", [])
     assert payload["clarification_type"] == "missing_info"
 
 
-def test_the_sync_face_asks_too() -> None:
+def test_synchronous_calls_ask_too() -> None:
     chain = [ClarificationMiddleware()]
-    agent = create_agent(ScriptedModel.saying(ASKING), [ask_clarification_tool], middleware=chain)
+    agent = create_agent(ScriptedModel.saying(QUESTION), [ask_clarification_tool], middleware=chain)
     assert "human_input" in agent.invoke({"messages": [HumanMessage("hi")]})["messages"][-1].artifact
 
 
@@ -180,5 +180,5 @@ def test_the_sync_face_asks_too() -> None:
         (7, ()),
     ],
 )
-def test_options_are_read_with_patience(given: object, options: tuple[str, ...]) -> None:
+def test_options_are_parsed_leniently(given: object, options: tuple[str, ...]) -> None:
     assert read_options(given) == options

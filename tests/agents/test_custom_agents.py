@@ -34,7 +34,7 @@ def agents(tmp_path: Path) -> CustomAgents:
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "a b", "ada\n", "ä", "a_b", "x" * 65])
-def test_a_name_that_could_lead_elsewhere_is_refused(agents: CustomAgents, name: str) -> None:
+def test_names_that_could_traverse_paths_are_refused(agents: CustomAgents, name: str) -> None:
     for attempt in (
         lambda: agents.load("local", name),
         lambda: agents.create("local", CustomAgent(name)),
@@ -47,7 +47,7 @@ def test_a_name_that_could_lead_elsewhere_is_refused(agents: CustomAgents, name:
         agents.load("../other", "ada")
 
 
-def test_an_agent_that_is_not_there_is_not_found(agents: CustomAgents) -> None:
+def test_a_missing_agent_raises_not_found(agents: CustomAgents) -> None:
     for attempt in (
         lambda: agents.load("local", "ada"),
         lambda: agents.update("local", ADA),
@@ -69,7 +69,7 @@ def test_an_agent_that_is_not_there_is_not_found(agents: CustomAgents) -> None:
         ("- a\n", "must be a mapping"),
     ],
 )
-def test_a_wrong_file_is_named_with_line_and_key(
+def test_an_invalid_file_is_reported_with_line_and_key(
     agents: CustomAgents, tmp_path: Path, text: str, problem: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     agents.create("local", ADA)
@@ -83,7 +83,7 @@ def test_a_wrong_file_is_named_with_line_and_key(
     assert "agent 'ada' is left out" in caplog.text
 
 
-def test_an_agent_comes_back_as_it_was_made(agents: CustomAgents, tmp_path: Path) -> None:
+def test_a_stored_agent_is_loaded_unchanged(agents: CustomAgents, tmp_path: Path) -> None:
     agents.create("local", ADA)
     assert CustomAgents(tmp_path).load("local", "ada") == ADA
     assert sorted(path.name for path in (tmp_path / "users/local/agents").iterdir()) == ["ada"]
@@ -92,7 +92,9 @@ def test_an_agent_comes_back_as_it_was_made(agents: CustomAgents, tmp_path: Path
 
 @given(soul=st.text(), description=st.text(), skills=st.none() | st.lists(st.text(), max_size=3))
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_text_comes_back(agents: CustomAgents, soul: str, description: str, skills: list[str] | None) -> None:
+def test_any_text_is_loaded_unchanged(
+    agents: CustomAgents, soul: str, description: str, skills: list[str] | None
+) -> None:
     config = CustomAgentConfig(description=description, skills=None if skills is None else tuple(skills))
     agent = CustomAgent("any", config, soul)
     try:
@@ -103,7 +105,7 @@ def test_any_text_comes_back(agents: CustomAgents, soul: str, description: str, 
     assert agents.load("local", "any").soul.split() == soul.lstrip("\ufeff").split()
 
 
-def test_two_agents_of_one_name_are_a_conflict_also_when_made_at_once(agents: CustomAgents) -> None:
+def test_concurrent_creation_of_one_name_is_a_conflict(agents: CustomAgents) -> None:
     results: list[str] = []
 
     def attempt(soul: str) -> None:
@@ -122,7 +124,7 @@ def test_two_agents_of_one_name_are_a_conflict_also_when_made_at_once(agents: Cu
     assert len(agents.list("local")) == 1
 
 
-def test_an_agent_is_changed_and_removed(agents: CustomAgents) -> None:
+def test_an_agent_is_updated_and_deleted(agents: CustomAgents) -> None:
     agents.create("local", ADA)
     changed = replace(ADA, config=CustomAgentConfig(description="Adds"), soul="You add.")
     agents.update("local", changed)
@@ -131,14 +133,14 @@ def test_an_agent_is_changed_and_removed(agents: CustomAgents) -> None:
     assert agents.list("local") == ()
 
 
-def test_users_do_not_see_each_other(agents: CustomAgents) -> None:
+def test_agents_are_private_to_their_user(agents: CustomAgents) -> None:
     agents.create("one", ADA)
     assert agents.list("two") == ()
     with pytest.raises(NotFound):
         agents.load("two", "ada")
 
 
-def test_agents_for_everybody_are_read_and_never_written(agents: CustomAgents, tmp_path: Path) -> None:
+def test_shared_agents_are_read_only(agents: CustomAgents, tmp_path: Path) -> None:
     shared = tmp_path / "agents/ada"
     shared.mkdir(parents=True)
     (shared / "SOUL.md").write_text("shared")
@@ -153,7 +155,7 @@ def test_agents_for_everybody_are_read_and_never_written(agents: CustomAgents, t
     assert agents.load("other", "ada").soul == "shared"
 
 
-def test_an_unchanged_agent_is_read_once_and_an_edit_is_seen(agents: CustomAgents, tmp_path: Path) -> None:
+def test_an_unchanged_agent_is_cached_and_a_change_is_detected(agents: CustomAgents, tmp_path: Path) -> None:
     agents.create("local", ADA)
     assert agents.load("local", "ada") is agents.load("local", "ada")
     (tmp_path / "users/local/agents/ada/SOUL.md").write_text("edited")

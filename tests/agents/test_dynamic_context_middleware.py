@@ -1,4 +1,4 @@
-"""The date, told once and again after midnight."""
+"""The current date in model requests."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ class Clock:
         return datetime(2026, 11, self.day, 12, tzinfo=UTC)
 
 
-def agent(model: ScriptedModel, clock: Clock, tools: Any = ()) -> Any:
+def create_test_agent(model: ScriptedModel, clock: Clock, tools: Any = ()) -> Any:
     middleware = DynamicContextMiddleware(clock)
     return create_agent(model, tools, middleware=[middleware], state_schema=ThreadState, checkpointer=InMemorySaver())
 
@@ -34,19 +34,19 @@ def texts(messages: Sequence[BaseMessage]) -> list[str]:
     return [message.text for message in messages]
 
 
-async def test_the_date_is_told_once_and_stays_where_it_was() -> None:
+async def test_the_date_is_added_once_and_keeps_its_position() -> None:
     model = ScriptedModel.saying("one", "two", "three")
-    graph = agent(model, Clock())
+    graph = create_test_agent(model, Clock())
     for question in ("a", "b", "c"):
         await graph.ainvoke({"messages": [("user", question)]}, CONFIG)
     assert texts(model.requests[2].messages) == ["a", FIRST, "one", "b", "two", "c"]
     assert model.requests[2].messages[1].additional_kwargs == {"hide_from_ui": True}
 
 
-async def test_after_midnight_the_new_date_is_told_and_the_old_words_stay() -> None:
+async def test_after_midnight_the_new_date_is_added_and_the_old_one_kept() -> None:
     model = ScriptedModel.saying("one", "two", "three")
     clock = Clock()
-    graph = agent(model, clock)
+    graph = create_test_agent(model, clock)
     await graph.ainvoke({"messages": [("user", "a")]}, CONFIG)
     clock.day = 16
     await graph.ainvoke({"messages": [("user", "b")]}, CONFIG)
@@ -54,7 +54,7 @@ async def test_after_midnight_the_new_date_is_told_and_the_old_words_stay() -> N
     assert texts(model.requests[2].messages) == ["a", FIRST, "one", "b", SECOND, "two", "c"]
 
 
-async def test_midnight_in_the_middle_of_a_turn_comes_after_the_results() -> None:
+async def test_a_date_change_during_a_turn_follows_the_tool_results() -> None:
     clock = Clock()
 
     def sleep() -> str:
@@ -63,18 +63,18 @@ async def test_midnight_in_the_middle_of_a_turn_comes_after_the_results() -> Non
         return "slept"
 
     model = ScriptedModel.saying(calling("sleep"), calling("sleep"), "done")
-    await agent(model, clock, [sleep]).ainvoke({"messages": [("user", "a")]}, CONFIG)
+    await create_test_agent(model, clock, [sleep]).ainvoke({"messages": [("user", "a")]}, CONFIG)
     assert texts(model.requests[2].messages) == ["a", FIRST, "", "slept", SECOND, "", "slept"]
 
 
-async def test_what_the_user_said_is_not_changed() -> None:
-    graph = agent(ScriptedModel.saying("one"), Clock())
+async def test_user_messages_are_not_changed() -> None:
+    graph = create_test_agent(ScriptedModel.saying("one"), Clock())
     state = await graph.ainvoke({"messages": [HumanMessage("a", id="1", additional_kwargs={"files": []})]}, CONFIG)
     assert state["messages"][0] == HumanMessage("a", id="1", additional_kwargs={"files": []})
     assert len(state["messages"]) == 2
 
 
-def test_it_works_without_an_event_loop() -> None:
+def test_synchronous_calls_get_the_date_too() -> None:
     model = ScriptedModel.saying("one")
-    agent(model, Clock()).invoke({"messages": [("user", "a")]}, CONFIG)
+    create_test_agent(model, Clock()).invoke({"messages": [("user", "a")]}, CONFIG)
     assert texts(model.requests[0].messages) == ["a", FIRST]

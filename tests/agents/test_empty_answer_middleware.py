@@ -1,4 +1,4 @@
-"""Answers without words."""
+"""Handling of empty and filtered answers."""
 
 from typing import Any
 
@@ -18,51 +18,51 @@ async def look() -> str:
     return "a deer"
 
 
-def agent_with(model: ScriptedModel):
+def create_test_agent(model: ScriptedModel) -> Any:
     return create_agent(model, [look], middleware=[EmptyAnswerMiddleware()], state_schema=ThreadState)
 
 
 async def ask(model: ScriptedModel) -> list[Any]:
-    return (await agent_with(model).ainvoke({"messages": [HumanMessage("what is there?")]}))["messages"]
+    return (await create_test_agent(model).ainvoke({"messages": [HumanMessage("what is there?")]}))["messages"]
 
 
 @pytest.mark.parametrize("empty", [Answer(), Answer("  \n"), thinking("hm"), Answer("<think>a deer?</think>\n")])
-async def test_an_empty_answer_is_asked_for_once_more(empty: Answer) -> None:
+async def test_an_empty_answer_is_retried_once(empty: Answer) -> None:
     model = ScriptedModel.saying(empty, "A deer.")
 
     messages = await ask(model)
 
     assert [message.text for message in messages] == ["what is there?", "A deer."]
-    nudge = model.requests[1].messages[-1]
-    assert nudge.additional_kwargs == {"hide_from_ui": True}
-    assert nudge.text.startswith("Your last reply had no text")
+    retry_message = model.requests[1].messages[-1]
+    assert retry_message.additional_kwargs == {"hide_from_ui": True}
+    assert retry_message.text.startswith("Your last reply had no text")
 
 
-async def test_readers_are_told_that_the_model_is_asked_again() -> None:
-    agent = agent_with(ScriptedModel.saying("", "A deer."))
+async def test_the_retry_is_streamed_as_an_event() -> None:
+    agent = create_test_agent(ScriptedModel.saying("", "A deer."))
     events = [event async for event in agent.astream({"messages": [HumanMessage("?")]}, stream_mode="custom")]
     assert [(event["type"], event["reason"]) for event in events] == [("llm_retry", "empty_answer")]
 
 
-async def test_a_model_that_stays_silent_is_said_to_be_silent() -> None:
+async def test_a_second_empty_answer_is_reported() -> None:
     messages = await ask(ScriptedModel.saying("", thinking("still nothing")))
     assert messages[-1].text.startswith("The model gave no answer, even when asked again.")
     assert messages[-1].response_metadata["stop_reason"] == "empty_answer"
     assert messages[-1].additional_kwargs["reasoning_content"] == "still nothing"
 
 
-async def test_a_model_that_used_up_its_length_by_thinking_is_told_apart() -> None:
+async def test_reasoning_that_reaches_the_length_limit_is_reported() -> None:
     cut = Answer(reasoning="on and on", finish_reason="length")
     assert "reached its length limit" in (await ask(ScriptedModel.saying(cut, cut)))[-1].text
 
 
-async def test_a_nudged_model_may_call_a_tool() -> None:
+async def test_a_retried_model_may_call_a_tool() -> None:
     messages = await ask(ScriptedModel.saying("", calling("look"), "A deer."))
     assert messages[-1].text == "A deer."
 
 
 @pytest.mark.parametrize("reason", ["content_filter", "refusal", "SAFETY"])
-async def test_a_filtered_answer_is_explained_and_its_calls_are_not_made(reason: str) -> None:
+async def test_a_filtered_answer_is_explained_and_its_calls_are_dropped(reason: str) -> None:
     filtered = Answer("I was about to", calls=calling("look").calls, finish_reason=reason)
     model = ScriptedModel.saying(filtered)
 
@@ -74,18 +74,20 @@ async def test_a_filtered_answer_is_explained_and_its_calls_are_not_made(reason:
     assert len(model.requests) == 1
 
 
-async def test_an_ordinary_answer_is_left_alone() -> None:
+async def test_a_regular_answer_is_unchanged() -> None:
     messages = await ask(ScriptedModel.saying(Answer("cut but readable", finish_reason="length")))
     assert messages[-1].text == "cut but readable"
 
 
-def test_the_sync_face_asks_again_too() -> None:
-    messages = agent_with(ScriptedModel.saying("", "A deer.")).invoke({"messages": [HumanMessage("?")]})["messages"]
+def test_synchronous_calls_retry_too() -> None:
+    messages = create_test_agent(ScriptedModel.saying("", "A deer.")).invoke({"messages": [HumanMessage("?")]})[
+        "messages"
+    ]
     assert messages[-1].text == "A deer."
 
 
 @pytest.mark.parametrize(
-    ("message", "says_something"),
+    ("message", "expected"),
     [
         (AIMessage([{"type": "reasoning", "reasoning": "hm"}]), False),
         (AIMessage([{"type": "text", "text": ""}]), False),
@@ -95,5 +97,5 @@ def test_the_sync_face_asks_again_too() -> None:
         (AIMessage("<think>a</think>b"), True),
     ],
 )
-def test_reasoning_alone_is_no_answer(message: AIMessage, says_something: bool) -> None:
-    assert has_content(message) is says_something
+def test_only_visible_content_is_an_answer(message: AIMessage, expected: bool) -> None:
+    assert has_content(message) is expected

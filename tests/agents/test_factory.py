@@ -1,4 +1,4 @@
-"""Agents from plain arguments, as a user of the library writes them."""
+"""Tests of `create_deerflow_agent`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,22 +16,22 @@ from deerflow.agents.middlewares.todo_middleware import TodoMiddleware
 from deerflow.sandbox.middleware import SandboxMiddleware
 from deerflow.testing import ScriptedModel, calling
 
-ASK = {"messages": [{"type": "human", "content": "Hi"}]}
-EVERYTHING = RuntimeFeatures(
+INPUT = {"messages": [{"type": "human", "content": "Hi"}]}
+ALL_FEATURES = RuntimeFeatures(
     memory=True, summarization=True, subagent=True, vision=True, auto_title=True, guardrail=True, todo=True
 )
 
 
-def names(features: RuntimeFeatures, **options: bool) -> list[str]:
+def chain_names(features: RuntimeFeatures, **options: bool) -> list[str]:
     return [type(middleware).__name__ for middleware in build_chain(ChainInputs(features), **options)]
 
 
-def test_an_agent_answers_in_one_line() -> None:
+def test_an_agent_answers_with_default_arguments() -> None:
     agent = create_deerflow_agent(ScriptedModel.saying("Hello."))
-    assert agent.invoke(ASK)["messages"][-1].text == "Hello."
+    assert agent.invoke(INPUT)["messages"][-1].text == "Hello."
 
 
-async def test_a_plain_function_is_a_tool() -> None:
+async def test_a_plain_function_becomes_a_tool() -> None:
     def add(a: int, b: int) -> int:
         """Add two numbers.
 
@@ -43,26 +43,26 @@ async def test_a_plain_function_is_a_tool() -> None:
 
     model = ScriptedModel.saying(calling("add", a=2, b=3), "Five.")
     agent = create_deerflow_agent(model, [add], system_prompt="You add.", checkpointer=InMemorySaver())
-    state = await agent.ainvoke(ASK, {"configurable": {"thread_id": "t"}})
+    state = await agent.ainvoke(INPUT, {"configurable": {"thread_id": "t"}})
     assert [message.text for message in state["messages"]][1:] == ["", "5", "Five."]
     assert model.requests[0].messages[0].text.startswith("You add.")
 
 
-def test_none_of_the_features_refuses_to_be_switched_on() -> None:
-    agent = create_deerflow_agent(ScriptedModel.saying("Hello."), features=EVERYTHING)
-    assert agent.invoke(ASK)["messages"][-1].text == "Hello."
+def test_all_features_can_be_enabled_together() -> None:
+    agent = create_deerflow_agent(ScriptedModel.saying("Hello."), features=ALL_FEATURES)
+    assert agent.invoke(INPUT)["messages"][-1].text == "Hello."
 
 
-def test_the_chain_stands_in_the_founding_order() -> None:
-    founding = [
+def test_the_chain_has_the_documented_order() -> None:
+    expected = [
         "ThreadData", "Uploads", "Sandbox", "DanglingToolCall", "Guardrail", "ToolErrorHandling",
         "Todo", "Title", "Memory", "ViewImage", "SubagentLimit", "LoopDetection", "Clarification",
     ]  # fmt: skip
-    chain = names(EVERYTHING)
-    assert [name for name in chain if name.removesuffix("Middleware") in founding] == [
-        f"{n}Middleware" for n in founding
+    chain = chain_names(ALL_FEATURES)
+    assert [name for name in chain if name.removesuffix("Middleware") in expected] == [
+        f"{n}Middleware" for n in expected
     ]
-    # Compaction stands next to the model: what others add must fit as well.
+    # Compaction is next to the model, so that additions of other middlewares fit as well.
     assert chain[-5:-1] == [
         "ModelRecoveryMiddleware",
         "SummarizationMiddleware",
@@ -72,26 +72,26 @@ def test_the_chain_stands_in_the_founding_order() -> None:
     assert chain[-1] == "ClarificationMiddleware"
 
 
-def test_every_link_gives_its_reason() -> None:
+def test_every_middleware_of_the_chain_has_a_reason() -> None:
     assert all(len(spec.reason.split()) >= 4 for spec in CHAIN)
 
 
-def test_a_subagent_asks_nobody_and_keeps_no_list() -> None:
-    chain = names(EVERYTHING, for_subagent=True)
+def test_the_chain_of_a_subagent_has_no_clarification_todos_or_title() -> None:
+    chain = chain_names(ALL_FEATURES, for_subagent=True)
     assert "ClarificationMiddleware" not in chain and "TodoMiddleware" not in chain and "TitleMiddleware" not in chain
     assert "DanglingToolCallMiddleware" in chain and "ToolErrorHandlingMiddleware" in chain
 
 
-def test_a_feature_is_switched_off_or_replaced() -> None:
+def test_a_feature_can_be_disabled_or_replaced() -> None:
     class Mine(AgentMiddleware): ...
 
-    assert "LoopDetectionMiddleware" not in names(RuntimeFeatures(loop_detection=False))
-    assert "Mine" in names(RuntimeFeatures(loop_detection=Mine()))
-    chain = names(RuntimeFeatures(sandbox=Mine()))
+    assert "LoopDetectionMiddleware" not in chain_names(RuntimeFeatures(loop_detection=False))
+    assert "Mine" in chain_names(RuntimeFeatures(loop_detection=Mine()))
+    chain = chain_names(RuntimeFeatures(sandbox=Mine()))
     assert chain.count("Mine") == 1 and "ThreadDataMiddleware" not in chain and "SandboxMiddleware" not in chain
 
 
-def test_a_middleware_of_ones_own_is_placed_and_called() -> None:
+def test_custom_middlewares_are_placed_and_called() -> None:
     calls: list[str] = []
 
     @Next(SandboxMiddleware)
@@ -107,11 +107,11 @@ def test_a_middleware_of_ones_own_is_placed_and_called() -> None:
             return handler(request)
 
     agent = create_deerflow_agent(ScriptedModel.saying("Hello."), extra_middleware=[Inner(), Outer()])
-    agent.invoke(ASK)
+    agent.invoke(INPUT)
     assert calls == ["outer", "inner"]
 
 
-def test_two_extras_for_one_place_are_both_named() -> None:
+def test_two_extras_with_the_same_position_are_reported() -> None:
     @Next(LoopDetectionMiddleware)
     class One(AgentMiddleware): ...
 
@@ -122,7 +122,7 @@ def test_two_extras_for_one_place_are_both_named() -> None:
         create_deerflow_agent(ScriptedModel.saying(), extra_middleware=[One(), Two()])
 
 
-def test_an_anchor_that_is_switched_off_is_named() -> None:
+def test_a_disabled_anchor_is_reported() -> None:
     @Next(TodoMiddleware)
     class Extra(AgentMiddleware): ...
 
@@ -131,20 +131,20 @@ def test_an_anchor_that_is_switched_off_is_named() -> None:
 
 
 @pytest.mark.parametrize("other", [{"features": RuntimeFeatures()}, {"extra_middleware": []}])
-def test_a_whole_chain_of_ones_own_goes_with_nothing_else(other: dict[str, Any]) -> None:
+def test_a_complete_chain_excludes_features_and_extras(other: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="middleware is the whole chain"):
         create_deerflow_agent(ScriptedModel.saying(), middleware=[], **other)
 
 
-def test_a_whole_chain_of_ones_own_is_all_there_is() -> None:
+def test_a_complete_chain_replaces_the_default_chain() -> None:
     model = ScriptedModel.saying("Hello.")
     agent = create_deerflow_agent(model, middleware=[])
-    assert agent.invoke(ASK)["messages"][-1].text == "Hello."
+    assert agent.invoke(INPUT)["messages"][-1].text == "Hello."
     assert set(agent.get_graph().nodes) == {"__start__", "model", "__end__"}
     assert model.requests[0].tools == ()
 
 
-def test_the_chain_adds_no_step_to_the_graph() -> None:
-    agent = create_deerflow_agent(ScriptedModel.saying("Hello."), features=EVERYTHING)
+def test_the_chain_adds_no_nodes_to_the_graph() -> None:
+    agent = create_deerflow_agent(ScriptedModel.saying("Hello."), features=ALL_FEATURES)
     assert set(agent.get_graph().nodes) == {"__start__", "model", "tools", "__end__"}
     assert isinstance(agent.invoke({"messages": [HumanMessage("Hi")]})["messages"][-1], AIMessage)

@@ -1,11 +1,9 @@
-"""The lead agent under a server of somebody else's: the real `langgraph dev`, in an environment of its own."""
+"""The lead agent under the real `langgraph dev` in its own virtual environment."""
 
 import asyncio
 import os
 import shutil
 import signal
-import socket
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -13,32 +11,30 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support import dependencies, install_once, key_of
+from tests.agents.support import ROOT, free_port, installed, output_until
 
-ROOT = Path(__file__).parents[2]
-SERVER = dependencies()["pypi"]["langgraph_server"]
 QUESTIONS = {"How do I connect a real model?": "OPENAI_API_KEY", "What is DeerFlow, and what can it do?": "harness"}
 
 
 @pytest.mark.external
-@pytest.mark.timeout(300)  # the first time it is installed
-async def test_the_agent_answers_and_remembers_under_langgraph_dev(tmp_path: Path) -> None:
+@pytest.mark.timeout(300)  # installs packages on the first run
+async def test_the_agent_answers_and_keeps_threads_under_langgraph_dev(tmp_path: Path) -> None:
     program = await asyncio.to_thread(installed)
-    async with serving(program, tmp_path) as http, asyncio.timeout(60):
+    async with serve_langgraph(program, tmp_path) as http, asyncio.timeout(60):
         thread = (await http.post("/threads", json={})).json()["thread_id"]
         for question, answer in QUESTIONS.items():
             messages = [{"role": "user", "content": question}]
             body = {"assistant_id": "lead_agent", "input": {"messages": messages}, "context": {"is_plan_mode": True}}
-            alone = (await http.post("/runs/wait", json=body)).json()
+            stateless = (await http.post("/runs/wait", json=body)).json()
             state = (await http.post(f"/threads/{thread}/runs/wait", json=body)).json()
-            assert [message["type"] for message in alone["messages"]] == ["human", "ai"], alone
-            assert answer in alone["messages"][-1]["content"]
+            assert [message["type"] for message in stateless["messages"]] == ["human", "ai"], stateless
+            assert answer in stateless["messages"][-1]["content"]
         assert [message["content"] for message in state["messages"]][::2] == list(QUESTIONS)
 
 
 @asynccontextmanager
-async def serving(program: Path, directory: Path) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of `langgraph dev` in a copy of what a clone has; nothing of this machine reaches it, no key either."""
+async def serve_langgraph(program: Path, directory: Path) -> AsyncIterator[httpx.AsyncClient]:
+    """Start `langgraph dev` without variables of this machine and return a client."""
     shutil.copy(ROOT / "langgraph.json", directory)
     port = free_port()
     process = await asyncio.create_subprocess_exec(
@@ -52,8 +48,8 @@ async def serving(program: Path, directory: Path) -> AsyncIterator[httpx.AsyncCl
     try:
         async with asyncio.timeout(60):
             output = await output_until(process, b"Application started up")
-        reading = asyncio.create_task(output.read())  # a full pipe would stop the server
-        # It says so a moment before it listens.
+        reader = asyncio.create_task(output.read())  # a full pipe would block the server
+        # The message is printed shortly before the server listens.
         transport = httpx.AsyncHTTPTransport(retries=8)
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", transport=transport, timeout=30) as http:
             yield http
@@ -61,36 +57,4 @@ async def serving(program: Path, directory: Path) -> AsyncIterator[httpx.AsyncCl
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
-    await reading
-
-
-async def output_until(process: asyncio.subprocess.Process, word: bytes) -> asyncio.StreamReader:
-    """The output of a process, read up to the line with `word` in it."""
-    assert process.stdout is not None
-    seen = b""
-    async for line in process.stdout:
-        seen += line
-        if word in line:
-            return process.stdout
-    pytest.fail(f"the server ended at once:\n{seen.decode(errors='replace')}")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def installed() -> Path:
-    """`langgraph` beside this project, installed once for all tests and workers that want the same versions."""
-    versions, uv = ROOT / "requirements.lock", ROOT / ".venv/bin/uv"
-    key = key_of(*SERVER, sys.version, str(ROOT), versions.read_text())
-    folder = install_once(
-        f"langgraph-dev-{key}",
-        lambda venv: [
-            [uv, "venv", "-q", "--allow-existing", "--python", sys.executable, venv],
-            [uv, "pip", "install", "-q", "--python", venv / "bin/python", "-c", versions, "-e", ROOT, *SERVER],
-        ],
-    )
-    return folder / "bin/langgraph"
+    await reader

@@ -1,4 +1,4 @@
-"""What LangGraph's configuration asks of the lead agent."""
+"""Reading the agent spec from a LangGraph configuration."""
 
 import pytest
 
@@ -6,8 +6,8 @@ from deerflow.agents.spec import read_spec
 from deerflow.domain.runs import AgentSpec
 
 
-def test_every_founding_key_is_read() -> None:
-    asked = {
+def test_all_keys_are_read() -> None:
+    settings = {
         "thinking_enabled": False,
         "reasoning_effort": "high",
         "model_name": "gpt",
@@ -21,19 +21,19 @@ def test_every_founding_key_is_read() -> None:
         "unknown": 1,
     }
     expected = AgentSpec("gpt", False, "high", True, True, 2, "writer", True, "me")
-    assert read_spec({"configurable": asked}) == expected
-    assert read_spec({"configurable": {}, "context": asked}) == expected  # type: ignore[typeddict-unknown-key]
+    assert read_spec({"configurable": settings}) == expected
+    assert read_spec({"configurable": {}, "context": settings}) == expected  # type: ignore[typeddict-unknown-key]
 
 
 @pytest.mark.parametrize("key", ["model", "model_name"])
-def test_the_model_has_two_names(key: str) -> None:
+def test_the_model_has_two_keys(key: str) -> None:
     assert read_spec({"configurable": {key: "gpt"}}).model_name == "gpt"
 
 
-def test_the_context_wins_over_the_configuration() -> None:
+def test_the_context_overrides_the_configuration() -> None:
     config = {"configurable": {"model_name": "one"}, "context": {"model_name": "two"}}
     assert read_spec(config).model_name == "two"  # type: ignore[arg-type]
 
 
-def test_nothing_asked_is_nothing_set() -> None:
+def test_without_keys_the_spec_has_defaults() -> None:
     assert read_spec({}) == AgentSpec()

@@ -1,4 +1,4 @@
-"""A model that goes round in circles is warned, then stopped."""
+"""Loop detection: repeated calls cause a warning, then a stop."""
 
 import json
 from itertools import count
@@ -30,7 +30,7 @@ async def look(place: int) -> str:
     return "nothing"
 
 
-def agent_with(model: ScriptedModel, **settings: Any):
+def create_test_agent(model: ScriptedModel, **settings: Any) -> Any:
     loops = LoopDetectionMiddleware(LoopDetectionConfig(**settings))
     return create_agent(
         model, [search, look], middleware=[loops], state_schema=ThreadState, checkpointer=InMemorySaver()
@@ -42,8 +42,8 @@ async def ask(agent: Any, text: str = "find it") -> list[Any]:
     return (await agent.ainvoke({"messages": [HumanMessage(text)]}, config))["messages"]
 
 
-def warnings_in(model: ScriptedModel) -> list[int]:
-    """The numbers of the calls in which the model was warned."""
+def warned_calls(model: ScriptedModel) -> list[int]:
+    """Return the numbers of the model calls that contain a warning."""
     return [
         number
         for number, call in enumerate(model.requests, 1)
@@ -51,10 +51,10 @@ def warnings_in(model: ScriptedModel) -> list[int]:
     ]
 
 
-async def test_the_fifth_equal_reply_ends_the_turn_with_words_that_say_why() -> None:
+async def test_the_fifth_equal_reply_ends_the_turn_with_the_reason() -> None:
     model = ScriptedModel.saying(*[calling("search", query="deer")] * 5)
 
-    messages = await ask(agent_with(model))
+    messages = await ask(create_test_agent(model))
 
     last = messages[-1]
     assert last.tool_calls == []
@@ -62,20 +62,20 @@ async def test_the_fifth_equal_reply_ends_the_turn_with_words_that_say_why() -> 
         "I stopped here because I was going round in circles: search with the same arguments, 5 times."
     )
     assert last.response_metadata["stop_reason"] == "loop_capped"
-    assert warnings_in(model) == [4, 5]
+    assert warned_calls(model) == [4, 5]
     assert is_complete(messages)
-    # The warning is said to the model alone.
+    # The warning is only in the model request.
     assert [message.type for message in messages] == ["human", *["ai", "tool"] * 4, "ai"]
 
 
-async def test_a_model_that_heeds_the_warning_goes_on() -> None:
+async def test_a_model_that_follows_the_warning_continues() -> None:
     same = calling("search", query="deer")
     model = ScriptedModel.saying(same, same, same, calling("search", query="elk"), "It was an elk.")
 
-    messages = await ask(agent_with(model))
+    messages = await ask(create_test_agent(model))
 
     assert messages[-1].text == "It was an elk."
-    assert warnings_in(model) == [4]
+    assert warned_calls(model) == [4]
     assert (
         model.requests[3]
         .messages[-1]
@@ -85,59 +85,59 @@ async def test_a_model_that_heeds_the_warning_goes_on() -> None:
 
 async def test_the_text_before_the_stop_is_kept() -> None:
     last = Answer("I try once more.", calls=calling("search", query="deer").calls)
-    messages = await ask(agent_with(ScriptedModel.saying(*[calling("search", query="deer")] * 4, last)))
+    messages = await ask(create_test_agent(ScriptedModel.saying(*[calling("search", query="deer")] * 4, last)))
     assert messages[-1].text.startswith("I try once more.\n\nI stopped here because")
 
 
-async def test_the_next_message_of_a_person_begins_anew() -> None:
+async def test_the_count_restarts_with_the_next_user_message() -> None:
     same = calling("search", query="deer")
     model = ScriptedModel.saying(same, same, "No deer.", same, same, "Still no deer.")
-    agent = agent_with(model)
+    agent = create_test_agent(model)
     await ask(agent)
     assert (await ask(agent, "look again"))[-1].text == "Still no deer."
-    assert warnings_in(model) == []
+    assert warned_calls(model) == []
 
 
-async def test_equal_replies_far_apart_are_no_loop() -> None:
+async def test_equal_replies_outside_the_window_are_no_loop() -> None:
     numbers = count()
     others = [calling("look", place=next(numbers)) for _ in range(3)]
     script = [step for _ in range(3) for step in (calling("search", query="deer"), *others)]
     model = ScriptedModel.saying(*script, "Done.")
-    await ask(agent_with(model, window_size=8, tool_freq_warn=100, tool_freq_hard_limit=200, hard_limit=5))
-    assert warnings_in(model) == []
+    await ask(create_test_agent(model, window_size=8, tool_freq_warn=100, tool_freq_hard_limit=200, hard_limit=5))
+    assert warned_calls(model) == []
 
 
-async def test_one_tool_called_too_often_is_a_loop_whatever_the_arguments() -> None:
+async def test_too_many_calls_of_one_tool_are_a_loop() -> None:
     model = ScriptedModel.saying(*(calling("look", place=number) for number in range(50)))
-    messages = await ask(agent_with(model))
+    messages = await ask(create_test_agent(model))
     assert messages[-1].text == "I stopped here because I was going round in circles: look in one turn, 50 times."
-    assert warnings_in(model) == list(range(31, 51))
+    assert warned_calls(model) == list(range(31, 51))
 
 
-async def test_calls_that_are_malformed_again_and_again_are_a_loop() -> None:
+async def test_repeated_malformed_calls_are_a_loop() -> None:
     model = ScriptedModel.saying(*[Answer(calls=(ToolRequest("search", '{"query": }'),))] * 5)
-    messages = await ask(agent_with(model))
+    messages = await ask(create_test_agent(model))
     assert messages[-1].response_metadata["stop_reason"] == "loop_capped"
     assert is_complete(messages)
 
 
-async def test_many_calls_at_once_are_warned_about_before_anything_is_stopped() -> None:
+async def test_many_parallel_calls_cause_a_warning_before_a_stop() -> None:
     sixty = in_parallel(*(calling("look", place=number) for number in range(60)))
     model = ScriptedModel.saying(sixty, calling("look", place=60))
-    messages = await ask(agent_with(model))
-    assert warnings_in(model) == [2]
+    messages = await ask(create_test_agent(model))
+    assert warned_calls(model) == [2]
     assert sum(message.type == "tool" for message in messages) == 60
     assert messages[-1].response_metadata["stop_reason"] == "loop_capped"
 
 
-async def test_a_tool_can_have_numbers_of_its_own() -> None:
+async def test_a_tool_can_have_its_own_limits() -> None:
     model = ScriptedModel.saying(*(calling("look", place=number) for number in range(4)))
-    own = {"look": ToolFrequency(warn=2, hard_limit=4)}
-    messages = await ask(agent_with(model, tool_freq_overrides=own))
+    overrides = {"look": ToolFrequency(warn=2, hard_limit=4)}
+    messages = await ask(create_test_agent(model, tool_freq_overrides=overrides))
     assert messages[-1].response_metadata["stop_reason"] == "loop_capped"
 
 
-def test_the_sync_face_stops_too() -> None:
+def test_synchronous_calls_stop_too() -> None:
     @tool
     def peek(path: str) -> str:
         """Peek."""
@@ -149,7 +149,7 @@ def test_the_sync_face_stops_too() -> None:
     assert messages[-1].response_metadata["stop_reason"] == "loop_capped"
 
 
-def calls(answer: Answer) -> list[Any]:
+def tool_calls(answer: Answer) -> list[Any]:
     return AIMessage(
         "",
         tool_calls=[
@@ -159,20 +159,22 @@ def calls(answer: Answer) -> list[Any]:
     ).tool_calls
 
 
-def test_calls_are_compared_by_what_they_are_about() -> None:
+def test_calls_are_compared_by_their_relevant_arguments() -> None:
     one, other = calling("search", query="a", description="first"), calling("search", query="b")
-    assert normalize_calls(calls(in_parallel(one, other))) == normalize_calls(
-        calls(in_parallel(other, calling("search", query="a")))
+    assert normalize_calls(tool_calls(in_parallel(one, other))) == normalize_calls(
+        tool_calls(in_parallel(other, calling("search", query="a")))
     )
-    assert normalize_calls(calls(one)) != normalize_calls(calls(other))
+    assert normalize_calls(tool_calls(one)) != normalize_calls(tool_calls(other))
 
-    reading = [calling("read_file", path="/a", start_line=line) for line in (1, 150, 250)]
+    reads = [calling("read_file", path="/a", start_line=line) for line in (1, 150, 250)]
     assert (
-        normalize_calls(calls(reading[0])) == normalize_calls(calls(reading[1])) != normalize_calls(calls(reading[2]))
+        normalize_calls(tool_calls(reads[0]))
+        == normalize_calls(tool_calls(reads[1]))
+        != normalize_calls(tool_calls(reads[2]))
     )
 
-    writing = [calling("write_file", path="/a", content=content) for content in ("x", "y")]
-    assert normalize_calls(calls(writing[0])) != normalize_calls(calls(writing[1]))
+    writes = [calling("write_file", path="/a", content=content) for content in ("x", "y")]
+    assert normalize_calls(tool_calls(writes[0])) != normalize_calls(tool_calls(writes[1]))
 
 
 @pytest.mark.parametrize(
@@ -185,6 +187,6 @@ def test_calls_are_compared_by_what_they_are_about() -> None:
         {"max_tracked": 1},
     ],
 )
-def test_numbers_that_make_no_sense_are_refused(settings: dict[str, Any]) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         LoopDetectionConfig(**settings)

@@ -1,4 +1,4 @@
-"""What is remembered, told at the beginning of a thread and left where it was."""
+"""Injection of memory into threads."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,27 +18,27 @@ from deerflow.domain.memory import Category, Fact, InjectionReceipt, MemoryInjec
 from deerflow.memory.middleware import INJECTION_KEY, MemoryMiddleware
 from deerflow.sandbox.files.files import thread_files
 from deerflow.testing import ScriptedModel, calling
-from tests.agents.runs import NoHistory
+from tests.agents.support import EmptyHistory
 
 CONFIG: Any = {"configurable": {"thread_id": "t"}}
-SHORT = SummarizationConfig.model_validate(
+COMPACT_EARLY = SummarizationConfig.model_validate(
     {"trigger": {"type": "messages", "value": 6}, "keep": {"type": "messages", "value": 2}}
 )
 
 
-class Remembered:
-    """A memory in which each note stands for its own words; what it is asked is noted."""
+class FakeMemory:
+    """Memory that returns the given texts and records its queries."""
 
     def __init__(self, *texts: str, is_broken: bool = False) -> None:
         self.texts = list(texts)
         self.is_broken = is_broken
-        self.asked: list[str] = []
+        self.queries: list[str] = []
 
     async def build_injection(self, words: str) -> MemoryInjection:
         if self.is_broken:
             raise StorageUnavailable("the disk is gone")
-        self.asked.append(words)
-        text = self.texts[len(self.asked) - 1]
+        self.queries.append(words)
+        text = self.texts[len(self.queries) - 1]
         return MemoryInjection(text, {"words": text} if text else {}, InjectionReceipt(1, [text], 0, 1, is_new=True))
 
     async def restore_injection(self, note: Mapping[str, Any]) -> MemoryInjection:
@@ -63,29 +63,27 @@ class Remembered:
 
 
 class Conversation:
-    """A thread of an agent that remembers."""
+    """Thread of an agent with memory and compaction."""
 
-    def __init__(self, model: ScriptedModel, memory: Remembered | None, home: Path, tools: Any = ()) -> None:
-        middlewares: Any = [MemoryMiddleware(), SummarizationMiddleware(SHORT, ScriptedModel.saying("notes"))]
+    def __init__(self, model: ScriptedModel, memory: FakeMemory | None, home: Path, tools: Any = ()) -> None:
+        middlewares: Any = [MemoryMiddleware(), SummarizationMiddleware(COMPACT_EARLY, ScriptedModel.saying("notes"))]
         self.graph: Any = create_agent(
             model, tools, middleware=middlewares, state_schema=ThreadState, checkpointer=InMemorySaver()
         )
-        self.context = RunContext("t", "r", "u", thread_files(home), NoHistory(), memory=memory)
+        self.context = RunContext("t", "r", "u", thread_files(home), EmptyHistory(), memory=memory)
 
     async def say(self, text: str) -> list[dict[str, Any]]:
-        """Say something; the receipts."""
-        asked = {"messages": [("user", text)]}
-        return [part async for part in self.graph.astream(asked, CONFIG, context=self.context, stream_mode="custom")]
+        """Send a message and return the receipts."""
+        request = {"messages": [("user", text)]}
+        return [part async for part in self.graph.astream(request, CONFIG, context=self.context, stream_mode="custom")]
 
 
 def texts(messages: Sequence[BaseMessage]) -> list[str]:
     return [message.text for message in messages]
 
 
-@pytest.mark.parametrize("memory", [None, Remembered(is_broken=True), Remembered("")])
-async def test_without_a_memory_or_with_one_that_fails_the_answer_is_given_all_the_same(
-    memory: Remembered | None, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("memory", [None, FakeMemory(is_broken=True), FakeMemory("")])
+async def test_the_model_answers_without_memory_or_if_it_fails(memory: FakeMemory | None, tmp_path: Path) -> None:
     model = ScriptedModel.saying("one", "two")
     conversation = Conversation(model, memory, tmp_path)
     await conversation.say("a")
@@ -93,9 +91,9 @@ async def test_without_a_memory_or_with_one_that_fails_the_answer_is_given_all_t
     assert texts(model.requests[1].messages) == ["a", "one", "b"]
 
 
-async def test_it_is_told_before_the_first_message_and_stays_there(tmp_path: Path) -> None:
+async def test_memory_is_injected_before_the_first_message_and_keeps_its_position(tmp_path: Path) -> None:
     model = ScriptedModel.saying(calling("look"), "one", "two")
-    memory = Remembered("MEMORY", "never asked for")
+    memory = FakeMemory("MEMORY", "never asked for")
 
     def look() -> str:
         """Look."""
@@ -109,7 +107,7 @@ async def test_it_is_told_before_the_first_message_and_stays_there(tmp_path: Pat
         ["MEMORY", "a", "", "seen"],
         ["MEMORY", "a", "", "seen", "one", "b"],
     ]
-    assert memory.asked == ["a"] and [each["is_new"] for each in receipts] == [True, False]
+    assert memory.queries == ["a"] and [each["is_new"] for each in receipts] == [True, False]
     kept = (await conversation.graph.aget_state(CONFIG)).values["messages"]
     assert [message.additional_kwargs.get(INJECTION_KEY) for message in kept if message.type == "ai"][0] == {
         "words": "MEMORY"
@@ -117,19 +115,19 @@ async def test_it_is_told_before_the_first_message_and_stays_there(tmp_path: Pat
     assert "MEMORY" not in texts(kept)
 
 
-async def test_when_it_was_compacted_away_it_is_told_again(tmp_path: Path) -> None:
+async def test_memory_is_injected_again_after_compaction(tmp_path: Path) -> None:
     model = ScriptedModel.saying(*["yes"] * 8)
-    memory = Remembered("FIRST", "SECOND")
+    memory = FakeMemory("FIRST", "SECOND")
     conversation = Conversation(model, memory, tmp_path)
     for question in "abcdefgh":
         await conversation.say(question)
     shown = [texts(request.messages) for request in model.requests]
-    # The notes begin in the last request but one, which still has what was told.
+    # The summary starts in the second to last request, which still contains the injection.
     assert [each.count("FIRST") for each in shown] == [1, 1, 1, 1, 1, 1, 1, 0]
     assert shown[-2][-2:] == ["yes", "g"] and shown[-1][-2:] == ["SECOND", "h"]
 
 
-def test_it_is_silent_without_an_event_loop(tmp_path: Path) -> None:
+def test_synchronous_calls_inject_no_memory(tmp_path: Path) -> None:
     model = ScriptedModel.saying("one")
-    Conversation(model, Remembered("MEMORY"), tmp_path).graph.invoke({"messages": [("user", "a")]}, CONFIG)
+    Conversation(model, FakeMemory("MEMORY"), tmp_path).graph.invoke({"messages": [("user", "a")]}, CONFIG)
     assert texts(model.requests[0].messages) == ["a"]

@@ -1,4 +1,4 @@
-"""What happens when a model does not answer."""
+"""Retries and fallbacks after model failures."""
 
 from collections.abc import Callable
 from typing import Any
@@ -36,12 +36,12 @@ from deerflow.domain.errors import (
 from deerflow.models.openai_compatible.client import OpenAICompatibleChatModel
 from deerflow.testing import Answer, CutAfter, RateLimited, ScriptedModel, ScriptedServer
 
-PATIENT = LlmCallConfig()
+DEFAULTS = LlmCallConfig()
 ENDPOINT = httpx.Request("POST", "http://endpoint/v1")
 
 
-class Waits(list[float]):
-    """A clock that does not wait but remembers for how long it would have."""
+class RecordedWaits(list[float]):
+    """Clock that records delays instead of waiting."""
 
     async def sleep(self, seconds: float) -> None:
         self.append(seconds)
@@ -50,13 +50,13 @@ class Waits(list[float]):
         return RetryClock(self.sleep, self.append, between)
 
 
-def agent_with(model: Any, waits: Waits, *fallbacks: Any, settings: LlmCallConfig = PATIENT):
+def create_test_agent(model: Any, waits: RecordedWaits, *fallbacks: Any, settings: LlmCallConfig = DEFAULTS) -> Any:
     recovery = ModelRecoveryMiddleware(settings, fallbacks, waits.clock())
     return create_agent(model, middleware=[recovery], state_schema=ThreadState)
 
 
 async def ask(agent: Any) -> tuple[str, list[dict[str, Any]]]:
-    """The answer, and what readers were told on the way."""
+    """Return the answer and the streamed events."""
     events, answer = [], ""
     async for mode, part in agent.astream({"messages": [HumanMessage("hi")]}, stream_mode=["custom", "values"]):
         if mode == "custom":
@@ -67,38 +67,42 @@ async def ask(agent: Any) -> tuple[str, list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("error", [ModelUnavailable("502"), ModelTimeout("silence"), ModelStreamCut("cut")])
-async def test_when_all_attempts_fail_the_error_keeps_its_name(error: ModelError) -> None:
-    waits = Waits()
+async def test_the_original_error_is_raised_when_all_attempts_fail(error: ModelError) -> None:
+    waits = RecordedWaits()
     model = ScriptedModel.saying(error, error, error)
     with pytest.raises(type(error)):
-        await ask(agent_with(model, waits))
+        await ask(create_test_agent(model, waits))
     assert len(model.requests) == 3 and len(waits) == 2
 
 
 @pytest.mark.parametrize("error", [ModelRejected("no such model"), ValueError("a bug")])
-async def test_what_waiting_cannot_mend_is_not_tried_again(error: Exception) -> None:
-    waits = Waits()
+async def test_permanent_errors_are_not_retried(error: Exception) -> None:
+    waits = RecordedWaits()
     with pytest.raises(type(error)):
-        await ask(agent_with(ScriptedModel.saying(error), waits))
+        await ask(create_test_agent(ScriptedModel.saying(error), waits))
     assert waits == []
 
 
-async def test_a_bug_is_not_answered_by_another_model() -> None:
+async def test_a_bug_does_not_trigger_the_fallback() -> None:
     with pytest.raises(ValueError, match="a bug"):
-        await ask(agent_with(ScriptedModel.saying(ValueError("a bug")), Waits(), ScriptedModel.saying("Hello.")))
+        await ask(
+            create_test_agent(
+                ScriptedModel.saying(ValueError("a bug")), RecordedWaits(), ScriptedModel.saying("Hello.")
+            )
+        )
 
 
-async def test_an_error_of_a_library_ends_as_one_of_ours() -> None:
+async def test_library_errors_are_raised_as_model_errors() -> None:
     down = APIConnectionError(request=ENDPOINT)
     with pytest.raises(ModelUnavailable, match="Connection error"):
-        await ask(agent_with(ScriptedModel.saying(down, down, down), Waits()))
+        await ask(create_test_agent(ScriptedModel.saying(down, down, down), RecordedWaits()))
 
 
-async def test_a_rate_limit_is_waited_for_as_long_as_the_endpoint_says_and_readers_are_told() -> None:
-    waits = Waits()
+async def test_a_rate_limit_waits_for_retry_after_and_streams_an_event() -> None:
+    waits = RecordedWaits()
     model = ScriptedModel.saying(ModelRateLimited("slow down", 2.5), "Hello.")
 
-    answer, events = await ask(agent_with(model, waits))
+    answer, events = await ask(create_test_agent(model, waits))
 
     assert answer == "Hello."
     assert waits == [2.5]
@@ -114,21 +118,21 @@ async def test_a_rate_limit_is_waited_for_as_long_as_the_endpoint_says_and_reade
     ]
 
 
-async def test_an_endpoint_that_wants_an_hour_of_patience_has_failed() -> None:
-    waits = Waits()
+async def test_a_very_long_retry_after_triggers_the_fallback() -> None:
+    waits = RecordedWaits()
     limited = ScriptedModel.saying(ModelRateLimited("come back later", 3600))
-    answer, _ = await ask(agent_with(limited, waits, ScriptedModel.saying("Hello from another.")))
+    answer, _ = await ask(create_test_agent(limited, waits, ScriptedModel.saying("Hello from another.")))
     assert answer == "Hello from another."
     assert waits == [0.0]
 
 
-async def test_other_models_are_asked_in_order_each_as_patiently() -> None:
-    waits = Waits()
+async def test_fallback_models_are_tried_in_order_with_the_same_retries() -> None:
+    waits = RecordedWaits()
     first = ScriptedModel.saying(*[ModelUnavailable("down")] * 3)
     second = ScriptedModel.saying(ModelRejected("your account is empty"))
     third = ScriptedModel.saying(ModelTimeout("silence"), "Hello from the third.")
 
-    answer, events = await ask(agent_with(first, waits, second, third))
+    answer, events = await ask(create_test_agent(first, waits, second, third))
 
     assert answer == "Hello from the third."
     assert [event["message"] for event in events] == [
@@ -141,49 +145,49 @@ async def test_other_models_are_asked_in_order_each_as_patiently() -> None:
     assert waits == [1.0, 3.0, 0.0, 0.0, 1.0]
 
 
-async def test_when_all_models_fail_the_last_error_is_raised() -> None:
+async def test_the_last_error_is_raised_when_all_models_fail() -> None:
     with pytest.raises(ModelTimeout):
         await ask(
-            agent_with(
+            create_test_agent(
                 ScriptedModel.saying(ModelRejected("no")),
-                Waits(),
+                RecordedWaits(),
                 ScriptedModel.saying(*[ModelTimeout("silence")] * 3),
             )
         )
 
 
 async def test_one_attempt_means_no_retry() -> None:
-    waits = Waits()
+    waits = RecordedWaits()
     with pytest.raises(ModelUnavailable):
-        once = LlmCallConfig(retry_max_attempts=1)
-        await ask(agent_with(ScriptedModel.saying(ModelUnavailable("down")), waits, settings=once))
+        single_attempt = LlmCallConfig(retry_max_attempts=1)
+        await ask(create_test_agent(ScriptedModel.saying(ModelUnavailable("down")), waits, settings=single_attempt))
     assert waits == []
 
 
-def test_the_sync_face_recovers_too() -> None:
-    waits = Waits()
-    agent = agent_with(ScriptedModel.saying(ModelUnavailable("down"), "Hello."), waits)
+def test_synchronous_calls_recover_too() -> None:
+    waits = RecordedWaits()
+    agent = create_test_agent(ScriptedModel.saying(ModelUnavailable("down"), "Hello."), waits)
     assert agent.invoke({"messages": [HumanMessage("hi")]})["messages"][-1].text == "Hello."
     assert waits == [1.0]
 
 
-async def test_half_an_answer_and_the_whole_one_are_different_messages() -> None:
-    pieces: dict[str, str] = {}
+async def test_a_partial_answer_and_its_retry_are_different_messages() -> None:
+    texts: dict[str, str] = {}
     script = [CutAfter(2, Answer("one two three four")), RateLimited(retry_after=1), "A whole answer."]
     async with ScriptedServer(script) as server:
         model = OpenAICompatibleChatModel(model="scripted", base_url=server.base_url, stream_coalesce_ms=0)
-        agent = agent_with(model, Waits())
+        agent = create_test_agent(model, RecordedWaits())
         parts = agent.astream({"messages": [HumanMessage("hi")]}, stream_mode=["messages", "values"])
         async for mode, part in parts:
             if mode == "messages":
-                pieces[part[0].id] = pieces.get(part[0].id, "") + part[0].text
+                texts[part[0].id] = texts.get(part[0].id, "") + part[0].text
             else:
                 state = part["messages"]
 
-    half, whole = pieces.values()
-    assert half.startswith("one") and whole == "A whole answer."
+    partial, whole = texts.values()
+    assert partial.startswith("one") and whole == "A whole answer."
     assert [message.text for message in state] == ["hi", "A whole answer."]
-    assert list(pieces)[1] == state[-1].id
+    assert list(texts)[1] == state[-1].id
 
 
 def response(status: int, **headers: str) -> httpx.Response:
@@ -214,26 +218,28 @@ def response(status: int, **headers: str) -> httpx.Response:
         (TimeoutError(), "timeout", None),
     ],
 )
-def test_errors_of_libraries_are_recognised(error: Exception, reason: str, wait_s: float | None) -> None:
+def test_library_errors_are_classified(error: Exception, reason: str, wait_s: float | None) -> None:
     failure = classify_failure(error)
     assert failure is not None
     assert (failure.reason, failure.retry_after_s) == (reason, wait_s)
 
 
 @pytest.mark.parametrize("error", [KeyError("x"), AssertionError("script ended"), RuntimeError("loop is closed")])
-def test_bugs_are_not_taken_for_failures_of_a_model(error: Exception) -> None:
+def test_bugs_are_not_classified_as_model_failures(error: Exception) -> None:
     assert classify_failure(error) is None
 
 
 @settings(deadline=None, max_examples=25)
 @given(st.integers(0, 10_000), st.integers(0, 10_000), st.floats(0, 1))
-def test_pauses_stay_between_base_and_cap(one: int, other: int, luck: float) -> None:
-    patience = LlmCallConfig(
+def test_delays_stay_between_base_and_cap(one: int, other: int, random_value: float) -> None:
+    retry_settings = LlmCallConfig(
         retry_max_attempts=5, retry_base_delay_ms=min(one, other), retry_cap_delay_ms=max(one, other)
     )
-    waits = Waits()
+    waits = RecordedWaits()
     model = ScriptedModel.saying(*[ModelUnavailable("down")] * 4, "Hello.")
-    recovery = ModelRecoveryMiddleware(patience, (), waits.clock(lambda low, high: low + (high - low) * luck))
+    recovery = ModelRecoveryMiddleware(
+        retry_settings, (), waits.clock(lambda low, high: low + (high - low) * random_value)
+    )
 
     create_agent(model, middleware=[recovery]).invoke({"messages": [HumanMessage("hi")]})
 
@@ -241,6 +247,6 @@ def test_pauses_stay_between_base_and_cap(one: int, other: int, luck: float) -> 
     assert all(min(one, other) <= wait * 1000 + 1e-6 and wait * 1000 <= max(one, other) + 1e-6 for wait in waits)
 
 
-def test_a_longest_pause_below_the_shortest_is_refused() -> None:
+def test_a_cap_delay_below_the_base_delay_is_refused() -> None:
     with pytest.raises(ValidationError, match="must not be less than retry_base_delay_ms"):
         LlmCallConfig(retry_base_delay_ms=2000, retry_cap_delay_ms=1000)

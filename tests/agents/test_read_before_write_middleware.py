@@ -1,4 +1,4 @@
-"""Files must be known before they are changed."""
+"""Files must be read before they are changed."""
 
 from pathlib import Path
 
@@ -12,14 +12,14 @@ from deerflow.agents.middlewares.tool_calls.read_before_write import ReadBeforeW
 from deerflow.domain.context import RunContext
 from deerflow.sandbox.files.files import thread_files
 from deerflow.testing import Answer, ScriptedModel, calling
-from tests.agents.runs import NoHistory
+from tests.agents.support import EmptyHistory
 
 FILE = "/mnt/user-data/workspace/plan.txt"
 READ = calling("read_file", path=FILE)
 WRITE = calling("write_file", path=FILE, content="new")
 APPEND = calling("write_file", path=FILE, content="!", append=True)
 EDIT = calling("str_replace", path=FILE, old_str="old", new_str="new")
-MEDDLE = calling("meddle")
+CHANGE_OUTSIDE = calling("meddle")
 
 
 async def read_file(path: str, runtime: ToolRuntime[RunContext]) -> str:
@@ -49,7 +49,7 @@ async def meddle(runtime: ToolRuntime[RunContext]) -> str:
     return "OK"
 
 
-async def results(tmp_path: Path, *calls: Answer, content: bytes | None = b"old") -> list[str]:
+async def run_calls(tmp_path: Path, *calls: Answer, content: bytes | None = b"old") -> list[str]:
     files = thread_files(tmp_path)
     if content is not None:
         await files.write(FILE, content)
@@ -60,14 +60,14 @@ async def results(tmp_path: Path, *calls: Answer, content: bytes | None = b"old"
         state_schema=ThreadState,
         context_schema=RunContext,
     )
-    context = RunContext("t", "r", "u", files, NoHistory())
+    context = RunContext("t", "r", "u", files, EmptyHistory())
     state = await graph.ainvoke({"messages": [("user", "go")]}, context=context)  # type: ignore[list-item]
     return [message.text for message in state["messages"] if isinstance(message, ToolMessage)]
 
 
 @pytest.mark.parametrize("change", [WRITE, EDIT])
-async def test_a_file_that_was_not_read_is_not_changed(tmp_path: Path, change: Answer) -> None:
-    refused = await results(tmp_path, change)
+async def test_an_unread_file_is_not_changed(tmp_path: Path, change: Answer) -> None:
+    refused = await run_calls(tmp_path, change)
     assert refused == [
         f"Error: {FILE} exists and you have not read it. Read it with `read_file` first, then change it."
     ]
@@ -75,24 +75,24 @@ async def test_a_file_that_was_not_read_is_not_changed(tmp_path: Path, change: A
 
 
 @pytest.mark.parametrize("change", [WRITE, EDIT])
-async def test_a_file_that_changed_since_is_not_changed(tmp_path: Path, change: Answer) -> None:
-    assert "has changed since you last read it" in (await results(tmp_path, READ, MEDDLE, change))[-1]
+async def test_a_file_that_changed_since_reading_is_not_changed(tmp_path: Path, change: Answer) -> None:
+    assert "has changed since you last read it" in (await run_calls(tmp_path, READ, CHANGE_OUTSIDE, change))[-1]
 
 
-async def test_a_failed_edit_does_not_count_as_knowing_the_file(tmp_path: Path) -> None:
-    miss = calling("str_replace", path=FILE, old_str="absent", new_str="x")
-    assert (await results(tmp_path, READ, miss, MEDDLE, EDIT))[-1].startswith("Error:")
+async def test_a_failed_edit_does_not_count_as_reading(tmp_path: Path) -> None:
+    failing_edit = calling("str_replace", path=FILE, old_str="absent", new_str="x")
+    assert (await run_calls(tmp_path, READ, failing_edit, CHANGE_OUTSIDE, EDIT))[-1].startswith("Error:")
 
 
-async def test_what_was_read_may_be_changed_again_and_again(tmp_path: Path) -> None:
-    back = calling("str_replace", path=FILE, old_str="new", new_str="old")
-    assert await results(tmp_path, READ, EDIT, back, WRITE) == ["old", "OK", "OK", "OK"]
+async def test_a_read_file_may_be_changed_repeatedly(tmp_path: Path) -> None:
+    revert = calling("str_replace", path=FILE, old_str="new", new_str="old")
+    assert await run_calls(tmp_path, READ, EDIT, revert, WRITE) == ["old", "OK", "OK", "OK"]
 
 
-async def test_new_files_and_additions_need_no_reading(tmp_path: Path) -> None:
-    assert await results(tmp_path, WRITE, WRITE, content=None) == ["OK", "OK"]
-    assert await results(tmp_path, APPEND) == ["OK"]
+async def test_new_files_and_appends_need_no_reading(tmp_path: Path) -> None:
+    assert await run_calls(tmp_path, WRITE, WRITE, content=None) == ["OK", "OK"]
+    assert await run_calls(tmp_path, APPEND) == ["OK"]
 
 
-async def test_after_an_addition_the_file_must_be_read_again(tmp_path: Path) -> None:
-    assert "has changed" in (await results(tmp_path, READ, APPEND, WRITE))[-1]
+async def test_a_file_must_be_read_again_after_an_append(tmp_path: Path) -> None:
+    assert "has changed" in (await run_calls(tmp_path, READ, APPEND, WRITE))[-1]

@@ -1,4 +1,4 @@
-"""How many subagents one reply may start."""
+"""The limit of subagents per reply."""
 
 import pytest
 from langchain.agents import create_agent
@@ -23,12 +23,12 @@ def look() -> str:
     return "seen"
 
 
-SIX = in_parallel(calling("look"), *(calling("task", prompt=str(number)) for number in range(6)), calling("look"))
+SIX_TASKS = in_parallel(calling("look"), *(calling("task", prompt=str(number)) for number in range(6)), calling("look"))
 
 
 @pytest.mark.parametrize(("limit", "started"), [(-1, 1), (0, 1), (2, 2), (3, 3), (4, 4), (99, 4)])
-async def test_tasks_beyond_the_limit_are_dropped_and_other_calls_stay(limit: int, started: int) -> None:
-    model = ScriptedModel.saying(SIX, "Done.")
+async def test_tasks_beyond_the_limit_are_dropped_and_other_calls_kept(limit: int, started: int) -> None:
+    model = ScriptedModel.saying(SIX_TASKS, "Done.")
     agent = create_agent(model, [task, look], middleware=[SubagentLimitMiddleware(limit)], state_schema=ThreadState)
 
     messages = (await agent.ainvoke({"messages": [HumanMessage("go")]}))["messages"]
@@ -38,7 +38,7 @@ async def test_tasks_beyond_the_limit_are_dropped_and_other_calls_stay(limit: in
     assert is_complete(messages)
 
 
-def test_a_reply_within_the_limit_is_left_alone() -> None:
+def test_a_reply_within_the_limit_is_unchanged() -> None:
     model = ScriptedModel.saying(in_parallel(calling("task", prompt="a"), calling("task", prompt="b")), "Done.")
     agent = create_agent(model, [task], middleware=[SubagentLimitMiddleware()], state_schema=ThreadState)
     messages = agent.invoke({"messages": [HumanMessage("go")]})["messages"]

@@ -1,4 +1,4 @@
-"""Where the thread's files are, in its state."""
+"""Folder paths in the state of a thread."""
 
 from pathlib import Path
 
@@ -18,8 +18,8 @@ PATHS = {
 }
 
 
-async def test_the_state_says_where_files_are_and_no_step_is_added_for_it(tmp_path: Path) -> None:
-    steps = []
+async def test_the_state_has_the_folder_paths_without_additional_checkpoints(tmp_path: Path) -> None:
+    checkpoint_counts = []
     for middleware in ([], [ThreadDataMiddleware()]):
         saver = InMemorySaver()
         graph = create_agent(
@@ -33,11 +33,11 @@ async def test_the_state_says_where_files_are_and_no_step_is_added_for_it(tmp_pa
             state = await graph.ainvoke(
                 {"messages": [("user", text)]}, {"configurable": {"thread_id": "t"}}, context=run_in(tmp_path)
             )
-        steps.append(len(list(saver.list(None))))
+        checkpoint_counts.append(len(list(saver.list(None))))
     assert state["thread_data"] == PATHS
-    assert steps[0] == steps[1]
+    assert checkpoint_counts[0] == checkpoint_counts[1]
 
 
-def test_it_works_without_await_and_without_a_run() -> None:
+def test_synchronous_calls_work_without_a_run() -> None:
     graph = create_agent(ScriptedModel.saying("Hello"), middleware=[ThreadDataMiddleware()], state_schema=ThreadState)
     assert graph.invoke({"messages": [("user", "hi")]})["thread_data"] == PATHS

@@ -1,4 +1,4 @@
-"""The state of a thread: what its reducers promise."""
+"""Reducers of the thread state."""
 
 from typing import Any
 
@@ -19,27 +19,27 @@ from deerflow.agent_support.thread_state import (
 from deerflow.testing import ScriptedModel
 
 IDS = st.sampled_from("abcdefgh")
-SAID = st.builds(lambda id_, text: HumanMessage(text, id=id_), IDS, st.text(max_size=3))
-REMOVED = st.builds(lambda id_: RemoveMessage(id=id_), IDS)
-WRITES = st.lists(st.lists(SAID | REMOVED, max_size=6), max_size=8)
+MESSAGES = st.builds(lambda id_, text: HumanMessage(text, id=id_), IDS, st.text(max_size=3))
+REMOVALS = st.builds(lambda id_: RemoveMessage(id=id_), IDS)
+WRITES = st.lists(st.lists(MESSAGES | REMOVALS, max_size=6), max_size=8)
 
 
-def test_removing_what_is_not_there_leaves_the_thread_readable() -> None:
-    said = HumanMessage("hi", id="a")
-    assert merge_messages([said], [[RemoveMessage(id="b")]]) == [said]
+def test_removing_an_unknown_message_is_ignored() -> None:
+    message = HumanMessage("hi", id="a")
+    assert merge_messages([message], [[RemoveMessage(id="b")]]) == [message]
 
 
-def test_nothing_that_is_given_is_changed() -> None:
+def test_arguments_are_not_modified() -> None:
     state: list[AnyMessage] = [HumanMessage("hi", id="a")]
-    nameless = HumanMessage("who am I")
-    merged = merge_messages(state, [[nameless, RemoveMessage(id="a")]])
+    without_id = HumanMessage("who am I")
+    merged = merge_messages(state, [[without_id, RemoveMessage(id="a")]])
     assert state == [HumanMessage("hi", id="a")]
-    assert nameless.id is None
+    assert without_id.id is None
     assert [message.text for message in merged] == ["who am I"]
 
 
 @given(WRITES)
-def test_messages_are_merged_as_add_messages_does(writes: list[list[AnyMessage]]) -> None:
+def test_messages_are_merged_like_add_messages(writes: list[list[AnyMessage]]) -> None:
     expected: Any = []
     for write in writes:
         expected = add_messages(expected, _without_unknown_removals(expected, write))  # type: ignore[arg-type]
@@ -47,12 +47,12 @@ def test_messages_are_merged_as_add_messages_does(writes: list[list[AnyMessage]]
 
 
 @given(WRITES, st.integers(0, 8))
-def test_messages_are_the_same_however_writes_are_grouped(writes: list[list[AnyMessage]], cut: int) -> None:
+def test_the_grouping_of_writes_does_not_matter(writes: list[list[AnyMessage]], cut: int) -> None:
     assert merge_messages(merge_messages([], writes[:cut]), writes[cut:]) == merge_messages([], writes)
 
 
-@given(st.lists(st.text(max_size=2) | SAID | st.builds(lambda id_: [RemoveMessage(id=id_)], IDS), max_size=8))
-def test_messages_without_an_id_get_the_same_one_at_every_reading(writes: list[Any]) -> None:
+@given(st.lists(st.text(max_size=2) | MESSAGES | st.builds(lambda id_: [RemoveMessage(id=id_)], IDS), max_size=8))
+def test_messages_without_an_id_get_a_deterministic_id(writes: list[Any]) -> None:
     at_once = merge_messages([], writes)
     one_by_one: list[AnyMessage] = []
     for write in writes:
@@ -61,35 +61,35 @@ def test_messages_without_an_id_get_the_same_one_at_every_reading(writes: list[A
     assert all(message.id for message in at_once)
 
 
-def test_everything_can_be_removed_at_once() -> None:
+def test_all_messages_can_be_removed() -> None:
     write = [RemoveMessage(id=REMOVE_ALL_MESSAGES), HumanMessage("new", id="b")]
     assert merge_messages([HumanMessage("old", id="a")], [write]) == [HumanMessage("new", id="b")]
 
 
-def test_pieces_become_whole_messages() -> None:
+def test_chunks_become_messages() -> None:
     merged = merge_messages([], [[AIMessageChunk("hi", id="a")]])
     assert [type(message) for message in merged] == [AIMessage]
 
 
-def test_artifacts_keep_their_order_and_are_listed_once() -> None:
+def test_artifacts_keep_their_order_without_duplicates() -> None:
     assert merge_artifacts(["b", "a"], ["c", "a", "c"]) == ["b", "a", "c"]
     assert merge_artifacts(None, None) == []
 
 
-def test_an_empty_mapping_clears_the_images() -> None:
+def test_an_empty_mapping_clears_viewed_images() -> None:
     image: Any = {"mime_type": "image/png", "size": 3}
     assert merge_viewed_images({"a": image}, {"b": image}) == {"a": image, "b": image}
     assert merge_viewed_images({"a": image}, {}) == {}
     assert merge_viewed_images({"a": image}, None) == {"a": image}
 
 
-def test_todos_stay_unless_there_are_new_ones() -> None:
+def test_todos_are_kept_unless_replaced() -> None:
     todo: Any = {"content": "write", "status": "pending"}
     assert keep_if_none([todo], None) == [todo]
     assert keep_if_none([todo], []) == []
 
 
-async def test_a_thread_is_read_back_from_what_was_written() -> None:
+async def test_a_thread_is_restored_from_its_writes() -> None:
     turns = 120
     graph = create_agent(
         ScriptedModel.saying(*(f"answer {n}" for n in range(turns))),

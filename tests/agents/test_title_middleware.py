@@ -1,4 +1,4 @@
-"""Names of threads."""
+"""Titles of threads."""
 
 from typing import Any
 
@@ -16,33 +16,33 @@ from deerflow.testing import ScriptedModel
 CONFIG: Any = {"configurable": {"thread_id": "t"}}
 
 
-@pytest.mark.parametrize("said", ["", "  \n", "<think>hm</think>", "<think>never ends", ModelUnavailable("down")])
-async def test_a_model_without_an_idea_leaves_the_first_words(said: str | Exception) -> None:
-    assert await write_title(ScriptedModel.saying(said), "Plan my trip", "Gladly.", TitleConfig()) == "Plan my trip"
+@pytest.mark.parametrize("reply", ["", "  \n", "<think>hm</think>", "<think>never ends", ModelUnavailable("down")])
+async def test_without_a_usable_title_the_first_message_is_used(reply: str | Exception) -> None:
+    assert await write_title(ScriptedModel.saying(reply), "Plan my trip", "Gladly.", TitleConfig()) == "Plan my trip"
 
 
 @pytest.mark.parametrize(
-    ("said", "title"),
+    ("reply", "title"),
     [
         ('"A trip to Rome."', "A trip to Rome"),
         ("<think>a title…</think>\n\n**Rome**\nbecause", "Rome"),
         ("Rome " * 40, "Rome Rome Rome…"),
     ],
 )
-async def test_what_the_model_says_becomes_a_title(said: str, title: str) -> None:
+async def test_the_answer_of_the_model_becomes_the_title(reply: str, title: str) -> None:
     settings = TitleConfig(max_chars=18)
-    assert await write_title(ScriptedModel.saying(said), "Plan my trip", "Gladly.", settings) == title
+    assert await write_title(ScriptedModel.saying(reply), "Plan my trip", "Gladly.", settings) == title
 
 
-async def test_the_model_reads_little() -> None:
+async def test_the_prompt_is_limited() -> None:
     model = ScriptedModel.saying("Rome")
     await write_title(model, "q" * 9000, "a" * 9000, TitleConfig(max_words=4))
     assert len(model.requests[0].messages[0].text) < 1500
     assert "at most 4 words" in model.requests[0].messages[0].text
 
 
-class Pocket:
-    """A budget that pays for one answer, or for none."""
+class FakeBudget:
+    """Budget that covers the given output tokens, or nothing."""
 
     def __init__(self, output_tokens: int | None) -> None:
         self.left = output_tokens
@@ -63,22 +63,22 @@ class Pocket:
         return SpendingLimit(self.left)
 
 
-async def test_a_title_is_paid_from_the_budget_of_its_run_or_done_without() -> None:
-    model, pocket = ScriptedModel.saying("Rome"), Pocket(77)
-    assert await write_title(model, "Plan my trip", "Gladly.", TitleConfig(), budget=pocket) == "Rome"
+async def test_titles_are_charged_to_the_budget_of_the_run_or_omitted() -> None:
+    model, budget = ScriptedModel.saying("Rome"), FakeBudget(77)
+    assert await write_title(model, "Plan my trip", "Gladly.", TitleConfig(), budget=budget) == "Rome"
     assert model.requests[0].options["max_tokens"] == 77
-    assert pocket.settled[0] is not None and pocket.settled[0].counts.output_tokens == 1
-    title = await write_title(model, "Plan my trip", "Gladly.", TitleConfig(), budget=Pocket(None))
+    assert budget.settled[0] is not None and budget.settled[0].counts.output_tokens == 1
+    title = await write_title(model, "Plan my trip", "Gladly.", TitleConfig(), budget=FakeBudget(None))
     assert title == "Plan my trip" and len(model.requests) == 1
 
 
-def test_long_words_are_cut_and_lines_joined() -> None:
+def test_long_texts_are_truncated_and_lines_joined() -> None:
     assert truncate_title("Plan\n my   trip, please, to the sea", 15) == "Plan my trip…"
     assert truncate_title("x" * 50, 12) == "x" * 11 + "…"
     assert truncate_title(" \n", 12) == ""
 
 
-async def test_a_thread_is_named_after_its_first_exchange_and_keeps_its_name() -> None:
+async def test_a_thread_gets_its_title_once() -> None:
     graph = create_agent(
         ScriptedModel.saying("Gladly.", "Yes."),
         middleware=[TitleMiddleware(TitleConfig())],
@@ -90,7 +90,7 @@ async def test_a_thread_is_named_after_its_first_exchange_and_keeps_its_name() -
     assert state["title"] == "Plan my trip"
 
 
-def test_names_can_be_switched_off() -> None:
+def test_titles_can_be_disabled() -> None:
     middleware = TitleMiddleware(TitleConfig(enabled=False))
     graph = create_agent(ScriptedModel.saying("Gladly."), middleware=[middleware], state_schema=ThreadState)
     assert "title" not in graph.invoke({"messages": [("user", "Plan my trip")]})  # type: ignore[list-item]

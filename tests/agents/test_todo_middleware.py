@@ -1,4 +1,4 @@
-"""The list of steps of an agent in plan mode."""
+"""Todos of an agent in plan mode."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,11 +16,11 @@ from deerflow.testing import Answer, ScriptedModel, calling, in_parallel
 CONFIG: Any = {"configurable": {"thread_id": "t"}}
 
 
-def todos(*statuses: str) -> Answer:
+def write_todos(*statuses: str) -> Answer:
     return calling("write_todos", todos=[{"content": f"step {n}", "status": s} for n, s in enumerate(statuses)])
 
 
-def agent(model: ScriptedModel, *more: Any) -> Any:
+def create_test_agent(model: ScriptedModel, *more: Any) -> Any:
     return create_agent(
         model,
         system_prompt="Be kind.",
@@ -39,9 +39,9 @@ async def ask(graph: Any, text: str = "go") -> dict[str, Any]:
     return state
 
 
-async def test_a_model_that_never_finishes_its_list_is_reminded_twice_and_then_left_alone() -> None:
-    model = ScriptedModel.saying(todos("completed", "pending"), "done", "really done", "leave me", "next")
-    state = await ask(agent(model))
+async def test_open_todos_cause_at_most_two_reminders() -> None:
+    model = ScriptedModel.saying(write_todos("completed", "pending"), "done", "really done", "leave me", "next")
+    state = await ask(create_test_agent(model))
     assert len(model.requests) == 4
     assert [message.text for message in state["messages"] if message.type == "ai"][1:] == [
         "done",
@@ -53,35 +53,35 @@ async def test_a_model_that_never_finishes_its_list_is_reminded_twice_and_then_l
     assert model.requests[2].messages[-1].additional_kwargs["hide_from_ui"]
 
 
-async def test_what_the_model_was_told_stays_where_it_was() -> None:
-    model = ScriptedModel.saying(todos("pending"), "done", todos("completed"), "finished", "next")
-    graph = agent(model)
+async def test_reminders_keep_their_position_in_later_requests() -> None:
+    model = ScriptedModel.saying(write_todos("pending"), "done", write_todos("completed"), "finished", "next")
+    graph = create_test_agent(model)
     await ask(graph)
     await ask(graph, "and now?")
     earlier, later = texts(model.requests[3].messages), texts(model.requests[4].messages)
     assert later[: len(earlier)] == earlier
 
 
-async def test_a_reminded_model_can_go_on_with_tools() -> None:
-    model = ScriptedModel.saying(todos("in_progress"), "done", todos("completed"), "finished")
-    state = await ask(agent(model))
+async def test_a_reminded_model_can_call_tools() -> None:
+    model = ScriptedModel.saying(write_todos("in_progress"), "done", write_todos("completed"), "finished")
+    state = await ask(create_test_agent(model))
     assert state["messages"][-1].text == "finished"
     assert state["todos"] == [{"content": "step 0", "status": "completed"}]
 
 
-async def test_two_lists_at_once_leave_the_later_one() -> None:
-    model = ScriptedModel.saying(in_parallel(todos("pending"), todos("completed", "completed")), "done")
-    state = await ask(agent(model))
+async def test_the_last_of_two_parallel_lists_is_kept() -> None:
+    model = ScriptedModel.saying(in_parallel(write_todos("pending"), write_todos("completed", "completed")), "done")
+    state = await ask(create_test_agent(model))
     assert len(state["todos"]) == 2
 
 
-async def test_a_list_that_left_the_view_is_shown_again() -> None:
+async def test_a_compacted_list_is_shown_again() -> None:
     settings = SummarizationConfig.model_validate(
         {"trigger": {"type": "messages", "value": 14}, "keep": {"type": "messages", "value": 2}}
     )
-    notes = SummarizationMiddleware(settings, ScriptedModel.saying(*["Notes."] * 9))
-    model = ScriptedModel.saying(todos("pending"), *["hm"] * 30)
-    graph = agent(model, notes)
+    compaction = SummarizationMiddleware(settings, ScriptedModel.saying(*["Notes."] * 9))
+    model = ScriptedModel.saying(write_todos("pending"), *["hm"] * 30)
+    graph = create_test_agent(model, compaction)
     for number in range(8):
         await ask(graph, f"question {number}")
     shown = [request for request in model.requests if "can no longer see" in request.messages[-1].text]
@@ -89,19 +89,19 @@ async def test_a_list_that_left_the_view_is_shown_again() -> None:
     assert "[ ] step 0" in shown[0].messages[-1].text
 
 
-async def test_an_agent_without_a_list_is_not_reminded_of_one() -> None:
+async def test_an_agent_without_todos_is_not_reminded() -> None:
     model = ScriptedModel.saying("hello")
-    await ask(agent(model))
+    await ask(create_test_agent(model))
     assert texts(model.requests[0].messages)[1:] == ["go"]
     assert texts(model.requests[0].messages)[0].startswith("Be kind.\n\n<todo_list>")
     assert model.requests[0].tool_names == ["write_todos"]
 
 
-def test_the_list_adds_no_step_to_the_graph() -> None:
-    assert "TodoMiddleware.after_model" not in agent(ScriptedModel.saying()).nodes
+def test_the_middleware_adds_no_nodes_to_the_graph() -> None:
+    assert "TodoMiddleware.after_model" not in create_test_agent(ScriptedModel.saying()).nodes
 
 
-def test_it_works_without_an_event_loop() -> None:
-    model = ScriptedModel.saying(todos("pending"), "done", todos("completed"), "finished")
-    state = agent(model).invoke({"messages": [("user", "go")]}, CONFIG)
+def test_synchronous_calls_work_too() -> None:
+    model = ScriptedModel.saying(write_todos("pending"), "done", write_todos("completed"), "finished")
+    state = create_test_agent(model).invoke({"messages": [("user", "go")]}, CONFIG)
     assert state["messages"][-1].text == "finished"

@@ -1,4 +1,4 @@
-"""What the model hears when a tool fails."""
+"""Tool errors as the model sees them."""
 
 import asyncio
 from typing import Any
@@ -54,60 +54,60 @@ async def stop() -> str:
     raise asyncio.CancelledError
 
 
-async def what_the_model_hears(said: Answer) -> BaseMessage:
-    model = ScriptedModel.saying(said, "I see.")
-    answer = await agent_with(model).ainvoke({"messages": [HumanMessage("go")]})
+async def run_failing_call(call: Answer) -> BaseMessage:
+    model = ScriptedModel.saying(call, "I see.")
+    answer = await create_test_agent(model).ainvoke({"messages": [HumanMessage("go")]})
     assert answer["messages"][-1].text == "I see."
-    heard = model.requests[1].messages[-1]
-    assert isinstance(heard, ToolMessage) and heard.status == "error"
-    return heard
+    result = model.requests[1].messages[-1]
+    assert isinstance(result, ToolMessage) and result.status == "error"
+    return result
 
 
-def agent_with(model: ScriptedModel, **options: Any):
+def create_test_agent(model: ScriptedModel, **options: Any) -> Any:
     tools = [divide, shout, open_file, ask, leave, stop]
     return create_agent(model, tools, middleware=[ToolErrorHandlingMiddleware()], state_schema=ThreadState, **options)
 
 
-async def test_an_exception_becomes_an_error_that_names_tool_and_class_and_says_what_to_try() -> None:
-    heard = await what_the_model_hears(calling("divide", a=1, b=0))
-    assert heard.name == "divide"
-    assert heard.text == (
+async def test_an_exception_becomes_an_error_with_tool_class_and_advice() -> None:
+    result = await run_failing_call(calling("divide", a=1, b=0))
+    assert result.name == "divide"
+    assert result.text == (
         "Error: divide failed with ZeroDivisionError: division by zero\n"
         "Try other arguments or another tool, or go on with what you have."
     )
 
 
-async def test_long_details_are_cut() -> None:
-    assert len((await what_the_model_hears(calling("shout", text="ab"))).text) < 650
+async def test_long_details_are_truncated() -> None:
+    assert len((await run_failing_call(calling("shout", text="ab"))).text) < 650
 
 
-async def test_an_error_written_for_the_model_needs_no_advice() -> None:
-    heard = await what_the_model_hears(calling("open_file", path="/a"))
-    assert heard.text == "Error: open_file failed with FileProblem: there is no file '/a'; list the folder first"
+async def test_an_error_written_for_the_model_has_no_advice() -> None:
+    result = await run_failing_call(calling("open_file", path="/a"))
+    assert result.text == "Error: open_file failed with FileProblem: there is no file '/a'; list the folder first"
 
 
-async def test_arguments_that_do_not_fit_are_named_but_not_repeated() -> None:
-    heard = await what_the_model_hears(calling("divide", a="x" * 10_000, b=1))
-    assert heard.text.startswith(
+async def test_invalid_arguments_are_named_but_not_repeated() -> None:
+    result = await run_failing_call(calling("divide", a="x" * 10_000, b=1))
+    assert result.text.startswith(
         "Error: divide was not called, its arguments do not fit: a: Input should be a valid int"
     )
-    assert len(heard.text) < 650
+    assert len(result.text) < 650
 
 
-async def test_an_unknown_tool_is_answered_with_the_nearest_names() -> None:
-    heard = await what_the_model_hears(calling("divde", a=1, b=2))
-    assert heard.text == "Error: there is no tool 'divde'. Did you mean divide?"
+async def test_an_unknown_tool_returns_similar_names() -> None:
+    result = await run_failing_call(calling("divde", a=1, b=2))
+    assert result.text == "Error: there is no tool 'divde'. Did you mean divide?"
 
 
-async def test_an_unknown_tool_like_no_other_is_answered_too() -> None:
-    heard = await what_the_model_hears(calling("zzzzzzzz"))
-    assert heard.text == (
+async def test_an_unknown_tool_without_similar_names_returns_an_error() -> None:
+    result = await run_failing_call(calling("zzzzzzzz"))
+    assert result.text == (
         "Error: there is no tool 'zzzzzzzz'. Use one of those you were given, or answer without tools."
     )
 
 
 async def test_interrupts_pass_and_can_be_resumed() -> None:
-    agent = agent_with(ScriptedModel.saying(calling("ask"), "Fine."), checkpointer=InMemorySaver())
+    agent = create_test_agent(ScriptedModel.saying(calling("ask"), "Fine."), checkpointer=InMemorySaver())
     config = {"configurable": {"thread_id": "t"}}
 
     paused = await agent.ainvoke({"messages": [HumanMessage("go")]}, config)
@@ -117,29 +117,29 @@ async def test_interrupts_pass_and_can_be_resumed() -> None:
     assert [message.text for message in answer["messages"][-2:]] == ["the first", "Fine."]
 
 
-async def test_what_steers_the_graph_and_cancellation_pass() -> None:
-    stopped = agent_with(ScriptedModel.saying(calling("stop")))
+async def test_graph_control_flow_and_cancellation_pass() -> None:
+    cancelled_agent = create_test_agent(ScriptedModel.saying(calling("stop")))
     with pytest.raises(NodeCancelledError):
-        await stopped.ainvoke({"messages": [HumanMessage("go")]})
+        await cancelled_agent.ainvoke({"messages": [HumanMessage("go")]})
 
-    steered = agent_with(ScriptedModel.saying(calling("leave")))
+    control_flow_agent = create_test_agent(ScriptedModel.saying(calling("leave")))
     with pytest.raises(GraphBubbleUp):
-        await steered.ainvoke({"messages": [HumanMessage("go")]})
+        await control_flow_agent.ainvoke({"messages": [HumanMessage("go")]})
 
 
-async def test_three_hundred_calls_at_once_are_all_answered() -> None:
+async def test_each_of_300_parallel_calls_gets_a_result() -> None:
     many = in_parallel(*(calling("divide", a=number, b=number % 2) for number in range(200)))
     unknown = tuple(ToolRequest("divid") for _ in range(100))
     model = ScriptedModel.saying(Answer(calls=(*many.calls, *unknown)), "That was a lot.")
 
-    answer = await agent_with(model).ainvoke({"messages": [HumanMessage("go")]})
+    answer = await create_test_agent(model).ainvoke({"messages": [HumanMessage("go")]})
 
     assert is_complete(answer["messages"])
     assert sum(isinstance(message, ToolMessage) for message in answer["messages"]) == 300
     assert answer["messages"][-1].text == "That was a lot."
 
 
-def test_the_sync_face_says_the_same() -> None:
+def test_synchronous_calls_report_errors_too() -> None:
     @tool
     def fail() -> str:
         """Fail."""

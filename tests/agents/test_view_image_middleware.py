@@ -1,4 +1,4 @@
-"""Images the model asked for, in its next request and nowhere else."""
+"""Viewed images in the next model request."""
 
 from base64 import b64encode
 from pathlib import Path
@@ -22,11 +22,11 @@ PNG = b"\x89PNG\r\n\x1a\n" + bytes(100)
 GIF = b"GIF89a" + bytes(50)
 
 
-def pictures(content: Any) -> list[bytes]:
+def image_contents(content: Any) -> list[bytes]:
     return [block["base64"].encode() for block in content if isinstance(block, dict) and block["type"] == "image"]
 
 
-async def test_images_are_in_the_next_request_only_and_never_in_the_state(tmp_path: Path) -> None:
+async def test_images_are_only_in_the_next_request_and_never_in_the_state(tmp_path: Path) -> None:
     run = run_in(tmp_path)
     await run.files.write(f"{UPLOADS}/a.png", PNG)
     await run.files.write(f"{UPLOADS}/b.gif", GIF)
@@ -44,13 +44,13 @@ async def test_images_are_in_the_next_request_only_and_never_in_the_state(tmp_pa
     state = await graph.ainvoke({"messages": [("user", "What is in them?")]}, context=run)
     shown = model.requests[1].messages[-1]
     assert isinstance(shown, HumanMessage) and shown.additional_kwargs == {"hide_from_ui": True}
-    assert pictures(shown.content) == [b64encode(PNG), b64encode(GIF)]
+    assert image_contents(shown.content) == [b64encode(PNG), b64encode(GIF)]
     assert "a.png" in shown.text and "b.gif" in shown.text
-    assert not any(pictures(said.content) for said in model.requests[2].messages)
-    assert [said.type for said in state["messages"]] == ["human", "ai", "tool", "tool", "ai", "tool", "ai"]
+    assert not any(image_contents(message.content) for message in model.requests[2].messages)
+    assert [message.type for message in state["messages"]] == ["human", "ai", "tool", "tool", "ai", "tool", "ai"]
 
 
-async def test_what_vanished_or_changed_meanwhile_is_said_and_not_shown(tmp_path: Path) -> None:
+async def test_missing_or_changed_images_are_reported(tmp_path: Path) -> None:
     files = run_in(tmp_path).files
     await files.write(f"{UPLOADS}/changed.png", b"no image any more")
     await files.write(f"{UPLOADS}/large.png", PNG + bytes(MAX_IMAGE_BYTES - 1000))
@@ -61,26 +61,26 @@ async def test_what_vanished_or_changed_meanwhile_is_said_and_not_shown(tmp_path
     assert "no such file" in texts[0]
     assert "changed.png' cannot be shown" in texts[1]
     assert "second.png' cannot be shown together with the others; view it alone" in texts[3]
-    assert len(pictures(blocks)) == 1
+    assert len(image_contents(blocks)) == 1
 
 
-def test_only_the_last_step_counts_and_only_what_succeeded() -> None:
-    def step(call_id: str, path: str, status: Any = "success", name: str = "view_image") -> list[Any]:
+def test_only_successful_views_of_the_last_step_count() -> None:
+    def tool_step(call_id: str, path: str, status: Any = "success", name: str = "view_image") -> list[Any]:
         call = tool_call(name=name, args={"image_path": path}, id=call_id)
         return [AIMessage("", tool_calls=[call]), ToolMessage("x", tool_call_id=call_id, status=status)]
 
-    ask = HumanMessage("look")
+    question = HumanMessage("look")
     hidden = HumanMessage("note", additional_kwargs={"hide_from_ui": True})
-    assert last_viewed_images([]) == last_viewed_images([ask]) == []
-    assert last_viewed_images([ask, *step("1", "a"), *step("2", "b")]) == ["b"]
-    assert last_viewed_images([ask, *step("1", "a"), hidden]) == ["a"]
-    assert last_viewed_images([ask, *step("1", "a"), ask]) == []
-    assert last_viewed_images([ask, *step("1", "a", status="error")]) == []
-    assert last_viewed_images([ask, *step("1", "a", name="read_file")]) == []
-    assert last_viewed_images([ask, *step("1", "a"), AIMessage("seen")]) == []
+    assert last_viewed_images([]) == last_viewed_images([question]) == []
+    assert last_viewed_images([question, *tool_step("1", "a"), *tool_step("2", "b")]) == ["b"]
+    assert last_viewed_images([question, *tool_step("1", "a"), hidden]) == ["a"]
+    assert last_viewed_images([question, *tool_step("1", "a"), question]) == []
+    assert last_viewed_images([question, *tool_step("1", "a", status="error")]) == []
+    assert last_viewed_images([question, *tool_step("1", "a", name="read_file")]) == []
+    assert last_viewed_images([question, *tool_step("1", "a"), AIMessage("seen")]) == []
 
 
-def test_without_a_run_nothing_is_shown_and_nothing_breaks() -> None:
+def test_without_a_run_no_images_are_added() -> None:
     model = ScriptedModel.saying("Hello")
     graph = create_agent(model, middleware=[ViewImageMiddleware()], state_schema=ThreadState)
     graph.invoke({"messages": [("user", "hi")], "viewed_images": {"a": {"mime_type": "image/png", "size": 1}}})

@@ -20,10 +20,10 @@ pytestmark = pytest.mark.slow
 DEERFLOW = Path(sys.executable).parent / "deerflow"
 
 
-def run(directory: Path, *words: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+def run(directory: Path, *arguments: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
     variables = {"PATH": os.defpath, "HOME": str(directory), **environment}
     return subprocess.run(
-        [DEERFLOW, *words], cwd=directory, env=variables, input=stdin, capture_output=True, text=True, timeout=60,
+        [DEERFLOW, *arguments], cwd=directory, env=variables, input=stdin, capture_output=True, text=True, timeout=60,
         check=False,
     )  # fmt: skip
 
@@ -33,21 +33,21 @@ def test_version_is_printed(tmp_path: Path) -> None:
 
 
 def test_chat_prints_the_answer_and_keeps_the_thread(tmp_path: Path) -> None:
-    said = run(tmp_path, "chat", "How do I connect a real model?", "--thread", "t")
-    assert said.returncode == 0 and "OPENAI_API_KEY" in said.stdout and said.stdout.endswith("\n")
+    result = run(tmp_path, "chat", "How do I connect a real model?", "--thread", "t")
+    assert result.returncode == 0 and "OPENAI_API_KEY" in result.stdout and result.stdout.endswith("\n")
     piped = run(tmp_path, "chat", "-", "--thread", "t", stdin="What is DeerFlow?\n")
     assert "super agent harness" in piped.stdout
 
 
 async def test_chat_prints_subagent_progress_to_standard_error(tmp_path: Path) -> None:
-    order = calling("task", description="Look around", prompt="Look around.", subagent_type="general-purpose")
-    looks = calling("ls", description="Look", path="/mnt/user-data")
-    async with ScriptedServer([order, looks, "Seen.", "All seen."]) as model:
+    task_call = calling("task", description="Look around", prompt="Look around.", subagent_type="general-purpose")
+    ls_call = calling("ls", description="Look", path="/mnt/user-data")
+    async with ScriptedServer([task_call, ls_call, "Seen.", "All seen."]) as model:
         entry = model.model_config().model_dump(mode="json", exclude_none=True)
         (tmp_path / "config.yaml").write_text(json.dumps({"models": [entry]}))
-        said = await asyncio.to_thread(run, tmp_path, "chat", "Look around", "--subagents")
-    assert said.stdout == "All seen.\n"
-    lines = [line for line in said.stderr.splitlines() if line.startswith("[Look around] ")]
+        result = await asyncio.to_thread(run, tmp_path, "chat", "Look around", "--subagents")
+    assert result.stdout == "All seen.\n"
+    lines = [line for line in result.stderr.splitlines() if line.startswith("[Look around] ")]
     started, calls, completed = (line.removeprefix("[Look around] ") for line in lines)
     assert (started, calls) == ("started (general-purpose)", "calls ls") and completed.startswith("completed after ")
 
@@ -67,8 +67,8 @@ def test_an_unreachable_model_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_busy_port_is_one_sentence(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
         result = run(tmp_path, "serve", "--port", str(port))
     assert result.returncode == 1
     assert result.stderr.startswith(

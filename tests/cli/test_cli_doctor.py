@@ -40,16 +40,16 @@ def run_doctor(folder: Path, settings: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    ("use", "told"),
+    ("use", "error"),
     [
         ("nowhere:Provider", "sandbox.use: cannot load 'nowhere:Provider': there is no module 'nowhere'"),
         ("pathlib:Path", "sandbox.use: 'pathlib:Path' is a class, not a subclass of SandboxProvider: it has no"),
     ],
 )
-def test_an_invalid_provider_is_one_line_and_the_other_checks_run(tmp_path: Path, use: str, told: str) -> None:
+def test_an_invalid_provider_is_one_line_and_the_other_checks_run(tmp_path: Path, use: str, error: str) -> None:
     result = run_doctor(tmp_path, f"use: '{use}'")
     assert result.returncode == 1 and result.stderr == ""
-    assert f"✗ sandbox: {told}" in result.stdout
+    assert f"✗ sandbox: {error}" in result.stdout
     assert "→ set a valid provider, or remove the key" in result.stdout
     assert "disk: " in result.stdout
 
@@ -60,8 +60,8 @@ def test_missing_isolation_is_reported_with_a_fix(tmp_path: Path) -> None:
     assert (
         "! sandbox: none: `bash` is off, because commands cannot be isolated on this machine (bubblewrap was not found)"
     ) in result.stdout
-    for remedy in ("install bubblewrap", "apparmor_restrict_unprivileged_userns", "AioSandboxProvider"):
-        assert remedy in result.stdout
+    for fix in ("install bubblewrap", "apparmor_restrict_unprivileged_userns", "AioSandboxProvider"):
+        assert fix in result.stdout
 
 
 def test_host_commands_are_a_warning_and_have_no_limits(tmp_path: Path) -> None:
@@ -76,8 +76,8 @@ def test_isolated_commands_list_each_limit_and_its_enforcement(tmp_path: Path) -
     result = run_doctor(tmp_path, "limits: {processes: 64, memory_mb: 512}, toolbox: {enabled: false}")
     assert result.returncode == 0, result.stdout + result.stderr
     assert re.search(r"^✓ sandbox: isolated: .*bwrap.*network: none$", result.stdout, re.M)
-    told = dict(re.findall(r"^✓ limit of ([\w ]+): ([^,]+), by \S.*$", result.stdout, re.M))
-    assert told == LIMITS
+    limits = dict(re.findall(r"^✓ limit of ([\w ]+): ([^,]+), by \S.*$", result.stdout, re.M))
+    assert limits == LIMITS
     assert re.search("^✓ python toolbox: off: ", result.stdout, re.M)
     assert re.search("^✓ ripgrep: /", result.stdout, re.M)
 
@@ -86,8 +86,8 @@ def test_unsupported_settings_of_mcp_servers_are_noted(tmp_path: Path) -> None:
     toolset = {"name": "report", "submit_tool": "submit", "status_tool": "look"}
     entries = {"good": {"command": "a"}, "tasks": {"command": "a", "task_toolsets": [toolset]}}
     (tmp_path / "extensions_config.json").write_text(json.dumps({"mcpServers": entries}))
-    (told,) = check_servers(open_source(directory=tmp_path, environment={}).current)
-    assert (told.subject, told.state) == ("MCP server 'tasks'", "note") and "has no effect" in told.text
+    (check,) = check_servers(open_source(directory=tmp_path, environment={}).current)
+    assert (check.subject, check.state) == ("MCP server 'tasks'", "note") and "has no effect" in check.text
 
 
 def test_skills_changed_outside_are_named(tmp_path: Path) -> None:
@@ -100,6 +100,6 @@ def test_skills_changed_outside_are_named(tmp_path: Path) -> None:
     assert check_skills(loaded).text == "unchanged"
     (custom / "kept" / "SKILL.md").write_text("other\n")
     lock_skill(custom.parent, "gone", custom / "kept")
-    told = check_skills(loaded)
-    assert told.text == "gone of local: removed outside: the whole skill; kept of local: changed outside: SKILL.md"
-    assert told.state == "note" and told.remedy and told.remedy.startswith("they stay enabled")
+    check = check_skills(loaded)
+    assert check.text == "gone of local: removed outside: the whole skill; kept of local: changed outside: SKILL.md"
+    assert check.state == "note" and check.remedy and check.remedy.startswith("they stay enabled")

@@ -31,15 +31,18 @@ def memory(tmp_path: Path) -> Command:
 def import_facts(home: Path, memory: Command, *facts: str) -> str:
     """Import facts and return the id of the first."""
     file = home / "memory.json"
-    known = [{"id": f"fact_{at}", "content": fact, "category": "preference"} for at, fact in enumerate(facts, start=1)]
-    file.write_text(json.dumps({"facts": known}))
+    entries = [
+        {"id": f"fact_{number}", "content": fact, "category": "preference"}
+        for number, fact in enumerate(facts, start=1)
+    ]
+    file.write_text(json.dumps({"facts": entries}))
     assert memory("import", str(file)).output.startswith(f"{len(facts)} changes;")
     file.unlink()
     return "fact_1"
 
 
 @pytest.mark.parametrize(
-    ("words", "kind", "complaint"),
+    ("words", "error", "message"),
     [
         (["why", "none"], NotFound, "no fact 'none'"),
         (["undo"], NotFound, "no changes to undo"),
@@ -53,10 +56,10 @@ def import_facts(home: Path, memory: Command, *facts: str) -> str:
     ],
 )
 def test_invalid_commands_raise_named_errors(
-    memory: Command, words: list[str], kind: type[Exception], complaint: str
+    memory: Command, words: list[str], error: type[Exception], message: str
 ) -> None:
-    problem = memory(*words).exception
-    assert isinstance(problem, kind) and complaint in str(problem)
+    raised = memory(*words).exception
+    assert isinstance(raised, error) and message in str(raised)
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"facts": [{}]}'])

@@ -68,14 +68,14 @@ def test_show_raises_not_found_for_an_unknown_run(runs: Command) -> None:
 def test_show_refuses_an_ambiguous_prefix(tmp_path: Path, runs: Command) -> None:
     start_run(tmp_path, "One.")
     start_run(tmp_path, "Two.")
-    problem = runs("show", "").exception
-    assert isinstance(problem, InvalidRequest) and "write more" in str(problem)
+    raised = runs("show", "").exception
+    assert isinstance(raised, InvalidRequest) and "write more" in str(raised)
 
 
 def test_runs_are_listed_newest_first(tmp_path: Path, runs: Command) -> None:
-    made = [start_run(tmp_path, "One."), start_run(tmp_path, "Two.")]
+    started = [start_run(tmp_path, "One."), start_run(tmp_path, "Two.")]
     lines = runs("list").output.splitlines()
-    assert [line.split()[0] for line in lines] == [run.run_id for run in reversed(made)]
+    assert [line.split()[0] for line in lines] == [run.run_id for run in reversed(started)]
     assert all(line.endswith("success      t") for line in lines)
     assert runs("list", "--limit", "1").output.splitlines() == lines[:1]
 
@@ -101,9 +101,9 @@ def test_show_prints_all_events_of_a_run(tmp_path: Path, runs: Command) -> None:
 
 def test_show_prints_the_progress_of_a_run_handed_over(tmp_path: Path, runs: Command) -> None:
     run = start_run(tmp_path, Stall(Answer("Half of it")), until="messages")
-    *_, last, half = runs("show", run.run_id).output.splitlines()
+    *_, last, partial = runs("show", run.run_id).output.splitlines()
     assert last.endswith("the next one resumes the run")
-    assert half.strip().startswith("ai (incomplete): Half")
+    assert partial.strip().startswith("ai (incomplete): Half")
 
 
 def test_show_prints_an_error(tmp_path: Path, runs: Command) -> None:

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from deerflow.cli.skills import app
 from deerflow.domain.errors import NotFound
 
-GOOD = "description: d\nprompt: p\nsteps: [{say: Hello there}]\nexpect: {answer: [Hello]}\n"
+PASSING_TEST = "description: d\nprompt: p\nsteps: [{say: Hello there}]\nexpect: {answer: [Hello]}\n"
 
 
 def make_skill(folder: Path, **tests: str) -> Path:
@@ -25,8 +25,8 @@ def test_each_test_is_one_line_and_a_failure_exits_with_code_1(
     tmp_path: Path, toolbox_environment: Mapping[str, str]
 ) -> None:
     environment = {"DEER_FLOW_PROJECT_ROOT": str(tmp_path), **toolbox_environment}
-    bad = GOOD.replace("[Hello]", "[Goodbye]")
-    skill = make_skill(tmp_path, good=GOOD, bad=bad, wrong="description: d\n")
+    failing = PASSING_TEST.replace("[Hello]", "[Goodbye]")
+    skill = make_skill(tmp_path, good=PASSING_TEST, bad=failing, wrong="description: d\n")
 
     failed = CliRunner().invoke(app, ["test", str(skill)], env=environment)
     assert failed.exit_code == 1
@@ -39,7 +39,7 @@ def test_each_test_is_one_line_and_a_failure_exits_with_code_1(
     passed = CliRunner().invoke(app, ["test", str(skill), "--json"], env=environment)
     (result,) = json.loads(passed.stdout)
     assert (passed.exit_code, result["skill"], result["passed"], result["problems"]) == (0, "greeter", True, [])
-    assert [(each["trial"], each["complaints"]) for each in result["verdicts"]] == [("good", [])]
+    assert [(verdict["trial"], verdict["complaints"]) for verdict in result["verdicts"]] == [("good", [])]
 
 
 def test_missing_and_invalid_skills_are_reported_in_one_line(tmp_path: Path) -> None:

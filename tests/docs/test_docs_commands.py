@@ -48,7 +48,7 @@ def commands() -> dict[str, Any]:
 
 
 def test_every_command_in_the_documents_exists_with_its_options(commands: dict[str, Any]) -> None:
-    wrong = []
+    invalid = []
     seen = [(page, command) for page in PAGES for command in deerflow_commands(page)]
     for page, line in seen:
         words = shlex.split(line)
@@ -61,9 +61,9 @@ def test_every_command_in_the_documents_exists_with_its_options(commands: dict[s
             word for word in words if word.startswith("--") and word.partition("=")[0] not in {*options, "--help"}
         ]
         if unknown or (is_group and name != "deerflow"):
-            wrong.append(f"{page.name}: {line}")
+            invalid.append(f"{page.name}: {line}")
     assert len(seen) > 30
-    assert wrong == []
+    assert invalid == []
 
 
 @pytest.mark.slow
@@ -72,7 +72,7 @@ def test_quick_commands_of_the_tutorial_succeed_in_an_empty_folder(tmp_path: Pat
     environment = {"PATH": os.defpath, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
     for command in QUICK:
         assert command in written
-        ran = subprocess.run(
+        result = subprocess.run(
             [DEERFLOW, *shlex.split(command)[1:]],
             cwd=tmp_path,
             env=environment,
@@ -81,7 +81,7 @@ def test_quick_commands_of_the_tutorial_succeed_in_an_empty_folder(tmp_path: Pat
             timeout=100,
             check=False,
         )
-        assert ran.returncode == 0, f"{command}: {ran.stderr}"
+        assert result.returncode == 0, f"{command}: {result.stderr}"
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""All Python in the guides runs."""
+"""Python examples of the guides run."""
 
 import re
 from pathlib import Path
@@ -15,6 +15,8 @@ EXAMPLES = [
 
 @pytest.mark.parametrize(("guide", "code"), EXAMPLES)
 @pytest.mark.slow
-def test_an_example_does_what_it_says(guide: Path, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_example_of_a_guide_runs(
+    guide: Path, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     exec(compile(code, str(guide), "exec"), {"__name__": "example"})

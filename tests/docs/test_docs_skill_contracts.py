@@ -1,4 +1,4 @@
-"""The skill in the guide on contracts passes its own test."""
+"""The skill of the guide on skill contracts passes its test."""
 
 import re
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from deerflow.config.load import load
 GUIDE = Path(__file__).parents[2] / "docs/guides/skill-contracts.md"
 
 
-async def test_the_skill_in_the_guide_passes_its_test_under_its_contract(
+async def test_skill_of_the_guide_passes_its_test_with_its_contract(
     tmp_path: Path, toolbox_environment: Mapping[str, str]
 ) -> None:
     files = re.findall(r"\*\*`([^`]+)`\*\*\n```\w+\n(.*?)```", GUIDE.read_text(), re.S)
@@ -20,13 +20,13 @@ async def test_the_skill_in_the_guide_passes_its_test_under_its_contract(
         file = tmp_path / "count-words" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    told: list[str] = []
+    lines: list[str] = []
 
-    tested = await run_tests(
+    result = await run_tests(
         SkillTestRunner(load(directory=tmp_path, environment=toolbox_environment)),
         tmp_path / "count-words",
-        told.append,
+        lines.append,
     )
 
-    assert tested.passed, told
-    assert told[0].startswith("✓ count-words/counts")
+    assert result.passed, lines
+    assert lines[0].startswith("✓ count-words/counts")

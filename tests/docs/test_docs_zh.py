@@ -1,4 +1,4 @@
-"""The Chinese pages keep up with the English ones."""
+"""Chinese pages match the English pages."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted(path for path in (DOCS / "zh").glob("*.md") if path.name != "README.md")
 
 
-def english(page: Path) -> Path:
+def english_page(page: Path) -> Path:
     return next(path for folder in ("tutorial", "guides") if (path := DOCS / folder / page.name).exists())
 
 
@@ -25,8 +25,8 @@ def table_rows(page: Path) -> int:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_chinese_page_has_the_code_and_sections_of_the_english_one(page: Path) -> None:
-    assert code_blocks(page) == code_blocks(english(page))
-    headings = [re.findall(r"^(#+) ", path.read_text(encoding="utf-8"), re.M) for path in (page, english(page))]
+    assert code_blocks(page) == code_blocks(english_page(page))
+    headings = [re.findall(r"^(#+) ", path.read_text(encoding="utf-8"), re.M) for path in (page, english_page(page))]
     assert headings[0] == headings[1]
 
 
@@ -34,7 +34,7 @@ def test_a_chinese_page_has_the_code_and_sections_of_the_english_one(page: Path)
     "page", [page for page in PAGES if page.stem not in ("python", "http-api")], ids=lambda p: p.stem
 )
 def test_a_chinese_page_has_the_table_rows_of_the_english_one(page: Path) -> None:
-    assert table_rows(page) == table_rows(english(page))
+    assert table_rows(page) == table_rows(english_page(page))
 
 
 def test_the_ten_most_used_pages_are_translated_and_listed() -> None:

@@ -1,4 +1,4 @@
-"""A thread of any length, written into the journal of a home that no server uses yet."""
+"""Writing a thread of any length directly into the journal."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -35,11 +35,11 @@ The figures of part {number} **agree** with what was said before, and nothing is
 
 
 async def write_long_thread(home: Path, messages: int) -> None:
-    """Have the thread `long` hold so many messages: questions and answers in turn."""
+    """Write the thread `long` with alternating questions and answers. No server may use `home`."""
     loaded = open_source(directory=home, environment={"DEER_FLOW_HOME": str(home)}).refresh()
     async with open_database(loaded.config.database.get_location(loaded.home)) as database:
-        begin = partial(create_thread, thread_id=THREAD, owner=LOCAL_USER.user_id, metadata={}, may_exist=False)
-        await database.write(begin)
+        create = partial(create_thread, thread_id=THREAD, owner=LOCAL_USER.user_id, metadata={}, may_exist=False)
+        await database.write(create)
         await database.write(partial(_insert_turns, turns=messages // 2))
 
 
@@ -48,12 +48,12 @@ def _insert_turns(connection: Connection, turns: int) -> None:
     for number in range(turns):
         run = manual_run(THREAD, LOCAL_USER, "update")
         insert_run(connection, run, request)
-        events = enumerate(_told(number), 1)
-        later = run.created_at + timedelta(microseconds=number)
-        insert_events(connection, [LoggedEvent(run.run_id, RunEvent(seq, *each), later) for seq, each in events])
+        events = enumerate(_turn_events(number), 1)
+        created_at = run.created_at + timedelta(microseconds=number)
+        insert_events(connection, [LoggedEvent(run.run_id, RunEvent(seq, *event), created_at) for seq, event in events])
 
 
-def _told(number: int) -> Iterator[tuple[EventName, bytes]]:
+def _turn_events(number: int) -> Iterator[tuple[EventName, bytes]]:
     question = HumanMessage(f"What about part {number}?", id=f"q{number}")
     answer = AIMessage(ANSWER.format(number=number), id=f"a{number}")
     title = {"title": "A very long thread"} if number == 0 else {}

@@ -1,4 +1,4 @@
-"""What a newcomer does: clone, `make start`, chat in the browser."""
+"""The first start: clone, `make start`, chat in the browser."""
 
 import os
 import re
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import expect
 
-from tests.e2e.stage import Visitor
+from tests.e2e.support import Visitor
 from tests.support import needs
 
 ROOT = Path(__file__).parents[2]
@@ -24,23 +24,21 @@ TOOLS = ("sh", "make", "git", "uname", "rm", "grep", "sed", "awk", "env")
 
 @pytest.mark.external
 @pytest.mark.timeout(900)
-async def test_a_bare_clone_starts_with_one_command_and_answers_in_the_browser(
-    tmp_path: Path, visitor: Visitor
-) -> None:
-    clone = copy_of_the_tree(tmp_path / "clone")
+async def test_a_bare_clone_starts_with_make_start_and_answers_in_the_browser(tmp_path: Path, visitor: Visitor) -> None:
+    clone = copy_repository(tmp_path / "clone")
     environment = bare_environment(tmp_path)
 
     with make_start(clone, environment) as (url, output):
         assert "installing packages" in output and "building the web page" in output
-        assert "Node 20+ was not found" in output  # it is not on this PATH, so the wheel's is used
+        assert "Node 20+ was not found" in output  # Node is not on this PATH, so the wheel is used
         page = await visitor.open(url)
         await page.get_by_role("textbox").fill("What is DeerFlow, and what can it do?")
         await page.keyboard.press("Enter")
         answer = page.locator("main")
         await expect(answer).to_contain_text("super agent harness")
-        early = len(await answer.inner_text())
+        length = len(await answer.inner_text())
         await expect(answer).to_contain_text("when you are ready", timeout=30_000)
-        assert early < len(await answer.inner_text())
+        assert length < len(await answer.inner_text())
         await page.reload()
         await expect(page.locator("main")).to_contain_text("when you are ready")
         await expect(page.locator("main")).to_contain_text("What is DeerFlow, and what can it do?")
@@ -55,19 +53,19 @@ async def test_a_bare_clone_starts_with_one_command_and_answers_in_the_browser(
 
 @pytest.mark.external
 @pytest.mark.timeout(300)
-def test_each_thing_that_can_go_wrong_at_the_start_gets_one_clear_sentence(tmp_path: Path) -> None:
-    clone = copy_of_the_tree(tmp_path / "clone")
+def test_start_failures_are_reported_in_one_sentence(tmp_path: Path) -> None:
+    clone = copy_repository(tmp_path / "clone")
     environment = bare_environment(tmp_path)
 
     python = tmp_path / "bin/python3"
     python.unlink()
     python.write_text("#!/bin/sh\nexit 1  # what an old Python answers when it is asked for its version\n")
     python.chmod(0o755)
-    assert "DeerFlow needs Python 3.11 or newer, and none was found" in failing(clone, environment)
+    assert "DeerFlow needs Python 3.11 or newer, and none was found" in run_failing_start(clone, environment)
 
     python.unlink()
     python.symlink_to(PYTHON)
-    nowhere = {
+    offline = {
         **environment,
         "HOME": str(tmp_path / "empty"),
         "http_proxy": "http://127.0.0.1:9",
@@ -75,14 +73,14 @@ def test_each_thing_that_can_go_wrong_at_the_start_gets_one_clear_sentence(tmp_p
         "PIP_RETRIES": "0",
         "PIP_CONFIG_FILE": os.devnull,
     }
-    nowhere.pop("PIP_FIND_LINKS", None)
-    said = failing(clone, nowhere)
-    assert "could not install or build uv; is the network reachable?" in said
+    offline.pop("PIP_FIND_LINKS", None)
+    output = run_failing_start(clone, offline)
+    assert "could not install or build uv; is the network reachable?" in output
 
 
 @contextmanager
 def make_start(clone: Path, environment: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """`make start` until it prints its address; its address and what it printed."""
+    """Run `make start` until it prints its address, and return address and output."""
     command = ["make", "start", "PORT=0"]
     process = subprocess.Popen(
         command,
@@ -109,8 +107,8 @@ def make_start(clone: Path, environment: dict[str, str]) -> Iterator[tuple[str, 
         process.stdout.close()
 
 
-def failing(clone: Path, environment: dict[str, str]) -> str:
-    """What `make start` prints when it cannot start."""
+def run_failing_start(clone: Path, environment: dict[str, str]) -> str:
+    """Run `make start`, which must fail, and return its output."""
     result = subprocess.run(
         ["make", "start", "PORT=0"],
         cwd=clone,
@@ -124,11 +122,11 @@ def failing(clone: Path, environment: dict[str, str]) -> str:
     return result.stdout + result.stderr
 
 
-def copy_of_the_tree(target: Path) -> Path:
-    """The files a clone of this tree would have."""
+def copy_repository(target: Path) -> Path:
+    """Copy the files that a clone of this repository has."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    for name in filter(None, listed.split("\0")):
+    file_list = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in filter(None, file_list.split("\0")):
         if (ROOT / name).exists():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, target / name, follow_symlinks=False)
@@ -136,16 +134,16 @@ def copy_of_the_tree(target: Path) -> Path:
 
 
 def bare_environment(tmp_path: Path) -> dict[str, str]:
-    """A PATH with Python, make and the shell's own, and nothing else; settings of the package clients are kept."""
+    """Return an environment whose PATH has only Python, make and the shell; package client settings are kept."""
     bin_ = tmp_path / "bin"
     bin_.mkdir()
     for tool in TOOLS:
         (bin_ / tool).symlink_to(Path(needs(tool)).resolve())
     (bin_ / "python3").symlink_to(PYTHON)
-    kept = {
+    settings = {
         key: value
         for key, value in os.environ.items()  # noqa: TID251
         if key.startswith(("PIP_", "UV_", "NPM_", "npm_", "SSL_", "NODE_EXTRA", "REQUESTS_", "XDG_CACHE"))
         or key.lower() in ("http_proxy", "https_proxy", "no_proxy", "home", "lang")
     }
-    return {**kept, "PATH": str(bin_)}
+    return {**settings, "PATH": str(bin_)}

@@ -1,4 +1,4 @@
-"""A server that dies in the middle of an answer."""
+"""A server killed during an answer."""
 
 import asyncio
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 
 from deerflow.testing import Answer, ScriptedServer, Stall
-from tests.e2e.stage import serving
+from tests.e2e.server_process import serve
 
 CONFIG = """
 memory: {{debounce_seconds: 3600}}
@@ -25,7 +25,7 @@ BODY = {
 }
 
 
-async def test_a_run_goes_on_after_kill_and_its_readers_get_the_rest(tmp_path: Path) -> None:
+async def test_a_run_resumes_after_kill_and_readers_get_the_remaining_events(tmp_path: Path) -> None:
     async with (
         ScriptedServer([Stall(Answer("Once upon a time")), Answer("The end."), Answer("Another.")]) as model,
         asyncio.timeout(60),
@@ -33,36 +33,36 @@ async def test_a_run_goes_on_after_kill_and_its_readers_get_the_rest(tmp_path: P
         config = tmp_path / "config.yaml"
         config.write_text(CONFIG.format(base_url=model.base_url))
 
-        with serving(tmp_path, config=config) as server:
+        with serve(tmp_path, config=config) as server:
             before, location = await read_until(server.url, "time")
             server.kill()
 
-        with serving(tmp_path, config=config) as server:
+        with serve(tmp_path, config=config) as server:
             async with httpx.AsyncClient(base_url=f"{server.url}/api", timeout=20) as http:
-                whole = (await http.get(f"{location}/stream?stream_mode=messages-tuple&stream_mode=changes")).text
-                seen = ids(before)
-                # Whatever a reader had seen is in the log, and it gets exactly the rest from wherever it left.
-                assert whole.startswith(before)
+                stream = (await http.get(f"{location}/stream?stream_mode=messages-tuple&stream_mode=changes")).text
+                seen = event_ids(before)
+                # All received events are in the log, and a reader resumes from any of them.
+                assert stream.startswith(before)
                 for last in seen:
                     path = f"{location}/stream?stream_mode=messages-tuple&stream_mode=changes"
                     rest = (await http.get(path, headers={"Last-Event-ID": str(last)})).text
-                    assert ids(rest) == [seq for seq in ids(whole) if seq > last]
+                    assert event_ids(rest) == [seq for seq in event_ids(stream) if seq > last]
                 journal = (await http.get(f"{location}/events?limit=1000")).json()["data"]
                 assert [event["seq"] for event in journal] == list(range(1, len(journal) + 1))
-                assert ids(whole) == sorted(set(ids(whole)))  # some of its events are for others than this reader
-                assert whole.endswith("event: end\ndata: null\n\n")
+                assert event_ids(stream) == sorted(set(event_ids(stream)))  # this reader does not get all events
+                assert stream.endswith("event: end\ndata: null\n\n")
 
                 run = (await http.get(location)).json()
                 assert run["status"] == "success"
-                assert await said(http) == ["Tell me a story", "The end."]
+                assert await read_messages(http) == ["Tell me a story", "The end."]
 
-                again = await http.post("/threads/story/runs/wait", json=BODY)
-                assert again.status_code == 200
-                assert await said(http) == ["Tell me a story", "The end.", "Tell me a story", "Another."]
+                next_run = await http.post("/threads/story/runs/wait", json=BODY)
+                assert next_run.status_code == 200
+                assert await read_messages(http) == ["Tell me a story", "The end.", "Tell me a story", "Another."]
 
 
-async def test_the_command_started_again_after_kill_is_healthy_and_goes_on(tmp_path: Path) -> None:
-    """As a user would: the installed command, in a fresh interpreter. `bench/recovery.py` takes the time."""
+async def test_the_installed_command_resumes_after_kill(tmp_path: Path) -> None:
+    """Uses the installed command in a new interpreter. `bench/recovery.py` measures the time."""
     command = [str(Path(sys.executable).parent / "deerflow")]
     async with (
         ScriptedServer([Stall(Answer("Once upon a time")), Answer("The end.")]) as model,
@@ -70,20 +70,20 @@ async def test_the_command_started_again_after_kill_is_healthy_and_goes_on(tmp_p
     ):
         config = tmp_path / "config.yaml"
         config.write_text(CONFIG.format(base_url=model.base_url))
-        with serving(tmp_path, config=config, program=command) as server:
+        with serve(tmp_path, config=config, program=command) as server:
             before, location = await read_until(server.url, "time")
             server.kill()
-        with serving(tmp_path, config=config, program=command) as server:
+        with serve(tmp_path, config=config, program=command) as server:
             async with httpx.AsyncClient(base_url=server.url, timeout=60) as http:
                 assert (await http.get("/health")).status_code == 200
                 path = f"/api{location}/stream?stream_mode=messages-tuple&stream_mode=changes"
-                rest = (await http.get(path, headers={"Last-Event-ID": str(ids(before)[-1])})).text
-                assert ids(rest)[0] == ids(before)[-1] + 1 and rest.endswith("event: end\ndata: null\n\n")
+                rest = (await http.get(path, headers={"Last-Event-ID": str(event_ids(before)[-1])})).text
+                assert event_ids(rest)[0] == event_ids(before)[-1] + 1 and rest.endswith("event: end\ndata: null\n\n")
                 assert (await http.get(f"/api{location}")).json()["status"] == "success"
 
 
 async def read_until(url: str, word: str) -> tuple[str, str]:
-    """What a reader has seen when `word` has come, in whole events, and where the run is."""
+    """Read complete events until `word` occurs, and return them and the location of the run."""
     seen = ""
     async with (
         httpx.AsyncClient(base_url=f"{url}/api", timeout=20) as http,
@@ -96,10 +96,10 @@ async def read_until(url: str, word: str) -> tuple[str, str]:
         return seen, response.headers["content-location"]
 
 
-async def said(http: httpx.AsyncClient) -> list[str]:
+async def read_messages(http: httpx.AsyncClient) -> list[str]:
     state = (await http.get("/threads/story/state")).json()
     return [message["content"] for message in state["values"]["messages"]]
 
 
-def ids(stream: str) -> list[int]:
+def event_ids(stream: str) -> list[int]:
     return [int(found) for found in re.findall(r"^id: (\d+)$", stream, re.M)]

@@ -1,4 +1,4 @@
-"""A server that dies while a conversation is yet to be learned from."""
+"""A server killed before facts of a conversation are extracted."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -17,47 +17,47 @@ from deerflow.memory.queries.pending import find_next_due
 from deerflow.persistence.engine import open_database
 from deerflow.persistence.tables import memory_pending
 from deerflow.testing import Answer, ScriptedServer, ServerRequest, Stall
-from tests.e2e.stage import Nursery, environment_of
+from tests.e2e.server_process import ServerLauncher, server_environment
 from tests.memory.model_outputs import learned
 from tests.memory.test_queue_budget import left_for_learning
 
 WAIT_S = 2.0
 BUDGET = 200_000
-LONG_AGO = {"lease_expires_at": datetime(2026, 1, 1, tzinfo=UTC)}
-"""As if a minute had passed: until then nobody follows whoever was learning."""
+EXPIRED_LEASE = {"lease_expires_at": datetime(2026, 1, 1, tzinfo=UTC)}
+"""Lets the next server take over the extraction at once."""
 BODY = {"input": {"messages": [{"type": "human", "content": "I prefer tabs"}]}}
 
 
-async def test_what_waits_to_be_learned_is_learned_after_kills_once_and_within_the_budget(tmp_path: Path) -> None:
+async def test_pending_facts_are_extracted_once_after_kills_and_within_the_budget(tmp_path: Path) -> None:
     fact = {"content": "The user prefers tabs", "message": 1, "quote": "I prefer tabs"}
-    asked = asyncio.Event()
+    extracting = asyncio.Event()
 
-    def learn(request: ServerRequest) -> str:
-        asked.set()
+    def extract(request: ServerRequest) -> str:
+        extracting.set()
         return learned(fact)
 
-    async with ScriptedServer(["Noted.", Stall(Answer("half")), learn]) as model, asyncio.timeout(60):
+    async with ScriptedServer(["Noted.", Stall(Answer("half")), extract]) as model, asyncio.timeout(60):
         entry = model.model_config().model_dump(mode="json", exclude_unset=True) | {"api_key": "scripted-key"}
         config = tmp_path / "config.yaml"
         sections = {"models": [entry], "memory": {"debounce_seconds": WAIT_S}, "budget": {"max_tokens": BUDGET}}
         config.write_text(yaml.safe_dump(sections))
 
-        source = open_source(config, directory=tmp_path, environment=environment_of(tmp_path))
-        place = source.current.config.database.get_location(source.current.home)
-        servers = Nursery(tmp_path, config)
-        with servers.serving() as (url, _):  # which is killed in the end
+        source = open_source(config, directory=tmp_path, environment=server_environment(tmp_path))
+        location = source.current.config.database.get_location(source.current.home)
+        servers = ServerLauncher(tmp_path, config)
+        with servers.start() as (url, _):  # killed at the end
             async with httpx.AsyncClient(base_url=f"{url}/api", timeout=20) as http:
                 assert (await http.post("/threads/told/runs/wait", json=BODY)).status_code == 200
-        async with open_database(place) as database:
+        async with open_database(location) as database:
             assert await database.read(find_next_due) is not None and len(model.requests) == 1
-            at_first = await database.read(left_for_learning)
-            with servers.serving():  # killed while the model thinks
+            budget_before = await database.read(left_for_learning)
+            with servers.start():  # killed during the extraction
                 await model.waiting.wait()
-            set_aside = at_first - await database.read(left_for_learning)
-            assert model.requests[1].body["max_tokens"] < set_aside < BUDGET
-            await database.write(lambda connection: connection.execute(update(memory_pending), LONG_AGO))
-            with servers.serving():
-                await asked.wait()
+            reserved = budget_before - await database.read(left_for_learning)
+            assert model.requests[1].body["max_tokens"] < reserved < BUDGET
+            await database.write(lambda connection: connection.execute(update(memory_pending), EXPIRED_LEASE))
+            with servers.start():
+                await extracting.wait()
                 while await database.read(find_next_due) is not None:
                     continue
             scope = MemoryScope(LOCAL_USER.user_id)
@@ -65,5 +65,5 @@ async def test_what_waits_to_be_learned_is_learned_after_kills_once_and_within_t
         (change,) = changes
         assert isinstance(change.after, Fact) and change.after.content == fact["content"]
         assert change.source is not None and change.source.quote == "I prefer tabs"
-        # One answer, one reading that broke off, and one that did not.
+        # One answer, one interrupted extraction and a complete one.
         assert len(model.requests) == 3

@@ -1,53 +1,18 @@
 """The web page, in a real browser against a real server."""
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import yaml
 from playwright.async_api import Page, expect
 
 from deerflow.testing import Answer, CutAfter, ScriptedServer, ServerFault, Stall
-from tests.e2e.stage import RunningServer, Visitor, serious_violations, serving
-
-PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
-
-
-@contextmanager
-def serving_model(
-    home: Path,
-    model: ScriptedServer,
-    *,
-    port: int = 0,
-    about: Mapping[str, object] = {},
-    others: Sequence[str] = (),
-    **sections: object,
-) -> Iterator[RunningServer]:
-    """A server whose model is the scripted one, also under `others`; asked for answers alone, or as `sections` say."""
-    known = model.model_config().model_dump(mode="json", exclude_unset=True)
-    entry = known | {"api_key": "scripted-key", **about}
-    config = home / "config.yaml"
-    models = [entry, *(entry | {"name": name, "model": name} for name in others)]
-    quiet = {"suggestions": {"enabled": False}, "memory": {"debounce_seconds": 3600}}
-    settings = {**quiet, **sections, "models": models}
-    config.write_text(yaml.safe_dump(settings))
-    with serving(home, port=port, config=config) as server:
-        yield server
+from tests.e2e.server_process import RunningServer
+from tests.e2e.support import PHONE, Visitor, send_message, serious_violations, serve_model, wait_for_answer
 
 
-async def say(page: Page, text: str) -> None:
-    await page.get_by_role("textbox", name="Message").fill(text)
-    await page.keyboard.press("Enter")
-
-
-async def until_answered(page: Page) -> None:
-    await expect(page.get_by_text("Response complete")).to_be_attached()
-
-
-async def watch_answer_grow(page: Page) -> None:
-    """Note every length the answer has from now on."""
+async def record_answer_lengths(page: Page) -> None:
+    """Record every length of the answer from now on."""
     await page.evaluate(
         """() => {
             window.lengths = [];
@@ -60,13 +25,13 @@ async def watch_answer_grow(page: Page) -> None:
     )
 
 
-async def test_a_message_is_answered_token_by_token_and_a_reload_shows_it_again(
+async def test_an_answer_is_streamed_and_shown_again_after_a_reload(
     demo_server: RunningServer, visitor: Visitor
 ) -> None:
     page = await visitor.open(demo_server.url)
-    await watch_answer_grow(page)
-    await say(page, "Show me what an answer can look like: headings, a table, code and a list.")
-    await until_answered(page)
+    await record_answer_lengths(page)
+    await send_message(page, "Show me what an answer can look like: headings, a table, code and a list.")
+    await wait_for_answer(page)
 
     lengths = await page.evaluate("window.lengths")
     assert len(lengths) > 20 and lengths[-1] > 200
@@ -76,22 +41,20 @@ async def test_a_message_is_answered_token_by_token_and_a_reload_shows_it_again(
     assert "/threads/" in page.url
     await page.reload()
     await expect(answer.locator("table")).to_be_visible()
-    # How long the model thought is known only to a page that saw it think.
+    # The duration of reasoning is only known to the page that streamed it.
     assert (await answer.inner_text()).splitlines()[1:] == text.splitlines()[1:]
     await expect(page.get_by_role("navigation").get_by_role("link").nth(1)).to_be_visible()
 
 
-async def test_the_first_page_says_that_the_demo_model_is_scripted_and_offers_starters(
-    demo_server: RunningServer, visitor: Visitor
-) -> None:
+async def test_the_first_page_shows_demo_mode_and_starters(demo_server: RunningServer, visitor: Visitor) -> None:
     page = await visitor.open(demo_server.url)
     await expect(page.get_by_text("Demo mode: answers are scripted.")).to_be_visible()
     await page.get_by_role("list", name="Suggestions").get_by_role("button").first.click()
-    await until_answered(page)
+    await wait_for_answer(page)
     await expect(page.locator("[data-role=assistant]")).to_contain_text("DeerFlow")
 
 
-async def test_a_question_is_answered_by_choosing_and_shows_later_what_was_chosen(
+async def test_a_question_is_answered_by_an_option_which_stays_selected(
     demo_server: RunningServer, visitor: Visitor
 ) -> None:
     page = await visitor.open(demo_server.url, reduced_motion="reduce")
@@ -104,7 +67,7 @@ async def test_a_question_is_answered_by_choosing_and_shows_later_what_was_chose
 
     await option.focus()
     await page.keyboard.press("Enter")
-    await until_answered(page)
+    await wait_for_answer(page)
     await expect(page.locator("[data-role=user]").last).to_have_text("My manager")
     await expect(page.get_by_role("textbox", name="Message")).to_be_focused()
 
@@ -114,28 +77,28 @@ async def test_a_question_is_answered_by_choosing_and_shows_later_what_was_chose
     assert await serious_violations(page) == []
 
 
-async def expect_one_finished_plan(page: Page) -> None:
+async def expect_one_completed_plan(page: Page) -> None:
     done = page.get_by_role("list", name="To-do list 3 of 3 done")
     await expect(done.get_by_role("img", name="Done")).to_have_count(3)
     await expect(page.get_by_role("list", name="To-do list")).to_have_count(1)
     await expect(page.locator("[data-role=assistant]")).to_have_count(2)
 
 
-async def test_a_plan_is_one_list_whose_items_get_done(demo_server: RunningServer, visitor: Visitor) -> None:
+async def test_a_plan_is_one_todo_list_whose_items_are_completed(demo_server: RunningServer, visitor: Visitor) -> None:
     page = await visitor.open(demo_server.url, reduced_motion="reduce")
     await page.get_by_role("button", name="Plan a project with a to-do list").click()
-    await until_answered(page)
-    await expect_one_finished_plan(page)
+    await wait_for_answer(page)
+    await expect_one_completed_plan(page)
     assert await serious_violations(page) == []
     await page.reload()
-    await expect_one_finished_plan(page)
+    await expect_one_completed_plan(page)
 
 
-async def test_stopping_keeps_what_was_written(tmp_path: Path, visitor: Visitor) -> None:
+async def test_stopping_keeps_the_partial_answer(tmp_path: Path, visitor: Visitor) -> None:
     async with ScriptedServer([Stall(Answer("one two three"))]) as model:
-        with serving_model(tmp_path, model) as server:
+        with serve_model(tmp_path, model) as server:
             page = await visitor.open(server.url)
-            await say(page, "count")
+            await send_message(page, "count")
             answer = page.locator("[data-role=assistant] .prose")
             await expect(answer).to_have_text("one two three")
             await page.keyboard.press("Escape")
@@ -146,30 +109,30 @@ async def test_stopping_keeps_what_was_written(tmp_path: Path, visitor: Visitor)
             await expect(answer).to_have_text("one two three")
 
 
-async def test_a_server_that_is_killed_and_restarted_goes_on_with_its_answer(tmp_path: Path, visitor: Visitor) -> None:
-    visitor.tolerated = "Failed to load resource"
+async def test_an_answer_resumes_after_the_server_is_killed_and_restarted(tmp_path: Path, visitor: Visitor) -> None:
+    visitor.ignored_messages = "Failed to load resource"
     async with ScriptedServer([Stall(Answer("one two three")), "four five", "six"]) as model:
-        with serving_model(tmp_path, model) as server:
+        with serve_model(tmp_path, model) as server:
             page = await visitor.open(server.url)
-            await say(page, "count")
+            await send_message(page, "count")
             answer = page.locator("[data-role=assistant] .prose")
             await expect(answer).to_have_text("one two three")
             server.kill()
             await expect(page.get_by_text("Connection lost. Reconnecting")).to_be_visible()
-        with serving_model(tmp_path, model, port=server.port):
+        with serve_model(tmp_path, model, port=server.port):
             await expect(answer).to_have_text("four five")
             await expect(page.get_by_text("Reconnecting")).to_have_count(0)
             await expect(page.get_by_role("alert")).to_have_count(0)
-            await say(page, "go on")
+            await send_message(page, "go on")
             await expect(answer.last).to_have_text("six")
 
 
-async def test_a_model_that_breaks_off_leaves_its_words_and_a_reason(tmp_path: Path, visitor: Visitor) -> None:
+async def test_an_interrupted_answer_is_kept_with_the_error(tmp_path: Path, visitor: Visitor) -> None:
     faults = [CutAfter(3), ServerFault(400, "no such model")]
     async with ScriptedServer(faults, endless=True) as model:
-        with serving_model(tmp_path, model) as server:
+        with serve_model(tmp_path, model) as server:
             page = await visitor.open(server.url)
-            await say(page, "count")
+            await send_message(page, "count")
             await expect(page.get_by_role("alert")).to_contain_text("The response was interrupted")
             await expect(page.locator("[data-role=assistant] .prose")).to_contain_text("one two three")
             await page.get_by_role("button", name="Try again").click()
@@ -178,27 +141,27 @@ async def test_a_model_that_breaks_off_leaves_its_words_and_a_reason(tmp_path: P
             await expect(page.get_by_role("alert")).to_contain_text("no such model")
 
 
-async def test_a_second_page_joins_an_answer_under_way(tmp_path: Path, visitor: Visitor) -> None:
+async def test_a_second_page_joins_an_active_answer(tmp_path: Path, visitor: Visitor) -> None:
     async with ScriptedServer([Stall(Answer("one two three"))]) as model:
-        with serving_model(tmp_path, model) as server:
+        with serve_model(tmp_path, model) as server:
             first = await visitor.open(server.url)
-            await say(first, "count")
+            await send_message(first, "count")
             await expect(first.locator("[data-role=assistant] .prose")).to_have_text("one two three")
             second = await visitor.open(first.url)
             await expect(second.locator("[data-role=user]")).to_have_text("count")
             await expect(second.locator("[data-role=assistant] .prose")).to_have_text("one two three")
             model.release()
             for page in (first, second):
-                await until_answered(page)
+                await wait_for_answer(page)
                 await expect(page.locator("[data-role=assistant] .prose")).to_have_text("one two three")
 
 
-async def test_the_view_follows_the_end_only_while_the_reader_is_there(tmp_path: Path, visitor: Visitor) -> None:
+async def test_the_view_follows_the_answer_only_at_the_bottom(tmp_path: Path, visitor: Visitor) -> None:
     lines = tuple(f"line {number}\n\n" for number in range(60))
     async with ScriptedServer([Stall(Answer(lines))]) as model:
-        with serving_model(tmp_path, model) as server:
+        with serve_model(tmp_path, model) as server:
             page = await visitor.open(server.url)
-            await say(page, "write a lot")
+            await send_message(page, "write a lot")
             await expect(page.get_by_text("line 59")).to_be_in_viewport()
             area = page.locator("[data-scroll-area]")
             await area.hover()
@@ -206,14 +169,14 @@ async def test_the_view_follows_the_end_only_while_the_reader_is_there(tmp_path:
             jump = page.get_by_role("button", name="Jump to latest")
             await expect(jump).to_be_visible()
             model.release()
-            await until_answered(page)
+            await wait_for_answer(page)
             assert await area.evaluate("area => area.scrollTop") == 0
             await jump.click()
             await expect(page.get_by_text("line 59")).to_be_in_viewport()
             await expect(jump).to_have_count(0)
 
 
-async def test_the_theme_is_chosen_and_kept(demo_server: RunningServer, visitor: Visitor) -> None:
+async def test_the_selected_theme_persists(demo_server: RunningServer, visitor: Visitor) -> None:
     page = await visitor.open(demo_server.url, color_scheme="light")
     background = "getComputedStyle(document.body).backgroundColor"
     light = await page.evaluate(background)
@@ -225,10 +188,10 @@ async def test_the_theme_is_chosen_and_kept(demo_server: RunningServer, visitor:
     assert await page.evaluate(background) == dark
 
 
-async def test_a_deleted_thread_can_be_had_back_for_a_while(demo_server: RunningServer, visitor: Visitor) -> None:
+async def test_deleting_a_thread_can_be_undone(demo_server: RunningServer, visitor: Visitor) -> None:
     page = await visitor.open(demo_server.url)
-    await say(page, "a thread to delete")
-    await until_answered(page)
+    await send_message(page, "a thread to delete")
+    await wait_for_answer(page)
     link = page.get_by_role("link", name="a thread to delete")
     menu = page.get_by_role("button", name="Actions for “a thread to delete”")
     delete = page.get_by_role("menuitem", name="Delete")
@@ -242,15 +205,15 @@ async def test_a_deleted_thread_can_be_had_back_for_a_while(demo_server: Running
     await link.hover()
     await menu.click()
     await delete.click()
-    await page.reload()  # leaving the page ends the time for regret
+    await page.reload()  # leaving the page ends the undo period
     await expect(page.get_by_role("heading", name="What are we working on?")).to_be_visible()
     await expect(link).to_have_count(0)
 
 
-async def test_on_a_phone_the_threads_are_a_drawer(demo_server: RunningServer, visitor: Visitor) -> None:
+async def test_on_a_phone_the_thread_list_is_a_drawer(demo_server: RunningServer, visitor: Visitor) -> None:
     page = await visitor.open(demo_server.url, **PHONE)
-    await say(page, "hello from a phone")
-    await until_answered(page)
+    await send_message(page, "hello from a phone")
+    await wait_for_answer(page)
     await expect(page.get_by_role("navigation")).to_have_count(0)
     await page.get_by_role("button", name="Show threads").click()
     drawer = page.get_by_role("dialog", name="Threads")
@@ -262,28 +225,28 @@ async def test_on_a_phone_the_threads_are_a_drawer(demo_server: RunningServer, v
     assert await page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-async def test_the_page_speaks_the_language_of_the_browser(demo_server: RunningServer, visitor: Visitor) -> None:
+async def test_the_page_uses_the_language_of_the_browser(demo_server: RunningServer, visitor: Visitor) -> None:
     page = await visitor.open(demo_server.url, locale="zh-CN")
     await expect(page.get_by_role("heading", name="今天做些什么？")).to_be_visible()
     assert await page.evaluate("document.documentElement.lang") == "zh"
 
 
-async def test_an_address_that_leads_nowhere_says_so(demo_server: RunningServer, visitor: Visitor) -> None:
-    visitor.tolerated = "404"
+async def test_an_unknown_thread_shows_not_found(demo_server: RunningServer, visitor: Visitor) -> None:
+    visitor.ignored_messages = "404"
     page = await visitor.open(f"{demo_server.url}/threads/00000000-0000-4000-8000-000000000000")
     await expect(page.get_by_role("alert")).to_contain_text("Thread not found")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_nothing_keeps_people_with_disabilities_out(
+async def test_pages_have_no_serious_accessibility_violations(
     demo_server: RunningServer, visitor: Visitor, scheme: str
 ) -> None:
     page = await visitor.open(demo_server.url, color_scheme=scheme, reduced_motion="reduce")
     await expect(page.get_by_role("list", name="Suggestions").get_by_role("button").first).to_be_visible()
     assert await serious_violations(page) == []
 
-    await say(page, "Show me what an answer can look like: headings, a table, code and a list.")
-    await until_answered(page)
+    await send_message(page, "Show me what an answer can look like: headings, a table, code and a list.")
+    await wait_for_answer(page)
     await expect(page.locator("pre .hljs-keyword, pre .hljs-built_in").first).to_be_visible()
     assert await serious_violations(page) == []
 

@@ -1,4 +1,4 @@
-"""What answers may hold besides text, in a real browser against a real server."""
+"""Rich answers in a real browser: formulas, diagrams, citations, durations and subagents."""
 
 import asyncio
 from pathlib import Path
@@ -6,10 +6,9 @@ from pathlib import Path
 from playwright.async_api import expect
 
 from deerflow.testing import Answer, ScriptedServer, ServerFault, Stall, calling, thinking
-from tests.e2e.stage import Visitor, serious_violations
-from tests.e2e.test_page import say, serving_model, until_answered
+from tests.e2e.support import Visitor, send_message, serious_violations, serve_model, wait_for_answer
 
-RICH = r"""The area is $\pi r^2$, and it costs $5 or $10.
+RICH_ANSWER = r"""The area is $\pi r^2$, and it costs $5 or $10.
 
 $$\int_0^1 x^2\,dx = \frac{1}{3}$$
 
@@ -27,7 +26,7 @@ graph TD
 |---|---|---|---|---|---|---|---|---|---|
 | a long cell | a long cell | a long cell | a long cell | a long cell | a long cell | a long cell | a | b | c |
 """
-EVIL = """```mermaid
+MALICIOUS = """```mermaid
 graph TD
   A["<img src=x onerror=alert(1)>"] --> B
   click A "javascript:alert(1)"
@@ -37,14 +36,12 @@ $\\href{javascript:alert(1)}{x}$ and $\\includegraphics{https://example.org/x.pn
 """
 
 
-async def test_formulas_diagrams_and_citations_are_drawn_under_the_strict_policy(
-    tmp_path: Path, visitor: Visitor
-) -> None:
-    async with ScriptedServer([RICH]) as model:
-        with serving_model(tmp_path, model) as server:
+async def test_formulas_diagrams_and_citations_render_under_the_strict_csp(tmp_path: Path, visitor: Visitor) -> None:
+    async with ScriptedServer([RICH_ANSWER]) as model:
+        with serve_model(tmp_path, model) as server:
             page = await visitor.open(server.url, reduced_motion="reduce")
-            await say(page, "show me")
-            await until_answered(page)
+            await send_message(page, "show me")
+            await wait_for_answer(page)
             answer = page.locator("[data-role=assistant] .prose")
             await expect(answer.locator("math")).to_have_count(2)
             await expect(answer.locator("math mfrac")).to_have_count(1)
@@ -65,29 +62,29 @@ async def test_formulas_diagrams_and_citations_are_drawn_under_the_strict_policy
                     continue
 
 
-async def test_nothing_runs_in_a_diagram_or_a_formula(tmp_path: Path, visitor: Visitor) -> None:
-    visitor.tolerated = "inline event handler violates"  # said by the frame that diagrams are drawn in
-    async with ScriptedServer([EVIL]) as model:
-        with serving_model(tmp_path, model) as server:
+async def test_diagrams_and_formulas_run_no_scripts(tmp_path: Path, visitor: Visitor) -> None:
+    visitor.ignored_messages = "inline event handler violates"  # logged by the frame that renders diagrams
+    async with ScriptedServer([MALICIOUS]) as model:
+        with serve_model(tmp_path, model) as server:
             page = await visitor.open(server.url, reduced_motion="reduce")
-            ran: list[str] = []
-            page.on("dialog", lambda dialog: ran.append(dialog.message))
-            await say(page, "show me")
-            await until_answered(page)
+            dialogs: list[str] = []
+            page.on("dialog", lambda dialog: dialogs.append(dialog.message))
+            await send_message(page, "show me")
+            await wait_for_answer(page)
             await expect(page.get_by_role("img", name="Diagram").or_(page.locator("pre")).first).to_be_visible()
             await page.wait_for_load_state("networkidle")
-            assert ran == []
+            assert dialogs == []
             assert await page.locator(".prose a[href^=javascript], .prose [onerror], .prose svg script").count() == 0
 
 
-async def test_durations_are_right_after_a_reload(tmp_path: Path, visitor: Visitor) -> None:
-    waits = calling("bash", description="Wait", command="sleep 1.2; echo done")
-    thought = thinking("Let me see what there is to see.", Answer(("Seen", "."), delay_s=0.4))
-    async with ScriptedServer([waits, thought]) as model:
-        with serving_model(tmp_path, model) as server:
+async def test_durations_are_correct_after_a_reload(tmp_path: Path, visitor: Visitor) -> None:
+    wait_call = calling("bash", description="Wait", command="sleep 1.2; echo done")
+    reasoning = thinking("Let me see what there is to see.", Answer(("Seen", "."), delay_s=0.4))
+    async with ScriptedServer([wait_call, reasoning]) as model:
+        with serve_model(tmp_path, model) as server:
             page = await visitor.open(server.url, reduced_motion="reduce")
-            await say(page, "wait")
-            await until_answered(page)
+            await send_message(page, "wait")
+            await wait_for_answer(page)
             card = page.get_by_role("button", name="Ran sleep")
             for _ in range(2):
                 seconds = float((await card.inner_text()).rsplit("\n", 1)[-1].split()[0])
@@ -96,16 +93,16 @@ async def test_durations_are_right_after_a_reload(tmp_path: Path, visitor: Visit
                 await page.reload()
 
 
-async def test_subagents_are_watched_inside_the_card_of_their_task(tmp_path: Path, visitor: Visitor) -> None:
-    order = calling("task", description="Look around", prompt="Look around.", subagent_type="general-purpose")
-    looks = calling("ls", description="Look", path="/mnt/user-data")
-    async with ScriptedServer([order, looks, "Seen.", "Done."]) as model:
-        with serving_model(tmp_path, model) as server:
+async def test_steps_of_subagents_are_shown_in_the_card_of_their_task(tmp_path: Path, visitor: Visitor) -> None:
+    task_call = calling("task", description="Look around", prompt="Look around.", subagent_type="general-purpose")
+    ls_call = calling("ls", description="Look", path="/mnt/user-data")
+    async with ScriptedServer([task_call, ls_call, "Seen.", "Done."]) as model:
+        with serve_model(tmp_path, model) as server:
             page = await visitor.open(server.url, reduced_motion="reduce")
             await page.get_by_role("button", name="Choose a mode:").click()
             await page.get_by_role("menuitemradio", name="Ultra").click()
-            await say(page, "look around")
-            await until_answered(page)
+            await send_message(page, "look around")
+            await wait_for_answer(page)
             for _ in range(2):
                 card = page.get_by_role("button", name="Subagent finished Look around")
                 await card.click()
@@ -115,25 +112,27 @@ async def test_subagents_are_watched_inside_the_card_of_their_task(tmp_path: Pat
                 await page.reload()
 
 
-async def test_a_batch_and_a_task_that_was_stopped_tell_how_far_they_came_also_after_a_reload(
+async def test_a_batch_and_a_stopped_task_show_their_progress_also_after_a_reload(
     tmp_path: Path, visitor: Visitor
 ) -> None:
-    about = {"prompt": "Sort {item}", "subagent_type": "general-purpose"}
-    batch = calling("task_batch", description="Sort letters", items=["a", "b", "c"], retries=0, concurrency=1, **about)
-    order = calling("task", description="Look around", **{**about, "prompt": "Look around."})
-    looks = calling("ls", description="Look", path="/mnt/user-data")
-    lines = [batch, "Sorted.", ServerFault(400, "no"), "Sorted.", "Two of three.", order, looks, Stall()]
-    async with ScriptedServer(lines) as model:
-        with serving_model(tmp_path, model) as server:
+    task_arguments = {"prompt": "Sort {item}", "subagent_type": "general-purpose"}
+    batch_call = calling(
+        "task_batch", description="Sort letters", items=["a", "b", "c"], retries=0, concurrency=1, **task_arguments
+    )
+    task_call = calling("task", description="Look around", **{**task_arguments, "prompt": "Look around."})
+    ls_call = calling("ls", description="Look", path="/mnt/user-data")
+    replies = [batch_call, "Sorted.", ServerFault(400, "no"), "Sorted.", "Two of three.", task_call, ls_call, Stall()]
+    async with ScriptedServer(replies) as model:
+        with serve_model(tmp_path, model) as server:
             page = await visitor.open(server.url, reduced_motion="reduce")
             await page.get_by_role("button", name="Choose a mode:").click()
             await page.get_by_role("menuitemradio", name="Ultra").click()
-            await say(page, "sort them")
-            await until_answered(page)
-            await say(page, "look around")
+            await send_message(page, "sort them")
+            await wait_for_answer(page)
+            await send_message(page, "look around")
             steps = page.get_by_role("list", name="Subagent steps").get_by_role("listitem")
             await expect(steps).to_have_text(["ls /mnt/user-data"])
-            await page.reload()  # the run goes on meanwhile, and so does what is seen of it
+            await page.reload()  # the run and its stream continue
             await expect(steps).to_have_text(["ls /mnt/user-data"])
             await page.get_by_role("textbox", name="Message").press("Escape")
             stopped = page.get_by_role("button", name="Subagent working on Look around")

@@ -3,7 +3,8 @@
 import pytest
 from playwright.async_api import expect
 
-from tests.e2e.stage import RunningServer, Visitor
+from tests.e2e.server_process import RunningServer
+from tests.e2e.support import Visitor
 
 pytestmark = pytest.mark.browser
 

@@ -1,4 +1,4 @@
-"""The agent's computer, seen in the browser: files written, a script run, results presented."""
+"""Starters that use the sandbox, in a real browser."""
 
 import asyncio
 import os
@@ -10,35 +10,36 @@ from pptx import Presentation
 
 from deerflow.config.sections.sandbox import ToolboxConfig
 from deerflow.sandbox.local.toolbox import ToolboxBuilder
-from tests.e2e.stage import RunningServer, Visitor, serious_violations, serving
+from tests.e2e.server_process import RunningServer, serve
+from tests.e2e.support import Visitor, serious_violations
 from tests.support import user_cache
 
 pytestmark = [pytest.mark.external, pytest.mark.timeout(600)]  # the toolbox is fetched and built
 
-LONG_WAIT_MS = 60_000
+ANSWER_TIMEOUT_MS = 60_000
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server whose commands have the Python packages; built once per machine, then found."""
+    """A server with the Python toolbox, which is built once per machine."""
     environment = dict(os.environ)  # noqa: TID251
     asyncio.run(ToolboxBuilder(ToolboxConfig(), user_cache() / "deerflow", environment).build())
-    with serving(tmp_path_factory.mktemp("home")) as server:
+    with serve(tmp_path_factory.mktemp("home")) as server:
         yield server
 
 
-async def test_the_chart_starter_writes_runs_and_presents_files(server: RunningServer, visitor: Visitor) -> None:
+async def test_the_chart_starter_runs_code_and_presents_files(server: RunningServer, visitor: Visitor) -> None:
     page = await visitor.open(server.url, reduced_motion="reduce")
     await page.get_by_role("button", name="Analyze data and draw a chart").click()
-    await expect(page.get_by_text("Response complete")).to_be_attached(timeout=LONG_WAIT_MS)
+    await expect(page.get_by_text("Response complete")).to_be_attached(timeout=ANSWER_TIMEOUT_MS)
 
     files = page.get_by_role("list", name="Files")
     for _ in range(2):
         await expect(page.get_by_role("button", name="Wrote sales.csv")).to_be_visible()
-        picture = files.get_by_role("img", name="chart.png")
-        await expect(picture).to_be_visible()
-        await expect(picture).to_have_js_property("complete", True)
-        assert await picture.evaluate("picture => picture.naturalWidth") > 700, "matplotlib drew it"
+        image = files.get_by_role("img", name="chart.png")
+        await expect(image).to_be_visible()
+        await expect(image).to_have_js_property("complete", True)
+        assert await image.evaluate("picture => picture.naturalWidth") > 700, "matplotlib drew it"
         await page.reload()
 
     async with page.expect_download() as started:
@@ -50,7 +51,7 @@ async def test_the_chart_starter_writes_runs_and_presents_files(server: RunningS
 async def test_the_slides_starter_uses_a_skill(server: RunningServer, visitor: Visitor) -> None:
     page = await visitor.open(server.url, reduced_motion="reduce")
     await page.get_by_role("button", name="Create slides with a skill").click()
-    await expect(page.get_by_text("Response complete")).to_be_attached(timeout=LONG_WAIT_MS)
+    await expect(page.get_by_text("Response complete")).to_be_attached(timeout=ANSWER_TIMEOUT_MS)
     await page.get_by_role("button", name="make_deck.py").click()
     await expect(page.get_by_text("3 slides, no problems")).to_be_visible()
     async with page.expect_download() as started:

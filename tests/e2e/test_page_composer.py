@@ -1,4 +1,4 @@
-"""Where people write, in a real browser, with a server that takes files and has a model to help with words."""
+"""The message composer in a real browser: attachments, mentions, suggestions, models and modes."""
 
 import json
 from pathlib import Path
@@ -6,11 +6,11 @@ from pathlib import Path
 from playwright.async_api import expect
 
 from deerflow.testing import ScriptedServer
-from tests.e2e.stage import RunningServer, Visitor, serious_violations
-from tests.e2e.test_page import say, serving_model, until_answered
+from tests.e2e.server_process import RunningServer
+from tests.e2e.support import Visitor, send_message, serious_violations, serve_model, wait_for_answer
 
 FOLDER = "/mnt/user-data/uploads"
-DROP = """([name, type]) => {
+DISPATCH_FILE = """([name, type]) => {
     const transfer = new DataTransfer();
     transfer.items.add(new File(["a,b\\n1,2\\n"], name, { type: "text/csv" }));
     const options = { bubbles: true, cancelable: true };
@@ -21,16 +21,16 @@ DROP = """([name, type]) => {
 }"""
 
 
-async def test_files_are_dropped_pasted_and_chosen_and_go_with_the_message(tmp_path: Path, visitor: Visitor) -> None:
-    visitor.tolerated = "413"  # the page may not know the limits yet; then the server says no
+async def test_files_are_attached_by_drop_paste_and_file_picker(tmp_path: Path, visitor: Visitor) -> None:
+    visitor.ignored_messages = "413"  # the server refuses the file if the page does not know the limits yet
     async with ScriptedServer(["Thanks."]) as model:
         limits = {"max_files": 3, "max_file_size": 1000, "max_total_size": 2000}
-        with serving_model(tmp_path, model, uploads=limits) as server:
+        with serve_model(tmp_path, model, uploads=limits) as server:
             page = await visitor.open(server.url, reduced_motion="reduce")
             await expect(page.get_by_role("button", name="Attach files")).to_be_visible()
-            await page.evaluate(DROP, ["dropped.csv", "drop"])
+            await page.evaluate(DISPATCH_FILE, ["dropped.csv", "drop"])
             await expect(page.get_by_text("dropped.csv")).to_be_visible()
-            await page.evaluate(DROP, ["pasted.csv", "paste"])
+            await page.evaluate(DISPATCH_FILE, ["pasted.csv", "paste"])
             await page.locator("input[type=file]").set_input_files(
                 [{"name": "large.csv", "mimeType": "text/csv", "buffer": b"a" * 1001}]
             )
@@ -38,8 +38,8 @@ async def test_files_are_dropped_pasted_and_chosen_and_go_with_the_message(tmp_p
             assert await serious_violations(page) == []
             for name in ("large.csv", "pasted.csv"):
                 await page.get_by_role("button", name=f"Remove {name}").click()
-            await say(page, "look at this")
-            await until_answered(page)
+            await send_message(page, "look at this")
+            await wait_for_answer(page)
             for _ in range(2):
                 await expect(page.get_by_role("link", name="dropped.csv")).to_be_visible()
                 await expect(page.get_by_text("pasted.csv")).to_have_count(0)
@@ -47,15 +47,15 @@ async def test_files_are_dropped_pasted_and_chosen_and_go_with_the_message(tmp_p
             assert "dropped.csv" in json.dumps(model.requests[0].messages)
 
 
-async def test_a_file_is_mentioned_by_choosing_it(tmp_path: Path, visitor: Visitor) -> None:
+async def test_a_file_is_mentioned_by_autocompletion(tmp_path: Path, visitor: Visitor) -> None:
     async with ScriptedServer(["One.", "Two."]) as model:
-        with serving_model(tmp_path, model) as server:
+        with serve_model(tmp_path, model) as server:
             page = await visitor.open(server.url, reduced_motion="reduce")
             await expect(page.get_by_role("button", name="Attach files")).to_be_visible()
-            await page.evaluate(DROP, ["sales.csv", "drop"])
+            await page.evaluate(DISPATCH_FILE, ["sales.csv", "drop"])
             await expect(page.get_by_text("sales.csv")).to_be_visible()
-            await say(page, "begin")
-            await until_answered(page)
+            await send_message(page, "begin")
+            await wait_for_answer(page)
             box = page.get_by_role("textbox", name="Message")
             await box.press_sequentially("sum up @sal")
             option = page.get_by_role("option", name="sales.csv")
@@ -66,10 +66,10 @@ async def test_a_file_is_mentioned_by_choosing_it(tmp_path: Path, visitor: Visit
             await expect(box).to_have_value(f"sum up {FOLDER}/sales.csv ")
 
 
-async def test_suggestions_are_asked_and_a_text_is_polished_and_had_back(tmp_path: Path, visitor: Visitor) -> None:
-    asked_next = '["What about May?", "Draw it"]'
-    async with ScriptedServer(["Please sum up the sales.", "One.", asked_next, "Two.", "[]"]) as model:
-        with serving_model(tmp_path, model, suggestions={"enabled": True}) as server:
+async def test_suggestions_are_sent_and_prompt_improvement_can_be_undone(tmp_path: Path, visitor: Visitor) -> None:
+    suggestions = '["What about May?", "Draw it"]'
+    async with ScriptedServer(["Please sum up the sales.", "One.", suggestions, "Two.", "[]"]) as model:
+        with serve_model(tmp_path, model, suggestions={"enabled": True}) as server:
             page = await visitor.open(server.url, reduced_motion="reduce")
             box = page.get_by_role("textbox", name="Message")
             await box.fill("sum up teh sales plz")
@@ -79,15 +79,15 @@ async def test_suggestions_are_asked_and_a_text_is_polished_and_had_back(tmp_pat
             await expect(box).to_have_value("sum up teh sales plz")
             await page.keyboard.press("Escape")
             await box.press("Enter")
-            await until_answered(page)
+            await wait_for_answer(page)
             await page.get_by_role("list", name="Suggested follow-ups").get_by_role("button", name="Draw it").click()
             await expect(page.locator("[data-role=user]").last).to_have_text("Draw it")
             await expect(page.get_by_text("Two.")).to_be_visible()
 
 
-async def test_another_model_is_chosen_and_answers_also_after_a_reload(tmp_path: Path, visitor: Visitor) -> None:
+async def test_the_selected_model_answers_also_after_a_reload(tmp_path: Path, visitor: Visitor) -> None:
     async with ScriptedServer(["One.", "Two."]) as model:
-        with serving_model(tmp_path, model, others=["second"]) as server:
+        with serve_model(tmp_path, model, others=["second"]) as server:
             page = await visitor.open(server.url, reduced_motion="reduce")
             picker = page.get_by_role("button", name="Choose a model")
             await picker.focus()
@@ -97,27 +97,25 @@ async def test_another_model_is_chosen_and_answers_also_after_a_reload(tmp_path:
             await page.keyboard.press("Enter")
             await expect(picker).to_have_text("second")
             for text in ("hello", "again"):
-                await say(page, text)
-                await until_answered(page)
+                await send_message(page, text)
+                await wait_for_answer(page)
                 assert model.requests[-1].model == "second"
                 await page.reload()
 
 
-async def test_what_was_written_before_is_found_again_with_the_arrows(
-    demo_server: RunningServer, visitor: Visitor
-) -> None:
+async def test_arrow_keys_recall_previous_messages(demo_server: RunningServer, visitor: Visitor) -> None:
     page = await visitor.open(demo_server.url)
     for text in ("first words", "second words"):
-        await say(page, text)
+        await send_message(page, text)
         await expect(page.locator("[data-role=user]").last).to_have_text(text)
-        await until_answered(page)
+        await wait_for_answer(page)
     box = page.get_by_role("textbox", name="Message")
     for key, value in [("Up", "second words"), ("Up", "first words"), ("Down", "second words"), ("Down", "")]:
         await box.press(f"Arrow{key}")
         await expect(box).to_have_value(value)
 
 
-async def test_the_mode_is_remembered_for_a_thread_and_sent_with_its_messages(
+async def test_the_mode_of_a_thread_persists_and_is_sent_with_messages(
     demo_server: RunningServer, visitor: Visitor
 ) -> None:
     page = await visitor.open(demo_server.url, reduced_motion="reduce")
@@ -136,8 +134,8 @@ async def test_the_mode_is_remembered_for_a_thread_and_sent_with_its_messages(
     await expect(page.get_by_role("menuitemradio")).to_have_count(4)
     assert await serious_violations(page) == []
     await page.get_by_role("menuitemradio", name="Ultra").click()
-    await say(page, "hello")
-    await until_answered(page)
+    await send_message(page, "hello")
+    await wait_for_answer(page)
     assert contexts[0]["is_plan_mode"] is True and contexts[0]["subagent_enabled"] is True
 
     thread = page.url

@@ -1,18 +1,18 @@
-"""Tools, MCP servers and what is asked before, in a real browser against real servers."""
+"""Tools and MCP servers in a real browser with real servers."""
 
 import json
 from pathlib import Path
 
 from playwright.async_api import Page, expect
 
-from tests.e2e.stage import Visitor, serious_violations, serving
-from tests.e2e.test_page import PHONE
+from tests.e2e.server_process import serve
+from tests.e2e.support import PHONE, Visitor, serious_violations
 from tests.mcp.login_server import serving_logins
 from tests.mcp.shop_server import Shop, serving_shop
 
 
 def write_servers(home: Path, **servers: dict[str, object]) -> None:
-    """Have these servers be configured, as an operator would."""
+    """Configure these MCP servers."""
     (home / "extensions_config.json").write_text(json.dumps({"mcpServers": servers}))
 
 
@@ -31,7 +31,7 @@ async def add_weather(page: Page, url: str) -> None:
 
 
 async def accept_change(page: Page, shop: Shop) -> None:
-    """See what a tool has become, and accept it."""
+    """Check the diff of a changed tool and accept it."""
     tools = page.get_by_role("region", name="Tools", exact=True)
     await expect(tools).to_contain_text("Tells the weather.")
     shop.describe("Tells the weather, and reads your mail.")
@@ -46,12 +46,12 @@ async def accept_change(page: Page, shop: Shop) -> None:
     await expect(changed).to_have_count(0)
 
 
-async def test_a_server_is_added_looked_into_accepted_when_it_changes_switched_and_removed(
+async def test_an_mcp_server_is_added_accepted_after_a_change_disabled_and_removed(
     tmp_path: Path, visitor: Visitor
 ) -> None:
-    visitor.tolerated = "the server responded with a status of 4"
+    visitor.ignored_messages = "the server responded with a status of 4"
     write_servers(tmp_path, broken={"type": "http", "url": "http://127.0.0.1:9/mcp"})
-    with serving_shop() as shop, serving(tmp_path) as server:
+    with serving_shop() as shop, serve(tmp_path) as server:
         page = await visitor.open(server.url, reduced_motion="reduce")
         await add_weather(page, shop.url)
         await accept_change(page, shop)
@@ -78,13 +78,13 @@ async def test_a_server_is_added_looked_into_accepted_when_it_changes_switched_a
         await expect(servers).to_have_count(1)
 
 
-async def test_somebody_logs_in_at_a_server_in_the_browser_and_out_again(tmp_path: Path, visitor: Visitor) -> None:
+async def test_a_user_signs_in_to_an_mcp_server_and_out_again(tmp_path: Path, visitor: Visitor) -> None:
     with serving_logins() as login:
         oauth = {"grant_type": "authorization_code"}
         write_servers(
             tmp_path, vault={"type": "http", "url": login.url, "allow_private_addresses": True, "oauth": oauth}
         )
-        with serving(tmp_path) as server:
+        with serve(tmp_path) as server:
             page = await visitor.open(f"{server.url}/tools/vault", **PHONE, reduced_motion="reduce")
             section = page.get_by_role("region", name="Sign-in")
             await expect(section).to_contain_text("Sign in to let agents use this server for you.")
@@ -99,6 +99,6 @@ async def test_somebody_logs_in_at_a_server_in_the_browser_and_out_again(tmp_pat
             assert await serious_violations(page) == []
             await section.get_by_role("button", name="Sign out").click()
             await expect(section).to_contain_text("Sign in to let agents use this server for you.")
-        # The browser went to the login and to nobody else.
-        place = f"request to elsewhere: {login.url.removesuffix('/mcp')}/authorize?"
-        visitor.faults = [fault for fault in visitor.faults if not fault.startswith(place)]
+        # The browser opened only the login page of the server.
+        login_request = f"request to elsewhere: {login.url.removesuffix('/mcp')}/authorize?"
+        visitor.problems = [problem for problem in visitor.problems if not problem.startswith(login_request)]

@@ -1,4 +1,4 @@
-"""What is remembered, in a real browser against a real server."""
+"""The memory page in a real browser against a real server."""
 
 import asyncio
 import json
@@ -7,23 +7,22 @@ from pathlib import Path
 from playwright.async_api import Locator, Page, expect
 
 from deerflow.testing import ScriptedServer, ServerRequest
-from tests.e2e.stage import Visitor, serious_violations
-from tests.e2e.test_page import PHONE, say, serving_model, until_answered
+from tests.e2e.support import PHONE, Visitor, send_message, serious_violations, serve_model, wait_for_answer
 from tests.memory.model_outputs import learned
 
-TOLD = "I drink kingfisher tea in the morning"
-FACT = {"content": "Drinks kingfisher tea in the morning", "message": 1, "quote": TOLD}
+MESSAGE = "I drink kingfisher tea in the morning"
+FACT = {"content": "Drinks kingfisher tea in the morning", "message": 1, "quote": MESSAGE}
 
 
-def remembering(request: ServerRequest) -> str:
-    """Answers people, and learns from the one who speaks of tea."""
+def answer_or_extract(request: ServerRequest) -> str:
+    """Answer messages, and extract the fact about tea."""
     if "You keep the long-term memory" not in str(request.messages[0]):
         return "Noted."
-    said = json.dumps(request.messages[1]["content"])
-    return learned(FACT, workContext="Teaches physics.") if TOLD in said else learned()
+    conversation = json.dumps(request.messages[1]["content"])
+    return learned(FACT, workContext="Teaches physics.") if MESSAGE in conversation else learned()
 
 
-async def erase(page: Page, row: Locator) -> None:
+async def delete_permanently(page: Page, row: Locator) -> None:
     await row.get_by_role("button", name="Actions for").click()
     await page.get_by_role("menuitem", name="Delete permanently").click()
     dialog = page.get_by_role("dialog", name="Delete this fact permanently?")
@@ -33,14 +32,14 @@ async def erase(page: Page, row: Locator) -> None:
     await expect(dialog).to_have_count(0)
 
 
-async def test_a_preference_is_learned_shown_with_its_source_told_edited_undone_and_erased(
+async def test_a_fact_is_extracted_shown_with_its_source_injected_edited_restored_and_deleted(
     tmp_path: Path, visitor: Visitor
 ) -> None:
-    async with ScriptedServer([remembering], endless=True) as model:
-        with serving_model(tmp_path, model, memory={"debounce_seconds": 0.2}) as server:
+    async with ScriptedServer([answer_or_extract], endless=True) as model:
+        with serve_model(tmp_path, model, memory={"debounce_seconds": 0.2}) as server:
             page = await visitor.open(server.url, reduced_motion="reduce")
-            await say(page, TOLD)
-            await until_answered(page)
+            await send_message(page, MESSAGE)
+            await wait_for_answer(page)
             thread = page.url.removeprefix(server.url)
 
             await page.get_by_role("link", name="Memory").click()
@@ -49,23 +48,23 @@ async def test_a_preference_is_learned_shown_with_its_source_told_edited_undone_
             await expect(row).to_contain_text("Preference·90% confidence·from")
             await expect(page.get_by_role("region", name="Summaries")).to_contain_text("Teaches physics.")
             await row.get_by_role("button", name="Source").click()
-            await expect(row.locator("blockquote")).to_have_text(TOLD)
+            await expect(row.locator("blockquote")).to_have_text(MESSAGE)
             await expect(row.get_by_role("link").first).to_have_attribute("href", thread)
             assert await serious_violations(page) == []
 
-            # The next thread is told, and its run says so.
+            # The fact is injected into the next thread, and its run shows that.
             await page.get_by_role("link", name="New thread").click()
-            await say(page, "What do I drink?")
-            await until_answered(page)
-            assert any("kingfisher tea" in str(each.messages) for each in answers(model)[-1:])
+            await send_message(page, "What do I drink?")
+            await wait_for_answer(page)
+            assert any("kingfisher tea" in str(request.messages) for request in answer_requests(model)[-1:])
             await page.goto(f"{page.url}?panel=run")
             receipt = page.get_by_role("region", name="Memory used")
             await receipt.get_by_text("1 of 1 facts").click()
             await expect(receipt.get_by_role("listitem")).to_have_text("Drinks kingfisher tea in the morning")
             assert await serious_violations(page) == []
 
-            # Written as a message, /memory is for the page; it finds by words.
-            await say(page, "/memory kingfisher")
+            # The page handles the command /memory, which searches facts.
+            await send_message(page, "/memory kingfisher")
             await expect(page.get_by_role("searchbox", name="Search facts")).to_have_value("kingfisher")
             await row.get_by_role("button", name="Edit").click()
             await page.get_by_role("textbox", name="Fact").fill("Drinks heron tea at night")
@@ -74,7 +73,7 @@ async def test_a_preference_is_learned_shown_with_its_source_told_edited_undone_
             await expect(facts).to_contain_text("heron")
             await page.get_by_role("button", name="Undo").click()
             await expect(facts).to_contain_text("kingfisher")
-            await expect(page.get_by_text("Undone")).to_be_visible()  # what is below has moved by then
+            await expect(page.get_by_text("Undone")).to_be_visible()  # the layout below has settled by then
 
             await page.get_by_text("History", exact=True).click()
             changes = page.get_by_role("list", name="History").get_by_role("listitem")
@@ -86,26 +85,26 @@ async def test_a_preference_is_learned_shown_with_its_source_told_edited_undone_
             await page.get_by_role("button", name="Back to current").click()
 
             await page.get_by_text("Memories", exact=True).click()
-            await erase(page, row)
+            await delete_permanently(page, row)
             await expect(page.get_by_text("No memories yet.")).to_be_visible()
             await page.get_by_role("link", name="New thread").click()
-            await say(page, "And now?")
-            await until_answered(page)
-            asked = str(answers(model)[-1].messages)
-            assert "And now?" in asked and "kingfisher" not in asked and "heron" not in asked
+            await send_message(page, "And now?")
+            await wait_for_answer(page)
+            request = str(answer_requests(model)[-1].messages)
+            assert "And now?" in request and "kingfisher" not in request and "heron" not in request
 
 
-def answers(model: ScriptedServer) -> list[ServerRequest]:
-    """The requests that people's messages led to."""
-    return [each for each in model.requests if "You keep the long-term memory" not in str(each.messages[0])]
+def answer_requests(model: ScriptedServer) -> list[ServerRequest]:
+    """Return the model requests for answers."""
+    return [request for request in model.requests if "You keep the long-term memory" not in str(request.messages[0])]
 
 
-async def test_memory_is_switched_carried_out_and_in_and_fits_a_phone_in_the_dark(
+async def test_memory_is_disabled_exported_and_imported_on_a_phone_in_dark_mode(
     tmp_path: Path, visitor: Visitor
 ) -> None:
-    visitor.tolerated = "the server responded with a status of 4"
-    async with ScriptedServer([remembering], endless=True) as model:
-        with serving_model(tmp_path, model) as server:
+    visitor.ignored_messages = "the server responded with a status of 4"
+    async with ScriptedServer([answer_or_extract], endless=True) as model:
+        with serve_model(tmp_path, model) as server:
             page = await visitor.open(f"{server.url}/memory", **PHONE, reduced_motion="reduce", color_scheme="dark")
             toggle = page.get_by_role("switch", name="Remember me")
             await toggle.click()
@@ -119,19 +118,19 @@ async def test_memory_is_switched_carried_out_and_in_and_fits_a_phone_in_the_dar
             await page.locator("form").get_by_role("button", name="Add fact").click()
             facts = page.get_by_role("list", name="Facts")
             await expect(facts).to_contain_text("Lives in Oslo")
-            async with page.expect_download() as saving:
+            async with page.expect_download() as download:
                 await page.get_by_role("button", name="Memory actions").click()
                 await page.get_by_role("menuitem", name="Export to file").click()
-            exported = json.loads(await asyncio.to_thread((await (await saving.value).path()).read_text))
+            exported = json.loads(await asyncio.to_thread((await (await download.value).path()).read_text))
             assert exported["facts"][0]["content"] == "Lives in Oslo"
 
             picker = page.locator("input[type=file]")
-            for content, complaint in ((b"{", "invalid JSON"), (b'{"facts": [{}]}', "facts.0.content")):
+            for content, error in ((b"{", "invalid JSON"), (b'{"facts": [{}]}', "facts.0.content")):
                 file = {"name": "memory.json", "mimeType": "application/json", "buffer": content}
                 await picker.set_input_files([file])
-                await expect(page.get_by_role("alert")).to_contain_text(complaint)
-            taken = json.dumps({**exported, "facts": [{"content": "Lives in Rome"}]}).encode()
-            await picker.set_input_files([{"name": "m.json", "mimeType": "application/json", "buffer": taken}])
+                await expect(page.get_by_role("alert")).to_contain_text(error)
+            changed_export = json.dumps({**exported, "facts": [{"content": "Lives in Rome"}]}).encode()
+            await picker.set_input_files([{"name": "m.json", "mimeType": "application/json", "buffer": changed_export}])
             await expect(facts).to_contain_text("Lives in Rome")
             await page.get_by_role("button", name="Undo").click()
             await expect(facts).to_contain_text("Lives in Oslo")

@@ -1,4 +1,4 @@
-"""The side panel in a real browser: files looked at, pages that reach nothing, and the course of a run."""
+"""The side panel in a real browser: artifacts, files and runs."""
 
 import asyncio
 import re
@@ -12,11 +12,10 @@ from playwright.async_api import Page, expect
 from deerflow.domain.identity import LOCAL_USER
 from deerflow.sandbox.files.mounts import user_data_folder
 from deerflow.testing import ScriptedServer, calling
-from tests.e2e.stage import Visitor, serious_violations
-from tests.e2e.test_page import say, serving_model
+from tests.e2e.support import Visitor, send_message, serious_violations, serve_model
 
 OUTPUTS = "/mnt/user-data/outputs"
-SMALL = {"viewport": {"width": 900, "height": 800}}
+SMALL_WINDOW = {"viewport": {"width": 900, "height": 800}}
 PAGE = """<!doctype html><title>x</title><p id="p">still</p><a href="#far">far</a><i id="far"></i><script>
 document.getElementById("p").textContent = `moved in ${self.origin}`;
 const tried = [];
@@ -40,38 +39,40 @@ FILES = {
     "paper.pdf": PDF,
     "code.py": b"def f():\n    return 1\n",
 }
-ABOUT = {"context_window": 100_000, "pricing": {"currency": "USD", "input": 1000, "output": 1000}}
+MODEL_SETTINGS = {"context_window": 100_000, "pricing": {"currency": "USD", "input": 1000, "output": 1000}}
 
 
 @asynccontextmanager
-async def presented(home: Path, visitor: Visitor, **options: object) -> AsyncIterator[Page]:
-    """The page of a thread in which the agent has made and presented files."""
+async def open_thread_with_files(home: Path, visitor: Visitor, **options: object) -> AsyncIterator[Page]:
+    """Open the page of a thread in which the agent has presented files."""
     names = ["notes.md", *FILES]
     write = calling("write_file", description="notes", path=f"{OUTPUTS}/notes.md", content="# Notes\n\nAll **good**.")
     present = calling("present_files", filepaths=[f"{OUTPUTS}/{name}" for name in names])
     async with ScriptedServer([write, "Begun.", present, "There you are."]) as model:
-        with serving_model(home, model, about=ABOUT) as server:
+        with serve_model(home, model, model_settings=MODEL_SETTINGS) as server:
             page = await visitor.open(server.url, **{"reduced_motion": "reduce", **options})
-            await say(page, "make files")
+            await send_message(page, "make files")
             await expect(page.get_by_text("Begun.")).to_be_visible(timeout=30_000)
-            put_files(home, page.url.rsplit("/", 1)[1].split("?")[0])
-            await say(page, "show them")
+            write_files(home, page.url.rsplit("/", 1)[1].split("?")[0])
+            await send_message(page, "show them")
             await expect(page.get_by_text("There you are.")).to_be_visible(timeout=30_000)
             yield page
 
 
-def put_files(home: Path, thread_id: str) -> None:
+def write_files(home: Path, thread_id: str) -> None:
     folder = user_data_folder(home, LOCAL_USER.user_id, thread_id) / "outputs"
     for name, content in FILES.items():
         (folder / name).write_bytes(content)
 
 
-async def test_presented_files_are_looked_at_each_in_its_way_and_the_address_leads_back(
+async def test_presented_files_are_shown_by_type_and_the_url_restores_the_panel(
     tmp_path: Path, visitor: Visitor
 ) -> None:
-    # The browser tells the console what it kept the agent's page from.
-    visitor.tolerated = "Content Security Policy|sandboxed|has been blocked|Access to fetch|Failed to load resource"
-    async with presented(tmp_path, visitor) as page:
+    # The browser logs everything it blocked in the page of the agent.
+    visitor.ignored_messages = (
+        "Content Security Policy|sandboxed|has been blocked|Access to fetch|Failed to load resource"
+    )
+    async with open_thread_with_files(tmp_path, visitor) as page:
         await page.get_by_role("button", name="Open notes.md").click()
         panel = page.get_by_role("complementary", name="Panel")
         await expect(panel.locator("strong")).to_have_text("good")
@@ -82,8 +83,8 @@ async def test_presented_files_are_looked_at_each_in_its_way_and_the_address_lea
 
         await panel.get_by_role("button", name="Back").click()
         await panel.get_by_role("button", name="page.html", exact=True).click()
-        moved = panel.frame_locator("iframe").frame_locator("iframe").locator("#p")
-        await expect(moved).to_have_text("moved in null and reached nothing but #far")
+        paragraph = panel.frame_locator("iframe").frame_locator("iframe").locator("#p")
+        await expect(paragraph).to_have_text("moved in null and reached nothing but #far")
 
         await panel.get_by_role("button", name="Back").click()
         await panel.get_by_role("button", name="table.csv", exact=True).click()
@@ -96,15 +97,15 @@ async def test_presented_files_are_looked_at_each_in_its_way_and_the_address_lea
         await panel.get_by_role("button", name="paper.pdf", exact=True).click()
         sheet = panel.get_by_role("img", name="Page 1")
         await expect(sheet).to_be_visible()
-        await until_dark(page)
+        await wait_until_rendered(page)
 
         await page.reload()
         await expect(sheet).to_be_visible()
         await expect(panel.get_by_role("tab", name="Artifacts", selected=True)).to_be_visible()
 
 
-async def test_files_are_a_tree_and_a_run_tells_its_steps(tmp_path: Path, visitor: Visitor) -> None:
-    async with presented(tmp_path, visitor) as page:
+async def test_files_are_shown_as_a_tree_and_runs_with_steps(tmp_path: Path, visitor: Visitor) -> None:
+    async with open_thread_with_files(tmp_path, visitor) as page:
         await page.keyboard.press("Control+.")
         panel = page.get_by_role("complementary", name="Panel")
         await panel.get_by_role("tab", name="Files").click()
@@ -137,11 +138,11 @@ async def test_files_are_a_tree_and_a_run_tells_its_steps(tmp_path: Path, visito
         await expect(panel).to_have_count(0)
 
 
-async def test_files_are_had_as_one_and_an_edit_that_comes_too_late_loses_neither_text(
+async def test_files_are_downloaded_as_an_archive_and_an_edit_conflict_loses_no_text(
     tmp_path: Path, visitor: Visitor
 ) -> None:
-    visitor.tolerated = "409"  # the browser reports every refusal
-    async with presented(tmp_path, visitor) as page:
+    visitor.ignored_messages = "409"  # the browser logs every error status
+    async with open_thread_with_files(tmp_path, visitor) as page:
         thread_id = page.url.rsplit("/", 1)[1].split("?")[0]
         notes = user_data_folder(tmp_path, LOCAL_USER.user_id, thread_id) / "outputs/notes.md"
         await page.get_by_role("button", name="Open notes.md").click()
@@ -171,8 +172,8 @@ async def test_files_are_had_as_one_and_an_edit_that_comes_too_late_loses_neithe
         assert await serious_violations(page) == []
 
 
-async def test_in_a_small_window_the_panel_is_a_sheet(tmp_path: Path, visitor: Visitor) -> None:
-    async with presented(tmp_path, visitor, **SMALL) as page:
+async def test_in_a_small_window_the_panel_is_a_dialog(tmp_path: Path, visitor: Visitor) -> None:
+    async with open_thread_with_files(tmp_path, visitor, **SMALL_WINDOW) as page:
         await page.get_by_role("button", name="Open notes.md").click()
         sheet = page.get_by_role("dialog", name="Panel")
         await expect(sheet.locator("strong")).to_have_text("good")
@@ -182,8 +183,8 @@ async def test_in_a_small_window_the_panel_is_a_sheet(tmp_path: Path, visitor: V
         await expect(page.get_by_role("button", name="Open notes.md")).to_be_visible()
 
 
-async def until_dark(page: Page) -> None:
-    """Wait until the page of a document is drawn. The page's policy lets nobody else evaluate texts again and again."""
+async def wait_until_rendered(page: Page) -> None:
+    """Wait until a document page is rendered. Waiting functions of Playwright need `eval`, which the CSP forbids."""
     pixel = "canvas.getContext('2d').getImageData(canvas.width / 4, canvas.height / 2, 1, 1).data.join()"
     drawn = f"new Promise(requestAnimationFrame).then(() => {pixel})"
     async with asyncio.timeout(30):

@@ -1,4 +1,4 @@
-"""A thread shared under a link, in real browsers: its owner's, and one of somebody without any rights."""
+"""Shared threads in two browsers: of the owner and of a reader without access."""
 
 from pathlib import Path
 
@@ -6,12 +6,11 @@ import httpx
 from playwright.async_api import Locator, Page, expect
 
 from deerflow.testing import ScriptedServer, calling
-from tests.e2e.stage import Visitor, serious_violations
-from tests.e2e.test_page import PHONE, say, serving_model
+from tests.e2e.support import PHONE, Visitor, send_message, serious_violations, serve_model
 
 OUTPUTS = "/mnt/user-data/outputs"
 HTML = "<p id='p'>still</p><script>document.getElementById('p').textContent = 'moved in ' + self.origin</script>"
-SCRIPT = [
+REPLIES = [
     calling("write_file", description="d", path=f"{OUTPUTS}/report.md", content="# Herons\n\nThey **wade**."),
     calling("write_file", description="d", path=f"{OUTPUTS}/page.html", content=HTML),
     calling("present_files", filepaths=[f"{OUTPUTS}/report.md", f"{OUTPUTS}/page.html"]),
@@ -20,30 +19,28 @@ SCRIPT = [
 ]
 
 
-async def test_a_reader_without_rights_sees_the_thread_until_its_owner_takes_the_link_back(
-    tmp_path: Path, visitor: Visitor
-) -> None:
-    async with ScriptedServer(SCRIPT) as model:
-        with serving_model(tmp_path, model, sharing={"enabled": True}) as server:
+async def test_a_shared_thread_is_readable_until_its_link_is_revoked(tmp_path: Path, visitor: Visitor) -> None:
+    async with ScriptedServer(REPLIES) as model:
+        with serve_model(tmp_path, model, sharing={"enabled": True}) as server:
             page = await visitor.open(server.url, reduced_motion="reduce")
-            await say(page, "write about herons")
+            await send_message(page, "write about herons")
             await expect(page.get_by_text("Here is your report.")).to_be_visible(timeout=30_000)
-            link = await make_link(page)
-            await say(page, "and between us")
+            link = await create_link(page)
+            await send_message(page, "and between us")
             await expect(page.get_by_text("Nobody else hears this.")).to_be_visible(timeout=30_000)
 
-            asked: list[str] = []
+            requests: list[str] = []
             reader = await visitor.open(f"{server.url}/icon.svg", reduced_motion="reduce", **PHONE)
-            reader.on("request", lambda request: asked.append(request.url.removeprefix(server.url)))
+            reader.on("request", lambda request: requests.append(request.url.removeprefix(server.url)))
             await reader.goto(link)
-            await read_everything(reader)
-            calls = [path for path in asked if path.startswith("/api/")]
+            await check_shared_thread(reader)
+            calls = [path for path in requests if path.startswith("/api/")]
             assert calls and all(path.startswith("/api/shared/") for path in calls)
 
             await open_sharing(page)
             await page.get_by_role("button", name="Revoke link").click()
             await expect(page.get_by_role("list", name="Links to this thread")).to_have_count(0)
-            visitor.tolerated = "Failed to load resource"
+            visitor.ignored_messages = "Failed to load resource"
             await reader.reload()
             await expect(reader.get_by_role("heading", name="Link not found or expired")).to_be_visible()
             assert await serious_violations(reader) == []
@@ -56,7 +53,7 @@ async def open_sharing(page: Page) -> Locator:
     return page.get_by_role("dialog", name="Share “write about herons”")
 
 
-async def make_link(page: Page) -> str:
+async def create_link(page: Page) -> str:
     dialog = await open_sharing(page)
     await dialog.get_by_role("button", name="Create link").click()
     address = await dialog.get_by_role("textbox", name="Link address").input_value()
@@ -67,7 +64,7 @@ async def make_link(page: Page) -> str:
     return address
 
 
-async def read_everything(reader: Page) -> None:
+async def check_shared_thread(reader: Page) -> None:
     await expect(reader.get_by_role("heading", name="write about herons", level=1)).to_be_visible()
     await expect(reader.get_by_text("Here is your report.")).to_be_visible()
     await expect(reader.get_by_text("Nobody else hears this.")).to_have_count(0)
@@ -84,21 +81,21 @@ async def read_everything(reader: Page) -> None:
     await reader.keyboard.press("Escape")
 
 
-async def test_threads_that_wait_for_the_user_are_marked_while_another_one_is_open(
-    tmp_path: Path, visitor: Visitor
-) -> None:
-    ask = calling("ask_clarification", question="For whom?", clarification_type="missing_info", options=["Me", "You"])
+async def test_threads_that_wait_for_the_user_are_marked_in_the_list(tmp_path: Path, visitor: Visitor) -> None:
+    question_call = calling(
+        "ask_clarification", question="For whom?", clarification_type="missing_info", options=["Me", "You"]
+    )
     tools = [{"name": "abspath", "group": "files", "use": "os.path:abspath", "approval": "always"}]
-    async with ScriptedServer([ask, calling("abspath", path="."), "For you, then."]) as model:
-        with serving_model(tmp_path, model, tools=tools) as server:
+    async with ScriptedServer([question_call, calling("abspath", path="."), "For you, then."]) as model:
+        with serve_model(tmp_path, model, tools=tools) as server:
             async with httpx.AsyncClient(base_url=server.url) as http:
-                await run_to_its_end(http, "asks")
+                await run_to_end(http, "asks")
                 page = await visitor.open(server.url, reduced_motion="reduce")
                 nav = page.get_by_role("navigation")
                 question = nav.get_by_role("img", name="Question for you")
                 await expect(question).to_be_visible()
-                await run_to_its_end(http, "acts")
-            # Nobody has touched the page: it finds out by itself.
+                await run_to_end(http, "acts")
+            # The page updates without user action.
             await expect(nav.get_by_role("img", name="Approval needed")).to_be_visible(timeout=30_000)
             assert await serious_violations(page) == []
             await nav.get_by_role("link", name="this asks").click()
@@ -107,6 +104,6 @@ async def test_threads_that_wait_for_the_user_are_marked_while_another_one_is_op
             await expect(question).to_have_count(0, timeout=30_000)
 
 
-async def run_to_its_end(http: httpx.AsyncClient, name: str) -> None:
+async def run_to_end(http: httpx.AsyncClient, name: str) -> None:
     body = {"input": {"messages": [{"type": "human", "content": f"this {name}"}]}}
     assert (await http.post(f"/api/threads/{name}/runs/wait", json=body, timeout=30)).status_code == 200

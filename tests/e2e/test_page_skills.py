@@ -7,8 +7,7 @@ from pathlib import Path
 from playwright.async_api import expect
 
 from deerflow.testing import ScriptedServer
-from tests.e2e.stage import Visitor, serious_violations
-from tests.e2e.test_page import say, serving_model, until_answered
+from tests.e2e.support import Visitor, send_message, serious_violations, serve_model, wait_for_answer
 
 SKILL = """---
 name: house-style
@@ -24,17 +23,17 @@ Begin with **Moin**.
 
 
 def write_skill(home: Path, name: str, text: str) -> None:
-    """Have an own skill in a folder, as somebody would put it there by hand."""
+    """Write a custom skill into its folder."""
     folder = home / "users/local/skills/custom" / name
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text(text)
 
 
-async def test_skills_are_found_read_switched_and_used_by_their_names(tmp_path: Path, visitor: Visitor) -> None:
+async def test_skills_are_searched_shown_disabled_and_used_by_slash_command(tmp_path: Path, visitor: Visitor) -> None:
     write_skill(tmp_path, "house-style", SKILL)
     write_skill(tmp_path, "broken", "---\nname: broken\n---\n\nNo description.\n")
     async with ScriptedServer(["Moin."]) as model:
-        with serving_model(tmp_path, model) as server:
+        with serve_model(tmp_path, model) as server:
             page = await visitor.open(server.url, reduced_motion="reduce")
             await page.get_by_role("link", name="Skills").click()
             refused = page.get_by_role("region", name="Failed to load")
@@ -64,27 +63,29 @@ async def test_skills_are_found_read_switched_and_used_by_their_names(tmp_path: 
             assert await serious_violations(page) == []
             await page.keyboard.press("Tab")
             await expect(box).to_have_value("/house-style ")
-            await say(page, "/house-style write to Anna")
-            await until_answered(page)
+            await send_message(page, "/house-style write to Anna")
+            await wait_for_answer(page)
             assert "Begin with **Moin**." in str(model.requests[-1].messages)
 
 
-def packed(name: str, text: str) -> dict[str, object]:
-    """An archive of a skill, as a browser sends it."""
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w") as archive:
+def pack_skill(name: str, text: str) -> dict[str, object]:
+    """Return a skill archive for a file input."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr(name, text)
-    return {"name": "pack.skill", "mimeType": "application/zip", "buffer": made.getvalue()}
+    return {"name": "pack.skill", "mimeType": "application/zip", "buffer": buffer.getvalue()}
 
 
-async def test_own_skills_are_made_changed_undone_deleted_and_brought_back(tmp_path: Path, visitor: Visitor) -> None:
+async def test_custom_skills_are_created_changed_reverted_deleted_and_restored(
+    tmp_path: Path, visitor: Visitor
+) -> None:
     async with ScriptedServer([]) as model:
-        with serving_model(tmp_path, model) as server:
+        with serve_model(tmp_path, model) as server:
             page = await visitor.open(f"{server.url}/skills", reduced_motion="reduce")
             await page.get_by_role("link", name="New skill").click()
             editor = page.get_by_role("textbox", name="SKILL.md")
             await editor.fill("no header")
-            visitor.tolerated = "the server responded with a status of 4"
+            visitor.ignored_messages = "the server responded with a status of 4"
             await page.get_by_role("button", name="Create").click()
             await expect(page.get_by_role("alert")).to_contain_text("Couldn’t save. Your text is still here.")
             assert await serious_violations(page) == []
@@ -113,18 +114,18 @@ async def test_own_skills_are_made_changed_undone_deleted_and_brought_back(tmp_p
             await expect(text).to_contain_text("Begin with Moin.")
 
 
-async def test_a_skill_is_installed_from_a_file_and_a_hostile_one_is_refused(tmp_path: Path, visitor: Visitor) -> None:
-    visitor.tolerated = "the server responded with a status of 4"
+async def test_a_skill_is_installed_from_a_file_and_a_malicious_one_refused(tmp_path: Path, visitor: Visitor) -> None:
+    visitor.ignored_messages = "the server responded with a status of 4"
     async with ScriptedServer(['{"decision": "allow", "reason": "Nothing but words."}']) as model:
-        with serving_model(tmp_path, model) as server:
+        with serve_model(tmp_path, model) as server:
             page = await visitor.open(f"{server.url}/skills", reduced_motion="reduce")
             await expect(page.get_by_role("button", name="Install from file")).to_be_visible()
             picker = page.locator("input[type=file]")
-            await picker.set_input_files([packed("../house-style/SKILL.md", SKILL)])
+            await picker.set_input_files([pack_skill("../house-style/SKILL.md", SKILL)])
             await expect(page.get_by_role("alert")).to_contain_text("Couldn’t install the skill")
-            await picker.set_input_files([packed("house-style/SKILL.md", SKILL)])
+            await picker.set_input_files([pack_skill("house-style/SKILL.md", SKILL)])
             await expect(page.get_by_role("article", name="SKILL.md")).to_contain_text("Begin with Moin.")
             await expect(page.get_by_role("list", name="History")).to_contain_text("Installed")
-            # The thread that carried it is gone.
+            # The temporary thread of the upload is deleted.
             await page.reload()
             await expect(page.get_by_text("No threads yet.")).to_be_visible()

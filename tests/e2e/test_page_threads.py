@@ -1,4 +1,4 @@
-"""The list of threads, agents and the palette, in a real browser against a real server."""
+"""The thread list, agents and the command palette in a real browser against a real server."""
 
 from pathlib import Path
 
@@ -6,72 +6,72 @@ import httpx
 from playwright.async_api import Page, expect
 
 from deerflow.testing import ScriptedServer
-from tests.e2e.stage import RunningServer, Visitor, serious_violations, serving
-from tests.e2e.test_page import serving_model
+from tests.e2e.server_process import RunningServer, serve
+from tests.e2e.support import Visitor, serious_violations, serve_model
 
 
-async def choose(page: Page, title: str, item: str) -> None:
+async def choose_action(page: Page, title: str, item: str) -> None:
     await page.get_by_role("link", name=title).hover()
     await page.get_by_role("button", name=f"Actions for “{title}”").click()
     await page.get_by_role("menuitem", name=item).click()
 
 
-async def begin(page: Page, text: str) -> None:
+async def start_thread(page: Page, text: str) -> None:
     await page.get_by_role("textbox", name="Message").fill(text)
     await page.keyboard.press("Enter")
     await expect(page.get_by_text("Response complete")).to_be_attached(timeout=30_000)
 
 
-async def test_a_thread_is_renamed_pinned_archived_and_found_again_after_a_reload(
+async def test_a_thread_is_renamed_pinned_and_archived_and_stays_so_after_a_reload(
     tmp_path: Path, visitor: Visitor
 ) -> None:
-    with serving(tmp_path) as server:
+    with serve(tmp_path) as server:
         page = await visitor.open(server.url, reduced_motion="reduce")
-        await begin(page, "How do I connect a real model?")
-        await choose(page, "How do I connect a real model?", "Rename")
+        await start_thread(page, "How do I connect a real model?")
+        await choose_action(page, "How do I connect a real model?", "Rename")
         await page.keyboard.type("Keys")
         await page.keyboard.press("Enter")
         await expect(page.get_by_role("heading", name="Keys", level=1)).to_be_visible()
-        await choose(page, "Keys", "Pin")
+        await choose_action(page, "Keys", "Pin")
         await expect(page.get_by_role("heading", name="Pinned")).to_be_visible()
         assert await serious_violations(page) == []
         await page.reload()
         await expect(page.get_by_role("heading", name="Pinned")).to_be_visible()
         await expect(page.get_by_role("heading", name="Keys", level=1)).to_be_visible()
 
-        await choose(page, "Keys", "Archive")
+        await choose_action(page, "Keys", "Archive")
         await expect(page.get_by_role("navigation").get_by_role("link", name="Keys")).to_have_count(0)
         await page.reload()
         await page.get_by_role("button", name="Archived threads").click()
-        await choose(page, "Keys", "Unarchive")
+        await choose_action(page, "Keys", "Unarchive")
         await page.get_by_role("button", name="Undo").click()
         await expect(page.get_by_role("link", name="Keys")).to_be_visible()
 
 
-async def test_the_title_a_model_gives_arrives_without_a_reload(tmp_path: Path, visitor: Visitor) -> None:
+async def test_a_generated_title_appears_without_a_reload(tmp_path: Path, visitor: Visitor) -> None:
     async with ScriptedServer(["Green is steeped at seventy degrees.", "How to steep tea"]) as model:
-        with serving_model(tmp_path, model, title={"model_name": model.model_config().name}) as server:
+        with serve_model(tmp_path, model, title={"model_name": model.model_config().name}) as server:
             page = await visitor.open(server.url, reduced_motion="reduce")
-            await begin(page, "tell me at length how tea is made")
+            await start_thread(page, "tell me at length how tea is made")
             nav = page.get_by_role("navigation", name="Threads")
             await expect(nav.get_by_role("link", name="How to steep tea")).to_be_visible(timeout=30_000)
             await expect(page.get_by_role("heading", level=1)).to_have_text("How to steep tea", timeout=30_000)
 
 
-async def test_a_thread_is_exported_in_both_forms(demo_server: RunningServer, visitor: Visitor) -> None:
+async def test_a_thread_is_exported_as_markdown_and_json(demo_server: RunningServer, visitor: Visitor) -> None:
     page = await visitor.open(demo_server.url)
-    await begin(page, "a thread to export")
+    await start_thread(page, "a thread to export")
     for item, beginning in (("Export as Markdown", "# a thread to export"), ("Export as JSON", "{")):
         async with page.expect_download() as waiting:
-            await choose(page, "a thread to export", item)
+            await choose_action(page, "a thread to export", item)
         download = await waiting.value
-        text = Path(await download.path()).read_text()  # noqa: ASYNC240  # a small file, when all is over
+        text = Path(await download.path()).read_text()  # noqa: ASYNC240  # a small file at the end of the test
         assert download.suggested_filename.startswith("a thread to export.")
         assert text.startswith(beginning) and "a thread to export" in text
 
 
-async def test_many_threads_are_drawn_as_they_come_into_view(tmp_path: Path, visitor: Visitor) -> None:
-    with serving(tmp_path) as server:
+async def test_a_long_thread_list_is_rendered_on_scroll(tmp_path: Path, visitor: Visitor) -> None:
+    with serve(tmp_path) as server:
         async with httpx.AsyncClient(base_url=server.url) as http:
             for number in range(230):
                 await http.post("/api/threads", json={"metadata": {"title": f"Thread {number}"}})
@@ -90,9 +90,11 @@ async def test_many_threads_are_drawn_as_they_come_into_view(tmp_path: Path, vis
         await expect(nav.get_by_role("listitem")).to_have_count(12)  # 11, 110 … 119, and a heading
 
 
-async def test_the_palette_leads_to_threads_and_views_by_keyboard(demo_server: RunningServer, visitor: Visitor) -> None:
+async def test_the_command_palette_opens_threads_and_views_by_keyboard(
+    demo_server: RunningServer, visitor: Visitor
+) -> None:
     page = await visitor.open(demo_server.url, reduced_motion="reduce")
-    await begin(page, "a thread for the palette")
+    await start_thread(page, "a thread for the palette")
     address = page.url
     await page.keyboard.press("Control+k")
     await page.keyboard.type("settings")
@@ -111,13 +113,13 @@ async def test_the_palette_leads_to_threads_and_views_by_keyboard(demo_server: R
     await expect(page.get_by_role("heading", name="Keyboard shortcuts")).to_be_visible()
 
 
-async def test_a_word_said_long_ago_is_found_from_the_list_and_from_the_palette(
+async def test_old_messages_are_found_from_the_list_and_the_command_palette(
     demo_server: RunningServer, visitor: Visitor
 ) -> None:
     async with httpx.AsyncClient(base_url=demo_server.url, timeout=30) as http:
-        said = {"input": {"messages": [{"type": "human", "content": "About the quokka\n\nof Rottnest"}]}}
-        assert (await http.post("/api/threads/old-quokka/runs/wait", json=said)).status_code == 200
-        for number in range(3):  # so much was said since
+        body = {"input": {"messages": [{"type": "human", "content": "About the quokka\n\nof Rottnest"}]}}
+        assert (await http.post("/api/threads/old-quokka/runs/wait", json=body)).status_code == 200
+        for number in range(3):  # newer threads
             await http.post("/api/threads", json={"metadata": {"title": f"Later {number}"}})
     page = await visitor.open(demo_server.url, reduced_motion="reduce")
     await page.get_by_role("searchbox", name="Search threads").fill("rottnest")
@@ -134,8 +136,8 @@ async def test_a_word_said_long_ago_is_found_from_the_list_and_from_the_palette(
     await expect(page.locator("[data-role=user]")).to_contain_text("of Rottnest")
 
 
-async def test_an_agent_is_made_talked_to_changed_and_deleted(tmp_path: Path, visitor: Visitor) -> None:
-    with serving(tmp_path) as server:
+async def test_an_agent_is_created_used_and_deleted(tmp_path: Path, visitor: Visitor) -> None:
+    with serve(tmp_path) as server:
         page = await visitor.open(f"{server.url}/agents", reduced_motion="reduce")
         await page.get_by_role("link", name="New agent").click()
         await page.get_by_role("textbox", name="Name").fill("ada")
@@ -148,7 +150,7 @@ async def test_an_agent_is_made_talked_to_changed_and_deleted(tmp_path: Path, vi
         await expect(page.get_by_role("textbox", name="Instructions (SOUL.md)")).to_contain_text("You count.")
 
         await page.get_by_role("button", name="Chat").click()
-        await begin(page, "hello ada")
+        await start_thread(page, "hello ada")
         await page.reload()
         await expect(page.get_by_role("link", name="ada", exact=True)).to_be_visible()
         assert (await latest_run(server, page.url))["assistant_id"] == "ada"
@@ -159,7 +161,7 @@ async def test_an_agent_is_made_talked_to_changed_and_deleted(tmp_path: Path, vi
         await expect(page.get_by_text("No custom agents yet")).to_be_visible()
 
         await page.get_by_role("button", name="Create with chat").click()
-        await begin(page, "a poet, please")
+        await start_thread(page, "a poet, please")
         await page.reload()
         await expect(page.get_by_text("Creating an agent")).to_be_visible()
         assert (await latest_run(server, page.url))["metadata"] == {"deerflow_bootstrap": True}

@@ -1,82 +1,73 @@
-"""Tools at work: those that need approval, commands and files, in a real browser against a real server."""
+"""Approvals and command output in a real browser against a real server."""
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import yaml
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import expect
 
 from deerflow.testing import Answer, ScriptedServer, calling, in_parallel
-from tests.e2e.stage import Visitor, serious_violations, serving
+from tests.e2e.server_process import serve
+from tests.e2e.support import PHONE, Visitor, approval_request, send_message, serious_violations
 
-PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
-# A function the server can import: it has only what is installed.
+# A function of an installed package, which the server can import.
 TOOL = {"name": "format_size", "group": "text", "use": "deerflow.agent_support.tools:format_size", "approval": "always"}
-ASKS = calling("format_size", size=2048)
+TOOL_CALL = calling("format_size", size=2048)
 
 
 @asynccontextmanager
-async def asking(home: Path, turns: Iterable[str | Answer]) -> AsyncIterator[tuple[str, ScriptedServer]]:
-    """The address of a server whose only tool is asked about, and the model that answers there."""
-    async with ScriptedServer(turns) as model:
+async def serve_approval_tool(home: Path, replies: Iterable[str | Answer]) -> AsyncIterator[tuple[str, ScriptedServer]]:
+    """Start a server whose only tool needs approval, and return its address and model."""
+    async with ScriptedServer(replies) as model:
         entry = model.model_config().model_dump(mode="json", exclude_unset=True)
         config = home / "config.yaml"
-        quiet = {"suggestions": {"enabled": False}, "memory": {"debounce_seconds": 3600}}
-        settings = {"models": [entry | {"api_key": "scripted-key"}], "tools": [TOOL], **quiet}
+        defaults = {"suggestions": {"enabled": False}, "memory": {"debounce_seconds": 3600}}
+        settings = {"models": [entry | {"api_key": "scripted-key"}], "tools": [TOOL], **defaults}
         config.write_text(yaml.safe_dump(settings))
-        with serving(home, config=config) as server:
+        with serve(home, config=config) as server:
             yield server.url, model
 
 
-async def say(page: Page, text: str) -> None:
-    await page.get_by_role("textbox", name="Message").fill(text)
-    await page.keyboard.press("Enter")
-
-
-def question(page: Page) -> Locator:
-    return page.get_by_role("group", name="Approval needed")
-
-
-def told(model: ScriptedServer) -> list[str]:
-    """The results of tools, as the model was last told them."""
+def tool_results(model: ScriptedServer) -> list[str]:
+    """Return the tool results of the last model request."""
     return [str(message["content"]) for message in model.requests[-1].messages if message["role"] == "tool"]
 
 
-async def test_an_approved_tool_is_used(tmp_path: Path, visitor: Visitor) -> None:
-    async with asking(tmp_path, [ASKS, "Two kilobytes."]) as (url, model):
+async def test_an_approved_call_is_executed(tmp_path: Path, visitor: Visitor) -> None:
+    async with serve_approval_tool(tmp_path, [TOOL_CALL, "Two kilobytes."]) as (url, model):
         page = await visitor.open(url, reduced_motion="reduce")
-        await say(page, "how much is it?")
-        await expect(question(page)).to_contain_text("2048")
+        await send_message(page, "how much is it?")
+        await expect(approval_request(page)).to_contain_text("2048")
         await expect(page.get_by_role("status").filter(has_text="Approval needed")).to_be_attached()
         assert await serious_violations(page) == []
 
-        await question(page).get_by_role("button", name="Approve").focus()
+        await approval_request(page).get_by_role("button", name="Approve").focus()
         await page.keyboard.press("Enter")
         await expect(page.get_by_text("Two kilobytes.")).to_be_visible()
-        assert told(model) == ["2.0 KB"]
-        await expect(question(page)).to_have_count(0)
+        assert tool_results(model) == ["2.0 KB"]
+        await expect(approval_request(page)).to_have_count(0)
         await expect(page.get_by_role("textbox", name="Message")).to_be_focused()
         await page.get_by_role("button", name="Used format_size").click()
         await expect(page.get_by_text("2.0 KB")).to_be_visible()
 
 
-async def test_a_tool_is_used_with_what_the_user_made_of_it(tmp_path: Path, visitor: Visitor) -> None:
-    async with asking(tmp_path, [ASKS, "Five kilobytes."]) as (url, model):
+async def test_an_edited_call_is_executed_with_the_new_arguments(tmp_path: Path, visitor: Visitor) -> None:
+    async with serve_approval_tool(tmp_path, [TOOL_CALL, "Five kilobytes."]) as (url, model):
         page = await visitor.open(url, reduced_motion="reduce")
-        await say(page, "how much is it?")
-        await question(page).get_by_role("button", name="Edit").click()
-        arguments = question(page).get_by_role("textbox", name="Arguments")
+        await send_message(page, "how much is it?")
+        await approval_request(page).get_by_role("button", name="Edit").click()
+        arguments = approval_request(page).get_by_role("textbox", name="Arguments")
         await expect(arguments).to_be_focused()
         assert await serious_violations(page) == []
         await arguments.fill('{"size": 5120')
         await page.keyboard.press("Control+Enter")
-        await expect(question(page).get_by_role("alert")).to_contain_text("Not a valid JSON object")
+        await expect(approval_request(page).get_by_role("alert")).to_contain_text("Not a valid JSON object")
         await arguments.fill('{"size": 5120}')
         await page.keyboard.press("Control+Enter")
 
         await expect(page.get_by_text("Five kilobytes.")).to_be_visible()
-        assert told(model)[0].endswith("5.0 KB")
+        assert tool_results(model)[0].endswith("5.0 KB")
         for _ in range(2):
             card = page.get_by_role("button", name="Used format_size Edited by you")
             await card.click()
@@ -85,31 +76,31 @@ async def test_a_tool_is_used_with_what_the_user_made_of_it(tmp_path: Path, visi
             await page.reload()
 
 
-async def test_a_refused_tool_is_not_used_and_the_model_hears_why(tmp_path: Path, visitor: Visitor) -> None:
-    async with asking(tmp_path, [ASKS, "As you like."]) as (url, model):
+async def test_a_rejected_call_is_not_executed_and_the_model_gets_the_reason(tmp_path: Path, visitor: Visitor) -> None:
+    async with serve_approval_tool(tmp_path, [TOOL_CALL, "As you like."]) as (url, model):
         page = await visitor.open(url, reduced_motion="reduce")
-        await say(page, "how much is it?")
-        await question(page).get_by_role("button", name="Reject").click()
-        await expect(question(page).get_by_role("textbox", name="Reason")).to_be_focused()
+        await send_message(page, "how much is it?")
+        await approval_request(page).get_by_role("button", name="Reject").click()
+        await expect(approval_request(page).get_by_role("textbox", name="Reason")).to_be_focused()
         await page.keyboard.press("Escape")
-        await expect(question(page).get_by_role("button", name="Reject")).to_be_focused()
+        await expect(approval_request(page).get_by_role("button", name="Reject")).to_be_focused()
         await page.keyboard.press("Enter")
         await page.keyboard.type("I know already")
         await page.keyboard.press("Enter")
 
         await expect(page.get_by_text("As you like.")).to_be_visible()
-        assert told(model)[0].endswith("I know already")
+        assert tool_results(model)[0].endswith("I know already")
         await expect(page.get_by_role("button", name="You rejected format_size")).to_be_visible()
         await expect(page.get_by_role("alert")).to_have_count(0)
 
 
-async def test_a_question_waits_for_a_page_that_comes_back(tmp_path: Path, visitor: Visitor) -> None:
-    async with asking(tmp_path, [ASKS, "Two kilobytes."]) as (url, model):
+async def test_an_approval_request_is_shown_again_after_a_reload(tmp_path: Path, visitor: Visitor) -> None:
+    async with serve_approval_tool(tmp_path, [TOOL_CALL, "Two kilobytes."]) as (url, model):
         page = await visitor.open(url)
-        await say(page, "how much is it?")
-        await expect(question(page)).to_be_enabled()
+        await send_message(page, "how much is it?")
+        await expect(approval_request(page)).to_be_enabled()
         await page.reload()
-        await expect(question(page)).to_contain_text("2048")
+        await expect(approval_request(page)).to_contain_text("2048")
         await expect(page.get_by_text("Response stopped")).to_have_count(0)
         assert len(model.requests) == 1
 
@@ -121,44 +112,44 @@ async def test_a_question_waits_for_a_page_that_comes_back(tmp_path: Path, visit
         await expect(phone.get_by_text("Two kilobytes.")).to_be_visible()
         await page.reload()
         await expect(page.get_by_text("Two kilobytes.")).to_be_visible()
-        await expect(question(page)).to_have_count(0)
+        await expect(approval_request(page)).to_have_count(0)
 
 
-async def test_several_tools_are_decided_one_by_one(tmp_path: Path, visitor: Visitor) -> None:
-    both = in_parallel(ASKS, calling("format_size", size=3072))
-    async with asking(tmp_path, [both, "Done."]) as (url, model):
+async def test_several_calls_are_decided_separately(tmp_path: Path, visitor: Visitor) -> None:
+    both = in_parallel(TOOL_CALL, calling("format_size", size=3072))
+    async with serve_approval_tool(tmp_path, [both, "Done."]) as (url, model):
         page = await visitor.open(url, reduced_motion="reduce")
-        await say(page, "how much is it?")
-        await expect(question(page).get_by_role("listitem")).to_have_count(2)
-        first, second = await question(page).get_by_role("listitem").all()
+        await send_message(page, "how much is it?")
+        await expect(approval_request(page).get_by_role("listitem")).to_have_count(2)
+        first, second = await approval_request(page).get_by_role("listitem").all()
         await first.get_by_role("button", name="Approve").click()
         await expect(second.get_by_role("button", name="Approve")).to_be_focused()
         await second.get_by_role("button", name="Reject").click()
         await page.keyboard.press("Enter")
         assert await serious_violations(page) == []
-        await expect(question(page).get_by_role("button", name="Continue")).to_be_focused()
+        await expect(approval_request(page).get_by_role("button", name="Continue")).to_be_focused()
         await page.keyboard.press("Enter")
         await expect(page.get_by_text("Done.")).to_be_visible()
-        results = sorted(told(model))
+        results = sorted(tool_results(model))
         assert results[0] == "2.0 KB" and results[1].startswith("User rejected")
 
 
-async def test_a_message_goes_on_without_the_tool(tmp_path: Path, visitor: Visitor) -> None:
-    async with asking(tmp_path, [ASKS, "Never mind, then."]) as (url, _):
+async def test_a_message_continues_without_the_call(tmp_path: Path, visitor: Visitor) -> None:
+    async with serve_approval_tool(tmp_path, [TOOL_CALL, "Never mind, then."]) as (url, _):
         page = await visitor.open(url)
-        await say(page, "how much is it?")
-        await expect(question(page)).to_be_enabled()
-        await say(page, "no, leave it")
+        await send_message(page, "how much is it?")
+        await expect(approval_request(page)).to_be_enabled()
+        await send_message(page, "no, leave it")
         await expect(page.get_by_text("Never mind, then.")).to_be_visible()
-        await expect(question(page)).to_have_count(0)
+        await expect(approval_request(page)).to_have_count(0)
 
 
-async def test_a_command_is_watched_while_it_runs(tmp_path: Path, visitor: Visitor) -> None:
+async def test_command_output_is_streamed(tmp_path: Path, visitor: Visitor) -> None:
     command = "echo $((40 + 2)); until [ -e go ]; do sleep 0.05; done; echo $((40 + 3))"
-    runs = calling("bash", description="Count on", command=command)
-    async with asking(tmp_path, [runs, "Counted."]) as (url, _):
+    command_call = calling("bash", description="Count on", command=command)
+    async with serve_approval_tool(tmp_path, [command_call, "Counted."]) as (url, _):
         page = await visitor.open(url, reduced_motion="reduce")
-        await say(page, "count")
+        await send_message(page, "count")
         running = page.get_by_role("button", name="Running echo")
         await expect(running).to_have_attribute("aria-expanded", "true")
         await expect(page.get_by_text("42", exact=True)).to_be_visible()
@@ -174,17 +165,17 @@ async def test_a_command_is_watched_while_it_runs(tmp_path: Path, visitor: Visit
         await expect(page.locator("pre").last).to_have_text("42\n43")
 
 
-async def test_a_plan_goes_on_after_an_approval_on_a_page_that_came_back(tmp_path: Path, visitor: Visitor) -> None:
-    async with asking(tmp_path, [ASKS, "Two kilobytes."]) as (url, model):
+async def test_a_run_keeps_its_mode_after_approval_on_another_page(tmp_path: Path, visitor: Visitor) -> None:
+    async with serve_approval_tool(tmp_path, [TOOL_CALL, "Two kilobytes."]) as (url, model):
         page = await visitor.open(url, reduced_motion="reduce")
         await page.get_by_role("button", name="Choose a mode:").click()
         await page.get_by_role("menuitemradio", name="Ultra").click()
-        await say(page, "how much is it?")
-        await expect(question(page)).to_be_enabled()
-        # Another browser: nothing but the server knows how the run was begun.
+        await send_message(page, "how much is it?")
+        await expect(approval_request(page)).to_be_enabled()
+        # In another browser, only the server knows the mode of the run.
         other = await visitor.open(page.url, reduced_motion="reduce")
-        await question(other).get_by_role("button", name="Approve").click()
+        await approval_request(other).get_by_role("button", name="Approve").click()
         await expect(other.get_by_text("Two kilobytes.")).to_be_visible()
-        first, then = [{tool["function"]["name"] for tool in asked.body["tools"]} for asked in model.requests]
+        first, second = [{tool["function"]["name"] for tool in request.body["tools"]} for request in model.requests]
         assert {"write_todos", "task"} <= first
-        assert then == first
+        assert second == first

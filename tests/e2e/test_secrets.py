@@ -1,4 +1,4 @@
-"""A secret of the server is in no sandbox, no event, no answer, no file of its own and no line of its log."""
+"""Secrets of the server are in no sandbox, event, response, file or log line."""
 
 import asyncio
 from pathlib import Path
@@ -7,7 +7,7 @@ import httpx
 
 from deerflow.testing import ScriptedServer, ServerFault, calling
 from tests.canary import files_with
-from tests.e2e.stage import serving
+from tests.e2e.server_process import serve
 
 KEY, TOKEN = "sk-canary-a83kd02mfk4", "canary-token-77fj2ks01"
 CONFIG = """
@@ -31,7 +31,7 @@ SEARCH = (
 LIMIT_S = 60
 
 
-async def test_no_secret_is_to_be_found_anywhere(tmp_path: Path) -> None:
+async def test_secrets_are_in_no_sandbox_event_response_file_or_log(tmp_path: Path) -> None:
     script = [
         calling("bash", description="look for secrets", command=SEARCH),
         "Nothing.",
@@ -41,32 +41,32 @@ async def test_no_secret_is_to_be_found_anywhere(tmp_path: Path) -> None:
         (tmp_path / ".env").write_text(f"MODEL_KEY={KEY}\n")
         config = tmp_path / "config.yaml"
         config.write_text(CONFIG.format(base_url=model.base_url, token=TOKEN))
-        with serving(tmp_path, config=config) as server:
+        with serve(tmp_path, config=config) as server:
             async with httpx.AsyncClient(base_url=server.url, timeout=LIMIT_S) as http:
-                answers = [await said(http, "Find it"), await said(http, "Again")]
-                answers += [await fetch(http, path) for path in await readable(http)]
+                answers = [await stream_run(http, "Find it"), await stream_run(http, "Again")]
+                answers += [await fetch(http, path) for path in await readable_paths(http)]
 
         sent = [request.headers for request in model.requests]
     assert all(KEY in headers["authorization"] and headers["x-access-token"] == TOKEN for headers in sent)
-    assert "********" in answers[1] and "401" in answers[1]  # the refusal is told, without what it quotes
+    assert "********" in answers[1] and "401" in answers[1]  # the error is reported without the quoted secret
     for secret in (KEY, TOKEN):
-        assert not [around(answer, secret) for answer in answers if secret in answer]
+        assert not [excerpt(answer, secret) for answer in answers if secret in answer]
         written = {Path(name).name for name in files_with(secret, tmp_path)}
         assert written <= {".env", "config.yaml"}
 
 
-async def said(http: httpx.AsyncClient, text: str) -> str:
-    """Everything a reader of a run gets."""
+async def stream_run(http: httpx.AsyncClient, text: str) -> str:
+    """Start a run and return its whole stream."""
     body = {"input": {"messages": [{"type": "human", "content": text}]}, "stream_mode": ["values", "custom", "debug"]}
     return (await http.post("/api/threads/t/runs/stream", json=body)).text
 
 
-async def readable(http: httpx.AsyncClient) -> list[str]:
-    """Every address that can be read without knowing more than the thread and its runs."""
+async def readable_paths(http: httpx.AsyncClient) -> list[str]:
+    """Return all GET paths whose parameters are at most the thread and its runs."""
     paths = (await http.get("/api/openapi.json")).json()["paths"]
     runs = [run["run_id"] for run in (await http.get("/api/threads/t/runs")).json()]
     open_paths = [path.replace("{thread_id}", "t") for path, verbs in paths.items() if "get" in verbs]
-    open_paths.remove("/api/threads/t/stream")  # waits for runs to come
+    open_paths.remove("/api/threads/t/stream")  # waits for future runs
     return [
         path.replace("{run_id}", run) for run in runs for path in open_paths if "{" not in path.replace("{run_id}", "")
     ]
@@ -77,7 +77,7 @@ async def fetch(http: httpx.AsyncClient, path: str) -> str:
     return f"{response.headers} {response.text}"
 
 
-def around(answer: str, secret: str) -> str:
-    """Where in an answer a secret was found."""
-    at = answer.index(secret)
-    return answer[max(0, at - 300) : at + 100]
+def excerpt(answer: str, secret: str) -> str:
+    """Return the text around a secret."""
+    start = answer.index(secret)
+    return answer[max(0, start - 300) : start + 100]

@@ -1,4 +1,4 @@
-"""A server that is asked to stop."""
+"""Graceful shutdown of a server."""
 
 import asyncio
 import signal
@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 
 from deerflow.testing import Answer, ScriptedServer, Stall
-from tests.e2e.stage import DEERFLOW, RunningServer, serving
+from tests.e2e.server_process import DEERFLOW, RunningServer, serve
 
 CONFIG = """
 memory: {{debounce_seconds: 3600}}
@@ -27,93 +27,93 @@ BODY = {
     "stream_mode": ["messages-tuple", "changes", "custom"],
 }
 END = "event: end\ndata: null\n\n"
-FOREVER_S = 600
+LONG_DRAIN_S = 600
 LIMIT_S = 60
 
 
-def written(home: Path, model: ScriptedServer, drain_s: float) -> Path:
+def write_config(home: Path, model: ScriptedServer, drain_s: float) -> Path:
     config = home / "config.yaml"
     config.write_text(CONFIG.format(base_url=model.base_url, drain_s=drain_s))
     return config
 
 
 @asynccontextmanager
-async def reading(server: RunningServer) -> AsyncIterator[tuple[AsyncIterator[str], str]]:
-    """A reader of a run that has begun to speak, and where the run is."""
+async def start_reading(server: RunningServer) -> AsyncIterator[tuple[AsyncIterator[str], str]]:
+    """Start a run, wait for its first text, and return the stream and the location of the run."""
     async with (
         httpx.AsyncClient(base_url=f"{server.url}/api", timeout=LIMIT_S) as http,
         http.stream("POST", "/threads/story/runs/stream", json=BODY) as response,
     ):
-        pieces = response.aiter_text()
-        async for piece in pieces:
-            if "time" in piece:
+        chunks = response.aiter_text()
+        async for chunk in chunks:
+            if "time" in chunk:
                 break
-        yield pieces, response.headers["content-location"]
+        yield chunks, response.headers["content-location"]
 
 
-async def exit_code(server: RunningServer) -> int:
+async def wait_for_exit(server: RunningServer) -> int:
     return await asyncio.to_thread(server.process.wait, LIMIT_S)
 
 
-async def ended(home: Path, config: Path, location: str) -> tuple[str, str]:
-    """The status and the log of a run once it has ended in the next server."""
-    with serving(home, config=config, program=DEERFLOW) as server:
+async def finish_on_next_server(home: Path, config: Path, location: str) -> tuple[str, str]:
+    """Return status and log of a run after it has ended on the next server."""
+    with serve(home, config=config, program=DEERFLOW) as server:
         async with httpx.AsyncClient(base_url=f"{server.url}/api", timeout=LIMIT_S) as http:
             modes = "&".join(f"stream_mode={mode}" for mode in BODY["stream_mode"])
             log = (await http.get(f"{location}/stream?{modes}")).text
             return (await http.get(location)).json()["status"], log
 
 
-async def test_runs_that_end_in_time_are_waited_for_with_their_readers(tmp_path: Path) -> None:
+async def test_shutdown_waits_for_runs_that_end_in_time(tmp_path: Path) -> None:
     async with ScriptedServer([Stall(Answer("Once upon a time")), "Unused."]) as model, asyncio.timeout(LIMIT_S):
-        config = written(tmp_path, model, FOREVER_S)
-        with serving(tmp_path, config=config, program=DEERFLOW) as server:
-            async with reading(server) as (pieces, location):
+        config = write_config(tmp_path, model, LONG_DRAIN_S)
+        with serve(tmp_path, config=config, program=DEERFLOW) as server:
+            async with start_reading(server) as (chunks, location):
                 server.process.send_signal(signal.SIGTERM)
-                await refused(server)
+                await wait_until_refused(server)
                 model.release()
-                assert "".join([piece async for piece in pieces]).endswith(END)
-            assert await exit_code(server) == 0
-        status, log = await ended(tmp_path, config, location)
+                assert "".join([chunk async for chunk in chunks]).endswith(END)
+            assert await wait_for_exit(server) == 0
+        status, log = await finish_on_next_server(tmp_path, config, location)
         assert status == "success" and "handed_over" not in log
         assert len(model.requests) == 1
 
 
-async def test_runs_that_do_not_are_left_to_the_next_server_without_being_stopped(tmp_path: Path) -> None:
+async def test_runs_that_do_not_end_in_time_are_handed_over_to_the_next_server(tmp_path: Path) -> None:
     turns = [Stall(Answer("Once upon a time")), Answer("The end.")]
     async with ScriptedServer(turns) as model, asyncio.timeout(LIMIT_S):
-        config = written(tmp_path, model, 0.2)
-        with serving(tmp_path, config=config, program=DEERFLOW) as server:
-            async with reading(server) as (pieces, location):
+        config = write_config(tmp_path, model, 0.2)
+        with serve(tmp_path, config=config, program=DEERFLOW) as server:
+            async with start_reading(server) as (chunks, location):
                 server.process.send_signal(signal.SIGTERM)
-                assert END not in "".join([piece async for piece in pieces])
-            assert await exit_code(server) == 0
-        status, log = await ended(tmp_path, config, location)
+                assert END not in "".join([chunk async for chunk in chunks])
+            assert await wait_for_exit(server) == 0
+        status, log = await finish_on_next_server(tmp_path, config, location)
         assert status == "success" and log.endswith(END)
         assert log.count("handed_over") == 1
 
 
-async def test_a_second_signal_is_not_kept_waiting(tmp_path: Path) -> None:
+async def test_a_second_signal_ends_the_server_at_once(tmp_path: Path) -> None:
     turns = [Stall(Answer("Once upon a time")), Answer("The end.")]
     async with ScriptedServer(turns) as model, asyncio.timeout(LIMIT_S):
-        config = written(tmp_path, model, FOREVER_S)
-        with serving(tmp_path, config=config, program=DEERFLOW) as server:
-            async with reading(server) as (pieces, location):
+        config = write_config(tmp_path, model, LONG_DRAIN_S)
+        with serve(tmp_path, config=config, program=DEERFLOW) as server:
+            async with start_reading(server) as (chunks, location):
                 server.process.send_signal(signal.SIGINT)
-                await refused(server)
+                await wait_until_refused(server)
                 server.process.send_signal(signal.SIGINT)
-                assert END not in "".join([piece async for piece in pieces])
-            assert await exit_code(server) == 0
-        assert (await ended(tmp_path, config, location))[0] == "success"
+                assert END not in "".join([chunk async for chunk in chunks])
+            assert await wait_for_exit(server) == 0
+        assert (await finish_on_next_server(tmp_path, config, location))[0] == "success"
 
 
-async def refused(server: RunningServer) -> None:
-    """Wait until the server takes no more connections."""
+async def wait_until_refused(server: RunningServer) -> None:
+    """Wait until the server refuses connections."""
     while True:
         try:
             _, writer = await asyncio.open_connection("127.0.0.1", server.port)
             writer.close()
         except ConnectionRefusedError:
             return
-        except ConnectionResetError:  # it was just about to be
+        except ConnectionResetError:  # the socket is just being closed
             continue

@@ -14,7 +14,7 @@ import httpx
 import pytest
 import yaml
 
-from tests.agents.test_langgraph_dev import ROOT, free_port, installed, output_until
+from tests.agents.support import ROOT, free_port, installed, output_until
 from tests.gateway.langgraph_differences import DIFFERENCES, Difference
 from tests.gateway.reference.parrot import CONFIG
 from tests.gateway.reference.walk import Note, walk

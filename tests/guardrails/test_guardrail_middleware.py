@@ -37,10 +37,10 @@ class RecordingProvider:
     """Provider that allows everything and records its requests."""
 
     name: str = "recorder"
-    asked: list[GuardrailRequest] = field(default_factory=list)
+    requests: list[GuardrailRequest] = field(default_factory=list)
 
     async def aevaluate(self, request: GuardrailRequest) -> GuardrailDecision:
-        self.asked.append(request)
+        self.requests.append(request)
         return GuardrailDecision(allow=True)
 
 
@@ -62,7 +62,7 @@ class InterruptingProvider:
         return GuardrailDecision(allow=interrupt("may I?") == "yes")
 
 
-def create_guarded_agent(guardrail: GuardrailMiddleware, **options: Any):
+def create_guarded_agent(guardrail: GuardrailMiddleware, **options: Any) -> Any:
     model = ScriptedModel.saying(calling("wipe", path="/a"), "Done.")
     return create_agent(model, [wipe], middleware=[guardrail], state_schema=ThreadState, **options)
 
@@ -98,7 +98,7 @@ async def test_provider_may_interrupt_the_run() -> None:
 async def test_provider_receives_the_tool_call() -> None:
     recorder = RecordingProvider()
     await run_tool_call(GuardrailMiddleware(recorder, is_subagent=True))
-    (request,) = recorder.asked
+    (request,) = recorder.requests
     assert (request.tool_name, dict(request.tool_input), request.tool_call_id) == ("wipe", {"path": "/a"}, "call_1_0")
     assert request.is_subagent and request.timestamp.tzinfo is UTC
     assert request.thread_id is None  # no harness, so no run
@@ -125,8 +125,8 @@ async def test_denied_tools_override_allowed_tools(provider: AllowlistProvider, 
 
 
 def test_creates_provider_from_settings() -> None:
-    made = create_provider(GuardrailProviderConfig(use=ALLOWLIST, config={"denied_tools": ["wipe"]}))
-    assert isinstance(made, AllowlistProvider)
+    provider = create_provider(GuardrailProviderConfig(use=ALLOWLIST, config={"denied_tools": ["wipe"]}))
+    assert isinstance(provider, AllowlistProvider)
 
 
 @pytest.mark.parametrize(

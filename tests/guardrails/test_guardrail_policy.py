@@ -24,13 +24,13 @@ def request(tool: str = "send", *, reads: str | None = None, wrote: str = "", **
     return GuardrailRequest(tool, arguments, "1", datetime.now(UTC), tool=traits, context=context, **more)
 
 
-async def outcome(rule: str, asked: GuardrailRequest) -> str:
+async def outcome(rule: str, call: GuardrailRequest) -> str:
     policy = parse_policy(f"shipped_rules: false\nrules: [{{name: x, outcome: deny, reason: r, {rule}}}]")
-    return decision_outcome(await PolicyProvider(policy).aevaluate(asked))
+    return decision_outcome(await PolicyProvider(policy).aevaluate(call))
 
 
 @pytest.mark.parametrize(
-    ("rule", "asked", "matches"),
+    ("rule", "call", "matches"),
     [
         ("tool: send", request(), True),
         ("tool: [read, 'se*']", request(), True),
@@ -85,8 +85,8 @@ async def outcome(rule: str, asked: GuardrailRequest) -> str:
         ("tool: send, agent: ada", request(), False),
     ],
 )
-async def test_rule_matches_calls_that_meet_all_conditions(rule: str, asked: GuardrailRequest, matches: bool) -> None:
-    assert await outcome(rule, asked) == ("deny" if matches else "allow")
+async def test_rule_matches_calls_that_meet_all_conditions(rule: str, call: GuardrailRequest, matches: bool) -> None:
+    assert await outcome(rule, call) == ("deny" if matches else "allow")
 
 
 @pytest.mark.parametrize(
@@ -118,12 +118,12 @@ async def test_url_is_known_when_it_occurs_unchanged(url: str, text: str, is_kno
 
 async def test_first_matching_rule_decides_and_own_rules_precede_shipped_rules() -> None:
     policy = parse_policy("rules: [{name: mine, tool: web_fetch, outcome: allow, reason: r}]")
-    asked = request("web_fetch", reads="x", arguments={"url": "https://new.example/"}, traits=ToolTraits("web"))
-    decision = await PolicyProvider(policy).aevaluate(asked)
+    call = request("web_fetch", reads="x", arguments={"url": "https://new.example/"}, traits=ToolTraits("web"))
+    decision = await PolicyProvider(policy).aevaluate(call)
     assert (decision.allow, decision.policy_id) == (True, "mine")
-    shipped = await PolicyProvider(PolicyConfig()).aevaluate(asked)
+    shipped = await PolicyProvider(PolicyConfig()).aevaluate(call)
     assert (shipped.ask, shipped.policy_id) == (True, "new-address")
-    none = await PolicyProvider(parse_policy("{shipped_rules: false, otherwise: deny}")).aevaluate(asked)
+    none = await PolicyProvider(parse_policy("{shipped_rules: false, otherwise: deny}")).aevaluate(call)
     assert (none.allow, none.ask) == (False, False)
 
 
@@ -136,9 +136,9 @@ async def test_strictest_provider_decides() -> None:
 
 
 async def test_shipped_rules_pass_their_cases() -> None:
-    judged = await run_cases(PolicyConfig(), read_cases(None))
-    assert [each for each in judged if not each.passed] == []
-    assert {each.outcome for each in judged} == {"allow", "ask"}
+    results = await run_cases(PolicyConfig(), read_cases(None))
+    assert [result for result in results if not result.passed] == []
+    assert {result.outcome for result in results} == {"allow", "ask"}
 
 
 def test_egress_depends_on_the_kind_of_tool() -> None:

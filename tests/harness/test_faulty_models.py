@@ -1,7 +1,8 @@
-"""Models that misbehave: each ends in a useful answer or a named error, and the thread takes the next message."""
+"""Faults of model servers: the run recovers or ends with an error, and the thread accepts the next message."""
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import orjson
@@ -22,7 +23,7 @@ from deerflow.testing import (
     in_parallel,
 )
 
-SCENES = {
+FAULTS = {
     "cut in the middle of a token, then well": [CutAfter(2, Answer("One two three four.")), "All of it."],
     "malformed arguments of a tool": [
         Answer(calls=(ToolRequest("list_uploaded_files", '{"broken": ', "call_1"),)),
@@ -35,48 +36,54 @@ SCENES = {
 }
 
 
-@pytest.mark.parametrize("scene", SCENES.values(), ids=list(SCENES))
-async def test_a_model_that_misbehaves_still_leads_to_an_answer(tmp_path: Path, scene: Sequence[object]) -> None:
-    async with ScriptedServer([*scene, "And the next one."]) as server, opened(tmp_path, server) as harness:
+@pytest.mark.parametrize("replies", FAULTS.values(), ids=list(FAULTS))
+async def test_the_run_recovers_from_a_model_fault(tmp_path: Path, replies: Sequence[object]) -> None:
+    async with (
+        ScriptedServer([*replies, "And the next one."]) as server,
+        open_server_harness(tmp_path, server) as harness,
+    ):
         first = await ask(harness, "hello?")
         assert first.status is RunStatus.SUCCESS, first.error
-        assert (await answers(harness))[-1] == scene[-1]
+        assert (await read_answers(harness))[-1] == replies[-1]
         second = await ask(harness, "and now?")
         assert second.status is RunStatus.SUCCESS, second.error
-        assert (await answers(harness))[-1] == "And the next one."
+        assert (await read_answers(harness))[-1] == "And the next one."
 
 
-async def test_three_hundred_calls_at_once_are_all_answered(tmp_path: Path) -> None:
+async def test_each_of_300_parallel_calls_gets_a_result(tmp_path: Path) -> None:
     calls = in_parallel(*(calling("list_uploaded_files") for _ in range(300)))
-    async with ScriptedServer([calls, "Fine."], endless=True) as server, opened(tmp_path, server) as harness:
+    async with (
+        ScriptedServer([calls, "Fine."], endless=True) as server,
+        open_server_harness(tmp_path, server) as harness,
+    ):
         for text in ("hello?", "and now?"):
             run = await ask(harness, text)
             assert run.status is RunStatus.SUCCESS, run.error
-            assert (await answers(harness))[-1] == "Fine."
+            assert (await read_answers(harness))[-1] == "Fine."
         for request in server.requests:
-            asked = [call["id"] for message in request.body["messages"] for call in message.get("tool_calls") or ()]
-            told = [message["tool_call_id"] for message in request.body["messages"] if message["role"] == "tool"]
-            assert sorted(asked) == sorted(told)
+            call_ids = [call["id"] for message in request.body["messages"] for call in message.get("tool_calls") or ()]
+            result_ids = [message["tool_call_id"] for message in request.body["messages"] if message["role"] == "tool"]
+            assert sorted(call_ids) == sorted(result_ids)
 
 
-async def test_a_filtered_answer_is_said_to_be_filtered(tmp_path: Path) -> None:
+async def test_a_filtered_answer_is_reported(tmp_path: Path) -> None:
     turns = [Answer("Well, ", finish_reason="content_filter"), "Fine."]
-    async with ScriptedServer(turns) as server, opened(tmp_path, server) as harness:
+    async with ScriptedServer(turns) as server, open_server_harness(tmp_path, server) as harness:
         assert (await ask(harness, "hello?")).status is RunStatus.SUCCESS
-        assert "content rules" in (await answers(harness))[-1]
+        assert "content rules" in (await read_answers(harness))[-1]
         assert (await ask(harness, "and now?")).status is RunStatus.SUCCESS
 
 
-async def test_a_model_that_never_comes_back_ends_the_run_with_its_name(tmp_path: Path) -> None:
+async def test_a_failing_model_server_fails_the_run_and_the_thread_continues(tmp_path: Path) -> None:
     turns = [*[ServerFault(500)] * 3, "Fine."]
-    async with ScriptedServer(turns) as server, opened(tmp_path, server) as harness:
+    async with ScriptedServer(turns) as server, open_server_harness(tmp_path, server) as harness:
         run = await ask(harness, "hello?")
         assert run.status is RunStatus.ERROR and "500" in (run.error or "")
         assert (await ask(harness, "and now?")).status is RunStatus.SUCCESS
-        assert (await answers(harness))[-1] == "Fine."
+        assert (await read_answers(harness))[-1] == "Fine."
 
 
-async def test_another_model_answers_where_one_is_named_for_it(tmp_path: Path) -> None:
+async def test_the_fallback_model_answers(tmp_path: Path) -> None:
     async with ScriptedServer([ServerFault(401)]) as first, ScriptedServer(["From the second."]) as second:
         models = [
             {**first.model_config("one").model_dump(), "fallback": ["two"]},
@@ -86,17 +93,17 @@ async def test_another_model_answers_where_one_is_named_for_it(tmp_path: Path) -
         async with open_harness(source) as harness:
             run = await ask(harness, "hello?")
             assert run.status is RunStatus.SUCCESS, run.error
-            assert await answers(harness) == ["From the second."]
+            assert await read_answers(harness) == ["From the second."]
 
 
-async def test_a_wrong_key_is_not_tried_again(tmp_path: Path) -> None:
-    async with ScriptedServer([ServerFault(401), "Fine."]) as server, opened(tmp_path, server) as harness:
+async def test_an_authentication_error_is_not_retried(tmp_path: Path) -> None:
+    async with ScriptedServer([ServerFault(401), "Fine."]) as server, open_server_harness(tmp_path, server) as harness:
         run = await ask(harness, "hello?")
         assert run.status is RunStatus.ERROR and "401" in (run.error or "")
         assert len(server.requests) == 1
 
 
-def opened(home: Path, server: ScriptedServer):
+def open_server_harness(home: Path, server: ScriptedServer) -> AbstractAsyncContextManager[Harness]:
     model = server.model_config("scripted").model_dump()
     overrides = {"models": [model], "llm_call": {"retry_base_delay_ms": 1, "retry_cap_delay_ms": 2}}
     return open_harness(open_source(directory=home, environment={}, overrides=overrides))
@@ -109,6 +116,6 @@ async def ask(harness: Harness, text: str) -> RunRecord:
         return await harness.runs.join("t", run.run_id, LOCAL_USER)
 
 
-async def answers(harness: Harness) -> list[str]:
+async def read_answers(harness: Harness) -> list[str]:
     state = orjson.loads((await harness.threads.state("t", LOCAL_USER)).values)
     return [message["content"] for message in state["messages"] if message["type"] == "ai"]

@@ -204,8 +204,8 @@ def facts(draw: st.DrawFn) -> tuple[str, str, str]:
     page = f"It is known that {words} count {shown}{unit} in all."
     if draw(st.booleans()):
         begin, end = draw(MARKS)
-        lie = " ".join([*words.split()[:-1], "unicorn"])
-        return page, f"He said {begin}{words}{end}", f"He said {begin}{lie}{end}"
+        false_text = " ".join([*words.split()[:-1], "unicorn"])
+        return page, f"He said {begin}{words}{end}", f"He said {begin}{false_text}{end}"
     other = f"{number:,}" if draw(st.booleans()) else f"{number}"
     return page, f"There are {other}{unit}", f"There are {number + 3}{unit}"
 
@@ -213,13 +213,16 @@ def facts(draw: st.DrawFn) -> tuple[str, str, str]:
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(facts(), st.booleans(), st.sampled_from([" ", ". ", ", ", "\n"])), min_size=1, max_size=8))
 def test_random_reports_are_classified_correctly(
-    told: list[tuple[tuple[str, str, str], bool, str]],
+    statements: list[tuple[tuple[str, str, str], bool, str]],
 ) -> None:
     pages, lines, expected = [], ["# Report", ""], []
-    for place, ((page, truth, lie), is_true, before) in enumerate(told):
-        url = f"https://e{place}.example/"
+    for number, ((page, true_text, false_text), is_true, before) in enumerate(statements):
+        url = f"https://e{number}.example/"
         pages.append(CitedPage([url], "", page))
-        lines += [f"Something uncited 55555. {truth if is_true else lie}{before}[citation:P{place}]({url})", ""]
+        lines += [
+            f"Something uncited 55555. {true_text if is_true else false_text}{before}[citation:P{number}]({url})",
+            "",
+        ]
         expected.append(is_true)
     found = check_citations("\n".join(lines), pages)
     assert [verdict.status == "verified" for verdict in found] == expected

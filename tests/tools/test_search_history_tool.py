@@ -32,7 +32,7 @@ class FixedHistory:
     async def list(self, folder: str) -> Any: ...
 
 
-async def ask(query: str, *texts: str) -> str:
+async def search(query: str, *texts: str) -> str:
     graph = create_agent(
         ScriptedModel.saying(calling("search_history", query=query), "done"),
         [search_history],
@@ -52,8 +52,10 @@ async def test_missing_run_context_raises_a_named_error() -> None:
 
 
 async def test_empty_result_suggests_other_words() -> None:
-    assert await ask("plan", "hello") == "Nothing was said that contains all words of 'plan'. Try fewer or other words."
+    assert (
+        await search("plan", "hello") == "Nothing was said that contains all words of 'plan'. Try fewer or other words."
+    )
 
 
 async def test_results_show_role_and_time() -> None:
-    assert await ask("plan", "the plan", "hello") == "[2026-05-04 03:02 UTC, user]\nthe plan"
+    assert await search("plan", "the plan", "hello") == "[2026-05-04 03:02 UTC, user]\nthe plan"

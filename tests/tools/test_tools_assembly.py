@@ -65,7 +65,7 @@ def entry(name: str, **keys: Any) -> ToolConfig:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "text"),
+    ("invalid", "text"),
     [
         (entry("none"), "has no 'none'"),
         (entry("HERE"), "tools: 'HERE' .* str is neither a tool nor a function"),
@@ -76,9 +76,9 @@ def entry(name: str, **keys: Any) -> ToolConfig:
         (entry("Needy"), "tools: 'Needy' .*key"),
     ],
 )
-def test_refuses_invalid_entries_with_their_name(wrong: ToolConfig, text: str) -> None:
+def test_refuses_invalid_entries_with_their_name(invalid: ToolConfig, text: str) -> None:
     with pytest.raises(ConfigError, match=f"(?s){text}"):
-        get_available_tools([wrong])
+        get_available_tools([invalid])
 
 
 @pytest.mark.parametrize("use", ["tests", "a.b.c", ":x", "a:", "a:b c"])
@@ -94,8 +94,8 @@ def test_orders_tools_by_source() -> None:
 
 
 def test_keeps_the_first_of_duplicate_names_and_logs_the_other(caplog: pytest.LogCaptureFixture) -> None:
-    theirs = Echo(name="clock")
-    available = get_available_tools([entry("clock")], mcp=[theirs])
+    mcp_tool = Echo(name="clock")
+    available = get_available_tools([entry("clock")], mcp=[mcp_tool])
     assert [(tool.name, tool.description) for tool in available.tools] == [("clock", clock.description)]
     assert "tool 'clock' of MCP skipped: the name is used by the configuration" in caplog.text
 
@@ -126,8 +126,8 @@ def test_skips_commands_without_isolation_before_loading() -> None:
 def test_approval_is_set_by_entry() -> None:
     entries = [entry("clock", approval="always"), entry("search", approval="never"), entry("add")]
     assert get_available_tools(entries).needs_approval == {"clock"}
-    taken = get_available_tools([entry("clock"), entry("clock", approval="always")])
-    assert taken.needs_approval == {"clock"}, "approval in either entry of a tool applies"
+    duplicates = get_available_tools([entry("clock"), entry("clock", approval="always")])
+    assert duplicates.needs_approval == {"clock"}, "approval in either entry of a tool applies"
 
 
 async def test_settings_are_bound_and_hidden_from_the_model() -> None:

@@ -15,7 +15,7 @@ from deerflow.config.root import Config
 from deerflow.config.sections.tools import ToolConfig
 from deerflow.testing import ScriptedModel, calling
 from deerflow.tools.assembly import get_available_tools
-from tests.agents.test_founding_names import WEB_TOOLS
+from tests.agents.support import WEB_TOOLS
 from tests.community.web_site import html_response, open_site
 from tests.sandbox.support import ask, open_sandbox_harness, tool_results, use
 

@@ -1,4 +1,4 @@
-"""Middlewares of the user's own find their place, or are told why not."""
+"""Placement of custom middlewares by `Next` and `Prev`."""
 
 import pytest
 from langchain.agents.middleware import AgentMiddleware
@@ -29,30 +29,30 @@ def extra(name: str, *decorators: object) -> AgentMiddleware:
     return kind()
 
 
-def test_without_an_anchor_extras_stand_before_the_last_in_their_order() -> None:
+def test_extras_without_an_anchor_precede_the_last_middleware_in_given_order() -> None:
     assert names(extra("A"), extra("B")) == ["First", "Middle", "A", "B", "Last"]
 
 
-def test_an_anchored_extra_stands_right_beside_its_anchor() -> None:
+def test_an_anchored_extra_is_adjacent_to_its_anchor() -> None:
     assert names(extra("A", Next(First)), extra("B", Prev(Last))) == ["First", "A", "Middle", "B", "Last"]
 
 
-def test_both_sides_of_one_anchor_may_be_taken() -> None:
+def test_one_anchor_may_have_extras_on_both_sides() -> None:
     assert names(extra("A", Next(Middle)), extra("B", Prev(Middle))) == ["First", "B", "Middle", "A", "Last"]
 
 
-def test_an_extra_may_be_anchored_to_another_given_later() -> None:
+def test_an_extra_may_be_anchored_to_a_later_extra() -> None:
     class Base(AgentMiddleware): ...
 
     follower = extra("Follower", Next(Base))
     assert names(follower, Base()) == ["First", "Middle", "Base", "Follower", "Last"]
 
 
-def test_the_last_of_the_chain_stays_last() -> None:
+def test_the_last_middleware_stays_last() -> None:
     assert names(extra("A", Next(Last))) == ["First", "Middle", "A", "Last"]
 
 
-def test_a_subclass_of_the_anchor_counts_as_the_anchor() -> None:
+def test_a_subclass_matches_the_anchor() -> None:
     class Better(Middle): ...
 
     placed = place_middlewares([First(), Better(), Last()], [extra("A", Next(Middle))])
@@ -68,19 +68,19 @@ def test_an_anchor_is_not_inherited() -> None:
     assert names(Child()) == ["First", "Middle", "Child", "Last"]
 
 
-def test_two_extras_cannot_have_the_same_place() -> None:
+def test_two_extras_cannot_have_the_same_position() -> None:
     with pytest.raises(ValueError, match="A and B both want to stand right after First"):
         names(extra("A", Next(First)), extra("B", Next(First)))
 
 
-def test_a_missing_anchor_is_named_with_who_wants_it() -> None:
+def test_a_missing_anchor_is_reported_with_the_extra() -> None:
     class Absent(AgentMiddleware): ...
 
     with pytest.raises(ValueError, match="A is anchored to Absent, which is not in the chain"):
         names(extra("A", Next(Absent)))
 
 
-def test_a_circle_is_named() -> None:
+def test_circular_anchors_are_reported() -> None:
     class One(AgentMiddleware): ...
 
     @Next(One)
@@ -91,18 +91,18 @@ def test_a_circle_is_named() -> None:
         names(One(), Two())
 
 
-def test_one_class_has_one_anchor() -> None:
+def test_a_class_has_only_one_anchor() -> None:
     with pytest.raises(ValueError, match="is anchored to .* and cannot be anchored to"):
         extra("A", Next(First), Prev(Last))
 
 
 @pytest.mark.parametrize("decorator", [Next, Prev])
-def test_an_anchor_is_a_middleware_class(decorator: object) -> None:
+def test_an_anchor_must_be_a_middleware_class(decorator: object) -> None:
     for wrong in (First(), str, "First"):
         with pytest.raises(TypeError, match="takes a middleware class"):
             decorator(wrong)
 
 
-def test_an_extra_is_an_instance() -> None:
+def test_an_extra_must_be_an_instance() -> None:
     with pytest.raises(TypeError, match="must be an instance of AgentMiddleware"):
         place_middlewares(CHAIN, [First])

@@ -1,4 +1,4 @@
-"""A change that an agent made to a skill, tried out before it is accepted."""
+"""Tests of a skill run before a change by an agent is accepted."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,25 +30,25 @@ expect:
 """
 
 
-FINE = '{"decision": "allow", "reason": "it greets"}'
+REVIEW_ALLOWS = '{"decision": "allow", "reason": "it greets"}'
 
 
-def rewriting(script: str) -> Answer:
+def rewrite_script(script: str) -> Answer:
     return calling("skill_manage", action="write_file", name="greeter", path="scripts/greet.sh", content=script)
 
 
-def make_skill(folder: Path, words: str, tests: bool = True) -> Path:
+def make_skill(folder: Path, greeting: str, tests: bool = True) -> Path:
     skill = folder / "staged-under-another-name"
     (skill / "scripts").mkdir(parents=True)
     (skill / "SKILL.md").write_text(SKILL)
-    (skill / "scripts" / "greet.sh").write_text(f"echo {words}\n")
+    (skill / "scripts" / "greet.sh").write_text(f"echo {greeting}\n")
     if tests:
         (skill / "tests").mkdir()
         (skill / "tests" / "greets.yaml").write_text(TEST)
     return skill
 
 
-async def test_a_change_an_agent_makes_is_accepted_only_if_the_skills_tests_pass(
+async def test_a_change_by_an_agent_is_accepted_only_if_the_tests_of_the_skill_pass(
     tmp_path: Path, toolbox_environment: Mapping[str, str]
 ) -> None:
     overrides = {"skill_evolution": {"enabled": True}, "suggestions": {"enabled": False}}
@@ -59,7 +59,9 @@ async def test_a_change_an_agent_makes_is_accepted_only_if_the_skills_tests_pass
     skill.parent.mkdir(parents=True)
     staged.rename(skill)
     model = ScriptedModel.saying(
-        *(rewriting("echo good night"), FINE), *(rewriting("echo good morning, everybody"), FINE), "done"
+        *(rewrite_script("echo good night"), REVIEW_ALLOWS),
+        *(rewrite_script("echo good morning, everybody"), REVIEW_ALLOWS),
+        "done",
     )
 
     async with open_harness(source, model) as harness:
@@ -67,7 +69,7 @@ async def test_a_change_an_agent_makes_is_accepted_only_if_the_skills_tests_pass
         run = await harness.runs.create_or_reject(request, LOCAL_USER)
         assert (await harness.runs.join("t1", run.run_id, LOCAL_USER)).error is None
 
-    refused, accepted = (each.text for each in model.requests[-1].messages if isinstance(each, ToolMessage))
+    refused, accepted = (message.text for message in model.requests[-1].messages if isinstance(message, ToolMessage))
     assert "change of 'greeter' refused; tests of the skill failed:" in refused
     assert "greets: tools[1] (bash, call 1): expected 'good morning', got 'good night'" in refused
     assert accepted == "'scripts/greet.sh' of 'greeter' is written."
@@ -77,15 +79,15 @@ async def test_a_change_an_agent_makes_is_accepted_only_if_the_skills_tests_pass
 async def test_a_skill_without_tests_is_accepted_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    trial = SkillTestProcess(ToolboxConfig(), {})
+    process = SkillTestProcess(ToolboxConfig(), {})
 
-    await trial.run_tests("local", "greeter", make_skill(tmp_path, "anything", tests=False))
+    await process.run_tests("local", "greeter", make_skill(tmp_path, "anything", tests=False))
 
     assert "has no tests" in caplog.text
 
 
-async def test_tests_that_take_too_long_refuse_the_change(tmp_path: Path) -> None:
-    trial = SkillTestProcess(ToolboxConfig(), {}, timeout_s=0.01)
+async def test_a_change_is_refused_if_the_tests_time_out(tmp_path: Path) -> None:
+    process = SkillTestProcess(ToolboxConfig(), {}, timeout_s=0.01)
 
     with pytest.raises(SkillRefused, match="tests took longer than 0.01 s"):
-        await trial.run_tests("local", "greeter", make_skill(tmp_path, "good morning"))
+        await process.run_tests("local", "greeter", make_skill(tmp_path, "good morning"))

@@ -29,16 +29,16 @@ PNG = base64.b64decode(
 
 
 def hostile_files() -> dict[str, bytes]:
-    """Names and contents; each tells its name when it gets to act."""
-    return {name: armed(name, content) for name, content in UNARMED.items()} | {
-        "drawing.svgz": gzip.compress(armed("drawing.svgz", SVG)),
+    """Return names and contents; each attack sends requests with the name of its file."""
+    return {name: insert_attack(name, content) for name, content in TEMPLATES.items()} | {
+        "drawing.svgz": gzip.compress(insert_attack("drawing.svgz", SVG)),
         "utf7.txt": f"+ADw-script+AD4-{ATTACK.replace('NAME', 'utf7.txt')}+ADw-/script+AD4-".encode(),
-        "utf16.txt": armed("utf16.txt", HTML).decode().encode("utf-16"),
+        "utf16.txt": insert_attack("utf16.txt", HTML).decode().encode("utf-16"),
     }
 
 
-def armed(name: str, content: bytes) -> bytes:
-    """The content with what it is to do."""
+def insert_attack(name: str, content: bytes) -> bytes:
+    """Replace the placeholders in the content."""
     return content.replace(b"SCRIPT", ATTACK.encode()).replace(b"NAME", name.encode())
 
 
@@ -54,7 +54,7 @@ PDF = (
     b"endobj 2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj 3 0 obj<</Type/Page/Parent 2 0 R/AA<</O<</S/SubmitForm"
     b"/F(/api/pwned/NAME/form)>>>>>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF"
 )
-UNARMED = {
+TEMPLATES = {
     "page.html": HTML,
     "page.HTM": HTML,
     "page.xhtml": b'<html xmlns="http://www.w3.org/1999/xhtml"><body><script>//<![CDATA[\nSCRIPT//]]></script></body></html>',

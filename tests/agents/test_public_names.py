@@ -1,4 +1,4 @@
-"""The names people write in code and configuration lead somewhere."""
+"""Public names that users write in code and configuration can be imported."""
 
 import pytest
 from langchain.agents.middleware import AgentMiddleware
@@ -8,6 +8,7 @@ from deerflow.config.sections.tools import ToolConfig
 from deerflow.domain.errors import ConfigError
 from deerflow.sandbox.sandbox_provider import SandboxProvider
 from deerflow.tools.assembly import ToolSet, get_available_tools, sandbox_tools
+from tests.agents.support import WEB_TOOLS
 
 MIDDLEWARES = (
     "thread_data", "uploads", "dangling_tool_call", "guardrail", "tool_error_handling", "summarization", "todo",
@@ -33,36 +34,25 @@ NAMES = (
     "deerflow.runtime:DisconnectMode",
     "deerflow.runtime:StreamBridge",
 )
-WEB_TOOLS = {
-    "ddg_search": ("web_search", "image_search"),
-    "tavily": ("web_search", "web_fetch"),
-    "brave": ("web_search", "image_search"),
-    "serper": ("web_search", "image_search"),
-    "searxng": ("web_search",),
-    "exa": ("web_search", "web_fetch"),
-    "firecrawl": ("web_search", "web_fetch"),
-    "jina_ai": ("web_fetch",),
-    "web_fetch": ("web_fetch",),
-}
 TOOLS = (
     "bash", "bash_output", "bash_kill", "ls", "glob", "grep", "read_file", "write_file", "str_replace",
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_founding_name_leads_somewhere(name: str) -> None:
+def test_every_public_name_can_be_imported(name: str) -> None:
     assert load_object(name) is not None
 
 
 @pytest.mark.parametrize("name", MIDDLEWARES)
-def test_every_middleware_is_where_its_name_says(name: str) -> None:
+def test_every_middleware_is_in_the_module_of_its_name(name: str) -> None:
     class_name = "".join(part.capitalize() for part in name.split("_")) + "Middleware"
     found = load_object(f"deerflow.agents.middlewares.{name}_middleware:{class_name}")
     assert isinstance(found, type) and issubclass(found, AgentMiddleware)
 
 
 @pytest.mark.parametrize("name", TOOLS)
-def test_every_tool_of_the_sandbox_can_be_configured_by_its_name(name: str) -> None:
+def test_every_sandbox_tool_can_be_configured(name: str) -> None:
     entry = ToolConfig(name=name, group="own", use=f"deerflow.sandbox.tools:{name}_tool", approval="always")
     tools = get_available_tools([entry], builtin=sandbox_tools())
     assert tools.names.count(name) == 1 and len(tools.names) == len(TOOLS)
@@ -72,7 +62,7 @@ def test_every_tool_of_the_sandbox_can_be_configured_by_its_name(name: str) -> N
 @pytest.mark.parametrize(
     ("provider", "name"), [(provider, name) for provider, names in WEB_TOOLS.items() for name in names]
 )
-def test_every_web_tool_can_be_configured_by_its_name(provider: str, name: str) -> None:
+def test_every_web_tool_can_be_configured(provider: str, name: str) -> None:
     def load(**settings: object) -> ToolSet:
         use = f"deerflow.community.{provider}.tools:{name}_tool"
         return get_available_tools([ToolConfig.model_validate({"name": name, "group": "web", "use": use, **settings})])
@@ -87,5 +77,5 @@ def test_every_web_tool_can_be_configured_by_its_name(provider: str, name: str) 
 @pytest.mark.parametrize(
     "name", ["deerflow.sandbox.local:LocalSandboxProvider", "deerflow.community.aio_sandbox:AioSandboxProvider"]
 )
-def test_a_provider_of_sandboxes_is_one(name: str) -> None:
+def test_sandbox_providers_are_subclasses_of_sandbox_provider(name: str) -> None:
     assert load_class(name, SandboxProvider)  # type: ignore[type-abstract]

@@ -1,19 +1,18 @@
-"""An agent at work, seen in a real browser: what it thinks, plans, changes, fails at and shows."""
+"""Activity of an agent in a real browser: reasoning, todos, file changes, errors and questions."""
 
 from pathlib import Path
 
 from playwright.async_api import Page, expect
 
 from deerflow.testing import Answer, ScriptedServer, Stall, calling, in_parallel
-from tests.e2e.stage import Visitor, serious_violations
-from tests.e2e.test_page import say, serving_model, until_answered
+from tests.e2e.support import Visitor, send_message, serious_violations, serve_model, wait_for_answer
 
 WORKSPACE = "/mnt/user-data/workspace"
-PICTURE = "/mnt/user-data/outputs/dot.png"
+IMAGE_PATH = "/mnt/user-data/outputs/dot.png"
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-SHOWN = f"""Look:
+RICH_ANSWER = f"""Look:
 
-![a dot]({PICTURE})
+![a dot]({IMAGE_PATH})
 
 ![elsewhere](https://example.org/plot.png)
 
@@ -27,60 +26,63 @@ print("two")
 """
 
 
-def plan(*states: str) -> Answer:
-    return calling("write_todos", todos=[{"content": f"Step {at}", "status": each} for at, each in enumerate(states)])
+def todos_call(*statuses: str) -> Answer:
+    return calling(
+        "write_todos",
+        todos=[{"content": f"Step {number}", "status": arguments} for number, arguments in enumerate(statuses)],
+    )
 
 
-def changes(command: str) -> Answer:
+def command_call(command: str) -> Answer:
     return calling("bash", description="Do it", command=command)
 
 
-WORK = [
-    plan("in_progress", "pending"),
+REPLIES = [
+    todos_call("in_progress", "pending"),
     calling("write_file", description="Begin", path=f"{WORKSPACE}/notes.md", content="one\ntwo\nthree\n"),
     Stall(
         calling("str_replace", description="Mend", path=f"{WORKSPACE}/notes.md", old_str="one\ntwo", new_str="one\n2")
     ),
-    changes("cat nothing"),
-    changes(f"echo {PIXEL} | base64 -d > {PICTURE}"),
-    plan("completed", "completed"),
-    SHOWN,
+    command_call("cat nothing"),
+    command_call(f"echo {PIXEL} | base64 -d > {IMAGE_PATH}"),
+    todos_call("completed", "completed"),
+    RICH_ANSWER,
 ]
 
 
-async def in_mode(page: Page, name: str) -> None:
+async def choose_mode(page: Page, name: str) -> None:
     await page.get_by_role("button", name="Choose a mode:").click()
     await page.get_by_role("menuitemradio", name=name).click()
 
 
-async def test_thoughts_are_one_closed_line_while_they_come(tmp_path: Path, visitor: Visitor) -> None:
+async def test_reasoning_is_collapsed_while_it_streams(tmp_path: Path, visitor: Visitor) -> None:
     async with ScriptedServer([Stall(Answer(reasoning="Let me see what there is."))]) as model:
-        with serving_model(tmp_path, model) as server:
+        with serve_model(tmp_path, model) as server:
             page = await visitor.open(server.url, reduced_motion="reduce")
-            await say(page, "think")
+            await send_message(page, "think")
             thinking = page.get_by_role("article").get_by_role("button", name="Thinking")
             await expect(thinking).to_have_attribute("aria-expanded", "false")
-            thought = page.get_by_text("Let me see what there is.")
-            await expect(thought).to_have_count(0)
+            reasoning = page.get_by_text("Let me see what there is.")
+            await expect(reasoning).to_have_count(0)
             await thinking.click()
-            await expect(thought).to_be_visible()
+            await expect(reasoning).to_be_visible()
             model.release()
             await expect(page.get_by_role("button", name="Reasoning")).to_have_attribute("aria-expanded", "true")
 
 
-async def test_a_plan_a_change_a_failure_and_what_came_of_it_are_seen(tmp_path: Path, visitor: Visitor) -> None:
-    async with ScriptedServer(WORK) as model:
-        with serving_model(tmp_path, model) as server:
+async def test_todos_file_changes_errors_and_results_are_shown(tmp_path: Path, visitor: Visitor) -> None:
+    async with ScriptedServer(REPLIES) as model:
+        with serve_model(tmp_path, model) as server:
             page = await visitor.open(
                 server.url, reduced_motion="reduce", permissions=["clipboard-read", "clipboard-write"]
             )
-            await in_mode(page, "Pro")
-            await say(page, "work")
+            await choose_mode(page, "Pro")
+            await send_message(page, "work")
             todos = page.get_by_role("list", name="To-do list")
             await expect(todos.get_by_role("img", name="In progress")).to_have_count(1)
             await expect(page.get_by_role("button", name="Editing notes.md")).to_be_visible()
             model.release()
-            await until_answered(page)
+            await wait_for_answer(page)
 
             for scheme in ("light", "dark"):
                 await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
@@ -91,12 +93,12 @@ async def test_a_plan_a_change_a_failure_and_what_came_of_it_are_seen(tmp_path: 
                 failed = page.get_by_role("button", name="cat nothing")
                 await expect(failed).to_have_attribute("aria-expanded", "true")
                 await expect(page.get_by_text("No such file or directory")).to_be_visible()
-                await expect_shown(page)
+                await expect_rich_answer(page)
                 assert await serious_violations(page) == []
                 await page.reload()
 
 
-async def expect_shown(page: Page) -> None:
+async def expect_rich_answer(page: Page) -> None:
     answer = page.locator("[data-role=assistant] .prose").last
     picture = answer.get_by_role("img", name="a dot")
     await expect(picture).to_have_js_property("naturalWidth", 1)
@@ -108,18 +110,18 @@ async def expect_shown(page: Page) -> None:
     assert (await page.evaluate("navigator.clipboard.readText()")).strip() == 'print("two")'
 
 
-async def test_several_questions_are_one_form_that_waits_for_a_page_that_comes_back(
+async def test_several_questions_are_one_form_that_is_shown_again_after_a_reload(
     tmp_path: Path, visitor: Visitor
 ) -> None:
-    who = {"question": "Who is it for?", "options": ["My team", "A customer"]}
-    asked = [{**who, "clarification_type": "approach_choice"}] + [
+    audience = {"question": "Who is it for?", "options": ["My team", "A customer"]}
+    questions = [{**audience, "clarification_type": "approach_choice"}] + [
         {"question": question, "clarification_type": "missing_info"} for question in ("By when?", "How long?")
     ]
-    both = in_parallel(*(calling("ask_clarification", **each) for each in asked))
-    async with ScriptedServer([both, "On it."]) as model:
-        with serving_model(tmp_path, model) as server:
+    question_calls = in_parallel(*(calling("ask_clarification", **arguments) for arguments in questions))
+    async with ScriptedServer([question_calls, "On it."]) as model:
+        with serve_model(tmp_path, model) as server:
             page = await visitor.open(server.url, reduced_motion="reduce")
-            await say(page, "write a report")
+            await send_message(page, "write a report")
             form = page.get_by_role("form", name="The agent has 3 questions")
             await expect(form).to_be_visible()
             await page.reload()
@@ -129,9 +131,9 @@ async def test_several_questions_are_one_form_that_waits_for_a_page_that_comes_b
             assert await serious_violations(page) == []
             await page.keyboard.press("Enter")
 
-            answered = "Who is it for?\n→ A customer\n\nBy when?\n→ Friday"
+            expected = "Who is it for?\n→ A customer\n\nBy when?\n→ Friday"
             await expect(page.get_by_text("On it.")).to_be_visible()
-            assert model.requests[-1].messages[-1]["content"] == answered
+            assert model.requests[-1].messages[-1]["content"] == expected
             await page.reload()
             chosen = page.get_by_role("group", name="Who is it for?")
             await expect(chosen.get_by_role("button", name="Selected: A customer")).to_be_disabled()

@@ -1,4 +1,4 @@
-"""All guards around a model that misbehaves over a real connection: each turn ends in words, and the next one works."""
+"""The middlewares together, with faults of a real model server."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -47,11 +47,11 @@ async def look(place: str) -> str:
     return f"a deer at {place}"
 
 
-async def no_wait(_: float) -> None:
-    """Time flies."""
+async def skip_wait(_: float) -> None:
+    """Return at once."""
 
 
-def agent_at(server: ScriptedServer):
+def create_test_agent(server: ScriptedServer) -> Any:
     model = OpenAICompatibleChatModel(model="scripted", base_url=server.base_url)
     chain = [
         TokenUsageMiddleware(),
@@ -61,15 +61,15 @@ def agent_at(server: ScriptedServer):
         SubagentLimitMiddleware(),
         LoopDetectionMiddleware(LoopDetectionConfig()),
         EmptyAnswerMiddleware(),
-        ModelRecoveryMiddleware(LlmCallConfig(), clock=RetryClock(sleep=no_wait)),
+        ModelRecoveryMiddleware(LlmCallConfig(), clock=RetryClock(sleep=skip_wait)),
         ClarificationMiddleware(),
     ]
     tools = [look, ask_clarification_tool]
     return create_agent(model, tools, middleware=chain, state_schema=ThreadState, checkpointer=InMemorySaver())
 
 
-async def say(agent: Any, text: str) -> list[Any]:
-    """All messages after a turn that is streamed as our runs are."""
+async def run_turn(agent: Any, text: str) -> list[Any]:
+    """Stream a turn as runs do, and return all messages."""
     messages: list[Any] = []
     parts = agent.astream({"messages": [HumanMessage(text)]}, CONFIG, stream_mode=["messages", "values"])
     async for mode, part in parts:
@@ -77,14 +77,14 @@ async def say(agent: Any, text: str) -> list[Any]:
     return messages
 
 
-HALF = Answer(calls=(ToolRequest("look", '{"place": "the for'),), finish_reason="length")
-TURNS: dict[str, tuple[Sequence[Any], str]] = {
+CUT_CALL = Answer(calls=(ToolRequest("look", '{"place": "the for'),), finish_reason="length")
+FAULTS: dict[str, tuple[Sequence[Any], str]] = {
     "cut mid-token": ([CutAfter(2), "Whole."], "Whole."),
     "429 with Retry-After": ([RateLimited(retry_after=3), "Later."], "Later."),
     "a fault of the server": ([ServerFault(503), ServerFault(500), "Up again."], "Up again."),
     "malformed arguments": ([Answer(calls=(ToolRequest("look", '{"place": }'),)), "Sorry."], "Sorry."),
     "arguments that are no object": ([Answer(calls=(ToolRequest("look", '"here"'),)), "Sorry."], "Sorry."),
-    "arguments cut by the length limit": ([HALF, "Sorry."], "Sorry."),
+    "arguments cut by the length limit": ([CUT_CALL, "Sorry."], "Sorry."),
     "an unknown tool": ([calling("lok", place="here"), "Sorry."], "Sorry."),
     "a tool that fails": ([calling("look", place="nowhere"), "Nothing there."], "Nothing there."),
     "a tool that is not allowed": ([calling("wipe"), "I may not."], "I may not."),
@@ -106,31 +106,31 @@ TURNS: dict[str, tuple[Sequence[Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("what", TURNS)
-async def test_a_turn_ends_in_words_and_the_thread_takes_the_next_message(what: str) -> None:
-    script, answer = TURNS[what]
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_faulty_turn_ends_with_text_and_the_thread_accepts_the_next_message(fault: str) -> None:
+    script, answer = FAULTS[fault]
     async with ScriptedServer([*script, "And on it goes."]) as server:
-        agent = agent_at(server)
+        agent = create_test_agent(server)
 
-        messages = await say(agent, "where is the deer?")
+        messages = await run_turn(agent, "where is the deer?")
         assert messages[-1].text.startswith(answer)
         assert is_complete(messages)
 
-        assert (await say(agent, "and now?"))[-1].text == "And on it goes."
+        assert (await run_turn(agent, "and now?"))[-1].text == "And on it goes."
 
 
 @pytest.mark.parametrize(
     ("script", "error"),
     [([ServerFault(503)] * 3, ModelUnavailable), ([ServerFault(401, "wrong key")], ModelRejected)],
 )
-async def test_a_turn_that_cannot_end_in_words_ends_in_a_named_error(script: list[Any], error: type) -> None:
+async def test_a_turn_that_cannot_recover_raises_a_named_error(script: list[Any], error: type) -> None:
     async with ScriptedServer([*script, "And on it goes."]) as server:
-        agent = agent_at(server)
+        agent = create_test_agent(server)
         with pytest.raises(error):
-            await say(agent, "where is the deer?")
-        assert (await say(agent, "and now?"))[-1].text == "And on it goes."
+            await run_turn(agent, "where is the deer?")
+        assert (await run_turn(agent, "and now?"))[-1].text == "And on it goes."
 
 
-async def test_the_guards_add_no_step_to_the_graph() -> None:
+async def test_the_middlewares_add_no_nodes_to_the_graph() -> None:
     async with ScriptedServer([]) as server:
-        assert set(agent_at(server).get_graph().nodes) == {"__start__", "model", "tools", "__end__"}
+        assert set(create_test_agent(server).get_graph().nodes) == {"__start__", "model", "tools", "__end__"}
