@@ -18,8 +18,8 @@ from deerflow.persistence.engine import open_database
 from deerflow.persistence.tables import memory_pending
 from deerflow.testing import Answer, ScriptedServer, ServerRequest, Stall
 from tests.e2e.stage import Nursery, environment_of
-from tests.memory.model_outputs import learned
-from tests.memory.test_queue_budget import left_for_learning
+from tests.memory.support import build_extraction_output as learned
+from tests.memory.support import read_remaining_tokens as left_for_learning
 
 WAIT_S = 2.0
 BUDGET = 200_000

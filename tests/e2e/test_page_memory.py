@@ -9,7 +9,7 @@ from playwright.async_api import Locator, Page, expect
 from deerflow.testing import ScriptedServer, ServerRequest
 from tests.e2e.stage import Visitor, serious_violations
 from tests.e2e.test_page import PHONE, say, serving_model, until_answered
-from tests.memory.model_outputs import learned
+from tests.memory.support import build_extraction_output as learned
 
 TOLD = "I drink kingfisher tea in the morning"
 FACT = {"content": "Drinks kingfisher tea in the morning", "message": 1, "quote": TOLD}

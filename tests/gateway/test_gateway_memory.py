@@ -19,7 +19,7 @@ from deerflow.memory.storage import JsonFileStorage
 from deerflow.testing import ScriptedModel
 from tests.canary import files_with
 from tests.gateway.populated_server import USER_HEADER, read_principal
-from tests.memory.facts import fact
+from tests.memory.support import make_fact
 from tests.support import browse
 
 LOCAL = MemoryScope("local")
@@ -130,7 +130,10 @@ async def test_the_source_of_a_fact_is_explained_and_erased_with_its_thread(
     async with a_server(tmp_path) as (harness, http):
         await http.post("/api/threads", json={"thread_id": "t1"})
         ledger = harness.resources.memory.ledger
-        old, new = fact("Lives in Rome", thread="t0"), fact("Lives in Oslo", thread="t1", source_error="I said Rome")
+        old, new = (
+            make_fact("Lives in Rome", thread="t0"),
+            make_fact("Lives in Oslo", thread="t1", source_error="I said Rome"),
+        )
         await ledger.apply(LOCAL, [upsert_fact(old)], "model")
         await ledger.apply(LOCAL, supersede_fact(old, new, datetime.now(UTC)), "model")
         why = (await http.get(f"/api/memory/facts/{new.id}/why")).json()
@@ -145,7 +148,7 @@ async def test_the_source_of_a_fact_is_explained_and_erased_with_its_thread(
     async with a_server(tmp_path, forget_with_thread=True) as (harness, http):
         await http.post("/api/threads", json={"thread_id": "t2"})
         ledger = harness.resources.memory.ledger
-        await ledger.apply(LOCAL, [upsert_fact(fact("Sails a kingfisher", source=FactSource("t2")))], "model")
+        await ledger.apply(LOCAL, [upsert_fact(make_fact("Sails a kingfisher", source=FactSource("t2")))], "model")
         assert (await http.delete("/api/threads/t2")).status_code == 204
         assert files_with("kingfisher", tmp_path) == []
 
@@ -154,8 +157,8 @@ async def test_erasing_memory_leaves_no_bytes_and_deleting_an_agent_erases_its_m
     async with a_server(tmp_path) as (harness, http):
         await http.post("/api/threads", json={"thread_id": "t1"})
         ledger = harness.resources.memory.ledger
-        await ledger.apply(LOCAL, [upsert_fact(fact("Likes owls", thread="t0"))], "model")
-        await ledger.apply(LOCAL, [upsert_fact(fact("Likes heron", thread="t1"))], "model")
+        await ledger.apply(LOCAL, [upsert_fact(make_fact("Likes owls", thread="t0"))], "model")
+        await ledger.apply(LOCAL, [upsert_fact(make_fact("Likes heron", thread="t1"))], "model")
         left = (await http.delete("/api/memory/threads/t1")).json()
         assert [each["content"] for each in left["facts"]] == ["Likes owls"]
         kept = (await http.delete("/api/memory?keep_history=true")).json()
@@ -205,7 +208,7 @@ async def test_memory_of_other_users_is_not_accessible(tmp_path: Path) -> None:
 
 async def test_memory_is_exported_and_imported(tmp_path: Path) -> None:
     async with a_server(tmp_path / "one") as (harness, http):
-        learned = replace(fact("桥梁工程师"), source_error="said architect", source=FactSource("t9"))
+        learned = replace(make_fact("桥梁工程师"), source_error="said architect", source=FactSource("t9"))
         await harness.resources.memory.ledger.apply(LOCAL, [upsert_fact(learned)], "model")
         export = await http.get("/api/memory/export")
         assert export.headers["content-disposition"] == 'attachment; filename="memory.json"'

@@ -23,8 +23,8 @@ from deerflow.harness import open_harness
 from deerflow.subagents.batch import MAX_RESULT_CHARS, BatchExecution, render_prompt
 from deerflow.subagents.tools import parse_items
 from deerflow.testing import Answer, ScriptedServer, Usage, calling
-from tests.budget.greedy_endpoint import GreedyEndpoint, settings
-from tests.budget.test_budget_middleware import finish as finish_within
+from tests.budget.support import GreedyEndpoint, open_budget_config
+from tests.budget.support import finish_run as finish_within
 from tests.sandbox.processes import marked_seconds, survivors, until_alive
 from tests.subagents.concurrency import track_concurrency
 from tests.subagents.runs import (
@@ -214,7 +214,7 @@ async def test_batch_stays_within_the_budget_and_skips_the_rest(
     more = {"subagents": {"max_concurrent_per_user": 16}, **others}
     async with (
         ScriptedServer([endpoint.answer], endless=True) as server,
-        open_harness(settings(tmp_path, server, {"max_tokens": 900_000}, more)) as harness,
+        open_harness(open_budget_config(tmp_path, server, {"max_tokens": 900_000}, more)) as harness,
     ):
         run, answer, events = await finish_within(harness)
         assert await harness.extraction.extract_now(MemoryScope(LOCAL_USER.user_id)) == 1
