@@ -23,7 +23,9 @@ from tests.support import OpenHarness, user_cache
 
 pytest_plugins = ["tests.browser"]
 # Before any test imports them: then pytest explains what fails in them.
-pytest.register_assert_rewrite("tests.conformance.sandbox_suite", "tests.conformance.command_suite")
+pytest.register_assert_rewrite(
+    "tests.conformance.sandbox_suite", "tests.conformance.command_suite", "tests.gateway.support"
+)
 
 # The same examples every time, however slow the machine is: a red run must be red again.
 settings.register_profile("repeatable", derandomize=True, deadline=None)

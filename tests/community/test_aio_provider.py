@@ -21,7 +21,7 @@ from deerflow.skills.view import SkillViews
 from tests.community.support import ContainerEngine, make_host, running_provider
 from tests.conformance.command_suite import output_of, until
 from tests.conformance.sandbox_suite import acquire
-from tests.skills.skill_folders import write_skill
+from tests.skills.support import write_skill
 
 
 @pytest.mark.parametrize(

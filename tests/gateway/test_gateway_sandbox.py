@@ -12,7 +12,7 @@ from tests.support import OpenHarness, browse
 HI = {"input": {"messages": [{"type": "human", "content": "Hi"}]}}
 BASH = {"name": "bash", "group": "bash", "use": "deerflow.sandbox.tools:bash_tool", "approval": "always"}
 APPROVE = {"type": "approve"}
-UNFIT = (
+INVALID_ANSWERS = (
     "yes",
     {},
     [APPROVE, APPROVE],
@@ -46,7 +46,7 @@ async def test_invalid_decisions_are_rejected_and_a_valid_one_still_works(tmp_pa
     source = open_source(directory=tmp_path, environment={}, overrides={"tools": [BASH]})
     async with open_harness(source, ScriptedModel.saying(reply, "Done.")) as harness, browse(harness) as http:
         await http.post("/api/threads/t1/runs/wait", json=HI)
-        for answer in UNFIT:
+        for answer in INVALID_ANSWERS:
             refused = await resume(http, answer)
             assert refused.status_code == 422, answer
             assert "does not decide what waits (bash, bash)" in refused.text

@@ -9,7 +9,7 @@ from deerflow.config.source import open_source
 from deerflow.gateway.routers.skills import SkillDetails
 from deerflow.harness import open_harness
 from deerflow.testing import ScriptedModel
-from tests.skills.skill_folders import write_skill
+from tests.skills.support import write_skill
 from tests.support import browse
 
 

@@ -7,7 +7,7 @@ from deerflow.domain.identity import LOCAL_USER
 from deerflow.harness import open_harness
 from deerflow.skills.folders import custom_root
 from deerflow.testing import ScriptedModel
-from tests.skills.skill_folders import write_skill
+from tests.skills.support import write_skill
 from tests.support import browse
 
 

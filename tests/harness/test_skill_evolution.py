@@ -15,8 +15,8 @@ from deerflow.harness import Harness
 from deerflow.testing import Answer, ScriptedModel, calling
 from tests.harness.test_skills import ask
 from tests.sandbox.support import open_sandbox_harness, tool_results
-from tests.skills.service_setup import ALLOW, skill
-from tests.skills.skill_folders import write_skill
+from tests.skills.support import ALLOW, write_skill
+from tests.skills.support import build_skill_md as skill
 
 ME = LOCAL_USER.user_id
 BLOCK = '{"decision": "block", "reason": "It reads what it should not."}'

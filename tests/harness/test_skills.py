@@ -14,7 +14,7 @@ from deerflow.domain.runs import AgentSpec, MultitaskStrategy, RunRecord, RunReq
 from deerflow.harness import Harness
 from deerflow.testing import Answer, ScriptedModel, Stall, calling
 from tests.sandbox.support import LIMIT_S, act, end, open_sandbox_harness, state_of, tool_results
-from tests.skills.skill_folders import write_skill
+from tests.skills.support import write_skill
 
 ME = LOCAL_USER.user_id
 SCRIPT = "print('tidied')\n"

@@ -19,7 +19,7 @@ from deerflow.testing import Answer, ScriptedModel, Stall
 from tests.canary import files_with, tables_with
 from tests.runtime.support import build_request, finish_run
 from tests.support import OpenHarness
-from tests.uploads.upload_helpers import upload_file
+from tests.uploads.support import upload_file
 
 CANARY = "canary-0815"
 

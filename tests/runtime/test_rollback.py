@@ -21,7 +21,7 @@ from tests.sandbox.support import (
     open_sandbox_harness,
     work,
 )
-from tests.uploads.upload_helpers import upload_file
+from tests.uploads.support import upload_file
 
 DAMAGE = (
     "echo more >> kept; rm gone; mv folder elsewhere; ln -sf /etc/passwd link; chmod 700 kept; "

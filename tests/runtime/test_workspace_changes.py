@@ -10,11 +10,11 @@ from deerflow.domain.identity import LOCAL_USER, Principal
 from deerflow.domain.runs import CancelAction, RunRecord, RunStatus
 from deerflow.harness import Harness
 from deerflow.testing import Answer, ScriptedModel, Stall
-from tests.gateway.thread_files import find
+from tests.gateway.support import find_files
 from tests.runtime.support import NO_TOOLBOX, create_workspace_files, wait_for_text
 from tests.sandbox.support import OUTPUTS, WORK, act, ask, begin, end, files, open_sandbox_harness, work
 from tests.support import browse
-from tests.uploads.upload_helpers import upload_file
+from tests.uploads.support import upload_file
 
 EDITS = (
     "echo more >> kept; rm link; mv gone moved; printf '\\0\\1' > binary; "
@@ -131,7 +131,7 @@ async def test_file_changes_are_private_and_deleted_with_run_and_thread(tmp_path
             assert (await http.get(f"/api/threads/t/runs/{run.run_id}/workspace-changes")).status_code == 404
         assert (await get_changes(harness, other))["counts"]["changed"] == 1
         await harness.threads.delete("t", LOCAL_USER)
-    leftovers = [path for path in find(tmp_path, "*") if path.is_file() and b"+1\n+1" in path.read_bytes()]
+    leftovers = [path for path in find_files(tmp_path, "*") if path.is_file() and b"+1\n+1" in path.read_bytes()]
     assert leftovers == []
 
 

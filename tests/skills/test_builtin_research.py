@@ -30,7 +30,7 @@ from deerflow.skills.format import parse_skill
 from deerflow.skills.scanner.scanner import SkillScanner
 from deerflow.skills.testing import read_test
 from deerflow.testing import ScriptedModel, calling
-from tests.skills.service_setup import OWNER, PERSON, open_service
+from tests.skills.support import OWNER, PERSON, open_service
 
 NAMES = (
     "academic-paper-review",
