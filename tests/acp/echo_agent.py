@@ -68,7 +68,7 @@ class EchoAgent:
         await self.client.write_text_file(session_id=session, path=f"{self.cwd}/note.txt", content="one\ntwo\n")
         await self.client.session_update(session_id=session, update=update_tool_call("t1", status="completed"))
         read = await self.client.read_text_file(session_id=session, path=f"{self.cwd}/note.txt", line=2, limit=1)
-        return f"[read {read.content!r}, here {names_in(self.cwd)}]"
+        return f"[read {read.content!r}, here {list_names(self.cwd)}]"
 
     async def do_outside(self, session: str) -> str:
         results = []
@@ -117,7 +117,7 @@ class EchoAgent:
         return "[got one]"
 
 
-def names_in(folder: str) -> list[str]:
+def list_names(folder: str) -> list[str]:
     return [each.name for each in Path(folder).iterdir()]
 
 

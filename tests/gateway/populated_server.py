@@ -202,8 +202,8 @@ class PopulatedServer:
             self.run(self.harness.files_of(thread).write(f"{OUTPUTS}/{name}", f"A {SECRET}.".encode()))
         self.run(self.harness.files_of(thread).write(f"{OUTPUTS}/chart.png", png(40, 30)))
         presented = [f"{OUTPUTS}/{name}" for name in ("report.md", "page.html")]
-        told = http.post(f"/api/threads/{THREAD}/state", json={"values": {"artifacts": presented}})
-        assert told.status_code == 200, told.text
+        updated = http.post(f"/api/threads/{THREAD}/state", json={"values": {"artifacts": presented}})
+        assert updated.status_code == 200, updated.text
         uploaded = http.post(f"/api/threads/{THREAD}/uploads", files={"files": ("report.pdf", SECRET.encode())})
         assert uploaded.status_code == 200, uploaded.text
         http.post("/api/agents", json={"name": AGENT, "description": f"Knows {SECRET}s.", "soul": SECRET})

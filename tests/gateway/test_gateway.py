@@ -215,7 +215,7 @@ async def test_messages_and_history_of_a_thread_are_returned(harness_saying: Ope
 
 
 async def test_an_interrupted_run_is_resumed_with_an_answer(tmp_path: Path) -> None:
-    tool = {"name": "launch", "group": "space", "use": "tests.harness.test_lead_agent:launch", "approval": "always"}
+    tool = {"name": "launch", "group": "space", "use": "tests.gateway.reference.parrot:launch", "approval": "always"}
     source = open_source(directory=tmp_path, environment={}, overrides={"tools": [tool]})
     model = ScriptedModel.saying(calling("launch", rocket="Saturn"), "Done.")
     async with open_harness(source, model) as harness, browse(harness) as http:

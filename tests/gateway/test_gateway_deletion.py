@@ -16,7 +16,7 @@ from deerflow.config.source import open_source
 from deerflow.domain.identity import LOCAL_USER
 from deerflow.harness import Harness, open_harness
 from deerflow.testing import Answer, ScriptedModel, Stall, calling
-from tests.canary import files_with, hearing_all_logs, tables_with
+from tests.canary import capture_all_logs, files_with, tables_with
 from tests.mcp.support import DEPOT_SERVER, PYTHON, write_servers
 from tests.sandbox.support import act
 from tests.support import browse
@@ -81,7 +81,7 @@ def list_temporary_folders() -> list[Path]:
 
 @pytest.mark.slow
 async def test_deletion_leaves_no_bytes_in_files_databases_and_logs(tmp_path: Path) -> None:
-    with hearing_all_logs() as log:
+    with capture_all_logs() as log:
         async with open_server(tmp_path, create_canary_model()) as (_, http), asyncio.timeout(100):
             await create_other_threads(http)
             await write_canary_everywhere(http, "t")
@@ -129,7 +129,7 @@ async def test_deletion_leaves_no_rows_in_postgresql_and_redis(
     tmp_path: Path, postgres_url: str, redis_url: str
 ) -> None:
     bridge = {"type": "redis", "redis_url": redis_url}
-    with hearing_all_logs() as log:
+    with capture_all_logs() as log:
         settings = {"database": {"url": postgres_url}, "stream_bridge": bridge}
         async with open_server(tmp_path, create_canary_model(), **settings) as (_, http), asyncio.timeout(100):
             await write_canary_everywhere(http, "t")
@@ -143,7 +143,7 @@ async def test_deletion_leaves_no_rows_in_postgresql_and_redis(
 
 
 async def test_a_failing_run_logs_no_message_contents(tmp_path: Path) -> None:
-    with hearing_all_logs() as log:
+    with capture_all_logs() as log:
         async with open_server(tmp_path, ScriptedModel.saying()) as (
             _,
             http,

@@ -119,7 +119,7 @@ def test_an_invalid_entry_is_rejected_and_nothing_is_lost(server: PopulatedServe
 
 def test_changes_of_servers_need_admin_rights(server: PopulatedServer, http: httpx.Client) -> None:
     write_extensions(server.home, remote=REMOTE)
-    somebody = {USER_HEADER: "ann"}
+    other_user = {USER_HEADER: "ann"}
     for method, path, body in (
         ("PUT", "/config", {"mcp_servers": {}}),
         ("PATCH", "/config", {"server_name": "remote", "enabled": True}),
@@ -128,9 +128,9 @@ def test_changes_of_servers_need_admin_rights(server: PopulatedServer, http: htt
         ("DELETE", "/servers/remote", None),
         ("POST", "/servers/remote/pins/accept", {"tools": {"a": "b"}}),
     ):
-        refused = http.request(method, f"/api/mcp{path}", json=body, headers=somebody)
+        refused = http.request(method, f"/api/mcp{path}", json=body, headers=other_user)
         assert (refused.status_code, refused.json()["error"]) == (403, "Forbidden"), path
-    assert http.get("/api/mcp/servers", headers=somebody).status_code == 200
+    assert http.get("/api/mcp/servers", headers=other_user).status_code == 200
     assert read_extensions(server.home)["mcpServers"] == {"remote": REMOTE}
 
 
@@ -217,8 +217,8 @@ async def test_after_a_login_the_agent_uses_the_server_as_the_user(
         back = await follow_redirect(started.json()["authorization_url"])
         framed = {**CROSS_SITE, "sec-fetch-dest": "iframe"}
         assert (await http.get(back, headers=framed)).status_code == 403
-        stranger = await http.get(back, headers={**CROSS_SITE, USER_HEADER: "mallory"})
-        assert stranger.status_code == 400 and "started by another user" in stranger.text
+        foreign = await http.get(back, headers={**CROSS_SITE, USER_HEADER: "mallory"})
+        assert foreign.status_code == 400 and "started by another user" in foreign.text
         home = await http.get(back, headers=CROSS_SITE)
         assert home.status_code == 303
         assert home.headers["location"] == "/settings/mcp?mcp_server=x&mcp_login=done"
@@ -228,8 +228,8 @@ async def test_after_a_login_the_agent_uses_the_server_as_the_user(
         assert (server["state"], server["login"]["state"]) == ("ready", "logged_in"), server
         assert [tool["name"] for tool in server["tools"]] == ["whoami"]
         asked = {"input": {"messages": [{"type": "human", "content": "Who am I there?"}]}}
-        told = (await http.post("/api/runs/wait", json=asked)).json()["messages"]
-        (result,) = [message["content"] for message in told if message["type"] == "tool"]
+        messages = (await http.post("/api/runs/wait", json=asked)).json()["messages"]
+        (result,) = [message["content"] for message in messages if message["type"] == "tool"]
         assert "ann of the east" in str(result)
 
         for path in ("", "/x", "/x/oauth", "/x/pins"):

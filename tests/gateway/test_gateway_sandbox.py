@@ -26,9 +26,9 @@ INVALID_ANSWERS = (
 
 async def test_the_isolation_of_commands_is_returned(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
-        told = (await http.get("/api/sandbox")).json()
-    assert told["detail"] and told == {
-        "tier": "isolated", "detail": told["detail"], "problem": None, "remedy": None
+        status = (await http.get("/api/sandbox")).json()
+    assert status["detail"] and status == {
+        "tier": "isolated", "detail": status["detail"], "problem": None, "remedy": None
     }  # fmt: skip
 
 
@@ -36,9 +36,9 @@ async def test_missing_isolation_is_returned_with_a_fix(tmp_path: Path) -> None:
     settings = {"use": "tests.sandbox.support:UnisolatedProvider", "allow_host_bash": True}
     source = open_source(directory=tmp_path, environment={}, overrides={"sandbox": settings})
     async with open_harness(source, ScriptedModel.saying()) as harness, browse(harness) as http:
-        told = (await http.get("/api/sandbox")).json()
-    assert (told["tier"], told["problem"]) == ("host", "bubblewrap was not found")
-    assert "without isolation" in told["detail"] and "install bubblewrap" in told["remedy"]
+        status = (await http.get("/api/sandbox")).json()
+    assert (status["tier"], status["problem"]) == ("host", "bubblewrap was not found")
+    assert "without isolation" in status["detail"] and "install bubblewrap" in status["remedy"]
 
 
 async def test_invalid_decisions_are_rejected_and_a_valid_one_still_works(tmp_path: Path) -> None:

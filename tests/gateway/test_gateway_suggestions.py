@@ -110,12 +110,12 @@ async def test_the_profile_is_injected_once_and_again_after_a_change(harness_say
             assert response.json() == (await http.get("/api/user-profile")).json() == {"content": profile}
             await http.post("/api/threads/t/runs/wait", json=ASK)
         assert (await http.put("/api/user-profile", json={"content": "x" * 8001})).status_code == 422
-    told = [[message.text for message in request.messages] for request in model.requests]
-    assert sum("I teach" in each for each in told[0]) == 0
-    assert sum("I teach $physics 物理." in each for each in told[2]) == 1
-    assert sum("I teach" in each for each in told[4]) == sum("I paint." in each for each in told[4]) == 1
-    assert "taken back" in told[4][-1]
-    for earlier, later in zip(told, told[1:], strict=False):  # the beginning of a request never changes
+    prompts = [[message.text for message in request.messages] for request in model.requests]
+    assert sum("I teach" in each for each in prompts[0]) == 0
+    assert sum("I teach $physics 物理." in each for each in prompts[2]) == 1
+    assert sum("I teach" in each for each in prompts[4]) == sum("I paint." in each for each in prompts[4]) == 1
+    assert "taken back" in prompts[4][-1]
+    for earlier, later in zip(prompts, prompts[1:], strict=False):  # the beginning of a request never changes
         assert later[: len(earlier)] == earlier
 
 

@@ -86,7 +86,7 @@ NAMELESS = b'--simple\r\nContent-Disposition: form-data; filename="a"\r\n\r\nx\r
 
 
 @pytest.mark.parametrize(
-    ("content", "headers", "status", "told"),
+    ("content", "headers", "status", "detail"),
     [
         pytest.param(b"", {}, 422, "ends before its last boundary", id="empty"),
         pytest.param(build_body(), {}, 422, "no file received", id="no part"),
@@ -120,19 +120,19 @@ NAMELESS = b'--simple\r\nContent-Disposition: form-data; filename="a"\r\n\r\nx\r
     ],
 )
 async def test_rejected_uploads_have_a_reason_and_leave_no_files(
-    upload_thread: UploadThread, content: bytes, headers: dict[str, str], status: int, told: str
+    upload_thread: UploadThread, content: bytes, headers: dict[str, str], status: int, detail: str
 ) -> None:
     for sent in (content, stream_pieces(content)):
         answer = await upload_thread.post(sent, **headers)
-        assert (answer.status_code, told in answer.json()["detail"]) == (status, True), answer.text
+        assert (answer.status_code, detail in answer.json()["detail"]) == (status, True), answer.text
     assert upload_thread.left() == []
 
 
 @pytest.mark.parametrize("size", [3 * MIB, 30 * MIB])
 async def test_an_endless_upload_is_cut_off(upload_thread: UploadThread, size: int) -> None:
     """A body may not be much larger than the limit, with or without an announced size."""
-    told = await upload_thread.post(build_body(build_part("a.txt", bytes(size))))
-    assert told.status_code == 413
+    response = await upload_thread.post(build_body(build_part("a.txt", bytes(size))))
+    assert response.status_code == 413
     untold = await upload_thread.post(stream_pieces(build_part("a.txt", bytes(size))))
     assert (untold.status_code, upload_thread.left()) == (413, [])
 

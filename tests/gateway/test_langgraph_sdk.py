@@ -56,15 +56,15 @@ async def test_all_method_groups_of_the_python_client_work(home: Path) -> None:
 
 async def test_redundant_stream_modes_are_logged_only_if_requested(home: Path) -> None:
     async with open_client(home) as (harness, client):
-        plain, told = await create_thread(client), await create_thread(client)
+        plain, streamed = await create_thread(client), await create_thread(client)
         await client.runs.wait(plain, AGENT, **build_run_body("Hi"))
         async for _ in client.runs.stream(
-            told, AGENT, stream_mode=[*EXPENSIVE_MODES, "values"], **build_run_body("Hi")
+            streamed, AGENT, stream_mode=[*EXPENSIVE_MODES, "values"], **build_run_body("Hi")
         ):  # type: ignore[list-item]
             pass
         assert not EXPENSIVE_MODES & await list_event_names(harness, plain)
-        assert await list_event_names(harness, told) > EXPENSIVE_MODES
-        assert "values" not in await list_event_names(harness, told)
+        assert await list_event_names(harness, streamed) > EXPENSIVE_MODES
+        assert "values" not in await list_event_names(harness, streamed)
 
 
 async def test_joining_a_stream_uses_the_modes_of_the_run(home: Path) -> None:
@@ -96,9 +96,9 @@ async def test_a_branch_drops_later_messages_for_readers(home: Path) -> None:
         history = await client.threads.get_history(thread, limit=20)
         after_one = next(state for state in history if len(state["values"]["messages"]) == 2 and not state["next"])
         stream = client.runs.stream(thread, AGENT, checkpoint=after_one["checkpoint"], **build_run_body("Other"))
-        told = [part.data async for part in stream if part.event == "values"]
+        streamed = [part.data async for part in stream if part.event == "values"]
         expected = ["One", "Hello there.", "Other", "Hello there."]
-        assert list_contents(told[-1]) == expected
+        assert list_contents(streamed[-1]) == expected
         assert list_contents((await client.threads.get_state(thread))["values"]) == expected
         later = [
             part async for part in client.runs.stream(thread, AGENT, **build_run_body("On")) if part.event == "values"

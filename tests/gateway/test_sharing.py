@@ -94,7 +94,7 @@ async def test_readers_of_a_link_see_messages_and_presented_files_only(tmp_path:
             alone = {"Sec-Fetch-Dest": "document"}
             window = await reader.get(f"/api/shared/{made['token']}/previews{PAGE}", headers=alone)
             notes = await reader.get(f"/api/shared/{made['token']}/artifacts{NOTES}")
-            beside = await reader.get(f"/api/shared/{made['token']}/artifacts{REPORT}/../notes.md")
+            climbed = await reader.get(f"/api/shared/{made['token']}/artifacts{REPORT}/../notes.md")
             thread = await reader.get("/api/threads/t")
             listed = await reader.get("/api/threads/t/shares")
     assert about.json()["artifacts"] == [REPORT, PAGE] and about.headers["cache-control"] == "no-store"
@@ -109,7 +109,7 @@ async def test_readers_of_a_link_see_messages_and_presented_files_only(tmp_path:
     assert escape("<b>page</b>") in page.text and page.headers["content-security-policy"].startswith(
         "sandbox allow-scripts;"
     )
-    assert {each.status_code for each in (window, notes, beside, thread, listed)} == {404}
+    assert {each.status_code for each in (window, notes, climbed, thread, listed)} == {404}
 
 
 async def test_abandoned_branches_are_not_shared(tmp_path: Path) -> None:

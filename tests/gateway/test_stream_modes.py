@@ -71,13 +71,13 @@ async def test_subgraph_events_have_their_namespace(tmp_path: Path) -> None:
 async def test_accumulated_messages_resume_after_the_last_event(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying("One two three four.")) as harness, browse(harness) as http:
         whole = await http.post("/api/threads/t/runs/stream", json={**HI, "stream_mode": "messages"})
-        told = parse_events(whole.text)
-        partial = [data[0]["content"] for _, event, data in told if event == "messages/partial"]
+        events = parse_events(whole.text)
+        partial = [data[0]["content"] for _, event, data in events if event == "messages/partial"]
         assert partial[-1] == "One two three four." and all(partial[-1].startswith(part) for part in partial)
         place = f"/api{whole.headers['content-location']}/stream?stream_mode=messages"
-        for index, (id_, _, _) in enumerate(told):
+        for index, (id_, _, _) in enumerate(events):
             rest = await http.get(place, headers={"Last-Event-ID": str(id_)})
-            assert parse_events(rest.text) == told[index + 1 :]
+            assert parse_events(rest.text) == events[index + 1 :]
 
 
 async def test_unlogged_modes_are_silent_and_unknown_ones_rejected(

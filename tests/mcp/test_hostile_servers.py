@@ -9,7 +9,7 @@ import pytest
 
 from deerflow.domain.identity import LOCAL_USER
 from deerflow.testing import calling
-from tests.conformance.command_suite import until
+from tests.conformance.command_suite import wait_until
 from tests.mcp.support import build_hostile_entry, open_mcp_harness, write_servers
 
 MB = 1024 * 1024
@@ -110,7 +110,7 @@ async def test_new_tool_is_offered_after_an_admin_accepts_it(tmp_path: Path) -> 
         async def is_noticed() -> bool:
             return (await asyncio.to_thread(world.status, "s")).changed_tools == ("more",)
 
-        await until(is_noticed)
+        await wait_until(is_noticed)
         assert world.status("s").state == "changed" and "s_more" not in world.tool_names()
         servers = world.harness.resources.mcp_servers
         (pin,) = [pin for pin in await servers.list_pins("s") if pin.offered is not None]

@@ -90,12 +90,12 @@ async def test_uses_remote_servers(tmp_path: Path, kind: str, place: str) -> Non
         async with open_mcp_harness(tmp_path, servers, *turns) as world:
             await world.wait_until_listed()
             run = await world.start()
-            told = await world.wait_for_progress(run)
+            progress = await world.wait_for_progress(run)
             await world.wait_until_ended(run)
             echo, operation = await world.results()
             assert echo.text == "Echo: hello"
             assert "Long running operation completed" in operation.text
-            assert told and told[0].startswith("1/2")
+            assert progress and progress[0].startswith("1/2")
 
 
 async def test_reports_unreachable_remote_server(tmp_path: Path) -> None:

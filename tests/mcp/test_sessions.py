@@ -12,7 +12,7 @@ from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import AgentSpec, Resume, RunRequest
 from deerflow.harness import open_harness
 from deerflow.testing import ScriptedModel, calling
-from tests.conformance.command_suite import until
+from tests.conformance.command_suite import wait_until
 from tests.mcp.support import HOSTILE_SERVER, McpHarness, build_hostile_entry, create_source, open_mcp_harness
 
 
@@ -71,8 +71,8 @@ async def test_elicitation_in_a_subagent_is_cancelled(tmp_path: Path) -> None:
     async with open_mcp_harness(tmp_path, {"s": build_hostile_entry()}, *turns) as world:
         await world.wait_until_listed()
         await world.run(agent=AgentSpec(subagent_enabled=True))
-        (told,) = await world.results()
-        assert "It was not answered." in told.text
+        (result,) = await world.results()
+        assert "It was not answered." in result.text
         asked = [message for request in world.model.requests for message in request.messages if message.type == "tool"]
         assert asked[0].text == "cancel likes cancel"
 
@@ -85,8 +85,8 @@ async def test_each_thread_has_its_own_process(tmp_path: Path) -> None:
         await world.run("t2")
         assert len(list_processes()) == 2
         await world.harness.deletions.delete("t1", LOCAL_USER)
-        await until(lambda: has_processes(1))
-    await until(lambda: has_processes(0))
+        await wait_until(lambda: has_processes(1))
+    await wait_until(lambda: has_processes(0))
 
 
 async def test_listing_is_cached_across_restarts(tmp_path: Path) -> None:

@@ -91,9 +91,9 @@ async def test_erasing_everything_skips_pending_messages(ledger: Ledger, place: 
 async def test_a_deleted_thread_leaves_no_quotes(ledger: Ledger, place: DatabaseLocation, with_facts: bool) -> None:
     helper = MemoryScope("me", "helper")
     for scope in (SCOPE, helper):
-        told = make_fact("Likes tea", source=FactSource("t-canary", "m-canary", f"{CANARY} tea"))
-        await ledger.apply(scope, [upsert_fact(told)], "model")
-        await ledger.apply(scope, [upsert_fact(replace(told, confidence=0.9))], "user")
+        fact = make_fact("Likes tea", source=FactSource("t-canary", "m-canary", f"{CANARY} tea"))
+        await ledger.apply(scope, [upsert_fact(fact)], "model")
+        await ledger.apply(scope, [upsert_fact(replace(fact, confidence=0.9))], "user")
     await ledger.forget_thread("t-canary", "me", with_facts=with_facts)
     await ledger.erase_all(MemoryScope("me", "nobody"))
     await ledger.purge()

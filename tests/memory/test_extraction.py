@@ -97,8 +97,8 @@ def test_supersedes_contradicted_facts() -> None:
     edits = build_edits(
         build_extraction_output({"content": "The user lives in Bonn", "replaces": [OLD.id, "fact_unknown"]}), [OLD]
     )
-    (told,) = apply_edits(edits, [OLD]).values()
-    assert (told.content, told.supersedes, told.valid_from) == ("The user lives in Bonn", OLD.id, NOW)
+    (fact,) = apply_edits(edits, [OLD]).values()
+    assert (fact.content, fact.supersedes, fact.valid_from) == ("The user lives in Bonn", OLD.id, NOW)
     (over,) = [edit.after for edit in edits if edit.target == OLD.id]
     assert isinstance(over, Fact) and over.valid_to == NOW
 
@@ -106,15 +106,15 @@ def test_supersedes_contradicted_facts() -> None:
 @pytest.mark.parametrize("hint", [{"replaces": [OLD.id]}, {"sourceError": "the user lives in köln"}])
 def test_stores_the_corrected_error_separately(hint: dict[str, object]) -> None:
     new = {"content": "The user lives in Bonn", "category": "correction", **hint}
-    (told,) = apply_edits(build_edits(build_extraction_output(new), [OLD]), [OLD]).values()
-    assert told.category == "correction" and (told.source_error or "").casefold() == "the user lives in köln"
-    assert told.content == "The user lives in Bonn" and told.supersedes == OLD.id
+    (fact,) = apply_edits(build_edits(build_extraction_output(new), [OLD]), [OLD]).values()
+    assert fact.category == "correction" and (fact.source_error or "").casefold() == "the user lives in köln"
+    assert fact.content == "The user lives in Bonn" and fact.supersedes == OLD.id
 
 
 def test_stores_errors_of_corrections_only_and_maps_unknown_categories() -> None:
     new = {"content": "The user has a cat", "category": "pets", "sourceError": "dog"}
-    (told,) = apply_edits(build_edits(build_extraction_output(new))).values()
-    assert (told.category, told.source_error) == ("context", None)
+    (fact,) = apply_edits(build_edits(build_extraction_output(new))).values()
+    assert (fact.category, fact.source_error) == ("context", None)
     kinds = [{"content": f"As {kind}", "category": kind} for kind in CATEGORIES]
     assert {each.category for each in apply_edits(build_edits(build_extraction_output(*kinds))).values()} == set(
         CATEGORIES
@@ -132,9 +132,9 @@ def test_stores_errors_of_corrections_only_and_maps_unknown_categories() -> None
     ],
 )
 def test_the_source_is_a_user_message(said: dict[str, object], source: tuple[str, str]) -> None:
-    (told,) = apply_edits(build_edits(build_extraction_output({"content": "x", **said}))).values()
-    assert told.source is not None and (told.source.message_id, told.source.quote) == source
-    assert told.source.thread_id == "t"
+    (fact,) = apply_edits(build_edits(build_extraction_output({"content": "x", **said}))).values()
+    assert fact.source is not None and (fact.source.message_id, fact.source.quote) == source
+    assert fact.source.thread_id == "t"
 
 
 def test_removes_retracted_facts_and_ignores_unknown_ids() -> None:

@@ -96,24 +96,24 @@ async def test_erasing_leaves_no_byte_and_keeps_the_rest(
 ) -> None:
     scope, places = MemoryScope(uuid4().hex), make_slots()
     word = f"canary{uuid4().hex}"
-    told = make_fact(f"Knows {word}", thread=f"thread-{word}")
+    canary = make_fact(f"Knows {word}", thread=f"thread-{word}")
     for number, update in enumerate(updates):
         state = await ledger.read_state(scope)
-        mine = [upsert_fact(replace(told, content=f"{told.content} {number}"))]
+        edits = [upsert_fact(replace(canary, content=f"{canary.content} {number}"))]
         if whole != "fact":
-            mine.append(set_summary("user.topOfMind", f"About {word} {number}", told.created_at, told.source))
+            edits.append(set_summary("user.topOfMind", f"About {word} {number}", canary.created_at, canary.source))
         others = [edit for edit in build_edits(update, places, state) if edit.target != "user.topOfMind"]
-        await ledger.apply(scope, [*mine, *others], "model")
+        await ledger.apply(scope, [*edits, *others], "model")
     before = await ledger.read_state(scope)
     if whole == "fact":
-        assert await ledger.erase_fact(scope, told.id)
+        assert await ledger.erase_fact(scope, canary.id)
     elif whole == "thread":
         assert await ledger.erase_thread(scope, f"thread-{word}")
     else:
         assert await ledger.erase_all(scope)
     left = files_with(word, place.parent) if isinstance(place, Path) else tables_with(word, place)
     assert left == []
-    kept = [] if whole == "all" else [each for each in before.facts if each.id != told.id]
+    kept = [] if whole == "all" else [each for each in before.facts if each.id != canary.id]
     assert list((await ledger.read_state(scope)).facts) == kept
 
 

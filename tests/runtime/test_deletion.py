@@ -81,8 +81,8 @@ async def test_failed_deletions_are_retried(database_location: Path | str, harne
     async with harness_saying(ScriptedModel.saying()) as harness:
         await harness.threads.create(LOCAL_USER, "t", {}, may_exist=False)
     async with open_database(database_location) as database:  # alone: a server would take on what is left
-        belongings = ThreadResources([forget], scrub)
-        deletions = Deletions(database, belongings, fail_stop, AlwaysAlive(), "us")
+        resources = ThreadResources([forget], scrub)
+        deletions = Deletions(database, resources, fail_stop, AlwaysAlive(), "us")
         assert not await deletions.delete("t", LOCAL_USER)
         assert [mark.thread_id for mark in await database.read(list_unfinished_deletions)] == ["t"]
         assert await deletions.finish()

@@ -68,8 +68,8 @@ async def test_a_call_with_unknown_result_is_reported_and_not_repeated(tmp_path:
         async with open_test_harness(tmp_path, model) as harness:
             assert (await harness.runs.join("t", run.run_id, LOCAL_USER)).status is RunStatus.SUCCESS
             assert marks.read_text() == "counted\n"
-            told = (await read_messages(harness))[2]
-            assert told[0] == "tool" and "how far it came is not known" in told[1]
+            result = (await read_messages(harness))[2]
+            assert result[0] == "tool" and "how far it came is not known" in result[1]
             assert await read_messages(harness) == await replay_messages(harness)
 
 

@@ -9,7 +9,7 @@ from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import CancelAction, MultitaskStrategy, RunRequest, RunStatus
 from deerflow.testing import Answer, ScriptedModel, Stall
 from tests.runtime.support import NO_TOOLBOX, create_workspace_files, read_contents, simulate_crash, wait_for_text
-from tests.sandbox.processes import marked_seconds, survivors, until_alive
+from tests.sandbox.processes import find_survivors, make_marker, wait_for_processes
 from tests.sandbox.support import (
     OUTPUTS,
     WORK,
@@ -67,7 +67,7 @@ async def test_an_interrupted_run_keeps_its_files(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 async def test_rollback_during_a_command_undoes_it(tmp_path: Path) -> None:
-    marker = marked_seconds()
+    marker = make_marker()
     command = f"echo started > started; sleep {marker}; echo ended > ended"
     async with open_sandbox_harness(
         tmp_path, ScriptedModel.saying(act("bash", command=command)), **NO_TOOLBOX
@@ -75,14 +75,14 @@ async def test_rollback_during_a_command_undoes_it(tmp_path: Path) -> None:
         create_workspace_files(tmp_path)
         before = read_thread_files(tmp_path)
         run = await begin(harness)
-        await until_alive(marker)
+        await wait_for_processes(marker)
         await harness.runs.cancel("t", run.run_id, LOCAL_USER, CancelAction.ROLLBACK)
         assert read_thread_files(tmp_path) == before
         assert await read_contents(harness) == []
 
 
 async def test_rollback_ends_background_commands_of_the_run_only(tmp_path: Path) -> None:
-    older, newer = marked_seconds(), marked_seconds()
+    older, newer = make_marker(), make_marker()
     model = ScriptedModel.saying(
         act("bash", command=f"sleep {older}", background=True, name="older"),
         "Started.",
@@ -93,11 +93,11 @@ async def test_rollback_ends_background_commands_of_the_run_only(tmp_path: Path)
         await ask(harness)
         run = await begin(harness)
         await wait_for_text(harness, run, "Half")
-        await until_alive(newer)
+        await wait_for_processes(newer)
         await harness.runs.cancel("t", run.run_id, LOCAL_USER, CancelAction.ROLLBACK)
-        assert await survivors(newer) == []
+        assert await find_survivors(newer) == []
         assert read_thread_files(tmp_path) == {}
-        await until_alive(older)
+        await wait_for_processes(older)
 
 
 async def test_the_rollback_strategy_replaces_the_run_and_its_files(tmp_path: Path) -> None:

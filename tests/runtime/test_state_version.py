@@ -73,8 +73,8 @@ async def test_a_thread_of_a_newer_version_is_rejected_without_loss(
             ):
                 assert (refused.status_code, refused.json()["error"]) == (409, "StateTooNew"), refused.text
             assert len(await harness.runs.list_by_thread("t", LOCAL_USER)) == 1
-            told = orjson.loads(await harness.threads.messages("t", LOCAL_USER))
-            assert [message["content"] for message in told["messages"]] == ["one", "First."]
+            thread = orjson.loads(await harness.threads.messages("t", LOCAL_USER))
+            assert [message["content"] for message in thread["messages"]] == ["one", "First."]
             assert (await http.get("/api/threads/t")).status_code == 200
         set_version(database_location, 1)
         async with harness_saying(ScriptedModel.saying("Second.")) as harness:

@@ -21,7 +21,7 @@ from tests.support import browse
 pytestmark = pytest.mark.timeout(600)  # the toolbox is built by the first test session of a machine
 
 
-def size_of(webp: bytes) -> tuple[int, int]:
+def read_webp_size(webp: bytes) -> tuple[int, int]:
     """Return width and height of a WebP image written by Pillow."""
     assert webp[:4] == b"RIFF" and webp[8:12] == b"WEBP"
     if webp[12:16] == b"VP8X":
@@ -43,7 +43,7 @@ async def test_renders_a_thumbnail_once_and_deletes_it_with_the_thread(harness: 
         http.timeout = 60
         small = await http.get(url, params={"size": 200})
         assert (small.status_code, small.headers["content-type"]) == (200, "image/webp"), small.text
-        assert size_of(small.content) == (256, 64)
+        assert read_webp_size(small.content) == (256, 64)
         assert "sandbox" in small.headers["content-security-policy"]
         (kept,) = find_files(tmp_path, "thumbnails/*")
         assert kept.read_bytes() == small.content and "user-data" not in kept.parts
@@ -52,7 +52,7 @@ async def test_renders_a_thumbnail_once_and_deletes_it_with_the_thread(harness: 
         known = await http.get(url, headers={"If-None-Match": small.headers["etag"]})
         assert known.status_code == 304
         await put_file(harness, "wide.png", png(300, 1200))
-        assert size_of((await http.get(url)).content) == (64, 256)
+        assert read_webp_size((await http.get(url)).content) == (64, 256)
         await http.delete("/api/threads/t1")
         assert find_files(tmp_path, "thumbnails") == []
 

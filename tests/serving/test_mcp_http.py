@@ -171,16 +171,16 @@ async def test_users_are_isolated(tmp_path: Path) -> None:
         here.connect("ann") as ann,
         here.connect("bob") as bob,
     ):
-        mine = get_data(await ann.call_tool("ask", {"prompt": "A secret."}))["thread_id"]
-        assert get_data(await ann.call_tool("list_threads", {}))["threads"][0]["thread_id"] == mine
+        thread_id = get_data(await ann.call_tool("ask", {"prompt": "A secret."}))["thread_id"]
+        assert get_data(await ann.call_tool("list_threads", {}))["threads"][0]["thread_id"] == thread_id
         assert get_data(await bob.call_tool("list_threads", {})) == {"threads": []}
         assert (await bob.list_resources()).resources == []
         for name, arguments in (
-            ("ask", {"prompt": "Go on.", "thread_id": mine}),
-            ("decide", {"thread_id": mine, "decision": "approve"}),
-            ("read_thread", {"thread_id": mine}),
-            ("list_artifacts", {"thread_id": mine}),
-            ("read_artifact", {"thread_id": mine, "path": "/mnt/user-data/outputs/x"}),
+            ("ask", {"prompt": "Go on.", "thread_id": thread_id}),
+            ("decide", {"thread_id": thread_id, "decision": "approve"}),
+            ("read_thread", {"thread_id": thread_id}),
+            ("list_artifacts", {"thread_id": thread_id}),
+            ("read_artifact", {"thread_id": thread_id, "path": "/mnt/user-data/outputs/x"}),
         ):
             result = await bob.call_tool(name, arguments)
             assert result.isError and get_text(result).startswith("NotFound"), (name, get_text(result))

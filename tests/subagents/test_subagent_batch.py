@@ -25,7 +25,7 @@ from deerflow.subagents.tools import parse_items
 from deerflow.testing import Answer, ScriptedServer, Usage, calling
 from tests.budget.support import GreedyEndpoint, open_budget_config
 from tests.budget.support import finish_run as finish_within
-from tests.sandbox.processes import marked_seconds, survivors, until_alive
+from tests.sandbox.processes import find_survivors, make_marker, wait_for_processes
 from tests.subagents.support import (
     build_request,
     call_task_batch,
@@ -227,7 +227,7 @@ async def test_batch_stays_within_the_budget_and_skips_the_rest(
 
 @pytest.mark.slow
 async def test_cancelling_a_run_kills_batch_commands_and_saves_results(tmp_path: Path) -> None:
-    seconds = marked_seconds()
+    seconds = make_marker()
     wait = calling("bash", description="wait", command=f"sleep {seconds}")
     model = create_agents_model(
         [call_task_batch(items=["a", "b", "c"], concurrency=2)],
@@ -236,9 +236,9 @@ async def test_cancelling_a_run_kills_batch_commands_and_saves_results(tmp_path:
     async with open_harness(open_config(tmp_path), model) as harness:
         run = await start_run(harness, build_request("go"))
         await wait_for_log(harness, run, b'"batch":')
-        await until_alive(seconds)
+        await wait_for_processes(seconds)
         await harness.runs.cancel("t", run.run_id, LOCAL_USER)
-        left = await survivors(seconds)
+        left = await find_survivors(seconds)
         done = await harness.runs.join("t", run.run_id, LOCAL_USER)
         events = await harness.timeline.page(run, 0, 1000, ["custom"])
         files = harness.files_of(await harness.threads.get("t", LOCAL_USER))

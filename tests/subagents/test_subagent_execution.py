@@ -16,7 +16,7 @@ from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import AgentSpec, RunRequest, RunStatus
 from deerflow.harness import open_harness
 from deerflow.testing import Answer, ScriptedModel, calling, in_parallel
-from tests.sandbox.processes import marked_seconds, survivors, until_alive
+from tests.sandbox.processes import find_survivors, make_marker, wait_for_processes
 from tests.subagents.support import (
     ROLE,
     build_request,
@@ -122,15 +122,15 @@ async def test_failed_task_is_reported_and_others_complete(tmp_path: Path) -> No
 
 
 async def test_cancelling_a_run_kills_the_command_of_its_subagent(tmp_path: Path) -> None:
-    seconds = marked_seconds()
+    seconds = make_marker()
     model = create_agents_model(
         [call_task("Wait."), "Again."], lambda _: calling("bash", description="wait", command=f"sleep {seconds}")
     )
     async with open_harness(open_config(tmp_path), model) as harness:
         run = await start_run(harness, build_request("go"))
-        await until_alive(seconds)
+        await wait_for_processes(seconds)
         await harness.runs.cancel("t", run.run_id, LOCAL_USER)
-        left = await survivors(seconds)
+        left = await find_survivors(seconds)
         done, events = await finish_run(harness, run)
         again, _ = await finish_run(harness, await start_run(harness, build_request("and now?")))
     assert left == []
@@ -140,7 +140,7 @@ async def test_cancelling_a_run_kills_the_command_of_its_subagent(tmp_path: Path
 
 
 async def test_subagent_timeout_kills_its_command(tmp_path: Path) -> None:
-    seconds = marked_seconds()
+    seconds = make_marker()
     settings = open_config(tmp_path, subagents={"agents": {"bash": {"timeout_seconds": 0.5}}})
     model = create_agents_model(
         [call_task("Wait.", "bash"), "Too slow."],
@@ -152,7 +152,7 @@ async def test_subagent_timeout_kills_its_command(tmp_path: Path) -> None:
     assert run.status is RunStatus.SUCCESS
     assert text == ["Task timed out. Error: it took longer than 0.5 s"]
     assert events[-1]["type"] == "task_timed_out" and 0.5 <= events[-1]["duration_s"] < 1.5
-    assert await survivors(seconds) == []
+    assert await find_survivors(seconds) == []
 
 
 async def test_turn_limit_caps_a_subagent_and_keeps_its_partial_answer(tmp_path: Path) -> None:

@@ -65,9 +65,9 @@ class Walk:
                 if part.event == until:
                     break
         events = [part.event for part in read]
-        told = (f"{part.event}: {path}" for part in read for path in list_field_paths(part.data))
+        fields = (f"{part.event}: {path}" for part in read for path in list_field_paths(part.data))
         self._note(
-            name, told, tuple(event for index, event in enumerate(events) if events[index - 1 : index] != [event])
+            name, fields, tuple(event for index, event in enumerate(events) if events[index - 1 : index] != [event])
         )
         return read
 
