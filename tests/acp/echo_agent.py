@@ -52,13 +52,13 @@ class EchoAgent:
 
     async def prompt(self, session_id: str, prompt: list[Any], **_: Any) -> PromptResponse:
         text = "".join(block.text for block in prompt)
-        await self.say(session_id, f"{text} ")
+        await self.send_text(session_id, f"{text} ")
         for word in text.split():
             if (act := getattr(self, f"do_{word}", None)) is not None:
-                await self.say(session_id, await act(session_id))
+                await self.send_text(session_id, await act(session_id))
         return PromptResponse(stop_reason="cancelled" if self.stopped.is_set() else "end_turn")
 
-    async def say(self, session_id: str, text: str) -> None:
+    async def send_text(self, session_id: str, text: str) -> None:
         await self.client.session_update(session_id=session_id, update=update_agent_message_text(text))
 
     async def do_write(self, session: str) -> str:

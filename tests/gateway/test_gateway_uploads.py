@@ -50,7 +50,7 @@ class UploadThread:
         """Return the folder of the uploads on this machine."""
         return user_data_folder(self.home / ".deer-flow", LOCAL_USER.user_id, self.thread) / "uploads"
 
-    def left(self) -> Sequence[str]:
+    def list_files(self) -> Sequence[str]:
         """Return all files in the folder, hidden ones included."""
         return sorted(str(file.relative_to(self.folder)) for file in self.folder.rglob("*"))
 
@@ -125,7 +125,7 @@ async def test_rejected_uploads_have_a_reason_and_leave_no_files(
     for sent in (content, stream_pieces(content)):
         answer = await upload_thread.post(sent, **headers)
         assert (answer.status_code, detail in answer.json()["detail"]) == (status, True), answer.text
-    assert upload_thread.left() == []
+    assert upload_thread.list_files() == []
 
 
 @pytest.mark.parametrize("size", [3 * MIB, 30 * MIB])
@@ -134,7 +134,7 @@ async def test_an_endless_upload_is_cut_off(upload_thread: UploadThread, size: i
     response = await upload_thread.post(build_body(build_part("a.txt", bytes(size))))
     assert response.status_code == 413
     untold = await upload_thread.post(stream_pieces(build_part("a.txt", bytes(size))))
-    assert (untold.status_code, upload_thread.left()) == (413, [])
+    assert (untold.status_code, upload_thread.list_files()) == (413, [])
 
 
 async def test_an_upload_shorter_than_announced_times_out(upload_thread: UploadThread) -> None:
@@ -142,7 +142,7 @@ async def test_an_upload_shorter_than_announced_times_out(upload_thread: UploadT
     request = build_raw_request(upload_thread.thread, content[:-10], len(content) + 500)
     answer = await send_raw(upload_thread.port, request)
     assert answer.startswith(b"HTTP/1.1 408 ") and b"TooSlow" in answer
-    assert upload_thread.left() == []
+    assert upload_thread.list_files() == []
 
 
 @pytest.mark.slow
@@ -159,14 +159,14 @@ async def test_a_trickling_upload_times_out(upload_thread: UploadThread) -> None
                 break
     writer.close()
     assert answer.startswith(b"HTTP/1.1 408 ") and b"took longer than 3 s" in answer
-    assert upload_thread.left() == []
+    assert upload_thread.list_files() == []
 
 
 async def test_an_upload_longer_than_announced_is_cut(upload_thread: UploadThread) -> None:
     content = build_body(build_part("a.txt", bytes(500)))
     answer = await send_raw(upload_thread.port, build_raw_request(upload_thread.thread, content, 200))
     assert answer[9:12] in (b"422", b"400"), "the server takes what is left for another request"
-    await wait_until(lambda: upload_thread.left() == [])
+    await wait_until(lambda: upload_thread.list_files() == [])
 
 
 async def test_disconnecting_during_an_upload_leaves_no_files(upload_thread: UploadThread) -> None:
@@ -174,11 +174,11 @@ async def test_disconnecting_during_an_upload_leaves_no_files(upload_thread: Upl
     request = build_raw_request(upload_thread.thread, content[:400], len(content))
     reader, writer = await asyncio.open_connection("127.0.0.1", upload_thread.port)
     writer.write(request)
-    await wait_until(lambda: len(upload_thread.left()) == 1)  # it is being written
+    await wait_until(lambda: len(upload_thread.list_files()) == 1)  # it is being written
     assert await upload_thread.names() == [], "nobody is shown what is unfinished"
     writer.close()
     await writer.wait_closed()
-    await wait_until(lambda: upload_thread.left() == [])
+    await wait_until(lambda: upload_thread.list_files() == [])
 
 
 async def wait_until(holds: Callable[[], bool]) -> None:
@@ -213,10 +213,10 @@ async def test_upload_names_are_sanitized(upload_thread: UploadThread, sent: str
     answer = await upload_thread.post(build_body(build_part(sent)))
     (file,) = answer.json()["files"]
     assert (file["filename"], file["path"]) == (kept, f"{UPLOADS}/{kept}")
-    assert upload_thread.left() == [kept]
+    assert upload_thread.list_files() == [kept]
     assert (await upload_thread.http.get(file["artifact_url"])).content == b"content"
     assert (await upload_thread.http.delete(f"{upload_thread.url}/{kept.replace('%', '%25')}")).status_code == 200
-    assert upload_thread.left() == []
+    assert upload_thread.list_files() == []
 
 
 async def test_extended_file_names_are_accepted(upload_thread: UploadThread) -> None:
@@ -248,7 +248,7 @@ async def test_only_uploads_can_be_deleted(upload_thread: UploadThread, name: st
     (upload_thread.folder / "link").symlink_to(upload_thread.folder / "a.txt")
     answer = await upload_thread.http.delete(f"{upload_thread.url}/{name}")
     assert answer.status_code in (404, 405), answer.text
-    assert upload_thread.left() == ["a.txt", "folder", "link"]
+    assert upload_thread.list_files() == ["a.txt", "folder", "link"]
 
 
 async def test_links_of_an_agent_are_not_followed_or_replaced(upload_thread: UploadThread, tmp_path: Path) -> None:
@@ -287,7 +287,7 @@ async def test_leftovers_of_a_crashed_server_are_removed(upload_thread: UploadTh
     day_before_yesterday = new.stat().st_mtime - 2 * 24 * 3600
     os.utime(old, (day_before_yesterday, day_before_yesterday))
     await upload_thread.post(build_body(build_part("b.txt")))
-    assert upload_thread.left() == [".upload-new.part", "a.txt", "b.txt"]
+    assert upload_thread.list_files() == [".upload-new.part", "a.txt", "b.txt"]
     assert sorted(await upload_thread.names()) == ["a.txt", "b.txt"]
 
 
@@ -299,7 +299,7 @@ async def test_one_file_that_is_too_large_is_skipped(upload_thread: UploadThread
     assert (shown["success"], shown["message"]) == (False, "2 files uploaded, 1 skipped")
     assert [file["filename"] for file in shown["files"]] == ["a.txt", "c.txt"]
     assert shown["skipped_files"] == [{"filename": "big.bin", "reason": "it has more than 1000 bytes"}]
-    assert upload_thread.left() == ["a.txt", "c.txt"]
+    assert upload_thread.list_files() == ["a.txt", "c.txt"]
 
 
 async def test_a_duplicate_name_gets_a_number(upload_thread: UploadThread) -> None:
@@ -309,7 +309,7 @@ async def test_a_duplicate_name_gets_a_number(upload_thread: UploadThread) -> No
     kept = {file["filename"] for each in again for file in each.json()["files"]}
     assert kept == {"a_2.txt", "a_3.txt", "a_4.txt", "a_5.txt"}
     assert {file["original_filename"] for each in again for file in each.json()["files"]} == {"a.txt"}
-    contents = {(upload_thread.folder / name).read_bytes() for name in upload_thread.left()}
+    contents = {(upload_thread.folder / name).read_bytes() for name in upload_thread.list_files()}
     assert contents == {b"%d" % n for n in range(1, 7)}
 
 
@@ -324,7 +324,7 @@ async def test_a_foreign_thread_looks_like_a_missing_one(upload_thread: UploadTh
             await upload_thread.http.delete(f"{url}/a.txt"),
         ]
         assert {(each.status_code, each.json()["detail"]) for each in answers} == {(404, f"no thread {thread!r}")}
-    assert upload_thread.left() == []
+    assert upload_thread.list_files() == []
 
 
 async def test_upload_limits_are_returned(upload_thread: UploadThread) -> None:

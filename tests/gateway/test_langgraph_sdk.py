@@ -58,9 +58,8 @@ async def test_redundant_stream_modes_are_logged_only_if_requested(home: Path) -
     async with open_client(home) as (harness, client):
         plain, streamed = await create_thread(client), await create_thread(client)
         await client.runs.wait(plain, AGENT, **build_run_body("Hi"))
-        async for _ in client.runs.stream(
-            streamed, AGENT, stream_mode=[*EXPENSIVE_MODES, "values"], **build_run_body("Hi")
-        ):  # type: ignore[list-item]
+        modes: list[Any] = [*EXPENSIVE_MODES, "values"]
+        async for _ in client.runs.stream(streamed, AGENT, stream_mode=modes, **build_run_body("Hi")):
             pass
         assert not EXPENSIVE_MODES & await list_event_names(harness, plain)
         assert await list_event_names(harness, streamed) > EXPENSIVE_MODES

@@ -58,11 +58,11 @@ async def test_names_an_unknown_package_and_retries_later(fixture: ToolboxFixtur
     assert text.startswith("the toolbox cannot be built: ") and "saw" in text
     assert await builder.state() == ToolboxState("failed", text)
     assert await builder.find() is None
-    assert fixture.left() == ["failure"]
+    assert fixture.list_cached() == ["failure"]
     build_wheel(fixture.wheels, "saw")
     toolbox = await build_toolbox(builder)
     assert (await builder.state()).status == "ready"
-    assert fixture.left() == ["environment"]
+    assert fixture.list_cached() == ["environment"]
     assert [run_program(toolbox, tool) for tool in ("hammer", "saw")] == ["hammer 1.0", "saw 1.0"]
 
 
@@ -99,7 +99,7 @@ async def test_names_a_cache_that_is_not_writable(fixture: ToolboxFixture) -> No
 async def test_stops_a_build_after_the_timeout(fixture: ToolboxFixture) -> None:
     builder = fixture.builder(find_uv=fixture.instead_of_uv("sleep 1000"), limit_s=0.5)
     assert "took longer" in await build_failing(builder)
-    assert fixture.left() == ["failure"]
+    assert fixture.list_cached() == ["failure"]
 
 
 async def test_cancelled_build_leaves_nothing(fixture: ToolboxFixture) -> None:
@@ -114,11 +114,11 @@ async def test_cancelled_build_leaves_nothing(fixture: ToolboxFixture) -> None:
         assert (await builder.state()).status == "building"
         with pytest.raises(TimeoutError):  # another server waits, and need not wait to the end
             await asyncio.wait_for(builder.build(), timeout=0.5)
-        assert fixture.left() == ["unfinished"]
+        assert fixture.list_cached() == ["unfinished"]
         building.cancel()
         with pytest.raises(asyncio.CancelledError):
             await building
-    assert fixture.left() == []
+    assert fixture.list_cached() == []
     assert (await builder.state()).status == "missing"
 
 
@@ -139,7 +139,7 @@ async def test_rebuilds_after_a_killed_server(fixture: ToolboxFixture) -> None:
     environment.rename(environment.with_name("unfinished"))
     assert await builder.find() is None
     assert run_program(await build_toolbox(builder), "hammer") == "hammer 1.0"
-    assert fixture.left() == ["environment"]
+    assert fixture.list_cached() == ["environment"]
 
 
 async def test_disabled_toolbox_is_not_built_or_found(fixture: ToolboxFixture) -> None:

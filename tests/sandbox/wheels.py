@@ -56,7 +56,7 @@ class ToolboxFixture:
         program.chmod(0o755)
         return FindUv([str(program)])
 
-    def left(self) -> list[str]:
+    def list_cached(self) -> list[str]:
         """Return the files in the folder of the only toolbox."""
         return sorted(path.name for path in (self.root / "cache/toolbox").glob("*/*"))
 
