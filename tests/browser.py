@@ -1,4 +1,4 @@
-"""Chromium for tests: one process per worker, an empty one for every test."""
+"""Chromium for tests: one process per worker, without contexts of other tests."""
 
 from collections.abc import AsyncIterator
 
@@ -8,7 +8,7 @@ from playwright.async_api import Browser, async_playwright, expect
 from tests.support import needs
 
 PATIENCE_MS = 30_000
-"""A busy machine may be slow; a wait that takes longer has failed."""
+"""Timeout of waits on a busy machine."""
 BROWSER_OPTIONS = [
     "--headless",
     "--no-sandbox",
@@ -23,7 +23,7 @@ BROWSER_OPTIONS = [
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def chromium() -> AsyncIterator[Browser]:
-    """Chromium, started by the first test of a worker that needs it."""
+    """Yield Chromium, started by the first test of a worker that needs it."""
     path = needs("chromium")
     expect.set_options(timeout=PATIENCE_MS)
     async with async_playwright() as playwright:
@@ -34,7 +34,7 @@ async def chromium() -> AsyncIterator[Browser]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def browser(chromium: Browser) -> AsyncIterator[Browser]:
-    """Chromium without anything of other tests; a test makes contexts of its own."""
+    """Yield Chromium, and close the contexts of the test."""
     yield chromium
     for context in chromium.contexts:
         await context.close()

@@ -1,4 +1,4 @@
-"""Looks for a word in everything a server keeps."""
+"""Search for a word in files, tables and logs of a server."""
 
 import io
 import logging
@@ -11,23 +11,23 @@ from psycopg import sql
 
 
 def files_with(word: str, *folders: Path) -> list[str]:
-    """The files under `folders` that hold the word in their content or have it in their path."""
+    """Return the files below `folders` with the word in their content or path."""
     mark = word.encode()
     return sorted(
         str(path)
         for folder in folders
         for path in folder.rglob("*")
-        if word in str(path.relative_to(folder)) or (path.is_file() and not path.is_symlink() and holds(path, mark))
+        if word in str(path.relative_to(folder)) or (path.is_file() and not path.is_symlink() and contains(path, mark))
     )
 
 
-def holds(path: Path, mark: bytes) -> bool:
+def contains(path: Path, mark: bytes) -> bool:
     content = path.read_bytes()
     return mark in content or mark.hex().encode() in content
 
 
 def tables_with(word: str, url: str) -> list[str]:
-    """The tables of a PostgreSQL database with a row that holds the word, as text or as bytes."""
+    """Return the tables of a PostgreSQL database with the word in a row, as text or as bytes."""
     found = []
     with psycopg.connect(url) as connection:
         names = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
@@ -40,8 +40,8 @@ def tables_with(word: str, url: str) -> list[str]:
 
 
 @contextmanager
-def hearing_all_logs() -> Iterator[io.StringIO]:
-    """Everything our code logs, however unimportant, and what libraries complain of."""
+def capture_all_logs() -> Iterator[io.StringIO]:
+    """Yield a buffer with all log lines of DeerFlow, and the warnings of libraries."""
     heard = io.StringIO()
     handler = logging.StreamHandler(heard)
     handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))

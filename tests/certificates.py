@@ -1,4 +1,4 @@
-"""Certificates for hosts that exist in tests alone."""
+"""Certificates for hosts of tests."""
 
 import subprocess
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from tests.support import needs
 
 
 def make_certificate(folder: Path, hosts: Sequence[str]) -> Path:
-    """A file with a certificate for `hosts`, followed by its key."""
+    """Create a file with a certificate for `hosts`, followed by its key."""
     made, key, both = folder / "certificate.pem", folder / "key.pem", folder / "both.pem"
     names = ",".join(f"DNS:{host}" for host in hosts)
     command = [needs("openssl"), "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
@@ -18,6 +18,6 @@ def make_certificate(folder: Path, hosts: Sequence[str]) -> Path:
     return both
 
 
-def public_part(certificate: Path) -> str:
-    """The certificate without its key."""
+def read_certificate(certificate: Path) -> str:
+    """Return the certificate without its key."""
     return certificate.read_text().partition("-----BEGIN PRIVATE")[0]

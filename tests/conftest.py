@@ -23,9 +23,11 @@ from tests.support import OpenHarness, user_cache
 
 pytest_plugins = ["tests.browser"]
 # Before any test imports them: then pytest explains what fails in them.
-pytest.register_assert_rewrite("tests.conformance.sandbox_suite", "tests.conformance.command_suite")
+pytest.register_assert_rewrite(
+    "tests.conformance.sandbox_suite", "tests.conformance.command_suite", "tests.gateway.support"
+)
 
-# The same examples every time, however slow the machine is: a red run must be red again.
+# The same examples every time, without deadlines: failures must be repeatable.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("fast", settings.get_profile("repeatable"), max_examples=20)
 settings.load_profile("repeatable")
@@ -33,7 +35,7 @@ settings.load_profile("repeatable")
 EXTERNAL = {"engine", "postgres_server", "redis_url", "toolbox_environment"}
 """Fixtures that start a server or a container, or use packages that are fetched for them."""
 SLOW_S = 300
-"""How long a slow test may take on a busy machine."""
+"""Timeout of slow tests on a busy machine."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -54,13 +56,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Leave what was imported out of garbage collection, which would walk all of it again and again."""
+    """Exclude imported objects from garbage collection, which would traverse them again and again."""
     gc.collect()
     gc.freeze()
 
 
 def put_slow_modules_first(items: Sequence[pytest.Item], workers: int) -> list[pytest.Item]:
-    """Have each worker begin with its share of the slow modules, so that none is left with a long test in the end.
+    """Start each worker with its share of the slow modules, so that no long test is left for the end.
 
     `--dist worksteal` first gives every worker a slice of the list, all of the same length.
     """
@@ -80,7 +82,7 @@ def put_slow_modules_first(items: Sequence[pytest.Item], workers: int) -> list[p
 
 @pytest.fixture(scope="session")
 def database_template(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """A SQLite database without rows."""
+    """Yield a SQLite database without rows."""
     engine = create_sqlite_engine(tmp_path_factory.mktemp("template") / "deerflow.db", 1)
     schema.migrate(engine)
     yield engine
@@ -102,13 +104,13 @@ def fast_migration(database_template: Engine, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.fixture
 def source(tmp_path: Path) -> ConfigSource:
-    """The defaults, with no variable and no file of this machine; a script has no line for what is learned later."""
+    """Return the default configuration without variables and files of this machine, and without memory extraction."""
     return open_source(directory=tmp_path, environment={}, overrides={"memory": {"debounce_seconds": 3600}})
 
 
 @pytest.fixture
 def harness_saying(source: ConfigSource) -> OpenHarness:
-    """Opens a harness in which the given model answers; opening it again finds what the first one left."""
+    """Return a function that opens a harness with the given model; all of them use the same state."""
 
     def opener(model: BaseChatModel) -> AbstractAsyncContextManager[Harness]:
         return open_harness(source, model)
@@ -118,28 +120,28 @@ def harness_saying(source: ConfigSource) -> OpenHarness:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
-    """A real PostgreSQL, started by the first test that needs it."""
+    """Yield a real PostgreSQL, started by the first test that needs it."""
     with postgres() as server:
         yield server
 
 
 @pytest.fixture
 def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
-    """A database of its own for a test."""
+    """Yield the URL of a new database."""
     with postgres_server.new_database() as url:
         yield url
 
 
 @pytest.fixture(scope="session")
 def redis_url() -> Iterator[str]:
-    """A real Redis, started by the first test that needs it."""
+    """Yield the URL of a real Redis, started by the first test that needs it."""
     with shared_folder() as folder, redis(folder) as url:
         yield url
 
 
 @pytest.fixture(scope="session")
 def toolbox_environment() -> Mapping[str, str]:
-    """The variables of a server that finds the toolbox, which is built once per machine."""
+    """Return the environment of a server with the toolbox, which is built once per machine."""
     environment = dict(os.environ)  # noqa: TID251
     asyncio.run(ToolboxBuilder(ToolboxConfig(), user_cache() / "deerflow", environment).build())
     return {"XDG_CACHE_HOME": str(user_cache())}

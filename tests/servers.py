@@ -19,14 +19,14 @@ from deerflow.persistence.checkpoints.sqlite import open_checkpointer
 from deerflow.persistence.engine import open_database
 from tests.support import needs, user_cache
 
-FAST = ("fsync=off", "full_page_writes=off", "autovacuum=off", "max_connections=200", "listen_addresses=")
-QUIET = ("log_min_messages=log", "log_checkpoints=off")
+FAST_OPTIONS = ("fsync=off", "full_page_writes=off", "autovacuum=off", "max_connections=200", "listen_addresses=")
+QUIET_OPTIONS = ("log_min_messages=log", "log_checkpoints=off")
 ADMIN = "deerflow"
 
 
 @dataclass(frozen=True)
 class PostgresServer:
-    """A server with a database to make others from."""
+    """Server with a template for new databases."""
 
     socket: Path
 
@@ -45,52 +45,52 @@ class PostgresServer:
 
 @contextmanager
 def postgres() -> Iterator[PostgresServer]:
-    """A server, begun with a copy of what `initdb` made some other day."""
-    binaries = postgres_binaries()
+    """Run a server on a copy of the cached cluster."""
+    binaries = find_postgres_binaries()
     with shared_folder() as folder:
         data = folder / "data"
-        shutil.copytree(fresh_cluster(binaries), data)
+        shutil.copytree(create_cluster(binaries), data)
         data.chmod(0o700)
-        give_away(data)
-        settings = [word for setting in (*FAST, *QUIET) for word in ("-c", setting)]
+        give_to_server_user(data)
+        settings = [word for setting in (*FAST_OPTIONS, *QUIET_OPTIONS) for word in ("-c", setting)]
         command = [str(binaries / "postgres"), "-D", str(data), "-k", str(folder), *settings]
-        with running(command, "ready to accept connections"):
+        with run_server(command, "ready to accept connections"):
             server = PostgresServer(folder)
             with psycopg.connect(server.url("postgres"), autocommit=True) as connection:
                 connection.execute("CREATE DATABASE prepared")
             with ThreadPoolExecutor(1) as thread:  # the test that asks first may have a loop of its own
-                thread.submit(asyncio.run, prepare(server.url("prepared"))).result()
+                thread.submit(asyncio.run, create_tables(server.url("prepared"))).result()
             yield server
 
 
-async def prepare(url: str) -> None:
+async def create_tables(url: str) -> None:
     async with open_database(url), open_checkpointer(url):
         pass
 
 
 @contextmanager
 def redis(folder: Path) -> Iterator[str]:
-    """The URL of a server that keeps nothing."""
+    """Run a server without persistence and yield its URL."""
     socket = folder / "redis.sock"
     options = {"--port": "0", "--unixsocket": str(socket), "--save": "", "--appendonly": "no", "--dir": str(folder)}
     command = [needs("redis-server"), *(word for option in options.items() for word in option)]
-    with running(command, "eady to accept connections"):
+    with run_server(command, "eady to accept connections"):
         yield f"unix://{socket}"
 
 
 @contextmanager
 def shared_folder() -> Iterator[Path]:
-    """A folder that the unprivileged user can reach, with a path short enough for a socket."""
+    """Yield a folder of the server user, with a path short enough for a socket."""
     with tempfile.TemporaryDirectory(prefix="deerflow-") as name:
-        give_away(Path(name))
+        give_to_server_user(Path(name))
         yield Path(name)
 
 
 @contextmanager
-def running(command: Sequence[str], ready: str) -> Iterator[subprocess.Popen[str]]:
-    """A server that has said it is ready."""
+def run_server(command: Sequence[str], ready: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a server; it is yielded when its output contains `ready`."""
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, user=unprivileged(), cwd="/"
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, user=get_server_user(), cwd="/"
     ) as process:
         try:
             said = read_until(process, ready)
@@ -111,14 +111,14 @@ def read_until(process: subprocess.Popen[str], word: str) -> str:
     return said
 
 
-def postgres_binaries() -> Path:
-    """Where the server is: Debian keeps it out of the path, one folder per version."""
+def find_postgres_binaries() -> Path:
+    """Return the folder of the server's programs: Debian has one per version, outside of PATH."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: int(path.parts[-3]))
     return found[-1].parent if found else Path(needs("postgres")).parent
 
 
-def fresh_cluster(binaries: Path) -> Path:
-    """What `initdb` makes, kept from one session to the next."""
+def create_cluster(binaries: Path) -> Path:
+    """Return the cluster created by `initdb`, cached between test sessions."""
     version = subprocess.run([binaries / "postgres", "--version"], check=True, capture_output=True, text=True).stdout
     kept = user_cache() / "deerflow-tests" / version.strip().replace(" ", "-").replace("/", "-")
     if kept.exists():
@@ -126,8 +126,8 @@ def fresh_cluster(binaries: Path) -> Path:
     with shared_folder() as folder:
         new = folder / "data"
         command = [binaries / "initdb", "-D", new, "-U", ADMIN, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
-        subprocess.run(command, check=True, capture_output=True, user=unprivileged(), cwd="/")
-        ours = Path(tempfile.mkdtemp(dir=make(kept.parent))) / "data"
+        subprocess.run(command, check=True, capture_output=True, user=get_server_user(), cwd="/")
+        ours = Path(tempfile.mkdtemp(dir=make_folder(kept.parent))) / "data"
         shutil.copytree(new, ours)
         try:
             ours.rename(kept)
@@ -137,21 +137,21 @@ def fresh_cluster(binaries: Path) -> Path:
     return kept
 
 
-def make(folder: Path) -> Path:
+def make_folder(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
-def unprivileged() -> str | None:
-    """Whom servers run as, for some refuse to be root; None: as whoever runs the tests."""
+def get_server_user() -> str | None:
+    """Return the user that servers run as, since some refuse root; None is the current user."""
     if os.geteuid() != 0:
         return None
     names = {entry.pw_name for entry in pwd.getpwall()}
     return "postgres" if "postgres" in names else "nobody"
 
 
-def give_away(folder: Path) -> None:
-    """Have `folder` belong to whom servers run as."""
-    if user := unprivileged():
+def give_to_server_user(folder: Path) -> None:
+    """Make the server user the owner of `folder`."""
+    if user := get_server_user():
         for path in (folder, *folder.rglob("*")):
             shutil.chown(path, user)

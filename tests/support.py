@@ -1,4 +1,4 @@
-"""What tests share besides fixtures."""
+"""Servers, programs, snapshots and installed packages, for tests of all folders."""
 
 import asyncio
 import fcntl
@@ -31,7 +31,7 @@ OpenHarness = Callable[..., AbstractAsyncContextManager[Harness]]
 async def browse(
     harness: Harness, app: FastAPI | None = None, around: Callable[[ASGIApp], ASGIApp] = lambda app: app
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of a real server on a free port, for streams must be seen while they flow; `around` may look on."""
+    """Yield a client of a real server on a free port, whose streams arrive live; `around` wraps the application."""
     options = uvicorn.Config(
         around(app or create_app(harness)),
         port=0,
@@ -56,6 +56,8 @@ async def browse(
 
 
 class ReadyServer(uvicorn.Server):
+    """Server that signals when it is ready, and stops without polling."""
+
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.ready = asyncio.Event()
@@ -66,7 +68,7 @@ class ReadyServer(uvicorn.Server):
         self.ready.set()
 
     async def shutdown(self, sockets: list[object] | None = None) -> None:
-        for _ in range(20):  # turns of the loop in which it sees that its clients have left
+        for _ in range(20):  # turns of the event loop in which it sees closed connections
             await asyncio.sleep(0)
         if self.server_state.connections or self.server_state.tasks:
             await super().shutdown(sockets)  # type: ignore[arg-type]
@@ -76,16 +78,13 @@ class ReadyServer(uvicorn.Server):
             await server.wait_closed()
 
     async def main_loop(self) -> None:
-        """Wait for the end, without a tick."""
+        """Wait for `leave` instead of polling."""
         await self.leave.wait()
         self.should_exit = True
 
-    def install_signal_handlers(self) -> None:
-        """The test runner keeps its own."""
-
 
 def needs(program: str) -> str:
-    """The path of a program; the test is skipped without it, but in CI a missing part is a failure."""
+    """Return the path of a program; without it the test is skipped, or fails in CI."""
     found = shutil.which(program)
     if found is None and os.environ.get("CI") == "true":  # noqa: TID251
         pytest.fail(f"{program} is not installed: `make test` installs it where root")
@@ -95,7 +94,7 @@ def needs(program: str) -> str:
 
 
 def said(messages: Sequence[BaseMessage]) -> list[str]:
-    """What people and the model said, without the prompt and what the harness adds for the model alone."""
+    """Return the texts of the visible messages, without the system prompt."""
     return [
         message.text
         for message in messages
@@ -104,7 +103,7 @@ def said(messages: Sequence[BaseMessage]) -> list[str]:
 
 
 def same_as_snapshot(name: str, text: str) -> None:
-    """Compare `text` with the file of that name; `make snapshots` accepts what is new."""
+    """Compare `text` with the snapshot of that name; `make snapshots` accepts changes."""
     file = Path(__file__).parent / "snapshots" / name
     if os.environ.get("ACCEPT_SNAPSHOTS") == "1":  # noqa: TID251
         file.parent.mkdir(exist_ok=True)
@@ -114,18 +113,18 @@ def same_as_snapshot(name: str, text: str) -> None:
 
 
 def user_cache() -> Path:
-    """Where what takes long to make is kept from one test session to the next."""
+    """Return the folder of files that are kept between test sessions."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")  # noqa: TID251
 
 
 @cache
 def dependencies() -> Mapping[str, Any]:
-    """Read `dependencies.toml`, which names all that tests fetch or build."""
+    """Return `dependencies.toml`, which lists everything that tests fetch or build."""
     return tomllib.loads((Path(__file__).parent / "dependencies.toml").read_text(encoding="utf-8"))
 
 
 def install_once(name: str, commands: Callable[[Path], Sequence[Sequence[str | Path]]]) -> Path:
-    """Return a folder in the user's cache that the commands have filled, run by whichever process comes first."""
+    """Return a folder in the user's cache that the commands have filled; the first process runs them."""
     folder = user_cache() / "deerflow-tests" / name
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_name(f"{folder.name}.lock").open("w") as lock:
@@ -141,5 +140,5 @@ def install_once(name: str, commands: Callable[[Path], Sequence[Sequence[str | P
 
 
 def key_of(*parts: str) -> str:
-    """Return a short name for what was made from these parts."""
+    """Return a short hash of these parts."""
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]

@@ -52,13 +52,13 @@ class EchoAgent:
 
     async def prompt(self, session_id: str, prompt: list[Any], **_: Any) -> PromptResponse:
         text = "".join(block.text for block in prompt)
-        await self.say(session_id, f"{text} ")
+        await self.send_text(session_id, f"{text} ")
         for word in text.split():
             if (act := getattr(self, f"do_{word}", None)) is not None:
-                await self.say(session_id, await act(session_id))
+                await self.send_text(session_id, await act(session_id))
         return PromptResponse(stop_reason="cancelled" if self.stopped.is_set() else "end_turn")
 
-    async def say(self, session_id: str, text: str) -> None:
+    async def send_text(self, session_id: str, text: str) -> None:
         await self.client.session_update(session_id=session_id, update=update_agent_message_text(text))
 
     async def do_write(self, session: str) -> str:
@@ -68,7 +68,7 @@ class EchoAgent:
         await self.client.write_text_file(session_id=session, path=f"{self.cwd}/note.txt", content="one\ntwo\n")
         await self.client.session_update(session_id=session, update=update_tool_call("t1", status="completed"))
         read = await self.client.read_text_file(session_id=session, path=f"{self.cwd}/note.txt", line=2, limit=1)
-        return f"[read {read.content!r}, here {names_in(self.cwd)}]"
+        return f"[read {read.content!r}, here {list_names(self.cwd)}]"
 
     async def do_outside(self, session: str) -> str:
         results = []
@@ -117,7 +117,7 @@ class EchoAgent:
         return "[got one]"
 
 
-def names_in(folder: str) -> list[str]:
+def list_names(folder: str) -> list[str]:
     return [each.name for each in Path(folder).iterdir()]
 
 

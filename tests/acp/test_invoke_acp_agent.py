@@ -27,7 +27,7 @@ AGENT = {"command": sys.executable, "args": ["-B", str(ECHO)], "paths": [str(ECH
 DONE = "Done."
 
 
-def settings(**changes: Any) -> dict[str, Any]:
+def build_settings(**changes: Any) -> dict[str, Any]:
     quiet = {name: {"enabled": False} for name in ("memory", "title", "guardrails")}
     agent = {**AGENT, **changes}
     return {**quiet, "acp_agents": {"echo": agent, "trusted": {**agent, "auto_approve_permissions": True}}}
@@ -38,15 +38,17 @@ def call_agent(prompt: str, agent: str = "echo") -> Any:
 
 
 @asynccontextmanager
-async def open_world(folder: Path, *prompts: str | Answer, **changes: Any) -> AsyncIterator[Harness]:
+async def open_acp_harness(folder: Path, *prompts: str | Answer, **changes: Any) -> AsyncIterator[Harness]:
     orders = [prompt if isinstance(prompt, Answer) else call_agent(prompt) for prompt in prompts]
     script = [line for order in orders for line in (order, DONE)]
-    source = open_source(directory=folder, environment={"SECRET": "x"}, overrides=settings(**changes))
+    source = open_source(directory=folder, environment={"SECRET": "x"}, overrides=build_settings(**changes))
     async with open_harness(source, ScriptedModel.saying(*script)) as harness:
         yield harness
 
 
-async def say(harness: Harness, thread_id: str = "t", resume: Resume | None = None) -> tuple[Turn, list[TurnEvent]]:
+async def run_turn(
+    harness: Harness, thread_id: str = "t", resume: Resume | None = None
+) -> tuple[Turn, list[TurnEvent]]:
     messages = [] if resume else [{"type": "human", "content": "Go on."}]
     turn = Turn(harness, LOCAL_USER, RunRequest(thread_id, messages, resume=resume))
     turn.reader.called.update(f"call_{each}_0" for each in range(9))
@@ -62,8 +64,8 @@ def find_result(events: Sequence[TurnEvent]) -> ToolFinished:
 @pytest.mark.slow
 async def test_agent_answers_from_its_own_workspace(tmp_path: Path) -> None:
     asked = "write outside env terminal"
-    async with open_world(tmp_path, asked, env={"MINE": "yes", "MY_API_KEY": "kingfisher-1"}) as harness:
-        turn, events = await say(harness)
+    async with open_acp_harness(tmp_path, asked, env={"MINE": "yes", "MY_API_KEY": "kingfisher-1"}) as harness:
+        turn, events = await run_turn(harness)
         result = find_result(events)
         assert not result.has_failed and turn.reader.answer == DONE
         assert result.text.startswith(asked)
@@ -83,8 +85,8 @@ async def test_agent_answers_from_its_own_workspace(tmp_path: Path) -> None:
 @pytest.mark.timeout(120)  # downloads the package once per machine
 async def test_example_agent_of_the_protocol_package_answers(tmp_path: Path) -> None:
     echo = str(await asyncio.to_thread(acp_example, "echo_agent.py"))
-    async with open_world(tmp_path, "Is there an echo?", args=["-B", echo], paths=[echo]) as harness:
-        turn, events = await say(harness)
+    async with open_acp_harness(tmp_path, "Is there an echo?", args=["-B", echo], paths=[echo]) as harness:
+        turn, events = await run_turn(harness)
     result = find_result(events)
     assert result.text.startswith("Is there an echo?\n\nWhat it has made is in") and not result.has_failed
     assert turn.reader.answer == DONE
@@ -109,39 +111,39 @@ def test_mcp_servers_are_select_mcp_servers_that_are_on_and_can_be_used_without_
 
 @pytest.mark.slow
 async def test_permission_request_waits_for_a_decision(tmp_path: Path) -> None:
-    async with open_world(tmp_path, "permission permission", call_agent("permission", "trusted")) as harness:
-        turn, _ = await say(harness)
+    async with open_acp_harness(tmp_path, "permission permission", call_agent("permission", "trusted")) as harness:
+        turn, _ = await run_turn(harness)
         assert turn.ending == "needs_approval"
         (call,) = turn.questions[0]["value"]["action_requests"]
         wanted = {"agent": "echo", "wants": "Delete everything", "kind": "delete"}
         assert call["args"] == {**wanted, "input": {"path": "/", "agent": "trusted", "wants": "nothing"}}
-        turn, _ = await say(harness, resume=Resume({"decisions": [{"type": "approve"}]}))
+        turn, _ = await run_turn(harness, resume=Resume({"decisions": [{"type": "approve"}]}))
         assert turn.ending == "needs_approval"
-        turn, events = await say(harness, resume=Resume({"decisions": [{"type": "reject"}]}))
+        turn, events = await run_turn(harness, resume=Resume({"decisions": [{"type": "reject"}]}))
         assert turn.ending == "answered"
         assert "[permission: y][permission: n]" in find_result(events).text
-        turn, events = await say(harness)  # auto-approved by the configuration
+        turn, events = await run_turn(harness)  # auto-approved by the configuration
         assert turn.ending == "answered" and "[permission: y]" in find_result(events).text
 
 
 @pytest.mark.slow
 async def test_decision_after_a_restart_allows_nothing(tmp_path: Path) -> None:
-    async with open_world(tmp_path, "permission") as harness:
-        turn, _ = await say(harness)
+    async with open_acp_harness(tmp_path, "permission") as harness:
+        turn, _ = await run_turn(harness)
         assert turn.ending == "needs_approval"
-    source = open_source(directory=tmp_path, environment={}, overrides=settings())
+    source = open_source(directory=tmp_path, environment={}, overrides=build_settings())
     async with open_harness(source, ScriptedModel.saying("Well.")) as harness:
-        turn, events = await say(harness, resume=Resume({"decisions": [{"type": "approve"}]}))
+        turn, events = await run_turn(harness, resume=Resume({"decisions": [{"type": "approve"}]}))
         assert turn.reader.answer == "Well." and find_result(events).has_failed
         assert "was ended before it got the answer" in find_result(events).text
 
 
 @pytest.mark.slow
 async def test_reports_crashes_and_invalid_output(tmp_path: Path) -> None:
-    async with open_world(tmp_path, "crash", "flood") as harness:
+    async with open_acp_harness(tmp_path, "crash", "flood") as harness:
         expected = ("it has exited; its output: out of luck", "what it prints does not follow the protocol")
         for number, sentence in enumerate(expected):
-            turn, events = await say(harness, f"t{number}")
+            turn, events = await run_turn(harness, f"t{number}")
             result = find_result(events)
             assert result.has_failed and sentence in result.text, result.text
             assert "acp_agents.echo.network" in result.text and turn.reader.answer == DONE
@@ -155,18 +157,18 @@ async def test_reports_programs_that_are_not_agents(tmp_path: Path) -> None:
         "none": ({"command": "/no/such/agent", "paths": []}, "there is no program '/no/such/agent'"),
     }
     agents = {"acp_agents": {name: {**AGENT, **changes} for name, (changes, _) in wrong.items()}}
-    source = open_source(directory=tmp_path, environment={}, overrides={**settings(), **agents})
+    source = open_source(directory=tmp_path, environment={}, overrides={**build_settings(), **agents})
     script = [line for name in wrong for line in (call_agent("hello", name), DONE)]
     async with open_harness(source, ScriptedModel.saying(*script)) as harness:
         for name, (_, sentence) in wrong.items():
-            turn, events = await say(harness, name)
+            turn, events = await run_turn(harness, name)
             assert sentence in find_result(events).text and turn.reader.answer == DONE
 
 
 @pytest.mark.slow
 async def test_streams_progress_and_stopping_the_run_ends_the_process(tmp_path: Path) -> None:
     mark = str(tmp_path)  # the same program may run elsewhere at the same time
-    async with open_world(tmp_path, "write hang", args=["-B", str(ECHO), mark]) as harness:
+    async with open_acp_harness(tmp_path, "write hang", args=["-B", str(ECHO), mark]) as harness:
         turn = Turn(harness, LOCAL_USER, RunRequest("t", [{"type": "human", "content": "Go."}]))
         begun = asyncio.Event()
 

@@ -13,14 +13,14 @@ WITHOUT_OWNER = {
     "run_events": "reached through its run alone, which has an owner",
     "mcp_pins": "what MCP servers offer, accepted by an admin for everybody",
 }
-NOT_ABOUT_ROWS = {
+WITHOUT_ROWS = {
     "schema",
     "liveness",
     "sqlite",
     "postgres",
 }
 """Modules that speak of tables, files and servers as a whole."""
-SAYS_WHOSE = {
+OWNER_ARGUMENTS = {
     "owner": "the owner itself",
     "run": "a run that was found by its owner, or is being made by one",
     "record": "the same",
@@ -102,24 +102,24 @@ def test_every_row_has_an_owner() -> None:
 
 
 def test_whoever_reads_or_changes_rows_says_whose_they_are() -> None:
-    functions = dict(queries())
+    functions = dict(list_queries())
     silent = {
         name
         for name, arguments in functions.items()
-        if not SAYS_WHOSE.keys() & set(arguments) and name not in BY_ID and name not in FOR_ALL
+        if not OWNER_ARGUMENTS.keys() & set(arguments) and name not in BY_ID and name not in FOR_ALL
     }
     assert silent == set(), "take `owner`, or say above how it is known that the rows are the caller's"
     assert (BY_ID.keys() | FOR_ALL.keys()) - functions.keys() == set(), "these are gone: leave them out above"
 
 
-def queries() -> list[tuple[str, list[str]]]:
-    """The functions that take a connection, with the names of their arguments."""
+def list_queries() -> list[tuple[str, list[str]]]:
+    """Return the functions that take a connection, with the names of their arguments."""
     return [
         (node.name, [each.arg for each in (*node.args.args, *node.args.kwonlyargs)])
         for file in sorted(
             {*SOURCE.rglob("queries.py"), *SOURCE.rglob("queries/*.py"), *(SOURCE / "persistence").rglob("*.py")}
         )
-        if file.stem not in NOT_ABOUT_ROWS and "migrations" not in file.parts
+        if file.stem not in WITHOUT_ROWS and "migrations" not in file.parts
         for node in ast.parse(file.read_text()).body
         if isinstance(node, ast.FunctionDef) and node.args.args and node.args.args[0].arg == "connection"
     ]

@@ -20,7 +20,7 @@ def test_the_version_is_said_once_and_the_same_everywhere() -> None:
 def test_the_readmes_are_short_and_tell_the_same() -> None:
     english, chinese = (ROOT / "README.md").read_text(), (ROOT / "README.zh.md").read_text()
     assert english.count("\n") <= 150 and chinese.count("\n") <= 150
-    assert code_blocks(english) == code_blocks(chinese)
+    assert find_code_blocks(english) == find_code_blocks(chinese)
     assert "not affiliated with ByteDance" in english
 
 
@@ -37,28 +37,30 @@ def test_lock_files_name_no_host() -> None:
 
 
 def test_links_between_documents_lead_somewhere() -> None:
-    pages = [path for path in tracked_files() if path.suffix == ".md" and "data" not in path.relative_to(ROOT).parts]
+    pages = [
+        path for path in list_tracked_files() if path.suffix == ".md" and "data" not in path.relative_to(ROOT).parts
+    ]
     broken = [
         f"{page.relative_to(ROOT)}: {target}"
         for page in pages
         # What stands in a block of code is an example.
-        for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", without_code(page.read_text()))
+        for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", remove_code(page.read_text()))
         if not (page.parent / target).exists()
     ]
     assert broken == []
 
 
-def without_code(text: str) -> str:
+def remove_code(text: str) -> str:
     return re.sub(r"^(`{3,}).*?^\1\s*$", "", text, flags=re.DOTALL | re.MULTILINE)
 
 
-def code_blocks(text: str) -> list[str]:
-    """Code without its comments, which are translated."""
+def find_code_blocks(text: str) -> list[str]:
+    """Return code blocks without comments, which are translated."""
     blocks = re.findall(r"```\w+\n(.*?)```", text, re.S)
     return [re.sub(r"\s*#.*", "", block) for block in blocks]
 
 
-def tracked_files() -> list[Path]:
+def list_tracked_files() -> list[Path]:
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return [path for name in listed.stdout.splitlines() if (path := ROOT / name).is_file()]
@@ -68,4 +70,4 @@ def test_nothing_lies_around_at_the_top() -> None:
     known = {"README.md", "README.zh.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "Makefile"}
     known |= {"pyproject.toml", "requirements.lock", "requirements-dev.lock", "langgraph.json"}
     known |= {"config.example.yaml", "extensions_config.example.json", ".gitignore", ".gitattributes"}
-    assert {path.name for path in tracked_files() if path.parent == ROOT} <= known
+    assert {path.name for path in list_tracked_files() if path.parent == ROOT} <= known

@@ -25,7 +25,7 @@ BROAD_EXCEPTS = {
     "deerflow/subagents/execution.py": "the boundary of a task: one that fails leaves the others alone",
     "deerflow/runtime/runs/manager.py": "a run whose end cannot be written",
 }
-MADE_AT_IMPORT = {
+ALLOWED_AT_IMPORT = {
     "logging.getLogger": "a logger holds no state of ours",
     "re.compile": "a compiled pattern does not change",
     "APIRouter": "the routes of a resource, filled at import",
@@ -50,9 +50,9 @@ MADE_AT_IMPORT = {
 
 def test_modules_are_short_enough_to_read_at_once() -> None:
     long = {
-        place(path): lines
+        get_location(path): lines
         for path in SOURCES
-        if (lines := path.read_text().count("\n")) > MAX_MODULE and place(path) not in LONG_MODULES
+        if (lines := path.read_text().count("\n")) > MAX_MODULE and get_location(path) not in LONG_MODULES
     }
     assert long == {}
 
@@ -61,24 +61,29 @@ def test_functions_fit_on_a_screen() -> None:
     long = [
         f"{path.name}:{node.name}"
         for path in SOURCES
-        for node in functions(path)
+        for node in list_functions(path)
         if (node.end_lineno or 0) - node.lineno + 1 > MAX_FUNCTION
     ]
     assert [name for name in long if name not in LONG_FUNCTIONS] == []
 
 
 def test_nothing_is_nested_deeply() -> None:
-    deep = [f"{place(path)}:{node.name}" for path in SOURCES for node in functions(path) if depth(node) > MAX_NESTING]
+    deep = [
+        f"{get_location(path)}:{node.name}"
+        for path in SOURCES
+        for node in list_functions(path)
+        if measure_depth(node) > MAX_NESTING
+    ]
     assert deep == []
 
 
 def test_modules_hold_no_state() -> None:
-    assert [state for path in SOURCES for state in module_state(path)] == []
+    assert [state for path in SOURCES for state in find_module_state(path)] == []
 
 
 def test_nobody_catches_everything_but_the_listed_boundaries() -> None:
     broad = {
-        place(path)
+        get_location(path)
         for path in SOURCES
         for node in ast.walk(parse(path))
         if isinstance(node, ast.ExceptHandler) and (node.type is None or ast.unparse(node.type) == "Exception")
@@ -94,7 +99,7 @@ def test_tests_use_real_parts() -> None:
     assert re.findall(r"\b(?:time|asyncio)\.sleep\((?!0\))", text) == []
 
 
-def place(path: Path) -> str:
+def get_location(path: Path) -> str:
     return str(path.relative_to(ROOT / "src"))
 
 
@@ -102,15 +107,15 @@ def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
 
-def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+def list_functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     return (node for node in ast.walk(parse(path)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
-def depth(node: ast.AST, level: int = 0) -> int:
-    """How many loops, branches and handlers stand inside each other; `with` only names a lifetime."""
+def measure_depth(node: ast.AST, level: int = 0) -> int:
+    """Return the depth of nested loops, branches and handlers; `with` is not counted."""
     inner = [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.FunctionDef)]
     blocks = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.Match)
-    return max([level, *(depth(child, level + is_new_block(node, child, blocks)) for child in inner)])
+    return max([level, *(measure_depth(child, level + is_new_block(node, child, blocks)) for child in inner)])
 
 
 def is_new_block(parent: ast.AST, child: ast.AST, blocks: tuple[type[ast.AST], ...]) -> bool:
@@ -118,23 +123,23 @@ def is_new_block(parent: ast.AST, child: ast.AST, blocks: tuple[type[ast.AST], .
     return isinstance(child, blocks) and not is_elif
 
 
-def module_state(path: Path) -> Iterator[str]:
-    """Names bound at import to something that could change."""
+def find_module_state(path: Path) -> Iterator[str]:
+    """Yield names that are bound at import to mutable values."""
     for node in parse(path).body:
         if isinstance(node, ast.Global):
-            yield f"{place(path)}: global"
+            yield f"{get_location(path)}: global"
         if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
             continue
         target = ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
         if not is_constant(target, node.value):
-            yield f"{place(path)}: {target}"
+            yield f"{get_location(path)}: {target}"
 
 
 def is_constant(name: str, value: ast.expr) -> bool:
     if isinstance(value, ast.Call):
         maker = ast.unparse(value.func)
         # A capitalised name at the top of a module is a promise that the instance is frozen data.
-        return maker in MADE_AT_IMPORT or name.isupper()
+        return maker in ALLOWED_AT_IMPORT or name.isupper()
     if isinstance(value, ast.Dict | ast.List | ast.Set | ast.DictComp | ast.ListComp | ast.SetComp):
         return name.isupper() or name == "__all__"
     return True

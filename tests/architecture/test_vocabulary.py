@@ -17,30 +17,30 @@ DIALECT = re.compile(
 
 def test_no_name_contains_a_retired_term() -> None:
     pattern = re.compile(rf"(?:^|_)(?:{'|'.join(TERMS)})(?:$|_)")
-    found = [f"{place}: {name}" for place, name in names() if pattern.search(to_snake_case(name))]
+    found = [f"{place}: {name}" for place, name in list_names() if pattern.search(to_snake_case(name))]
     assert found == []
 
 
 def test_docstrings_open_with_a_verb_or_a_noun() -> None:
-    opened = [(place, text) for place, text in docstrings()]
+    opened = [(place, text) for place, text in list_docstrings()]
     riddles = [f"{place}: {text}" for place, text in opened if RIDDLE.match(text)]
     assert len(riddles) * 100 <= len(opened), riddles[:20]
 
 
 def test_docstrings_are_free_of_the_old_dialect() -> None:
-    opened = [(place, text) for place, text in docstrings()]
+    opened = [(place, text) for place, text in list_docstrings()]
     dialect = [f"{place}: {text}" for place, text in opened if DIALECT.search(text)]
     assert len(dialect) * 200 <= len(opened), dialect[:20]
 
 
-def names() -> Iterator[tuple[str, str]]:
+def list_names() -> Iterator[tuple[str, str]]:
     for path in SOURCES:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 yield f"{path.relative_to(ROOT)}:{node.lineno}", node.name
 
 
-def docstrings() -> Iterator[tuple[str, str]]:
+def list_docstrings() -> Iterator[tuple[str, str]]:
     for path in SOURCES:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):

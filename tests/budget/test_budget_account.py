@@ -1,6 +1,5 @@
 """Tests of the budget shared by a run, its title and memory extraction."""
 
-from dataclasses import dataclass
 from decimal import Decimal
 
 import pytest
@@ -11,31 +10,18 @@ from deerflow.budget.account import (
     Account,
     Amount,
     BudgetTracker,
-    ReservationEntry,
     extraction_limit,
     subtract_amount,
 )
 from deerflow.config.sections.models import PricingConfig
 from deerflow.domain.usage import BudgetSpent, ModelCallRequest, ModelCallUsage, PromptSize, SpendingLimit, TokenCounts
 from deerflow.models.usage import UNIT
+from tests.budget.support import MemoryReservationLog
 
 PRICE = PricingConfig(input=Decimal(3), output=Decimal(15))
 Call = tuple[int, int, str]
 """Length of a request and its answer, and the outcome."""
 CALLS = st.lists(st.tuples(st.integers(1, 5000), st.integers(1, 5000), st.sampled_from(["all", "some", "refused"])))
-
-
-@dataclass
-class MemoryReservationLog:
-    """Reservation log that keeps the last entry."""
-
-    last: ReservationEntry | None = None
-
-    async def reserve(self, entry: ReservationEntry) -> None:
-        self.last = entry
-
-    def settle(self, entry: ReservationEntry) -> None:
-        self.last = entry
 
 
 def create_tracker(

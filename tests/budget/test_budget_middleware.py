@@ -11,9 +11,9 @@ import pytest
 
 from deerflow.config.source import open_source
 from deerflow.domain.identity import LOCAL_USER
-from deerflow.domain.runs import AgentSpec, RunRecord, RunRequest, RunStatus
+from deerflow.domain.runs import RunRequest, RunStatus
 from deerflow.domain.usage import SpendingLimit
-from deerflow.harness import Harness, open_harness
+from deerflow.harness import open_harness
 from deerflow.runtime.runs.job import deserialize_request
 from deerflow.runtime.runs.request import serialize_request
 from deerflow.testing import (
@@ -24,21 +24,7 @@ from deerflow.testing import (
     ServerFault,
     Stall,
 )
-from tests.budget.greedy_endpoint import MISREPORTS, GreedyEndpoint, delegate, list_files, settings
-
-
-async def finish(
-    harness: Harness, limit: SpendingLimit | None = None, thread: str = "t"
-) -> tuple[RunRecord, str, list[dict[str, Any]]]:
-    """Return the finished run, its answer, and the budget events of its log."""
-    spec = AgentSpec(subagent_enabled=True, max_concurrent_subagents=4)
-    request = RunRequest(thread, [{"type": "human", "content": "Go."}], spec, recursion_limit=500, budget=limit)
-    run = await harness.runs.create_or_reject(request, LOCAL_USER)
-    async with asyncio.timeout(30):
-        done = await harness.runs.join(thread, run.run_id, LOCAL_USER)
-    page = await harness.timeline.page(run, 0, 10_000, ["budget"])
-    state = orjson.loads((await harness.threads.state(thread, LOCAL_USER)).values)
-    return done, state["messages"][-1]["content"], [orjson.loads(event.event.data) for event in page]
+from tests.budget.support import MISREPORTS, GreedyEndpoint, delegate, finish_run, list_files, open_budget_config
 
 
 @pytest.mark.parametrize(
@@ -51,9 +37,9 @@ async def test_run_stays_within_its_budget_and_ends_with_an_answer(
     endpoint = GreedyEndpoint(lead, MISREPORTS[misreport], {2: ServerFault(500), 3: CutAfter(3)})
     async with (
         ScriptedServer([endpoint.answer], endless=True) as server,
-        open_harness(settings(tmp_path, server, {"max_tokens": 200_000})) as harness,
+        open_harness(open_budget_config(tmp_path, server, {"max_tokens": 200_000})) as harness,
     ):
-        run, answer, entries = await finish(harness)
+        run, answer, entries = await finish_run(harness)
     assert run.status is RunStatus.SUCCESS
     assert endpoint.taken["tokens"] <= 200_000 and endpoint.taken["calls"] > 3
     assert endpoint.final_answers == 1 and answer.startswith("word ")
@@ -64,9 +50,9 @@ async def test_unreported_usage_counts_as_the_whole_reservation(tmp_path: Path) 
     endpoint = GreedyEndpoint(list_files)
     async with (
         ScriptedServer([endpoint.answer], endless=True) as server,
-        open_harness(settings(tmp_path, server, {"max_tokens": 200_000}, stream_usage=False)) as harness,
+        open_harness(open_budget_config(tmp_path, server, {"max_tokens": 200_000}, stream_usage=False)) as harness,
     ):
-        run, answer, entries = await finish(harness)
+        run, answer, entries = await finish_run(harness)
     assert run.status is RunStatus.SUCCESS and answer.startswith("word ")
     assert endpoint.taken["tokens"] <= 200_000
     assert all(each["tokens"] > 0 for each in entries)
@@ -77,9 +63,9 @@ async def test_run_stays_within_its_cost_limit(tmp_path: Path) -> None:
     price = {"input": 1.0, "output": 10.0, "cached_input": 0.1, "reasoning": 12.0}
     async with (
         ScriptedServer([endpoint.answer], endless=True) as server,
-        open_harness(settings(tmp_path, server, {"max_cost": 0.2}, pricing=price)) as harness,
+        open_harness(open_budget_config(tmp_path, server, {"max_cost": 0.2}, pricing=price)) as harness,
     ):
-        run, answer, entries = await finish(harness)
+        run, answer, entries = await finish_run(harness)
     assert run.status is RunStatus.SUCCESS and answer.startswith("word ")
     assert endpoint.taken["calls"] > 3
     assert 10**11 < max(each["spent"]["cost"] for each in entries) <= 2 * 10**11
@@ -89,9 +75,9 @@ async def test_model_without_pricing_is_not_called_under_a_cost_limit(tmp_path: 
     endpoint = GreedyEndpoint(list_files)
     async with (
         ScriptedServer([endpoint.answer], endless=True) as server,
-        open_harness(settings(tmp_path, server, {"max_cost": 0.2})) as harness,
+        open_harness(open_budget_config(tmp_path, server, {"max_cost": 0.2})) as harness,
     ):
-        run, _, _ = await finish(harness)
+        run, _, _ = await finish_run(harness)
     assert run.status is RunStatus.ERROR and endpoint.taken["calls"] == 0
     assert run.error is not None and "'scripted' has no pricing in USD" in run.error
 
@@ -100,12 +86,12 @@ async def test_request_can_lower_the_budget_but_not_raise_it(tmp_path: Path) -> 
     endpoint = GreedyEndpoint(list_files)
     async with (
         ScriptedServer([endpoint.answer], endless=True) as server,
-        open_harness(settings(tmp_path, server, {"max_tokens": 90_000})) as harness,
+        open_harness(open_budget_config(tmp_path, server, {"max_tokens": 90_000})) as harness,
     ):
-        _, _, entries = await finish(harness, SpendingLimit(max_tokens=60_000), "less")
+        _, _, entries = await finish_run(harness, SpendingLimit(max_tokens=60_000), "less")
         assert endpoint.taken["tokens"] <= max(each["spent"]["tokens"] for each in entries) <= 60_000
         endpoint.taken.clear()
-        _, _, entries = await finish(harness, SpendingLimit(max_tokens=900_000), "more")
+        _, _, entries = await finish_run(harness, SpendingLimit(max_tokens=900_000), "more")
         assert 60_000 < endpoint.taken["tokens"] <= 90_000
 
 
@@ -113,9 +99,9 @@ async def test_too_small_budget_ends_with_a_fixed_sentence(tmp_path: Path) -> No
     endpoint = GreedyEndpoint(list_files)
     async with (
         ScriptedServer([endpoint.answer], endless=True) as server,
-        open_harness(settings(tmp_path, server, {"max_tokens": 1000})) as harness,
+        open_harness(open_budget_config(tmp_path, server, {"max_tokens": 1000})) as harness,
     ):
-        run, answer, entries = await finish(harness)
+        run, answer, entries = await finish_run(harness)
     assert run.status is RunStatus.SUCCESS and endpoint.taken["calls"] == 0
     assert "the budget of this run is used up" in answer
 
@@ -152,9 +138,9 @@ async def test_summaries_are_charged_to_the_budget(tmp_path: Path) -> None:
     }
     async with (
         ScriptedServer([endpoint.answer], endless=True) as server,
-        open_harness(settings(tmp_path, server, {"max_tokens": 250_000}, more)) as harness,
+        open_harness(open_budget_config(tmp_path, server, {"max_tokens": 250_000}, more)) as harness,
     ):
-        run, _, entries = await finish(harness)
+        run, _, entries = await finish_run(harness)
     assert run.status is RunStatus.SUCCESS
     assert "summarization" in {each["caller"] for each in entries}
     assert endpoint.taken["tokens"] <= 250_000

@@ -12,7 +12,7 @@ import pytest
 from deerflow.cli.doctor import check_servers, check_skills
 from deerflow.config.source import open_source
 from deerflow.skills.authoring.lock import lock_skill
-from tests.skills.skill_folders import write_skill
+from tests.skills.support import write_skill
 
 pytestmark = pytest.mark.slow
 

@@ -24,7 +24,7 @@ from deerflow.gateway.schemas.memory import MemoryDocument, MemorySettings, Memo
 from deerflow.harness import open_harness
 from deerflow.mcp.status import McpToolInfo
 from deerflow.testing import ScriptedModel
-from tests.client.support import parses
+from tests.client.support import is_valid
 from tests.support import browse
 
 AGENT: dict[str, Any] = {
@@ -56,13 +56,13 @@ def is_document(shown: dict[str, Any]) -> bool:
 
 
 def test_results_parse_with_the_gateway_models(client: DeerFlowClient) -> None:
-    assert parses(Models, client.list_models())
-    assert parses(Model, client.get_model("demo"))
-    assert all(parses(Thread, thread) for thread in client.list_threads())
+    assert is_valid(Models, client.list_models())
+    assert is_valid(Model, client.get_model("demo"))
+    assert all(is_valid(Thread, thread) for thread in client.list_threads())
     thread = client.get_thread("t1")
-    assert thread.pop("checkpoints") and parses(Thread, thread)
-    assert all(parses(Agent, agent) for agent in client.list_agents())
-    assert parses(Agent, client.get_agent("ada"))
+    assert thread.pop("checkpoints") and is_valid(Thread, thread)
+    assert all(is_valid(Agent, agent) for agent in client.list_agents())
+    assert is_valid(Agent, client.get_agent("ada"))
 
 
 async def test_web_pages_equal_the_http_responses(client: DeerFlowClient, tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ async def test_web_pages_equal_the_http_responses(client: DeerFlowClient, tmp_pa
         pages = await client.alist_web_pages("t1")
         (name,) = [page["snapshot_id"] for page in pages["pages"]]
         page = await client.aget_web_page("t1", name)
-        assert parses(WebPages, pages) and parses(WebPageText, page) and page["text"] == "Deer."
+        assert is_valid(WebPages, pages) and is_valid(WebPageText, page) and page["text"] == "Deer."
         assert (await http.get("/api/threads/t1/web-pages")).json() == pages
         assert (await http.get(f"/api/threads/t1/web-pages/{name}")).json() == page
         text = await http.get(f"/api/threads/t1/web-pages/{name}/text")
@@ -105,14 +105,14 @@ async def test_results_equal_the_http_responses(client: DeerFlowClient, tmp_path
 def test_usage_search_and_feedback_parse_with_the_gateway_models(client: DeerFlowClient) -> None:
     run = client.list_all_runs(limit=1)["runs"][0]
     place = (run["thread_id"], run["run_id"])
-    assert parses(ConsoleRuns, client.list_all_runs(limit=1)) and parses(ConsoleStats, client.get_stats())
-    assert parses(ConsoleUsage, client.get_usage(days=2)) and parses(ThreadTokens, client.get_token_usage("t1"))
-    assert parses(Tokens, client.get_run_usage(*place))
-    assert client.search("one")["hits"] and parses(Hits, client.search("one"))
-    assert parses(Feedback, client.give_feedback(*place, 1, "Good"))
-    assert parses(FeedbackStats, client.get_feedback_stats(*place))
-    assert parses(Suggestions, client.suggest("t1")) and parses(Polished, client.polish("better"))
-    assert parses(UserProfile, client.update_user_profile("Me")) and parses(Features, client.get_features())
+    assert is_valid(ConsoleRuns, client.list_all_runs(limit=1)) and is_valid(ConsoleStats, client.get_stats())
+    assert is_valid(ConsoleUsage, client.get_usage(days=2)) and is_valid(ThreadTokens, client.get_token_usage("t1"))
+    assert is_valid(Tokens, client.get_run_usage(*place))
+    assert client.search("one")["hits"] and is_valid(Hits, client.search("one"))
+    assert is_valid(Feedback, client.give_feedback(*place, 1, "Good"))
+    assert is_valid(FeedbackStats, client.get_feedback_stats(*place))
+    assert is_valid(Suggestions, client.suggest("t1")) and is_valid(Polished, client.polish("better"))
+    assert is_valid(UserProfile, client.update_user_profile("Me")) and is_valid(Features, client.get_features())
 
 
 async def test_memory_parses_and_equals_the_http_responses(client: DeerFlowClient, tmp_path: Path) -> None:
@@ -133,10 +133,10 @@ async def test_memory_parses_and_equals_the_http_responses(client: DeerFlowClien
         client.get_memory(as_of=datetime.now(UTC)),
     ):
         assert is_document(shown)
-    assert parses(MemorySettings, client.switch_memory(False)) and not client.get_memory_config()["switched_on"]
+    assert is_valid(MemorySettings, client.switch_memory(False)) and not client.get_memory_config()["switched_on"]
     source = open_source(directory=tmp_path, environment={})
     async with open_harness(source, ScriptedModel.saying()) as harness, browse(harness) as http:
-        for path, told in {
+        for path, document in {
             "": await client.aget_memory(),
             "/config": await client.aget_memory_config(),
             "/status": await client.aget_memory_status(),
@@ -145,25 +145,25 @@ async def test_memory_parses_and_equals_the_http_responses(client: DeerFlowClien
             "/search?q=茶": await client.asearch_memory("茶"),
             f"/facts/{fact_id}/why": await client.aexplain_memory_fact(fact_id),
         }.items():
-            assert (await http.get(f"/api/memory{path}")).json() == told, path
+            assert (await http.get(f"/api/memory{path}")).json() == document, path
     assert is_document(client.delete_memory_fact(fact_id))
     assert client.clear_memory()["facts"] == []
     assert MemoryStatus.model_validate(client.get_memory_status()).data.facts == []
 
 
 def test_tools_and_policy_parse_with_the_gateway_models(client: DeerFlowClient) -> None:
-    assert all(parses(ToolInfo, tool) for tool in client.list_tools())
-    assert parses(PolicyInfo, client.get_policy())
+    assert all(is_valid(ToolInfo, tool) for tool in client.list_tools())
+    assert is_valid(PolicyInfo, client.get_policy())
 
 
 def test_shares_parse_with_the_gateway_models(client: DeerFlowClient) -> None:
     made = client.share_thread("t1", expires_in_days=2)
-    assert parses(NewShare, made) and all(parses(Share, share) for share in client.list_shares("t1"))
-    assert parses(Thread, client.rename_thread("t1", "Counting"))
+    assert is_valid(NewShare, made) and all(is_valid(Share, share) for share in client.list_shares("t1"))
+    assert is_valid(Thread, client.rename_thread("t1", "Counting"))
     shared = client.read_shared(made["token"])
     messages = shared.pop("messages")
     assert [each["message"]["content"] for each in messages] == ["1", "One."] and shared["title"] == "Counting"
-    assert parses(SharedThread, shared) and all(parses(SharedMessage, each) for each in messages)
+    assert is_valid(SharedThread, shared) and all(is_valid(SharedMessage, each) for each in messages)
 
 
 async def test_usage_feedback_and_shares_equal_the_http_responses(client: DeerFlowClient, tmp_path: Path) -> None:
@@ -199,19 +199,19 @@ def test_mcp_servers_parse_with_the_gateway_models(client: DeerFlowClient) -> No
     login = {"authorization_url": "https://login.example/", "token_url": "https://login.example/t", "client_id": "me"}
     oauth = {"grant_type": "authorization_code", **login}
     entry = {"type": "http", "url": "https://mcp.example/", "oauth": oauth, "enabled": False}
-    assert parses(McpServer, client.put_mcp_server("notes", entry))
-    assert parses(McpServers, client.list_mcp_servers()) and parses(McpConfig, client.get_mcp_config())
-    assert parses(McpConfig, client.update_mcp_config(client.get_mcp_config()["mcp_servers"]))
-    assert parses(McpConfig, client.switch_mcp_server("notes", enabled=False))
+    assert is_valid(McpServer, client.put_mcp_server("notes", entry))
+    assert is_valid(McpServers, client.list_mcp_servers()) and is_valid(McpConfig, client.get_mcp_config())
+    assert is_valid(McpConfig, client.update_mcp_config(client.get_mcp_config()["mcp_servers"]))
+    assert is_valid(McpConfig, client.switch_mcp_server("notes", enabled=False))
     for words in ("Adds.", "Adds, and tells."):
         pins = client._session.harness.resources.mcp_servers.pins
         client._session.loop.call(pins.check("notes", [McpToolInfo("add", words)]))
     shown = client.get_mcp_pins("notes")
-    assert parses(Pins, shown) and shown["tools"][0]["state"] == "changed"
+    assert is_valid(Pins, shown) and shown["tools"][0]["state"] == "changed"
     seen = {"add": shown["tools"][0]["offered"]["hash"]}
-    assert parses(Pins, client.accept_mcp_tools("notes", seen))
-    assert parses(StartedLogin, client.start_mcp_login("notes", "http://127.0.0.1:9/back"))
-    assert parses(McpLogin, client.get_mcp_login("notes")) and parses(McpReset, client.reset_mcp_cache())
+    assert is_valid(Pins, client.accept_mcp_tools("notes", seen))
+    assert is_valid(StartedLogin, client.start_mcp_login("notes", "http://127.0.0.1:9/back"))
+    assert is_valid(McpLogin, client.get_mcp_login("notes")) and is_valid(McpReset, client.reset_mcp_cache())
     client.forget_mcp_login("notes")
     client.remove_mcp_server("notes")
     assert client.list_mcp_servers() == {"servers": []}

@@ -13,7 +13,7 @@ from deerflow.domain.errors import Conflict, FileProblem, NotFound
 from deerflow.gateway.routers.threads.artifacts import Edited
 from deerflow.gateway.routers.threads.files import RunChanges
 from deerflow.testing import ScriptedModel
-from tests.client.support import parses
+from tests.client.support import is_valid
 from tests.sandbox.support import OUTPUTS, act
 
 PLAN = f"{OUTPUTS}/plan.md"
@@ -76,7 +76,7 @@ def test_files_are_saved_as_one_zip_file(client: DeerFlowClient, tmp_path: Path)
 def test_an_edit_needs_the_current_hash(client: DeerFlowClient) -> None:
     content, _ = client.artifacts.get("t", PLAN)
     edited = client.artifacts.edit("t", PLAN, "# Plan B\n", hashlib.sha256(content).hexdigest())
-    assert parses(Edited, edited)
+    assert is_valid(Edited, edited)
     with pytest.raises(Conflict, match=edited["sha256"]):
         client.artifacts.edit("t", PLAN, "# Plan C\n", "0" * 64)
     with pytest.raises(Conflict):
@@ -86,7 +86,7 @@ def test_an_edit_needs_the_current_hash(client: DeerFlowClient) -> None:
 
 def test_changes_of_a_run_have_the_shape_of_the_http_api(client: DeerFlowClient) -> None:
     changes = client.runs.get_changes("t")
-    assert parses(RunChanges, changes)
+    assert is_valid(RunChanges, changes)
     (change,) = changes["files"]
     assert (change["path"], change["status"], change["lines_added"]) == (PLAN, "added", 1)
     assert change["diff"].endswith("+# Plan\r\n")

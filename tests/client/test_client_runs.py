@@ -37,7 +37,7 @@ def open_client(*turns: Any) -> DeerFlowClient:
     return DeerFlowClient({"tools": [LAUNCH, ASK]}, model=ScriptedModel.saying(*turns))
 
 
-def results(client: DeerFlowClient) -> list[str]:
+def list_tool_results(client: DeerFlowClient) -> list[str]:
     messages = client.threads.get("t")["checkpoints"][0]["values"]["messages"]
     return [message["content"] for message in messages if message["type"] == "tool"]
 
@@ -86,14 +86,14 @@ def test_a_pending_call_is_listed_and_approved() -> None:
         (call,) = question["value"]["action_requests"]
         assert (call["name"], call["args"]) == ("launch", {"rocket": "Saturn"})
         assert client.approvals.approve("t") == "Done."
-        assert results(client) == ["Saturn is in the air"] and client.approvals.list("t") == []
+        assert list_tool_results(client) == ["Saturn is in the air"] and client.approvals.list("t") == []
 
 
 def test_a_pending_call_runs_with_edited_arguments() -> None:
     with open_client(calling("launch", rocket="Saturn"), "Done.") as client:
         client.chat("Launch it", thread_id="t")
         assert client.approvals.edit("t", {"rocket": "Ariane"}) == "Done."
-        assert "Ariane is in the air" in results(client)[0]
+        assert "Ariane is in the air" in list_tool_results(client)[0]
 
 
 @pytest.mark.parametrize(("reason", "shown"), [("not today", "not today"), (None, "The tool was not executed")])
@@ -101,7 +101,7 @@ def test_a_call_is_rejected_with_a_reason_for_the_agent(reason: str | None, show
     with open_client(calling("launch", rocket="Saturn"), "As you like.") as client:
         client.chat("Launch it", thread_id="t")
         assert client.approvals.reject("t", reason) == "As you like."
-        assert shown in results(client)[0]
+        assert shown in list_tool_results(client)[0]
 
 
 def test_a_run_may_pause_again() -> None:
@@ -109,7 +109,7 @@ def test_a_run_may_pause_again() -> None:
         client.chat("Launch them", thread_id="t")
         assert client.approvals.approve("t") == ""
         assert client.approvals.approve("t") == "Both."
-        assert results(client) == ["Saturn is in the air", "Ariane is in the air"]
+        assert list_tool_results(client) == ["Saturn is in the air", "Ariane is in the air"]
 
 
 def test_several_calls_are_decided_together_or_individually() -> None:
@@ -126,7 +126,7 @@ def test_several_calls_are_decided_together_or_individually() -> None:
             with pytest.raises(InvalidRequest, match=r"thread 't' has 2 pending calls \(launch, launch\)"):
                 client.approvals.edit("t", {"rocket": "Soyuz"})
             assert decide(client) == "Done."
-            assert ["in the air" in result for result in results(client)][-2:] == made
+            assert ["in the air" in result for result in list_tool_results(client)][-2:] == made
 
 
 def test_an_interrupt_of_a_custom_tool_accepts_any_answer() -> None:
@@ -136,7 +136,7 @@ def test_an_interrupt_of_a_custom_tool_accepts_any_answer() -> None:
         with pytest.raises(InvalidRequest, match="How many.* is not a tool call"):
             client.approvals.approve("t")
         assert client.runs.resume("t", 42) == "Done."
-        assert results(client) == ["the answer is 42"]
+        assert list_tool_results(client) == ["the answer is 42"]
 
 
 def test_a_resumed_run_is_streamed() -> None:
@@ -199,4 +199,4 @@ def test_a_call_stopped_by_a_guardrail_is_approved_like_any_other() -> None:
         (question,) = client.approvals.list("t")
         assert "always asked" in question["value"]["action_requests"][0]["description"]
         assert client.approvals.approve("t") == "Up it went."
-        assert results(client) == ["Saturn is in the air"]
+        assert list_tool_results(client) == ["Saturn is in the air"]

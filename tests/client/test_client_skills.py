@@ -19,10 +19,9 @@ from deerflow.gateway.routers.skills import (
 )
 from deerflow.harness import open_harness
 from deerflow.testing import ScriptedModel
-from tests.client.support import parses
+from tests.client.support import is_valid
 from tests.skills.hostile_archives import build_archive
-from tests.skills.service_setup import ALLOW, skill
-from tests.skills.skill_folders import write_skill
+from tests.skills.support import ALLOW, build_skill_md, write_skill
 from tests.support import browse
 
 
@@ -59,22 +58,22 @@ def test_skills_are_installed_created_edited_and_restored(tmp_path: Path) -> Non
     archive.write_bytes(build_archive())
     with DeerFlowClient(model=ScriptedModel.saying(ALLOW)) as client:
         installed = client.skills.install(archive)
-        assert parses(InstalledSkill, installed) and installed["skill_name"] == "sample"
+        assert is_valid(InstalledSkill, installed) and installed["skill_name"] == "sample"
         with pytest.raises(Conflict):
             client.skills.install(archive)
         (tmp_path / "bad.skill").write_bytes(b"no zip")
         with pytest.raises(SkillRefused, match="not a zip file"):
             client.skills.install(str(tmp_path / "bad.skill"))
-        made = client.custom_skills.create(skill("own"))
-        assert parses(CustomSkill, made) and parses(CustomSkills, client.custom_skills.list())
-        edited = client.custom_skills.edit("own", skill("own", "# Two\n"), made["sha256"])
+        made = client.custom_skills.create(build_skill_md("own"))
+        assert is_valid(CustomSkill, made) and is_valid(CustomSkills, client.custom_skills.list())
+        edited = client.custom_skills.edit("own", build_skill_md("own", "# Two\n"), made["sha256"])
         assert client.custom_skills.get("own") == edited
         client.custom_skills.edit("own", "A\n", path="references/a.md")
-        assert parses(FileContent, client.custom_skills.get_file("own", "references/a.md"))
+        assert is_valid(FileContent, client.custom_skills.get_file("own", "references/a.md"))
         client.custom_skills.delete("own", "references/a.md")
         client.custom_skills.delete("own")
         history = client.custom_skills.get_history("own")
-        assert parses(SkillHistory, history)
+        assert is_valid(SkillHistory, history)
         assert [change["action"] for change in history["history"]] == [
             "create",
             "edit",
@@ -82,7 +81,7 @@ def test_skills_are_installed_created_edited_and_restored(tmp_path: Path) -> Non
             "remove_file",
             "delete",
         ]
-        assert client.custom_skills.rollback("own")["content"] == skill("own", "# Two\n")
+        assert client.custom_skills.rollback("own")["content"] == build_skill_md("own", "# Two\n")
         client.custom_skills.delete("own")
         client.custom_skills.clear_history("own")
         with pytest.raises(NotFound):

@@ -11,7 +11,7 @@ from deerflow.domain.errors import InvalidRequest, NotFound, TooLarge
 from deerflow.gateway.routers.threads.uploads import UploadAnswer, UploadDeleted, Uploaded
 from deerflow.harness import open_harness
 from deerflow.testing import ScriptedModel
-from tests.client.support import parses
+from tests.client.support import is_valid
 from tests.support import browse
 
 SETTINGS = {"uploads": {"max_file_size": 10, "conversion": {"enabled": False}}}
@@ -24,14 +24,14 @@ def client(tmp_path: Path) -> Any:
         yield client
 
 
-def made(folder: Path, name: str, content: bytes = b"content") -> Path:
+def write_file(folder: Path, name: str, content: bytes = b"content") -> Path:
     file = folder / name
     file.write_bytes(content)
     return file
 
 
 def test_a_failed_upload_raises_and_stores_nothing(client: DeerFlowClient, tmp_path: Path) -> None:
-    good = made(tmp_path, "a.txt")
+    good = write_file(tmp_path, "a.txt")
     with pytest.raises(NotFound, match="no thread 'none'"):
         client.uploads.create("none", [good])
     with pytest.raises(InvalidRequest, match="cannot read '.*missing.txt': no such file"):
@@ -39,24 +39,26 @@ def test_a_failed_upload_raises_and_stores_nothing(client: DeerFlowClient, tmp_p
     with pytest.raises(InvalidRequest, match="no file received"):
         client.uploads.create("t", [])
     with pytest.raises(TooLarge, match="more than 10 bytes"):
-        client.uploads.create("t", [made(tmp_path, "big.bin", bytes(11))])
+        client.uploads.create("t", [write_file(tmp_path, "big.bin", bytes(11))])
     assert client.uploads.list("t") == {"files": [], "count": 0}
     with pytest.raises(NotFound, match="no upload 'a.txt'"):
         client.uploads.delete("t", "a.txt")
 
 
 def test_uploads_have_the_shape_of_the_http_api(client: DeerFlowClient, tmp_path: Path) -> None:
-    answer = client.uploads.create("t", [str(made(tmp_path, "a.txt")), made(tmp_path, "big.bin", bytes(11))])
-    assert parses(UploadAnswer, answer) and answer["skipped_files"][0]["filename"] == "big.bin"
-    assert parses(Uploaded, client.uploads.list("t"))
+    answer = client.uploads.create(
+        "t", [str(write_file(tmp_path, "a.txt")), write_file(tmp_path, "big.bin", bytes(11))]
+    )
+    assert is_valid(UploadAnswer, answer) and answer["skipped_files"][0]["filename"] == "big.bin"
+    assert is_valid(Uploaded, client.uploads.list("t"))
     assert client.uploads.list("t")["files"] == answer["files"]
     assert client.artifacts.get("t", answer["files"][0]["path"])[0] == b"content"
-    assert parses(UploadDeleted, client.uploads.delete("t", "a.txt"))
+    assert is_valid(UploadDeleted, client.uploads.delete("t", "a.txt"))
     assert client.uploads.list("t")["count"] == 0
 
 
 async def test_results_equal_the_http_responses(client: DeerFlowClient, tmp_path: Path) -> None:
-    answer = await client.uploads.acreate("t", [made(tmp_path, "a.txt")])
+    answer = await client.uploads.acreate("t", [write_file(tmp_path, "a.txt")])
     source = open_source(directory=tmp_path, environment={}, overrides=SETTINGS)
     async with open_harness(source, ScriptedModel.saying()) as harness, browse(harness) as http:
         url = "/api/threads/t/uploads"

@@ -15,21 +15,21 @@ from deerflow.services.web_pages import WebPageService, to_page_snapshot
 PAGE = FetchedPage("https://a.example/", "https://a.example/home", "Home", "text/html", "A heron.")
 
 
-def reading_tools(**settings: Any) -> list[dict[str, Any]]:
+def build_fetch_tools(**settings: Any) -> list[dict[str, Any]]:
     (entry,) = [entry.model_dump() for entry in Config().tools if entry.name == "web_fetch"]
     return [{**entry, "allow_private_addresses": True, "respect_robots": False, **settings}]
 
 
-async def fill(kept: WebPageService, count: int) -> None:
+async def store_pages(kept: WebPageService, count: int) -> None:
     """Store `count` pages in a thread."""
     message = asdict(to_page_snapshot(PAGE, ""))
     message.pop("is_kept")
-    mine = {**message, "thread_id": "t", "owner": LOCAL_USER.user_id}
-    rows = [{**mine, "snapshot_id": f"{number}"} for number in range(count)]
+    row = {**message, "thread_id": "t", "owner": LOCAL_USER.user_id}
+    rows = [{**row, "snapshot_id": f"{number}"} for number in range(count)]
     await kept.database.write(lambda connection: connection.execute(insert(web_pages), rows))
 
 
-async def pages_of(harness: Harness, thread: str = "t") -> list[dict[str, Any]]:
+async def list_pages(harness: Harness, thread: str = "t") -> list[dict[str, Any]]:
     """Return the stored pages with their texts, without times."""
     kept = harness.resources.web_pages
     found = []

@@ -107,15 +107,15 @@ def running_engine(folder: Path) -> Iterator[ContainerEngine]:
     for package in PACKAGES:
         needs(dependencies()["debian"][package])
     cache = user_cache() / "deerflow-tests" / "containers"
-    environment = prepare(cache)
-    with without_leftovers(cache, environment):
-        image = build(cache, environment)
+    environment = write_settings(cache)
+    with clean_containers(cache, environment):
+        image = build_image(cache, environment)
         path = folder / "engine.sock"
         # Where it runs, its helpers leave files.
         command = ["podman", "system", "service", "--time=0", f"unix://{path}"]
         service = subprocess.Popen(command, env=environment, cwd=path.parent)
         try:
-            await_socket(path, service)
+            wait_for_socket(path, service)
             yield ContainerEngine(path, image, environment)
         finally:
             service.terminate()
@@ -123,7 +123,7 @@ def running_engine(folder: Path) -> Iterator[ContainerEngine]:
 
 
 @contextmanager
-def without_leftovers(cache: Path, environment: Mapping[str, str]) -> Iterator[None]:
+def clean_containers(cache: Path, environment: Mapping[str, str]) -> Iterator[None]:
     """Remove all containers before and after, unless another process is using this storage."""
     with (cache / "users.lock").open("w") as lock:
         remove_leftovers(lock, environment)
@@ -141,7 +141,7 @@ def remove_leftovers(lock: IO[str], environment: Mapping[str, str]) -> None:
         podman(environment, "rm", "--all", "--force", "--time=0")
 
 
-def prepare(cache: Path) -> Mapping[str, str]:
+def write_settings(cache: Path) -> Mapping[str, str]:
     """Write settings that separate this Podman from others, and return its environment variables."""
     mark = hashlib.sha256(str(cache).encode()).hexdigest()[:8]
     run = Path("/run", f"deerflow-tests-{mark}")  # gone after a restart of the machine, as Podman wants it
@@ -149,29 +149,29 @@ def prepare(cache: Path) -> Mapping[str, str]:
         path.mkdir(parents=True, exist_ok=True)
     files = {"CONTAINERS_CONF": SETTINGS, "CONTAINERS_STORAGE_CONF": STORAGE}
     for variable, text in files.items():
-        write_whole(cache / f"{variable.lower()}.toml", text.format(cache=cache, run=run))
+        write_atomically(cache / f"{variable.lower()}.toml", text.format(cache=cache, run=run))
     named = {variable: str(cache / f"{variable.lower()}.toml") for variable in files}
     return {**os.environ, **named}  # noqa: TID251
 
 
-def build(cache: Path, environment: Mapping[str, str]) -> str:
+def build_image(cache: Path, environment: Mapping[str, str]) -> str:
     """Build the image from `deploy/sandbox` if needed and return its name."""
-    recipe = hashlib.sha256()
+    digest = hashlib.sha256()
     for file in sorted(IMAGE_FILES.glob("*.py")) + [IMAGE_FILES / "Dockerfile"]:
-        recipe.update(file.name.encode() + file.read_bytes())
-    image = f"localhost/deerflow-sandbox:{recipe.hexdigest()[:16]}"
+        digest.update(file.name.encode() + file.read_bytes())
+    image = f"localhost/deerflow-sandbox:{digest.hexdigest()[:16]}"
     with (cache / "build.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not exists(environment, image):
-            if not exists(environment, BASE["image"]):
-                make_base(cache, environment)
+        if not image_exists(environment, image):
+            if not image_exists(environment, BASE["image"]):
+                create_base_image(cache, environment)
             options = ["--isolation=chroot", "--network=host", "--pull=never", "--layers"]
             podman(environment, "build", *options, "--tag", image, str(IMAGE_FILES))
-            forget_older(environment, image)
+            remove_older_images(environment, image)
     return image
 
 
-def forget_older(environment: Mapping[str, str], image: str) -> None:
+def remove_older_images(environment: Mapping[str, str], image: str) -> None:
     """Remove images of earlier versions that are not in use."""
     listing = ("images", "--format={{.Repository}}:{{.Tag}}", "--filter=label=deerflow.sandbox")
     older = {name for name in podman(environment, *listing).split() if name.startswith("localhost/")} - {image}
@@ -179,33 +179,33 @@ def forget_older(environment: Mapping[str, str], image: str) -> None:
         subprocess.run(["podman", "rmi", name], env=environment, capture_output=True, timeout=60, check=False)
 
 
-def make_base(cache: Path, environment: Mapping[str, str]) -> None:
+def create_base_image(cache: Path, environment: Mapping[str, str]) -> None:
     """Create a Debian image locally under its registry name, as tests do not use a registry."""
     root = cache / "debian"
     shutil.rmtree(root, ignore_errors=True)
-    run(["debootstrap", "--variant=minbase", BASE["suite"], str(root)], environment)
-    run(["tar", "--directory", str(root), "--create", "--file", str(cache / "debian.tar"), "."], environment)
+    run_command(["debootstrap", "--variant=minbase", BASE["suite"], str(root)], environment)
+    run_command(["tar", "--directory", str(root), "--create", "--file", str(cache / "debian.tar"), "."], environment)
     podman(environment, "import", str(cache / "debian.tar"), BASE["image"])
     shutil.rmtree(root)
     (cache / "debian.tar").unlink()
 
 
-def exists(environment: Mapping[str, str], image: str) -> bool:
+def image_exists(environment: Mapping[str, str], image: str) -> bool:
     command = ["podman", "image", "exists", image]
     return subprocess.run(command, env=environment, check=False, timeout=60).returncode == 0
 
 
 def podman(environment: Mapping[str, str], *arguments: str) -> str:
-    return run(["podman", *arguments], environment)
+    return run_command(["podman", *arguments], environment)
 
 
-def run(command: list[str], environment: Mapping[str, str]) -> str:
+def run_command(command: list[str], environment: Mapping[str, str]) -> str:
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=BUILD_S, check=False)
     assert ended.returncode == 0, f"{command}: {ended.stdout[-2000:]}{ended.stderr[-2000:]}"
     return ended.stdout
 
 
-def await_socket(path: Path, service: "subprocess.Popen[bytes]") -> None:
+def wait_for_socket(path: Path, service: "subprocess.Popen[bytes]") -> None:
     """Wait until Podman listens; its exit is an error."""
     for _ in range(ROUNDS):
         try:
@@ -221,7 +221,7 @@ def is_listening(path: Path) -> bool:
         return client.connect_ex(str(path)) == 0
 
 
-def write_whole(file: Path, text: str) -> None:
+def write_atomically(file: Path, text: str) -> None:
     """Write a file atomically."""
     unfinished = file.with_name(f"{file.name}.{os.getpid()}")
     unfinished.write_text(text)

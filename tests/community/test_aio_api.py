@@ -27,7 +27,7 @@ from deerflow.domain.errors import FileProblem, SandboxError
 from deerflow.domain.files import WORKSPACE
 from deerflow.domain.sandbox import GrepMatch
 from tests.community.support import ContainerEngine, running_provider
-from tests.conformance.command_suite import output_of, until
+from tests.conformance.command_suite import run_command, wait_until
 from tests.conformance.sandbox_suite import acquire
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -47,7 +47,7 @@ def plain(sandbox: AioSandbox) -> AioSandbox:
     return replace(sandbox, server=ServerInfo(home_dir=WORKSPACE, deerflow=0))
 
 
-async def exchange(sandbox: AioSandbox, raw: bytes) -> bytes:
+async def send_raw(sandbox: AioSandbox, raw: bytes) -> bytes:
     """Send raw bytes and return the response of the server."""
     reader, writer = await asyncio.open_unix_connection(sandbox.api.address.socket)
     try:
@@ -59,7 +59,7 @@ async def exchange(sandbox: AioSandbox, raw: bytes) -> bytes:
         writer.close()
 
 
-def request(sandbox: AioSandbox, method: str, path: str, body: bytes, token: str | None = None) -> bytes:
+def build_request(sandbox: AioSandbox, method: str, path: str, body: bytes, token: str | None = None) -> bytes:
     head = f"{method} {path} HTTP/1.1\r\nAuthorization: Bearer {token or sandbox.api.address.token}\r\n"
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
@@ -84,14 +84,14 @@ def request(sandbox: AioSandbox, method: str, path: str, body: bytes, token: str
 async def test_answers_a_failed_request_with_a_reason(
     sandbox: AioSandbox, method: str, path: str, body: bytes, status: int, words: str
 ) -> None:
-    answer = await exchange(sandbox, request(sandbox, method, path, body))
+    answer = await send_raw(sandbox, build_request(sandbox, method, path, body))
     assert answer.startswith(f"HTTP/1.1 {status} ".encode()) and words in answer.decode()
 
 
 @pytest.mark.parametrize("token", ["wrong", "", "tökén"])
 async def test_refuses_requests_without_the_token(sandbox: AioSandbox, token: str) -> None:
     asked = f"GET /v1/sandbox HTTP/1.1\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
-    assert (await exchange(sandbox, asked)).startswith(b"HTTP/1.1 401 ")
+    assert (await send_raw(sandbox, asked)).startswith(b"HTTP/1.1 401 ")
 
 
 @pytest.mark.parametrize(
@@ -99,26 +99,26 @@ async def test_refuses_requests_without_the_token(sandbox: AioSandbox, token: st
 )
 async def test_closes_the_connection_on_an_invalid_request(sandbox: AioSandbox, raw: bytes) -> None:
     with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
-        await exchange(sandbox, raw)
-    assert await output_of(sandbox, "echo well") == "well\n"
+        await send_raw(sandbox, raw)
+    assert await run_command(sandbox, "echo well") == "well\n"
 
 
 async def test_disconnecting_kills_the_command(sandbox: AioSandbox) -> None:
     reader, writer = await asyncio.open_unix_connection(sandbox.api.address.socket)
     order = json.dumps({"command": f"echo up; while :; do date +%s%N > {WORKSPACE}/beat; sleep 0.02; done"}).encode()
-    writer.write(request(sandbox, "POST", "/v1/shell/exec", order))
+    writer.write(build_request(sandbox, "POST", "/v1/shell/exec", order))
 
     async def has_begun() -> bool:
         return (await sandbox.execute_command(f"test -s {WORKSPACE}/beat")).exit_code == 0
 
-    await until(has_begun)
+    await wait_until(has_begun)
     writer.close()
 
     async def has_ended() -> bool:
         same = "a=$(cat beat); sleep 0.1; test $a = $(cat beat)"
         return (await sandbox.execute_command(same)).exit_code == 0
 
-    await until(has_ended)
+    await wait_until(has_ended)
     assert await reader.read() == b""
 
 
@@ -171,7 +171,7 @@ async def test_cancels_a_command_in_other_images(plain: AioSandbox) -> None:
     async def has_begun() -> bool:
         return (await plain.execute_command(f"test -e {WORKSPACE}/begun")).exit_code == 0
 
-    await until(has_begun)
+    await wait_until(has_begun)
     running.cancel()
     async with asyncio.timeout(5):
         with pytest.raises(asyncio.CancelledError):

@@ -13,14 +13,14 @@ from deerflow.community.aio_sandbox.local_backend import LocalContainerBackend
 from deerflow.domain.sandbox import Sandbox
 from deerflow.sandbox.egress import Egress, IPAddress, Streams
 from tests.community.support import ContainerEngine, make_host
-from tests.conformance.command_suite import output_of
+from tests.conformance.command_suite import run_command
 from tests.conformance.sandbox_suite import acquire
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 PAGE = b"x" * 1_000_000
 
 
-async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def serve_page(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Answer like a web server."""
     await reader.readuntil(b"\r\n\r\n")
     writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(PAGE) + PAGE)
@@ -30,7 +30,7 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def sandbox(engine: ContainerEngine, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Sandbox]:
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    server = await asyncio.start_server(serve_page, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
 
     async def resolve(host: str) -> Sequence[str]:
@@ -48,7 +48,7 @@ async def sandbox(engine: ContainerEngine, tmp_path_factory: pytest.TempPathFact
 
 
 async def test_reaches_an_allowed_host(sandbox: Sandbox) -> None:
-    assert await output_of(sandbox, "curl -sS http://allowed.example/page | wc -c") == f"{len(PAGE)}\n"
+    assert await run_command(sandbox, "curl -sS http://allowed.example/page | wc -c") == f"{len(PAGE)}\n"
 
 
 async def test_refuses_another_host_with_a_reason(sandbox: Sandbox) -> None:
@@ -58,14 +58,14 @@ async def test_refuses_another_host_with_a_reason(sandbox: Sandbox) -> None:
 
 
 async def test_proxy_cannot_be_bypassed(sandbox: Sandbox) -> None:
-    assert (await output_of(sandbox, "ls /sys/class/net")).split() == ["lo"]
+    assert (await run_command(sandbox, "ls /sys/class/net")).split() == ["lo"]
     assert (await sandbox.execute_command("curl -sS --noproxy '*' -m 3 http://allowed.example/")).exit_code != 0
 
 
 async def test_serves_many_connections_concurrently(sandbox: Sandbox) -> None:
     fetch = "seq 24 | xargs -P 24 -I{} curl -sS -o /dev/null -w '%{size_download}\\n' http://allowed.example/{}"
     async with asyncio.timeout(60):
-        assert await output_of(sandbox, fetch) == f"{len(PAGE)}\n" * 24
+        assert await run_command(sandbox, fetch) == f"{len(PAGE)}\n" * 24
 
 
 async def test_refuses_an_allow_list_with_another_image(engine: ContainerEngine, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from deerflow.domain.sandbox import Sandbox
 from deerflow.sandbox.files.files import thread_files
 from deerflow.sandbox.files.mounts import SANDBOX_UID, user_data_folder
 from tests.community.support import ContainerEngine, running_provider
-from tests.conformance.command_suite import output_of, until
+from tests.conformance.command_suite import run_command, wait_until
 from tests.conformance.sandbox_suite import acquire
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -46,7 +46,7 @@ async def canary() -> AsyncIterator[int]:
 
 
 async def test_commands_run_unprivileged(sandbox: Sandbox) -> None:
-    status = await output_of(sandbox, "cat /proc/self/status; id -u")
+    status = await run_command(sandbox, "cat /proc/self/status; id -u")
     for line in ("CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"):
         assert line in status
     assert status.endswith(f"{SANDBOX_UID}\n")
@@ -78,35 +78,35 @@ async def test_commands_run_unprivileged(sandbox: Sandbox) -> None:
 )
 async def test_refuses_privileged_operations(sandbox: Sandbox, attempt: str) -> None:
     assert (await sandbox.execute_command(attempt)).exit_code != 0
-    assert await output_of(sandbox, "touch /tmp/mine /var/tmp/mine mine && cat /mnt/skills/greeting/SKILL.md") == (
+    assert await run_command(sandbox, "touch /tmp/mine /var/tmp/mine mine && cat /mnt/skills/greeting/SKILL.md") == (
         "Say hello.\n"
     )
 
 
 async def test_reaches_nothing_without_a_network(sandbox: Sandbox, canary: int, engine: ContainerEngine) -> None:
-    assert (await output_of(sandbox, "ls /sys/class/net")).split() == ["lo"]
-    for host in (*addresses(), "10.88.0.1", "127.0.0.1"):
+    assert (await run_command(sandbox, "ls /sys/class/net")).split() == ["lo"]
+    for host in (*list_own_addresses(), "10.88.0.1", "127.0.0.1"):
         assert "canary" not in (await sandbox.execute_command(CONNECT.format(host=host, port=canary))).output
 
 
 async def test_reaches_the_server_with_a_network(engine: ContainerEngine, tmp_path: Path, canary: int) -> None:
     async with running_provider(engine, tmp_path, network="full") as provider:
         sandbox = await acquire(provider, "t1")
-        found = [await sandbox.execute_command(CONNECT.format(host=host, port=canary)) for host in addresses()]
+        found = [await sandbox.execute_command(CONNECT.format(host=host, port=canary)) for host in list_own_addresses()]
         assert "canary\n" in [result.output for result in found]
 
 
 async def test_hides_the_server_token_from_commands(sandbox: Sandbox) -> None:
     asking = "curl -s -o /dev/null -w '%{http_code}' http://127.0.0.1:8080/v1/sandbox"
-    assert await output_of(sandbox, asking) == "401"
-    assert await output_of(sandbox, f"{asking} -H 'Authorization: Bearer '") == "401"
-    assert "TOKEN" not in await output_of(sandbox, "env")
+    assert await run_command(sandbox, asking) == "401"
+    assert await run_command(sandbox, f"{asking} -H 'Authorization: Bearer '") == "401"
+    assert "TOKEN" not in await run_command(sandbox, "env")
 
 
 async def test_out_of_memory_kills_the_command_only(sandbox: Sandbox) -> None:
     result = await sandbox.execute_command("python3 -c 'x = bytearray(1 << 30)'")
     assert result.exit_code != 0
-    assert await output_of(sandbox, "python3 -c 'x = bytearray(1 << 26)'; echo well") == "well\n"
+    assert await run_command(sandbox, "python3 -c 'x = bytearray(1 << 26)'; echo well") == "well\n"
 
 
 async def test_contains_and_cleans_up_a_fork_bomb(sandbox: Sandbox) -> None:
@@ -114,11 +114,11 @@ async def test_contains_and_cleans_up_a_fork_bomb(sandbox: Sandbox) -> None:
 
     async def only_the_server_is_left() -> bool:
         try:
-            return int(await output_of(sandbox, "ls -d /proc/[0-9]* | wc -l")) < 10
+            return int(await run_command(sandbox, "ls -d /proc/[0-9]* | wc -l")) < 10
         except SandboxError:
             return False
 
-    await until(only_the_server_is_left)
+    await wait_until(only_the_server_is_left)
 
 
 async def test_file_size_limit_kills_the_command(sandbox: Sandbox) -> None:
@@ -128,7 +128,7 @@ async def test_file_size_limit_kills_the_command(sandbox: Sandbox) -> None:
     async def is_removed() -> bool:  # the size is measured now and then: until it is, this command is ended too
         return (await sandbox.execute_command("rm -f big")).exit_code == 0
 
-    await until(is_removed)
+    await wait_until(is_removed)
 
 
 async def test_bounds_an_output_bomb(sandbox: Sandbox) -> None:
@@ -148,29 +148,29 @@ async def test_cancelling_kills_every_process_of_a_command(sandbox: Sandbox) -> 
             await running
 
     async def all_are_gone() -> bool:
-        return await output_of(sandbox, "pgrep -fc 'sleep 111[1-5]' || true") == "0\n"
+        return await run_command(sandbox, "pgrep -fc 'sleep 111[1-5]' || true") == "0\n"
 
-    await until(all_are_gone)
+    await wait_until(all_are_gone)
     assert (await other).output == "unharmed\n"
 
 
 async def test_server_reads_and_replaces_files_of_commands(sandbox: Sandbox, folder: Path) -> None:
-    await output_of(sandbox, f"umask 077; echo made > {OUTPUTS}/report.md; mkdir {OUTPUTS}/more")
+    await run_command(sandbox, f"umask 077; echo made > {OUTPUTS}/report.md; mkdir {OUTPUTS}/more")
     files = thread_files(user_data_folder(folder / "home", "local", "t1"))
     assert await files.read(f"{OUTPUTS}/report.md") == b"made\n"
     await files.write(f"{OUTPUTS}/more/upload.txt", b"from outside")
-    assert await output_of(sandbox, f"cd {OUTPUTS}/more; cat upload.txt; rm upload.txt; stat -c %u .") == (
+    assert await run_command(sandbox, f"cd {OUTPUTS}/more; cat upload.txt; rm upload.txt; stat -c %u .") == (
         f"from outside{SANDBOX_UID}\n"
     )
 
 
 async def test_links_do_not_lead_to_the_host(sandbox: Sandbox) -> None:
-    await output_of(sandbox, "ln -s /etc/hostname link; ln -s / root")
-    assert await sandbox.read_file(f"{WORKSPACE}/link") == await output_of(sandbox, "cat /etc/hostname")
-    await output_of(sandbox, "rm link root")
+    await run_command(sandbox, "ln -s /etc/hostname link; ln -s / root")
+    assert await sandbox.read_file(f"{WORKSPACE}/link") == await run_command(sandbox, "cat /etc/hostname")
+    await run_command(sandbox, "rm link root")
 
 
-def addresses() -> list[str]:
+def list_own_addresses() -> list[str]:
     """Return the addresses of this machine."""
     found = subprocess.run(["hostname", "-I"], capture_output=True, text=True, timeout=10, check=True).stdout.split()
     return [address for address in found if ":" not in address]

@@ -19,9 +19,9 @@ from deerflow.sandbox.sandbox_provider import HostContext
 from deerflow.skills.index import SkillIndex
 from deerflow.skills.view import SkillViews
 from tests.community.support import ContainerEngine, make_host, running_provider
-from tests.conformance.command_suite import output_of, until
+from tests.conformance.command_suite import run_command, wait_until
 from tests.conformance.sandbox_suite import acquire
-from tests.skills.skill_folders import write_skill
+from tests.skills.support import write_skill
 
 
 @pytest.mark.parametrize(
@@ -85,16 +85,16 @@ async def test_refuses_a_missing_mount(engine: ContainerEngine, tmp_path: Path) 
 
 async def test_passes_configured_variables(engine: ContainerEngine, tmp_path: Path) -> None:
     async with running_provider(engine, tmp_path, environment={"TEAM": "deer herd"}) as provider:
-        assert await output_of(await acquire(provider, "t1"), 'echo "$TEAM"') == "deer herd\n"
+        assert await run_command(await acquire(provider, "t1"), 'echo "$TEAM"') == "deer herd\n"
 
 
 async def test_next_run_reuses_a_released_container(engine: ContainerEngine, tmp_path: Path) -> None:
     async with running_provider(engine, tmp_path) as provider:
         sandbox = await acquire(provider, "t1")
-        before = await containers(engine, provider)
+        before = await list_containers(engine, provider)
         await provider.release(sandbox.id)
         assert await acquire(provider, "t1") is sandbox
-        assert await containers(engine, provider) == before
+        assert await list_containers(engine, provider) == before
 
 
 async def test_replaces_a_dead_container_in_the_same_run_and_keeps_files(
@@ -103,26 +103,26 @@ async def test_replaces_a_dead_container_in_the_same_run_and_keeps_files(
     async with running_provider(engine, tmp_path) as provider:
         sandbox = await acquire(provider, "t1")
         await sandbox.write_file(f"{WORKSPACE}/kept.txt", "kept")
-        engine.podman("kill", *await containers(engine, provider))
+        engine.podman("kill", *await list_containers(engine, provider))
         with pytest.raises(SandboxError, match="call the tool again"):
             await sandbox.execute_command("true")
         again = await provider.get(sandbox.id)
         assert again is not None and await again.read_file(f"{WORKSPACE}/kept.txt") == "kept"
-        engine.podman("rm", "--force", "--time=0", *await containers(engine, provider))
-        assert await output_of(await acquire(provider, "t1"), "cat kept.txt") == "kept"
+        engine.podman("rm", "--force", "--time=0", *await list_containers(engine, provider))
+        assert await run_command(await acquire(provider, "t1"), "cat kept.txt") == "kept"
 
 
 async def test_another_process_finds_the_container_and_keeps_it_running(
     engine: ContainerEngine, tmp_path: Path
 ) -> None:
     async with running_provider(engine, tmp_path) as ours:
-        mine = await acquire(ours, "t1")
-        await mine.start_process("job", "sleep 1000")
+        first = await acquire(ours, "t1")
+        await first.start_process("job", "sleep 1000")
         async with aclosing(AioSandboxProvider(ours.config, make_host(tmp_path))) as theirs:
             await theirs.open()
             found = await acquire(theirs, "t1")
-            assert found.id == mine.id and [each.name for each in await found.list_processes()] == ["job"]
-        assert [each.exit_code for each in await mine.list_processes()] == [None]
+            assert found.id == first.id and [each.name for each in await found.list_processes()] == ["job"]
+        assert [each.exit_code for each in await first.list_processes()] == [None]
 
 
 async def test_concurrent_processes_get_one_container(engine: ContainerEngine, tmp_path: Path) -> None:
@@ -132,21 +132,21 @@ async def test_concurrent_processes_get_one_container(engine: ContainerEngine, t
     ):
         await theirs.open()
         first, second = await asyncio.gather(acquire(ours, "t1"), acquire(theirs, "t1"))
-        assert len(await containers(engine, ours)) == 1
+        assert len(await list_containers(engine, ours)) == 1
         await first.write_file("/tmp/shared", "seen")
-        assert await output_of(second, "cat /tmp/shared") == "seen"
+        assert await run_command(second, "cat /tmp/shared") == "seen"
 
 
 async def test_replaces_a_container_with_other_settings(engine: ContainerEngine, tmp_path: Path) -> None:
     async with running_provider(engine, tmp_path) as ours:
         sandbox = await acquire(ours, "t1")
-        before = await containers(engine, ours)
+        before = await list_containers(engine, ours)
         await ours.release(sandbox.id)
         changed = ours.config.model_copy(update={"environment": {"NEW": "setting"}})
         async with aclosing(AioSandboxProvider(changed, make_host(tmp_path))) as theirs:
             await theirs.open()
-            assert await output_of(await acquire(theirs, "t1"), "echo $NEW") == "setting\n"
-            assert await containers(engine, ours) != before
+            assert await run_command(await acquire(theirs, "t1"), "echo $NEW") == "setting\n"
+            assert await list_containers(engine, ours) != before
 
 
 async def test_ignores_a_container_of_another_installation(engine: ContainerEngine, tmp_path: Path) -> None:
@@ -156,13 +156,13 @@ async def test_ignores_a_container_of_another_installation(engine: ContainerEngi
             await others.open()
             with pytest.raises(SandboxError, match="container_prefix"):
                 await others.acquire("t1", "local")
-        assert len(await containers(engine, ours)) == 1
+        assert len(await list_containers(engine, ours)) == 1
 
 
 async def test_removes_the_least_recently_used_idle_container(engine: ContainerEngine, tmp_path: Path) -> None:
     async with running_provider(engine, tmp_path, replicas=2) as provider:
         busy, old, new = [await acquire(provider, name) for name in ("busy", "old", "new")]
-        assert len(await containers(engine, provider)) == 3  # all in use: the limit gives way
+        assert len(await list_containers(engine, provider)) == 3  # all in use: the limit gives way
         await busy.start_process("job", "sleep 1000")
         for sandbox in (busy, old, new):
             await provider.release(sandbox.id)
@@ -178,11 +178,11 @@ async def test_removes_idle_containers_only(engine: ContainerEngine, tmp_path: P
         await provider.acquire("used", "local")
 
         async def one_is_left() -> bool:
-            return len(await containers(engine, provider)) == 1
+            return len(await list_containers(engine, provider)) == 1
 
-        await until(one_is_left)
+        await wait_until(one_is_left)
         assert await provider.get(idle.id) is None and await provider.get(used.id) is used
-        assert await output_of(used, "echo well") == "well\n"
+        assert await run_command(used, "echo well") == "well\n"
 
 
 async def test_removes_idle_containers_of_a_dead_server(engine: ContainerEngine, tmp_path: Path) -> None:
@@ -195,9 +195,9 @@ async def test_removes_idle_containers_of_a_dead_server(engine: ContainerEngine,
             await next_one.open()
 
             async def none_is_left() -> bool:
-                return await containers(engine, dead) == []
+                return await list_containers(engine, dead) == []
 
-            await until(none_is_left)
+            await wait_until(none_is_left)
 
 
 async def test_discarding_a_thread_leaves_only_its_files(engine: ContainerEngine, tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ async def test_discarding_a_thread_leaves_only_its_files(engine: ContainerEngine
         sandbox = await acquire(provider, "t1")
         await provider.discard("t1", "local")
         assert await provider.get(sandbox.id) is None
-        assert await containers(engine, provider) == []
+        assert await list_containers(engine, provider) == []
         assert list((tmp_path / "home" / "sandboxes").iterdir()) == []
 
 
@@ -214,18 +214,18 @@ async def test_cancelled_acquire_leaves_no_container(engine: ContainerEngine, tm
         acquiring = asyncio.create_task(provider.acquire("t1", "local"))
 
         async def is_there() -> bool:
-            return await containers(engine, provider) != []
+            return await list_containers(engine, provider) != []
 
-        await until(is_there)
+        await wait_until(is_there)
         acquiring.cancel()
         with pytest.raises(asyncio.CancelledError):
             await acquiring
-        assert await containers(engine, provider) == []
+        assert await list_containers(engine, provider) == []
 
 
 async def test_reports_the_log_of_a_container_that_exits(engine: ContainerEngine, tmp_path: Path) -> None:
     broken = f"localhost/deerflow-broken:{uuid4().hex[:8]}"
-    engine.podman("build", "--pull=never", "--tag", broken, str(broken_image(tmp_path, engine.image)))
+    engine.podman("build", "--pull=never", "--tag", broken, str(write_broken_image(tmp_path, engine.image)))
     try:
         async with running_provider(engine, tmp_path, image=broken) as provider:
             with pytest.raises(SandboxError, match="exit code 3: out of coffee"):
@@ -253,13 +253,13 @@ async def test_lease_is_shared_or_exclusive_and_survives_deletion_of_its_file(tm
     assert leases.idle_s("s") == float("inf")
 
 
-async def containers(engine: ContainerEngine, provider: AioSandboxProvider) -> Sequence[str]:
+async def list_containers(engine: ContainerEngine, provider: AioSandboxProvider) -> Sequence[str]:
     """Return the ids of a provider's containers."""
     asked = ("ps", "--all", "--quiet", "--filter", f"name={provider.config.container_prefix}")
     return (await asyncio.to_thread(engine.podman, *asked)).split()
 
 
-def broken_image(folder: Path, base: str) -> Path:
+def write_broken_image(folder: Path, base: str) -> Path:
     context = folder / "broken"
     context.mkdir()
     (context / "Dockerfile").write_text(f"FROM {base}\nCMD echo out of coffee; exit 3\n")

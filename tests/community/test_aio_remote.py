@@ -16,7 +16,7 @@ from deerflow.config.sections.sandbox import SandboxConfig
 from deerflow.domain.errors import FileProblem, SandboxError
 from deerflow.domain.files import WORKSPACE
 from tests.community.support import ContainerEngine, make_host
-from tests.conformance.command_suite import output_of
+from tests.conformance.command_suite import run_command
 from tests.conformance.sandbox_suite import acquire
 
 KEY = "provisioner key"
@@ -94,7 +94,7 @@ class Provisioner:
             self.engine.remove_containers(self.prefix)  # also those that were made and did not start
 
 
-def provider_at(url: str, tmp_path: Path, **settings: object) -> AioSandboxProvider:
+def create_provider(url: str, tmp_path: Path, **settings: object) -> AioSandboxProvider:
     config = {"provisioner_url": url, "provisioner_api_key": KEY, **settings}
     return AioSandboxProvider(SandboxConfig.model_validate(config), make_host(tmp_path))
 
@@ -102,18 +102,18 @@ def provider_at(url: str, tmp_path: Path, **settings: object) -> AioSandboxProvi
 async def test_creates_uses_discovers_and_deletes_a_sandbox(engine: ContainerEngine, tmp_path: Path) -> None:
     provisioner = Provisioner(engine)
     mounts = [{"host_path": str(tmp_path), "container_path": "/mnt/data", "read_only": True}]
-    async with provisioner.serving() as url, aclosing(provider_at(url, tmp_path, mounts=mounts)) as provider:
+    async with provisioner.serving() as url, aclosing(create_provider(url, tmp_path, mounts=mounts)) as provider:
         assert (await provider.open()).tier == "container"
         sandbox = await acquire(provider, "t1", "somebody")
         await sandbox.write_file(f"{WORKSPACE}/a.txt", "made\n")
-        assert await output_of(sandbox, "cat a.txt") == "made\n"
+        assert await run_command(sandbox, "cat a.txt") == "made\n"
         with pytest.raises(FileProblem, match="no such file"):
             await sandbox.read_file(f"{WORKSPACE}/b.txt")
         [order] = provisioner.orders
         assert (order["thread_id"], order["user_id"]) == ("t1", "somebody")
         assert [mount["container_path"] for mount in order["extra_mounts"]] == ["/mnt/data"]
 
-        async with aclosing(provider_at(url, tmp_path, mounts=mounts)) as other:
+        async with aclosing(create_provider(url, tmp_path, mounts=mounts)) as other:
             await other.open()
             found = await acquire(other, "t1", "somebody")
             assert await found.read_file(f"{WORKSPACE}/a.txt") == "made\n"
@@ -126,7 +126,7 @@ async def test_ignores_sandboxes_of_others(engine: ContainerEngine, tmp_path: Pa
     provisioner = Provisioner(engine)
     provisioner.sandboxes["theirs"] = {"sandbox_id": "theirs", "sandbox_url": "http://127.0.0.1:9", "status": "Running"}
     async with provisioner.serving() as url:
-        async with aclosing(provider_at(url, tmp_path, idle_timeout=0.01)) as provider:
+        async with aclosing(create_provider(url, tmp_path, idle_timeout=0.01)) as provider:
             await provider.open()
         assert list(provisioner.sandboxes) == ["theirs"]
 
@@ -134,7 +134,7 @@ async def test_ignores_sandboxes_of_others(engine: ContainerEngine, tmp_path: Pa
 async def test_reports_a_wrong_key(engine: ContainerEngine, tmp_path: Path) -> None:
     async with (
         Provisioner(engine).serving() as url,
-        aclosing(provider_at(url, tmp_path, provisioner_api_key="wrong")) as provider,
+        aclosing(create_provider(url, tmp_path, provisioner_api_key="wrong")) as provider,
     ):
         report = await provider.open()
         assert report.tier == "none" and "wrong key" in (report.problem or "")
@@ -148,7 +148,7 @@ async def test_reports_a_failed_pod(engine: ContainerEngine, tmp_path: Path) -> 
             return {"sandbox_id": sandbox_id, "sandbox_url": "http://127.0.0.1:9", "status": "Failed"}
 
     provisioner = Failing(engine)
-    async with provisioner.serving() as url, aclosing(provider_at(url, tmp_path)) as provider:
+    async with provisioner.serving() as url, aclosing(create_provider(url, tmp_path)) as provider:
         await provider.open()
         with pytest.raises(SandboxError, match="its pod is Failed"):
             await provider.acquire("t1", "local")
@@ -165,7 +165,7 @@ async def test_reports_a_server_that_is_not_a_provisioner(tmp_path: Path) -> Non
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    async with aclosing(provider_at(f"http://127.0.0.1:{runner.addresses[0][1]}/", tmp_path)) as provider:
+    async with aclosing(create_provider(f"http://127.0.0.1:{runner.addresses[0][1]}/", tmp_path)) as provider:
         report = await provider.open()
         assert "unexpected response" in (report.problem or "")
     await runner.cleanup()

@@ -12,7 +12,7 @@ from deerflow.sandbox.jobs.jobs import SandboxJob, SandboxJobs
 from deerflow.sandbox.sandbox_provider import SandboxReport
 from deerflow.uploads.uploads import UploadService
 from tests.community.support import ContainerEngine, make_host, running_provider
-from tests.conformance.command_suite import output_of
+from tests.conformance.command_suite import run_command
 from tests.conformance.sandbox_suite import acquire
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -34,7 +34,7 @@ async def test_container_sees_uploads_and_reports_missing_converters(engine: Con
         assert file.note == "not converted: the container image lacks markitdown, pypdfium2; build one that has it"
 
         sandbox = await acquire(provider, "t1")
-        seen = await output_of(sandbox, f"sha256sum < {file.path}; ls -A /mnt/user-data/uploads")
+        seen = await run_command(sandbox, f"sha256sum < {file.path}; ls -A /mnt/user-data/uploads")
         assert seen.split() == [hashlib.sha256(CONTENT).hexdigest(), "-", "page.html"]
         result = await jobs.run(
             "t1", "local", SandboxJob("print(open('/mnt/user-data/uploads/page.html', 'rb').read(4))")

@@ -13,7 +13,7 @@ from deerflow.community.searxng.tools import SearxngSettings
 from deerflow.community.web.http import NotAllowed, Unreachable, WebRequest
 from deerflow.community.web.tool import make_api_client
 from deerflow.domain.errors import ConfigError
-from tests.community.web_site import ScriptedResponse, Site, answer_of, json_response, open_site, tool_of
+from tests.community.web_site import ScriptedResponse, Site, call_tool, create_tool, json_response, open_site
 
 LIMIT_S = 20.0
 FOUND = json_response({"results": [{"title": "Deer", "url": "https://deer.example/", "content": "Mammals"}]})
@@ -38,7 +38,7 @@ async def test_refuses_private_addresses_and_other_hosts_for_public_providers(si
 
 async def test_allows_a_private_address_for_a_configured_provider(site: Site) -> None:
     site.routes["/search"] = FOUND
-    found = orjson.loads(await answer_of(tool_of("searxng", "web_search", base_url=site.url), query="deer"))
+    found = orjson.loads(await call_tool(create_tool("searxng", "web_search", base_url=site.url), query="deer"))
     assert found["results"] == [{"title": "Deer", "url": "https://deer.example/", "snippet": "Mammals"}]
 
 
@@ -60,8 +60,8 @@ async def open_proxy(status: str) -> AsyncIterator[tuple[str, list[str]]]:
 
 async def test_reaches_a_provider_through_a_proxy() -> None:
     async with open_proxy("200 OK") as (proxy, asked):
-        tool = tool_of("searxng", "web_search", base_url="http://search.example", proxy=proxy)
-        assert "https://deer.example/" in await answer_of(tool, query="deer")
+        tool = create_tool("searxng", "web_search", base_url="http://search.example", proxy=proxy)
+        assert "https://deer.example/" in await call_tool(tool, query="deer")
     (request,) = asked
     assert request.startswith("GET http://search.example/search?q=deer&format=json HTTP/1.1\r\n")
     assert f"Proxy-Authorization: Basic {b64encode(b'me:word').decode()}" in request
@@ -92,12 +92,12 @@ async def test_reports_a_failing_proxy(site: Site) -> None:
 )
 def test_refuses_an_invalid_url_in_the_configuration(settings: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        tool_of("brave", "web_search", **settings)
+        create_tool("brave", "web_search", **settings)
 
 
 async def test_sends_the_body_byte_for_byte(site: Site) -> None:
     site.routes["/v2/search"] = ScriptedResponse(b"{}", headers={"Content-Type": "application/json"})
-    tool = tool_of("firecrawl", "web_search", base_url=site.url)
+    tool = create_tool("firecrawl", "web_search", base_url=site.url)
     query = "鹿 " * 300
-    await answer_of(tool, query=query)
+    await call_tool(tool, query=query)
     assert site.asked[0].json == {"query": query, "limit": 5}

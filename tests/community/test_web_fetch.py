@@ -23,7 +23,7 @@ from deerflow.community.web.results import PageContent, RecentPages
 from deerflow.community.web_fetch.tools import PageFetcher, RobotsRules
 from deerflow.sandbox.egress import Egress, IPAddress, Streams, dial
 from tests.certificates import make_certificate
-from tests.community.web_site import ScriptedResponse, Site, answer_of, html_response, open_site, redirect, tool_of
+from tests.community.web_site import ScriptedResponse, Site, call_tool, create_tool, html_response, open_site, redirect
 
 MEGABYTE = 1_000_000
 PRIVATE = (
@@ -76,11 +76,11 @@ async def site() -> AsyncIterator[Site]:
 
 async def fetch(site: Site, path: str, offset: int = 0, **settings: object) -> str:
     """Return the result of the tool, configured to read local pages."""
-    tool = tool_of("web_fetch", "web_fetch", allow_private_addresses=True, **settings)
-    return await answer_of(tool, url=f"{site.url}{path}", offset=offset)
+    tool = create_tool("web_fetch", "web_fetch", allow_private_addresses=True, **settings)
+    return await call_tool(tool, url=f"{site.url}{path}", offset=offset)
 
 
-async def refused(fetcher: PageFetcher, url: str) -> str:
+async def read_refusal(fetcher: PageFetcher, url: str) -> str:
     async with asyncio.timeout(LIMIT_S):
         with pytest.raises(WebProblem) as caught:
             await fetcher.fetch(url)
@@ -89,9 +89,9 @@ async def refused(fetcher: PageFetcher, url: str) -> str:
 
 async def test_refuses_pages_of_this_machine_by_default(site: Site) -> None:
     site.routes["/"] = html_response("secret")
-    tool = tool_of("web_fetch", "web_fetch")
+    tool = create_tool("web_fetch", "web_fetch")
     for host in (*PRIVATE, "localhost"):
-        text = await answer_of(tool, url=f"http://{host}:{site.port}/")
+        text = await call_tool(tool, url=f"http://{host}:{site.port}/")
         assert text.startswith(("Error: NotAllowed: ", "Error: Unreachable: ")) and "secret" not in text
     assert site.asked == []
 
@@ -101,7 +101,7 @@ async def test_refuses_a_redirect_to_a_private_address(site: Site) -> None:
     site.routes["/secret"] = html_response("secret")
     for target in ("http://127.0.0.2/secret", "http://10.0.0.1/", *(f"http://{host}/" for host in PRIVATE[1:])):
         site.routes["/"] = redirect(target)
-        message = await refused(inside.fetcher(), "http://public.example/")
+        message = await read_refusal(inside.fetcher(), "http://public.example/")
         assert message.startswith(
             ("NotAllowed: ", "Unreachable: public.example cannot be reached: Invalid URL in location")
         )
@@ -111,7 +111,7 @@ async def test_refuses_a_redirect_to_a_private_address(site: Site) -> None:
 @pytest.mark.parametrize("target", ["file:///etc/passwd", "gopher://a.example/", "http://", "//[", "http://a b/"])
 async def test_refuses_a_redirect_to_an_invalid_url(site: Site, target: str) -> None:
     site.routes["/"] = redirect(target)
-    assert (await refused(Internet(site).fetcher(), "http://public.example/")).startswith(
+    assert (await read_refusal(Internet(site).fetcher(), "http://public.example/")).startswith(
         ("NotAllowed: ", "Rejected: ")
     )
 
@@ -121,7 +121,7 @@ async def test_refuses_a_rebinding_name_on_the_second_request(site: Site) -> Non
     site.routes["/next"] = html_response("secret")
     rebinding = {"rebound.example": ["127.0.0.1", "127.0.0.1", "169.254.169.254"]}
     internet = Internet(site, rebinding)
-    text = await refused(internet.fetcher(), "http://rebound.example/")
+    text = await read_refusal(internet.fetcher(), "http://rebound.example/")
     assert text.startswith("NotAllowed: ") and "/next" not in site.paths
     assert internet.asked == ["rebound.example"] * 3, "once for each request: robots.txt, the page, the next page"
 
@@ -143,7 +143,7 @@ async def test_follows_redirects(site: Site) -> None:
 
 async def test_limits_redirects(site: Site) -> None:
     site.routes["/"] = redirect("/")
-    assert "too many redirects" in await refused(Internet(site).fetcher(), "http://loop.example/")
+    assert "too many redirects" in await read_refusal(Internet(site).fetcher(), "http://loop.example/")
 
 
 async def test_returns_the_main_content_as_markdown(site: Site) -> None:
@@ -194,14 +194,14 @@ async def test_chunks_of_a_long_page_add_up_to_the_page(site: Site) -> None:
 
 
 async def test_reads_a_changing_page_from_the_cached_version(site: Site) -> None:
-    tool = tool_of("web_fetch", "web_fetch", allow_private_addresses=True, max_chars=500, respect_robots=False)
+    tool = create_tool("web_fetch", "web_fetch", allow_private_addresses=True, max_chars=500, respect_robots=False)
     site.routes["/"] = ScriptedResponse(b"old" * 300, headers={"Content-Type": "text/plain"})
-    await answer_of(tool, url=f"{site.url}/")
+    await call_tool(tool, url=f"{site.url}/")
     site.routes["/"] = ScriptedResponse(b"new" * 300, headers={"Content-Type": "text/plain"})
-    assert "old" in await answer_of(tool, url=f"{site.url}/", offset=500)
+    assert "old" in await call_tool(tool, url=f"{site.url}/", offset=500)
     assert site.paths == ["/"]
-    assert "new" in await answer_of(tool, url=f"{site.url}/")
-    assert "new" in await answer_of(tool, url=f"{site.url}/", offset=500)
+    assert "new" in await call_tool(tool, url=f"{site.url}/")
+    assert "new" in await call_tool(tool, url=f"{site.url}/", offset=500)
     assert site.paths == ["/", "/"]
 
 
@@ -247,7 +247,7 @@ async def test_times_out_on_a_slow_page(site: Site) -> None:
     assert text.startswith("Error: TooSlow: 127.0.0.1 did not answer within 0.5 s")
 
 
-def bomb(encoding: str) -> bytes:
+def build_bomb(encoding: str) -> bytes:
     """Return megabytes of blanks compressed to kilobytes."""
     packer = zlib.compressobj(9, wbits=31 if encoding == "gzip" else 15)
     packed = b"".join(packer.compress(b" " * (16 * MEGABYTE)) for _ in range(8))
@@ -257,14 +257,14 @@ def bomb(encoding: str) -> bytes:
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
 async def test_bounds_a_decompression_bomb(site: Site, encoding: str) -> None:
     headers = {"Content-Type": "text/plain", "Content-Encoding": encoding}
-    site.routes["/"] = ScriptedResponse(bomb(encoding), headers=headers)
-    before = own_memory()
+    site.routes["/"] = ScriptedResponse(build_bomb(encoding), headers=headers)
+    before = read_memory_usage()
     text = await fetch(site, "/", max_bytes=100_000)
     assert "[Only the first 100000 bytes of the page were read" in text
-    assert own_memory() - before < 40 * MEGABYTE
+    assert read_memory_usage() - before < 40 * MEGABYTE
 
 
-def own_memory() -> int:
+def read_memory_usage() -> int:
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 
@@ -421,7 +421,7 @@ async def test_checks_robots_txt_of_a_redirect_target(site: Site) -> None:
     site.routes["/go"] = redirect("http://second.example/closed")
     site.routes["/closed"] = html_response("secret")
     site.routes["/robots.txt"] = ScriptedResponse(b"User-agent: *\nDisallow: /closed\n")
-    assert "the robots.txt of second.example" in await refused(Internet(site).fetcher(), "http://first.example/go")
+    assert "the robots.txt of second.example" in await read_refusal(Internet(site).fetcher(), "http://first.example/go")
     assert "/closed" not in site.paths
 
 
@@ -430,7 +430,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_certificate(tmp_path_factory.mktemp("certificate"), ["secure.example"])
 
 
-class Trusting(TlsTrust):
+class FixedTrust(TlsTrust):
     def __init__(self, certificate: Path) -> None:
         super().__init__()
         self._context = ssl.create_default_context(cafile=certificate)
@@ -439,10 +439,10 @@ class Trusting(TlsTrust):
 @pytest.mark.parametrize("make_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 def test_verifies_tls_certificates(certificate: Path, make_loop: Callable[[], Any]) -> None:
     with asyncio.Runner(loop_factory=make_loop) as runner:
-        runner.run(meet_secure_hosts(certificate))
+        runner.run(fetch_secure_hosts(certificate))
 
 
-async def meet_secure_hosts(certificate: Path) -> None:
+async def fetch_secure_hosts(certificate: Path) -> None:
     inside = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     inside.load_cert_chain(certificate)
     long = "A line of a long text.\n" * 40_000
@@ -450,11 +450,11 @@ async def meet_secure_hosts(certificate: Path) -> None:
     async with await asyncio.start_server(site, "127.0.0.1", 0, ssl=inside) as server, asyncio.timeout(LIMIT_S):
         internet = Internet(site, ports={443: server.sockets[0].getsockname()[1]})
         egress = Egress(internet.resolve, lambda _: True, internet.dial)
-        trust = Trusting(certificate)
+        trust = FixedTrust(certificate)
         known = PageFetcher(HttpClient(LIMIT_S, MEGABYTE, EgressTransport(egress, trust), trust), LIMIT_S)
         assert (await known.fetch("https://secure.example/")).text == long
-        assert "cannot be trusted" in await refused(known, "https://other.example/")
-        assert "cannot be trusted" in await refused(internet.fetcher(), "https://secure.example/")
+        assert "cannot be trusted" in await read_refusal(known, "https://other.example/")
+        assert "cannot be trusted" in await read_refusal(internet.fetcher(), "https://secure.example/")
 
 
 @pytest.mark.parametrize(
@@ -467,8 +467,8 @@ async def test_reports_malformed_responses(output: bytes) -> None:
         writer.close()
 
     async with await asyncio.start_server(speak, "127.0.0.1", 0) as server:
-        tool = tool_of("web_fetch", "web_fetch", allow_private_addresses=True)
-        text = await answer_of(tool, url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+        tool = create_tool("web_fetch", "web_fetch", allow_private_addresses=True)
+        text = await call_tool(tool, url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
     assert text.startswith("Error: Unreachable: 127.0.0.1 cannot be reached")
 
 
@@ -510,15 +510,15 @@ async def test_cancelled_reader_leaves_no_child_process(site: Site) -> None:
     # So long that the child cannot have read it before it is looked for.
     reading = asyncio.create_task(PageReader().page(b"<p>x</p>" * 4 * MEGABYTE, None, "http://a.example/"))
     async with asyncio.timeout(LIMIT_S):
-        while not children():  # noqa: ASYNC110 (the system does not tell)
+        while not list_reader_processes():  # noqa: ASYNC110 (the system does not tell)
             await asyncio.sleep(0)
         reading.cancel()
         with pytest.raises(asyncio.CancelledError):
             await reading
-    assert children() == set()
+    assert list_reader_processes() == set()
 
 
-def children() -> set[int]:
+def list_reader_processes() -> set[int]:
     """Return the ids of the processes that read pages for this one."""
     found = set()
     for child in psutil.Process().children():

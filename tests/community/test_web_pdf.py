@@ -12,7 +12,7 @@ from reportlab.pdfgen.canvas import Canvas
 
 from deerflow.community.web.http import Unreadable
 from deerflow.community.web.reader import PDF_LIMITS, PageReader, ReaderLimits
-from tests.community.web_site import ScriptedResponse, Site, answer_of, open_site, tool_of
+from tests.community.web_site import ScriptedResponse, Site, call_tool, create_tool, open_site
 
 LIMIT_S = 60.0
 
@@ -23,7 +23,7 @@ async def site() -> AsyncIterator[Site]:
         yield opened
 
 
-def pdf(*pages: str, title: str = "Herds", password: str | None = None) -> bytes:
+def build_pdf(*pages: str, title: str = "Herds", password: str | None = None) -> bytes:
     drawn = io.BytesIO()
     canvas = Canvas(drawn)
     canvas.setTitle(title)
@@ -42,13 +42,13 @@ def pdf(*pages: str, title: str = "Herds", password: str | None = None) -> bytes
 
 async def fetch(site: Site, body: bytes, offset: int = 0, content_type: str = "application/pdf", **more: object) -> str:
     site.routes["/f.pdf"] = ScriptedResponse(body, headers={"Content-Type": content_type})
-    tool = tool_of("web_fetch", "web_fetch", allow_private_addresses=True, respect_robots=False, **more)
+    tool = create_tool("web_fetch", "web_fetch", allow_private_addresses=True, respect_robots=False, **more)
     async with asyncio.timeout(LIMIT_S):
-        return await answer_of(tool, url=f"{site.url}/f.pdf", offset=offset)
+        return await call_tool(tool, url=f"{site.url}/f.pdf", offset=offset)
 
 
 async def test_reads_a_pdf_by_page_and_in_chunks(site: Site) -> None:
-    body = pdf("In 2024 there were 1,482 deer.", "\n".join(f"Line {number} of page two." for number in range(40)))
+    body = build_pdf("In 2024 there were 1,482 deer.", "\n".join(f"Line {number} of page two." for number in range(40)))
     text = await fetch(site, body, max_chars=600)
     assert text.startswith(f"# Herds\nSource: {site.url}/f.pdf\n\n<!-- Page 1 -->\nIn 2024 there were 1,482 deer.\n\n")
     assert "<!-- Page 2 -->\nLine 0 of page two.\n" in text and "Go on with offset=" in text
@@ -58,17 +58,17 @@ async def test_reads_a_pdf_by_page_and_in_chunks(site: Site) -> None:
 
 
 async def test_detects_a_pdf_and_opens_an_empty_password(site: Site) -> None:
-    locked = pdf("Open to all.", password="")
+    locked = build_pdf("Open to all.", password="")
     assert "Open to all." in await fetch(site, locked, content_type="application/octet-stream")
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: pdf("Secret.", password="word"), "is a PDF file that needs a password"),
+        (lambda: build_pdf("Secret.", password="word"), "is a PDF file that needs a password"),
         (lambda: b"%PDF-1.7\n" + b"garbage " * 50, "is a damaged PDF file"),
-        (lambda: pdf("Cut off.")[:400], "is a damaged PDF file"),
-        (lambda: pdf("", ""), "is a PDF file of 2 pages without text"),
+        (lambda: build_pdf("Cut off.")[:400], "is a damaged PDF file"),
+        (lambda: build_pdf("", ""), "is a PDF file of 2 pages without text"),
     ],
     ids=["locked", "garbage", "cut", "scanned"],
 )
@@ -78,9 +78,11 @@ async def test_reports_why_a_pdf_cannot_be_read(site: Site, make: Callable[[], b
 
 
 async def test_refuses_a_pdf_that_is_too_large(site: Site) -> None:
-    text = await fetch(site, pdf("Long.") + b"\0" * 20_000, max_pdf_bytes=10_000)
+    text = await fetch(site, build_pdf("Long.") + b"\0" * 20_000, max_pdf_bytes=10_000)
     assert "is a PDF file of more than 10000 bytes" in text and "max_pdf_bytes" in text
-    assert "Long." in await fetch(site, pdf("Long.") + b"\n" * 20_000, max_bytes=10_000), "the other limit is for pages"
+    assert "Long." in await fetch(site, build_pdf("Long.") + b"\n" * 20_000, max_bytes=10_000), (
+        "the other limit is for pages"
+    )
 
 
 def bomb() -> bytes:
@@ -117,4 +119,4 @@ async def test_survives_a_malicious_pdf(site: Site, make: Callable[[], bytes]) -
 async def test_stops_a_pdf_reader_at_its_limits(limits: ReaderLimits) -> None:
     with pytest.raises(Unreadable, match="no text could be extracted"):
         async with asyncio.timeout(LIMIT_S):
-            await PageReader(pdf_limits=limits).pdf(pdf("Hello.") + b"\n" * 20_000_000)
+            await PageReader(pdf_limits=limits).pdf(build_pdf("Hello.") + b"\n" * 20_000_000)

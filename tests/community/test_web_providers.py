@@ -7,7 +7,15 @@ import orjson
 import pytest
 
 from deerflow.domain.tools import READ_ONLY, UNTRUSTED
-from tests.community.web_site import ScriptedResponse, Site, answer_of, html_response, json_response, open_site, tool_of
+from tests.community.web_site import (
+    ScriptedResponse,
+    Site,
+    call_tool,
+    create_tool,
+    html_response,
+    json_response,
+    open_site,
+)
 
 PAGE = "https://example.org/deer?a=1&b=2"
 KEY = "secret-key"
@@ -132,7 +140,7 @@ RESULTS: dict[str, tuple[dict[str, ScriptedResponse], list[dict[str, object]]]] 
         ],
     ),
 }
-NOTHING = {
+EMPTY_RESULTS = {
     "tavily": ("/search", json_response({"results": []})),
     "brave": ("/res/v1/web/search", json_response({"type": "search", "query": {}})),
     "serper": ("/search", json_response({"organic": []})),
@@ -155,13 +163,13 @@ async def site() -> AsyncIterator[Site]:
         yield opened
 
 
-def keyed(provider: str) -> dict[str, object]:
+def get_key_settings(provider: str) -> dict[str, object]:
     return {"api_key": KEY} if provider in (*VARIABLES, "firecrawl") else {}
 
 
 async def search(site: Site, provider: str, name: str = "web_search", **settings: object) -> str:
-    tool = tool_of(provider, name, base_url=site.url, **settings)
-    return await answer_of(tool, query="red deer")
+    tool = create_tool(provider, name, base_url=site.url, **settings)
+    return await call_tool(tool, query="red deer")
 
 
 @pytest.mark.parametrize("provider", VARIABLES)
@@ -192,7 +200,7 @@ async def test_converts_a_status_to_a_message(
         message = ("Rejected", "does not return JSON")
     (path,) = RESULTS[provider][0]
     site.routes[path] = ScriptedResponse(b"it broke", status, headers)
-    text = await search(site, provider, **keyed(provider))
+    text = await search(site, provider, **get_key_settings(provider))
     assert text.startswith(f"Error: {message[0]}: ") and message[1] in text
     assert KEY not in text
     assert len(site.asked) == 1
@@ -203,7 +211,7 @@ async def test_converts_a_status_to_a_message(
 async def test_reports_an_unexpected_response(site: Site, provider: str, body: bytes) -> None:
     (path,) = RESULTS[provider][0]
     site.routes[path] = ScriptedResponse(body)
-    text = await search(site, provider, **keyed(provider))
+    text = await search(site, provider, **get_key_settings(provider))
     assert text.startswith("Error: Unreadable: ") and "returned an unexpected response" in text
 
 
@@ -217,15 +225,15 @@ async def test_times_out_on_a_silent_provider(site: Site) -> None:
 
 
 async def test_reports_an_unreachable_provider(site: Site) -> None:
-    tool = tool_of("tavily", "web_search", base_url="http://127.0.0.1:1", api_key=KEY)
-    assert (await answer_of(tool, query="x")).startswith("Error: Unreachable: 127.0.0.1 cannot be reached")
+    tool = create_tool("tavily", "web_search", base_url="http://127.0.0.1:1", api_key=KEY)
+    assert (await call_tool(tool, query="x")).startswith("Error: Unreachable: 127.0.0.1 cannot be reached")
 
 
-@pytest.mark.parametrize("provider", NOTHING)
+@pytest.mark.parametrize("provider", EMPTY_RESULTS)
 async def test_returns_a_hint_without_results(site: Site, provider: str) -> None:
-    path, output = NOTHING[provider]
+    path, output = EMPTY_RESULTS[provider]
     site.routes[path] = output
-    answer = orjson.loads(await search(site, provider, **keyed(provider)))
+    answer = orjson.loads(await search(site, provider, **get_key_settings(provider)))
     assert answer["results"] == [] and "other words" in answer["note"]
 
 
@@ -233,7 +241,7 @@ async def test_returns_a_hint_without_results(site: Site, provider: str) -> None
 async def test_all_searches_return_the_same_format(site: Site, provider: str) -> None:
     routes, expected = RESULTS[provider]
     site.routes.update(routes)
-    answer = orjson.loads(await search(site, provider, **keyed(provider)))
+    answer = orjson.loads(await search(site, provider, **get_key_settings(provider)))
     assert answer == {"query": "red deer", "provider": answer["provider"], "results": expected}
 
 
@@ -263,7 +271,7 @@ REQUESTS: dict[str, Any] = {
 @pytest.mark.parametrize("provider", REQUESTS)
 async def test_sends_the_request_the_provider_expects(site: Site, provider: str) -> None:
     site.routes.update(RESULTS[provider][0])
-    await search(site, provider, max_results=3, **keyed(provider))
+    await search(site, provider, max_results=3, **get_key_settings(provider))
     (asked,) = site.asked
     assert REQUESTS[provider](asked)
 
@@ -345,7 +353,7 @@ IMAGES: dict[str, dict[str, ScriptedResponse]] = {
 @pytest.mark.parametrize("provider", IMAGES)
 async def test_all_image_searches_return_the_same_format(site: Site, provider: str) -> None:
     site.routes.update(IMAGES[provider])
-    answer = orjson.loads(await search(site, provider, "image_search", **keyed(provider)))
+    answer = orjson.loads(await search(site, provider, "image_search", **get_key_settings(provider)))
     assert answer["results"] == [{**IMAGE, "width": 640, "height": 480}]
 
 
@@ -387,8 +395,8 @@ PAGES: dict[str, tuple[str, ScriptedResponse]] = {
 
 
 async def fetch(site: Site, provider: str, url: str = PAGE, offset: int = 0, **settings: object) -> str:
-    tool = tool_of(provider, "web_fetch", base_url=site.url, **{"api_key": KEY, **settings})
-    return await answer_of(tool, url=url, offset=offset)
+    tool = create_tool(provider, "web_fetch", base_url=site.url, **{"api_key": KEY, **settings})
+    return await call_tool(tool, url=url, offset=offset)
 
 
 @pytest.mark.parametrize("provider", PAGES)
@@ -446,26 +454,26 @@ async def test_self_hosted_firecrawl_needs_no_key(site: Site) -> None:
     path, site.routes[path] = PAGES["firecrawl"]
     assert (await fetch(site, "firecrawl", api_key=None)).startswith("# Deer")
     assert "authorization" not in site.asked[0].headers
-    hosted = tool_of("firecrawl", "web_fetch")
-    assert "FIRECRAWL_API_KEY" in await answer_of(hosted, url=PAGE)
+    hosted = create_tool("firecrawl", "web_fetch")
+    assert "FIRECRAWL_API_KEY" in await call_tool(hosted, url=PAGE)
 
 
 async def test_searxng_requires_a_base_url() -> None:
-    assert "write `base_url`" in await answer_of(tool_of("searxng", "web_search"), query="x")
+    assert "write `base_url`" in await call_tool(create_tool("searxng", "web_search"), query="x")
 
 
 @pytest.mark.parametrize("provider", [*RESULTS, *PAGES])
 def test_web_tools_are_read_only_and_hide_their_settings(provider: str) -> None:
     name = "web_search" if provider in RESULTS else "web_fetch"
-    tool = tool_of(provider, name)
+    tool = create_tool(provider, name)
     assert tool.metadata == {READ_ONLY: True, UNTRUSTED: True}
     assert set(tool.args) == ({"query"} if name == "web_search" else {"url", "offset"})
 
 
 async def test_model_cannot_change_settings(site: Site) -> None:
     site.routes.update(RESULTS["searxng"][0])
-    tool = tool_of("searxng", "web_search", base_url=site.url)
-    text = await answer_of(tool, query="red deer", base_url="http://evil.example", max_results=20)
+    tool = create_tool("searxng", "web_search", base_url=site.url)
+    text = await call_tool(tool, query="red deer", base_url="http://evil.example", max_results=20)
     assert "evil.example" not in text
     assert site.paths == ["/search"]
 
@@ -473,4 +481,4 @@ async def test_model_cannot_change_settings(site: Site) -> None:
 async def test_tool_works_with_default_settings() -> None:
     from deerflow.community.tavily.tools import web_search_tool
 
-    assert "TAVILY_API_KEY" in await answer_of(web_search_tool, query="x")
+    assert "TAVILY_API_KEY" in await call_tool(web_search_tool, query="x")

@@ -7,7 +7,7 @@ import pytest
 
 from deerflow.services.queries import PageLimits
 from deerflow.testing import ScriptedModel, calling
-from tests.community.stored_pages import fill, pages_of, reading_tools
+from tests.community.stored_pages import build_fetch_tools, list_pages, store_pages
 from tests.community.web_site import Site, html_response, json_response, open_site, redirect
 from tests.sandbox.support import ask, open_sandbox_harness, tool_results
 
@@ -27,18 +27,18 @@ async def test_stores_pages_and_failures(tmp_path: Path, site: Site) -> None:
     calls = [calling("web_fetch", url=f"{site.url}/{path}") for path in ("old", "gone", "long")]
     more = calling("web_fetch", url=f"{site.url}/long", offset=500)
     model = ScriptedModel.saying(*calls, more, "Done.")
-    async with open_sandbox_harness(tmp_path, model, tools=reading_tools(max_chars=500), guardrails=OFF) as harness:
+    async with open_sandbox_harness(tmp_path, model, tools=build_fetch_tools(max_chars=500), guardrails=OFF) as harness:
         await ask(harness)
         shown = [answer["content"] for answer in await tool_results(harness)]
     asked = len(site.asked)
     site.routes["/long"] = html_response("<p>Something else.</p>")
     model = ScriptedModel.saying(calling("web_fetch", url=f"{site.url}/long", offset=1000), "Done.")
     async with open_sandbox_harness(
-        tmp_path, model, tools=reading_tools(max_chars=500), guardrails=OFF
+        tmp_path, model, tools=build_fetch_tools(max_chars=500), guardrails=OFF
     ) as harness:  # another process
         await ask(harness)
         last = (await tool_results(harness))[-1]["content"]
-        new, gone, long = await pages_of(harness)
+        new, gone, long = await list_pages(harness)
     assert "heron" in last and "[Characters 1000 to" in last and len(site.asked) == asked, "the page as it was begun"
     assert new == {"asked": f"{site.url}/old", "url": f"{site.url}/new", "text": "Herons fish.", "problem": None}
     assert gone["problem"].startswith("Rejected: there is no page at ") and gone["text"] == ""
@@ -55,10 +55,10 @@ async def test_stores_pages_of_providers_and_reads_pages_that_cannot_be_stored(t
     model = ScriptedModel.saying(fetch[0], "Done.", fetch[1], "Done.")
     async with open_sandbox_harness(tmp_path, model, tools=[{**jina, "base_url": site.url}], guardrails=OFF) as harness:
         await ask(harness)
-        assert await pages_of(harness) == [
+        assert await list_pages(harness) == [
             {"asked": "https://a.example/", "url": "https://b.example/", "text": "They fish.", "problem": None}
         ]
-        await fill(harness.resources.web_pages, PageLimits().pages)
+        await store_pages(harness.resources.web_pages, PageLimits().pages)
         await ask(harness)
         kept, not_kept = [answer["content"] for answer in await tool_results(harness)]
     assert "They fish." in not_kept and "[This page is not kept, for the thread holds" in not_kept

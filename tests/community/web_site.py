@@ -12,7 +12,7 @@ from langchain_core.tools import BaseTool
 from deerflow.config.sections.tools import ToolConfig
 from deerflow.tools.assembly import get_available_tools
 
-Speak = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+ConnectionHandler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class ScriptedResponse:
     body: bytes = b""
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
-    speak: Speak | None = None
+    speak: ConnectionHandler | None = None
     """Says what follows the head in its own way."""
 
 
@@ -109,7 +109,7 @@ async def open_site() -> AsyncIterator[Site]:
         yield site
 
 
-def tool_of(provider: str, name: str, **settings: object) -> BaseTool:
+def create_tool(provider: str, name: str, **settings: object) -> BaseTool:
     """Return a tool as configured by an entry in config.yaml."""
     use = f"deerflow.community.{provider}.tools:{name}_tool"
     entry = ToolConfig.model_validate({"name": name, "group": "web", "use": use, **settings})
@@ -118,7 +118,7 @@ def tool_of(provider: str, name: str, **settings: object) -> BaseTool:
     return tool
 
 
-async def answer_of(tool: BaseTool, **arguments: object) -> str:
+async def call_tool(tool: BaseTool, **arguments: object) -> str:
     """Return the result of a tool as the model sees it."""
     message = await tool.ainvoke({"type": "tool_call", "id": "1", "name": tool.name, "args": arguments})
     return str(message.content)

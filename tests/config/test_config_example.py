@@ -27,18 +27,18 @@ def read_uncommented_example() -> str:
     return re.sub(r"^#(?! \S)", "", read_example_config().decode(), flags=re.MULTILINE)
 
 
-def settings(section: Section, path: str = "") -> Iterator[tuple[str, object]]:
+def list_settings(section: Section, path: str = "") -> Iterator[tuple[str, object]]:
     for name, value in section:
         if isinstance(value, Section):
-            yield from settings(value, f"{path}{name}.")
+            yield from list_settings(value, f"{path}{name}.")
         else:
             yield f"{path}{name}", value
 
 
-def written(data: dict[str, Any], path: str = "") -> Iterator[tuple[str, object]]:
+def list_written(data: dict[str, Any], path: str = "") -> Iterator[tuple[str, object]]:
     for name, value in data.items():
         if isinstance(value, dict) and value:
-            yield from written(value, f"{path}{name}.")
+            yield from list_written(value, f"{path}{name}.")
         else:
             yield f"{path}{name}", value
 
@@ -63,8 +63,8 @@ def test_every_setting_of_the_example_exists(tmp_path: Path) -> None:
 
 
 def test_every_setting_is_in_the_example_with_its_default() -> None:
-    example = dict(written(parse_yaml(read_uncommented_example(), "config.example.yaml").data))
-    defaults = dict(settings(Config()))
+    example = dict(list_written(parse_yaml(read_uncommented_example(), "config.example.yaml").data))
+    defaults = dict(list_settings(Config()))
 
     assert example.keys() == defaults.keys()
     # Lists contain examples instead of defaults.

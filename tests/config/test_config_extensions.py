@@ -20,7 +20,7 @@ from deerflow.config.sections.extensions import (
 )
 from deerflow.domain.errors import ConfigError
 
-WRITTEN = {
+EXTENSIONS = {
     "mcpServers": {
         "github": {"type": "http", "url": "https://a/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"}},
         "files": {"command": "npx", "args": ["$DIRECTORY"], "env": {"PRICE": "5$$"}},
@@ -34,7 +34,7 @@ ENVIRONMENT = {"TOKEN": "canary", "DIRECTORY": "/srv"}
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "extensions_config.json"
-    path.write_text(json.dumps(WRITTEN))
+    path.write_text(json.dumps(EXTENSIONS))
     return path
 
 
@@ -142,18 +142,18 @@ def test_a_change_keeps_all_other_content(file: Path) -> None:
     extensions = set_skill(file, "pdf")
 
     assert extensions.skills["pdf"].enabled is False
-    assert read_raw_extensions(file) == {**WRITTEN, "skills": {"pdf": {"enabled": False}}}
+    assert read_raw_extensions(file) == {**EXTENSIONS, "skills": {"pdf": {"enabled": False}}}
     assert "canary" not in file.read_text()
     assert read(file) == extensions
 
 
 def test_replaced_servers_keep_variable_references(file: Path) -> None:
-    servers = {"files": WRITTEN["mcpServers"]["files"], "new": {"command": "x", "env": {"T": "$TOKEN"}}}
+    servers = {"files": EXTENSIONS["mcpServers"]["files"], "new": {"command": "x", "env": {"T": "$TOKEN"}}}
 
     extensions = change_extensions(file, lambda written: replace_servers(written, servers), ENVIRONMENT)
 
     assert extensions.mcp_servers["new"].env == {"T": "canary"}
-    assert read_raw_extensions(file) == {**WRITTEN, "mcpServers": servers}
+    assert read_raw_extensions(file) == {**EXTENSIONS, "mcpServers": servers}
 
 
 def test_the_first_change_creates_a_private_file(tmp_path: Path) -> None:

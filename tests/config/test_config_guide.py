@@ -12,18 +12,18 @@ from deerflow.config.root import Config
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "configuration.md").read_text(encoding="utf-8")
 
 
-def examples(language: str) -> list[str]:
+def find_examples(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", GUIDE, flags=re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("text", examples("yaml"))
+@pytest.mark.parametrize("text", find_examples("yaml"))
 def test_loads_each_example_of_the_guide(tmp_path: Path, text: str) -> None:
     (tmp_path / "config.yaml").write_text(text)
 
     assert load(directory=tmp_path, environment={"OPENAI_API_KEY": "key"}).config != Config()
 
 
-@pytest.mark.parametrize("text", examples("json"))
+@pytest.mark.parametrize("text", find_examples("json"))
 def test_loads_each_extensions_example_of_the_guide(tmp_path: Path, text: str) -> None:
     (tmp_path / "extensions_config.json").write_text(text)
 
@@ -32,7 +32,7 @@ def test_loads_each_extensions_example_of_the_guide(tmp_path: Path, text: str) -
     assert extensions.mcp_servers["files"].args[-1] == "/srv"
 
 
-@pytest.mark.parametrize("code", examples("python"))
+@pytest.mark.parametrize("code", find_examples("python"))
 def test_runs_the_code_of_the_guide(tmp_path: Path, code: str) -> None:
     with chdir(tmp_path):
         exec(compile(code, "configuration.md", "exec"), {})

@@ -12,11 +12,11 @@ from deerflow.domain.errors import ConfigError
 
 @pytest.fixture
 def source(tmp_path: Path) -> ConfigSource:
-    edit(tmp_path / "config.yaml", "title:\n  max_chars: 20\n")
+    replace_file(tmp_path / "config.yaml", "title:\n  max_chars: 20\n")
     return open_source(directory=tmp_path, environment={})
 
 
-def edit(file: Path, text: str) -> None:
+def replace_file(file: Path, text: str) -> None:
     """Replace the file by another one, as an editor does, so that the change is detected by its inode."""
     draft = file.with_suffix(".draft")
     draft.write_text(text)
@@ -24,7 +24,7 @@ def edit(file: Path, text: str) -> None:
 
 
 def test_raises_for_an_initially_invalid_configuration(tmp_path: Path) -> None:
-    edit(tmp_path / "config.yaml", "log_level: loud\n")
+    replace_file(tmp_path / "config.yaml", "log_level: loud\n")
 
     with pytest.raises(ConfigError, match="log_level"):
         open_source(directory=tmp_path, environment={})
@@ -35,7 +35,7 @@ def test_returns_the_same_object_without_an_edit(source: ConfigSource) -> None:
 
 
 def test_an_edit_takes_effect_at_the_next_refresh(source: ConfigSource, tmp_path: Path) -> None:
-    edit(tmp_path / "config.yaml", "title:\n  max_chars: 30\n")
+    replace_file(tmp_path / "config.yaml", "title:\n  max_chars: 30\n")
     assert source.current.config.title.max_chars == 20
 
     assert source.refresh().config.title.max_chars == 30
@@ -52,14 +52,14 @@ def test_detects_an_edit_of_the_same_length(source: ConfigSource, tmp_path: Path
 
 
 def test_detects_created_and_deleted_files(source: ConfigSource, tmp_path: Path) -> None:
-    edit(tmp_path / ".env", "CHARS=30\n")
-    edit(tmp_path / "config.yaml", "title:\n  max_chars: $CHARS\n")
-    edit(tmp_path / "extensions_config.json", '{"skills": {"a": {"enabled": false}}}')
+    replace_file(tmp_path / ".env", "CHARS=30\n")
+    replace_file(tmp_path / "config.yaml", "title:\n  max_chars: $CHARS\n")
+    replace_file(tmp_path / "extensions_config.json", '{"skills": {"a": {"enabled": false}}}')
     loaded = source.refresh()
     assert loaded.config.title.max_chars == 30
     assert loaded.extensions.skills["a"].enabled is False
 
-    edit(tmp_path / ".env", "CHARS=40\n")
+    replace_file(tmp_path / ".env", "CHARS=40\n")
     assert source.refresh().config.title.max_chars == 40
 
     (tmp_path / "config.yaml").unlink()
@@ -72,7 +72,7 @@ def test_detects_created_and_deleted_files(source: ConfigSource, tmp_path: Path)
 def test_overrides_win_over_an_edited_file(tmp_path: Path) -> None:
     source = open_source(overrides={"title": {"max_chars": 15}}, directory=tmp_path, environment={})
 
-    edit(tmp_path / "config.yaml", "title:\n  max_chars: 30\n  enabled: false\n")
+    replace_file(tmp_path / "config.yaml", "title:\n  max_chars: 30\n  enabled: false\n")
 
     title = source.refresh().config.title
     assert (title.max_chars, title.enabled) == (15, False)
@@ -81,7 +81,7 @@ def test_overrides_win_over_an_edited_file(tmp_path: Path) -> None:
 def test_an_invalid_edit_changes_nothing_and_is_logged_once(
     source: ConfigSource, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    edit(tmp_path / "config.yaml", "title:\n  max_char: 30\n")
+    replace_file(tmp_path / "config.yaml", "title:\n  max_char: 30\n")
 
     before = source.current
     assert [source.refresh(), source.refresh(), source.refresh()] == [before] * 3
@@ -90,11 +90,11 @@ def test_an_invalid_edit_changes_nothing_and_is_logged_once(
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
     assert source.problem in caplog.text
 
-    edit(tmp_path / "config.yaml", "title:\n  max_char: 31\n")
+    replace_file(tmp_path / "config.yaml", "title:\n  max_char: 31\n")
     source.refresh()
     assert len(caplog.records) == 2
 
-    edit(tmp_path / "config.yaml", "title:\n  max_chars: 30\n")
+    replace_file(tmp_path / "config.yaml", "title:\n  max_chars: 30\n")
     assert source.refresh().config.title.max_chars == 30
     assert source.problem is None
 
@@ -103,8 +103,8 @@ def test_keeps_restart_settings_and_logs_them_once(
     source: ConfigSource, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     changed = "log_level: debug\nserver:\n  port: 1\ndatabase:\n  url: sqlite:///x.db\n"
-    edit(tmp_path / "config.yaml", f"{changed}title:\n  max_chars: 30\n")
-    edit(tmp_path / ".env", "DEER_FLOW_HOME=elsewhere\n")
+    replace_file(tmp_path / "config.yaml", f"{changed}title:\n  max_chars: 30\n")
+    replace_file(tmp_path / ".env", "DEER_FLOW_HOME=elsewhere\n")
 
     loaded = source.refresh()
 
@@ -114,15 +114,15 @@ def test_keeps_restart_settings_and_logs_them_once(
     message = "log_level, database, server, DEER_FLOW_HOME changed; restart the server to use the new values"
     assert caplog.messages == [message]
 
-    edit(tmp_path / "config.yaml", f"{changed}title:\n  max_chars: 40\n")
+    replace_file(tmp_path / "config.yaml", f"{changed}title:\n  max_chars: 40\n")
     assert source.refresh().config.title.max_chars == 40
     assert caplog.messages == [message]
 
 
 def test_does_not_log_a_reverted_edit(source: ConfigSource, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    edit(tmp_path / "config.yaml", "server:\n  port: 1\n")
+    replace_file(tmp_path / "config.yaml", "server:\n  port: 1\n")
     source.refresh()
-    edit(tmp_path / "config.yaml", "server:\n  port: 2026\n")
+    replace_file(tmp_path / "config.yaml", "server:\n  port: 2026\n")
     source.refresh()
 
     assert len(caplog.messages) == 1

@@ -10,29 +10,29 @@ from deerflow.domain.errors import FileProblem, SandboxError
 from deerflow.domain.files import OUTPUTS, WORKSPACE
 from deerflow.domain.sandbox import BackgroundOutput, GrepMatch, Sandbox
 from deerflow.sandbox.sandbox_provider import SandboxProvider
-from tests.conformance.sandbox_suite import acquire, make_tree
+from tests.conformance.sandbox_suite import acquire, write_files
 
 SERVER = 'exec python3 -u -c \'import http.server as h; s = h.ThreadingHTTPServer(("127.0.0.1", {port}), ' + (
     'h.SimpleHTTPRequestHandler); print("ready"); s.serve_forever()\''
 )
-ASK = "exec 3<>/dev/tcp/127.0.0.1/{port} && printf 'GET / HTTP/1.0\\r\\n\\r\\n' >&3 && head -1 <&3"
+REQUEST = "exec 3<>/dev/tcp/127.0.0.1/{port} && printf 'GET / HTTP/1.0\\r\\n\\r\\n' >&3 && head -1 <&3"
 
 
-async def output_of(sandbox: Sandbox, command: str) -> str:
+async def run_command(sandbox: Sandbox, command: str) -> str:
     result = await sandbox.execute_command(command)
     assert result.exit_code == 0, result
     return result.output
 
 
-async def until(ask: Callable[[], Awaitable[bool]]) -> None:
+async def wait_until(ask: Callable[[], Awaitable[bool]]) -> None:
     """Wait for a condition."""
     async with asyncio.timeout(15):
         while not await ask():
             pass
 
 
-async def hear(sandbox: Sandbox, name: str, words: str) -> str:
-    """What a background process prints until it has said `words`."""
+async def read_output_until(sandbox: Sandbox, name: str, words: str) -> str:
+    """Return the output of a background process up to `words`."""
     received = ""
 
     async def has_said() -> bool:
@@ -41,18 +41,18 @@ async def hear(sandbox: Sandbox, name: str, words: str) -> str:
         received += (await sandbox.process_output(name)).output
         return words in received
 
-    await until(has_said)
+    await wait_until(has_said)
     return received
 
 
-async def ended(sandbox: Sandbox, name: str) -> BackgroundOutput:
-    """What there is to say about a background process after its end."""
+async def wait_until_ended(sandbox: Sandbox, name: str) -> BackgroundOutput:
+    """Wait for the end of a background process and return its output."""
 
     async def has_ended() -> bool:
         await sandbox.execute_command("true")  # takes a moment
         return all(process.exit_code is not None for process in await sandbox.list_processes() if process.name == name)
 
-    await until(has_ended)
+    await wait_until(has_ended)
     return await sandbox.process_output(name)
 
 
@@ -70,20 +70,20 @@ class CommandSuite:
         assert (result.output, result.exit_code) == ("one\ntwo\nthree\n", 1)
 
     async def test_handles_non_ascii_text(self, sandbox: Sandbox) -> None:
-        assert await output_of(sandbox, "echo 'naïve 深 🦌'") == "naïve 深 🦌\n"
+        assert await run_command(sandbox, "echo 'naïve 深 🦌'") == "naïve 深 🦌\n"
 
     async def test_handles_invalid_utf8_output(self, sandbox: Sandbox) -> None:
-        assert await output_of(sandbox, r"printf 'a\xff\xfe\0b'") == "a��\0b"
+        assert await run_command(sandbox, r"printf 'a\xff\xfe\0b'") == "a��\0b"
 
     async def test_runs_multi_line_bash(self, sandbox: Sandbox) -> None:
         command = 'set -euo pipefail\nnames=(a b)\nfor name in "${names[@]}"; do\n  cat <<< "$name"\ndone'
-        assert await output_of(sandbox, command) == "a\nb\n"
+        assert await run_command(sandbox, command) == "a\nb\n"
 
     async def test_standard_input_is_empty(self, sandbox: Sandbox) -> None:
-        assert await output_of(sandbox, "cat") == ""
+        assert await run_command(sandbox, "cat") == ""
 
     async def test_keeps_quotes_and_special_characters(self, sandbox: Sandbox) -> None:
-        assert await output_of(sandbox, r"""printf '%s' "$((1 + 1)) 'quoted' \"twice\" \\ \$HOME %s" """) == (
+        assert await run_command(sandbox, r"""printf '%s' "$((1 + 1)) 'quoted' \"twice\" \\ \$HOME %s" """) == (
             "2 'quoted' \"twice\" \\ $HOME %s"
         )
 
@@ -123,7 +123,7 @@ class CommandSuite:
     async def test_passes_variables_to_a_command(self, sandbox: Sandbox) -> None:
         result = await sandbox.execute_command('echo "$NAME"; env', env={"NAME": "a value\nwith 'signs'"})
         assert result.output.startswith("a value\nwith 'signs'\n")
-        assert "NAME" not in await output_of(sandbox, "env")
+        assert "NAME" not in await run_command(sandbox, "env")
 
     @pytest.mark.parametrize(
         ("name", "value"), [("A=B", "x"), ("", "x"), ("A", "x\0--bind\0/\0/host"), ("A", "\ud800")]
@@ -140,15 +140,15 @@ class CommandSuite:
             await sandbox.start_process("bad", command)
 
     async def test_runs_a_command_with_control_characters(self, sandbox: Sandbox) -> None:
-        assert await output_of(sandbox, "echo $'" + "\x01" * 50_000 + "' | wc -c") == "50001\n"
+        assert await run_command(sandbox, "echo $'" + "\x01" * 50_000 + "' | wc -c") == "50001\n"
 
     async def test_starts_each_command_in_the_workspace(self, sandbox: Sandbox) -> None:
-        assert await output_of(sandbox, "cd /tmp; export LOST=1") == ""
-        assert await output_of(sandbox, 'pwd; echo "${LOST-gone}"') == f"{WORKSPACE}\ngone\n"
+        assert await run_command(sandbox, "cd /tmp; export LOST=1") == ""
+        assert await run_command(sandbox, 'pwd; echo "${LOST-gone}"') == f"{WORKSPACE}\ngone\n"
 
     async def test_keeps_files_between_commands(self, sandbox: Sandbox) -> None:
-        await output_of(sandbox, 'echo kept > file; echo home > "$HOME/file"; echo temporary > /tmp/file')
-        assert await output_of(sandbox, 'cat file "$HOME/file" /tmp/file') == "kept\nhome\ntemporary\n"
+        await run_command(sandbox, 'echo kept > file; echo home > "$HOME/file"; echo temporary > /tmp/file')
+        assert await run_command(sandbox, 'cat file "$HOME/file" /tmp/file') == "kept\nhome\ntemporary\n"
 
     async def test_runs_eight_commands_concurrently(self, sandbox: Sandbox) -> None:
         results = await asyncio.gather(*(sandbox.execute_command(f"sleep 0.1; echo {each}") for each in range(8)))
@@ -156,7 +156,7 @@ class CommandSuite:
 
     async def test_kills_background_children_with_the_command(self, sandbox: Sandbox) -> None:
         async with asyncio.timeout(15):
-            assert await output_of(sandbox, "sleep 1000 & echo done") == "done\n"
+            assert await run_command(sandbox, "sleep 1000 & echo done") == "done\n"
 
     async def test_cancelling_kills_the_command(self, sandbox: Sandbox) -> None:
         received: asyncio.Queue[str] = asyncio.Queue()
@@ -181,7 +181,7 @@ class CommandSuite:
 
         with pytest.raises(RuntimeError, match="listener"):
             await sandbox.execute_command("echo a; sleep 1000", on_output=fail)
-        assert await output_of(sandbox, "echo well") == "well\n"
+        assert await run_command(sandbox, "echo well") == "well\n"
 
 
 class ProcessSuite:
@@ -191,30 +191,30 @@ class ProcessSuite:
         await sandbox.start_process(
             "job", f"echo one; until [ -e {WORKSPACE}/go ]; do sleep 0.05; done; echo two; exit 4"
         )
-        assert await hear(sandbox, "job", "one\n") == "one\n"
+        assert await read_output_until(sandbox, "job", "one\n") == "one\n"
         assert (await sandbox.process_output("job")).output == ""
         assert [process.exit_code for process in await sandbox.list_processes()] == [None]
         await sandbox.write_file(f"{WORKSPACE}/go", "")
-        last = await ended(sandbox, "job")
+        last = await wait_until_ended(sandbox, "job")
         assert (last.output, last.process.exit_code) == ("two\n", 4)
         assert [process.exit_code for process in await sandbox.list_processes()] == [4]
 
     async def test_next_command_reaches_a_background_server(self, sandbox: Sandbox) -> None:
         await sandbox.start_process("web", SERVER.format(port=18080))
-        await hear(sandbox, "web", "ready")
-        assert "200 OK" in await output_of(sandbox, ASK.format(port=18080))
+        await read_output_until(sandbox, "web", "ready")
+        assert "200 OK" in await run_command(sandbox, REQUEST.format(port=18080))
         await sandbox.kill_process("web")
-        assert (await sandbox.execute_command(ASK.format(port=18080))).exit_code != 0
+        assert (await sandbox.execute_command(REQUEST.format(port=18080))).exit_code != 0
 
     async def test_killing_it_kills_everything_it_started(self, sandbox: Sandbox) -> None:
         beating = f"while :; do date +%s%N > {WORKSPACE}/beat; sleep 0.02; done"
         await sandbox.start_process("tree", f"trap '' TERM INT HUP; setsid bash -c '{beating}' & echo up; wait")
-        await hear(sandbox, "tree", "up")
+        await read_output_until(sandbox, "tree", "up")
 
         async def beats() -> bool:
             return (await sandbox.execute_command(f"test -s {WORKSPACE}/beat")).exit_code == 0
 
-        await until(beats)
+        await wait_until(beats)
         killed = await sandbox.kill_process("tree")
         assert killed.process.exit_code is not None
         before = await sandbox.download(f"{WORKSPACE}/beat")
@@ -227,7 +227,7 @@ class ProcessSuite:
         async def has_said() -> bool:
             return (await sandbox.execute_command(f"test -e {WORKSPACE}/said")).exit_code == 0
 
-        await until(has_said)
+        await wait_until(has_said)
         assert (await sandbox.kill_process("talker")).output == "last words\n"
 
     async def test_refuses_a_name_that_is_in_use(self, sandbox: Sandbox) -> None:
@@ -236,7 +236,7 @@ class ProcessSuite:
             await sandbox.start_process("job", "sleep 1000")
         await sandbox.kill_process("job")
         await sandbox.start_process("job", "echo again")
-        assert (await ended(sandbox, "job")).output == "again\n"
+        assert (await wait_until_ended(sandbox, "job")).output == "again\n"
 
     async def test_limits_the_number_of_background_processes(self, sandbox: Sandbox) -> None:
         await sandbox.start_process("one", "sleep 1000")
@@ -246,7 +246,7 @@ class ProcessSuite:
         assert [process.name for process in await sandbox.list_processes()] == ["one", "two"]
         await sandbox.kill_process("one")
         await sandbox.start_process("three", "echo room")
-        assert (await ended(sandbox, "three")).output == "room\n"
+        assert (await wait_until_ended(sandbox, "three")).output == "room\n"
 
     async def test_refuses_an_unknown_name(self, sandbox: Sandbox) -> None:
         with pytest.raises(SandboxError, match="no background process"):
@@ -261,7 +261,7 @@ class ProcessSuite:
 
     async def test_passes_variables_to_a_background_process(self, sandbox: Sandbox) -> None:
         await sandbox.start_process("job", 'echo "$NAME"; pwd', env={"NAME": "value"})
-        assert (await ended(sandbox, "job")).output == f"value\n{WORKSPACE}\n"
+        assert (await wait_until_ended(sandbox, "job")).output == f"value\n{WORKSPACE}\n"
 
     async def test_background_process_survives_the_run_and_ends_with_the_thread(
         self, provider: SandboxProvider
@@ -269,11 +269,11 @@ class ProcessSuite:
         thread_id = f"t{token_hex(4)}"
         sandbox = await acquire(provider, thread_id)
         await sandbox.start_process("beat", f"while :; do date +%s%N > {WORKSPACE}/beat; echo beat; sleep 0.02; done")
-        await hear(sandbox, "beat", "beat")
+        await read_output_until(sandbox, "beat", "beat")
         await provider.release(sandbox.id)
         again = await acquire(provider, thread_id)
         assert [process.exit_code for process in await again.list_processes()] == [None]
-        await hear(again, "beat", "beat")
+        await read_output_until(again, "beat", "beat")
         await provider.discard(thread_id, "local")
         after = await acquire(provider, thread_id)
         before = await after.download(f"{WORKSPACE}/beat")
@@ -305,64 +305,64 @@ class SharingSuite:
 
     async def test_commands_read_and_change_files_written_by_tools(self, sandbox: Sandbox) -> None:
         await sandbox.update_file(f"{WORKSPACE}/new/file.bin", b"\xff\r\n")
-        assert await output_of(sandbox, "od -An -tx1 new/file.bin") == " ff 0d 0a\n"
-        await output_of(sandbox, "printf more >> new/file.bin && touch new/other && mv new/file.bin new/moved.bin")
+        assert await run_command(sandbox, "od -An -tx1 new/file.bin") == " ff 0d 0a\n"
+        await run_command(sandbox, "printf more >> new/file.bin && touch new/other && mv new/file.bin new/moved.bin")
         assert await sandbox.download(f"{WORKSPACE}/new/moved.bin") == b"\xff\r\nmore"
-        assert await output_of(sandbox, "stat -c '%u %a' new/moved.bin new") == await output_of(
+        assert await run_command(sandbox, "stat -c '%u %a' new/moved.bin new") == await run_command(
             sandbox, 'echo "$(id -u) 644"; echo "$(id -u) 755"'
         )
 
     async def test_tools_read_and_change_files_written_by_commands(self, sandbox: Sandbox) -> None:
-        await output_of(
+        await run_command(
             sandbox, r"mkdir -p own/deep && printf 'made\r\n' > own/deep/file.sh && chmod 755 own/deep/file.sh"
         )
         assert await sandbox.read_file(f"{WORKSPACE}/own/deep/file.sh") == "made\r\n"
         await sandbox.write_file(f"{WORKSPACE}/own/deep/file.sh", "echo run")
-        assert await output_of(sandbox, "own/deep/file.sh && rm -r own") == "run\n"
+        assert await run_command(sandbox, "own/deep/file.sh && rm -r own") == "run\n"
 
     async def test_refuses_a_file_that_is_too_large(self, sandbox: Sandbox) -> None:
-        await output_of(sandbox, "truncate -s 300M large.bin")
+        await run_command(sandbox, "truncate -s 300M large.bin")
         with pytest.raises(FileProblem, match="MB"):
             await sandbox.download(f"{WORKSPACE}/large.bin")
 
     async def test_bounds_the_time_of_a_slow_expression(self, sandbox: Sandbox) -> None:
-        await make_tree(sandbox, "slow/a.txt", content="a" * 5000 + "b\n")
+        await write_files(sandbox, "slow/a.txt", content="a" * 5000 + "b\n")
         async with asyncio.timeout(15):
             assert (await sandbox.grep(f"{WORKSPACE}/slow", "(a+)+$")).matches == []
 
     async def test_search_skips_unreadable_files(self, sandbox: Sandbox) -> None:
-        await make_tree(sandbox, "s/a/hidden.txt", "s/b.txt", "s/c.txt")
-        await output_of(sandbox, "chmod 000 s/a s/b.txt")
+        await write_files(sandbox, "s/a/hidden.txt", "s/b.txt", "s/c.txt")
+        await run_command(sandbox, "chmod 000 s/a s/b.txt")
         found = await sandbox.grep(f"{WORKSPACE}/s", "needle")
         assert [match.path for match in found.matches] == [f"{WORKSPACE}/s/c.txt"]
         assert (await sandbox.glob(f"{WORKSPACE}/s", "*.txt")).paths == [f"{WORKSPACE}/s/b.txt", f"{WORKSPACE}/s/c.txt"]
-        await output_of(sandbox, "chmod 755 s/a s/b.txt")
+        await run_command(sandbox, "chmod 755 s/a s/b.txt")
 
     async def test_search_handles_a_file_that_turns_binary_late(self, sandbox: Sandbox) -> None:
         await sandbox.update_file(f"{WORKSPACE}/s/a.bin", b"needle\n" + b"x" * 200_000 + b"\n\0\0\n")
-        await make_tree(sandbox, "s/b.txt")
+        await write_files(sandbox, "s/b.txt")
         found = await sandbox.grep(f"{WORKSPACE}/s", "needle")
         assert found.matches[-1] == GrepMatch(f"{WORKSPACE}/s/b.txt", 1, "needle")
 
     async def test_search_handles_names_that_are_not_utf8(self, sandbox: Sandbox) -> None:
-        await output_of(sandbox, r"mkdir s && cd s && echo needle > $'\xff\xfe.txt' && echo needle > good.txt")
+        await run_command(sandbox, r"mkdir s && cd s && echo needle > $'\xff\xfe.txt' && echo needle > good.txt")
         found = await sandbox.grep(f"{WORKSPACE}/s", "needle")
         assert f"{WORKSPACE}/s/good.txt" in [match.path for match in found.matches]
         assert (await sandbox.list_dir(f"{WORKSPACE}/s")).paths == [f"{WORKSPACE}/s/good.txt"]
 
     async def test_search_truncates_long_lines(self, sandbox: Sandbox) -> None:
-        await make_tree(sandbox, "s/long.txt", content="needle " + "x" * 50_000 + "\n")
+        await write_files(sandbox, "s/long.txt", content="needle " + "x" * 50_000 + "\n")
         found = await sandbox.grep(f"{WORKSPACE}/s", "needle")
         assert len(found.matches) == 1 and len(found.matches[0].line) < 1000
 
     async def test_sandboxes_are_isolated_from_each_other(self, provider: SandboxProvider) -> None:
         one, two = await acquire(provider, "side-one"), await acquire(provider, "side-two")
         marker = token_hex(8)
-        await output_of(one, f"echo {marker} > secret; echo {marker} > /tmp/secret; echo {marker} > {OUTPUTS}/secret")
+        await run_command(one, f"echo {marker} > secret; echo {marker} > /tmp/secret; echo {marker} > {OUTPUTS}/secret")
         await one.start_process("web", f"{SERVER.format(port=18081)} # {marker}")
-        await hear(one, "web", "ready")
+        await read_output_until(one, "web", "ready")
         seen = await two.execute_command(
-            f"cat secret /tmp/secret {OUTPUTS}/secret; cat /proc/[0-9]*/cmdline; {ASK.format(port=18081)}"
+            f"cat secret /tmp/secret {OUTPUTS}/secret; cat /proc/[0-9]*/cmdline; {REQUEST.format(port=18081)}"
         )
         assert marker not in seen.output and "200 OK" not in seen.output
         assert (await two.list_dir(OUTPUTS)).paths == [] and await two.list_processes() == []

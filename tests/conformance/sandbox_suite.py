@@ -15,7 +15,7 @@ from deerflow.domain.files import OUTPUTS, UPLOADS, WORKSPACE
 from deerflow.domain.sandbox import GrepMatch, Sandbox
 from deerflow.sandbox.sandbox_provider import SandboxProvider
 
-AS_THEY_ARE = {
+CONTENTS = {
     "nothing": b"",
     "byte order mark": b"\xef\xbb\xbfhello\n",
     "windows lines": b"a\r\nb\r\n",
@@ -29,7 +29,7 @@ file_names = st.text(
 ).filter(lambda name: name not in (".", "..") and not name.startswith(".deerflow-unfinished-"))
 
 
-async def make_tree(sandbox: Sandbox, *names: str, content: str = "needle\n") -> None:
+async def write_files(sandbox: Sandbox, *names: str, content: str = "needle\n") -> None:
     for name in names:
         await sandbox.write_file(f"{WORKSPACE}/{name}", content)
 
@@ -54,9 +54,9 @@ class ProviderSuite:
 
     @pytest.mark.parametrize("other", [("other", "local"), ("mine", "somebody")])
     async def test_separates_files_by_thread_and_user(self, provider: SandboxProvider, other: tuple[str, str]) -> None:
-        mine, others = await acquire(provider, "mine"), await acquire(provider, *other)
-        await mine.write_file(f"{WORKSPACE}/secret.txt", "mine")
-        assert mine.id != others.id
+        own, others = await acquire(provider, "mine"), await acquire(provider, *other)
+        await own.write_file(f"{WORKSPACE}/secret.txt", "mine")
+        assert own.id != others.id
         with pytest.raises(FileProblem):
             await others.read_file(f"{WORKSPACE}/secret.txt")
 
@@ -85,12 +85,12 @@ class ProviderSuite:
 class FileSuite:
     """File operations of tools."""
 
-    @pytest.mark.parametrize("kind", AS_THEY_ARE)
+    @pytest.mark.parametrize("kind", CONTENTS)
     async def test_keeps_bytes_unchanged(self, sandbox: Sandbox, kind: str) -> None:
         path = f"{UPLOADS}/{kind}.bin"
-        await sandbox.update_file(path, AS_THEY_ARE[kind])
-        assert await sandbox.download(path) == AS_THEY_ARE[kind]
-        assert (await sandbox.read_file(path)).encode() == AS_THEY_ARE[kind]
+        await sandbox.update_file(path, CONTENTS[kind])
+        assert await sandbox.download(path) == CONTENTS[kind]
+        assert (await sandbox.read_file(path)).encode() == CONTENTS[kind]
 
     async def test_returns_any_bytes_under_any_name_unchanged(self, sandbox: Sandbox) -> None:
         loop = asyncio.get_running_loop()
@@ -134,7 +134,7 @@ class FileSuite:
                 await attempt(path)
 
     async def test_refuses_a_folder_as_a_file(self, sandbox: Sandbox) -> None:
-        await make_tree(sandbox, "folder/file.txt")
+        await write_files(sandbox, "folder/file.txt")
         for attempt in (sandbox.read_file, sandbox.download):
             with pytest.raises(FileProblem, match="folder"):
                 await attempt(f"{WORKSPACE}/folder")
@@ -144,7 +144,7 @@ class FileSuite:
             await sandbox.update_file(WORKSPACE, b"x")
 
     async def test_refuses_a_file_as_a_folder(self, sandbox: Sandbox) -> None:
-        await make_tree(sandbox, "file.txt")
+        await write_files(sandbox, "file.txt")
         with pytest.raises(FileProblem, match="not a folder"):
             await sandbox.write_file(f"{WORKSPACE}/file.txt/below.txt", "x")
         with pytest.raises(FileProblem, match="not a folder"):
@@ -178,14 +178,14 @@ class FileSuite:
             await sandbox.write_file("/mnt/skills/new.md", "mine", append=True)
 
     async def test_lists_to_the_requested_depth(self, sandbox: Sandbox) -> None:
-        await make_tree(sandbox, "list/a.txt", "list/b/c.txt", "list/b/d/e.txt", "list/b/d/f/g.txt")
+        await write_files(sandbox, "list/a.txt", "list/b/c.txt", "list/b/d/e.txt", "list/b/d/f/g.txt")
         folder = f"{WORKSPACE}/list"
         assert (await sandbox.list_dir(folder, 1)).paths == [f"{folder}/a.txt", f"{folder}/b/"]
         two = [f"{folder}/a.txt", f"{folder}/b/", f"{folder}/b/c.txt", f"{folder}/b/d/"]
         assert (await sandbox.list_dir(folder)).paths == two
 
     async def test_marks_a_truncated_listing(self, sandbox: Sandbox) -> None:
-        await make_tree(sandbox, *(f"many/{number}.txt" for number in range(5)))
+        await write_files(sandbox, *(f"many/{number}.txt" for number in range(5)))
         for limit, more in ((3, True), (5, False)):
             found = await sandbox.list_dir(f"{WORKSPACE}/many", 1, limit)
             assert (len(found.paths), found.truncated) == (limit, more)
@@ -209,20 +209,20 @@ class SearchSuite:
         ],
     )
     async def test_finds_files_by_pattern(self, sandbox: Sandbox, pattern: str, expected: list[str]) -> None:
-        await make_tree(sandbox, "g/a.py", "g/b/c.py", "g/b/d/e.py", "g/x.md", "g/xy.md")
+        await write_files(sandbox, "g/a.py", "g/b/c.py", "g/b/d/e.py", "g/x.md", "g/xy.md")
         found = await sandbox.glob(f"{WORKSPACE}/g", pattern)
         assert found.paths == [f"{WORKSPACE}/g/{name}" for name in expected]
         assert not found.truncated
 
     async def test_finds_folders_on_request(self, sandbox: Sandbox) -> None:
-        await make_tree(sandbox, "g/tests/a.py", "g/b/tests/a.py")
+        await write_files(sandbox, "g/tests/a.py", "g/b/tests/a.py")
         assert (await sandbox.glob(f"{WORKSPACE}/g", "tests")).paths == []
         with_folders = await sandbox.glob(f"{WORKSPACE}/g", "tests", include_dirs=True)
         assert with_folders.paths == [f"{WORKSPACE}/g/b/tests/", f"{WORKSPACE}/g/tests/"]
 
     @pytest.mark.parametrize("pattern", ["../*", "**/../../*", "//usr/*", "/usr/*", "../../../../../../../*"])
     async def test_patterns_do_not_leave_the_folder(self, sandbox: Sandbox, pattern: str) -> None:
-        await make_tree(sandbox, "g/tests/a.py", "beside/a.py")
+        await write_files(sandbox, "g/tests/a.py", "beside/a.py")
         try:
             found = await sandbox.glob(f"{WORKSPACE}/g", pattern, include_dirs=True)
         except SandboxError:
@@ -230,7 +230,7 @@ class SearchSuite:
         assert found.paths == []
 
     async def test_marks_a_truncated_search(self, sandbox: Sandbox) -> None:
-        await make_tree(sandbox, *(f"g/{number}.txt" for number in range(5)), content="needle\nneedle\n")
+        await write_files(sandbox, *(f"g/{number}.txt" for number in range(5)), content="needle\nneedle\n")
         files = await sandbox.glob(f"{WORKSPACE}/g", "*", max_results=4)
         lines = await sandbox.grep(f"{WORKSPACE}/g", "needle", max_results=3)
         assert (len(files.paths), files.truncated, len(lines.matches), lines.truncated) == (4, True, 3, True)
@@ -244,18 +244,18 @@ class SearchSuite:
         assert found.matches == [GrepMatch(path, 2, "Needle 深"), GrepMatch(path, 3, "last needle")]
 
     async def test_matches_case_on_request(self, sandbox: Sandbox) -> None:
-        await make_tree(sandbox, "s/a.txt", content="Needle\nneedle\n")
+        await write_files(sandbox, "s/a.txt", content="Needle\nneedle\n")
         found = await sandbox.grep(f"{WORKSPACE}/s", "Needle", case_sensitive=True)
         assert [match.line_number for match in found.matches] == [1]
 
     @pytest.mark.parametrize("pattern", ["a.b(", "-e", "--files", "[", "\\"])
     async def test_treats_literal_text_as_text(self, sandbox: Sandbox, pattern: str) -> None:
-        await make_tree(sandbox, "s/a.txt", content=f"axb\nhas {pattern} inside\n")
+        await write_files(sandbox, "s/a.txt", content=f"axb\nhas {pattern} inside\n")
         found = await sandbox.grep(f"{WORKSPACE}/s", pattern, literal=True)
         assert [match.line_number for match in found.matches] == [2]
 
     async def test_limits_a_search_to_a_glob(self, sandbox: Sandbox) -> None:
-        await make_tree(sandbox, "s/a.py", "s/a.md", "s/b/c.py")
+        await write_files(sandbox, "s/a.py", "s/a.md", "s/b/c.py")
         found = await sandbox.grep(f"{WORKSPACE}/s", "needle", glob="*.py")
         assert [match.path for match in found.matches] == [f"{WORKSPACE}/s/a.py", f"{WORKSPACE}/s/b/c.py"]
 
@@ -270,7 +270,7 @@ class SearchSuite:
             await sandbox.glob(f"{WORKSPACE}/none", "x")
 
     async def test_skips_excluded_names(self, sandbox: Sandbox) -> None:
-        await make_tree(
+        await write_files(
             sandbox, "s/.git/a", "s/node_modules/b/c.js", "s/__pycache__/d.pyc", "s/.venv/e.py", "s/kept.py"
         )
         assert (await sandbox.glob(f"{WORKSPACE}/s", "**")).paths == [f"{WORKSPACE}/s/kept.py"]
@@ -280,7 +280,7 @@ class SearchSuite:
 
     async def test_finds_unusual_names(self, sandbox: Sandbox) -> None:
         names = ["two\nlines.txt", "a:1:b.txt", "-dash.txt", " space .txt", "深.txt", "star*.txt"]
-        await make_tree(sandbox, *(f"odd/{name}" for name in names))
+        await write_files(sandbox, *(f"odd/{name}" for name in names))
         expected = sorted(f"{WORKSPACE}/odd/{name}" for name in names)
         assert (await sandbox.glob(f"{WORKSPACE}/odd", "*.txt")).paths == expected
         found = await sandbox.grep(f"{WORKSPACE}/odd", "needle")
@@ -288,6 +288,6 @@ class SearchSuite:
 
     async def test_search_skips_binary_files(self, sandbox: Sandbox) -> None:
         await sandbox.update_file(f"{WORKSPACE}/s/a.bin", b"\0\1\2needle\n")
-        await make_tree(sandbox, "s/b.txt")
+        await write_files(sandbox, "s/b.txt")
         found = await sandbox.grep(f"{WORKSPACE}/s", "needle")
         assert [match.path for match in found.matches] == [f"{WORKSPACE}/s/b.txt"]

@@ -18,8 +18,7 @@ from deerflow.persistence.engine import open_database
 from deerflow.persistence.tables import memory_pending
 from deerflow.testing import Answer, ScriptedServer, ServerRequest, Stall
 from tests.e2e.server_process import ServerLauncher, server_environment
-from tests.memory.model_outputs import learned
-from tests.memory.test_queue_budget import left_for_learning
+from tests.memory.support import build_extraction_output, read_remaining_tokens
 
 WAIT_S = 2.0
 BUDGET = 200_000
@@ -34,7 +33,7 @@ async def test_pending_facts_are_extracted_once_after_kills_and_within_the_budge
 
     def extract(request: ServerRequest) -> str:
         extracting.set()
-        return learned(fact)
+        return build_extraction_output(fact)
 
     async with ScriptedServer(["Noted.", Stall(Answer("half")), extract]) as model, asyncio.timeout(60):
         entry = model.model_config().model_dump(mode="json", exclude_unset=True) | {"api_key": "scripted-key"}
@@ -50,10 +49,10 @@ async def test_pending_facts_are_extracted_once_after_kills_and_within_the_budge
                 assert (await http.post("/threads/told/runs/wait", json=BODY)).status_code == 200
         async with open_database(location) as database:
             assert await database.read(find_next_due) is not None and len(model.requests) == 1
-            budget_before = await database.read(left_for_learning)
+            budget_before = await database.read(read_remaining_tokens)
             with servers.start():  # killed during the extraction
                 await model.waiting.wait()
-            reserved = budget_before - await database.read(left_for_learning)
+            reserved = budget_before - await database.read(read_remaining_tokens)
             assert model.requests[1].body["max_tokens"] < reserved < BUDGET
             await database.write(lambda connection: connection.execute(update(memory_pending), EXPIRED_LEASE))
             with servers.start():

@@ -8,7 +8,7 @@ from playwright.async_api import Locator, Page, expect
 
 from deerflow.testing import ScriptedServer, ServerRequest
 from tests.e2e.support import PHONE, Visitor, send_message, serious_violations, serve_model, wait_for_answer
-from tests.memory.model_outputs import learned
+from tests.memory.support import build_extraction_output
 
 MESSAGE = "I drink kingfisher tea in the morning"
 FACT = {"content": "Drinks kingfisher tea in the morning", "message": 1, "quote": MESSAGE}
@@ -19,7 +19,11 @@ def answer_or_extract(request: ServerRequest) -> str:
     if "You keep the long-term memory" not in str(request.messages[0]):
         return "Noted."
     conversation = json.dumps(request.messages[1]["content"])
-    return learned(FACT, workContext="Teaches physics.") if MESSAGE in conversation else learned()
+    return (
+        build_extraction_output(FACT, workContext="Teaches physics.")
+        if MESSAGE in conversation
+        else build_extraction_output()
+    )
 
 
 async def delete_permanently(page: Page, row: Locator) -> None:

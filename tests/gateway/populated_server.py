@@ -48,7 +48,7 @@ from deerflow.skills.folders import custom_root, owner_folder
 from deerflow.testing import Answer, ScriptedModel, Stall
 from tests.pictures import png
 from tests.skills.hostile_archives import build_archive
-from tests.skills.skill_folders import write_skill
+from tests.skills.support import write_skill
 from tests.support import browse
 
 USER_HEADER = "x-test-user"
@@ -63,7 +63,7 @@ OUTPUTS = "/mnt/user-data/outputs"
 WAIT = "Wait until you are stopped."
 
 
-def answer(messages: Sequence[BaseMessage]) -> str | Stall:
+def answer_message(messages: Sequence[BaseMessage]) -> str | Stall:
     if messages[-1].text == WAIT:
         return Stall(Answer("Working"))
     return f"Hello, said the {SECRET}." if any(SECRET in message.text for message in messages) else "Hello."
@@ -100,7 +100,7 @@ def list_examples(document: Mapping[str, Any]) -> list[Example]:
 def build_example(document: Mapping[str, Any], method: str, path: str, operation: Mapping[str, Any]) -> Example:
     url, query, lacking = path, {}, []
     for parameter in operation.get("parameters", ()):
-        value = shown(document, parameter)
+        value = find_example(document, parameter)
         if value is None and parameter["required"]:
             lacking.append(
                 f"the parameter {parameter['name']!r} has no example (gateway/examples.py, or Query(examples=…))"
@@ -110,14 +110,14 @@ def build_example(document: Mapping[str, Any], method: str, path: str, operation
         elif parameter["in"] == "query" and value is not None:
             query[parameter["name"]] = value
     contents = operation.get("requestBody", {}).get("content", {})
-    bodies = {kind: shown(document, content) for kind, content in contents.items()}
+    bodies = {kind: find_example(document, content) for kind, content in contents.items()}
     if None in bodies.values():
         lacking.append("its body has no example (json_schema_extra=with_examples(…) of the model)")
     body, files = bodies.get("application/json"), bodies.get("multipart/form-data") or {}
     return Example(method, path, url, query, body, files, "; ".join(lacking) or None)
 
 
-def shown(document: Mapping[str, Any], part: Mapping[str, Any]) -> Any:
+def find_example(document: Mapping[str, Any], part: Mapping[str, Any]) -> Any:
     """Return the first example of a parameter, a body or a schema."""
     if "example" in part:
         return part["example"]
@@ -125,12 +125,12 @@ def shown(document: Mapping[str, Any], part: Mapping[str, Any]) -> Any:
         first = next(iter(part["examples"].values() if isinstance(part["examples"], dict) else part["examples"]))
         return first["value"] if isinstance(part["examples"], dict) else first
     if "$ref" in part:
-        return shown(document, document["components"]["schemas"][part["$ref"].rpartition("/")[2]])
+        return find_example(document, document["components"]["schemas"][part["$ref"].rpartition("/")[2]])
     if "anyOf" in part:
-        return next((found for each in part["anyOf"] if (found := shown(document, each)) is not None), None)
-    if part.get("type") == "array" and (inner := shown(document, part["items"])) is not None:
+        return next((found for each in part["anyOf"] if (found := find_example(document, each)) is not None), None)
+    if part.get("type") == "array" and (inner := find_example(document, part["items"])) is not None:
         return [inner]
-    return shown(document, part["schema"]) if "schema" in part else None
+    return find_example(document, part["schema"]) if "schema" in part else None
 
 
 class PopulatedServer:
@@ -139,7 +139,7 @@ class PopulatedServer:
     def __init__(self, home: Path, environment: Mapping[str, str] | None = None, **settings: object) -> None:
         self.home = home
         self._environment = environment or {}
-        self.model = ScriptedModel.saying(*[answer] * 20_000)
+        self.model = ScriptedModel.saying(*[answer_message] * 20_000)
         self._settings = {
             "sandbox": {"toolbox": {"enabled": False}},
             "uploads": {"conversion": {"enabled": False}},
@@ -202,8 +202,8 @@ class PopulatedServer:
             self.run(self.harness.files_of(thread).write(f"{OUTPUTS}/{name}", f"A {SECRET}.".encode()))
         self.run(self.harness.files_of(thread).write(f"{OUTPUTS}/chart.png", png(40, 30)))
         presented = [f"{OUTPUTS}/{name}" for name in ("report.md", "page.html")]
-        told = http.post(f"/api/threads/{THREAD}/state", json={"values": {"artifacts": presented}})
-        assert told.status_code == 200, told.text
+        updated = http.post(f"/api/threads/{THREAD}/state", json={"values": {"artifacts": presented}})
+        assert updated.status_code == 200, updated.text
         uploaded = http.post(f"/api/threads/{THREAD}/uploads", files={"files": ("report.pdf", SECRET.encode())})
         assert uploaded.status_code == 200, uploaded.text
         http.post("/api/agents", json={"name": AGENT, "description": f"Knows {SECRET}s.", "soul": SECRET})
@@ -264,7 +264,7 @@ def read_principal(request: Request) -> Principal:
     return Principal(name, is_admin=name == LOCAL_USER.user_id)
 
 
-def send(http: httpx.Client, example: Example, ids: Mapping[str, str]) -> httpx.Response:
+def send_example(http: httpx.Client, example: Example, ids: Mapping[str, str]) -> httpx.Response:
     """Send an example with real ids."""
     url, body = example.url, orjson.dumps(example.body).decode()
     for shown_id, real in ids.items():

@@ -13,7 +13,7 @@ from tests.gateway.populated_server import PopulatedServer, list_examples
 
 JSON = {"content-type": "application/json"}
 HI = {"input": {"messages": [{"type": "human", "content": "Hi"}]}}
-CLIMBING = [
+TRAVERSAL_PATHS = [
     "../../../etc/passwd",
     "..%2f..%2f..%2fetc%2fpasswd",
     "%2e%2e/%2e%2e/etc/passwd",
@@ -96,26 +96,26 @@ def ids(server: PopulatedServer) -> dict[str, str]:
 @pytest.fixture(autouse=True)
 def healthy_and_clean_afterwards(server: PopulatedServer, ids: dict[str, str]) -> Iterator[None]:
     """Check after each test that the server answers and its folders are unchanged."""
-    before = files(server)
+    before = list_files(server)
     yield
     with server.client() as http:
         assert http.get("/health").status_code == 200
         assert http.get(f"/api/threads/{THREAD}").status_code == 200
-    assert files(server) == before
+    assert list_files(server) == before
 
 
-def files(server: PopulatedServer) -> set[str]:
+def list_files(server: PopulatedServer) -> set[str]:
     return {str(path) for path in server.home.rglob("*") if "/data/" not in str(path)}
 
 
-def is_refused(response: httpx.Response, *statuses: int) -> bool:
+def is_rejected(response: httpx.Response, *statuses: int) -> bool:
     """Return whether the response is an error with one of these statuses."""
     assert response.status_code in statuses, (response.status_code, response.text[:300])
     assert response.json().keys() >= {"detail", "error"} and "root:" not in response.text
     return "x-request-id" in response.headers and "set-cookie" not in response.headers
 
 
-@pytest.mark.parametrize("path", CLIMBING)
+@pytest.mark.parametrize("path", TRAVERSAL_PATHS)
 def test_paths_cannot_leave_the_thread(server: PopulatedServer, ids: dict[str, str], path: str) -> None:
     """Try the path in every path parameter."""
     with server.client() as http:
@@ -125,7 +125,7 @@ def test_paths_cannot_leave_the_thread(server: PopulatedServer, ids: dict[str, s
                 base = head.replace("{thread_id}", THREAD).replace("{run_id}", ids[RUN])
                 response = http.get(httpx.URL(f"{server.url}{base}{path}{tail.partition('}')[2]}"))
                 page = response.headers["content-type"].startswith("text/html")  # the address led to no API at all
-                assert page or is_refused(response, 404, 405, 422)
+                assert page or is_rejected(response, 404, 405, 422)
                 assert "root:" not in response.text and '"run_id"' not in response.text
 
 
@@ -138,7 +138,7 @@ def test_invalid_names_are_rejected_by_every_route(server: PopulatedServer, ids:
                 for part in ("thread_id", "run_id", "checkpoint_id", "path", "name", "assistant_id", "filename"):
                     url = url.replace(f"{{{part}}}", name)
                 body = {"json": example.body} if example.body is not None else {}
-                assert is_refused(http.request(example.method, f"{server.url}{url}", **body), 400, 404, 405, 409, 422)
+                assert is_rejected(http.request(example.method, f"{server.url}{url}", **body), 400, 404, 405, 409, 422)
 
 
 @pytest.mark.parametrize(("body", "headers", "status", "error"), BODIES.values(), ids=BODIES)
@@ -148,7 +148,7 @@ def test_invalid_bodies_are_rejected(
     with server.client() as http:
         for path in ("/api/threads", f"/api/threads/{THREAD}/runs", "/api/langgraph/threads"):
             response = http.post(path, content=body, headers=headers)
-            assert is_refused(response, status) and response.json()["error"] == error
+            assert is_rejected(response, status) and response.json()["error"] == error
 
 
 @pytest.mark.parametrize(("method", "path", "headers", "status"), HEADERS.values(), ids=HEADERS)
@@ -160,21 +160,21 @@ def test_invalid_headers_are_rejected(
         body = {"content": b"{}" if "runs" not in path else json.dumps(HI)} if method == "POST" else {}
         response = http.request(method, path.replace(RUN, ids[RUN]), headers=given, **body)
         assert response.status_code == status, response.text
-        assert status == 200 or is_refused(response, status)
+        assert status == 200 or is_rejected(response, status)
 
 
 def test_the_last_of_duplicate_keys_wins(server: PopulatedServer) -> None:
     with server.client() as http:
         body = b'{"metadata": {"colour": "red", "colour": "blue"}, "limit": 1, "limit": 0}'
-        assert is_refused(http.post("/api/threads/search", content=body, headers=JSON), 422)
+        assert is_rejected(http.post("/api/threads/search", content=body, headers=JSON), 422)
 
 
 def test_numbers_too_large_for_a_column_are_rejected(server: PopulatedServer, ids: dict[str, str]) -> None:
     with server.client() as http:
         huge = 2**70
         for path in (f"runs?offset={huge}", f"runs/{ids[RUN]}/events?after_seq={huge}", f"history?limit={huge}"):
-            assert is_refused(http.get(f"/api/threads/{THREAD}/{path}"), 422)
-        assert is_refused(http.post("/api/threads/search", json={"offset": 2**63}), 422)
+            assert is_rejected(http.get(f"/api/threads/{THREAD}/{path}"), 422)
+        assert is_rejected(http.post("/api/threads/search", json={"offset": 2**63}), 422)
 
 
 def test_an_endless_chunked_body_is_cut_off(server: PopulatedServer) -> None:
@@ -182,28 +182,32 @@ def test_an_endless_chunked_body_is_cut_off(server: PopulatedServer) -> None:
         while True:
             yield b"x" * 65_536
 
-    answer = raw(server, b"POST /api/threads HTTP/1.1", chunked=endless())
+    answer = send_raw(server, b"POST /api/threads HTTP/1.1", chunked=endless())
     assert answer.startswith(b"HTTP/1.1 413") and b"BodyTooLarge" in answer
 
 
 def test_a_huge_announced_body_is_rejected_at_once(server: PopulatedServer) -> None:
-    answer = raw(server, b"POST /api/threads HTTP/1.1", b"content-length: 99999999999")
+    answer = send_raw(server, b"POST /api/threads HTTP/1.1", b"content-length: 99999999999")
     assert answer.startswith(b"HTTP/1.1 413") and b"connection: close" in answer
 
 
 def test_a_body_shorter_than_announced_times_out(server: PopulatedServer) -> None:
-    answer = raw(server, b"POST /api/threads HTTP/1.1", b"content-length: 100", body=b"{}")
+    answer = send_raw(server, b"POST /api/threads HTTP/1.1", b"content-length: 100", body=b"{}")
     assert answer.startswith(b"HTTP/1.1 408") and b"RequestTimeout" in answer
 
 
 def test_a_body_longer_than_announced_is_not_a_second_request(server: PopulatedServer) -> None:
     hidden = b"{}GET /api/threads/stolen HTTP/1.1\r\n\r\n"
-    answer = raw(server, b"POST /api/threads/search HTTP/1.1", b"content-length: 2", b"connection: close", body=hidden)
+    answer = send_raw(
+        server, b"POST /api/threads/search HTTP/1.1", b"content-length: 2", b"connection: close", body=hidden
+    )
     assert answer.startswith(b"HTTP/1.1 200") and answer.count(b"HTTP/1.1") == 1
 
 
 def test_two_content_lengths_are_rejected(server: PopulatedServer) -> None:
-    answer = raw(server, b"POST /api/threads HTTP/1.1", b"content-length: 2", b"transfer-encoding: chunked", body=b"{}")
+    answer = send_raw(
+        server, b"POST /api/threads HTTP/1.1", b"content-length: 2", b"transfer-encoding: chunked", body=b"{}"
+    )
     assert answer.startswith(b"HTTP/1.1 400") and b'"error":"BadRequest"' in answer
 
 
@@ -213,18 +217,18 @@ def test_a_trickling_body_times_out(server: PopulatedServer) -> None:
         while True:
             yield b" "
 
-    answer = raw(server, b"POST /api/threads HTTP/1.1", chunked=trickle(), pause_s=0.3)
+    answer = send_raw(server, b"POST /api/threads HTTP/1.1", chunked=trickle(), pause_s=0.3)
     assert answer.startswith(b"HTTP/1.1 408")
 
 
 def test_endless_headers_are_rejected(server: PopulatedServer) -> None:
-    answer = raw(server, b"GET /health HTTP/1.1", *(b"x-%d: %s" % (number, b"y" * 1000) for number in range(100)))
+    answer = send_raw(server, b"GET /health HTTP/1.1", *(b"x-%d: %s" % (number, b"y" * 1000) for number in range(100)))
     assert answer.startswith(b"HTTP/1.1 431") and b"HeadersTooLarge" in answer
 
 
 @pytest.mark.parametrize("line", [b"\x16\x03\x01\x02\x00\x01", b"GET /health HTTP/9.9", b"G\x00T / HTTP/1.1"])
 def test_malformed_http_gets_a_named_error(server: PopulatedServer, line: bytes) -> None:
-    answer = raw(server, line)
+    answer = send_raw(server, line)
     assert answer.startswith(b"HTTP/1.1 400") and answer.endswith(b'"error":"BadRequest"}')
 
 
@@ -232,18 +236,18 @@ def test_malformed_http_gets_a_named_error(server: PopulatedServer, line: bytes)
 def test_unknown_methods_get_a_named_error(server: PopulatedServer, method: str) -> None:
     with server.client() as http:
         response = http.request(method, "/api/models")
-        assert is_refused(response, 405) and response.json()["error"] == "MethodNotAllowed"
+        assert is_rejected(response, 405) and response.json()["error"] == "MethodNotAllowed"
 
 
 def test_ids_in_bodies_cannot_escape(server: PopulatedServer) -> None:
     with server.client() as http:
         for name in ("../../x", "a/b", "x\u202ey", "a\r\nb", "", "x" * 65, "~"):
-            assert is_refused(http.post("/api/threads", json={"thread_id": name or " "}), 422)
+            assert is_rejected(http.post("/api/threads", json={"thread_id": name or " "}), 422)
             config = {"configurable": {"thread_id": name or " "}}
-            assert is_refused(http.post("/api/runs", json={**HI, "config": config}), 422)
-            assert is_refused(http.post("/api/agents", json={"name": f"../{name}"}), 422)
+            assert is_rejected(http.post("/api/runs", json={**HI, "config": config}), 422)
+            assert is_rejected(http.post("/api/agents", json={"name": f"../{name}"}), 422)
         gone = {"checkpoint": {"checkpoint_id": f"{CHECKPOINT}' OR 1=1 --"}}
-        assert is_refused(http.post(f"/api/threads/{THREAD}/state/checkpoint", json=gone), 404)
+        assert is_rejected(http.post(f"/api/threads/{THREAD}/state/checkpoint", json=gone), 404)
 
 
 def test_a_request_id_is_accepted_only_if_valid(server: PopulatedServer) -> None:
@@ -254,7 +258,7 @@ def test_a_request_id_is_accepted_only_if_valid(server: PopulatedServer) -> None
             assert made != bad and len(made) == 36
 
 
-def raw(
+def send_raw(
     server: PopulatedServer,
     line: bytes,
     *headers: bytes,
@@ -271,15 +275,15 @@ def raw(
         try:
             connection.sendall(b"\r\n".join([line, *kind, b"", b""]) + body)
             for piece in chunked or ():
-                if hears_something(connection, pause_s):
+                if has_response(connection, pause_s):
                     break
                 connection.sendall(b"%x\r\n%s\r\n" % (len(piece), piece))
         except (BrokenPipeError, ConnectionResetError):
             pass  # the server has heard enough
-        return b"".join(heard(connection))
+        return b"".join(read_response(connection))
 
 
-def hears_something(connection: socket.socket, within_s: float) -> bool:
+def has_response(connection: socket.socket, within_s: float) -> bool:
     """Return whether a response has arrived."""
     connection.settimeout(within_s or 0.0001)
     try:
@@ -290,7 +294,7 @@ def hears_something(connection: socket.socket, within_s: float) -> bool:
         connection.settimeout(20)
 
 
-def heard(connection: socket.socket) -> Iterator[bytes]:
+def read_response(connection: socket.socket) -> Iterator[bytes]:
     """Yield the response to its end."""
     try:
         while piece := connection.recv(65_536):

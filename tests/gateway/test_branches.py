@@ -10,32 +10,21 @@ from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import CancelAction, RunRecord, RunRequest, RunStatus
 from deerflow.harness import Harness
 from deerflow.testing import Answer, ScriptedModel, Stall
+from tests.runtime.support import read_contents, replay_contents
 from tests.support import OpenHarness
 
 
-def asking(text: str, **more: Any) -> RunRequest:
+def build_request(text: str, **more: Any) -> RunRequest:
     return RunRequest("t", [{"type": "human", "content": text}], **more)
 
 
-async def finish(harness: Harness, request: RunRequest) -> RunRecord:
+async def finish_run(harness: Harness, request: RunRequest) -> RunRecord:
     run = await harness.runs.create_or_reject(request, LOCAL_USER)
     async with asyncio.timeout(10):
         return await harness.runs.join("t", run.run_id, LOCAL_USER)
 
 
-async def contents(harness: Harness) -> list[str]:
-    values = orjson.loads((await harness.threads.state("t", LOCAL_USER)).values)
-    return [message["content"] for message in values["messages"]]
-
-
-async def told(harness: Harness) -> list[str]:
-    """Return the messages that a reader of all runs sees."""
-    latest = (await harness.runs.list_by_thread("t", LOCAL_USER))[0]
-    state = await harness.runs.state_before(latest, 10_000)
-    return [message["content"] for message in orjson.loads(state.to_json())["messages"]]
-
-
-async def checkpoint_with(harness: Harness, count: int) -> str:
+async def find_checkpoint(harness: Harness, count: int) -> str:
     """Return the newest checkpoint with `count` messages."""
     history = await harness.threads.history("t", LOCAL_USER, 50)
     found = next(state for state in history if len(orjson.loads(state.values)["messages"]) == count)
@@ -46,10 +35,10 @@ async def checkpoint_with(harness: Harness, count: int) -> str:
 async def test_a_branch_is_resumed_after_a_crash(harness_saying: OpenHarness) -> None:
     model = ScriptedModel.saying("One.", "Two.", Stall(Answer("Half of th")))
     async with harness_saying(model) as harness:
-        await finish(harness, asking("1"))
-        await finish(harness, asking("2"))
-        at = await checkpoint_with(harness, 2)
-        run = await harness.runs.create_or_reject(asking("3", checkpoint_id=at), LOCAL_USER)
+        await finish_run(harness, build_request("1"))
+        await finish_run(harness, build_request("2"))
+        at = await find_checkpoint(harness, 2)
+        run = await harness.runs.create_or_reject(build_request("3", checkpoint_id=at), LOCAL_USER)
         async with asyncio.timeout(10):
             async for group in harness.runs.listen(run):
                 if any(event.event == "messages" for event in group):
@@ -57,37 +46,37 @@ async def test_a_branch_is_resumed_after_a_crash(harness_saying: OpenHarness) ->
     async with harness_saying(ScriptedModel.saying("Three.")) as harness, asyncio.timeout(10):
         ended = await harness.runs.join("t", run.run_id, LOCAL_USER)
         assert (ended.status, ended.attempt) == (RunStatus.SUCCESS, 2)
-        assert await contents(harness) == await told(harness) == ["1", "One.", "3", "Three."]
+        assert await read_contents(harness) == await replay_contents(harness) == ["1", "One.", "3", "Three."]
 
 
 async def test_a_rolled_back_branch_leaves_the_thread_unchanged(harness_saying: OpenHarness) -> None:
     model = ScriptedModel.saying("One.", "Two.", Stall(Answer("Half of th")))
     async with harness_saying(model) as harness, asyncio.timeout(20):
-        await finish(harness, asking("1"))
-        await finish(harness, asking("2"))
-        at = await checkpoint_with(harness, 2)
-        run = await harness.runs.create_or_reject(asking("3", checkpoint_id=at), LOCAL_USER)
+        await finish_run(harness, build_request("1"))
+        await finish_run(harness, build_request("2"))
+        at = await find_checkpoint(harness, 2)
+        run = await harness.runs.create_or_reject(build_request("3", checkpoint_id=at), LOCAL_USER)
         async for group in harness.runs.listen(run):
             if any(event.event == "messages" for event in group):
                 break
         await harness.runs.cancel("t", run.run_id, LOCAL_USER, CancelAction.ROLLBACK)
-        assert await contents(harness) == await told(harness) == ["1", "One.", "2", "Two."]
+        assert await read_contents(harness) == await replay_contents(harness) == ["1", "One.", "2", "Two."]
 
 
 @pytest.mark.parametrize("steps", ["*", ["model"]])
 async def test_a_run_interrupted_before_a_node_is_resumed(harness_saying: OpenHarness, steps: Any) -> None:
     async with harness_saying(ScriptedModel.saying("One.")) as harness:
-        stopped = await finish(harness, asking("1", interrupt_before=steps))
+        stopped = await finish_run(harness, build_request("1", interrupt_before=steps))
         assert stopped.status is RunStatus.INTERRUPTED
         assert await harness.threads.has_next_step("t", LOCAL_USER, None)
-        assert (await finish(harness, RunRequest("t", goes_on=True))).status is RunStatus.SUCCESS
-        assert await contents(harness) == await told(harness) == ["1", "One."]
+        assert (await finish_run(harness, RunRequest("t", goes_on=True))).status is RunStatus.SUCCESS
+        assert await read_contents(harness) == await replay_contents(harness) == ["1", "One."]
         assert not await harness.threads.has_next_step("t", LOCAL_USER, None)
 
 
 async def test_a_thread_with_an_active_run_cannot_be_changed_or_copied(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying(Stall(Answer("Wait")))) as harness, asyncio.timeout(10):
-        run = await harness.runs.create_or_reject(asking("1"), LOCAL_USER)
+        run = await harness.runs.create_or_reject(build_request("1"), LOCAL_USER)
         for attempt in (harness.threads.update_state("t", LOCAL_USER, {}), harness.threads.copy("t", LOCAL_USER)):
             with pytest.raises(Exception, match="busy"):
                 await attempt

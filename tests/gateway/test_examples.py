@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.populated_server import PopulatedServer, list_examples, send
+from tests.gateway.populated_server import PopulatedServer, list_examples, send_example
 
 BUSY = {
     "POST /api/threads/{thread_id}/runs/{run_id}/cancel": "there must be something to stop",
@@ -30,11 +30,11 @@ def test_every_example_is_accepted(server: PopulatedServer) -> None:
         for example in sorted(list_examples(server.document), key=lambda each: each.method != "GET"):
             if example.name == THUMBNAIL:
                 continue
-            response = None if example.name in BUSY or not ids else send(http, example, ids)
+            response = None if example.name in BUSY or not ids else send_example(http, example, ids)
             if response is None or not response.is_success:
                 # An earlier one has taken or made what this one speaks of: it has to work where all is as it was.
                 ids = server.seed(http, busy=example.name in BUSY)
-                response = send(http, example, ids)
+                response = send_example(http, example, ids)
             if not response.is_success:
                 failed[example.name] = f"{response.status_code} {response.text[:300]}"
             if example.name in BUSY:
@@ -47,7 +47,7 @@ def test_every_example_is_accepted(server: PopulatedServer) -> None:
 def test_the_thumbnail_example_is_accepted(tmp_path: Path, toolbox_environment: Mapping[str, str]) -> None:
     with PopulatedServer(tmp_path, toolbox_environment, sandbox={}).opened() as server, server.client() as http:
         example = next(each for each in list_examples(server.document) if each.name == THUMBNAIL)
-        drawn = send(http, example, server.seed(http))
+        drawn = send_example(http, example, server.seed(http))
         assert (drawn.status_code, drawn.headers["content-type"]) == (200, "image/webp"), drawn.text
 
 

@@ -20,7 +20,7 @@ HI = {"input": {"messages": [{"type": "human", "content": "Hi"}]}}
 FULL = {**HI, "stream_mode": ["messages-tuple", "changes", "values"], "on_disconnect": "continue"}
 
 
-def frames(text: str) -> list[tuple[int | None, str, object]]:
+def parse_events(text: str) -> list[tuple[int | None, str, object]]:
     found = re.findall(r"(?:id: (\d+)\n)?event: (\S+)\ndata: (.*)\n\n", text)
     return [(int(id_) if id_ else None, event, orjson.loads(data)) for id_, event, data in found]
 
@@ -39,7 +39,7 @@ async def read_until(stream: AbstractAsyncContextManager[httpx.Response], word: 
 async def test_a_run_is_streamed_from_start_to_end(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying("Hello there.")) as harness, browse(harness) as http:
         response = await http.post("/api/langgraph/threads/t1/runs/stream", json=FULL)
-        events = frames(response.text)
+        events = parse_events(response.text)
         names = [name for _, name, _ in events]
         ids = [id_ for id_, _, _ in events if id_]
 
@@ -56,24 +56,24 @@ async def test_values_contain_the_whole_thread_from_any_event(harness_saying: Op
     async with harness_saying(ScriptedModel.saying("One.", "Two.")) as harness, browse(harness) as http:
         await http.post("/api/threads/t1/runs/wait", json=HI)
         response = await http.post("/api/threads/t1/runs/stream", json=HI)
-        values = [data for _, name, data in frames(response.text) if name == "values"]
+        values = [data for _, name, data in parse_events(response.text) if name == "values"]
         assert [message["content"] for message in values[-1]["messages"]] == ["Hi", "One.", "Hi", "Two."]
-        first_id = frames(response.text)[1][0]
+        first_id = parse_events(response.text)[1][0]
 
         again = await http.get(
             f"/api{response.headers['content-location']}/stream", headers={"Last-Event-ID": str(first_id)}
         )
-        assert [data for _, name, data in frames(again.text) if name == "values"] == values[1:]
+        assert [data for _, name, data in parse_events(again.text) if name == "values"] == values[1:]
 
 
 async def test_a_reconnecting_client_gets_the_remaining_events_once(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying("One two three four five.")) as harness, browse(harness) as http:
         whole = await http.post("/api/threads/t1/runs/stream", json={**FULL, "stream_mode": ["messages-tuple"]})
-        events = frames(whole.text)
+        events = parse_events(whole.text)
         location = f"/api{whole.headers['content-location']}/stream?stream_mode=messages-tuple"
         for index, (id_, _, _) in enumerate(events):
             rest = await http.get(location, headers={"Last-Event-ID": str(id_)})
-            assert frames(rest.text) == events[index + 1 :]
+            assert parse_events(rest.text) == events[index + 1 :]
 
 
 async def test_tokens_are_streamed_while_the_model_generates(harness_saying: OpenHarness) -> None:
@@ -215,17 +215,17 @@ async def test_messages_and_history_of_a_thread_are_returned(harness_saying: Ope
 
 
 async def test_an_interrupted_run_is_resumed_with_an_answer(tmp_path: Path) -> None:
-    tool = {"name": "launch", "group": "space", "use": "tests.harness.support:launch", "approval": "always"}
+    tool = {"name": "launch", "group": "space", "use": "tests.gateway.reference.parrot:launch", "approval": "always"}
     source = open_source(directory=tmp_path, environment={}, overrides={"tools": [tool]})
     model = ScriptedModel.saying(calling("launch", rocket="Saturn"), "Done.")
     async with open_harness(source, model) as harness, browse(harness) as http:
         paused = await http.post("/api/threads/t1/runs/stream", json={**HI, "stream_mode": "values"})
-        values = [data for _, name, data in frames(paused.text) if name == "values"][-1]
+        values = [data for _, name, data in parse_events(paused.text) if name == "values"][-1]
         assert values["__interrupt__"][0]["value"]["action_requests"][0]["args"] == {"rocket": "Saturn"}
         state = (await http.get("/api/threads/t1/state")).json()
         assert state["interrupts"][0]["value"]["action_requests"][0]["name"] == "launch"
 
         body = {"command": {"resume": {"decisions": [{"type": "approve"}]}}, "stream_mode": "values"}
         resumed = await http.post("/api/threads/t1/runs/stream", json=body)
-        values = [data for _, name, data in frames(resumed.text) if name == "values"][-1]
+        values = [data for _, name, data in parse_events(resumed.text) if name == "values"][-1]
         assert values["messages"][-1]["content"] == "Done." and "__interrupt__" not in values

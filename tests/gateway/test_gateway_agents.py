@@ -63,7 +63,7 @@ async def test_agents_of_other_users_are_hidden_and_shared_ones_read_only(
 ) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         harness.core.custom_agents.create("somebody", CustomAgent("theirs"))
-        share(harness.core.source.current.home, "shared")
+        add_shared_agent(harness.core.source.current.home, "shared")
         assert [agent["name"] for agent in (await http.get("/api/agents")).json()["agents"]] == ["shared"]
         assert (await http.get("/api/agents/theirs")).status_code == 404
         assert (await http.get("/api/agents/shared")).json()["soul"] == "Everybody's."
@@ -71,7 +71,7 @@ async def test_agents_of_other_users_are_hidden_and_shared_ones_read_only(
         assert (await http.delete("/api/agents/shared")).status_code == 409
 
 
-def share(home: Path, name: str) -> None:
+def add_shared_agent(home: Path, name: str) -> None:
     (home / "agents" / name).mkdir(parents=True)
     (home / "agents" / name / "SOUL.md").write_text("Everybody's.")
 

@@ -9,11 +9,11 @@ import httpx
 import pytest
 
 from deerflow.testing import ScriptedModel
-from tests.gateway.thread_files import OUTPUTS, address, find, put
+from tests.gateway.support import OUTPUTS, find_files, get_artifact_url, put_file
 from tests.support import OpenHarness, browse
 
 SECRET = b"the secret of the host"
-PLACES = [
+TRAVERSAL_PATHS = [
     "../../../../../../../etc/passwd",
     "..%2f..%2f..%2f..%2f..%2f..%2fetc%2fpasswd",
     "%2e%2e/%2e%2e/%2e%2e/%2e%2e/%2e%2e/%2e%2e/etc/passwd",
@@ -40,7 +40,7 @@ PLACES = [
 ]
 
 
-async def ask(http: httpx.AsyncClient, target: str, headers: str = "") -> tuple[int, bytes]:
+async def send_target(http: httpx.AsyncClient, target: str, headers: str = "") -> tuple[int, bytes]:
     """Return status and body for an unmodified request target."""
     reader, writer = await asyncio.open_connection("127.0.0.1", http.base_url.port)
     request = f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n{headers}\r\n"
@@ -56,9 +56,9 @@ async def ask(http: httpx.AsyncClient, target: str, headers: str = "") -> tuple[
 async def test_no_path_spelling_leaves_the_thread(harness_saying: OpenHarness, tmp_path: Path, way: str) -> None:
     (tmp_path / "secret").write_bytes(SECRET)
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
-        await put(harness, "a.txt", b"a")
-        for place in PLACES:
-            status, answer = await ask(http, f"/api/threads/t1/{way}{OUTPUTS}/{place}")
+        await put_file(harness, "a.txt", b"a")
+        for place in TRAVERSAL_PATHS:
+            status, answer = await send_target(http, f"/api/threads/t1/{way}{OUTPUTS}/{place}")
             assert 400 <= status < 500, place
             assert SECRET not in answer and b"root:" not in answer and b"\nset-cookie" not in answer.lower()
 
@@ -67,8 +67,8 @@ async def test_links_and_special_files_of_an_agent_are_not_opened(harness_saying
     secret = tmp_path / "secret"
     secret.write_bytes(SECRET)
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
-        await put(harness, "folder/a.txt", b"a")
-        folder = find(tmp_path, "a.txt")[0].parent
+        await put_file(harness, "folder/a.txt", b"a")
+        folder = find_files(tmp_path, "a.txt")[0].parent
         (folder / "link.txt").symlink_to(secret)
         (folder / "relative.txt").symlink_to("../" * 20 + str(secret)[1:])
         (folder / "up").symlink_to(tmp_path)
@@ -82,7 +82,7 @@ async def test_links_and_special_files_of_an_agent_are_not_opened(harness_saying
             os.mknod(folder / "device", stat.S_IFCHR | 0o666, os.makedev(1, 5))
             names.append("device")
         for name in names:
-            status, answer = await ask(http, address(f"{OUTPUTS}/folder/{name}"))
+            status, answer = await send_target(http, get_artifact_url(f"{OUTPUTS}/folder/{name}"))
             assert status == 404 and SECRET not in answer, name
 
 
@@ -105,16 +105,16 @@ async def test_links_and_special_files_of_an_agent_are_not_opened(harness_saying
 )
 async def test_malicious_ranges_get_at_most_one_file(harness_saying: OpenHarness, range: str, status: int) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
-        url = await put(harness, "a.txt", b"0123456789")
-        found, answer = await ask(http, url, f"Range: {range}\r\n")
+        url = await put_file(harness, "a.txt", b"0123456789")
+        found, answer = await send_target(http, url, f"Range: {range}\r\n")
         assert found == status and len(answer) < 3000
 
 
 async def test_arbitrary_header_bytes_are_answered(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
-        url = await put(harness, "a.txt", b"0123456789")
+        url = await put_file(harness, "a.txt", b"0123456789")
         for header in ("If-None-Match: \xff\xfe", 'If-None-Match: "' + "a" * 9000, "If-Range: \xff", "Range: \xff\x80"):
-            status, _ = await ask(http, url, f"{header}\r\nRange: bytes=0-1\r\n")
+            status, _ = await send_target(http, url, f"{header}\r\nRange: bytes=0-1\r\n")
             assert status in (200, 206)
 
 
@@ -122,7 +122,7 @@ async def test_cross_origin_edits_are_blocked(
     harness_saying: OpenHarness,
 ) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
-        url = await put(harness, "a.txt", b"a")
+        url = await put_file(harness, "a.txt", b"a")
         body = {"content": "b", "expected_sha256": None}
         for origin in ("https://evil.example", "null"):
             answer = await http.put(url, json=body, headers={"Origin": origin})

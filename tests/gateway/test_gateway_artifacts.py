@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from deerflow.client import DeerFlowClient
 from deerflow.domain.identity import LOCAL_USER, Principal
 from deerflow.testing import ScriptedModel
-from tests.gateway.thread_files import OUTPUTS, put
+from tests.gateway.support import OUTPUTS, assert_harmless, put_file
 from tests.support import OpenHarness, browse
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(8)
@@ -35,14 +35,14 @@ SVG = b"<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>"
 )
 async def test_paths_that_are_not_files_of_the_thread_are_not_found(harness_saying: OpenHarness, path: str) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
-        await put(harness, "a.txt", b"a")
+        await put_file(harness, "a.txt", b"a")
         response = await http.get(f"/api/threads/t1/artifacts/{path}")
         assert response.status_code == 404 and response.json()["error"] in ("FileProblem", "NoSuchFile")
 
 
 async def test_a_foreign_thread_looks_like_a_missing_one(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
-        foreign = await http.get(await put(harness, "a.txt", b"secret", "theirs", Principal("somebody")))
+        foreign = await http.get(await put_file(harness, "a.txt", b"secret", "theirs", Principal("somebody")))
         missing = await http.get(f"/api/threads/none/artifacts{OUTPUTS}/a.txt")
         assert foreign.status_code == missing.status_code == 404
         assert foreign.json() == {"detail": "no thread 'theirs'", "error": "NotFound"}
@@ -51,7 +51,7 @@ async def test_a_foreign_thread_looks_like_a_missing_one(harness_saying: OpenHar
 async def test_a_link_out_of_the_thread_is_not_followed(harness_saying: OpenHarness, tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(b"secret")
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
-        url = await put(harness, "a.txt", b"a")
+        url = await put_file(harness, "a.txt", b"a")
         replace_by_link(tmp_path, "a.txt", tmp_path / "secret")
         assert (await http.get(url)).status_code == 404
 
@@ -93,7 +93,7 @@ async def test_only_images_and_text_are_shown_inline(
     harness_saying: OpenHarness, name: str, content: bytes, shown_as: str | None
 ) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
-        url = await put(harness, name, content)
+        url = await put_file(harness, name, content)
         plain, download = await http.get(url), await http.get(url, params={"download": "true"})
         for response, media_type in ((plain, shown_as), (download, None)):
             place = "inline" if media_type else "attachment"
@@ -103,17 +103,10 @@ async def test_only_images_and_text_are_shown_inline(
             assert_harmless(response)
 
 
-def assert_harmless(response: httpx.Response) -> None:
-    assert response.headers["x-content-type-options"] == "nosniff"
-    assert response.headers["content-security-policy"] == "sandbox; default-src 'none'"
-    assert response.headers["cross-origin-resource-policy"] == "same-origin"
-    assert response.headers["cache-control"] == "no-cache"
-
-
 async def test_a_file_name_cannot_inject_headers(harness_saying: OpenHarness) -> None:
     name = 'a"; filename="b.html\r\nSet-Cookie: c=1\nü.bin'
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
-        response = await http.get(await put(harness, name, b"\0"))
+        response = await http.get(await put_file(harness, name, b"\0"))
         assert response.content == b"\0" and "set-cookie" not in response.headers
         assert response.headers["content-disposition"] == f"attachment; filename*=UTF-8''{quote(name, safe='')}"
 

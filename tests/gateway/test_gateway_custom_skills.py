@@ -10,7 +10,7 @@ from deerflow.harness import open_harness
 from deerflow.skills.folders import owner_folder
 from deerflow.testing import ScriptedModel
 from tests.skills.hostile_archives import build_archive
-from tests.skills.service_setup import ALLOW, skill
+from tests.skills.support import ALLOW, build_skill_md
 from tests.support import browse
 
 BLOCK = '{"decision": "block", "reason": "It lies."}'
@@ -58,13 +58,13 @@ async def test_custom_skills_are_created_edited_and_restored(tmp_path: Path) -> 
     source = open_source(directory=tmp_path, environment={})
     async with open_harness(source, ScriptedModel.saying()) as harness, browse(harness) as http:
         custom = "/api/skills/custom"
-        made = await http.post(custom, json={"content": skill()})
+        made = await http.post(custom, json={"content": build_skill_md()})
         assert made.status_code == 201
-        assert (await http.post(custom, json={"content": skill()})).status_code == 409
+        assert (await http.post(custom, json={"content": build_skill_md()})).status_code == 409
         first = made.json()["sha256"]
-        edit = {"content": skill(body="# Two\n"), "expected_sha256": first}
+        edit = {"content": build_skill_md(body="# Two\n"), "expected_sha256": first}
         assert (await http.put(f"{custom}/sample", json=edit)).status_code == 200
-        late = await http.put(f"{custom}/sample", json={**edit, "content": skill(body="# Three\n")})
+        late = await http.put(f"{custom}/sample", json={**edit, "content": build_skill_md(body="# Three\n")})
         assert (late.status_code, late.json()["error"]) == (409, "Conflict")
         bad = await http.put(f"{custom}/sample/files/scripts/a.py", json={"content": "exec(input())\n"})
         assert (bad.status_code, bad.json()["error"]) == (422, "SkillRefused")
@@ -80,7 +80,7 @@ async def test_custom_skills_are_created_edited_and_restored(tmp_path: Path) -> 
         assert [change["action"] for change in history] == ["create", "edit", "write_file", "delete"]
         assert "-# How\n+# Two\n" in history[1]["diff"]
         back = await http.post(f"{custom}/sample/rollback", json={})
-        assert back.json()["content"] == skill(body="# Two\n")
+        assert back.json()["content"] == build_skill_md(body="# Two\n")
         assert len(back.json()["files"]) == 2
         undone = await http.post(f"{custom}/sample/rollback", json={"history_index": 1})
         assert undone.json()["sha256"] == first
@@ -91,9 +91,9 @@ async def test_custom_skills_are_created_edited_and_restored(tmp_path: Path) -> 
 async def test_changes_made_outside_are_listed(tmp_path: Path) -> None:
     source = open_source(directory=tmp_path, environment={})
     async with open_harness(source, ScriptedModel.saying()) as harness, browse(harness) as http:
-        await http.post("/api/skills/custom", json={"content": skill()})
+        await http.post("/api/skills/custom", json={"content": build_skill_md()})
         file = owner_folder(tmp_path / ".deer-flow", LOCAL_USER.user_id) / "custom" / "sample" / "SKILL.md"
-        file.write_text(skill(body="# Other\n"))
+        file.write_text(build_skill_md(body="# Other\n"))
         [shown] = (await http.get("/api/skills/custom")).json()["skills"]
         assert shown["changed_outside"] == ["changed outside: SKILL.md"]
         assert (await http.get("/api/skills/sample")).json()["enabled"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 
 from deerflow.domain.identity import LOCAL_USER
 from deerflow.testing import ScriptedModel
-from tests.gateway.thread_files import OUTPUTS, address, find, put
+from tests.gateway.support import OUTPUTS, find_files, get_artifact_url, put_file
 from tests.support import OpenHarness, browse
 
 
@@ -22,7 +22,7 @@ def sha256(content: bytes) -> str:
 
 async def test_an_edit_needs_the_current_hash_over_http(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
-        url = await put(harness, "a.md", b"one\r\n")
+        url = await put_file(harness, "a.md", b"one\r\n")
         edit = {"content": "two\r\nand\n", "expected_sha256": sha256(b"one\r\n")}
         edited = await http.put(url, json=edit)
         assert edited.status_code == 200
@@ -35,14 +35,14 @@ async def test_an_edit_needs_the_current_hash_over_http(harness_saying: OpenHarn
 
 async def test_a_new_file_is_created_only_if_none_exists(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
-        await put(harness, "a.md", b"one")
+        await put_file(harness, "a.md", b"one")
         new = {"content": "new", "expected_sha256": None}
-        assert (await http.put(address("/mnt/user-data/workspace/deep/er/b.md"), json=new)).status_code == 200
-        there = await http.put(address(f"{OUTPUTS}/a.md"), json=new)
+        assert (await http.put(get_artifact_url("/mnt/user-data/workspace/deep/er/b.md"), json=new)).status_code == 200
+        there = await http.put(get_artifact_url(f"{OUTPUTS}/a.md"), json=new)
         assert there.status_code == 409 and sha256(b"one") in there.json()["detail"]
-        gone = await http.put(address(f"{OUTPUTS}/c.md"), json={**new, "expected_sha256": sha256(b"")})
+        gone = await http.put(get_artifact_url(f"{OUTPUTS}/c.md"), json={**new, "expected_sha256": sha256(b"")})
         assert gone.status_code == 409 and "not there" in gone.json()["detail"]
-        assert (await http.get(address(f"{OUTPUTS}/c.md"))).status_code == 404
+        assert (await http.get(get_artifact_url(f"{OUTPUTS}/c.md"))).status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -67,17 +67,17 @@ async def test_rejected_edits_leave_no_files(
     harness_saying: OpenHarness, tmp_path: Path, path: str, body: dict[str, object], status: int
 ) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
-        await put(harness, "kept", b"kept")
-        (user_data,) = find(tmp_path, "user-data")
-        before = [each for each in find(user_data, "*") if each.is_file()]
+        await put_file(harness, "kept", b"kept")
+        (user_data,) = find_files(tmp_path, "user-data")
+        before = [each for each in find_files(user_data, "*") if each.is_file()]
         response = await http.put(f"/api/threads/t1/artifacts{path}", json=body)
         assert response.status_code == status and response.json()["detail"]
-        assert [each for each in find(user_data, "*") if each.is_file()] == before
+        assert [each for each in find_files(user_data, "*") if each.is_file()] == before
 
 
 async def test_lone_surrogates_are_rejected(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
-        url = await put(harness, "a.md", b"")
+        url = await put_file(harness, "a.md", b"")
         raw = b'{"content": "\\ud800", "expected_sha256": "%s"}' % sha256(b"").encode()
         response = await http.put(url, content=raw, headers={"Content-Type": "application/json"})
         assert response.status_code == 422
@@ -87,20 +87,20 @@ async def test_links_and_special_files_are_not_edited(harness_saying: OpenHarnes
     secret = tmp_path / "secret"
     secret.write_bytes(b"secret")
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
-        await put(harness, "a.md", b"")
-        (file,) = find(tmp_path, "a.md")
+        await put_file(harness, "a.md", b"")
+        (file,) = find_files(tmp_path, "a.md")
         (file.parent / "link").symlink_to(secret)
         os.link(secret, file.parent / "hard")
         os.mkfifo(file.parent / "pipe")
         for name in ("link", "hard", "pipe"):
             body = {"content": "x", "expected_sha256": sha256(b"secret")}
-            assert (await http.put(address(f"{OUTPUTS}/{name}"), json=body)).status_code == 404
+            assert (await http.put(get_artifact_url(f"{OUTPUTS}/{name}"), json=body)).status_code == 404
         assert secret.read_bytes() == b"secret"
 
 
 async def test_one_of_many_concurrent_edits_succeeds(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
-        url = await put(harness, "a.md", b"")
+        url = await put_file(harness, "a.md", b"")
         bodies = [{"content": f"{number}", "expected_sha256": sha256(b"")} for number in range(20)]
         answers = await asyncio.gather(*(http.put(url, json=body) for body in bodies))
         won = [number for number, answer in enumerate(answers) if answer.status_code == 200]
@@ -117,7 +117,7 @@ async def test_arbitrary_text_round_trips(harness_saying: OpenHarness) -> None:
         @settings(max_examples=60, deadline=None)
         @example(["\r", "\r\n\n", "\ufeff\0"])
         def come_back(texts: list[str]) -> None:
-            url, known = address(f"{OUTPUTS}/f"), browser.get(address(f"{OUTPUTS}/f"))
+            url, known = get_artifact_url(f"{OUTPUTS}/f"), browser.get(get_artifact_url(f"{OUTPUTS}/f"))
             expected = sha256(known.content) if known.status_code == 200 else None
             for text in texts:
                 edited = browser.put(url, json={"content": text, "expected_sha256": expected})

@@ -1,14 +1,8 @@
 """Export of threads."""
 
-from typing import Any
-
 from deerflow.testing import Answer, ScriptedModel, ToolRequest, thinking
+from tests.gateway.support import build_run_body
 from tests.support import OpenHarness, browse
-
-
-def asking(text: str, **more: Any) -> dict[str, Any]:
-    return {"input": {"messages": [{"type": "human", "content": text}]}, **more}
-
 
 LIST = ToolRequest("ls", '{"description": "look ``` around", "path": "/mnt/user-data/workspace"}', id="c1")
 WRITE = ToolRequest(
@@ -19,7 +13,7 @@ WRITE = ToolRequest(
 async def test_markdown_export_folds_tool_calls(harness_saying: OpenHarness) -> None:
     model = ScriptedModel.saying(Answer(calls=(LIST, WRITE)), thinking("Hmm.", then="Done: **all** of it.\n\n中文"))
     async with harness_saying(model) as harness, browse(harness) as http:
-        await http.post("/api/threads/t/runs/wait", json=asking("Look <b>around</b>"))
+        await http.post("/api/threads/t/runs/wait", json=build_run_body("Look <b>around</b>"))
         response = await http.get("/api/threads/t/export")
     text = response.text
     assert response.headers["content-type"].startswith("text/markdown")
@@ -33,7 +27,7 @@ async def test_markdown_export_folds_tool_calls(harness_saying: OpenHarness) -> 
 
 async def test_json_export_has_all_messages_and_a_version(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying(Answer(calls=(LIST,)), "Done.")) as harness, browse(harness) as http:
-        await http.post("/api/threads/t/runs/wait", json=asking("Look"))
+        await http.post("/api/threads/t/runs/wait", json=build_run_body("Look"))
         whole = (await http.get("/api/threads/t/export", params={"format": "json"})).json()
         said = (await http.get("/api/threads/t/messages")).json()["messages"]
         runs = (await http.get("/api/threads/t/runs")).json()
@@ -49,10 +43,10 @@ async def test_json_export_has_all_messages_and_a_version(harness_saying: OpenHa
 
 async def test_export_omits_abandoned_branches(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying("One.", "Two.", "Other.")) as harness, browse(harness) as http:
-        await http.post("/api/threads/t/runs/wait", json=asking("first"))
+        await http.post("/api/threads/t/runs/wait", json=build_run_body("first"))
         origin = (await http.get("/api/threads/t/state")).json()["checkpoint_id"]
-        await http.post("/api/threads/t/runs/wait", json=asking("second"))
-        await http.post("/api/threads/t/runs/wait", json=asking("instead", checkpoint_id=origin))
+        await http.post("/api/threads/t/runs/wait", json=build_run_body("second"))
+        await http.post("/api/threads/t/runs/wait", json=build_run_body("instead", checkpoint_id=origin))
         text = (await http.get("/api/threads/t/export")).text
     assert "instead" in text and "Other." in text and "second" not in text and "Two." not in text
 

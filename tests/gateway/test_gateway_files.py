@@ -19,16 +19,16 @@ USER_DATA = "/mnt/user-data"
 OUTPUTS = f"{USER_DATA}/outputs"
 
 
-async def put(harness: Harness, name: str, content: bytes, who: Principal = LOCAL_USER) -> None:
+async def put_file(harness: Harness, name: str, content: bytes, who: Principal = LOCAL_USER) -> None:
     thread = await harness.threads.create(who, "t1", {}, may_exist=True)
     await harness.files_of(thread).write(f"{OUTPUTS}/{name}", content)
 
 
 async def test_folders_are_listed_folders_first(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
-        await put(harness, "b.txt", b"12345")
-        await put(harness, "中 文/a.md", b"1")
-        await put(harness, "node_modules/x.js", b"1")
+        await put_file(harness, "b.txt", b"12345")
+        await put_file(harness, "中 文/a.md", b"1")
+        await put_file(harness, "node_modules/x.js", b"1")
         top = (await http.get("/api/threads/t1/files")).json()
         assert [(each["name"], each["kind"]) for each in top["entries"]] == [
             ("workspace", "folder"),
@@ -50,7 +50,7 @@ async def test_folders_are_listed_folders_first(harness_saying: OpenHarness) -> 
 )
 async def test_paths_that_are_not_folders_of_the_thread_are_not_found(harness_saying: OpenHarness, path: str) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
-        await put(harness, "b.txt", b"1")
+        await put_file(harness, "b.txt", b"1")
         response = await http.get("/api/threads/t1/files", params={"path": path})
         assert response.status_code == 404 and response.json()["error"] in ("FileProblem", "NoSuchFile")
 
@@ -59,21 +59,21 @@ async def test_links_are_omitted_and_not_followed(harness_saying: OpenHarness, t
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "secret").write_text("secret")
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
-        await put(harness, "b.txt", b"1")
-        put_link_beside("b.txt", tmp_path)
+        await put_file(harness, "b.txt", b"1")
+        create_link_next_to("b.txt", tmp_path)
         listed = (await http.get("/api/threads/t1/files", params={"path": OUTPUTS})).json()
         assert [each["name"] for each in listed["entries"]] == ["b.txt"]
         assert (await http.get("/api/threads/t1/files", params={"path": f"{OUTPUTS}/out"})).status_code == 404
 
 
-def put_link_beside(name: str, home: Path) -> None:
+def create_link_next_to(name: str, home: Path) -> None:
     (file,) = home.rglob(name)
     (file.parent / "out").symlink_to(home / "elsewhere")
 
 
 async def test_folders_of_other_users_are_not_found(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
-        await put(harness, "a.html", b"<p>", Principal("somebody"))
+        await put_file(harness, "a.html", b"<p>", Principal("somebody"))
         for address in ("files", f"files?path={OUTPUTS}", f"previews{OUTPUTS}/a.html"):
             foreign = await http.get(f"/api/threads/t1/{address}")
             assert foreign.status_code == 404 and foreign.json()["error"] == "NotFound"
@@ -91,7 +91,7 @@ def test_a_large_folder_is_truncated(tmp_path: Path) -> None:
 
 async def test_a_preview_has_no_origin_and_no_network_access(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
-        await put(harness, "a b.HTML", b"<script>1</script>")
+        await put_file(harness, "a b.HTML", b"<script>1</script>")
         shown = await http.get(f"/api/threads/t1/previews{quote(f'{OUTPUTS}/a b.HTML')}")
         assert escape("<script>1</script>") in shown.text and b"<script>1" not in shown.content
         assert shown.headers["content-type"].startswith("text/html")
@@ -105,7 +105,7 @@ async def test_a_preview_has_no_origin_and_no_network_access(harness_saying: Ope
 @pytest.mark.parametrize("name", ["a.txt", "a.js", "missing.html"])
 async def test_previews_exist_only_for_existing_web_pages(harness_saying: OpenHarness, name: str) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
-        await put(harness, "a.txt", b"1")
+        await put_file(harness, "a.txt", b"1")
         assert (await http.get(f"/api/threads/t1/previews{OUTPUTS}/{name}")).status_code == 404
 
 

@@ -19,10 +19,10 @@ from deerflow.harness import Harness, open_harness
 from deerflow.mcp.status import McpToolInfo
 from deerflow.testing import ScriptedModel, calling
 from tests.gateway.populated_server import USER_HEADER, PopulatedServer, read_principal
-from tests.mcp.login_server import LoginServer, follow, serving_logins
+from tests.mcp.login_server import LoginServer, follow_redirect, serving_logins
 from tests.support import browse
 
-FROM_ELSEWHERE = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+CROSS_SITE = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
 OFF = {"enabled": False}
 BY_HAND = {
     "command": "/opt/own/server",
@@ -47,34 +47,34 @@ def http(server: PopulatedServer) -> Iterator[httpx.Client]:
         yield client
 
 
-def write(folder: Path, **servers: object) -> None:
+def write_extensions(folder: Path, **servers: object) -> None:
     (folder / "extensions_config.json").write_text(json.dumps({"mcpServers": servers, "skills": SKILLS}))
 
 
-def written(folder: Path) -> dict[str, Any]:
+def read_extensions(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((folder / "extensions_config.json").read_text())
     return found
 
 
 def test_secrets_are_masked_and_kept_when_sent_back(server: PopulatedServer, http: httpx.Client) -> None:
-    write(server.home, hand=BY_HAND, remote=REMOTE)
+    write_extensions(server.home, hand=BY_HAND, remote=REMOTE)
     shown = http.get("/api/mcp/config").json()
     assert "canary" not in str(shown) and shown["problem"] is None
     assert shown["mcp_servers"]["remote"]["headers"] == {"X-Key": MASK}
 
     again = http.put("/api/mcp/config", json={"mcp_servers": shown["mcp_servers"]})
     assert again.status_code == 200 and again.json() == shown
-    assert written(server.home) == {"mcpServers": {"hand": BY_HAND, "remote": REMOTE}, "skills": SKILLS}
+    assert read_extensions(server.home) == {"mcpServers": {"hand": BY_HAND, "remote": REMOTE}, "skills": SKILLS}
 
     moved = {"other": shown["mcp_servers"]["remote"]}
     refused = http.put("/api/mcp/config", json={"mcp_servers": moved})
     assert (refused.status_code, refused.json()["error"]) == (422, "InvalidRequest")
     assert "other.headers.X-Key is masked" in refused.json()["detail"]
-    assert written(server.home)["mcpServers"] == {"hand": BY_HAND, "remote": REMOTE}
+    assert read_extensions(server.home)["mcpServers"] == {"hand": BY_HAND, "remote": REMOTE}
 
 
 def test_servers_are_created_disabled_and_deleted(server: PopulatedServer, http: httpx.Client) -> None:
-    write(server.home, remote=REMOTE)
+    write_extensions(server.home, remote=REMOTE)
     added = http.put("/api/mcp/servers/tools", json={"command": "npx", "args": ["-y", "@x/y"], **OFF})
     assert (added.status_code, added.json()["state"]) == (200, "disabled")
     names = [server["name"] for server in http.get("/api/mcp/servers").json()["servers"]]
@@ -85,19 +85,19 @@ def test_servers_are_created_disabled_and_deleted(server: PopulatedServer, http:
     assert http.delete("/api/mcp/servers/remote").status_code == 204
     assert http.delete("/api/mcp/servers/remote").status_code == 404
     assert http.get("/api/mcp/servers/remote").status_code == 404
-    assert list(written(server.home)["mcpServers"]) == ["tools"]
+    assert list(read_extensions(server.home)["mcpServers"]) == ["tools"]
     assert http.post("/api/mcp/cache/reset").json()["success"] is True
 
 
 def test_unsupported_settings_are_listed(server: PopulatedServer, http: httpx.Client) -> None:
     toolset = {"name": "report", "submit_tool": "submit", "status_tool": "look"}
-    write(server.home, remote=REMOTE, tasks={**REMOTE, "task_toolsets": [toolset]})
+    write_extensions(server.home, remote=REMOTE, tasks={**REMOTE, "task_toolsets": [toolset]})
     notes = [server["notes"] for server in http.get("/api/mcp/servers").json()["servers"]]
     assert notes[0] == [] and notes[1][0].startswith("'task_toolsets' ('report') has no effect: ")
 
 
 def test_an_invalid_entry_is_rejected_and_nothing_is_lost(server: PopulatedServer, http: httpx.Client) -> None:
-    write(server.home, remote=REMOTE)
+    write_extensions(server.home, remote=REMOTE)
     for entry, problem in (
         ({"command": "bash", "args": ["-c", "curl evil"]}, "is not one of npx, uvx"),
         ({"command": "npx", "env": {"NODE_OPTIONS": "x"}}, "decides which programs"),
@@ -108,7 +108,7 @@ def test_an_invalid_entry_is_rejected_and_nothing_is_lost(server: PopulatedServe
         refused = http.put("/api/mcp/servers/new", json=entry)
         assert (refused.status_code, refused.json()["error"]) == (422, "InvalidRequest")
         assert problem in refused.json()["detail"]
-    assert written(server.home)["mcpServers"] == {"remote": REMOTE}
+    assert read_extensions(server.home)["mcpServers"] == {"remote": REMOTE}
     assert http.get("/api/mcp/servers/remote").status_code == 200
     (server.home / "extensions_config.json").write_text("{")
     shown = http.get("/api/mcp/servers").json()["servers"]
@@ -118,8 +118,8 @@ def test_an_invalid_entry_is_rejected_and_nothing_is_lost(server: PopulatedServe
 
 
 def test_changes_of_servers_need_admin_rights(server: PopulatedServer, http: httpx.Client) -> None:
-    write(server.home, remote=REMOTE)
-    somebody = {USER_HEADER: "ann"}
+    write_extensions(server.home, remote=REMOTE)
+    other_user = {USER_HEADER: "ann"}
     for method, path, body in (
         ("PUT", "/config", {"mcp_servers": {}}),
         ("PATCH", "/config", {"server_name": "remote", "enabled": True}),
@@ -128,14 +128,14 @@ def test_changes_of_servers_need_admin_rights(server: PopulatedServer, http: htt
         ("DELETE", "/servers/remote", None),
         ("POST", "/servers/remote/pins/accept", {"tools": {"a": "b"}}),
     ):
-        refused = http.request(method, f"/api/mcp{path}", json=body, headers=somebody)
+        refused = http.request(method, f"/api/mcp{path}", json=body, headers=other_user)
         assert (refused.status_code, refused.json()["error"]) == (403, "Forbidden"), path
-    assert http.get("/api/mcp/servers", headers=somebody).status_code == 200
-    assert written(server.home)["mcpServers"] == {"remote": REMOTE}
+    assert http.get("/api/mcp/servers", headers=other_user).status_code == 200
+    assert read_extensions(server.home)["mcpServers"] == {"remote": REMOTE}
 
 
 def test_a_changed_tool_is_listed_and_accepted(server: PopulatedServer, http: httpx.Client) -> None:
-    write(server.home, pinned=REMOTE)
+    write_extensions(server.home, pinned=REMOTE)
     pins = server.harness.resources.mcp_servers.pins
     other = McpToolInfo("sub", "Subtracts.")
     for words in ("Adds.", "Adds, and tells."):
@@ -155,14 +155,14 @@ def test_a_changed_tool_is_listed_and_accepted(server: PopulatedServer, http: ht
 def test_a_denied_login_is_reported_on_the_page_it_started_from(
     server: PopulatedServer, http: httpx.Client, login_server: LoginServer
 ) -> None:
-    write(server.home, x={"type": "http", "url": login_server.url, "allow_private_addresses": True})
+    write_extensions(server.home, x={"type": "http", "url": login_server.url, "allow_private_addresses": True})
     login_server.is_denying = True
     started = http.post("/api/mcp/servers/x/oauth/start", json={"return_to": "/?tab=mcp"}).json()
-    back = http.get(asyncio.run(follow(started["authorization_url"])))
+    back = http.get(asyncio.run(follow_redirect(started["authorization_url"])))
     login_server.is_denying = False
     assert back.headers["location"].startswith("/?tab=mcp&mcp_server=x&mcp_login=failed&mcp_problem=127.0.0.1+denied")
     bare = http.post("/api/mcp/servers/x/oauth/start", json={}).json()
-    page = http.get(asyncio.run(follow(bare["authorization_url"])))
+    page = http.get(asyncio.run(follow_redirect(bare["authorization_url"])))
     assert (page.status_code, page.headers["content-type"]) == (200, "text/plain; charset=utf-8")
     assert page.text == "You are logged in at 'x'. You can close this window.\n"
     assert page.headers["cache-control"] == "no-store"
@@ -172,13 +172,13 @@ def test_a_denied_login_is_reported_on_the_page_it_started_from(
 
 
 def test_an_unreachable_authorization_server_fails_the_login(server: PopulatedServer, http: httpx.Client) -> None:
-    write(server.home, x={"type": "http", "url": "http://127.0.0.1:9/mcp", "allow_private_addresses": True})
+    write_extensions(server.home, x={"type": "http", "url": "http://127.0.0.1:9/mcp", "allow_private_addresses": True})
     failed = http.post("/api/mcp/servers/x/oauth/start", json={})
     assert (failed.status_code, failed.json()["error"]) == (502, "McpLoginFailed")
 
 
 @asynccontextmanager
-async def gateway(
+async def open_gateway(
     folder: Path, model: ScriptedModel, **settings: object
 ) -> AsyncIterator[tuple[Harness, httpx.AsyncClient]]:
     quiet = {"memory": {"enabled": False}, "title": {"enabled": False}, "sandbox": {"toolbox": {"enabled": False}}}
@@ -191,9 +191,9 @@ async def gateway(
 
 
 async def test_the_login_redirect_uses_the_configured_public_url(tmp_path: Path, login_server: LoginServer) -> None:
-    write(tmp_path, x={"type": "http", "url": login_server.url, "allow_private_addresses": True})
+    write_extensions(tmp_path, x={"type": "http", "url": login_server.url, "allow_private_addresses": True})
     public = {"public_url": "https://deer.example"}
-    async with gateway(tmp_path, ScriptedModel.saying(), gateway=public) as (_, http):
+    async with open_gateway(tmp_path, ScriptedModel.saying(), gateway=public) as (_, http):
         started = await http.post("/api/mcp/servers/x/oauth/start", json={}, headers={"host": "localhost:1"})
         forged = await http.post("/api/mcp/servers/x/oauth/start", json={}, headers={"host": "evil.example"})
     asked = httpx.URL(started.json()["authorization_url"]).params
@@ -206,7 +206,7 @@ async def test_after_a_login_the_agent_uses_the_server_as_the_user(
 ) -> None:
     model = ScriptedModel.saying(calling("x_whoami"), "That was it.")
     entry = {"type": "http", "url": login_server.url, "allow_private_addresses": True}
-    async with gateway(tmp_path, model) as (_, http):
+    async with open_gateway(tmp_path, model) as (_, http):
         assert (await http.put("/api/mcp/servers/x", json=entry)).status_code == 200
         state = (await http.post("/api/mcp/servers/x/reconnect")).json()
         assert (state["state"], state["login"]["state"]) == ("needs_login", "needs_login"), state
@@ -214,22 +214,22 @@ async def test_after_a_login_the_agent_uses_the_server_as_the_user(
         login_server.next_user = "ann of the east"
         started = await http.post("/api/mcp/servers/x/oauth/start", json={"return_to": "/settings/mcp"})
         assert started.status_code == 200, started.text
-        back = await follow(started.json()["authorization_url"])
-        framed = {**FROM_ELSEWHERE, "sec-fetch-dest": "iframe"}
+        back = await follow_redirect(started.json()["authorization_url"])
+        framed = {**CROSS_SITE, "sec-fetch-dest": "iframe"}
         assert (await http.get(back, headers=framed)).status_code == 403
-        stranger = await http.get(back, headers={**FROM_ELSEWHERE, USER_HEADER: "mallory"})
-        assert stranger.status_code == 400 and "started by another user" in stranger.text
-        home = await http.get(back, headers=FROM_ELSEWHERE)
+        foreign = await http.get(back, headers={**CROSS_SITE, USER_HEADER: "mallory"})
+        assert foreign.status_code == 400 and "started by another user" in foreign.text
+        home = await http.get(back, headers=CROSS_SITE)
         assert home.status_code == 303
         assert home.headers["location"] == "/settings/mcp?mcp_server=x&mcp_login=done"
-        assert (await http.get(back, headers=FROM_ELSEWHERE)).status_code == 400
+        assert (await http.get(back, headers=CROSS_SITE)).status_code == 400
 
         server = (await http.post("/api/mcp/servers/x/reconnect")).json()
         assert (server["state"], server["login"]["state"]) == ("ready", "logged_in"), server
         assert [tool["name"] for tool in server["tools"]] == ["whoami"]
         asked = {"input": {"messages": [{"type": "human", "content": "Who am I there?"}]}}
-        told = (await http.post("/api/runs/wait", json=asked)).json()["messages"]
-        (result,) = [message["content"] for message in told if message["type"] == "tool"]
+        messages = (await http.post("/api/runs/wait", json=asked)).json()["messages"]
+        (result,) = [message["content"] for message in messages if message["type"] == "tool"]
         assert "ann of the east" in str(result)
 
         for path in ("", "/x", "/x/oauth", "/x/pins"):
@@ -239,9 +239,9 @@ async def test_after_a_login_the_agent_uses_the_server_as_the_user(
         assert (await http.delete("/api/mcp/servers/x/oauth")).status_code == 204
         assert (await http.post("/api/mcp/servers/x/reconnect")).json()["state"] == "needs_login"
     assert "canary" not in caplog.text
-    kept = b"".join(file.read_bytes() for file in files_in(tmp_path))
+    kept = b"".join(file.read_bytes() for file in list_files(tmp_path))
     assert b"ann of the east" in kept and b"access-canary" not in kept and b"refresh-canary" not in kept
 
 
-def files_in(folder: Path) -> list[Path]:
+def list_files(folder: Path) -> list[Path]:
     return [file for file in folder.rglob("*") if file.is_file()]

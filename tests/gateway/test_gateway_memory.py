@@ -19,15 +19,15 @@ from deerflow.memory.storage import JsonFileStorage
 from deerflow.testing import ScriptedModel
 from tests.canary import files_with
 from tests.gateway.populated_server import USER_HEADER, read_principal
-from tests.memory.facts import fact
+from tests.memory.support import make_fact
 from tests.support import browse
 
-LOCAL = MemoryScope("local")
+LOCAL_SCOPE = MemoryScope("local")
 OTHER = {USER_HEADER: "mallory"}
 
 
 @asynccontextmanager
-async def a_server(home: Path, **memory: object) -> AsyncIterator[tuple[Harness, httpx.AsyncClient]]:
+async def open_server(home: Path, **memory: object) -> AsyncIterator[tuple[Harness, httpx.AsyncClient]]:
     source = open_source(directory=home, environment={}, overrides={"memory": memory})
     async with open_harness(source, ScriptedModel.saying()) as harness:
         app = create_app(harness)
@@ -72,7 +72,7 @@ def test_invalid_memory_requests_get_named_errors(
 
 
 async def test_facts_are_created_updated_explained_undone_and_erased(tmp_path: Path) -> None:
-    async with a_server(tmp_path) as (harness, http):
+    async with open_server(tmp_path) as (harness, http):
         made = (await http.post("/api/memory/facts", json={"content": "Likes kingfisher tea"})).json()
         (tea,) = made["facts"]
         assert (tea["category"], tea["confidence"], tea["source"]) == ("context", 0.5, "manual")
@@ -104,7 +104,7 @@ async def test_facts_are_created_updated_explained_undone_and_erased(tmp_path: P
 
 
 async def test_summaries_are_replaced_deleted_and_restored(tmp_path: Path) -> None:
-    async with a_server(tmp_path) as (_, http):
+    async with open_server(tmp_path) as (_, http):
         for said in ("Teaches physics", ""):
             written = await http.put("/api/memory/summaries/user.workContext", json={"summary": f" {said} "})
             assert written.json()["user"]["workContext"]["summary"] == said
@@ -115,7 +115,7 @@ async def test_summaries_are_replaced_deleted_and_restored(tmp_path: Path) -> No
 
 
 async def test_pending_extractions_are_listed_for_their_owner(tmp_path: Path) -> None:
-    async with a_server(tmp_path) as (_, http):
+    async with open_server(tmp_path) as (_, http):
         said = {"input": {"messages": [{"type": "human", "content": "I like tea"}]}}
         assert (await http.post("/api/threads/t1/runs/wait", json=said)).status_code == 200
         (waiting,) = (await http.get("/api/memory/status")).json()["pending"]
@@ -127,12 +127,15 @@ async def test_pending_extractions_are_listed_for_their_owner(tmp_path: Path) ->
 async def test_the_source_of_a_fact_is_explained_and_erased_with_its_thread(
     tmp_path: Path,
 ) -> None:
-    async with a_server(tmp_path) as (harness, http):
+    async with open_server(tmp_path) as (harness, http):
         await http.post("/api/threads", json={"thread_id": "t1"})
         ledger = harness.resources.memory.ledger
-        old, new = fact("Lives in Rome", thread="t0"), fact("Lives in Oslo", thread="t1", source_error="I said Rome")
-        await ledger.apply(LOCAL, [upsert_fact(old)], "model")
-        await ledger.apply(LOCAL, supersede_fact(old, new, datetime.now(UTC)), "model")
+        old, new = (
+            make_fact("Lives in Rome", thread="t0"),
+            make_fact("Lives in Oslo", thread="t1", source_error="I said Rome"),
+        )
+        await ledger.apply(LOCAL_SCOPE, [upsert_fact(old)], "model")
+        await ledger.apply(LOCAL_SCOPE, supersede_fact(old, new, datetime.now(UTC)), "model")
         why = (await http.get(f"/api/memory/facts/{new.id}/why")).json()
         assert why["fact"]["learnedIn"] == {"thread_id": "t1", "message_id": "m1", "quote": "they said: Lives in Oslo"}
         assert [each["content"] for each in why["superseded"]] == ["Lives in Rome"]
@@ -142,20 +145,22 @@ async def test_the_source_of_a_fact_is_explained_and_erased_with_its_thread(
             ("Lives in Oslo", "deleted thread")
         ]
         assert files_with("they said: Lives in Oslo", tmp_path) == []
-    async with a_server(tmp_path, forget_with_thread=True) as (harness, http):
+    async with open_server(tmp_path, forget_with_thread=True) as (harness, http):
         await http.post("/api/threads", json={"thread_id": "t2"})
         ledger = harness.resources.memory.ledger
-        await ledger.apply(LOCAL, [upsert_fact(fact("Sails a kingfisher", source=FactSource("t2")))], "model")
+        await ledger.apply(
+            LOCAL_SCOPE, [upsert_fact(make_fact("Sails a kingfisher", source=FactSource("t2")))], "model"
+        )
         assert (await http.delete("/api/threads/t2")).status_code == 204
         assert files_with("kingfisher", tmp_path) == []
 
 
 async def test_erasing_memory_leaves_no_bytes_and_deleting_an_agent_erases_its_memory(tmp_path: Path) -> None:
-    async with a_server(tmp_path) as (harness, http):
+    async with open_server(tmp_path) as (harness, http):
         await http.post("/api/threads", json={"thread_id": "t1"})
         ledger = harness.resources.memory.ledger
-        await ledger.apply(LOCAL, [upsert_fact(fact("Likes owls", thread="t0"))], "model")
-        await ledger.apply(LOCAL, [upsert_fact(fact("Likes heron", thread="t1"))], "model")
+        await ledger.apply(LOCAL_SCOPE, [upsert_fact(make_fact("Likes owls", thread="t0"))], "model")
+        await ledger.apply(LOCAL_SCOPE, [upsert_fact(make_fact("Likes heron", thread="t1"))], "model")
         left = (await http.delete("/api/memory/threads/t1")).json()
         assert [each["content"] for each in left["facts"]] == ["Likes owls"]
         kept = (await http.delete("/api/memory?keep_history=true")).json()
@@ -174,17 +179,17 @@ async def test_erasure_blocked_by_a_reader_is_completed_with_the_next_deletion(t
     async def in_the_way() -> bool:
         return False
 
-    async with a_server(tmp_path) as (harness, http):
+    async with open_server(tmp_path) as (harness, http):
         made = (await http.post("/api/memory/facts", json={"content": "Likes kingfishers"})).json()
         hindered = replace(harness.resources.memory.ledger, purge=in_the_way)
-        assert not await hindered.erase_fact(LOCAL, made["facts"][0]["id"])
+        assert not await hindered.erase_fact(LOCAL_SCOPE, made["facts"][0]["id"])
         assert files_with("kingfisher", tmp_path), "this is what the note is for"
         assert await harness.deletions.finish()
         assert files_with("kingfisher", tmp_path) == []
 
 
 async def test_memory_of_other_users_is_not_accessible(tmp_path: Path) -> None:
-    async with a_server(tmp_path) as (_, http):
+    async with open_server(tmp_path) as (_, http):
         made = (await http.post("/api/memory/facts", json={"content": "Likes tea"})).json()
         fact_id, change = made["facts"][0]["id"], (await http.get("/api/memory/history")).json()["changes"][0]
         for method, path, body in (
@@ -204,12 +209,12 @@ async def test_memory_of_other_users_is_not_accessible(tmp_path: Path) -> None:
 
 
 async def test_memory_is_exported_and_imported(tmp_path: Path) -> None:
-    async with a_server(tmp_path / "one") as (harness, http):
-        learned = replace(fact("桥梁工程师"), source_error="said architect", source=FactSource("t9"))
-        await harness.resources.memory.ledger.apply(LOCAL, [upsert_fact(learned)], "model")
+    async with open_server(tmp_path / "one") as (harness, http):
+        learned = replace(make_fact("桥梁工程师"), source_error="said architect", source=FactSource("t9"))
+        await harness.resources.memory.ledger.apply(LOCAL_SCOPE, [upsert_fact(learned)], "model")
         export = await http.get("/api/memory/export")
         assert export.headers["content-disposition"] == 'attachment; filename="memory.json"'
-    async with a_server(tmp_path / "two") as (_, http):
+    async with open_server(tmp_path / "two") as (_, http):
         await http.post("/api/memory/facts", json={"content": "Likes tea"})
         taken = (await http.post("/api/memory/import", json=export.json())).json()
         assert taken["facts"] == export.json()["facts"]
@@ -220,13 +225,13 @@ async def test_memory_is_exported_and_imported(tmp_path: Path) -> None:
 
 
 async def test_reload_applies_manual_edits_of_memory_files(tmp_path: Path) -> None:
-    async with a_server(tmp_path, storage_class="deerflow.memory.storage:JsonFileStorage") as (harness, http):
+    async with open_server(tmp_path, storage_class="deerflow.memory.storage:JsonFileStorage") as (harness, http):
         made = (await http.post("/api/memory/facts", json={"content": "Likes tea"})).json()
         storage = JsonFileStorage(harness.core.source.current.home)
-        document: dict[str, Any] = dict(await storage.load(LOCAL) or {})
+        document: dict[str, Any] = dict(await storage.load(LOCAL_SCOPE) or {})
         assert document["facts"] == made["facts"]
         document["facts"] = [{**document["facts"][0], "content": "Likes rain"}]
-        await storage.save(LOCAL, document)
+        await storage.save(LOCAL_SCOPE, document)
         read = (await http.post("/api/memory/reload")).json()
         assert [each["content"] for each in read["facts"]] == ["Likes rain"]
         await http.delete("/api/memory")

@@ -17,7 +17,7 @@ from deerflow.testing import ScriptedModel, thinking
 
 
 @asynccontextmanager
-async def thread_of(home: Path, *answers: Any) -> AsyncIterator[httpx.AsyncClient]:
+async def open_thread(home: Path, *answers: Any) -> AsyncIterator[httpx.AsyncClient]:
     """Return a client of a thread with several answers."""
     model = ScriptedModel.saying(*answers)
     async with open_harness(open_source(directory=home, environment={}), model) as harness, asyncio.timeout(30):
@@ -26,20 +26,20 @@ async def thread_of(home: Path, *answers: Any) -> AsyncIterator[httpx.AsyncClien
             yield http
 
 
-async def ask(http: httpx.AsyncClient, text: str, **options: Any) -> None:
+async def send_message(http: httpx.AsyncClient, text: str, **options: Any) -> None:
     body = {"input": {"messages": [{"type": "human", "id": text, "content": text}]}, **options}
     answer = await http.post("/runs/wait", json=body)
     assert answer.status_code == 200, answer.text
 
 
-async def page(http: httpx.AsyncClient, **options: Any) -> dict[str, Any]:
+async def get_page(http: httpx.AsyncClient, **options: Any) -> dict[str, Any]:
     answer = await http.get("/messages/page", params=options)
     assert answer.status_code == 200, answer.text
     found: dict[str, Any] = answer.json()
     return found
 
 
-def texts(found: dict[str, Any]) -> list[str]:
+def list_texts(found: dict[str, Any]) -> list[str]:
     return [
         said["message"]["content"]
         for said in found["data"]
@@ -47,7 +47,7 @@ def texts(found: dict[str, Any]) -> list[str]:
     ]
 
 
-async def first_checkpoint_of(http: httpx.AsyncClient, run_id: str, **filters: str) -> str:
+async def find_newest_checkpoint(http: httpx.AsyncClient, run_id: str, **filters: str) -> str:
     """Return the newest checkpoint of a run."""
     history = await http.post("/history", json={"limit": 1, "metadata": {"deerflow_run": run_id, **filters}})
     found: str = history.json()[0]["checkpoint_id"]
@@ -56,16 +56,16 @@ async def first_checkpoint_of(http: httpx.AsyncClient, run_id: str, **filters: s
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 100])
 async def test_pages_contain_all_messages(tmp_path: Path, limit: int) -> None:
-    async with thread_of(tmp_path, "One.", "Two.", "Three.") as http:
+    async with open_thread(tmp_path, "One.", "Two.", "Three.") as http:
         for text in "123":
-            await ask(http, text)
+            await send_message(http, text)
         whole = (await http.get("/messages")).json()
-        last = await page(http, limit=limit)
+        last = await get_page(http, limit=limit)
         assert last["values"] == {key: value for key, value in whole.items() if key != "messages"}
         assert last["heard"]["run_id"] == last["data"][-1]["run_id"]
         parts, before = last["data"], last["before"]
         while before is not None:
-            part = await page(http, limit=limit, before=before)
+            part = await get_page(http, limit=limit, before=before)
             assert part["values"] is None and 0 < len(part["data"]) <= limit
             parts, before = part["data"] + parts, part["before"]
         assert [said["message"] for said in parts] == whole["messages"]
@@ -74,35 +74,35 @@ async def test_pages_contain_all_messages(tmp_path: Path, limit: int) -> None:
 
 
 async def test_an_empty_thread_has_an_empty_page(tmp_path: Path) -> None:
-    async with thread_of(tmp_path) as http:
+    async with open_thread(tmp_path) as http:
         await http.post("http://127.0.0.1/api/threads", json={"thread_id": "t"})
         nothing = {"data": [], "values": {}, "heard": None, "has_more": False, "before": None}
-        assert await page(http) == nothing
+        assert await get_page(http) == nothing
         assert (await http.get("http://127.0.0.1/api/threads/other/messages/page")).status_code == 404
 
 
 @pytest.mark.parametrize("before", ["x", "run.1", "run.a.b", "run.1.-1", ""])
 async def test_an_invalid_cursor_is_rejected(tmp_path: Path, before: str) -> None:
-    async with thread_of(tmp_path, "One.") as http:
-        await ask(http, "1")
+    async with open_thread(tmp_path, "One.") as http:
+        await send_message(http, "1")
         answer = await http.get("/messages/page", params={"before": before})
         assert (answer.status_code, answer.json()["error"]) == (422, "InvalidRequest")
 
 
 async def test_a_regenerated_answer_marks_the_old_one(tmp_path: Path) -> None:
-    async with thread_of(tmp_path, "One.", "Two.", "Another two.") as http:
-        await ask(http, "1")
-        await ask(http, "2")
-        second = (await page(http))["data"][-1]["run_id"]
-        at = await first_checkpoint_of(http, second, source="input")
+    async with open_thread(tmp_path, "One.", "Two.", "Another two.") as http:
+        await send_message(http, "1")
+        await send_message(http, "2")
+        second = (await get_page(http))["data"][-1]["run_id"]
+        at = await find_newest_checkpoint(http, second, source="input")
         assert (await http.post("/runs/wait", json={"checkpoint_id": at})).status_code == 200
         for limit in (2, 100):
-            said = await page(http, limit=100)
+            said = await get_page(http, limit=100)
             if limit == 2:
-                later = await page(http, limit=1)
-                said = await page(http, before=later["before"])
+                later = await get_page(http, limit=1)
+                said = await get_page(http, before=later["before"])
                 said["data"] += later["data"]
-            assert texts(said) == ["1", "One.", "2", "Two.", "Another two."]
+            assert list_texts(said) == ["1", "One.", "2", "Two.", "Another two."]
             left = {each["message"]["content"]: each["left_behind_by"] for each in said["data"]}
             newest = said["data"][-1]["run_id"]
             assert left["Two."] == newest != second
@@ -110,11 +110,11 @@ async def test_a_regenerated_answer_marks_the_old_one(tmp_path: Path) -> None:
 
 
 async def test_an_edited_message_marks_the_old_one(tmp_path: Path) -> None:
-    async with thread_of(tmp_path, "One.", "Another one.") as http:
-        await ask(http, "1")
-        first = (await page(http))["data"][-1]["run_id"]
-        await ask(http, "other", checkpoint_id=await first_checkpoint_of(http, first, source="input"))
-        left = {each["message"]["content"] for each in (await page(http))["data"] if each["left_behind_by"]}
+    async with open_thread(tmp_path, "One.", "Another one.") as http:
+        await send_message(http, "1")
+        first = (await get_page(http))["data"][-1]["run_id"]
+        await send_message(http, "other", checkpoint_id=await find_newest_checkpoint(http, first, source="input"))
+        left = {each["message"]["content"] for each in (await get_page(http))["data"] if each["left_behind_by"]}
         assert left >= {"1", "One."} and not left & {"other", "Another one."}
         state = (await http.get("/state")).json()["values"]["messages"]
         assert [message["content"] for message in state if message["type"] != "system"][-2:] == [
@@ -124,28 +124,28 @@ async def test_an_edited_message_marks_the_old_one(tmp_path: Path) -> None:
 
 
 async def test_pages_contain_the_thinking_time(tmp_path: Path) -> None:
-    async with thread_of(tmp_path, thinking("Let me see.", "One."), "Two.") as http:
-        await ask(http, "1")
-        await ask(http, "2")
-        thought = {said["message"]["content"]: said["thought_ms"] for said in (await page(http))["data"]}
+    async with open_thread(tmp_path, thinking("Let me see.", "One."), "Two.") as http:
+        await send_message(http, "1")
+        await send_message(http, "2")
+        thought = {said["message"]["content"]: said["thought_ms"] for said in (await get_page(http))["data"]}
         assert thought["One."] >= 0 and thought["Two."] is None
 
 
 async def test_a_thread_is_copied_from_a_checkpoint(tmp_path: Path) -> None:
-    async with thread_of(tmp_path, "One.", "Two.", "Another two.") as http:
-        await ask(http, "1")
-        await ask(http, "2")
-        first = (await page(http))["data"][0]["run_id"]
-        made = await http.post("/copy", json={"checkpoint_id": await first_checkpoint_of(http, first)})
+    async with open_thread(tmp_path, "One.", "Two.", "Another two.") as http:
+        await send_message(http, "1")
+        await send_message(http, "2")
+        first = (await get_page(http))["data"][0]["run_id"]
+        made = await http.post("/copy", json={"checkpoint_id": await find_newest_checkpoint(http, first)})
         http.base_url = f"http://127.0.0.1/api/threads/{made.json()['thread_id']}"
-        assert texts(await page(http)) == ["1", "One."]
-        await ask(http, "go on")
-        assert texts(await page(http)) == ["1", "One.", "go on", "Another two."]
+        assert list_texts(await get_page(http)) == ["1", "One."]
+        await send_message(http, "go on")
+        assert list_texts(await get_page(http)) == ["1", "One.", "go on", "Another two."]
 
 
 async def test_a_copy_from_an_unknown_checkpoint_is_rejected(tmp_path: Path) -> None:
-    async with thread_of(tmp_path, "One.") as http:
-        await ask(http, "1")
+    async with open_thread(tmp_path, "One.") as http:
+        await send_message(http, "1")
         refused = await http.post("/copy", json={"checkpoint_id": "1f000000-0000-6000-8000-000000000000"})
         assert refused.status_code == 404
         assert len((await http.post("http://127.0.0.1/api/threads/search", json={})).json()) == 1

@@ -12,7 +12,7 @@ import pytest
 from deerflow.gateway.files import ByteRange, Conditions, NotSatisfiable, is_not_modified, parse_range
 from deerflow.harness import Harness
 from deerflow.testing import ScriptedModel
-from tests.gateway.thread_files import find, put, settle
+from tests.gateway.support import find_files, put_file, wait_for_strong_etag
 from tests.support import OpenHarness, browse
 
 TEN = b"0123456789"
@@ -108,7 +108,7 @@ def test_if_range_is_evaluated(if_range: str | None, etag: str, is_part: bool) -
 
 async def test_ranges_have_the_same_security_headers(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
-        url = await put(harness, "page.html", TEN)
+        url = await put_file(harness, "page.html", TEN)
         response = await http.get(url, headers={"Range": "bytes=2-4"})
         assert (response.status_code, response.content) == (206, b"234")
         assert response.headers["content-range"] == "bytes 2-4/10"
@@ -125,8 +125,8 @@ async def test_ranges_have_the_same_security_headers(harness_saying: OpenHarness
 
 async def test_head_returns_the_headers_of_get(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
-        url = await put(harness, "a.txt", TEN)
-        await settle(http, url)
+        url = await put_file(harness, "a.txt", TEN)
+        await wait_for_strong_etag(http, url)
         got, looked = await http.get(url), await http.head(url, headers={"Range": "bytes=0-1"})
         assert looked.status_code == 200 and looked.content == b""
         own = {"date": "", "x-request-id": ""}
@@ -138,15 +138,15 @@ async def test_head_returns_the_headers_of_get(harness_saying: OpenHarness) -> N
 
 async def test_unchanged_files_return_not_modified(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
-        url = await put(harness, "a.txt", TEN)
-        await settle(http, url)
+        url = await put_file(harness, "a.txt", TEN)
+        await wait_for_strong_etag(http, url)
         etag = (await http.get(url)).headers["etag"]
         again = await http.get(url, headers={"If-None-Match": etag})
         assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", etag)
         assert again.headers["x-content-type-options"] == "nosniff"
         resumed = await http.get(url, headers={"If-Range": etag, "Range": "bytes=5-"})
         assert (resumed.status_code, resumed.content) == (206, b"56789")
-        await put(harness, "a.txt", b"abcdefghij")  # as long as before
+        await put_file(harness, "a.txt", b"abcdefghij")  # as long as before
         changed = await http.get(url, headers={"If-None-Match": etag})
         assert (changed.status_code, changed.content) == (200, b"abcdefghij")
         fresh = await http.get(url, headers={"If-Range": etag, "Range": "bytes=5-"})
@@ -155,7 +155,7 @@ async def test_unchanged_files_return_not_modified(harness_saying: OpenHarness) 
 
 async def test_a_recently_changed_file_has_a_weak_etag(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
-        url = await put(harness, "a.txt", TEN)
+        url = await put_file(harness, "a.txt", TEN)
         etag = (await http.get(url)).headers["etag"]
         if etag.startswith("W/"):  # else this machine took its time
             fresh = await http.get(url, headers={"If-Range": etag, "Range": "bytes=5-"})
@@ -166,14 +166,14 @@ async def test_a_file_truncated_while_streaming_closes_the_connection(
     harness_saying: OpenHarness, tmp_path: Path
 ) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
-        url = await put(harness, "large.bin", bytes(64 * 1024 * 1024))
-        (file,) = find(tmp_path, "large.bin")
+        url = await put_file(harness, "large.bin", bytes(64 * 1024 * 1024))
+        (file,) = find_files(tmp_path, "large.bin")
         with pytest.raises(httpx.RemoteProtocolError):
-            await take_slowly(http, url, file)
+            await truncate_while_reading(http, url, file)
         assert (await http.get(url)).content == bytes(1000)
 
 
-async def take_slowly(http: httpx.AsyncClient, url: str, file: Path) -> None:
+async def truncate_while_reading(http: httpx.AsyncClient, url: str, file: Path) -> None:
     async with http.stream("GET", url) as response:
         pieces = response.aiter_bytes()
         await anext(pieces)
@@ -186,11 +186,11 @@ async def take_slowly(http: httpx.AsyncClient, url: str, file: Path) -> None:
 async def test_a_file_replaced_while_streaming_is_sent_unchanged(harness_saying: OpenHarness) -> None:
     before, after = b"a" * 32 * 1024 * 1024, b"b" * 32 * 1024 * 1024
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
-        url = await put(harness, "large.bin", before)
+        url = await put_file(harness, "large.bin", before)
         async with http.stream("GET", url) as response:
             pieces = response.aiter_bytes()
             content = await anext(pieces)
-            await put(harness, "large.bin", after)
+            await put_file(harness, "large.bin", after)
             content += b"".join([piece async for piece in pieces])
         assert content == before
         assert (await http.get(url)).content == after
@@ -198,18 +198,18 @@ async def test_a_file_replaced_while_streaming_is_sent_unchanged(harness_saying:
 
 async def test_disconnecting_clients_leave_no_open_files(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
-        url = await put(harness, "large.bin", bytes(32 * 1024 * 1024))
+        url = await put_file(harness, "large.bin", bytes(32 * 1024 * 1024))
         for _ in range(5):
             async with http.stream("GET", url) as response:
                 await anext(response.aiter_bytes())
-        await until_closed(harness, http)
+        await wait_until_closed(harness, http)
 
 
 def is_open(name: str) -> bool:
     return any(Path(each.path).name == name for each in psutil.Process().open_files())
 
 
-async def until_closed(harness: Harness, http: httpx.AsyncClient) -> None:
+async def wait_until_closed(harness: Harness, http: httpx.AsyncClient) -> None:
     """Send other requests until the server has closed the files."""
     for _ in range(2000):
         if not is_open("large.bin"):
@@ -222,16 +222,16 @@ async def until_closed(harness: Harness, http: httpx.AsyncClient) -> None:
 async def test_a_gigabyte_is_streamed_with_constant_memory(harness_saying: OpenHarness, tmp_path: Path) -> None:
     gigabyte = 1024**3
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
-        url = await put(harness, "large.bin", b"\0")
-        (file,) = find(tmp_path, "large.bin")
+        url = await put_file(harness, "large.bin", b"\0")
+        (file,) = find_files(tmp_path, "large.bin")
         os.truncate(file, gigabyte)
-        await take_all(http, url, upto=gigabyte // 64)  # so that what is loaded once has been
+        await measure_peak_memory(http, url, upto=gigabyte // 64)  # so that what is loaded once has been
         before = psutil.Process().memory_info().rss
-        most = await take_all(http, url, upto=gigabyte)
+        most = await measure_peak_memory(http, url, upto=gigabyte)
         assert most - before < 48 * 1024 * 1024
 
 
-async def take_all(http: httpx.AsyncClient, url: str, upto: int) -> int:
+async def measure_peak_memory(http: httpx.AsyncClient, url: str, upto: int) -> int:
     """Read `size` bytes of a response and return the peak memory."""
     reader, writer = await asyncio.open_connection("127.0.0.1", http.base_url.port)
     writer.write(f"GET {url} HTTP/1.1\r\nHost: 127.0.0.1\r\nRange: bytes=0-{upto - 1}\r\n\r\n".encode())

@@ -21,7 +21,7 @@ from deerflow.testing import ScriptedModel
 
 
 @asynccontextmanager
-async def ended_run(home: Path) -> AsyncIterator[tuple[httpx.AsyncClient, str]]:
+async def open_ended_run(home: Path) -> AsyncIterator[tuple[httpx.AsyncClient, str]]:
     """Return a client and the URL of a run's events."""
     async with (
         open_harness(open_source(directory=home, environment={}), ScriptedModel.saying("Hello.")) as harness,
@@ -37,7 +37,7 @@ async def ended_run(home: Path) -> AsyncIterator[tuple[httpx.AsyncClient, str]]:
             yield http, f"/api/threads/t/runs/{run.run_id}/events"
 
 
-async def page(http: httpx.AsyncClient, path: str, **options: Any) -> dict[str, Any]:
+async def get_page(http: httpx.AsyncClient, path: str, **options: Any) -> dict[str, Any]:
     answer = await http.get(path, params=options)
     assert answer.status_code == 200, answer.text
     found: dict[str, Any] = answer.json()
@@ -45,8 +45,8 @@ async def page(http: httpx.AsyncClient, path: str, **options: Any) -> dict[str, 
 
 
 async def test_pages_contain_the_whole_log(tmp_path: Path) -> None:
-    async with ended_run(tmp_path) as (http, path):
-        whole = await page(http, path)
+    async with open_ended_run(tmp_path) as (http, path):
+        whole = await get_page(http, path)
         assert [event["seq"] for event in whole["data"]] == list(range(1, len(whole["data"]) + 1))
         assert [whole["data"][at]["event"] for at in (0, -1)] == ["metadata", "end"]
         assert not whole["has_more"] and whole["next_after_seq"] == len(whole["data"])
@@ -55,21 +55,21 @@ async def test_pages_contain_the_whole_log(tmp_path: Path) -> None:
 
         parts, after = [], 0
         while True:
-            part = await page(http, path, after_seq=after, limit=2)
+            part = await get_page(http, path, after_seq=after, limit=2)
             parts += part["data"]
             after = part["next_after_seq"]
             if not part["has_more"]:
                 break
         assert parts == whole["data"]
-        assert await page(http, path, after_seq=after) == {"data": [], "has_more": False, "next_after_seq": after}
+        assert await get_page(http, path, after_seq=after) == {"data": [], "has_more": False, "next_after_seq": after}
 
 
 async def test_events_are_filtered_by_name(tmp_path: Path) -> None:
-    async with ended_run(tmp_path) as (http, path):
-        found = await page(http, path, event_types=["end", "metadata"])
+    async with open_ended_run(tmp_path) as (http, path):
+        found = await get_page(http, path, event_types=["end", "metadata"])
         assert [event["event"] for event in found["data"]] == ["metadata", "end"]
-        assert await page(http, path, event_types="end,metadata") == found
-        assert (await page(http, path, event_types="end,metadata", limit=1))["has_more"]
+        assert await get_page(http, path, event_types="end,metadata") == found
+        assert (await get_page(http, path, event_types="end,metadata", limit=1))["has_more"]
 
 
 @pytest.mark.parametrize(
@@ -82,12 +82,12 @@ async def test_events_are_filtered_by_name(tmp_path: Path) -> None:
     ],
 )
 async def test_invalid_event_queries_are_rejected(tmp_path: Path, options: dict[str, Any], complaint: str) -> None:
-    async with ended_run(tmp_path) as (http, path):
+    async with open_ended_run(tmp_path) as (http, path):
         answer = await http.get(path, params=options)
         assert answer.status_code == 422 and complaint in answer.json()["detail"]
 
 
 async def test_an_unknown_run_is_not_found(tmp_path: Path) -> None:
-    async with ended_run(tmp_path) as (http, path):
+    async with open_ended_run(tmp_path) as (http, path):
         assert (await http.get(path.replace("/t/", "/other/"))).status_code == 404
         assert (await http.get("/api/threads/t/runs/none/events")).status_code == 404

@@ -12,7 +12,7 @@ from tests.support import OpenHarness, browse
 HI = {"input": {"messages": [{"type": "human", "content": "Hi"}]}}
 BASH = {"name": "bash", "group": "bash", "use": "deerflow.sandbox.tools:bash_tool", "approval": "always"}
 APPROVE = {"type": "approve"}
-UNFIT = (
+INVALID_ANSWERS = (
     "yes",
     {},
     [APPROVE, APPROVE],
@@ -26,9 +26,9 @@ UNFIT = (
 
 async def test_the_isolation_of_commands_is_returned(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
-        told = (await http.get("/api/sandbox")).json()
-    assert told["detail"] and told == {
-        "tier": "isolated", "detail": told["detail"], "problem": None, "remedy": None
+        status = (await http.get("/api/sandbox")).json()
+    assert status["detail"] and status == {
+        "tier": "isolated", "detail": status["detail"], "problem": None, "remedy": None
     }  # fmt: skip
 
 
@@ -36,9 +36,9 @@ async def test_missing_isolation_is_returned_with_a_fix(tmp_path: Path) -> None:
     settings = {"use": "tests.sandbox.support:UnisolatedProvider", "allow_host_bash": True}
     source = open_source(directory=tmp_path, environment={}, overrides={"sandbox": settings})
     async with open_harness(source, ScriptedModel.saying()) as harness, browse(harness) as http:
-        told = (await http.get("/api/sandbox")).json()
-    assert (told["tier"], told["problem"]) == ("host", "bubblewrap was not found")
-    assert "without isolation" in told["detail"] and "install bubblewrap" in told["remedy"]
+        status = (await http.get("/api/sandbox")).json()
+    assert (status["tier"], status["problem"]) == ("host", "bubblewrap was not found")
+    assert "without isolation" in status["detail"] and "install bubblewrap" in status["remedy"]
 
 
 async def test_invalid_decisions_are_rejected_and_a_valid_one_still_works(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ async def test_invalid_decisions_are_rejected_and_a_valid_one_still_works(tmp_pa
     source = open_source(directory=tmp_path, environment={}, overrides={"tools": [BASH]})
     async with open_harness(source, ScriptedModel.saying(reply, "Done.")) as harness, browse(harness) as http:
         await http.post("/api/threads/t1/runs/wait", json=HI)
-        for answer in UNFIT:
+        for answer in INVALID_ANSWERS:
             refused = await resume(http, answer)
             assert refused.status_code == 422, answer
             assert "does not decide what waits (bash, bash)" in refused.text

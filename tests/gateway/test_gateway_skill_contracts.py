@@ -9,7 +9,7 @@ from deerflow.config.source import open_source
 from deerflow.gateway.routers.skills import SkillDetails
 from deerflow.harness import open_harness
 from deerflow.testing import ScriptedModel
-from tests.skills.skill_folders import write_skill
+from tests.skills.support import write_skill
 from tests.support import browse
 
 
@@ -35,5 +35,5 @@ async def test_a_contract_is_returned_and_an_invalid_one_rejects_the_skill(
     }
     assert refused["reason"] == "skill.toml: needs.hots: unknown key; did you mean 'hosts'?"
     with DeerFlowClient(config, model=ScriptedModel.saying()) as client:
-        told = client.get_skill("careful")
-        assert told == shown == SkillDetails.model_validate(told, strict=False).model_dump(mode="json")
+        details = client.get_skill("careful")
+        assert details == shown == SkillDetails.model_validate(details, strict=False).model_dump(mode="json")

@@ -7,7 +7,7 @@ from deerflow.domain.identity import LOCAL_USER
 from deerflow.harness import open_harness
 from deerflow.skills.folders import custom_root
 from deerflow.testing import ScriptedModel
-from tests.skills.skill_folders import write_skill
+from tests.skills.support import write_skill
 from tests.support import browse
 
 
@@ -62,6 +62,6 @@ async def test_an_invalid_extensions_file_is_reported_and_not_changed(tmp_path: 
     source = open_source(directory=tmp_path, environment={}, overrides={"skills": {"path": "skills"}})
     async with open_harness(source, ScriptedModel.saying()) as harness, browse(harness) as http:
         (tmp_path / "extensions_config.json").write_text("{oh")
-        told = await http.put("/api/skills/tidy-up", json={"enabled": False})
-        assert (told.status_code, told.json()["error"]) == (503, "ConfigError")
+        response = await http.put("/api/skills/tidy-up", json={"enabled": False})
+        assert (response.status_code, response.json()["error"]) == (503, "ConfigError")
         assert (tmp_path / "extensions_config.json").read_text() == "{oh"

@@ -16,7 +16,7 @@ ASK = {"input": {"messages": [{"type": "human", "content": "Which hills has Rome
 URL = "/api/threads/t/suggestions"
 
 
-def with_settings(home: Path, **settings: Any) -> ConfigSource:
+def open_config(home: Path, **settings: Any) -> ConfigSource:
     return open_source(directory=home, environment={}, overrides=settings)
 
 
@@ -47,7 +47,7 @@ async def test_a_failing_model_returns_no_suggestions_and_a_reason(
 async def test_suggestions_time_out(tmp_path: Path) -> None:
     settings = {"suggestions": {"timeout_seconds": 0.05}, "input_polish": {"timeout_seconds": 0.05}}
     model = ScriptedModel.saying(Stall(Answer("[")), Stall(Answer("Better")))
-    async with open_harness(with_settings(tmp_path, **settings), model) as harness, browse(harness) as http:
+    async with open_harness(open_config(tmp_path, **settings), model) as harness, browse(harness) as http:
         await http.post("/api/threads", json={"thread_id": "t"})
         found = (await http.post(URL, json={"messages": [{"role": "user", "content": "Hi"}]})).json()
         assert found == {"suggestions": [], "reason": "the model took longer than 0.05 s"}
@@ -57,7 +57,7 @@ async def test_suggestions_time_out(tmp_path: Path) -> None:
 
 async def test_disabled_features_and_invalid_requests_are_reported(tmp_path: Path) -> None:
     settings = {"suggestions": {"enabled": False}, "input_polish": {"enabled": False, "max_chars": 10}}
-    source = with_settings(tmp_path, **settings)
+    source = open_config(tmp_path, **settings)
     async with open_harness(source, ScriptedModel.saying()) as harness, browse(harness) as http:
         assert (await http.post(URL, json={})).status_code == 404
         await http.post("/api/threads", json={"thread_id": "t"})
@@ -110,12 +110,12 @@ async def test_the_profile_is_injected_once_and_again_after_a_change(harness_say
             assert response.json() == (await http.get("/api/user-profile")).json() == {"content": profile}
             await http.post("/api/threads/t/runs/wait", json=ASK)
         assert (await http.put("/api/user-profile", json={"content": "x" * 8001})).status_code == 422
-    told = [[message.text for message in request.messages] for request in model.requests]
-    assert sum("I teach" in each for each in told[0]) == 0
-    assert sum("I teach $physics 物理." in each for each in told[2]) == 1
-    assert sum("I teach" in each for each in told[4]) == sum("I paint." in each for each in told[4]) == 1
-    assert "taken back" in told[4][-1]
-    for earlier, later in zip(told, told[1:], strict=False):  # the beginning of a request never changes
+    prompts = [[message.text for message in request.messages] for request in model.requests]
+    assert sum("I teach" in each for each in prompts[0]) == 0
+    assert sum("I teach $physics 物理." in each for each in prompts[2]) == 1
+    assert sum("I teach" in each for each in prompts[4]) == sum("I paint." in each for each in prompts[4]) == 1
+    assert "taken back" in prompts[4][-1]
+    for earlier, later in zip(prompts, prompts[1:], strict=False):  # the beginning of a request never changes
         assert later[: len(earlier)] == earlier
 
 

@@ -11,7 +11,7 @@ from deerflow.testing import ScriptedModel
 from tests.support import browse
 
 
-async def answers(home: Path, *paths: str, **config: object) -> list[httpx.Response]:
+async def get_all(home: Path, *paths: str, **config: object) -> list[httpx.Response]:
     (home / "config.yaml").write_text(yaml.safe_dump(config))
     source = open_source(home / "config.yaml", directory=home, environment={})
     async with open_harness(source, ScriptedModel.saying()) as harness, browse(harness) as http:
@@ -20,8 +20,8 @@ async def answers(home: Path, *paths: str, **config: object) -> list[httpx.Respo
 
 async def test_tools_have_a_source_and_an_approval_setting(tmp_path: Path) -> None:
     web = {"name": "web_fetch", "group": "web", "use": "deerflow.community.web_fetch.tools:web_fetch_tool"}
-    (told,) = await answers(tmp_path, "/api/tools", tools=[{**web, "approval": "always"}])
-    tools = {tool["name"]: tool for tool in told.json()["tools"]}
+    (response,) = await get_all(tmp_path, "/api/tools", tools=[{**web, "approval": "always"}])
+    tools = {tool["name"]: tool for tool in response.json()["tools"]}
     fetch, ours = tools["web_fetch"], tools["present_files"]
     assert fetch["source"] == "web" and fetch["brings_untrusted"] and fetch["needs_approval"]
     assert ours["source"] == "builtin" and not ours["needs_approval"] and ours["description"]
@@ -31,12 +31,12 @@ async def test_tools_have_a_source_and_an_approval_setting(tmp_path: Path) -> No
 async def test_rules_are_listed_in_order(tmp_path: Path) -> None:
     rule = {"name": "no-mail", "tool": "mail_*", "outcome": "deny", "reason": "nobody mails from here"}
     (tmp_path / "policy.yaml").write_text(yaml.safe_dump({"rules": [rule]}))
-    (told,) = await answers(tmp_path, "/api/policy")
-    first, second, *_ = told.json()["rules"]
+    (response,) = await get_all(tmp_path, "/api/policy")
+    first, second, *_ = response.json()["rules"]
     assert (first["name"], first["is_shipped"], first["conditions"]) == ("no-mail", False, {"tool": ["mail_*"]})
-    assert second["is_shipped"] and second["outcome"] == "ask" and told.json()["otherwise"] == "allow"
+    assert second["is_shipped"] and second["outcome"] == "ask" and response.json()["otherwise"] == "allow"
 
 
 async def test_without_guardrails_the_policy_is_disabled(tmp_path: Path) -> None:
-    (told,) = await answers(tmp_path, "/api/policy", guardrails={"enabled": False})
-    assert told.json()["enabled"] is False
+    (response,) = await get_all(tmp_path, "/api/policy", guardrails={"enabled": False})
+    assert response.json()["enabled"] is False

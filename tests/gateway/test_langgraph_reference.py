@@ -17,14 +17,14 @@ import yaml
 from tests.agents.support import ROOT, free_port, installed, output_until
 from tests.gateway.langgraph_differences import DIFFERENCES, Difference
 from tests.gateway.reference.parrot import CONFIG
-from tests.gateway.reference.walk import Note, walk
-from tests.gateway.test_langgraph_sdk import langgraph_api
+from tests.gateway.reference.walk import RecordedResponse, walk
+from tests.gateway.support import open_langgraph_api
 
 pytestmark = [pytest.mark.external, pytest.mark.timeout(300)]  # the first time the public server is installed
 
 
 @dataclass(frozen=True, order=True)
-class Found:
+class FoundDifference:
     """Difference between the servers."""
 
     step: str
@@ -38,31 +38,33 @@ class Found:
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> list[Found]:
+def differences(tmp_path_factory: pytest.TempPathFactory) -> list[FoundDifference]:
     """Return the differences between the two servers."""
     theirs, ours = asyncio.run(walk_both(installed(), tmp_path_factory.mktemp("walks")))
     assert theirs.keys() == ours.keys()
     return sorted(each for step in theirs for each in compare(step, theirs[step], ours[step]))
 
 
-def test_every_difference_has_a_reason(found: list[Found]) -> None:
-    unexplained = [each for each in found if not any(each.fits(known) for known in DIFFERENCES)]
+def test_every_difference_has_a_reason(differences: list[FoundDifference]) -> None:
+    unexplained = [each for each in differences if not any(each.fits(known) for known in DIFFERENCES)]
     assert unexplained == []
 
 
-def test_every_listed_difference_still_exists(found: list[Found]) -> None:
-    stale = [known for known in DIFFERENCES if not any(each.fits(known) for each in found)]
+def test_every_listed_difference_still_exists(differences: list[FoundDifference]) -> None:
+    stale = [known for known in DIFFERENCES if not any(each.fits(known) for each in differences)]
     assert stale == []
 
 
-async def walk_both(program: Path, directory: Path) -> tuple[Mapping[str, Note], Mapping[str, Note]]:
+async def walk_both(
+    program: Path, directory: Path
+) -> tuple[Mapping[str, RecordedResponse], Mapping[str, RecordedResponse]]:
     """Return the responses of both servers."""
     for name in ("theirs", "ours"):
         (directory / name).mkdir()
     async with asyncio.timeout(200):
         async with public_server(program, directory / "theirs") as http:
             theirs = await walk(http)
-        async with langgraph_api(directory / "ours") as http:
+        async with open_langgraph_api(directory / "ours") as http:
             return theirs, await walk(http)
 
 
@@ -96,19 +98,19 @@ async def public_server(program: Path, directory: Path) -> AsyncIterator[httpx.A
     await reading
 
 
-def compare(step: str, theirs: Note, ours: Note) -> Iterator[Found]:
+def compare(step: str, theirs: RecordedResponse, ours: RecordedResponse) -> Iterator[FoundDifference]:
     """Yield the differences of one step."""
     if theirs.status != ours.status:
-        yield Found(step, "status", f"{ours.status} for {theirs.status}")
+        yield FoundDifference(step, "status", f"{ours.status} for {theirs.status}")
         return
     if theirs.events != ours.events:
-        yield Found(step, "events", f"{' '.join(ours.events)} for {' '.join(theirs.events)}")
+        yield FoundDifference(step, "events", f"{' '.join(ours.events)} for {' '.join(theirs.events)}")
     for name in theirs.headers ^ ours.headers:
-        yield Found(step, "header missing" if name in theirs.headers else "header added", name)
-    yield from (Found(step, "missing", path) for path in tops(theirs.fields - ours.fields))
-    yield from (Found(step, "added", path) for path in tops(ours.fields - theirs.fields))
+        yield FoundDifference(step, "header missing" if name in theirs.headers else "header added", name)
+    yield from (FoundDifference(step, "missing", path) for path in list_topmost(theirs.fields - ours.fields))
+    yield from (FoundDifference(step, "added", path) for path in list_topmost(ours.fields - theirs.fields))
 
 
-def tops(paths: frozenset[str]) -> list[str]:
+def list_topmost(paths: frozenset[str]) -> list[str]:
     """Return the paths that are not below another."""
     return [path for path in paths if not any(path.startswith((f"{other}.", f"{other}[")) for other in paths)]

@@ -10,14 +10,12 @@ import httpx
 import pytest
 from langgraph_sdk.client import LangGraphClient
 
-from deerflow.config.source import open_source
 from deerflow.domain.identity import LOCAL_USER
-from deerflow.harness import Harness, open_harness
-from tests.gateway.reference.parrot import CONFIG
-from tests.gateway.reference.walk import AGENT, saying, walk
-from tests.support import browse
+from deerflow.harness import Harness
+from tests.gateway.reference.walk import AGENT, walk
+from tests.gateway.support import build_run_body, open_langgraph_api, open_parrot_harness, serve_langgraph_api
 
-DEAR = {"updates", "checkpoints", "tasks", "debug"}
+EXPENSIVE_MODES = {"updates", "checkpoints", "tasks", "debug"}
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -29,45 +27,27 @@ def home(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 @asynccontextmanager
-async def langgraph_api(home: Path) -> AsyncIterator[httpx.AsyncClient]:
-    """Yield a client of this server at the LangGraph prefix."""
-    async with opened(home) as harness, serving(harness) as http:
-        yield http
-
-
-def opened(home: Path) -> Any:
-    return open_harness(open_source(directory=home, environment={}, overrides=CONFIG))
-
-
-@asynccontextmanager
-async def serving(harness: Harness) -> AsyncIterator[httpx.AsyncClient]:
-    async with browse(harness) as http:
-        http.base_url = http.base_url.join("/api/langgraph")
-        yield http
-
-
-@asynccontextmanager
-async def client_of(home: Path) -> AsyncIterator[tuple[Harness, LangGraphClient]]:
-    async with opened(home) as harness, serving(harness) as http, asyncio.timeout(30):
+async def open_client(home: Path) -> AsyncIterator[tuple[Harness, LangGraphClient]]:
+    async with open_parrot_harness(home) as harness, serve_langgraph_api(harness) as http, asyncio.timeout(30):
         yield harness, LangGraphClient(http)
 
 
-def contents(state: Any) -> list[str]:
+def list_contents(state: Any) -> list[str]:
     return [message["content"] for message in state["messages"]]
 
 
-async def new_thread(client: LangGraphClient) -> str:
+async def create_thread(client: LangGraphClient) -> str:
     thread_id: str = (await client.threads.create())["thread_id"]
     return thread_id
 
 
-async def logged(harness: Harness, thread_id: str) -> set[str]:
+async def list_event_names(harness: Harness, thread_id: str) -> set[str]:
     run = (await harness.runs.list_by_thread(thread_id, LOCAL_USER))[0]
     return {event.event async for group in harness.runs.listen(run) for event in group}
 
 
 async def test_all_method_groups_of_the_python_client_work(home: Path) -> None:
-    async with langgraph_api(home) as http, asyncio.timeout(60):
+    async with open_langgraph_api(home) as http, asyncio.timeout(60):
         notes = await walk(http)
     refused = {name for name, note in notes.items() if note.status >= 400}
     assert len(notes) > 80
@@ -75,20 +55,21 @@ async def test_all_method_groups_of_the_python_client_work(home: Path) -> None:
 
 
 async def test_redundant_stream_modes_are_logged_only_if_requested(home: Path) -> None:
-    async with client_of(home) as (harness, client):
-        plain, told = await new_thread(client), await new_thread(client)
-        await client.runs.wait(plain, AGENT, **saying("Hi"))
-        async for _ in client.runs.stream(told, AGENT, stream_mode=[*DEAR, "values"], **saying("Hi")):  # type: ignore[list-item]
+    async with open_client(home) as (harness, client):
+        plain, streamed = await create_thread(client), await create_thread(client)
+        await client.runs.wait(plain, AGENT, **build_run_body("Hi"))
+        modes: list[Any] = [*EXPENSIVE_MODES, "values"]
+        async for _ in client.runs.stream(streamed, AGENT, stream_mode=modes, **build_run_body("Hi")):
             pass
-        assert not DEAR & await logged(harness, plain)
-        assert await logged(harness, told) > DEAR
-        assert "values" not in await logged(harness, told)
+        assert not EXPENSIVE_MODES & await list_event_names(harness, plain)
+        assert await list_event_names(harness, streamed) > EXPENSIVE_MODES
+        assert "values" not in await list_event_names(harness, streamed)
 
 
 async def test_joining_a_stream_uses_the_modes_of_the_run(home: Path) -> None:
-    async with client_of(home) as (_, client):
-        thread = await new_thread(client)
-        run = await client.runs.create(thread, AGENT, stream_mode=["updates"], **saying("Hi"))
+    async with open_client(home) as (_, client):
+        thread = await create_thread(client)
+        run = await client.runs.create(thread, AGENT, stream_mode=["updates"], **build_run_body("Hi"))
         events = [part.event async for part in client.runs.join_stream(thread, run["run_id"])]
         assert set(events) == {"metadata", "updates", "end"}
         asked = client.runs.join_stream(thread, run["run_id"], stream_mode=["values"])
@@ -96,53 +77,57 @@ async def test_joining_a_stream_uses_the_modes_of_the_run(home: Path) -> None:
 
 
 async def test_the_events_mode_is_rejected_with_alternatives(home: Path) -> None:
-    async with client_of(home) as (_, client):
+    async with open_client(home) as (_, client):
         with pytest.raises(httpx.HTTPStatusError) as refusal:
             await client.runs.wait(None, AGENT, input={}, config={"recursion_limit": 0})
         assert refusal.value.response.status_code == 422
         with pytest.raises(httpx.HTTPStatusError) as refusal:
-            async for _ in client.runs.stream(None, AGENT, stream_mode="events", **saying("Hi")):
+            async for _ in client.runs.stream(None, AGENT, stream_mode="events", **build_run_body("Hi")):
                 pass
         assert refusal.value.response.status_code == 422
 
 
 async def test_a_branch_drops_later_messages_for_readers(home: Path) -> None:
-    async with client_of(home) as (_, client):
-        thread = await new_thread(client)
+    async with open_client(home) as (_, client):
+        thread = await create_thread(client)
         for word in ("One", "Two"):
-            await client.runs.wait(thread, AGENT, **saying(word))
+            await client.runs.wait(thread, AGENT, **build_run_body(word))
         history = await client.threads.get_history(thread, limit=20)
         after_one = next(state for state in history if len(state["values"]["messages"]) == 2 and not state["next"])
-        stream = client.runs.stream(thread, AGENT, checkpoint=after_one["checkpoint"], **saying("Other"))
-        told = [part.data async for part in stream if part.event == "values"]
+        stream = client.runs.stream(thread, AGENT, checkpoint=after_one["checkpoint"], **build_run_body("Other"))
+        streamed = [part.data async for part in stream if part.event == "values"]
         expected = ["One", "Hello there.", "Other", "Hello there."]
-        assert contents(told[-1]) == expected
-        assert contents((await client.threads.get_state(thread))["values"]) == expected
-        later = [part async for part in client.runs.stream(thread, AGENT, **saying("On")) if part.event == "values"]
-        assert contents(later[-1].data) == [*expected, "On", "Hello there."]
+        assert list_contents(streamed[-1]) == expected
+        assert list_contents((await client.threads.get_state(thread))["values"]) == expected
+        later = [
+            part async for part in client.runs.stream(thread, AGENT, **build_run_body("On")) if part.event == "values"
+        ]
+        assert list_contents(later[-1].data) == [*expected, "On", "Hello there."]
 
 
 async def test_an_answer_is_regenerated_from_a_checkpoint(home: Path) -> None:
-    async with client_of(home) as (_, client):
-        thread = await new_thread(client)
-        first = await client.runs.wait(thread, AGENT, **saying("Hi"))
+    async with open_client(home) as (_, client):
+        thread = await create_thread(client)
+        first = await client.runs.wait(thread, AGENT, **build_run_body("Hi"))
         history = await client.threads.get_history(thread, limit=20)
         asked = next(state for state in history if len(state["values"]["messages"]) == 1 and state["next"])
         again = await client.runs.wait(thread, AGENT, checkpoint_id=asked["checkpoint"]["checkpoint_id"])
-        assert contents(again) == contents(first) == ["Hi", "Hello there."]
+        assert list_contents(again) == list_contents(first) == ["Hi", "Hello there."]
         assert again["messages"][1]["id"] != first["messages"][1]["id"]  # type: ignore[call-overload, index]
 
 
 async def test_state_updates_are_visible_to_readers_of_later_runs(home: Path) -> None:
-    async with client_of(home) as (_, client):
-        thread = await new_thread(client)
-        first: Any = await client.runs.wait(thread, AGENT, **saying("Hi"))
+    async with open_client(home) as (_, client):
+        thread = await create_thread(client)
+        first: Any = await client.runs.wait(thread, AGENT, **build_run_body("Hi"))
         edited = {**first["messages"][1], "content": "Good day."}
         await client.threads.update_state(thread, {"messages": [edited]}, as_node="model")
         values = [
-            part.data async for part in client.runs.stream(thread, AGENT, **saying("On")) if part.event == "values"
+            part.data
+            async for part in client.runs.stream(thread, AGENT, **build_run_body("On"))
+            if part.event == "values"
         ]
-        assert contents(values[0]) == ["Hi", "Good day.", "On"]
+        assert list_contents(values[0]) == ["Hi", "Good day.", "On"]
 
 
 @pytest.mark.parametrize(
@@ -150,22 +135,22 @@ async def test_state_updates_are_visible_to_readers_of_later_runs(home: Path) ->
     [({"nothing": 1}, None), ({"messages": [{"type": "human", "content": "x"}]}, "nobody"), ({"messages": [7]}, None)],
 )
 async def test_an_invalid_state_update_is_rejected(home: Path, values: dict[str, Any], as_node: str | None) -> None:
-    async with client_of(home) as (_, client):
-        thread = await new_thread(client)
-        await client.runs.wait(thread, AGENT, **saying("Hi"))
+    async with open_client(home) as (_, client):
+        thread = await create_thread(client)
+        await client.runs.wait(thread, AGENT, **build_run_body("Hi"))
         with pytest.raises(httpx.HTTPStatusError) as refusal:
             await client.threads.update_state(thread, values, as_node=as_node)
         assert refusal.value.response.status_code == 422
-        assert contents((await client.threads.get_state(thread))["values"]) == ["Hi", "Hello there."]
+        assert list_contents((await client.threads.get_state(thread))["values"]) == ["Hi", "Hello there."]
 
 
 async def test_only_message_classes_are_deserialized(home: Path) -> None:
     message = ["langchain_core", "messages", "human", "HumanMessage"]
     sent = {"lc": 1, "type": "constructor", "id": message, "kwargs": {"content": "Hi"}}
     secret = {"lc": 1, "type": "secret", "id": ["HOME"]}
-    async with client_of(home) as (_, client):
+    async with open_client(home) as (_, client):
         answered: Any = await client.runs.wait(None, AGENT, input={"messages": [sent]})
-        assert contents(answered) == ["Hi", "Hello there."]
+        assert list_contents(answered) == ["Hi", "Hello there."]
         for other in ({**sent, "id": ["langchain_core", "prompts", "PromptTemplate"]}, secret):
             with pytest.raises(httpx.HTTPStatusError) as refusal:
                 await client.runs.wait(None, AGENT, input={"messages": [other]})
@@ -173,36 +158,36 @@ async def test_only_message_classes_are_deserialized(home: Path) -> None:
 
 
 async def test_a_copied_thread_has_files_and_history_and_is_independent(home: Path) -> None:
-    async with client_of(home) as (harness, client):
-        thread = await new_thread(client)
-        await client.runs.wait(thread, AGENT, **saying("Hi"))
+    async with open_client(home) as (harness, client):
+        thread = await create_thread(client)
+        await client.runs.wait(thread, AGENT, **build_run_body("Hi"))
         file = "/mnt/user-data/outputs/note.bin"
         await harness.files_of(await harness.threads.get(thread, LOCAL_USER)).write(file, b"\x00\xff")
         copy = (await client.threads.copy(thread))["thread_id"]
         states = await client.threads.get_history(copy, limit=20)
         assert len(states) == len(await client.threads.get_history(thread, limit=20))
         assert await harness.files_of(await harness.threads.get(copy, LOCAL_USER)).read(file) == b"\x00\xff"
-        on = client.runs.stream(copy, AGENT, **saying("On"))
+        on = client.runs.stream(copy, AGENT, **build_run_body("On"))
         values = [part.data async for part in on if part.event == "values"]
-        assert contents(values[-1]) == ["Hi", "Hello there.", "On", "Hello there."]
+        assert list_contents(values[-1]) == ["Hi", "Hello there.", "On", "Hello there."]
         await client.threads.delete(copy)
-        assert contents((await client.threads.get_state(thread))["values"]) == ["Hi", "Hello there."]
+        assert list_contents((await client.threads.get_state(thread))["values"]) == ["Hi", "Hello there."]
 
 
 async def test_a_paused_thread_is_copied_with_its_interrupt(home: Path) -> None:
-    async with client_of(home) as (_, client):
-        thread = await new_thread(client)
-        await client.runs.wait(thread, AGENT, **saying("launch"))
+    async with open_client(home) as (_, client):
+        thread = await create_thread(client)
+        await client.runs.wait(thread, AGENT, **build_run_body("launch"))
         copy = (await client.threads.copy(thread))["thread_id"]
         answer: Any = {"resume": {"decisions": [{"type": "reject", "message": "no"}]}}
-        assert contents(await client.runs.wait(copy, AGENT, command=answer))[-1] == "Hello there."
+        assert list_contents(await client.runs.wait(copy, AGENT, command=answer))[-1] == "Hello there."
         assert (await client.threads.get_state(thread))["interrupts"]
 
 
 async def test_a_thread_stream_resumes_after_the_last_event(home: Path) -> None:
-    async with client_of(home) as (harness, client):
-        thread = await new_thread(client)
-        run = await client.runs.create(thread, AGENT, stream_mode="messages-tuple", **saying("wait"))
+    async with open_client(home) as (harness, client):
+        thread = await create_thread(client)
+        run = await client.runs.create(thread, AGENT, stream_mode="messages-tuple", **build_run_body("wait"))
         following = await client.threads.join_stream(thread)
         async for part in following:
             if part.event == "messages":
@@ -217,9 +202,9 @@ async def test_a_thread_stream_resumes_after_the_last_event(home: Path) -> None:
 
 
 async def test_all_runs_of_a_user_are_cancelled_at_once(home: Path) -> None:
-    async with client_of(home) as (_, client):
-        slow = saying("wait", stream_mode="messages-tuple")
-        threads = [await new_thread(client) for _ in range(2)]
+    async with open_client(home) as (_, client):
+        slow = build_run_body("wait", stream_mode="messages-tuple")
+        threads = [await create_thread(client) for _ in range(2)]
         started = [await client.runs.create(thread, AGENT, **slow) for thread in threads]
         await client.runs.cancel_many(status="all")
         ended = [await client.runs.get(run["thread_id"], run["run_id"]) for run in started]
@@ -229,10 +214,10 @@ async def test_all_runs_of_a_user_are_cancelled_at_once(home: Path) -> None:
 
 
 async def test_threads_are_searched_by_metadata_ids_and_status(home: Path) -> None:
-    async with client_of(home) as (_, client):
+    async with open_client(home) as (_, client):
         marks: list[dict[str, Any]] = [{"n": 1, "on": True}, {"n": 2, "on": False}, {"n": 3, "on": True, "name": "x"}]
         ids = [(await client.threads.create(metadata=mark))["thread_id"] for mark in marks]
-        await client.runs.wait(ids[0], AGENT, **saying("launch"))
+        await client.runs.wait(ids[0], AGENT, **build_run_body("launch"))
 
         async def found(**wanted: Any) -> list[int]:
             threads = await client.threads.search(sort_by="created_at", sort_order="asc", **wanted)
@@ -251,7 +236,7 @@ async def test_threads_are_searched_by_metadata_ids_and_status(home: Path) -> No
 
 
 async def test_an_assistant_is_a_custom_agent(home: Path) -> None:
-    async with client_of(home) as (harness, client):
+    async with open_client(home) as (harness, client):
         context: Any = {"soul": "You rhyme.", "model_name": "parrot"}
         made = await client.assistants.create(AGENT, name="poet", context=context, description="Rhymes.")
         agent = harness.core.custom_agents.load(LOCAL_USER.user_id, "poet")

@@ -141,7 +141,7 @@ def test_invalid_origins_are_rejected(tmp_path: Path, origin: str) -> None:
 
 async def test_an_unexpected_error_has_the_request_id_of_its_traceback(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness:
-        app = with_a_bug(harness)
+        app = create_app_with_bug(harness)
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
             heard = io.StringIO()
@@ -156,7 +156,7 @@ async def test_an_unexpected_error_has_the_request_id_of_its_traceback(harness_s
         assert line["request"] == "req-9" and "ZeroDivisionError" in line["trace"]
 
 
-def with_a_bug(harness: Harness) -> FastAPI:
+def create_app_with_bug(harness: Harness) -> FastAPI:
     app = create_app(harness)
 
     async def bug() -> float:

@@ -3,9 +3,9 @@
 import httpx
 
 from deerflow.gateway.examples import THREAD
-from tests.gateway.populated_server import SECRET, Example, PopulatedServer, list_examples, send
+from tests.gateway.populated_server import SECRET, Example, PopulatedServer, list_examples, send_example
 
-EVERYBODYS = {
+PUBLIC = {
     "GET /api/models/{name}": "models are the server's",
     "PUT /api/memory/summaries/{key}": "the name of a part that everybody's memory has; it is the caller's own",
     **dict.fromkeys(
@@ -34,12 +34,12 @@ EVERYBODYS = {
     ),
 }
 """Routes whose path parameters have no owner, with reasons."""
-BRINGS_ITS_OWN = {
+CREATING = {
     "POST /api/agents": "makes an agent of the caller's own",
     "POST /api/assistants": "makes an assistant of the caller's own",
     "POST /api/skills/custom": "makes a skill of the caller's own",
 }
-LINKED = {
+BY_LINK = {
     "GET /api/shared/{token}": "whoever has the link may read",
     "GET /api/shared/{token}/messages": "whoever has the link may read",
     "GET /api/shared/{token}/artifacts/{path}": "whoever has the link may read what was presented",
@@ -53,12 +53,12 @@ def test_other_users_get_not_found(server: PopulatedServer) -> None:
     reached = {}
     with server.client() as http, server.client(OTHER) as foreign:
         ids = server.seed(http)
-        before = everything(http, ids)
+        before = read_all(http, ids)
         for example in list_examples(server.document):
-            if problem := trespass(foreign, example, ids):
+            if problem := find_leak(foreign, example, ids):
                 reached[example.name] = problem
         assert reached == {}
-        assert everything(http, ids) == before
+        assert read_all(http, ids) == before
         server.unseed(http)
 
 
@@ -78,20 +78,20 @@ def test_a_thread_id_of_another_user_cannot_be_claimed(server: PopulatedServer) 
         server.unseed(http)
 
 
-def trespass(foreign: httpx.Client, example: Example, ids: dict[str, str]) -> str | None:
+def find_leak(foreign: httpx.Client, example: Example, ids: dict[str, str]) -> str | None:
     """Return data of the owner in the response for another user."""
-    response = send(foreign, example, ids)
-    if example.name in BRINGS_ITS_OWN or example.name in LINKED:
+    response = send_example(foreign, example, ids)
+    if example.name in CREATING or example.name in BY_LINK:
         return None
     if SECRET in response.text:
         return f"shows {response.text[:200]}"
-    names_something = "{" in example.path and example.name not in EVERYBODYS
+    names_something = "{" in example.path and example.name not in PUBLIC
     if names_something and response.status_code != 404:
         return f"answers {response.status_code}: {response.text[:200]}"
     return f"fails with {response.status_code}" if response.status_code >= 500 else None
 
 
-def everything(http: httpx.Client, ids: dict[str, str]) -> list[object]:
+def read_all(http: httpx.Client, ids: dict[str, str]) -> list[object]:
     """Return all data of the owner."""
     paths = ("", "/state", "/runs", "/messages", "/artifacts/mnt/user-data/outputs/report.md")
     found = [http.get(f"/api/threads/{THREAD}{path}") for path in paths]

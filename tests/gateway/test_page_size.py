@@ -5,24 +5,24 @@ import re
 
 from deerflow.gateway.page import STATIC
 
-MOST_BYTES = 250 * 1024
+MAX_BYTES = 250 * 1024
 HEAVY = ("katex", "mermaid")
 
 
-def entry_files() -> list[str]:
+def list_entry_scripts() -> list[str]:
     """Return the scripts of the document."""
     document = (STATIC / "index.html").read_text()
     return re.findall(r'(?:src|href)="/(assets/[^"]+\.js)"', document)
 
 
 def test_the_entry_bundle_stays_small() -> None:
-    files = entry_files()
+    files = list_entry_scripts()
     assert files
-    assert sum(len(gzip.compress((STATIC / file).read_bytes())) for file in files) <= MOST_BYTES
+    assert sum(len(gzip.compress((STATIC / file).read_bytes())) for file in files) <= MAX_BYTES
 
 
 def test_heavy_chunks_are_loaded_on_demand() -> None:
-    entry = "".join((STATIC / file).read_text() for file in entry_files())
+    entry = "".join((STATIC / file).read_text() for file in list_entry_scripts())
     chunks = [file.name for file in (STATIC / "assets").iterdir()]
     for part in HEAVY:
         own = [name for name in chunks if name.lower().startswith(part) and name.endswith(".js")]

@@ -17,7 +17,7 @@ from tests.gateway.populated_server import PopulatedServer
 
 pytestmark = pytest.mark.slow
 
-MADE_UP = 6
+MAX_EXAMPLES = 6
 """Requests per route."""
 UNSUITABLE = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 HOP_BY_HOP = frozenset({"host", "content-length", "transfer-encoding", "connection", "expect", "upgrade", "te"})
@@ -54,7 +54,7 @@ def bounded(
     """Send generated requests, each with real ids and as generated."""
 
     @settings(
-        max_examples=MADE_UP,
+        max_examples=MAX_EXAMPLES,
         derandomize=True,
         deadline=None,
         database=None,
@@ -63,7 +63,7 @@ def bounded(
     )
     @given(strategy)
     def check(case: Any) -> None:
-        for path in {placed(case, {}), placed(case, known)}:
+        for path in {build_path(case, {}), build_path(case, known)}:
             response = send(http, case, path)
             answered[response.status_code if response is not None else 0] += 1
             if response is None or response.status_code < 400:
@@ -76,7 +76,7 @@ def bounded(
     return check
 
 
-def placed(case: Any, known: Mapping[str, str]) -> str:
+def build_path(case: Any, known: Mapping[str, str]) -> str:
     """Return the path of a generated request with real ids."""
     values = {**(case.path_parameters or {}), **known}
     return re.sub(r"{(\w+)}", lambda part: quote(str(values[part[1]]), safe="", errors="replace"), case.path)
@@ -84,7 +84,7 @@ def placed(case: Any, known: Mapping[str, str]) -> str:
 
 def send(http: httpx.Client, case: Any, path: str) -> httpx.Response | None:
     """Send a generated request, if it is valid HTTP; only the start of a stream is read."""
-    body = {} if isinstance(case.body, schemathesis.core.NotSet) else content_of(case)
+    body = {} if isinstance(case.body, schemathesis.core.NotSet) else build_content(case)
     headers = {name: str(value) for name, value in (case.headers or {}).items() if name.lower() not in HOP_BY_HOP}
     try:
         encoded = [(name.encode("ascii"), value.encode("latin-1")) for name, value in headers.items()]
@@ -94,7 +94,7 @@ def send(http: httpx.Client, case: Any, path: str) -> httpx.Response | None:
         return None
 
 
-def content_of(case: Any) -> dict[str, Any]:
+def build_content(case: Any) -> dict[str, Any]:
     if case.media_type and "json" in case.media_type:
         return {"json": case.body}
     return {"content": case.body if isinstance(case.body, bytes) else repr(case.body).encode()}

@@ -20,10 +20,11 @@ from deerflow.gateway.dependencies import get_current_user
 from deerflow.harness import Harness, open_harness
 from deerflow.testing import Answer, ScriptedModel, ToolRequest, calling, thinking
 from tests.canary import files_with
+from tests.gateway.support import build_run_body
 from tests.support import browse
 
 KEY = "sk-kingfisher-0123456789"
-ON = f"""
+CONFIG = f"""
 models: [{{name: demo, use: "deerflow.models.demo:DemoChatModel", model: demo, api_key: {KEY}}}]
 sharing: {{enabled: true}}
 suggestions: {{enabled: false}}
@@ -38,12 +39,10 @@ WRITE = Answer(
 PRESENT = calling("present_files", filepaths=[REPORT, PAGE])
 
 
-def asking(text: str, **more: Any) -> dict[str, Any]:
-    return {"input": {"messages": [{"type": "human", "content": text}]}, **more}
-
-
 @asynccontextmanager
-async def serving(folder: Path, *said: Any, settings: str = ON) -> AsyncIterator[tuple[Harness, httpx.AsyncClient]]:
+async def open_server(
+    folder: Path, *said: Any, settings: str = CONFIG
+) -> AsyncIterator[tuple[Harness, httpx.AsyncClient]]:
     (folder / "config.yaml").write_text(settings)
     source = open_source(directory=folder, environment={})
     async with open_harness(source, ScriptedModel.saying(*said)) as harness, browse(harness) as http:
@@ -57,13 +56,13 @@ async def share(http: httpx.AsyncClient, thread_id: str = "t", **body: Any) -> d
     return found
 
 
-async def statuses(http: httpx.AsyncClient, token: str) -> set[int]:
+async def list_statuses(http: httpx.AsyncClient, token: str) -> set[int]:
     """Return the statuses of all routes of a link."""
     paths = ("", "/messages", f"/artifacts{REPORT}", f"/previews{PAGE}")
     return {(await http.get(f"/api/shared/{token}{path}")).status_code for path in paths}
 
 
-def stranger(harness: Harness) -> AbstractAsyncContextManager[httpx.AsyncClient]:
+def open_other_user(harness: Harness) -> AbstractAsyncContextManager[httpx.AsyncClient]:
     """Return a client of another user."""
     app = create_app(harness)
     app.dependency_overrides[get_current_user] = lambda: Principal("stranger")
@@ -71,8 +70,8 @@ def stranger(harness: Harness) -> AbstractAsyncContextManager[httpx.AsyncClient]
 
 
 async def test_sharing_is_disabled_by_default(tmp_path: Path) -> None:
-    async with serving(tmp_path, "Hello.", settings=ON.replace("true", "false", 1)) as (harness, http):
-        await http.post("/api/threads/t/runs/wait", json=asking("Hi"))
+    async with open_server(tmp_path, "Hello.", settings=CONFIG.replace("true", "false", 1)) as (harness, http):
+        await http.post("/api/threads/t/runs/wait", json=build_run_body("Hi"))
         refused = await http.post("/api/threads/t/shares", json={})
         assert (refused.status_code, refused.json()["error"]) == (409, "Conflict")
         assert "sharing.enabled" in refused.json()["detail"]
@@ -81,13 +80,13 @@ async def test_sharing_is_disabled_by_default(tmp_path: Path) -> None:
 
 async def test_readers_of_a_link_see_messages_and_presented_files_only(tmp_path: Path) -> None:
     script = (WRITE, PRESENT, thinking("Secretly.", then=f"Here it is; the key is {KEY}."), "Later.")
-    async with serving(tmp_path, *script) as (harness, http):
-        await http.post("/api/threads/t/runs/wait", json=asking(f"Write with {KEY}"))
+    async with open_server(tmp_path, *script) as (harness, http):
+        await http.post("/api/threads/t/runs/wait", json=build_run_body(f"Write with {KEY}"))
         hidden = {"type": "human", "content": "Unseen", "additional_kwargs": {"hide_from_ui": True}}
         await http.post("/api/threads/t/state", json={"values": {"messages": [hidden]}})
         made = await share(http)
-        await http.post("/api/threads/t/runs/wait", json=asking("Between us"))
-        async with stranger(harness) as reader:
+        await http.post("/api/threads/t/runs/wait", json=build_run_body("Between us"))
+        async with open_other_user(harness) as reader:
             about = await reader.get(f"/api/shared/{made['token']}")
             messages = await reader.get(f"/api/shared/{made['token']}/messages")
             report = await reader.get(f"/api/shared/{made['token']}/artifacts{REPORT}")
@@ -95,7 +94,7 @@ async def test_readers_of_a_link_see_messages_and_presented_files_only(tmp_path:
             alone = {"Sec-Fetch-Dest": "document"}
             window = await reader.get(f"/api/shared/{made['token']}/previews{PAGE}", headers=alone)
             notes = await reader.get(f"/api/shared/{made['token']}/artifacts{NOTES}")
-            beside = await reader.get(f"/api/shared/{made['token']}/artifacts{REPORT}/../notes.md")
+            climbed = await reader.get(f"/api/shared/{made['token']}/artifacts{REPORT}/../notes.md")
             thread = await reader.get("/api/threads/t")
             listed = await reader.get("/api/threads/t/shares")
     assert about.json()["artifacts"] == [REPORT, PAGE] and about.headers["cache-control"] == "no-store"
@@ -110,15 +109,15 @@ async def test_readers_of_a_link_see_messages_and_presented_files_only(tmp_path:
     assert escape("<b>page</b>") in page.text and page.headers["content-security-policy"].startswith(
         "sandbox allow-scripts;"
     )
-    assert {each.status_code for each in (window, notes, beside, thread, listed)} == {404}
+    assert {each.status_code for each in (window, notes, climbed, thread, listed)} == {404}
 
 
 async def test_abandoned_branches_are_not_shared(tmp_path: Path) -> None:
-    async with serving(tmp_path, "One.", "Two.", "Other.") as (_, http):
-        await http.post("/api/threads/t/runs/wait", json=asking("first"))
+    async with open_server(tmp_path, "One.", "Two.", "Other.") as (_, http):
+        await http.post("/api/threads/t/runs/wait", json=build_run_body("first"))
         origin = (await http.get("/api/threads/t/state")).json()["checkpoint_id"]
-        await http.post("/api/threads/t/runs/wait", json=asking("regretted"))
-        await http.post("/api/threads/t/runs/wait", json=asking("instead", checkpoint_id=origin))
+        await http.post("/api/threads/t/runs/wait", json=build_run_body("regretted"))
+        await http.post("/api/threads/t/runs/wait", json=build_run_body("instead", checkpoint_id=origin))
         token = (await share(http))["token"]
         newest = (await http.get(f"/api/shared/{token}/messages", params={"limit": 2})).json()
         older = (await http.get(f"/api/shared/{token}/messages", params={"before": newest["before"]})).json()
@@ -127,20 +126,22 @@ async def test_abandoned_branches_are_not_shared(tmp_path: Path) -> None:
 
 
 async def test_a_revoked_link_is_not_found(tmp_path: Path) -> None:
-    async with serving(tmp_path, WRITE, PRESENT, "Done.") as (_, http):
-        await http.post("/api/threads/t/runs/wait", json=asking("Hi"))
+    async with open_server(tmp_path, WRITE, PRESENT, "Done.") as (_, http):
+        await http.post("/api/threads/t/runs/wait", json=build_run_body("Hi"))
         first, second = await share(http), await share(http, expires_in_days=3)
         listed = (await http.get("/api/threads/t/shares")).json()
         assert [each["share_id"] for each in listed] == [second["share_id"], first["share_id"]]
         assert first["token"] not in str(listed) and first["expires_at"] is None and second["expires_at"]
         gone = f"/api/threads/t/shares/{first['share_id']}"
         assert (await http.delete(gone)).status_code == 204 and (await http.delete(gone)).status_code == 404
-        assert await statuses(http, first["token"]) == {404} and await statuses(http, second["token"]) == {200}
+        assert await list_statuses(http, first["token"]) == {404} and await list_statuses(http, second["token"]) == {
+            200
+        }
 
 
 async def test_a_link_expires(tmp_path: Path) -> None:
-    async with serving(tmp_path, WRITE, PRESENT, "Done.") as (harness, http):
-        await http.post("/api/threads/t/runs/wait", json=asking("Hi"))
+    async with open_server(tmp_path, WRITE, PRESENT, "Done.") as (harness, http):
+        await http.post("/api/threads/t/runs/wait", json=build_run_body("Hi"))
         token = (await share(http, expires_in_days=3))["token"]
         sharing = harness.resources.sharing
         day = timedelta(days=1)
@@ -155,8 +156,8 @@ async def test_a_link_expires(tmp_path: Path) -> None:
 
 
 async def test_the_maximum_lifetime_of_links_is_configurable(tmp_path: Path) -> None:
-    limited = ON.replace("enabled: true}", "enabled: true, max_days: 7}", 1)
-    async with serving(tmp_path, settings=limited) as (_, http):
+    limited = CONFIG.replace("enabled: true}", "enabled: true, max_days: 7}", 1)
+    async with open_server(tmp_path, settings=limited) as (_, http):
         await http.post("/api/threads", json={"thread_id": "t"})
         refused = await http.post("/api/threads/t/shares", json={"expires_in_days": 8})
         assert refused.status_code == 422 and "at most 7 days" in refused.json()["detail"]
@@ -166,31 +167,31 @@ async def test_the_maximum_lifetime_of_links_is_configurable(tmp_path: Path) -> 
 
 
 async def test_links_are_disabled_with_sharing_and_can_be_revoked(tmp_path: Path) -> None:
-    async with serving(tmp_path, WRITE, PRESENT, "Done.") as (_, http):
-        await http.post("/api/threads/t/runs/wait", json=asking("Hi"))
+    async with open_server(tmp_path, WRITE, PRESENT, "Done.") as (_, http):
+        await http.post("/api/threads/t/runs/wait", json=build_run_body("Hi"))
         made = await share(http)
-        assert await statuses(http, made["token"]) == {200}
-        (tmp_path / "config.yaml").write_text(ON.replace("enabled: true", "enabled: false", 1))
-        assert await statuses(http, made["token"]) == {404}
+        assert await list_statuses(http, made["token"]) == {200}
+        (tmp_path / "config.yaml").write_text(CONFIG.replace("enabled: true", "enabled: false", 1))
+        assert await list_statuses(http, made["token"]) == {404}
         assert len((await http.get("/api/threads/t/shares")).json()) == 1
         assert (await http.delete(f"/api/threads/t/shares/{made['share_id']}")).status_code == 204
 
 
 async def test_deleting_a_thread_deletes_its_links(tmp_path: Path) -> None:
-    async with serving(tmp_path, WRITE, PRESENT, "Done.") as (_, http):
-        await http.post("/api/threads/t/runs/wait", json=asking("Hi"))
+    async with open_server(tmp_path, WRITE, PRESENT, "Done.") as (_, http):
+        await http.post("/api/threads/t/runs/wait", json=build_run_body("Hi"))
         made = await share(http)
         assert (await http.delete("/api/threads/t")).status_code == 204
-        assert await statuses(http, made["token"]) == {404}
+        assert await list_statuses(http, made["token"]) == {404}
         assert (await http.post("/api/threads", json={"thread_id": "t"})).status_code == 200
-        assert await statuses(http, made["token"]) == {404}
+        assert await list_statuses(http, made["token"]) == {404}
         assert (await http.get("/api/threads/t/shares")).json() == []
     assert files_with(sha256(made["token"].encode()).hexdigest(), tmp_path) == []
 
 
 async def test_link_secrets_are_random_and_not_stored(tmp_path: Path) -> None:
-    async with serving(tmp_path, "Hello.") as (_, http):
-        await http.post("/api/threads/t/runs/wait", json=asking("Hi"))
+    async with open_server(tmp_path, "Hello.") as (_, http):
+        await http.post("/api/threads/t/runs/wait", json=build_run_body("Hi"))
         made = await share(http)
         token = made["token"]
         assert len(token) >= 43 and made["path"] == f"/share/{token}"
@@ -206,10 +207,10 @@ async def test_link_secrets_are_random_and_not_stored(tmp_path: Path) -> None:
 
 
 async def test_threads_of_other_users_cannot_be_shared(tmp_path: Path) -> None:
-    async with serving(tmp_path, "Hello.") as (harness, http):
-        await http.post("/api/threads/t/runs/wait", json=asking("Hi"))
+    async with open_server(tmp_path, "Hello.") as (harness, http):
+        await http.post("/api/threads/t/runs/wait", json=build_run_body("Hi"))
         made = await share(http)
-        async with stranger(harness) as other:
+        async with open_other_user(harness) as other:
             assert (await other.post("/api/threads/t/shares", json={})).status_code == 404
             assert (await other.delete(f"/api/threads/t/shares/{made['share_id']}")).status_code == 404
         assert len((await http.get("/api/threads/t/shares")).json()) == 1

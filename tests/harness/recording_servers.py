@@ -141,7 +141,7 @@ async def open_recording_servers(*mcp_servers: str, uses_dns: bool = False) -> A
         yield servers
     finally:
         for server, serving in mcp_servers_running:
-            server.should_exit = True
+            server.leave.set()
             await serving
         await runner.cleanup()
         udp.close()

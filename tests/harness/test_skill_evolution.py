@@ -15,8 +15,7 @@ from deerflow.harness import Harness
 from deerflow.testing import Answer, ScriptedModel, calling
 from tests.harness.support import ask_successfully
 from tests.sandbox.support import open_sandbox_harness, tool_results
-from tests.skills.service_setup import ALLOW, skill
-from tests.skills.skill_folders import write_skill
+from tests.skills.support import ALLOW, build_skill_md, write_skill
 
 ME = LOCAL_USER.user_id
 REVIEW_BLOCKS = '{"decision": "block", "reason": "It reads what it should not."}'
@@ -51,7 +50,7 @@ async def test_a_skill_created_by_an_agent_is_reviewed_recorded_and_available_in
 
     script = "print('tidy')\n"
     model = ScriptedModel.saying(
-        skill_manage_call("create", content=skill(body="# First\n")),
+        skill_manage_call("create", content=build_skill_md(body="# First\n")),
         ALLOW,
         skill_manage_call("patch", find="# First", replace="# Second"),
         ALLOW,
@@ -76,7 +75,8 @@ async def test_a_skill_created_by_an_agent_is_reviewed_recorded_and_available_in
         ("write_file", "agent", "t", "allow"),
     ]
     assert (
-        custom_skill_path(tmp_path, "SKILL.md").read_text() == skill(body="# Second\n") and stored.changed_outside == ()
+        custom_skill_path(tmp_path, "SKILL.md").read_text() == build_skill_md(body="# Second\n")
+        and stored.changed_outside == ()
     )
     assert "<name>sample</name><description>Does one thing. [custom, editable]</description>" in prompts[0]
     assert "<skill_evolution>" in prompts[0]
@@ -85,7 +85,7 @@ async def test_a_skill_created_by_an_agent_is_reviewed_recorded_and_available_in
 async def test_a_refused_change_returns_the_reason_and_changes_nothing(tmp_path: Path) -> None:
     malicious = "import os\nos.system('id')\n"
     model = ScriptedModel.saying(
-        skill_manage_call("create", content=skill()),
+        skill_manage_call("create", content=build_skill_md()),
         ALLOW,
         skill_manage_call("write_file", path="scripts/a.py", content=malicious),
         skill_manage_call("write_file", path="scripts/b.py", content="print(1)\n"),
@@ -112,7 +112,9 @@ async def test_built_in_skills_cannot_be_changed_by_an_agent(tmp_path: Path) -> 
     write_skill(tmp_path / "skills" / "public", "sample")
     before = (tmp_path / "skills" / "public" / "sample" / "SKILL.md").read_bytes()
     model = ScriptedModel.saying(
-        skill_manage_call("edit", content=skill()), skill_manage_call("create", content=skill()), "No."
+        skill_manage_call("edit", content=build_skill_md()),
+        skill_manage_call("create", content=build_skill_md()),
+        "No.",
     )
     async with open_skill_harness(tmp_path, model) as harness:
         await ask_successfully(harness)
@@ -135,7 +137,7 @@ async def test_without_the_setting_tool_and_prompt_section_are_absent(tmp_path: 
 
 
 async def test_the_review_is_charged_to_the_budget_of_the_run(tmp_path: Path) -> None:
-    model = ScriptedModel.saying(skill_manage_call("create", content=skill()), ALLOW, "Done.")
+    model = ScriptedModel.saying(skill_manage_call("create", content=build_skill_md()), ALLOW, "Done.")
     limits = {"skill_evolution": {"enabled": True}, "budget": {"max_tokens": 400_000}}
     async with open_sandbox_harness(tmp_path, model, skills={"path": str(tmp_path / "skills")}, **limits) as harness:
         run = await ask_successfully(harness)
@@ -147,7 +149,7 @@ async def test_the_review_is_charged_to_the_budget_of_the_run(tmp_path: Path) ->
 
 @pytest.mark.slow
 async def test_a_change_is_refused_if_the_budget_does_not_cover_its_review(tmp_path: Path) -> None:
-    long = skill(body="# Long\n" + "words " * 10_000)
+    long = build_skill_md(body="# Long\n" + "words " * 10_000)
     model = ScriptedModel.saying(skill_manage_call("create", content=long), "I could not.")
     limits = {"skill_evolution": {"enabled": True}, "budget": {"max_tokens": 130_000}}
     async with open_sandbox_harness(tmp_path, model, skills={"path": str(tmp_path / "skills")}, **limits) as harness:

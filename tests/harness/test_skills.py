@@ -15,7 +15,7 @@ from deerflow.harness import Harness
 from deerflow.testing import Answer, ScriptedModel, Stall, calling
 from tests.harness.support import ask_successfully
 from tests.sandbox.support import LIMIT_S, act, end, open_sandbox_harness, state_of, tool_results
-from tests.skills.skill_folders import write_skill
+from tests.skills.support import write_skill
 
 USER_ID = LOCAL_USER.user_id
 SCRIPT = "print('tidied')\n"

@@ -10,8 +10,8 @@ SCHEMA = {"type": "object", "properties": {"amount": {"type": "integer", "descri
 def answer(heard: dict[str, object]) -> dict[str, object]:
     method, params = heard["method"], heard.get("params") or {}
     if method == "initialize":
-        told = {"name": "depot", "version": "1"}
-        return {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": told}
+        info = {"name": "depot", "version": "1"}
+        return {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": info}
     if method == "tools/list":
         about = "Fetch this part from the depot, with its weight and the shelf it lies on."
         return {"tools": [{"name": name, "description": about, "inputSchema": SCHEMA} for name in TOOLS]}

@@ -28,9 +28,9 @@ class Hostile:
         while "garbage-for-ever" in self.modes:
             write("welcome to my shiny server!\n")
         while True:
-            self.hear(receive())
+            self.handle(receive())
 
-    def hear(self, message: dict[str, Any]) -> None:
+    def handle(self, message: dict[str, Any]) -> None:
         method, number, params = message.get("method"), message.get("id"), message.get("params") or {}
         if method == "initialize" and not self.is_hanging():
             able = {"tools": {"listChanged": True}}
@@ -76,13 +76,13 @@ class Hostile:
         return text("after garbage")
 
     def do_nonsense(self, value: str) -> object:
-        say({"method": "notifications/progress", "params": {"progress": ["x" * 100_000]}})
-        say({"id": 999, "result": {}})
+        send({"method": "notifications/progress", "params": {"progress": ["x" * 100_000]}})
+        send({"id": 999, "result": {}})
         return text("after nonsense")
 
     def do_grow(self, value: str) -> object:
         self.tools["more"] = self.do_echo
-        say({"method": "notifications/tools/list_changed"})
+        send({"method": "notifications/tools/list_changed"})
         return text("grown")
 
     def do_peek(self, value: str) -> object:
@@ -124,12 +124,12 @@ class Hostile:
 
     def progress(self, step: int, message: str) -> None:
         params = {"progressToken": self.token, "progress": step, "total": 2, "message": message}
-        say({"method": "notifications/progress", "params": params})
+        send({"method": "notifications/progress", "params": params})
 
     def ask(self, message: str, field: str) -> object:
         schema = {"type": "object", "properties": {field: {"type": "string"}}, "required": [field]}
         params = {"message": message, "requestedSchema": schema}
-        say({"id": field, "method": "elicitation/create", "params": params})
+        send({"id": field, "method": "elicitation/create", "params": params})
         while (heard := receive()).get("id") != field:
             pass
         result = heard["result"]
@@ -147,10 +147,10 @@ def receive() -> dict[str, Any]:
 
 
 def answer(number: object, result: dict[str, Any]) -> None:
-    say({"id": number, "result": result})
+    send({"id": number, "result": result})
 
 
-def say(message: dict[str, object]) -> None:
+def send(message: dict[str, object]) -> None:
     write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
 
 

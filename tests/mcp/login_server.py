@@ -154,14 +154,14 @@ class LoginServer:
             if scope["type"] != "http" or scope["path"] != "/token":
                 await app(scope, receive, send)
                 return
-            body = await whole_body(receive)
+            body = await read_body(receive)
             form = {name: values[0] for name, values in parse_qs(body.decode()).items()}
             self.request_counts[form.get("grant_type", "?")] += 1
             self.forms.append(form)
             if form.get("grant_type") == "client_credentials":
                 await self.answer_program(form)(scope, receive, send)
                 return
-            await app(scope, again(body), send)
+            await app(scope, replay_body(body), send)
 
         return ask
 
@@ -173,7 +173,7 @@ class LoginServer:
         return JSONResponse(tokens)
 
 
-async def whole_body(receive: Receive) -> bytes:
+async def read_body(receive: Receive) -> bytes:
     body, more = b"", True
     while more:
         message = await receive()
@@ -181,7 +181,7 @@ async def whole_body(receive: Receive) -> bytes:
     return body
 
 
-def again(body: bytes) -> Callable[[], Awaitable[Message]]:
+def replay_body(body: bytes) -> Callable[[], Awaitable[Message]]:
     async def receive() -> Message:
         return {"type": "http.request", "body": body, "more_body": False}
 
@@ -194,14 +194,14 @@ def serving_logins(*, tells: bool = True) -> Iterator[LoginServer]:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         login = LoginServer(f"http://127.0.0.1:{listening.getsockname()[1]}/mcp", tells=tells)
-        with serving(login.app(), listening):
+        with serve_in_thread(login.app(), listening):
             yield login
 
 
 @contextmanager
-def serving(app: ASGIApp, listening: socket.socket) -> Iterator[None]:
+def serve_in_thread(app: ASGIApp, listening: socket.socket) -> Iterator[None]:
     """Serve an application in a thread."""
-    server = NoticedServer(uvicorn.Config(app, log_config=None, ws="none", timeout_graceful_shutdown=1))
+    server = ReadyServer(uvicorn.Config(app, log_config=None, ws="none", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, args=[[listening]])
     thread.start()
     try:
@@ -212,7 +212,7 @@ def serving(app: ASGIApp, listening: socket.socket) -> Iterator[None]:
         thread.join(10)
 
 
-class NoticedServer(uvicorn.Server):
+class ReadyServer(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.ready = threading.Event()
@@ -222,7 +222,7 @@ class NoticedServer(uvicorn.Server):
         self.ready.set()
 
 
-async def follow(address: str) -> httpx.URL:
+async def follow_redirect(address: str) -> httpx.URL:
     """Open an authorization URL as a browser does and return the redirect."""
     async with httpx.AsyncClient(timeout=10) as browser:
         response = await browser.get(address)

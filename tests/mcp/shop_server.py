@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import uvicorn
 from mcp.server.fastmcp import FastMCP
 
-from tests.mcp.login_server import NoticedServer
+from tests.mcp.login_server import ReadyServer
 
 
 class Shop:
@@ -47,7 +47,7 @@ def serving_shop() -> Iterator[Shop]:
         listening.bind(("127.0.0.1", 0))
         shop.url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
         app = shop.server.streamable_http_app()
-        server = NoticedServer(uvicorn.Config(app, log_config=None, ws="none", timeout_graceful_shutdown=1))
+        server = ReadyServer(uvicorn.Config(app, log_config=None, ws="none", timeout_graceful_shutdown=1))
         thread = threading.Thread(target=server.run, args=[[listening]])
         thread.start()
         try:

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from deerflow.testing import calling
-from tests.mcp.mcp_harness import open_mcp_harness
+from tests.mcp.support import open_mcp_harness
 
 MB = 1024 * 1024
 JSON, EVENTS = "application/json", "text/event-stream"
@@ -21,7 +21,7 @@ JSON, EVENTS = "application/json", "text/event-stream"
 async def test_broken_responses_fail_the_call_but_not_the_server(tmp_path: Path) -> None:
     trouble = ("flood", "flood_events", "fail", "vanish", "lose")
     turns = (*(calling(f"far_{name}") for name in trouble), calling("far_echo"), "done")
-    async with serving() as port:
+    async with open_hostile_server() as port:
         servers = {"far": {"type": "http", "url": f"http://127.0.0.1:{port}/mcp", "tool_call_timeout": 20}}
         async with open_mcp_harness(tmp_path, servers, *turns) as world:
             await world.wait_until_listed()
@@ -39,17 +39,17 @@ async def test_broken_responses_fail_the_call_but_not_the_server(tmp_path: Path)
 
 
 @asynccontextmanager
-async def serving() -> AsyncIterator[int]:
+async def open_hostile_server() -> AsyncIterator[int]:
     """Yield the port of a small server that answers requests with JSON."""
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    server = await asyncio.start_server(handle_connection, "127.0.0.1", 0)
     async with server:
         yield server.sockets[0].getsockname()[1]
 
 
-async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def handle_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     try:
         async with asyncio.timeout(20):
-            await reply(await read_request(reader), writer)
+            await send_reply(await read_request(reader), writer)
     except (OSError, asyncio.IncompleteReadError):
         pass  # the client has disconnected, as expected
     finally:
@@ -63,10 +63,10 @@ async def read_request(reader: asyncio.StreamReader) -> dict[str, Any]:
     return dict(json.loads(body)) if head.startswith("post") else {"method": "get"}
 
 
-async def reply(message: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+async def send_reply(message: dict[str, Any], writer: asyncio.StreamWriter) -> None:
     method = message["method"]
     if method == "get" or "id" not in message:
-        writer.write(head("405 Method Not Allowed" if method == "get" else "202 Accepted", JSON))
+        writer.write(build_head("405 Method Not Allowed" if method == "get" else "202 Accepted", JSON))
         return
     results = {
         "initialize": {
@@ -82,7 +82,7 @@ async def reply(message: dict[str, Any], writer: asyncio.StreamWriter) -> None:
         },
     }
     if method in results:
-        writer.write(head("200 OK", JSON) + body_of(message, results[method]))
+        writer.write(build_head("200 OK", JSON) + build_body(message, results[method]))
     else:
         await misbehave(message, writer)
 
@@ -91,24 +91,26 @@ async def misbehave(message: dict[str, Any], writer: asyncio.StreamWriter) -> No
     match message["params"]["name"]:
         case "flood" | "flood_events" as name:
             kind = JSON if name == "flood" else EVENTS
-            writer.write(head("200 OK", kind) + (b"data: " if kind == EVENTS else b""))
+            writer.write(build_head("200 OK", kind) + (b"data: " if kind == EVENTS else b""))
             for _ in range(1600):
                 writer.write(b"x" * 65536)
                 await writer.drain()
         case "fail":
-            writer.write(head("500 Internal Server Error", JSON))
+            writer.write(build_head("500 Internal Server Error", JSON))
         case "vanish":
-            writer.write(head("200 OK", EVENTS, "transfer-encoding: chunked") + b"5\r\n: hi\n\r\n")
+            writer.write(build_head("200 OK", EVENTS, "transfer-encoding: chunked") + b"5\r\n: hi\n\r\n")
         case "lose":
-            writer.write(head("200 OK", EVENTS) + b": nothing\n\n")
+            writer.write(build_head("200 OK", EVENTS) + b": nothing\n\n")
         case _:
-            writer.write(head("200 OK", JSON) + body_of(message, {"content": [{"type": "text", "text": "well"}]}))
+            writer.write(
+                build_head("200 OK", JSON) + build_body(message, {"content": [{"type": "text", "text": "well"}]})
+            )
 
 
-def head(status: str, kind: str, *more: str) -> bytes:
+def build_head(status: str, kind: str, *more: str) -> bytes:
     lines = [f"HTTP/1.1 {status}", f"content-type: {kind}", "connection: close", *more]
     return "".join(f"{line}\r\n" for line in [*lines, ""]).encode()
 
 
-def body_of(message: dict[str, Any], result: dict[str, Any]) -> bytes:
+def build_body(message: dict[str, Any], result: dict[str, Any]) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode()

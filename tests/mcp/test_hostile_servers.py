@@ -9,8 +9,8 @@ import pytest
 
 from deerflow.domain.identity import LOCAL_USER
 from deerflow.testing import calling
-from tests.conformance.command_suite import until
-from tests.mcp.mcp_harness import hostile_entry, open_mcp_harness, write_servers
+from tests.conformance.command_suite import wait_until
+from tests.mcp.support import build_hostile_entry, open_mcp_harness, write_servers
 
 MB = 1024 * 1024
 
@@ -18,12 +18,12 @@ MB = 1024 * 1024
 @pytest.mark.slow
 async def test_broken_server_does_not_affect_others(tmp_path: Path) -> None:
     servers = {
-        "crashing": hostile_entry("crash-at-once"),
-        "hanging": hostile_entry("hang-at-init", session_init_timeout=1.5),
-        "babbling": hostile_entry("garbage-for-ever"),
+        "crashing": build_hostile_entry("crash-at-once"),
+        "hanging": build_hostile_entry("hang-at-init", session_init_timeout=1.5),
+        "babbling": build_hostile_entry("garbage-for-ever"),
         "absent": {"command": "/nowhere/server"},
-        "off": hostile_entry(enabled=False),
-        "good": hostile_entry(),
+        "off": build_hostile_entry(enabled=False),
+        "good": build_hostile_entry(),
     }
     async with open_mcp_harness(tmp_path, servers, calling("good_echo", value="still here"), "done") as world:
         await world.wait_until_listed()
@@ -46,7 +46,7 @@ async def test_broken_server_does_not_affect_others(tmp_path: Path) -> None:
 
 async def test_crashed_server_is_restarted_for_the_next_call(tmp_path: Path) -> None:
     turns = (calling("s_crash"), calling("s_echo", value="again"), "done")
-    async with open_mcp_harness(tmp_path, {"s": hostile_entry()}, *turns) as world:
+    async with open_mcp_harness(tmp_path, {"s": build_hostile_entry()}, *turns) as world:
         await world.wait_until_listed()
         await world.run()
         crashed, again = await world.results()
@@ -56,7 +56,7 @@ async def test_crashed_server_is_restarted_for_the_next_call(tmp_path: Path) -> 
 
 @pytest.mark.slow
 async def test_call_is_cancelled_at_the_server_after_its_timeout(tmp_path: Path) -> None:
-    servers = {"s": hostile_entry(tools={"hang": {"tool_call_timeout": 0.5}})}
+    servers = {"s": build_hostile_entry(tools={"hang": {"tool_call_timeout": 0.5}})}
     async with open_mcp_harness(tmp_path, servers, calling("s_hang"), calling("s_seen"), "done") as world:
         await world.wait_until_listed()
         await world.run()
@@ -67,7 +67,7 @@ async def test_call_is_cancelled_at_the_server_after_its_timeout(tmp_path: Path)
 
 async def test_cancelling_a_run_cancels_the_call_at_the_server(tmp_path: Path) -> None:
     async with open_mcp_harness(
-        tmp_path, {"s": hostile_entry()}, calling("s_hang"), calling("s_seen"), "done"
+        tmp_path, {"s": build_hostile_entry()}, calling("s_hang"), calling("s_seen"), "done"
     ) as world:
         await world.wait_until_listed()
         run = await world.start()
@@ -80,7 +80,7 @@ async def test_cancelling_a_run_cancels_the_call_at_the_server(tmp_path: Path) -
 
 async def test_ignores_invalid_lines_between_messages(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with open_mcp_harness(
-        tmp_path, {"s": hostile_entry()}, calling("s_garbage"), calling("s_nonsense"), "done"
+        tmp_path, {"s": build_hostile_entry()}, calling("s_garbage"), calling("s_nonsense"), "done"
     ) as world:
         await world.wait_until_listed()
         await world.run()
@@ -91,7 +91,7 @@ async def test_ignores_invalid_lines_between_messages(tmp_path: Path, caplog: py
 @pytest.mark.slow
 async def test_refuses_a_response_of_100_mb_without_buffering_it(tmp_path: Path) -> None:
     turns = (calling("s_flood"), calling("s_echo", value="well"), "done")
-    async with open_mcp_harness(tmp_path, {"s": hostile_entry()}, *turns) as world:
+    async with open_mcp_harness(tmp_path, {"s": build_hostile_entry()}, *turns) as world:
         await world.wait_until_listed()
         before = psutil.Process().memory_info().rss
         await world.run()
@@ -103,14 +103,14 @@ async def test_refuses_a_response_of_100_mb_without_buffering_it(tmp_path: Path)
 
 async def test_new_tool_is_offered_after_an_admin_accepts_it(tmp_path: Path) -> None:
     turns = (calling("s_grow"), "done", calling("s_more", value="x"), "done")
-    async with open_mcp_harness(tmp_path, {"s": hostile_entry()}, *turns) as world:
+    async with open_mcp_harness(tmp_path, {"s": build_hostile_entry()}, *turns) as world:
         await world.wait_until_listed()
         await world.run()
 
         async def is_noticed() -> bool:
             return (await asyncio.to_thread(world.status, "s")).changed_tools == ("more",)
 
-        await until(is_noticed)
+        await wait_until(is_noticed)
         assert world.status("s").state == "changed" and "s_more" not in world.tool_names()
         servers = world.harness.resources.mcp_servers
         (pin,) = [pin for pin in await servers.list_pins("s") if pin.offered is not None]
@@ -125,7 +125,7 @@ async def test_server_cannot_read_files_of_the_machine(tmp_path: Path) -> None:
     paths = ["/etc/shadow", str(Path.home() / ".bashrc"), str(Path(__file__)), str(tmp_path / "extensions_config.json")]
     peeking = (calling("s_peek", value=path) for path in paths)
     turns = (*peeking, calling("s_peek", value="/proc/1/environ"), "done")
-    async with open_mcp_harness(tmp_path, {"s": hostile_entry()}, *turns) as world:
+    async with open_mcp_harness(tmp_path, {"s": build_hostile_entry()}, *turns) as world:
         await world.wait_until_listed()
         await world.run()
         *peeked, environment = await world.results()
@@ -138,7 +138,7 @@ async def test_server_has_no_network_and_no_foreign_variables(tmp_path: Path) ->
     listener = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
     port = listener.sockets[0].getsockname()[1]
     dialling = calling("s_dial", value=f"127.0.0.1:{port}")
-    servers = {"s": hostile_entry(env={"OWN": "yes"}), "online": hostile_entry(network=True)}
+    servers = {"s": build_hostile_entry(env={"OWN": "yes"}), "online": build_hostile_entry(network=True)}
     turns = (dialling, calling("online_dial", value=f"127.0.0.1:{port}"), calling("s_environment"), "done")
     async with listener, open_mcp_harness(tmp_path, servers, *turns) as world:
         await world.wait_until_listed()
@@ -153,10 +153,10 @@ async def test_server_has_no_network_and_no_foreign_variables(tmp_path: Path) ->
 
 async def test_configuration_change_applies_to_the_next_run(tmp_path: Path) -> None:
     turns = (calling("one_echo", value="1"), "done", calling("two_echo", value="2"), "done")
-    async with open_mcp_harness(tmp_path, {"one": hostile_entry()}, *turns) as world:
+    async with open_mcp_harness(tmp_path, {"one": build_hostile_entry()}, *turns) as world:
         await world.wait_until_listed()
         await world.run()
-        write_servers(tmp_path, {"two": hostile_entry()})
+        write_servers(tmp_path, {"two": build_hostile_entry()})
         await world.wait_until_listed()
         assert all(name.startswith("two_") for name in world.tool_names())
         await world.run()

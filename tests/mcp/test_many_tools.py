@@ -5,10 +5,9 @@ from pathlib import Path
 from langchain_core.messages import SystemMessage
 
 from deerflow.testing import calling
-from tests.mcp.mcp_harness import PYTHON, open_mcp_harness
+from tests.mcp.support import DEPOT_SERVER, PYTHON, open_mcp_harness
 
-SERVER = Path(__file__).with_name("depot_server.py")
-ENTRY = {"command": PYTHON, "args": [str(SERVER)], "paths": [str(SERVER)]}
+ENTRY = {"command": PYTHON, "args": [str(DEPOT_SERVER)], "paths": [str(DEPOT_SERVER)]}
 
 
 async def test_only_names_of_tools_are_in_the_prompt_until_one_is_loaded(tmp_path: Path) -> None:

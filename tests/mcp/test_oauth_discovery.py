@@ -14,7 +14,7 @@ from deerflow.config.sections.extensions import McpServerConfig
 from deerflow.domain.errors import McpLoginFailed
 from deerflow.mcp.auth.discovery import find_endpoints
 from deerflow.mcp.auth.http import OAuthHttp
-from tests.mcp.login_server import serving, serving_logins
+from tests.mcp.login_server import serve_in_thread, serving_logins
 
 HTTP = OAuthHttp(allow_private=True)
 
@@ -71,17 +71,17 @@ def server_url() -> Iterator[str]:
     )
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
-        with serving(app, listening):
+        with serve_in_thread(app, listening):
             yield f"http://127.0.0.1:{listening.getsockname()[1]}"
 
 
-def entry(url: str, **settings: object) -> McpServerConfig:
+def build_entry(url: str, **settings: object) -> McpServerConfig:
     return McpServerConfig.model_validate({"type": "http", "url": url, **settings})
 
 
 async def test_finds_endpoints_of_a_correct_server(server_url: str) -> None:
     for kind in ("http", "sse"):
-        found = await find_endpoints(HTTP, entry(f"{server_url}/true/mcp", type=kind))
+        found = await find_endpoints(HTTP, build_entry(f"{server_url}/true/mcp", type=kind))
         assert (found.issuer, found.token) == (f"{server_url}/as/true", f"{server_url}/token")
         assert (found.resource, found.scope) == (f"{server_url}/true/mcp", "read write")
 
@@ -103,15 +103,15 @@ async def test_finds_endpoints_of_a_correct_server(server_url: str) -> None:
 )
 async def test_rejects_hostile_metadata(server_url: str, mode: str, problem: str) -> None:
     with pytest.raises(McpLoginFailed, match=problem):
-        await find_endpoints(HTTP, entry(f"{server_url}/{mode}/mcp"))
+        await find_endpoints(HTTP, build_entry(f"{server_url}/{mode}/mcp"))
 
 
 async def test_redirects_are_not_followed(server_url: str) -> None:
-    found = await find_endpoints(HTTP, entry(f"{server_url}/moved/mcp"))
+    found = await find_endpoints(HTTP, build_entry(f"{server_url}/moved/mcp"))
     assert (found.issuer, found.resource) == (server_url, None), "as without metadata: the server itself is the issuer"
 
 
 async def test_falls_back_to_default_endpoints_without_metadata() -> None:
     with serving_logins(tells=False) as server:
-        found = await find_endpoints(HTTP, entry(server.url))
+        found = await find_endpoints(HTTP, build_entry(server.url))
     assert found.token == server.url.replace("/mcp", "/token") and found.resource is None

@@ -20,7 +20,7 @@ from deerflow.mcp.auth.types import LoginCallback, LoginRequired, LoginResult
 from deerflow.mcp.pins import ToolPins
 from deerflow.mcp.status import McpToolInfo
 from deerflow.persistence.engine import open_database
-from tests.mcp.login_server import ROBOT, ROBOT_SECRET, LoginServer, call_whoami, follow, serving_logins
+from tests.mcp.login_server import ROBOT, ROBOT_SECRET, LoginServer, call_whoami, follow_redirect, serving_logins
 
 CALLBACK = "http://127.0.0.1:2026/api/mcp/oauth/callback"
 ANN, BOB = "ann", "bob"
@@ -70,7 +70,7 @@ class Clock:
 
 
 @dataclass
-class OAuthWorld:
+class OAuthFixture:
     """OAuth service with its store, clock and entries."""
 
     oauth: OAuthService
@@ -81,43 +81,43 @@ class OAuthWorld:
     async def log_in(self, server: LoginServer, user: str, name: str = "x") -> LoginResult:
         server.next_user = user
         started = await self.oauth.start(name, user, CALLBACK)
-        back = await follow(started.authorization_url)
+        back = await follow_redirect(started.authorization_url)
         return await self.oauth.finish(user, LoginCallback(back.params["state"], back.params.get("code")))
 
 
 @asynccontextmanager
-async def open_world(
+async def open_oauth(
     home: Path, entry: McpServerConfig, clock: Clock | None = None, key: str = "", place: Path | str = ""
-) -> AsyncIterator[OAuthWorld]:
+) -> AsyncIterator[OAuthFixture]:
     entries, clock = {"x": entry}, clock or Clock()
     async with open_database(place or home / "d.db") as database:
         store = TokenStore(database, TokenCipher(home / "mcp.key", key or None))
         oauth = OAuthService(lambda: entries, store, clock)
         await oauth.open()
         try:
-            yield OAuthWorld(oauth, store, clock, entries)
+            yield OAuthFixture(oauth, store, clock, entries)
         finally:
             await oauth.aclose()
 
 
-def entry(server: LoginServer, **oauth: object) -> McpServerConfig:
+def build_entry(server: LoginServer, **oauth: object) -> McpServerConfig:
     block = {"oauth": oauth} if oauth else {}
     return McpServerConfig.model_validate({"type": "http", "url": server.url, "allow_private_addresses": True, **block})
 
 
-def client_credentials_entry(server: LoginServer) -> McpServerConfig:
+def build_client_credentials_entry(server: LoginServer) -> McpServerConfig:
     token_url = server.url.replace("/mcp", "/token")
-    return entry(server, token_url=token_url, client_id=ROBOT, client_secret=ROBOT_SECRET, scope="tools")
+    return build_entry(server, token_url=token_url, client_id=ROBOT, client_secret=ROBOT_SECRET, scope="tools")
 
 
-def refresh_token_entry(server: LoginServer, refresh_token: str) -> McpServerConfig:
+def build_refresh_token_entry(server: LoginServer, refresh_token: str) -> McpServerConfig:
     token_url = server.url.replace("/mcp", "/token")
     grant = {"grant_type": "refresh_token", "refresh_token": refresh_token}
-    return entry(server, token_url=token_url, client_id=ROBOT, client_secret=ROBOT_SECRET, **grant)
+    return build_entry(server, token_url=token_url, client_id=ROBOT, client_secret=ROBOT_SECRET, **grant)
 
 
 async def test_client_credentials_give_a_token_for_all_users(server: LoginServer, tmp_path: Path) -> None:
-    async with open_world(tmp_path, client_credentials_entry(server)) as world:
+    async with open_oauth(tmp_path, build_client_credentials_entry(server)) as world:
         header = await world.oauth.header("x", ANN)
         assert header is not None and await call_whoami(server.url, header) == "the robot"
         assert await world.oauth.header("x", BOB) == header
@@ -126,7 +126,7 @@ async def test_client_credentials_give_a_token_for_all_users(server: LoginServer
 
 
 async def test_concurrent_callers_share_one_token_request(server: LoginServer, tmp_path: Path) -> None:
-    async with open_world(tmp_path, client_credentials_entry(server)) as world, asyncio.timeout(10):
+    async with open_oauth(tmp_path, build_client_credentials_entry(server)) as world, asyncio.timeout(10):
         headers = await asyncio.gather(*(world.oauth.header("x", f"user {each}") for each in range(50)))
         assert len(set(headers)) == 1 and server.request_counts["client_credentials"] == 1
         world.clock.pass_by(3600 - 59)  # tokens are renewed a minute before expiry
@@ -137,8 +137,8 @@ async def test_concurrent_callers_share_one_token_request(server: LoginServer, t
 async def test_two_processes_request_one_token(server: LoginServer, tmp_path: Path) -> None:
     clock = Clock()
     first, second = (
-        open_world(tmp_path, client_credentials_entry(server), clock),
-        open_world(tmp_path, client_credentials_entry(server), clock),
+        open_oauth(tmp_path, build_client_credentials_entry(server), clock),
+        open_oauth(tmp_path, build_client_credentials_entry(server), clock),
     )
     async with first as one, second as other, asyncio.timeout(10):
         headers = await asyncio.gather(*(world.oauth.header("x", ANN) for world in (one, other, one, other)))
@@ -146,9 +146,9 @@ async def test_two_processes_request_one_token(server: LoginServer, tmp_path: Pa
 
 
 async def test_works_on_postgres(server: LoginServer, tmp_path: Path, postgres_url: str) -> None:
-    clock, config = Clock(), entry(server)
-    first = open_world(tmp_path, config, clock, place=postgres_url)
-    second = open_world(tmp_path, config, clock, place=postgres_url)
+    clock, config = Clock(), build_entry(server)
+    first = open_oauth(tmp_path, config, clock, place=postgres_url)
+    second = open_oauth(tmp_path, config, clock, place=postgres_url)
     async with first as one, second as other, asyncio.timeout(20):
         await one.log_in(server, ANN)
         clock.pass_by(3600)
@@ -170,7 +170,7 @@ async def test_works_on_postgres(server: LoginServer, tmp_path: Path, postgres_u
 
 
 async def test_cancelled_caller_does_not_cancel_the_renewal(server: LoginServer, tmp_path: Path) -> None:
-    async with open_world(tmp_path, client_credentials_entry(server)) as world, asyncio.timeout(10):
+    async with open_oauth(tmp_path, build_client_credentials_entry(server)) as world, asyncio.timeout(10):
         impatient = asyncio.create_task(world.oauth.header("x", ANN))
         patient = asyncio.create_task(world.oauth.header("x", BOB))
         await asyncio.sleep(0)
@@ -181,12 +181,12 @@ async def test_cancelled_caller_does_not_cancel_the_renewal(server: LoginServer,
 
 async def test_rotated_refresh_token_survives_a_restart(server: LoginServer, tmp_path: Path) -> None:
     given = server.issue(ROBOT, "ann's robot", None).refresh_token
-    config = refresh_token_entry(server, given or "")
+    config = build_refresh_token_entry(server, given or "")
     clock = Clock()
-    async with open_world(tmp_path, config, clock) as world:
+    async with open_oauth(tmp_path, config, clock) as world:
         header = await world.oauth.header("x", ANN)
         assert header is not None and await call_whoami(server.url, header) == "ann's robot"
-    async with open_world(tmp_path, config, clock) as world:
+    async with open_oauth(tmp_path, config, clock) as world:
         assert await world.oauth.header("x", ANN) == header
         clock.pass_by(4000)
         again = await world.oauth.header("x", ANN)
@@ -196,7 +196,7 @@ async def test_rotated_refresh_token_survives_a_restart(server: LoginServer, tmp
 
 
 async def test_user_logs_in_with_discovery_and_registration(server: LoginServer, tmp_path: Path) -> None:
-    async with open_world(tmp_path, entry(server)) as world:
+    async with open_oauth(tmp_path, build_entry(server)) as world:
         assert await world.oauth.header("x", ANN) is None
         assert not await world.oauth.rejected("x", ANN, None, "Bearer")
         with pytest.raises(LoginRequired, match="log in at the MCP server 'x' first"):
@@ -214,7 +214,7 @@ async def test_user_logs_in_with_discovery_and_registration(server: LoginServer,
 
 
 async def test_users_have_separate_tokens(server: LoginServer, tmp_path: Path) -> None:
-    async with open_world(tmp_path, entry(server, grant_type="authorization_code")) as world:
+    async with open_oauth(tmp_path, build_entry(server, grant_type="authorization_code")) as world:
         await world.log_in(server, ANN)
         with pytest.raises(LoginRequired):
             await world.oauth.header("x", BOB)
@@ -228,7 +228,7 @@ async def test_users_have_separate_tokens(server: LoginServer, tmp_path: Path) -
 
 
 async def test_login_is_renewed_before_expiry_and_once(server: LoginServer, tmp_path: Path) -> None:
-    async with open_world(tmp_path, entry(server)) as world, asyncio.timeout(10):
+    async with open_oauth(tmp_path, build_entry(server)) as world, asyncio.timeout(10):
         await world.log_in(server, ANN)
         before = await world.oauth.header("x", ANN)
         world.clock.pass_by(3600 - 30)
@@ -239,7 +239,7 @@ async def test_login_is_renewed_before_expiry_and_once(server: LoginServer, tmp_
 
 
 async def test_revoked_login_requires_a_new_login(server: LoginServer, tmp_path: Path) -> None:
-    async with open_world(tmp_path, entry(server)) as world:
+    async with open_oauth(tmp_path, build_entry(server)) as world:
         await world.log_in(server, ANN)
         header = await world.oauth.header("x", ANN)
         server.revoke_everything()
@@ -253,7 +253,7 @@ async def test_revoked_login_requires_a_new_login(server: LoginServer, tmp_path:
 
 
 async def test_rejected_token_is_renewed(server: LoginServer, tmp_path: Path) -> None:
-    async with open_world(tmp_path, entry(server)) as world:
+    async with open_oauth(tmp_path, build_entry(server)) as world:
         await world.log_in(server, ANN)
         header = await world.oauth.header("x", ANN) or ""
         server.access.clear()
@@ -265,14 +265,14 @@ async def test_rejected_token_is_renewed(server: LoginServer, tmp_path: Path) ->
 
 
 async def test_server_that_rejects_new_tokens_is_not_asked_again_at_once(server: LoginServer, tmp_path: Path) -> None:
-    async with open_world(tmp_path, client_credentials_entry(server)) as world:
+    async with open_oauth(tmp_path, build_client_credentials_entry(server)) as world:
         header = await world.oauth.header("x", ANN)
         assert not await world.oauth.rejected("x", ANN, header, "Bearer")
         assert server.request_counts["client_credentials"] == 1
         world.clock.pass_by(60)
         assert await world.oauth.rejected("x", ANN, header, "Bearer")
         assert server.request_counts["client_credentials"] == 2
-        world.entries["x"] = entry(server)
+        world.entries["x"] = build_entry(server)
         await world.log_in(server, ANN)
         header = await world.oauth.header("x", ANN)
         assert not await world.oauth.rejected("x", ANN, header, "Bearer")
@@ -280,12 +280,12 @@ async def test_server_that_rejects_new_tokens_is_not_asked_again_at_once(server:
 
 
 async def test_files_contain_no_secrets(server: LoginServer, tmp_path: Path) -> None:
-    async with open_world(tmp_path, entry(server)) as world:
+    async with open_oauth(tmp_path, build_entry(server)) as world:
         await world.log_in(server, ANN)
         await world.oauth.start("x", BOB, CALLBACK)
         begun = [form["code_verifier"] for form in server.forms if "code_verifier" in form]
         clients = [client.client_secret for name, client in server.clients.items() if name != ROBOT]
-        found = all_bytes(tmp_path, but_not="mcp.key")
+        found = read_all_bytes(tmp_path, but_not="mcp.key")
     assert b"mcp_tokens" in found
     assert begun and all(clients)
     for secret in ("access-canary", "refresh-canary", *begun, *clients):
@@ -294,101 +294,101 @@ async def test_files_contain_no_secrets(server: LoginServer, tmp_path: Path) -> 
 
 
 async def test_lost_key_requires_a_new_login(server: LoginServer, tmp_path: Path) -> None:
-    async with open_world(tmp_path, entry(server)) as world:
+    async with open_oauth(tmp_path, build_entry(server)) as world:
         await world.log_in(server, ANN)
     (tmp_path / "mcp.key").unlink()
-    async with open_world(tmp_path, entry(server)) as world:
+    async with open_oauth(tmp_path, build_entry(server)) as world:
         assert (await world.oauth.status("x", ANN)).state == "expired_key"
         with pytest.raises(LoginRequired):
             await world.oauth.header("x", ANN)
         await world.log_in(server, ANN)
         assert (await world.oauth.status("x", ANN)).state == "logged_in"
     (tmp_path / "mcp.key").write_bytes(b"half a key")
-    async with open_world(tmp_path, entry(server)) as world:
+    async with open_oauth(tmp_path, build_entry(server)) as world:
         assert (await world.oauth.status("x", ANN)).state == "expired_key"
         with pytest.raises(ConfigError, match="not a key; restore it, or remove it"):
             await world.log_in(server, ANN)
     assert (tmp_path / "mcp.key").read_bytes() == b"half a key"
-    async with open_world(tmp_path, client_credentials_entry(server), key="k" * 32) as world:
+    async with open_oauth(tmp_path, build_client_credentials_entry(server), key="k" * 32) as world:
         assert await world.oauth.header("x", ANN) is not None
-    async with open_world(tmp_path, client_credentials_entry(server), key="l" * 32) as world:
+    async with open_oauth(tmp_path, build_client_credentials_entry(server), key="l" * 32) as world:
         assert await world.oauth.header("x", ANN) is not None
     with pytest.raises(ConfigError, match="DEER_FLOW_SECRET_KEY needs at least 32 characters"):
         TokenCipher(tmp_path / "mcp.key", "short")
 
 
 async def test_state_is_valid_once_for_its_user_and_a_limited_time(server: LoginServer, tmp_path: Path) -> None:
-    async with open_world(tmp_path, entry(server)) as world:
-        back = await follow((await world.oauth.start("x", ANN, CALLBACK)).authorization_url)
+    async with open_oauth(tmp_path, build_entry(server)) as world:
+        back = await follow_redirect((await world.oauth.start("x", ANN, CALLBACK)).authorization_url)
         came = LoginCallback(back.params["state"], back.params["code"])
         with pytest.raises(McpLoginFailed, match="started by another user"):
             await world.oauth.finish(BOB, came)
         assert (await world.oauth.finish(ANN, came)).problem is None
         with pytest.raises(McpLoginFailed, match="already used"):
             await world.oauth.finish(ANN, came)
-        late = await follow((await world.oauth.start("x", ANN, CALLBACK)).authorization_url)
+        late = await follow_redirect((await world.oauth.start("x", ANN, CALLBACK)).authorization_url)
         world.clock.pass_by(601)
         with pytest.raises(McpLoginFailed, match="login expired"):
             await world.oauth.finish(ANN, LoginCallback(late.params["state"], late.params["code"]))
 
 
 async def test_denied_or_forged_redirect_does_not_log_in(server: LoginServer, tmp_path: Path) -> None:
-    async with open_world(tmp_path, entry(server)) as world:
+    async with open_oauth(tmp_path, build_entry(server)) as world:
         server.is_denying = True
-        back = await follow((await world.oauth.start("x", ANN, CALLBACK, "/settings")).authorization_url)
+        back = await follow_redirect((await world.oauth.start("x", ANN, CALLBACK, "/settings")).authorization_url)
         ended = await world.oauth.finish(ANN, LoginCallback(back.params["state"], error=back.params["error"]))
         assert ended == LoginResult("x", "/settings", "127.0.0.1 denied the login: access_denied")
         server.is_denying = False
-        back = await follow((await world.oauth.start("x", ANN, CALLBACK)).authorization_url)
+        back = await follow_redirect((await world.oauth.start("x", ANN, CALLBACK)).authorization_url)
         mixed = LoginCallback(back.params["state"], back.params["code"], issuer="https://evil.example")
         assert "does not come from" in ((await world.oauth.finish(ANN, mixed)).problem or "")
-        back = await follow((await world.oauth.start("x", ANN, CALLBACK)).authorization_url)
+        back = await follow_redirect((await world.oauth.start("x", ANN, CALLBACK)).authorization_url)
         ended = await world.oauth.finish(ANN, LoginCallback(back.params["state"], "another code"))
         assert ended.problem == "127.0.0.1 refused: invalid_grant"
         assert server.request_counts["refresh_token"] == 0 and await world.store.load(ANN, "x") is None
 
 
 async def test_changed_entry_invalidates_logins(server: LoginServer, tmp_path: Path) -> None:
-    async with open_world(tmp_path, entry(server)) as world:
+    async with open_oauth(tmp_path, build_entry(server)) as world:
         await world.log_in(server, ANN)
-        world.entries["x"] = entry(server, grant_type="authorization_code", scope="tools more")
+        world.entries["x"] = build_entry(server, grant_type="authorization_code", scope="tools more")
         with pytest.raises(LoginRequired):
             await world.oauth.header("x", ANN)
 
 
 async def test_error_about_wrong_credentials_contains_no_secrets(server: LoginServer, tmp_path: Path) -> None:
     token_url = server.url.replace("/mcp", "/token")
-    wrong = entry(server, token_url=token_url, client_id=ROBOT, client_secret="wrong-secret-canary")
-    async with open_world(tmp_path, wrong) as world:
+    wrong = build_entry(server, token_url=token_url, client_id=ROBOT, client_secret="wrong-secret-canary")
+    async with open_oauth(tmp_path, wrong) as world:
         with pytest.raises(McpLoginFailed, match="refused: invalid_client: check `oauth` of 'x'") as raised:
             await world.oauth.header("x", ANN)
         assert "canary" not in str(raised.value)
 
 
 async def test_private_addresses_have_to_be_allowed(server: LoginServer, tmp_path: Path) -> None:
-    async with open_world(
-        tmp_path, client_credentials_entry(server).model_copy(update={"allow_private_addresses": False})
+    async with open_oauth(
+        tmp_path, build_client_credentials_entry(server).model_copy(update={"allow_private_addresses": False})
     ) as world:
         with pytest.raises(McpLoginFailed, match="not on the public internet.*allow_private_addresses"):
             await world.oauth.header("x", ANN)
-    plain = entry(server, token_url="http://login.example/token", client_id=ROBOT, client_secret=ROBOT_SECRET)
-    async with open_world(tmp_path, plain) as world:
+    plain = build_entry(server, token_url="http://login.example/token", client_id=ROBOT, client_secret=ROBOT_SECRET)
+    async with open_oauth(tmp_path, plain) as world:
         with pytest.raises(McpLoginFailed, match="does not use https"):
             await world.oauth.header("x", ANN)
     assert not server.request_counts
 
 
 async def test_refuses_login_at_servers_without_user_logins(server: LoginServer, tmp_path: Path) -> None:
-    async with open_world(tmp_path, client_credentials_entry(server)) as world:
+    async with open_oauth(tmp_path, build_client_credentials_entry(server)) as world:
         with pytest.raises(InvalidRequest, match="has no user logins"):
             await world.oauth.start("x", ANN, CALLBACK)
         with pytest.raises(NotFound):
             await world.oauth.start("y", ANN, CALLBACK)
     command = McpServerConfig.model_validate({"command": "npx"})
-    async with open_world(tmp_path, command) as world:
+    async with open_oauth(tmp_path, command) as world:
         assert await world.oauth.header("x", ANN) is None
         assert (await world.oauth.status("x", ANN)).kind == "none"
 
 
-def all_bytes(folder: Path, but_not: str) -> bytes:
+def read_all_bytes(folder: Path, but_not: str) -> bytes:
     return b"".join(file.read_bytes() for file in folder.iterdir() if file.name != but_not)

@@ -11,7 +11,7 @@ import pytest
 
 from deerflow.testing import calling
 from tests.mcp.installed import EVERYTHING, FILESYSTEM, MEMORY, npm_server, pypi_server
-from tests.mcp.mcp_harness import open_mcp_harness
+from tests.mcp.support import open_mcp_harness
 from tests.servers import read_until
 
 pytestmark = [pytest.mark.external, pytest.mark.timeout(400)]  # the first time on a machine they are fetched
@@ -60,7 +60,7 @@ async def test_uses_servers_from_pypi(tmp_path: Path) -> None:
             "network": True,
         },
     }
-    page = await asyncio.start_server(show_page, "127.0.0.1", 0)
+    page = await asyncio.start_server(serve_page, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{page.sockets[0].getsockname()[1]}/"
     turns = (
         calling("time_convert_time", source_timezone="UTC", time="12:00", target_timezone="Asia/Tokyo"),
@@ -80,7 +80,7 @@ async def test_uses_servers_from_pypi(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("kind", "place"), [("http", "mcp"), ("sse", "sse")])
 async def test_uses_remote_servers(tmp_path: Path, kind: str, place: str) -> None:
-    with serving("streamableHttp" if kind == "http" else kind) as port:
+    with serve_everything("streamableHttp" if kind == "http" else kind) as port:
         servers = {"far": {"type": kind, "url": f"http://127.0.0.1:{port}/{place}"}}
         turns = (
             calling("far_echo", message="hello"),
@@ -90,12 +90,12 @@ async def test_uses_remote_servers(tmp_path: Path, kind: str, place: str) -> Non
         async with open_mcp_harness(tmp_path, servers, *turns) as world:
             await world.wait_until_listed()
             run = await world.start()
-            told = await world.wait_for_progress(run)
+            progress = await world.wait_for_progress(run)
             await world.wait_until_ended(run)
             echo, operation = await world.results()
             assert echo.text == "Echo: hello"
             assert "Long running operation completed" in operation.text
-            assert told and told[0].startswith("1/2")
+            assert progress and progress[0].startswith("1/2")
 
 
 async def test_reports_unreachable_remote_server(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ async def test_reports_unreachable_remote_server(tmp_path: Path) -> None:
             assert all("onnect" in str(world.status(kind).error) for kind in servers)
 
 
-async def show_page(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def serve_page(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Answer one request."""
     await reader.readuntil(b"\r\n\r\n")
     body = b"deer in the woods"
@@ -118,7 +118,7 @@ async def show_page(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
 
 
 @contextmanager
-def serving(way: str) -> Iterator[int]:
+def serve_everything(way: str) -> Iterator[int]:
     """Yield the port of server-everything over HTTP."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

@@ -30,7 +30,7 @@ class NoTokens:
 class FakeSession:
     """Session without a server."""
 
-    def __init__(self, world: "World", address: ServerAddress) -> None:
+    def __init__(self, world: "PoolFixture", address: ServerAddress) -> None:
         self.world = world
         self.address = address
         self.is_over = False
@@ -55,7 +55,7 @@ class FakeSession:
         self.closed.set()
 
 
-class World:
+class PoolFixture:
     """Pool with fake sessions."""
 
     def __init__(self, **limits: float) -> None:
@@ -74,30 +74,32 @@ class World:
         self.kept.append(seeds)
 
 
-def address(config: McpServerConfig = STDIO, user: str = "ada", thread: str = "t1", key: str = "k") -> ServerAddress:
+def build_address(
+    config: McpServerConfig = STDIO, user: str = "ada", thread: str = "t1", key: str = "k"
+) -> ServerAddress:
     return ServerAddress("s", config, key, user, thread)
 
 
 async def test_processes_are_per_thread_and_remote_sessions_per_user() -> None:
-    world = World()
+    world = PoolFixture()
     for config, user, thread in [
         (STDIO, "ada", "t1"),
         (STDIO, "ada", "t1"),
         (STDIO, "ada", "t2"),
         (STDIO, "bob", "t1"),
     ]:
-        await world.pool.acquire(address(config, user, thread))
+        await world.pool.acquire(build_address(config, user, thread))
     assert len(world.opened) == 3
     for user, thread in [("ada", "t1"), ("ada", "t2"), ("bob", "t1")]:
-        await world.pool.acquire(address(HTTP, user, thread))
+        await world.pool.acquire(build_address(HTTP, user, thread))
     assert len(world.opened) == 5
     await world.pool.aclose()
     assert all(session.closed.is_set() for session in world.opened)
 
 
 async def test_closes_idle_sessions_but_not_busy_ones() -> None:
-    world = World(idle_s=0.05)
-    idle, busy = await world.pool.acquire(address()), await world.pool.acquire(address(thread="t2"))
+    world = PoolFixture(idle_s=0.05)
+    idle, busy = await world.pool.acquire(build_address()), await world.pool.acquire(build_address(thread="t2"))
     assert isinstance(idle, FakeSession) and isinstance(busy, FakeSession)
     busy.is_busy = True
     async with asyncio.timeout(5):
@@ -109,10 +111,13 @@ async def test_closes_idle_sessions_but_not_busy_ones() -> None:
 
 
 async def test_closes_the_least_recently_used_session() -> None:
-    world = World(max_sessions=2)
-    first, second = await world.pool.acquire(address(thread="t1")), await world.pool.acquire(address(thread="t2"))
-    await world.pool.acquire(address(thread="t1"))
-    await world.pool.acquire(address(thread="t3"))
+    world = PoolFixture(max_sessions=2)
+    first, second = (
+        await world.pool.acquire(build_address(thread="t1")),
+        await world.pool.acquire(build_address(thread="t2")),
+    )
+    await world.pool.acquire(build_address(thread="t1"))
+    await world.pool.acquire(build_address(thread="t3"))
     assert isinstance(first, FakeSession) and isinstance(second, FakeSession)
     async with asyncio.timeout(5):
         await second.closed.wait()
@@ -120,9 +125,9 @@ async def test_closes_the_least_recently_used_session() -> None:
 
 
 async def test_concurrent_callers_share_one_opening() -> None:
-    world = World()
+    world = PoolFixture()
     world.may_open.clear()
-    waiting = [asyncio.create_task(world.pool.acquire(address())) for _ in range(3)]
+    waiting = [asyncio.create_task(world.pool.acquire(build_address())) for _ in range(3)]
     await asyncio.wait(waiting, timeout=0)
     waiting[0].cancel()
     world.may_open.set()
@@ -131,23 +136,23 @@ async def test_concurrent_callers_share_one_opening() -> None:
 
 
 async def test_reopens_failed_and_ended_sessions() -> None:
-    world = World()
+    world = PoolFixture()
     world.breaks = True
     with pytest.raises(McpServerError):
-        await world.pool.acquire(address())
+        await world.pool.acquire(build_address())
     assert world.opened[0].closed.is_set()
     world.breaks = False
-    session = await world.pool.acquire(address())
+    session = await world.pool.acquire(build_address())
     assert isinstance(session, FakeSession)
     session.is_over = True
-    assert await world.pool.acquire(address()) is not session
+    assert await world.pool.acquire(build_address()) is not session
 
 
 async def test_closes_sessions_of_deleted_threads_and_removed_servers() -> None:
-    world = World()
+    world = PoolFixture()
     gone, former, kept = [
         await world.pool.acquire(each)
-        for each in (address(thread="gone"), address(thread="t2", key="former"), address(thread="t2"))
+        for each in (build_address(thread="gone"), build_address(thread="t2", key="former"), build_address(thread="t2"))
     ]
     await world.pool.close_thread("gone", "ada")
     await world.pool.close_removed({"k"})

@@ -12,18 +12,18 @@ from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import AgentSpec, Resume, RunRequest
 from deerflow.harness import open_harness
 from deerflow.testing import ScriptedModel, calling
-from tests.conformance.command_suite import until
-from tests.mcp.mcp_harness import HOSTILE, McpHarness, create_source, hostile_entry, open_mcp_harness
+from tests.conformance.command_suite import wait_until
+from tests.mcp.support import HOSTILE_SERVER, McpHarness, build_hostile_entry, create_source, open_mcp_harness
 
 
 async def test_elicitation_interrupts_the_run_until_the_user_answers(tmp_path: Path) -> None:
-    async with open_mcp_harness(tmp_path, {"s": hostile_entry()}, calling("s_ask"), "done") as world:
+    async with open_mcp_harness(tmp_path, {"s": build_hostile_entry()}, calling("s_ask"), "done") as world:
         await world.wait_until_listed()
         await world.run()
-        first = await question(world)
+        first = await read_action_request(world)
         assert first == {"name": "s_ask", "args": {"name": ""}, "description": "What is your name?"}
         await resume(world, {"name": "Ada"})
-        assert (await question(world))["description"] == "Which colour?"
+        assert (await read_action_request(world))["description"] == "Which colour?"
         await resume(world, None)
         (answered,) = await world.results()
         assert answered.text == "Ada likes decline"
@@ -31,7 +31,7 @@ async def test_elicitation_interrupts_the_run_until_the_user_answers(tmp_path: P
 
 @pytest.mark.slow
 async def test_elicitation_is_repeated_after_a_restart(tmp_path: Path) -> None:
-    servers = {"s": hostile_entry()}
+    servers = {"s": build_hostile_entry()}
     async with open_mcp_harness(tmp_path, servers, calling("s_ask")) as world:
         await world.wait_until_listed()
         await world.run()
@@ -39,7 +39,7 @@ async def test_elicitation_is_repeated_after_a_restart(tmp_path: Path) -> None:
     async with open_harness(create_source(tmp_path, servers), model) as harness:
         world = McpHarness(harness, model)
         await resume(world, {"name": "Ada"})
-        assert (await question(world))["description"] == "Which colour?"
+        assert (await read_action_request(world))["description"] == "Which colour?"
         await resume(world, {"colour": "red"})
         (answered,) = await world.results()
         assert answered.text == "Ada likes red"
@@ -49,7 +49,7 @@ async def test_forwards_progress_images_and_errors(tmp_path: Path) -> None:
     sighted = ModelConfig(name="eyes", use="deerflow.models.demo:DemoChatModel", model="demo", supports_vision=True)
     turns = (calling("s_steps"), calling("s_picture"), calling("s_refuse"), calling("s_echo", value="x" * 20_000), "ok")
     models = [sighted.model_dump(mode="json", exclude_none=True)]
-    async with open_mcp_harness(tmp_path, {"s": hostile_entry()}, *turns, models=models) as world:
+    async with open_mcp_harness(tmp_path, {"s": build_hostile_entry()}, *turns, models=models) as world:
         await world.wait_until_listed()
         run = await world.start()
         assert await world.wait_for_progress(run) == ["1/2 step 1\n"]
@@ -68,31 +68,31 @@ async def test_forwards_progress_images_and_errors(tmp_path: Path) -> None:
 async def test_elicitation_in_a_subagent_is_cancelled(tmp_path: Path) -> None:
     task = calling("task", description="ask", prompt="Ask.", subagent_type="general-purpose")
     turns = (task, calling("s_ask"), "It was not answered.", "done")
-    async with open_mcp_harness(tmp_path, {"s": hostile_entry()}, *turns) as world:
+    async with open_mcp_harness(tmp_path, {"s": build_hostile_entry()}, *turns) as world:
         await world.wait_until_listed()
         await world.run(agent=AgentSpec(subagent_enabled=True))
-        (told,) = await world.results()
-        assert "It was not answered." in told.text
+        (result,) = await world.results()
+        assert "It was not answered." in result.text
         asked = [message for request in world.model.requests for message in request.messages if message.type == "tool"]
         assert asked[0].text == "cancel likes cancel"
 
 
 async def test_each_thread_has_its_own_process(tmp_path: Path) -> None:
     said = (calling("s_echo", value="1"), "done", calling("s_echo", value="2"), "done")
-    async with open_mcp_harness(tmp_path, {"s": hostile_entry()}, *said) as world:
+    async with open_mcp_harness(tmp_path, {"s": build_hostile_entry()}, *said) as world:
         await world.wait_until_listed()
         await world.run("t1")
         await world.run("t2")
-        assert len(processes()) == 2
+        assert len(list_processes()) == 2
         await world.harness.deletions.delete("t1", LOCAL_USER)
-        await until(lambda: count_is(1))
-    await until(lambda: count_is(0))
+        await wait_until(lambda: has_processes(1))
+    await wait_until(lambda: has_processes(0))
 
 
 async def test_listing_is_cached_across_restarts(tmp_path: Path) -> None:
     flags = tmp_path / "flags"
     flags.mkdir()
-    servers = {"s": hostile_entry(f"hang-if:{flags}/now", paths=[str(HOSTILE), str(flags)])}
+    servers = {"s": build_hostile_entry(f"hang-if:{flags}/now", paths=[str(HOSTILE_SERVER), str(flags)])}
     async with open_mcp_harness(tmp_path, servers) as world:
         await world.wait_until_listed()
         offered = world.tool_names()
@@ -103,11 +103,11 @@ async def test_listing_is_cached_across_restarts(tmp_path: Path) -> None:
         assert world.status("s").state == "connecting"
 
 
-async def count_is(wanted: int) -> bool:
-    return len(await asyncio.to_thread(processes)) == wanted
+async def has_processes(wanted: int) -> bool:
+    return len(await asyncio.to_thread(list_processes)) == wanted
 
 
-def processes() -> list[psutil.Process]:
+def list_processes() -> list[psutil.Process]:
     """Return the running hostile servers of this process."""
     found = psutil.Process().children(recursive=True)
     return [each for each in found if is_hostile(each)]
@@ -118,10 +118,10 @@ def is_hostile(process: psutil.Process) -> bool:
         command = process.cmdline()
     except psutil.Error:
         return False
-    return str(HOSTILE) in command and "bwrap" not in command[0] and "bash" not in command[0]
+    return str(HOSTILE_SERVER) in command and "bwrap" not in command[0] and "bash" not in command[0]
 
 
-async def question(world: McpHarness) -> dict[str, object]:
+async def read_action_request(world: McpHarness) -> dict[str, object]:
     """Return the action the thread waits for."""
     state = await world.harness.threads.state("t1", LOCAL_USER)
     (asked,) = json.loads(state.interrupts)

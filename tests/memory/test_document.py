@@ -16,9 +16,9 @@ from deerflow.memory.document import build_edits, parse_document, to_document
 from deerflow.memory.ledger import Ledger
 from deerflow.memory.service import MemoryService
 from deerflow.memory.storage import JsonFileStorage, LedgerStorage
-from tests.memory.facts import MINE, fact
+from tests.memory.support import SCOPE, make_fact
 
-FOUND: dict[str, Any] = {
+DOCUMENT: dict[str, Any] = {
     "version": "1.0",
     "lastUpdated": "2025-03-01T10:00:00.123456Z",
     "user": {
@@ -36,7 +36,7 @@ FOUND: dict[str, Any] = {
 }  # fmt: skip
 
 
-NO_MEMORIES: list[tuple[dict[str, Any], str]] = [
+INVALID_DOCUMENTS: list[tuple[dict[str, Any], str]] = [
     ({"facts": "none"}, "facts: "),
     ({"facts": [{"content": ""}]}, r"facts\.0\.content: "),
     ({"facts": [{"content": "x", "confidence": 7}]}, r"facts\.0\.confidence: "),
@@ -49,31 +49,31 @@ NO_MEMORIES: list[tuple[dict[str, Any], str]] = [
 
 async def test_refuses_an_invalid_document_and_keeps_the_memory(ledger: Ledger) -> None:
     memory = MemoryService(ledger, Settings(MemoryConfig))
-    await memory.import_document(MINE, FOUND)
-    before = to_document(await memory.read(MINE))
-    for document, where in NO_MEMORIES:
+    await memory.import_document(SCOPE, DOCUMENT)
+    before = to_document(await memory.read(SCOPE))
+    for document, where in INVALID_DOCUMENTS:
         with pytest.raises(InvalidRequest, match=f"invalid memory document: {where}"):
-            await memory.import_document(MINE, document)
-    assert to_document(await memory.read(MINE)) == before
+            await memory.import_document(SCOPE, document)
+    assert to_document(await memory.read(SCOPE)) == before
 
 
 async def test_imports_and_exports_a_document_unchanged(ledger: Ledger) -> None:
     memory = MemoryService(ledger, Settings(MemoryConfig))
-    await memory.import_document(MINE, FOUND)
-    state = await ledger.read_state(MINE)
+    await memory.import_document(SCOPE, DOCUMENT)
+    state = await ledger.read_state(SCOPE)
     assert state.facts[0].source == FactSource("thread-7") and state.facts[1].source_error == "said architect"
     assert state.summaries["history.recentMonths"].updated_at == datetime(2025, 2, 1, 10, tzinfo=UTC)
 
-    exported = to_document(await memory.read(MINE))
-    assert exported["facts"][0] == FOUND["facts"][0]
-    assert exported["facts"][1] == {**FOUND["facts"][1], "category": "context", "confidence": 1.0}
-    assert exported["user"]["workContext"] == FOUND["user"]["workContext"]
+    exported = to_document(await memory.read(SCOPE))
+    assert exported["facts"][0] == DOCUMENT["facts"][0]
+    assert exported["facts"][1] == {**DOCUMENT["facts"][1], "category": "context", "confidence": 1.0}
+    assert exported["user"]["workContext"] == DOCUMENT["user"]["workContext"]
     assert exported["user"]["topOfMind"] == {"summary": "", "updatedAt": ""}
 
-    await memory.import_document(MINE, FOUND)  # an invalid id is always mapped to the same one
-    assert (await ledger.read_state(MINE)).facts[:2] == state.facts[:2]
-    await memory.import_document(MINE, exported)
-    again = {**to_document(await memory.read(MINE)), "lastUpdated": ""}
+    await memory.import_document(SCOPE, DOCUMENT)  # an invalid id is always mapped to the same one
+    assert (await ledger.read_state(SCOPE)).facts[:2] == state.facts[:2]
+    await memory.import_document(SCOPE, exported)
+    again = {**to_document(await memory.read(SCOPE)), "lastUpdated": ""}
     assert again == {**exported, "lastUpdated": ""}
     other = MemoryScope("other user")
     await memory.import_document(other, exported)
@@ -82,8 +82,8 @@ async def test_imports_and_exports_a_document_unchanged(ledger: Ledger) -> None:
 
 def test_builds_edits_only_for_differences() -> None:
     now = datetime.now(UTC)
-    tea = fact("Likes tea", thread="t1")
-    state = MemoryState([tea, fact("Likes rain")], {}, now, 2)
+    tea = make_fact("Likes tea", thread="t1")
+    state = MemoryState([tea, make_fact("Likes rain")], {}, now, 2)
     document = to_document(state)
     document["facts"].pop()
     document["facts"][0]["content"] = "Likes green tea"
@@ -98,7 +98,7 @@ def test_builds_edits_only_for_differences() -> None:
 
 
 def test_keeps_source_names_of_deleted_threads() -> None:
-    state = MemoryState([fact("A", source=DELETED_SOURCE), fact("B")])
+    state = MemoryState([make_fact("A", source=DELETED_SOURCE), make_fact("B")])
     entries = to_document(state)["facts"]
     assert [entry["source"] for entry in entries] == ["deleted thread", "manual"]
     read = [edit.after for edit in build_edits(parse_document({"facts": entries}), MemoryState(), datetime.now(UTC))]
@@ -107,15 +107,15 @@ def test_keeps_source_names_of_deleted_threads() -> None:
 
 async def test_reads_edited_files_and_raises_for_broken_ones(tmp_path: Path) -> None:
     storage = JsonFileStorage(tmp_path)
-    assert await storage.load(MINE) is None
-    await storage.save(MINE, FOUND)
+    assert await storage.load(SCOPE) is None
+    await storage.save(SCOPE, DOCUMENT)
     await storage.save(MemoryScope("me", "helper"), {"facts": []})
-    assert await storage.load(MINE) == FOUND and await storage.reload(MemoryScope("me", "helper")) == {"facts": []}
+    assert await storage.load(SCOPE) == DOCUMENT and await storage.reload(MemoryScope("me", "helper")) == {"facts": []}
     for content in (b"{", b"[]"):
-        storage.path(MINE).write_bytes(content)
+        storage.path(SCOPE).write_bytes(content)
         with pytest.raises(StorageUnavailable, match=r"memory file 'memory.json'"):
-            await storage.reload(MINE)
-    assert len(list(storage.path(MINE).parent.iterdir())) == 2, "no temporary file is left"
+            await storage.reload(SCOPE)
+    assert len(list(storage.path(SCOPE).parent.iterdir())) == 2, "no temporary file is left"
 
 
 def test_the_default_storage_class_can_be_loaded() -> None:
@@ -129,12 +129,12 @@ async def test_saves_every_change_to_the_external_storage(ledger: Ledger, tmp_pa
         kept.append(to_document(state))
 
     observed = Ledger(ledger.database, ledger.purge, keep)
-    tea = fact("Likes tea")
+    tea = make_fact("Likes tea")
     changes = await observed.apply(
-        MINE, [upsert_fact(tea), set_summary("user.topOfMind", "Tea", tea.created_at)], "user"
+        SCOPE, [upsert_fact(tea), set_summary("user.topOfMind", "Tea", tea.created_at)], "user"
     )
-    await observed.apply(MINE, [upsert_fact(tea)], "user")
-    await observed.undo(MINE, changes[0].change_id)
-    await observed.erase_all(MINE)
+    await observed.apply(SCOPE, [upsert_fact(tea)], "user")
+    await observed.undo(SCOPE, changes[0].change_id)
+    await observed.erase_all(SCOPE)
     assert [len(document["facts"]) for document in kept] == [1, 0, 0]
     assert orjson.dumps(kept[-1]).count(b"Tea") == 0

@@ -15,8 +15,7 @@ from deerflow.memory.extraction import (
     MemoryUpdate,
     parse_update,
 )
-from tests.memory.facts import fact
-from tests.memory.model_outputs import learned
+from tests.memory.support import build_extraction_output, make_fact
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 MESSAGES = (
@@ -24,10 +23,10 @@ MESSAGES = (
     ConversationMessage("m2", "ai", "Noted."),
     ConversationMessage("m3", "human", "Bye"),
 )
-OLD = fact("The user lives in Köln", confidence=0.8, created_at=NOW - timedelta(days=1))
+OLD = make_fact("The user lives in Köln", confidence=0.8, created_at=NOW - timedelta(days=1))
 
 
-def revise(
+def build_edits(
     answer: str,
     known: Sequence[Fact] = (),
     rules: ExtractionRules = ExtractionRules(),
@@ -38,7 +37,7 @@ def revise(
     )
 
 
-def after(edits: Sequence[MemoryEdit], known: Sequence[Fact] = ()) -> dict[str, Fact]:
+def apply_edits(edits: Sequence[MemoryEdit], known: Sequence[Fact] = ()) -> dict[str, Fact]:
     """Return the current facts after the edits, by content."""
     facts: dict[str, Fact] = {each.id: each for each in known}
     for edit in edits:
@@ -69,7 +68,7 @@ def test_refuses_invalid_output_with_a_reason(text: str, complaint: str) -> None
 
 @pytest.mark.parametrize("text", ["{}", "```json\n{}\n```", 'Here it is: {"newFacts": []} Done.', '{"more": 1}'])
 def test_ignores_text_around_the_output_and_unknown_keys(text: str) -> None:
-    assert revise(text) == [] and isinstance(parse_update(text), MemoryUpdate)
+    assert build_edits(text) == [] and isinstance(parse_update(text), MemoryUpdate)
 
 
 @pytest.mark.parametrize(
@@ -83,21 +82,23 @@ def test_ignores_text_around_the_output_and_unknown_keys(text: str) -> None:
     ],
 )
 def test_rejects_unsure_empty_and_upload_facts(new: Mapping[str, object], kept: bool) -> None:
-    assert bool(revise(learned(dict(new)))) is kept
+    assert bool(build_edits(build_extraction_output(dict(new)))) is kept
 
 
 @pytest.mark.parametrize("same", ["the user lives in köln", "  The user  lives in KÖLN. ", "The user lives in Köln"])
 def test_raises_the_confidence_of_known_facts(same: str) -> None:
-    assert revise(learned({"content": same, "confidence": 0.8}), [OLD]) == []
-    (edit,) = revise(learned({"content": same, "confidence": 0.95}), [OLD])
+    assert build_edits(build_extraction_output({"content": same, "confidence": 0.8}), [OLD]) == []
+    (edit,) = build_edits(build_extraction_output({"content": same, "confidence": 0.95}), [OLD])
     assert isinstance(edit.after, Fact) and (edit.target, edit.after.confidence) == (OLD.id, 0.95)
-    assert len(revise(learned({"content": "New"}, {"content": "new"}))) == 1
+    assert len(build_edits(build_extraction_output({"content": "New"}, {"content": "new"}))) == 1
 
 
 def test_supersedes_contradicted_facts() -> None:
-    edits = revise(learned({"content": "The user lives in Bonn", "replaces": [OLD.id, "fact_unknown"]}), [OLD])
-    (told,) = after(edits, [OLD]).values()
-    assert (told.content, told.supersedes, told.valid_from) == ("The user lives in Bonn", OLD.id, NOW)
+    edits = build_edits(
+        build_extraction_output({"content": "The user lives in Bonn", "replaces": [OLD.id, "fact_unknown"]}), [OLD]
+    )
+    (fact,) = apply_edits(edits, [OLD]).values()
+    assert (fact.content, fact.supersedes, fact.valid_from) == ("The user lives in Bonn", OLD.id, NOW)
     (over,) = [edit.after for edit in edits if edit.target == OLD.id]
     assert isinstance(over, Fact) and over.valid_to == NOW
 
@@ -105,17 +106,19 @@ def test_supersedes_contradicted_facts() -> None:
 @pytest.mark.parametrize("hint", [{"replaces": [OLD.id]}, {"sourceError": "the user lives in köln"}])
 def test_stores_the_corrected_error_separately(hint: dict[str, object]) -> None:
     new = {"content": "The user lives in Bonn", "category": "correction", **hint}
-    (told,) = after(revise(learned(new), [OLD]), [OLD]).values()
-    assert told.category == "correction" and (told.source_error or "").casefold() == "the user lives in köln"
-    assert told.content == "The user lives in Bonn" and told.supersedes == OLD.id
+    (fact,) = apply_edits(build_edits(build_extraction_output(new), [OLD]), [OLD]).values()
+    assert fact.category == "correction" and (fact.source_error or "").casefold() == "the user lives in köln"
+    assert fact.content == "The user lives in Bonn" and fact.supersedes == OLD.id
 
 
 def test_stores_errors_of_corrections_only_and_maps_unknown_categories() -> None:
     new = {"content": "The user has a cat", "category": "pets", "sourceError": "dog"}
-    (told,) = after(revise(learned(new))).values()
-    assert (told.category, told.source_error) == ("context", None)
+    (fact,) = apply_edits(build_edits(build_extraction_output(new))).values()
+    assert (fact.category, fact.source_error) == ("context", None)
     kinds = [{"content": f"As {kind}", "category": kind} for kind in CATEGORIES]
-    assert {each.category for each in after(revise(learned(*kinds))).values()} == set(CATEGORIES)
+    assert {each.category for each in apply_edits(build_edits(build_extraction_output(*kinds))).values()} == set(
+        CATEGORIES
+    )
 
 
 @pytest.mark.parametrize(
@@ -129,25 +132,25 @@ def test_stores_errors_of_corrections_only_and_maps_unknown_categories() -> None
     ],
 )
 def test_the_source_is_a_user_message(said: dict[str, object], source: tuple[str, str]) -> None:
-    (told,) = after(revise(learned({"content": "x", **said}))).values()
-    assert told.source is not None and (told.source.message_id, told.source.quote) == source
-    assert told.source.thread_id == "t"
+    (fact,) = apply_edits(build_edits(build_extraction_output({"content": "x", **said}))).values()
+    assert fact.source is not None and (fact.source.message_id, fact.source.quote) == source
+    assert fact.source.thread_id == "t"
 
 
 def test_removes_retracted_facts_and_ignores_unknown_ids() -> None:
-    assert after(revise(learned(remove=(OLD.id, "fact_unknown")), [OLD]), [OLD]) == {}
+    assert apply_edits(build_edits(build_extraction_output(remove=(OLD.id, "fact_unknown")), [OLD]), [OLD]) == {}
 
 
 def test_removes_excess_facts_by_confidence_and_age() -> None:
     known = [
-        fact(f"{confidence} {age}", confidence=confidence, created_at=NOW - timedelta(days=age))
+        make_fact(f"{confidence} {age}", confidence=confidence, created_at=NOW - timedelta(days=age))
         for confidence, age in ((0.9, 9), (0.8, 2), (0.8, 1), (0.7, 0))
     ]
     new = [{"content": "new", "confidence": 0.85}, {"content": "weak", "confidence": 0.7}]
-    left = after(revise(learned(*new), known, ExtractionRules(max_facts=3)), known)
+    left = apply_edits(build_edits(build_extraction_output(*new), known, ExtractionRules(max_facts=3)), known)
     assert set(left) == {"0.9 9", "0.8 1", "new"}
     many = [{"content": f"fact {number}"} for number in range(MAX_NEW_FACTS + 5)]
-    assert len(revise(learned(*many))) == MAX_NEW_FACTS
+    assert len(build_edits(build_extraction_output(*many))) == MAX_NEW_FACTS
 
 
 def test_updates_only_marked_summaries() -> None:
@@ -158,6 +161,6 @@ def test_updates_only_marked_summaries() -> None:
         "topOfMind": {"summary": "Rest", "shouldUpdate": True},
     }
     history = {"recentMonths": {"summary": "Moved", "shouldUpdate": True}, "earlierContext": {"shouldUpdate": True}}
-    edits = revise(json.dumps({"user": said, "history": history}), state=state)
+    edits = build_edits(json.dumps({"user": said, "history": history}), state=state)
     written = {edit.target: edit.after.summary for edit in edits if isinstance(edit.after, Summary)}
     assert written == {"user.workContext": "Bakes", "history.recentMonths": "Moved"}

@@ -17,9 +17,9 @@ from deerflow.domain.memory import (
     upsert_fact,
 )
 from deerflow.memory.ledger import Ledger
-from tests.memory.facts import MINE, contents, fact
+from tests.memory.support import SCOPE, list_contents, make_fact
 
-UNUSABLE: list[tuple[dict[str, object], str]] = [
+INVALID_FACTS: list[tuple[dict[str, object], str]] = [
     ({"content": "  \n"}, "a fact cannot be empty"),
     ({"content": "x" * 4001}, "at most 4000 characters, not 4001"),
     ({"confidence": 1.5}, "between 0 and 1, not 1.5"),
@@ -29,78 +29,78 @@ UNUSABLE: list[tuple[dict[str, object], str]] = [
 
 
 async def test_refuses_invalid_edits_as_a_whole(ledger: Ledger) -> None:
-    for change, complaint in UNUSABLE:
-        odd = replace(fact("Likes tea"), **change)  # type: ignore[arg-type]
+    for change, complaint in INVALID_FACTS:
+        odd = replace(make_fact("Likes tea"), **change)  # type: ignore[arg-type]
         with pytest.raises(InvalidRequest, match=complaint):
-            await ledger.apply(MINE, [upsert_fact(fact("Likes coffee")), upsert_fact(odd)], "user")
+            await ledger.apply(SCOPE, [upsert_fact(make_fact("Likes coffee")), upsert_fact(odd)], "user")
         with pytest.raises(InvalidRequest, match=complaint):
-            await ledger.apply(MINE, lambda state, odd=odd: [upsert_fact(odd)], "user")  # type: ignore[misc]
-    assert await ledger.read_state(MINE) == MemoryState()
+            await ledger.apply(SCOPE, lambda state, odd=odd: [upsert_fact(odd)], "user")  # type: ignore[misc]
+    assert await ledger.read_state(SCOPE) == MemoryState()
 
 
 async def test_refuses_a_change_with_an_outdated_seq(ledger: Ledger) -> None:
-    await ledger.apply(MINE, [upsert_fact(fact("Likes tea"))], "user", expected_seq=0)
+    await ledger.apply(SCOPE, [upsert_fact(make_fact("Likes tea"))], "user", expected_seq=0)
     with pytest.raises(Conflict, match="it is at 1, not at 0"):
-        await ledger.apply(MINE, [upsert_fact(fact("Likes coffee"))], "user", expected_seq=0)
+        await ledger.apply(SCOPE, [upsert_fact(make_fact("Likes coffee"))], "user", expected_seq=0)
     with pytest.raises(NotFound, match="no fact 'fact_x'"):
-        await ledger.apply(MINE, [remove_fact("fact_x")], "user")
-    assert contents(await ledger.read_state(MINE)) == ["Likes tea"]
+        await ledger.apply(SCOPE, [remove_fact("fact_x")], "user")
+    assert list_contents(await ledger.read_state(SCOPE)) == ["Likes tea"]
 
 
 async def test_keeps_concurrent_changes(ledger: Ledger) -> None:
-    notes = [fact(f"Note {number}") for number in range(8)]
+    notes = [make_fact(f"Note {number}") for number in range(8)]
     async with asyncio.timeout(20):
-        await asyncio.gather(*(ledger.apply(MINE, [upsert_fact(note)], "model") for note in notes))
-    state = await ledger.read_state(MINE)
-    assert state.seq == 8 and set(contents(state)) == {note.content for note in notes}
+        await asyncio.gather(*(ledger.apply(SCOPE, [upsert_fact(note)], "model") for note in notes))
+    state = await ledger.read_state(SCOPE)
+    assert state.seq == 8 and set(list_contents(state)) == {note.content for note in notes}
 
 
 async def test_explains_a_superseded_fact(ledger: Ledger) -> None:
-    old = fact("Lives in Rome", thread="t1")
-    new = fact("Lives in Oslo", "correction", thread="t2", source_error="I said Rome")
-    await ledger.apply(MINE, [upsert_fact(old)], "model")
-    await ledger.apply(MINE, supersede_fact(old, new, datetime.now(UTC)), "model")
+    old = make_fact("Lives in Rome", thread="t1")
+    new = make_fact("Lives in Oslo", "correction", thread="t2", source_error="I said Rome")
+    await ledger.apply(SCOPE, [upsert_fact(old)], "model")
+    await ledger.apply(SCOPE, supersede_fact(old, new, datetime.now(UTC)), "model")
 
-    assert contents(await ledger.read_state(MINE)) == ["Lives in Oslo"]
-    why = await ledger.explain(MINE, new.id)
+    assert list_contents(await ledger.read_state(SCOPE)) == ["Lives in Oslo"]
+    why = await ledger.explain(SCOPE, new.id)
     assert why.fact.source == FactSource("t2", "m1", "they said: Lives in Oslo")
     assert [(each.id, each.valid_to is not None) for each in why.superseded] == [(old.id, True)]
-    assert [change.kind for change in (await ledger.explain(MINE, old.id)).changes] == ["fact_removed", "fact_added"]
+    assert [change.kind for change in (await ledger.explain(SCOPE, old.id)).changes] == ["fact_removed", "fact_added"]
     with pytest.raises(NotFound):
-        await ledger.explain(MINE, "fact_never")
+        await ledger.explain(SCOPE, "fact_never")
 
 
 async def test_undoes_groups_changes_and_undos(ledger: Ledger) -> None:
-    tea = fact("Likes tea")
-    await ledger.apply(MINE, [upsert_fact(tea), set_summary("user.topOfMind", "Tea.", datetime.now(UTC))], "user")
-    before = await ledger.read_state(MINE)
+    tea = make_fact("Likes tea")
+    await ledger.apply(SCOPE, [upsert_fact(tea), set_summary("user.topOfMind", "Tea.", datetime.now(UTC))], "user")
+    before = await ledger.read_state(SCOPE)
     update = [
         upsert_fact(replace(tea, content="Likes green tea")),
-        upsert_fact(fact("Is in a hurry")),
+        upsert_fact(make_fact("Is in a hurry")),
         remove_fact(tea.id),
     ]
-    changes = await ledger.apply(MINE, [*update, set_summary("user.topOfMind", "", datetime.now(UTC))], "model")
+    changes = await ledger.apply(SCOPE, [*update, set_summary("user.topOfMind", "", datetime.now(UTC))], "model")
     assert [change.kind for change in changes] == ["fact_changed", "fact_added", "fact_removed", "summary_set"]
 
     with pytest.raises(Conflict, match="was changed again since; undo that first"):
-        await ledger.undo(MINE, changes[0].change_id)
-    undone = await ledger.undo(MINE, changes[0].group)
-    after = await ledger.read_state(MINE)
+        await ledger.undo(SCOPE, changes[0].change_id)
+    undone = await ledger.undo(SCOPE, changes[0].group)
+    after = await ledger.read_state(SCOPE)
     assert (after.facts, after.summaries) == (before.facts, before.summaries)
-    await ledger.undo(MINE, undone[0].group)
-    assert contents(await ledger.read_state(MINE)) == ["Is in a hurry"]
-    await ledger.undo(MINE, (await ledger.read_history(MINE))[0].change_id)
+    await ledger.undo(SCOPE, undone[0].group)
+    assert list_contents(await ledger.read_state(SCOPE)) == ["Is in a hurry"]
+    await ledger.undo(SCOPE, (await ledger.read_history(SCOPE))[0].change_id)
     with pytest.raises(NotFound, match="no change 'x'"):
-        await ledger.undo(MINE, "x")
+        await ledger.undo(SCOPE, "x")
 
 
 async def test_scopes_are_separate(ledger: Ledger) -> None:
     scopes = [MemoryScope(owner, agent) for owner in ("me", "you") for agent in (None, "a", "b")]
-    own = {scope: fact(f"Secret word {number}", thread="shared") for number, scope in enumerate(scopes)}
+    own = {scope: make_fact(f"Secret word {number}", thread="shared") for number, scope in enumerate(scopes)}
     groups = {scope: (await ledger.apply(scope, [upsert_fact(own[scope])], "model"))[0].group for scope in scopes}
     for scope in scopes:
-        assert contents(await ledger.read_state(scope)) == [own[scope].content]
-        assert contents(await ledger.read_state(scope, datetime.now(UTC))) == [own[scope].content]
+        assert list_contents(await ledger.read_state(scope)) == [own[scope].content]
+        assert list_contents(await ledger.read_state(scope, datetime.now(UTC))) == [own[scope].content]
         assert [hit.fact.id for hit in await ledger.search(scope, "secret word", 50)] == [own[scope].id]
         assert [change.target for change in await ledger.read_history(scope)] == [own[scope].id]
         assert list(await ledger.read_top_facts(scope, 50)) == [own[scope]]
@@ -119,6 +119,6 @@ async def test_scopes_are_separate(ledger: Ledger) -> None:
     await ledger.erase_all(scopes[0])
     await ledger.erase_thread(scopes[1], "shared")
     await ledger.forget_thread("shared", "me", with_facts=True)
-    kept = [contents(await ledger.read_state(scope)) for scope in scopes]
+    kept = [list_contents(await ledger.read_state(scope)) for scope in scopes]
     assert kept == [[], [], [], *([own[scope].content] for scope in scopes[3:])]
     assert await ledger.is_off(scopes[0])

@@ -25,7 +25,7 @@ from deerflow.domain.memory import (
 from deerflow.memory.ledger import Ledger, clean_text
 from deerflow.persistence.engine.database import DatabaseLocation
 from tests.canary import files_with, tables_with
-from tests.memory.facts import fact
+from tests.memory.support import make_fact
 
 TEXTS = some.text(max_size=30).map(lambda text: f"a{text}z")
 THREADS = some.sampled_from([None, "t1", "t2"])
@@ -41,7 +41,7 @@ few = settings(max_examples=10, deadline=None, suppress_health_check=[HealthChec
 
 
 @dataclass(frozen=True)
-class Seen:
+class Observation:
     """State after an update."""
 
     at: datetime
@@ -52,40 +52,40 @@ class Seen:
 @few
 @given(updates=UPDATES)
 async def test_undo_restores_the_state_and_can_be_undone(ledger: Ledger, updates: list[list[Step]]) -> None:
-    scope, places = MemoryScope(uuid4().hex), new_places()
-    befores: list[Seen] = []
+    scope, places = MemoryScope(uuid4().hex), make_slots()
+    befores: list[Observation] = []
     groups: list[str] = []
     for update in updates:
-        before = await seen(ledger, scope)
-        changes = await ledger.apply(scope, edits(update, places, await ledger.read_state(scope)), "model")
+        before = await observe(ledger, scope)
+        changes = await ledger.apply(scope, build_edits(update, places, await ledger.read_state(scope)), "model")
         if changes:
-            after = await seen(ledger, scope)
+            after = await observe(ledger, scope)
             undone = await ledger.undo(scope, changes[0].group)
-            same(await seen(ledger, scope), before)
+            assert_same(await observe(ledger, scope), before)
             await ledger.undo(scope, undone[0].group)
-            same(await seen(ledger, scope), after)
+            assert_same(await observe(ledger, scope), after)
             befores.append(before)
             groups.append((await ledger.read_history(scope, 1))[0].group)
     for before, group in zip(reversed(befores), reversed(groups), strict=True):
         await ledger.undo(scope, group)
-        same(await seen(ledger, scope), before)
+        assert_same(await observe(ledger, scope), before)
     assert (await ledger.read_state(scope)).facts == ()
 
 
 @few
 @given(updates=UPDATES, undo=some.booleans())
 async def test_reads_the_state_at_any_time(ledger: Ledger, updates: list[list[Step]], undo: bool) -> None:
-    scope, places = MemoryScope(uuid4().hex, "agent"), new_places()
-    moments: list[Seen] = []
+    scope, places = MemoryScope(uuid4().hex, "agent"), make_slots()
+    moments: list[Observation] = []
     for update in updates:
-        changes = await ledger.apply(scope, edits(update, places, await ledger.read_state(scope)), "model")
-        moments.append(await seen(ledger, scope))
+        changes = await ledger.apply(scope, build_edits(update, places, await ledger.read_state(scope)), "model")
+        moments.append(await observe(ledger, scope))
         if undo and changes:
             await ledger.undo(scope, changes[0].group)
-            moments.append(await seen(ledger, scope))
+            moments.append(await observe(ledger, scope))
     for moment in moments:
         then = await ledger.read_state(scope, moment.at)
-        same(Seen(moment.at, then.facts, then.summaries), moment)
+        assert_same(Observation(moment.at, then.facts, then.summaries), moment)
     assert await ledger.read_state(scope, datetime(2020, 1, 1, tzinfo=UTC)) == MemoryState()
 
 
@@ -94,36 +94,36 @@ async def test_reads_the_state_at_any_time(ledger: Ledger, updates: list[list[St
 async def test_erasing_leaves_no_byte_and_keeps_the_rest(
     ledger: Ledger, place: DatabaseLocation, updates: list[list[Step]], whole: str
 ) -> None:
-    scope, places = MemoryScope(uuid4().hex), new_places()
+    scope, places = MemoryScope(uuid4().hex), make_slots()
     word = f"canary{uuid4().hex}"
-    told = fact(f"Knows {word}", thread=f"thread-{word}")
+    canary = make_fact(f"Knows {word}", thread=f"thread-{word}")
     for number, update in enumerate(updates):
         state = await ledger.read_state(scope)
-        mine = [upsert_fact(replace(told, content=f"{told.content} {number}"))]
+        edits = [upsert_fact(replace(canary, content=f"{canary.content} {number}"))]
         if whole != "fact":
-            mine.append(set_summary("user.topOfMind", f"About {word} {number}", told.created_at, told.source))
-        others = [edit for edit in edits(update, places, state) if edit.target != "user.topOfMind"]
-        await ledger.apply(scope, [*mine, *others], "model")
+            edits.append(set_summary("user.topOfMind", f"About {word} {number}", canary.created_at, canary.source))
+        others = [edit for edit in build_edits(update, places, state) if edit.target != "user.topOfMind"]
+        await ledger.apply(scope, [*edits, *others], "model")
     before = await ledger.read_state(scope)
     if whole == "fact":
-        assert await ledger.erase_fact(scope, told.id)
+        assert await ledger.erase_fact(scope, canary.id)
     elif whole == "thread":
         assert await ledger.erase_thread(scope, f"thread-{word}")
     else:
         assert await ledger.erase_all(scope)
     left = files_with(word, place.parent) if isinstance(place, Path) else tables_with(word, place)
     assert left == []
-    kept = [] if whole == "all" else [each for each in before.facts if each.id != told.id]
+    kept = [] if whole == "all" else [each for each in before.facts if each.id != canary.id]
     assert list((await ledger.read_state(scope)).facts) == kept
 
 
-def new_places() -> list[Fact]:
-    """Facts that come and go."""
-    return [fact(f"Fact {number}") for number in range(5)]
+def make_slots() -> list[Fact]:
+    """Return facts that are added and removed by steps."""
+    return [make_fact(f"Fact {number}") for number in range(5)]
 
 
-def edits(update: Sequence[Step], places: list[Fact], state: MemoryState) -> list[MemoryEdit]:
-    """Steps as edits that are possible; what is known is followed from one to the next."""
+def build_edits(update: Sequence[Step], places: list[Fact], state: MemoryState) -> list[MemoryEdit]:
+    """Return the possible steps as edits; the state is tracked from one to the next."""
     known = {each.id: each for each in state.facts}
     made: list[MemoryEdit] = []
     for kind, number, text, thread in update:
@@ -139,19 +139,19 @@ def edits(update: Sequence[Step], places: list[Fact], state: MemoryState) -> lis
             del known[place.id]
             made.append(remove_fact(place.id))
         elif place.id in known:
-            new = fact(clean_text(text), source=source)
+            new = make_fact(clean_text(text), source=source)
             made += supersede_fact(known.pop(place.id), new, datetime.now(UTC))
             known[new.id] = new
             places[number] = new
     return made
 
 
-async def seen(ledger: Ledger, scope: MemoryScope) -> Seen:
+async def observe(ledger: Ledger, scope: MemoryScope) -> Observation:
     state = await ledger.read_state(scope)
     leading = await ledger.read_top_facts(scope, 50)
     assert {each.id: each for each in leading} == {each.id: each for each in state.facts}
-    return Seen(state.last_updated or datetime(2020, 1, 1, tzinfo=UTC), state.facts, state.summaries)
+    return Observation(state.last_updated or datetime(2020, 1, 1, tzinfo=UTC), state.facts, state.summaries)
 
 
-def same(found: Seen, expected: Seen) -> None:
+def assert_same(found: Observation, expected: Observation) -> None:
     assert (found.facts, found.summaries) == (expected.facts, expected.summaries)

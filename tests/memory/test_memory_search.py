@@ -7,7 +7,7 @@ from hypothesis import strategies as some
 from deerflow.domain.memory import upsert_fact
 from deerflow.memory.ledger import Ledger
 from deerflow.memory.queries.search import COMMON_TERM_FACTS, MAX_TERMS, build_fts5_query, find_stem, parse_terms
-from tests.memory.facts import MINE, contents, fact
+from tests.memory.support import SCOPE, list_contents, make_fact
 
 FACTS = [
     "Prefers PostgreSQL over MySQL for new services",
@@ -36,22 +36,22 @@ QUESTIONS = {
 
 
 async def test_finds_facts_by_paraphrased_questions(ledger: Ledger) -> None:
-    await ledger.apply(MINE, [upsert_fact(fact(content)) for content in FACTS], "import")
-    first = {question: [hit.fact.content for hit in await ledger.search(MINE, question)][:1] for question in QUESTIONS}
+    await ledger.apply(SCOPE, [upsert_fact(make_fact(content)) for content in FACTS], "import")
+    first = {question: [hit.fact.content for hit in await ledger.search(SCOPE, question)][:1] for question in QUESTIONS}
     assert first == {question: [FACTS[number]] for question, number in QUESTIONS.items()}
     for nothing in ("", "  ?!", "zzz", "'); DROP TABLE memory_facts; --", '" OR *', "\0"):
-        assert await ledger.search(MINE, nothing) == []
+        assert await ledger.search(SCOPE, nothing) == []
 
 
 async def test_filters_by_category_and_current_facts(ledger: Ledger) -> None:
-    tea, goal = fact("Likes tea"), fact("Wants to grow tea", "goal")
-    changes = await ledger.apply(MINE, [upsert_fact(tea), upsert_fact(goal)], "user")
-    assert [hit.fact for hit in await ledger.search(MINE, "tea", 1)] != []
-    assert [hit.fact for hit in await ledger.search(MINE, "tea", category="goal")] == [goal]
-    assert [each.content for each in await ledger.read_top_facts(MINE, 5, ["preference"])] == ["Likes tea"]
-    await ledger.undo(MINE, changes[1].change_id)
-    assert [hit.fact for hit in await ledger.search(MINE, "grow tea")] == [tea]
-    assert await ledger.count_facts(MINE) == 1 and contents(await ledger.read_state(MINE)) == ["Likes tea"]
+    tea, goal = make_fact("Likes tea"), make_fact("Wants to grow tea", "goal")
+    changes = await ledger.apply(SCOPE, [upsert_fact(tea), upsert_fact(goal)], "user")
+    assert [hit.fact for hit in await ledger.search(SCOPE, "tea", 1)] != []
+    assert [hit.fact for hit in await ledger.search(SCOPE, "tea", category="goal")] == [goal]
+    assert [each.content for each in await ledger.read_top_facts(SCOPE, 5, ["preference"])] == ["Likes tea"]
+    await ledger.undo(SCOPE, changes[1].change_id)
+    assert [hit.fact for hit in await ledger.search(SCOPE, "grow tea")] == [tea]
+    assert await ledger.count_facts(SCOPE) == 1 and list_contents(await ledger.read_state(SCOPE)) == ["Likes tea"]
 
 
 @given(some.text(max_size=300))
@@ -72,8 +72,8 @@ def test_finds_the_stem_of_inflected_forms(one: str, other: str) -> None:
 
 
 async def test_ignores_frequent_terms(ledger: Ledger) -> None:
-    planted = fact("Runs the heron project")
-    many = [upsert_fact(fact(f"Project {number} is done")) for number in range(COMMON_TERM_FACTS + 1)]
-    await ledger.apply(MINE, [upsert_fact(planted), *many], "import")
-    assert [hit.fact for hit in await ledger.search(MINE, "which project is about herons", 5)][:1] == [planted]
-    assert len(await ledger.search(MINE, "projects", 7)) == 7
+    planted = make_fact("Runs the heron project")
+    many = [upsert_fact(make_fact(f"Project {number} is done")) for number in range(COMMON_TERM_FACTS + 1)]
+    await ledger.apply(SCOPE, [upsert_fact(planted), *many], "import")
+    assert [hit.fact for hit in await ledger.search(SCOPE, "which project is about herons", 5)][:1] == [planted]
+    assert len(await ledger.search(SCOPE, "projects", 7)) == 7

@@ -17,23 +17,21 @@ from deerflow.harness.resources import context_window
 from deerflow.memory.ledger import Ledger
 from deerflow.memory.queries import pending as rows
 from deerflow.memory.updater import ContextWindow, ExtractionRequest, ExtractionResponse, MemoryUpdater
-from tests.budget.test_budget_account import MemoryReservationLog
-from tests.memory.facts import fact
-from tests.memory.model_outputs import learned
-from tests.memory.test_pending import LEASE, MINE, NOW, WAIT, begin
+from tests.budget.support import MemoryReservationLog
+from tests.memory.support import LEASE, LOCAL_SCOPE, NOW, WAIT, build_extraction_output, create_thread, make_fact
 
 WINDOW = 8000
 
 
 @dataclass
-class Asked:
+class RecordingModel:
     """A model that records its requests and extracts nothing."""
 
     questions: list[ExtractionRequest] = field(default_factory=list)
 
     async def __call__(self, question: ExtractionRequest) -> ExtractionResponse:
         self.questions.append(question)
-        return ExtractionResponse(learned())
+        return ExtractionResponse(build_extraction_output())
 
     def most_tokens(self) -> int:
         return max(
@@ -41,23 +39,23 @@ class Asked:
         )
 
 
-def updater(asked: Asked, window: int | None = WINDOW) -> MemoryUpdater:
+def create_updater(asked: RecordingModel, window: int | None = WINDOW) -> MemoryUpdater:
     return MemoryUpdater(asked, ContextWindow(lambda budget: window, count_text_tokens))
 
 
 def build_extraction(texts: Sequence[str]) -> PendingExtraction:
     messages = [ConversationMessage(f"m{number}", "human", text) for number, text in enumerate(texts)]
-    return PendingExtraction(MINE, "t", messages, FeedbackSignals(), NOW + WAIT)
+    return PendingExtraction(LOCAL_SCOPE, "t", messages, FeedbackSignals(), NOW + WAIT)
 
 
 async def test_splits_a_conversation_to_fit_a_small_window(
     ledger: Ledger,
 ) -> None:
     texts = [f"{number}: " + "what was said " * 80 for number in range(60)]
-    await begin(ledger)
+    await create_thread(ledger)
     await ledger.database.write(partial(rows.add_pending, extraction=build_extraction(texts), wait=WAIT))
-    asked, read = Asked(), list[str]()
-    learner, state = updater(asked), await ledger.read_state(MINE)
+    asked, read = RecordingModel(), list[str]()
+    learner, state = create_updater(asked), await ledger.read_state(LOCAL_SCOPE)
     claim = partial(rows.claim_due, now=NOW + WAIT, claim="a", lease=LEASE)
     while waiting := await ledger.database.write(claim):
         part = learner.fit(waiting)
@@ -70,26 +68,26 @@ async def test_splits_a_conversation_to_fit_a_small_window(
 
 
 async def test_known_facts_leave_room_for_the_conversation() -> None:
-    known = tuple(fact(f"Fact {number}: " + "a long story " * 30) for number in range(190))
-    asked, state = Asked(), MemoryState(facts=known)
-    part = updater(asked).fit(build_extraction(["what was said " * 80] * 60))
+    known = tuple(make_fact(f"Fact {number}: " + "a long story " * 30) for number in range(190))
+    asked, state = RecordingModel(), MemoryState(facts=known)
+    part = create_updater(asked).fit(build_extraction(["what was said " * 80] * 60))
     assert len(part.messages) > 2
-    assert await updater(asked).extract(part, state, NOW) is not None
+    assert await create_updater(asked).extract(part, state, NOW) is not None
     assert "Fact " in asked.questions[0].conversation and asked.most_tokens() <= WINDOW * 0.9 - 1000
 
 
 async def test_truncates_a_message_that_does_not_fit() -> None:
-    asked = Asked()
-    part = updater(asked).fit(build_extraction(["好" * 30_000, "short"]))
+    asked = RecordingModel()
+    part = create_updater(asked).fit(build_extraction(["好" * 30_000, "short"]))
     assert [message.message_id for message in part.messages] == ["m0"]
     assert 0 < len(part.messages[0].text) < 10_000
-    await updater(asked).extract(part, MemoryState(), NOW)
+    await create_updater(asked).extract(part, MemoryState(), NOW)
     assert asked.most_tokens() <= WINDOW * 0.9 - 1000
 
 
 def test_does_not_split_when_the_window_is_unknown() -> None:
     whole = build_extraction(["what was said " * 80] * 30)
-    assert updater(Asked(), None).fit(whole) is whole
+    assert create_updater(RecordingModel(), None).fit(whole) is whole
 
 
 @pytest.mark.parametrize(
@@ -100,7 +98,7 @@ async def test_fits_the_conversation_to_the_budget(
 ) -> None:
     model = {"name": "m", "use": "deerflow.testing:ScriptedModel", "model": "m", "context_window": window}
     source = open_source(directory=tmp_path, environment={}, overrides={"models": [model]})
-    asked, whole = Asked(), build_extraction([f"{number}: " + "what was said " * 80 for number in range(30)])
+    asked, whole = RecordingModel(), build_extraction([f"{number}: " + "what was said " * 80 for number in range(30)])
     async with open_harness(source) as harness:
         learner = MemoryUpdater(
             asked, ContextWindow(partial(context_window, source, harness.core.agents), count_text_tokens)

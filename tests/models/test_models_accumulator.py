@@ -47,22 +47,22 @@ def test_splits_tags_across_deltas_as_in_one_text(pieces: list[str]) -> None:
     assert split(*pieces) == split("".join(pieces))
 
 
-def deltas(*calls: dict[str, Any]) -> StreamAccumulator:
+def accumulate(*calls: dict[str, Any]) -> StreamAccumulator:
     accumulator = StreamAccumulator(DEFAULT_VENDOR)
     for call in calls:
         accumulator.add({"choices": [{"delta": {"tool_calls": [call]}}]})
     return accumulator
 
 
-def function(name: str | None = None, arguments: Any = None) -> dict[str, Any]:
+def build_function(name: str | None = None, arguments: Any = None) -> dict[str, Any]:
     return {"name": name, "arguments": arguments}
 
 
 def test_later_chunks_do_not_repeat_id_and_name() -> None:
-    accumulator = deltas({"index": 0, "id": "a", "function": function("ls", "{")})
+    accumulator = accumulate({"index": 0, "id": "a", "function": build_function("ls", "{")})
     first = accumulator.take_chunk()
     accumulator.add(
-        {"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "a", "function": function("ls", "}")}]}}]}
+        {"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "a", "function": build_function("ls", "}")}]}}]}
     )
     second = accumulator.take_chunk()
 
@@ -72,24 +72,24 @@ def test_later_chunks_do_not_repeat_id_and_name() -> None:
 
 
 def test_calls_without_index_and_id_start_with_their_name() -> None:
-    message = deltas(
-        {"function": function("ls", '{"path":')},
-        {"function": function(None, '"/"}')},
-        {"function": function("date", "{}")},
+    message = accumulate(
+        {"function": build_function("ls", '{"path":')},
+        {"function": build_function(None, '"/"}')},
+        {"function": build_function("date", "{}")},
     ).finish()
 
     assert [(call["name"], call["args"]) for call in message.tool_calls] == [("ls", {"path": "/"}), ("date", {})]
 
 
 def test_accepts_arguments_as_an_object() -> None:
-    message = deltas({"index": 0, "id": "a", "function": function("ls", {"path": "/"})}).finish()
+    message = accumulate({"index": 0, "id": "a", "function": build_function("ls", {"path": "/"})}).finish()
 
     assert message.tool_calls[0]["args"] == {"path": "/"}
 
 
 def test_assigns_a_separate_signature_to_the_previous_call() -> None:
     signature = {"google": {"thought_signature": "s"}}
-    message = deltas({"id": "a", "function": function("ls", "{}")}, {"extra_content": signature}).finish()
+    message = accumulate({"id": "a", "function": build_function("ls", "{}")}, {"extra_content": signature}).finish()
 
     assert message.additional_kwargs["tool_call_extras"] == {"a": signature}
 
@@ -113,8 +113,8 @@ def test_separates_a_refusal_from_the_answer() -> None:
 
 def test_separates_valid_and_invalid_calls_of_a_response() -> None:
     calls = [
-        {"id": "good", "type": "function", "function": function("ls", '{"path": "/"}')},
-        {"id": "bad", "type": "function", "function": function("ls", '{"path": ')},
+        {"id": "good", "type": "function", "function": build_function("ls", '{"path": "/"}')},
+        {"id": "bad", "type": "function", "function": build_function("ls", '{"path": ')},
     ]
     message = {"role": "assistant", "content": None, "reasoning_content": "hm", "tool_calls": calls}
     response = {"id": "c", "model": "m", "choices": [{"message": message, "finish_reason": "tool_calls"}]}

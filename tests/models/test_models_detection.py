@@ -1,7 +1,7 @@
 """Detection of models without configuration."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -75,11 +75,8 @@ async def test_ignores_an_unreachable_server(host: str) -> None:
     assert await LocalServer("Ollama", host, default_port=1).list_models() == []
 
 
-Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-
-
 @asynccontextmanager
-async def raw_server(response: bytes | None) -> AsyncIterator[str]:
+async def serve_raw(response: bytes | None) -> AsyncIterator[str]:
     """Start a server that sends `response` to every client, or nothing."""
     open_ended = asyncio.Event()
 
@@ -114,5 +111,5 @@ async def raw_server(response: bytes | None) -> AsyncIterator[str]:
     ids=["silence", "nothing", "another protocol", "404", "a web page", "a list", "no models", "nonsense"],
 )
 async def test_ignores_other_servers(response: bytes | None) -> None:
-    async with raw_server(response) as host, asyncio.timeout(5):
+    async with serve_raw(response) as host, asyncio.timeout(5):
         assert await LocalServer("Ollama", host, default_port=1).list_models() == []

@@ -22,31 +22,33 @@ OPENAI = "langchain_openai:ChatOpenAI"
 ANTHROPIC = "langchain_anthropic:ChatAnthropic"
 
 
-def entry(**settings: Any) -> ModelConfig:
+def build_entry(**settings: Any) -> ModelConfig:
     return ModelConfig.model_validate({"name": "fast", "use": LEAN, "model": "m-1", **settings})
 
 
-def create(config: ModelConfig, **options: Any) -> Any:
+def create_model(config: ModelConfig, **options: Any) -> Any:
     return create_chat_model(config, **options)
 
 
 def test_passes_settings_to_the_class() -> None:
-    model = create(entry(api_key="k", temperature=0.5, extra_body={"top_k": 1}))
+    model = create_model(build_entry(api_key="k", temperature=0.5, extra_body={"top_k": 1}))
 
     assert isinstance(model, OpenAICompatibleChatModel)
     assert (model.model, model.temperature, model.extra_body) == ("m-1", 0.5, {"top_k": 1})
 
 
 def test_overrides_win_over_the_entry() -> None:
-    model = create(entry(temperature=0.5, extra_body={"a": 1}), overrides={"temperature": 1, "extra_body": {"b": 2}})
+    model = create_model(
+        build_entry(temperature=0.5, extra_body={"a": 1}), overrides={"temperature": 1, "extra_body": {"b": 2}}
+    )
 
     assert (model.temperature, model.extra_body) == (1, {"a": 1, "b": 2})
 
 
 def test_builds_other_langchain_models() -> None:
     key = SecretStr("sk-secret")
-    openai = create(entry(use=OPENAI, api_key=key, api_base="http://local/v1", max_tokens=5))
-    anthropic = create(entry(use=ANTHROPIC, api_key=key, base_url="http://local"))
+    openai = create_model(build_entry(use=OPENAI, api_key=key, api_base="http://local/v1", max_tokens=5))
+    anthropic = create_model(build_entry(use=ANTHROPIC, api_key=key, base_url="http://local"))
 
     assert isinstance(openai, ChatOpenAI)
     assert (openai.model_name, openai.openai_api_base, openai.max_tokens) == ("m-1", "http://local/v1", 5)
@@ -56,7 +58,7 @@ def test_builds_other_langchain_models() -> None:
 
 
 def test_sets_the_context_window_in_the_profile() -> None:
-    model = create(entry(context_window=1000))
+    model = create_model(build_entry(context_window=1000))
 
     assert model.profile["max_input_tokens"] == 1000
 
@@ -82,12 +84,12 @@ def test_sets_the_context_window_in_the_profile() -> None:
 )
 def test_rejects_an_invalid_entry_with_advice(settings: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
-        create(entry(**settings))
+        create_model(build_entry(**settings))
 
 
 def test_an_error_contains_no_key() -> None:
     with pytest.raises(ConfigError) as caught:
-        create(entry(api_key=["sk-secret"]))
+        create_model(build_entry(api_key=["sk-secret"]))
 
     assert "sk-secret" not in str(caught.value)
 
@@ -106,9 +108,9 @@ class Stubborn(ScriptedModel):
 def test_names_the_entry_when_the_class_raises() -> None:
     use = f"{__name__}:Stubborn"
 
-    assert create(entry(use=use, mood="good", anything="goes")).anything == "goes"
+    assert create_model(build_entry(use=use, mood="good", anything="goes")).anything == "goes"
     with pytest.raises(ConfigError, match="model 'fast': cannot create .*:Stubborn: not today"):
-        create(entry(use=use, mood="bad"))
+        create_model(build_entry(use=use, mood="bad"))
 
 
 THINKING_TYPE = {"extra_body": {"thinking": {"type": "enabled", "budget": 9}}}
@@ -158,15 +160,16 @@ THINKING_TYPE = {"extra_body": {"thinking": {"type": "enabled", "budget": 9}}}
     ],
 )
 def test_switches_thinking_in_the_format_of_the_vendor(config: dict[str, Any], on: Any, off: Any) -> None:
-    model = entry(supports_thinking=True, **config)
+    model = build_entry(supports_thinking=True, **config)
 
     assert build_settings(model, thinking_enabled=True, reasoning_effort=None) == on
     assert build_settings(model, thinking_enabled=False, reasoning_effort=None) == off
 
 
 def test_merges_thinking_settings_into_the_entry() -> None:
-    model = create(
-        entry(supports_thinking=True, extra_body={"a": 1}, when_thinking_enabled=THINKING_TYPE), thinking_enabled=True
+    model = create_model(
+        build_entry(supports_thinking=True, extra_body={"a": 1}, when_thinking_enabled=THINKING_TYPE),
+        thinking_enabled=True,
     )
 
     assert model.extra_body == {"a": 1, "thinking": {"type": "enabled", "budget": 9}}
@@ -174,14 +177,16 @@ def test_merges_thinking_settings_into_the_entry() -> None:
 
 def test_raises_for_thinking_without_support() -> None:
     with pytest.raises(ConfigError, match="'fast' does not support thinking; set supports_thinking"):
-        create(entry(), thinking_enabled=True)
+        create_model(build_entry(), thinking_enabled=True)
 
 
 def test_passes_reasoning_effort_if_supported() -> None:
-    assert create(entry(supports_reasoning_effort=True), reasoning_effort="xhigh").reasoning_effort == "xhigh"
-    assert create(entry(), reasoning_effort="high").reasoning_effort is None
+    assert (
+        create_model(build_entry(supports_reasoning_effort=True), reasoning_effort="xhigh").reasoning_effort == "xhigh"
+    )
+    assert create_model(build_entry(), reasoning_effort="high").reasoning_effort is None
     with pytest.raises(InvalidRequest, match="one of none, minimal, low, medium, high, xhigh, not 'huge'"):
-        create(entry(), reasoning_effort="huge")
+        create_model(build_entry(), reasoning_effort="huge")
 
 
 def test_merging_changes_no_argument() -> None:
@@ -191,19 +196,19 @@ def test_merging_changes_no_argument() -> None:
     assert below == {"a": {"b": 1}, "c": 1}
 
 
-def catalog(*names: str) -> ModelCatalog:
-    return ModelCatalog([entry(name=name) for name in names])
+def create_catalog(*names: str) -> ModelCatalog:
+    return ModelCatalog([build_entry(name=name) for name in names])
 
 
 def test_the_first_model_is_the_default() -> None:
-    assert catalog("one", "two").default.name == "one"
-    assert catalog("one", "two").resolve(None).name == "one"
+    assert create_catalog("one", "two").default.name == "one"
+    assert create_catalog("one", "two").resolve(None).name == "one"
     with pytest.raises(ConfigError, match="no model is configured"):
-        _ = catalog().default
+        _ = create_catalog().default
 
 
 def test_an_unknown_name_lists_similar_ones() -> None:
-    models = catalog("gpt-5", "claude")
+    models = create_catalog("gpt-5", "claude")
 
     assert models.find("claude").name == "claude"
     with pytest.raises(NotFound, match="there is no model 'gpt5'; available: gpt-5$"):
@@ -212,18 +217,18 @@ def test_an_unknown_name_lists_similar_ones() -> None:
 
 def test_falls_back_to_the_default_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        assert catalog("one", "two").resolve("three").name == "one"
+        assert create_catalog("one", "two").resolve("three").name == "one"
 
     assert "there is no model 'three'" in caplog.text
 
 
 def test_rejects_duplicate_names() -> None:
     with pytest.raises(ConfigError, match="same name"):
-        catalog("one", "one")
+        create_catalog("one", "one")
 
 
 def test_builds_each_variant_once(caplog: pytest.LogCaptureFixture) -> None:
-    models = ModelCatalog([entry(supports_reasoning_effort=True)])
+    models = ModelCatalog([build_entry(supports_reasoning_effort=True)])
 
     plain, low = models.create("fast"), models.create("fast", reasoning_effort="low")
 

@@ -41,7 +41,7 @@ from deerflow.testing import (
 KEY = "sk-very-secret"
 
 
-def client(server: ScriptedServer, **settings: Any) -> OpenAICompatibleChatModel:
+def create_client(server: ScriptedServer, **settings: Any) -> OpenAICompatibleChatModel:
     return OpenAICompatibleChatModel(**{"model": "scripted", "base_url": server.base_url, "api_key": KEY} | settings)
 
 
@@ -54,7 +54,7 @@ def get_weather(city: str) -> str:
 async def test_streams_reasoning_separately_and_usage_at_the_end() -> None:
     answer = Answer("It is four.", "Two and two.", usage=Usage(9, 7, cached_tokens=4, reasoning_tokens=3))
     async with ScriptedServer([answer]) as server:
-        chunks = [chunk async for chunk in client(server, stream_coalesce_ms=0).astream("2+2?")]
+        chunks = [chunk async for chunk in create_client(server, stream_coalesce_ms=0).astream("2+2?")]
 
     assert [chunk.content for chunk in chunks] == ["", "", "", "It", " is", " four.", ""]
     assert [chunk.additional_kwargs.get("reasoning_content") for chunk in chunks[:3]] == ["Two", " and", " two."]
@@ -76,7 +76,7 @@ async def test_streams_reasoning_separately_and_usage_at_the_end() -> None:
 async def test_returns_the_same_answer_with_and_without_streaming() -> None:
     turn = thinking("Hm.", then=Answer("Look:", calls=(ToolRequest("ls", '{"path": "/"}', "1"),)))
     async with ScriptedServer([turn, turn]) as server:
-        model = client(server)
+        model = create_client(server)
         whole = await model.ainvoke("hi")
         streamed = await model.ainvoke("hi", stream=True)
 
@@ -89,7 +89,7 @@ async def test_returns_the_same_answer_with_and_without_streaming() -> None:
 
 async def test_content_blocks_separate_reasoning_and_text() -> None:
     async with ScriptedServer([thinking("Hm.", then="Yes.")]) as server:
-        message = await client(server).ainvoke("hi")
+        message = await create_client(server).ainvoke("hi")
 
     assert [block["type"] for block in message.content_blocks] == ["reasoning", "text"]
 
@@ -97,7 +97,7 @@ async def test_content_blocks_separate_reasoning_and_text() -> None:
 async def test_an_agent_keeps_reasoning_within_the_tool_turn() -> None:
     turns = [thinking("Ask the tool.", then=calling("get_weather", city="Paris")), "It is sunny."]
     async with ScriptedServer(turns) as server:
-        agent = create_agent(client(server), [get_weather])
+        agent = create_agent(create_client(server), [get_weather])
         result = await agent.ainvoke({"messages": [HumanMessage("Weather in Paris?")]})
 
     assert result["messages"][-1].content == "It is sunny."
@@ -109,7 +109,7 @@ async def test_an_agent_keeps_reasoning_within_the_tool_turn() -> None:
 
 async def test_an_agent_streams_single_tokens() -> None:
     async with ScriptedServer([Answer("one two three")]) as server:
-        agent = create_agent(client(server, stream_coalesce_ms=0))
+        agent = create_agent(create_client(server, stream_coalesce_ms=0))
         stream = agent.astream({"messages": [HumanMessage("hi")]}, stream_mode="messages")
         texts = [chunk.content async for chunk, _ in stream if isinstance(chunk, AIMessageChunk)]
 
@@ -118,7 +118,7 @@ async def test_an_agent_streams_single_tokens() -> None:
 
 async def test_cancelling_closes_the_connection_at_once() -> None:
     async with ScriptedServer([Stall(Answer("one two"))]) as server, asyncio.timeout(5):
-        answer = asyncio.create_task(client(server).ainvoke("hi", stream=True))
+        answer = asyncio.create_task(create_client(server).ainvoke("hi", stream=True))
         await server.waiting.wait()
         answer.cancel()
         await server.disconnected.wait()
@@ -129,7 +129,7 @@ async def test_cancelling_closes_the_connection_at_once() -> None:
 
 async def test_closes_the_connection_when_the_reader_stops_early() -> None:
     async with ScriptedServer([Stall(Answer("one two"))]) as server, asyncio.timeout(5):
-        stream = client(server).astream("hi")
+        stream = create_client(server).astream("hi")
         assert (await anext(stream)).content
         await stream.aclose()  # type: ignore[attr-defined]
         await server.disconnected.wait()
@@ -137,7 +137,7 @@ async def test_closes_the_connection_when_the_reader_stops_early() -> None:
 
 async def test_reuses_the_connection_after_a_complete_answer() -> None:
     async with ScriptedServer(["one", "two", "three"]) as server:
-        model = client(server)
+        model = create_client(server)
         await model.ainvoke("hi", stream=True)
         await model.ainvoke("hi")
         await model.aclose()
@@ -149,7 +149,7 @@ async def test_reuses_the_connection_after_a_complete_answer() -> None:
 
 async def test_closing_the_model_aborts_an_active_answer() -> None:
     async with ScriptedServer([Stall(Answer("one two"))]) as server, asyncio.timeout(5):
-        model = client(server)
+        model = create_client(server)
         stream = model.astream("hi")
         await anext(stream)
         await model.aclose()
@@ -176,7 +176,7 @@ async def test_closing_the_model_aborts_an_active_answer() -> None:
 async def test_maps_a_status_to_a_named_error(status: int, error: type[ModelError], streamed: bool) -> None:
     async with ScriptedServer([ServerFault(status, f"no good, {KEY}")]) as server:
         with pytest.raises(error, match=rf"\({status}\): no good") as caught:
-            await client(server).ainvoke("hi", stream=streamed)
+            await create_client(server).ainvoke("hi", stream=streamed)
 
     assert type(caught.value) is error
     assert KEY not in str(caught.value)
@@ -197,14 +197,14 @@ async def test_maps_a_status_to_a_named_error(status: int, error: type[ModelErro
 async def test_reads_error_messages_in_all_formats(body: bytes, text: str) -> None:
     async with ScriptedServer([Raw((body,), status=400, content_type="application/json")]) as server:
         with pytest.raises(ModelRejected, match=text):
-            await client(server).ainvoke("hi")
+            await create_client(server).ainvoke("hi")
 
 
 async def test_an_exhausted_quota_is_not_a_rate_limit() -> None:
     body = b'{"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}}'
     async with ScriptedServer([Raw((body,), status=429, content_type="application/json")]) as server:
         with pytest.raises(ModelRejected, match="current quota"):
-            await client(server).ainvoke("hi")
+            await create_client(server).ainvoke("hi")
 
 
 def format_retry_date() -> str:
@@ -228,14 +228,14 @@ async def test_a_rate_limit_contains_the_retry_delay(
 ) -> None:
     async with ScriptedServer([RateLimited(retry_after())]) as server:
         with pytest.raises(ModelRateLimited) as caught:
-            await client(server).ainvoke("hi", stream=True)
+            await create_client(server).ainvoke("hi", stream=True)
 
     assert is_right(caught.value.retry_after_s)
 
 
 async def test_raises_a_timeout_without_data() -> None:
     async with ScriptedServer([Stall(Answer("one two")), Stall()]) as server, asyncio.timeout(5):
-        model = client(server, timeout=0.05)
+        model = create_client(server, timeout=0.05)
         for _ in range(2):
             with pytest.raises(ModelTimeout, match=r"sent no data for 0\.05 s"):
                 await model.ainvoke("hi", stream=True)
@@ -245,12 +245,12 @@ async def test_raises_a_timeout_without_data() -> None:
 async def test_reports_a_truncated_stream(pieces: int) -> None:
     async with ScriptedServer([CutAfter(pieces)]) as server:
         with pytest.raises(ModelStreamCut):
-            await client(server).ainvoke("hi", stream=True)
+            await create_client(server).ainvoke("hi", stream=True)
 
 
 async def test_reports_an_unreachable_endpoint() -> None:
     async with ScriptedServer() as server:
-        model = client(server)
+        model = create_client(server)
     with pytest.raises(ModelUnavailable, match="connection to http"):
         await model.ainvoke("hi")
 
@@ -258,13 +258,13 @@ async def test_reports_an_unreachable_endpoint() -> None:
 async def test_rejects_a_web_page() -> None:
     async with ScriptedServer([Raw((b"<html>",), content_type="text/html")]) as server:
         with pytest.raises(ModelRejected, match="base_url is probably wrong"):
-            await client(server).ainvoke("hi", stream=True)
+            await create_client(server).ainvoke("hi", stream=True)
 
 
 async def test_does_not_follow_redirects() -> None:
     async with ScriptedServer([Raw((), status=308)]) as server:
         with pytest.raises(ModelRejected, match="redirects"):
-            await client(server).ainvoke("hi")
+            await create_client(server).ainvoke("hi")
 
 
 async def test_rejects_an_invalid_url() -> None:
@@ -275,7 +275,7 @@ async def test_rejects_an_invalid_url() -> None:
 async def test_accepts_a_server_without_streaming() -> None:
     body = b'{"id": "c", "model": "m", "choices": [{"message": {"content": "All."}, "finish_reason": "stop"}]}'
     async with ScriptedServer([Raw((body,), content_type="application/json")]) as server:
-        chunks = [chunk.content async for chunk in client(server).astream("hi")]
+        chunks = [chunk.content async for chunk in create_client(server).astream("hi")]
 
     assert chunks == ["All."]
 
@@ -285,12 +285,12 @@ async def test_accepts_a_server_without_streaming() -> None:
 async def test_raises_for_a_response_without_an_answer(body: bytes, streamed: bool) -> None:
     async with ScriptedServer([Raw((body,), content_type="application/json")]) as server:
         with pytest.raises(ModelUnavailable, match="returned no answer"):
-            await client(server).ainvoke("hi", stream=streamed)
+            await create_client(server).ainvoke("hi", stream=streamed)
 
 
 async def test_works_in_several_event_loops() -> None:
     async with ScriptedServer(["one", "two"]) as server:
-        model = client(server)
+        model = create_client(server)
 
         def ask_twice() -> list[Any]:
             return [asyncio.run(model.ainvoke("hi", stream=True)).content for _ in range(2)]
@@ -336,7 +336,7 @@ async def test_uses_the_proxy_of_the_environment_and_not_netrc(tmp_path: Path) -
 
 async def test_synchronous_methods_return_the_same() -> None:
     async with ScriptedServer([Answer("one two"), Answer("three four"), ServerFault(500)]) as server:
-        model = client(server, stream_coalesce_ms=0)
+        model = create_client(server, stream_coalesce_ms=0)
 
         assert (await asyncio.to_thread(model.invoke, "hi")).content == "one two"
         assert await asyncio.to_thread(lambda: [chunk.content for chunk in model.stream("hi")]) == [
@@ -350,7 +350,7 @@ async def test_synchronous_methods_return_the_same() -> None:
 
 async def test_closes_the_connection_when_a_synchronous_reader_stops_early() -> None:
     async with ScriptedServer([Stall(Answer("one two"))]) as server, asyncio.timeout(5):
-        model = client(server)
+        model = create_client(server)
 
         def read_one() -> None:
             stream = model.stream("hi")
@@ -363,7 +363,7 @@ async def test_closes_the_connection_when_a_synchronous_reader_stops_early() -> 
 
 async def send_request(vendor: str | None = None, *, options: Any = None, **settings: Any) -> Any:
     async with ScriptedServer(["ok"]) as server:
-        await client(server, vendor=vendor, **settings).ainvoke("hi", **(options or {}))
+        await create_client(server, vendor=vendor, **settings).ainvoke("hi", **(options or {}))
     return server.requests[0].body
 
 
@@ -410,7 +410,7 @@ async def test_disables_reasoning_with_tools_where_openai_requires_it(
     model: str, effort: str | None, sent: str | None
 ) -> None:
     async with ScriptedServer(["ok"]) as server:
-        bound = client(server, vendor="openai", model=model, reasoning_effort=effort).bind_tools([get_weather])
+        bound = create_client(server, vendor="openai", model=model, reasoning_effort=effort).bind_tools([get_weather])
         await bound.ainvoke("hi")
 
     assert server.requests[0].body.get("reasoning_effort") == sent
@@ -431,7 +431,9 @@ async def test_disables_reasoning_with_tools_where_openai_requires_it(
 )
 async def test_sends_the_tool_choice(choice: Any, wire: Any) -> None:
     async with ScriptedServer(["ok"]) as server:
-        model = client(server).bind_tools([get_weather], tool_choice=choice, strict=True, parallel_tool_calls=False)
+        model = create_client(server).bind_tools(
+            [get_weather], tool_choice=choice, strict=True, parallel_tool_calls=False
+        )
         await model.ainvoke("hi")
 
     body = server.requests[0].body
@@ -473,7 +475,7 @@ JOKE_SCHEMA = {
 )
 async def test_parses_structured_output(schema: Any, name: str, expected: Any) -> None:
     async with ScriptedServer([JOKE_TEXT, calling(name, **JOKE)]) as server:
-        model = client(server)
+        model = create_client(server)
         by_schema = await model.with_structured_output(schema, method="json_schema").ainvoke("A joke!")
         by_call = await model.with_structured_output(schema, method="function_calling").ainvoke("A joke!")
 
@@ -486,7 +488,7 @@ async def test_parses_structured_output(schema: Any, name: str, expected: Any) -
 
 async def test_structured_output_with_the_raw_message_does_not_raise() -> None:
     async with ScriptedServer(["not a joke", JOKE_TEXT]) as server:
-        model = client(server).with_structured_output(Joke, method="json_schema", include_raw=True)
+        model = create_client(server).with_structured_output(Joke, method="json_schema", include_raw=True)
         bad, good = await model.ainvoke("A joke!"), await model.ainvoke("A joke!")
 
     assert bad["parsed"] is None and bad["parsing_error"] is not None and bad["raw"].content == "not a joke"
@@ -495,14 +497,14 @@ async def test_structured_output_with_the_raw_message_does_not_raise() -> None:
 
 async def test_json_mode_needs_no_schema() -> None:
     async with ScriptedServer([JOKE_TEXT]) as server:
-        assert await client(server).with_structured_output(None, method="json_mode").ainvoke("A joke!") == JOKE
+        assert await create_client(server).with_structured_output(None, method="json_mode").ainvoke("A joke!") == JOKE
 
     assert server.requests[0].body["response_format"] == {"type": "json_object"}
 
 
 async def test_an_agent_gets_a_structured_response() -> None:
     async with ScriptedServer([calling("Joke", **JOKE)]) as server:
-        agent = create_agent(client(server), response_format=Joke)
+        agent = create_agent(create_client(server), response_format=Joke)
         result = await agent.ainvoke({"messages": [HumanMessage("A joke!")]})
 
     assert result["structured_response"] == Joke(**JOKE)
@@ -510,7 +512,7 @@ async def test_an_agent_gets_a_structured_response() -> None:
 
 async def test_sends_the_key_as_a_bearer_token_and_never_shows_it() -> None:
     async with ScriptedServer(["ok"]) as server:
-        model = client(server, default_headers={"X-Team": "deer"})
+        model = create_client(server, default_headers={"X-Team": "deer"})
         await model.ainvoke("hi")
 
     headers = server.requests[0].headers
@@ -541,13 +543,13 @@ def test_traces_vendor_and_model() -> None:
 async def test_sends_an_earlier_answer_of_another_vendor() -> None:
     other = AIMessage([{"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "text", "text": "Yes."}])
     async with ScriptedServer(["ok"]) as server:
-        await client(server).ainvoke([HumanMessage("hi"), other, HumanMessage("and?")])
+        await create_client(server).ainvoke([HumanMessage("hi"), other, HumanMessage("and?")])
 
     assert server.requests[0].messages[1] == {"role": "assistant", "content": "Yes."}
 
 
 async def test_treats_arguments_that_are_no_object_as_an_invalid_call() -> None:
     async with ScriptedServer([Answer(calls=(ToolRequest("get_weather", '"here"', "call_1"),))]) as server:
-        message = await client(server).ainvoke("hi")
+        message = await create_client(server).ainvoke("hi")
     assert message.tool_calls == []
     assert [call["id"] for call in message.invalid_tool_calls] == ["call_1"]

@@ -26,21 +26,22 @@ class Difference(NamedTuple):
     reason: str
 
 
-def call(name: str, call_id: str, **args: Any) -> dict[str, Any]:
+def build_call(name: str, call_id: str, **args: Any) -> dict[str, Any]:
     return {"name": name, "args": args, "id": call_id, "type": "tool_call"}
 
 
-def usage(input_tokens: int, output_tokens: int, total_tokens: int, **details: Any) -> dict[str, Any]:
+def build_usage(input_tokens: int, output_tokens: int, total_tokens: int, **details: Any) -> dict[str, Any]:
     counts = {"input_tokens": input_tokens, "output_tokens": output_tokens, "total_tokens": total_tokens}
     return counts | {"input_token_details": details, "output_token_details": {}}
 
 
 DIFFERENCES = {
     ("gemini_parallel_tools", "usage_metadata"): Difference(
-        usage(60, 24, 102), "Gemini counts up with every event and ChatOpenAI adds the counts"
+        build_usage(60, 24, 102), "Gemini counts up with every event and ChatOpenAI adds the counts"
     ),
     ("kimi_tools", "usage_metadata"): Difference(
-        usage(150, 40, 190, cache_read=128), "Kimi reports usage inside the choice, where ChatOpenAI does not look"
+        build_usage(150, 40, 190, cache_read=128),
+        "Kimi reports usage inside the choice, where ChatOpenAI does not look",
     ),
     ("mistral_thinking", "content"): Difference(
         "It is four.", "Mistral reasons in content blocks, which ChatOpenAI leaves in the answer"
@@ -52,7 +53,7 @@ DIFFERENCES = {
         "stop", "ChatOpenAI does not read a last event without a blank line after it"
     ),
     ("repeated_names_one_index", "tool_calls"): Difference(
-        [call("grep", "call_a", pattern="x"), call("glob", "call_b", pattern="*")],
+        [build_call("grep", "call_a", pattern="x"), build_call("glob", "call_b", pattern="*")],
         "ChatOpenAI joins a name that is repeated with every piece, and calls that share an index",
     ),
     ("repeated_names_one_index", "invalid_tool_calls"): Difference([], "the calls joined by mistake are not JSON"),
@@ -88,9 +89,9 @@ WHOLE = sorted(path.stem for path in RECORDINGS.glob("*.sse") if path.stem not i
 @pytest.mark.parametrize("coalesce_ms", [0, 20])
 @pytest.mark.parametrize("name", WHOLE)
 async def test_returns_the_same_message_as_chat_openai(name: str, coalesce_ms: int) -> None:
-    async with serving(name, times=2) as server:
-        ours = await answer(openai_compatible(server, stream_coalesce_ms=coalesce_ms))
-        theirs = await answer(chat_openai(server))
+    async with serve_recording(name, times=2) as server:
+        ours = await read_answer(create_openai_compatible(server, stream_coalesce_ms=coalesce_ms))
+        theirs = await read_answer(create_chat_openai(server))
 
     for field in COMPARED:
         difference = DIFFERENCES.get((name, field))
@@ -104,8 +105,8 @@ async def test_returns_the_same_message_for_any_split_of_the_stream(name: str) -
     body = (RECORDINGS / f"{name}.sse").read_bytes()
     pieces = tuple(body[at : at + 7] for at in range(0, len(body), 7))
     async with ScriptedServer([Raw((body,)), Raw(pieces)]) as server:
-        model = openai_compatible(server, stream_coalesce_ms=0)
-        whole, cut = await answer(model), await answer(model)
+        model = create_openai_compatible(server, stream_coalesce_ms=0)
+        whole, cut = await read_answer(model), await read_answer(model)
 
     assert cut.model_copy(update={"id": None}) == whole.model_copy(update={"id": None})
 
@@ -113,19 +114,19 @@ async def test_returns_the_same_message_for_any_split_of_the_stream(name: str) -
 @pytest.mark.parametrize("name", BROKEN)
 async def test_raises_for_a_broken_stream(name: str) -> None:
     our_error, their_error = BROKEN[name]
-    async with serving(name, times=2) as server:
+    async with serve_recording(name, times=2) as server:
         with pytest.raises(our_error):
-            await answer(openai_compatible(server))
+            await read_answer(create_openai_compatible(server))
         if their_error is None:
-            assert (await answer(chat_openai(server))).response_metadata.get("finish_reason") is None
+            assert (await read_answer(create_chat_openai(server))).response_metadata.get("finish_reason") is None
         else:
             with pytest.raises(their_error):
-                await answer(chat_openai(server))
+                await read_answer(create_chat_openai(server))
 
 
 async def test_joins_reasoning_details() -> None:
-    async with serving("openrouter_reasoning_details") as server:
-        message = await answer(openai_compatible(server))
+    async with serve_recording("openrouter_reasoning_details") as server:
+        message = await read_answer(create_openai_compatible(server))
 
     assert message.additional_kwargs["reasoning_details"] == [
         {
@@ -139,8 +140,8 @@ async def test_joins_reasoning_details() -> None:
 
 
 async def test_keeps_the_thought_signature_by_call_id() -> None:
-    async with serving("gemini_parallel_tools") as server:
-        message = await answer(openai_compatible(server))
+    async with serve_recording("gemini_parallel_tools") as server:
+        message = await read_answer(create_openai_compatible(server))
 
     signature = {"google": {"thought_signature": "CsUBsig"}}
     assert message.additional_kwargs["tool_call_extras"] == {"function-call-1": signature}
@@ -152,19 +153,19 @@ def test_every_expectation_has_a_recording() -> None:
     assert {name for name, _ in DIFFERENCES} | REASONING.keys() | BROKEN.keys() <= recorded
 
 
-def serving(name: str, times: int = 1) -> ScriptedServer:
+def serve_recording(name: str, times: int = 1) -> ScriptedServer:
     return ScriptedServer([Raw(((RECORDINGS / f"{name}.sse").read_bytes(),))] * times)
 
 
-def openai_compatible(server: ScriptedServer, **settings: Any) -> OpenAICompatibleChatModel:
+def create_openai_compatible(server: ScriptedServer, **settings: Any) -> OpenAICompatibleChatModel:
     return OpenAICompatibleChatModel(model="recorded", base_url=server.base_url, api_key="key", **settings)
 
 
-def chat_openai(server: ScriptedServer) -> ChatOpenAI:
+def create_chat_openai(server: ScriptedServer) -> ChatOpenAI:
     return ChatOpenAI(model="recorded", base_url=server.base_url, api_key="key", max_retries=0, stream_usage=True)
 
 
-async def answer(model: BaseChatModel) -> Any:
+async def read_answer(model: BaseChatModel) -> Any:
     """Return the sum of the chunks of a stream."""
     whole: AIMessageChunk | None = None
     async with asyncio.timeout(10):

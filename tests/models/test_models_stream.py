@@ -15,7 +15,7 @@ from deerflow.testing.scripted_server import stream_frames
 INTERVAL_S = 0.02
 
 
-class Arrivals:
+class ScriptedBody:
     """A response body whose parts arrive while the reader pauses or waits for data."""
 
     def __init__(self, at_once: bytes, *, during_rest: tuple[bytes, ...] = (), later: tuple[bytes, ...] = ()) -> None:
@@ -40,11 +40,11 @@ class Arrivals:
             self._buffer += self._during_rest.popleft()
 
 
-def frames(answer: Answer) -> list[bytes]:
+def build_frames(answer: Answer) -> list[bytes]:
     return stream_frames(answer, completion_id="c", model="m", with_usage=True)
 
 
-async def chunks(source: Arrivals, interval_s: float = INTERVAL_S) -> list[str]:
+async def read_chunks(source: ScriptedBody, interval_s: float = INTERVAL_S) -> list[str]:
     async with asyncio.timeout(5):
         return [
             str(chunk.content) async for chunk in stream_answer(source, StreamAccumulator(DEFAULT_VENDOR), interval_s)
@@ -52,16 +52,16 @@ async def chunks(source: Arrivals, interval_s: float = INTERVAL_S) -> list[str]:
 
 
 async def test_yields_the_first_delta_at_once_and_merges_the_next() -> None:
-    role, one, two, three, *end = frames(Answer(("one ", "two ", "three")))
-    source = Arrivals(role + one, during_rest=(two + three, b"".join(end)))
+    role, one, two, three, *end = build_frames(Answer(("one ", "two ", "three")))
+    source = ScriptedBody(role + one, during_rest=(two + three, b"".join(end)))
 
-    assert await chunks(source) == ["one ", "two three", ""]
+    assert await read_chunks(source) == ["one ", "two three", ""]
     assert 0 < source.rests[0] <= INTERVAL_S
 
 
 async def test_an_empty_first_delta_does_not_delay_the_first_word() -> None:
-    role, one, *end = frames(Answer(("one",)))
-    source = Arrivals(role, later=(one, b"".join(end)))
+    role, one, *end = build_frames(Answer(("one",)))
+    source = ScriptedBody(role, later=(one, b"".join(end)))
     received = stream_answer(source, StreamAccumulator(DEFAULT_VENDOR), INTERVAL_S)
 
     first = await anext(received)
@@ -72,15 +72,15 @@ async def test_an_empty_first_delta_does_not_delay_the_first_word() -> None:
 
 
 async def test_yields_every_delta_without_an_interval() -> None:
-    source = Arrivals(b"".join(frames(Answer(("one ", "two ", "three")))))
+    source = ScriptedBody(b"".join(build_frames(Answer(("one ", "two ", "three")))))
 
-    assert await chunks(source, interval_s=0) == ["one ", "two ", "three", ""]
+    assert await read_chunks(source, interval_s=0) == ["one ", "two ", "three", ""]
     assert source.rests == []
 
 
 async def test_merged_deltas_keep_all_content() -> None:
     answer = Answer("the text", "the reasoning", (ToolRequest("a", '{"x": 1}', "1"), ToolRequest("b", "{}", "2")))
-    source = Arrivals(b"".join(frames(answer)))
+    source = ScriptedBody(b"".join(build_frames(answer)))
 
     [chunk] = [chunk async for chunk in stream_answer(source, StreamAccumulator(DEFAULT_VENDOR), INTERVAL_S)]
 
@@ -96,22 +96,22 @@ async def test_merged_deltas_keep_all_content() -> None:
 
 
 async def test_reports_a_body_that_ends_early() -> None:
-    role, one, *_ = frames(Answer(("one", "two")))
+    role, one, *_ = build_frames(Answer(("one", "two")))
 
     with pytest.raises(ModelStreamCut, match="before the answer was complete"):
-        await chunks(Arrivals(role + one))
+        await read_chunks(ScriptedBody(role + one))
 
 
 async def test_a_finish_reason_completes_an_answer_without_done() -> None:
-    *all_but_usage_and_done, _, _ = frames(Answer("one"))
+    *all_but_usage_and_done, _, _ = build_frames(Answer("one"))
 
-    assert await chunks(Arrivals(b"".join(all_but_usage_and_done))) == ["one", ""]
+    assert await read_chunks(ScriptedBody(b"".join(all_but_usage_and_done))) == ["one", ""]
 
 
 async def test_done_completes_an_answer_without_a_finish_reason() -> None:
-    role, one, _, _, done = frames(Answer(("one",)))
+    role, one, _, _, done = build_frames(Answer(("one",)))
 
-    assert await chunks(Arrivals(role + one + done)) == ["one"]
+    assert await read_chunks(ScriptedBody(role + one + done)) == ["one"]
 
 
 @pytest.mark.parametrize(
@@ -127,4 +127,4 @@ async def test_done_completes_an_answer_without_a_finish_reason() -> None:
 )
 async def test_raises_a_named_error_for_an_invalid_event(payload: bytes, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
-        await chunks(Arrivals(b"data: " + payload + b"\n\n"))
+        await read_chunks(ScriptedBody(b"data: " + payload + b"\n\n"))

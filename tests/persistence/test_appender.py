@@ -27,14 +27,14 @@ def other(file: Path) -> Iterator[sqlite3.Connection]:
     connection.close()
 
 
-def count(connection: sqlite3.Connection) -> int:
+def count_rows(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT count(*) FROM log").fetchone()[0])
 
 
 def test_appended_rows_are_visible_to_other_connections(file: Path, other: sqlite3.Connection) -> None:
     appender = Appender(file)
     assert appender.append(ROW)
-    assert count(other) == 1
+    assert count_rows(other) == 1
     appender.close()
 
 
@@ -51,7 +51,7 @@ def test_refuses_for_a_while_after_a_slow_append(file: Path, other: sqlite3.Conn
     appender = Appender(file, slow_s=0)
     assert appender.append(ROW)
     assert not appender.append(ROW)
-    assert count(other) == 1
+    assert count_rows(other) == 1
     appender.close()
 
 

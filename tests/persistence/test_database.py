@@ -26,13 +26,13 @@ VALUES ('r', 't', 'me', 'a', 'running', 'cancel', 'reject', 'p', 1, '', '{}', '{
 """
 
 
-def add(name: str):
+def add_thread(name: str):
     return lambda connection: insert_thread(connection, name, "me", {})
 
 
 async def test_commits_waiting_writes_together(tmp_path: Path) -> None:
     async with open_database(tmp_path / "d.db") as database:
-        await asyncio.gather(*(database.write(add(f"t{number}")) for number in range(20)))
+        await asyncio.gather(*(database.write(add_thread(f"t{number}")) for number in range(20)))
         found = await database.read(lambda connection: search_threads(connection, "me", 100, 0))
     assert {thread.thread_id for thread in found} == {f"t{number}" for number in range(20)}
 
@@ -44,7 +44,10 @@ async def test_a_failed_write_does_not_affect_others(tmp_path: Path) -> None:
 
     async with open_database(tmp_path / "d.db") as database:
         results = await asyncio.gather(
-            database.write(add("a")), database.write(fail), database.write(add("b")), return_exceptions=True
+            database.write(add_thread("a")),
+            database.write(fail),
+            database.write(add_thread("b")),
+            return_exceptions=True,
         )
         found = await database.read(lambda connection: search_threads(connection, "me", 100, 0))
     assert isinstance(results[1], ValueError)
@@ -58,13 +61,13 @@ async def test_raises_storage_unavailable_for_database_errors(tmp_path: Path) ->
     async with open_database(tmp_path / "d.db") as database:
         with pytest.raises(StorageUnavailable, match="no such table"):
             await database.write(refuse)
-        await database.write(add("a"))
+        await database.write(add_thread("a"))
 
 
 async def test_a_cancelled_write_does_not_affect_others(tmp_path: Path) -> None:
     async with open_database(tmp_path / "d.db") as database:
-        impatient = asyncio.create_task(database.write(add("a")))
-        patient = asyncio.create_task(database.write(add("b")))
+        impatient = asyncio.create_task(database.write(add_thread("a")))
+        patient = asyncio.create_task(database.write(add_thread("b")))
         await asyncio.sleep(0)
         impatient.cancel()
         await patient
@@ -100,12 +103,12 @@ async def test_appends_while_the_file_is_locked(tmp_path: Path) -> None:
         return [LoggedEvent(run_id, RunEvent(seq, "custom", b"{}"), datetime.now(UTC))]
 
     async with open_database(tmp_path / "d.db") as database, asyncio.timeout(10):
-        await database.write(add("t"))
+        await database.write(add_thread("t"))
         await database.write(lambda connection: connection.exec_driver_sql(RUN))
         other = sqlite3.connect(tmp_path / "d.db", isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         waiting = asyncio.create_task(database.append(row(1)))
-        durable = asyncio.create_task(database.write(add("t2")))
+        durable = asyncio.create_task(database.write(add_thread("t2")))
         await asyncio.sleep(0)
         other.execute("COMMIT")
         await asyncio.gather(waiting, durable, database.append(row(2)))
@@ -131,7 +134,7 @@ async def test_migrates_titles_from_metadata(tmp_path: Path) -> None:
     file = tmp_path / "d.db"
     async with open_database(file) as database:
         for name in ("given", "plain"):
-            await database.write(add(name))
+            await database.write(add_thread(name))
     with sqlite3.connect(file) as connection:
         later = (name for name in load_full_metadata().tables if name.startswith(("memory_", "mcp_", "web_")))
         for table in ("memory_terms", *later, "shares"):

@@ -42,22 +42,22 @@ async def database(postgres_url: str) -> AsyncIterator[Database]:
         yield opened
 
 
-def add(name: str):
+def add_thread(name: str):
     return lambda connection: insert_thread(connection, name, "me", {})
 
 
-async def accepted(database: Database) -> RunRecord:
+async def create_run(database: Database) -> RunRecord:
     run = create_run_record(RunRequest("t"), LOCAL_USER, "process")
     first = LoggedEvent(run.run_id, RunEvent(1, "metadata", b"{}"), run.created_at)
     change = partial(accept_run, run=run, request=StoredRequest({}, ""), first=first, title=None)
     return (await database.write(partial(change, may_create_thread=True))).run
 
 
-def event(run: RunRecord, seq: int) -> LoggedEvent:
+def build_event(run: RunRecord, seq: int) -> LoggedEvent:
     return LoggedEvent(run.run_id, RunEvent(seq, "custom", b"\x00{}"), datetime.now(UTC), run.attempt)
 
 
-async def events_of(database: Database, run: RunRecord) -> list[int]:
+async def list_event_numbers(database: Database, run: RunRecord) -> list[int]:
     read = await database.read(partial(read_events, run_id=run.run_id, after=0, limit=100))
     return [each.seq for each in read]
 
@@ -114,7 +114,7 @@ async def test_a_failed_write_does_not_affect_others(database: Database) -> None
         raise ValueError("no")
 
     results = await asyncio.gather(
-        database.write(add("a")), database.write(fail), database.write(add("b")), return_exceptions=True
+        database.write(add_thread("a")), database.write(fail), database.write(add_thread("b")), return_exceptions=True
     )
     found = await database.read(lambda connection: search_threads(connection, "me", 100, 0))
     assert isinstance(results[1], ValueError)
@@ -124,21 +124,21 @@ async def test_a_failed_write_does_not_affect_others(database: Database) -> None
 async def test_reconnects_after_the_server_was_unavailable(
     postgres_server: PostgresServer, postgres_url: str, database: Database
 ) -> None:
-    run = await accepted(database)
-    await database.append([event(run, 2)])
+    run = await create_run(database)
+    await database.append([build_event(run, 2)])
     end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'deerflow'"
     with psycopg.connect(postgres_server.url("postgres"), autocommit=True) as admin:
         admin.execute(end)
         with pytest.raises(StorageUnavailable):
-            await database.append([event(run, 3)])
-    assert await database.append([event(run, 3)]) == ()
-    await database.write(add("a"))
-    assert await events_of(database, run) == [1, 2, 3]
+            await database.append([build_event(run, 3)])
+    assert await database.append([build_event(run, 3)]) == ()
+    await database.write(add_thread("a"))
+    assert await list_event_numbers(database, run) == [1, 2, 3]
 
 
 async def test_retries_after_a_deadlock(database: Database) -> None:
-    await database.write(add("a"))
-    await database.write(add("b"))
+    await database.write(add_thread("a"))
+    await database.write(add_thread("b"))
     both_hold_one, tried = Barrier(2), list[str]()
     touch = text("UPDATE threads SET title = coalesce(title, '') || 'x' WHERE thread_id = :name")
 
@@ -160,22 +160,22 @@ async def test_retries_after_a_deadlock(database: Database) -> None:
 
 
 async def test_refuses_events_of_an_old_attempt(database: Database) -> None:
-    run = await accepted(database)
-    assert await database.append([event(run, 2)]) == ()
+    run = await create_run(database)
+    assert await database.append([build_event(run, 2)]) == ()
     claimed = await database.write(partial(reclaim_run, run=run, process="other"))
     assert claimed is not None and claimed.record.attempt == 2
-    assert await database.append([event(run, 3)]) == {run.run_id}
+    assert await database.append([build_event(run, 3)]) == {run.run_id}
     with pytest.raises(RunLost):
-        await database.write(partial(insert_events, events=[event(run, 3)]))
-    assert await database.append([event(claimed.record, 3)]) == ()
-    assert await events_of(database, run) == [1, 2, 3]
+        await database.write(partial(insert_events, events=[build_event(run, 3)]))
+    assert await database.append([build_event(claimed.record, 3)]) == ()
+    assert await list_event_numbers(database, run) == [1, 2, 3]
 
 
 async def test_ignores_events_that_are_written_twice(database: Database) -> None:
-    run = await accepted(database)
-    assert await database.append([event(run, 2)]) == ()
-    assert not await database.append([event(run, 2), event(run, 3)])
-    assert await events_of(database, run) == [1, 2, 3]
+    run = await create_run(database)
+    assert await database.append([build_event(run, 2)]) == ()
+    assert not await database.append([build_event(run, 2), build_event(run, 3)])
+    assert await list_event_numbers(database, run) == [1, 2, 3]
 
 
 async def test_a_process_is_alive_until_its_lease_ends(database: Database, tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ async def test_a_process_is_alive_until_its_lease_ends(database: Database, tmp_p
 
 
 async def test_a_run_ends_once(database: Database) -> None:
-    run = await accepted(database)
+    run = await create_run(database)
     stale = replace(run, status=RunStatus.PENDING)
     assert run.status is RunStatus.RUNNING
     assert not await database.write(partial(advance_run, run=stale, status=RunStatus.INTERRUPTED))
@@ -199,8 +199,8 @@ async def test_a_run_ends_once(database: Database) -> None:
     assert not await database.write(partial(advance_run, run=run, status=RunStatus.ERROR))
 
 
-async def keep(saver: BaseCheckpointSaver[str], run: RunRecord) -> None:
-    """Write a checkpoint and what a step has led to, for an attempt at a run."""
+async def write_checkpoint(saver: BaseCheckpointSaver[str], run: RunRecord) -> None:
+    """Write a checkpoint and the writes of a step, for an attempt of a run."""
     owner = {WRITER_KEY: CheckpointWriter(run.run_id, run.attempt)}
     config: RunnableConfig = {"configurable": {"thread_id": "t", "checkpoint_ns": "", **owner}}
     made = await saver.aput(config, empty_checkpoint(), {"source": "loop"}, {})
@@ -209,28 +209,28 @@ async def keep(saver: BaseCheckpointSaver[str], run: RunRecord) -> None:
 
 
 async def test_refuses_checkpoints_of_an_old_attempt(database: Database, postgres_url: str) -> None:
-    run = await accepted(database)
+    run = await create_run(database)
     async with open_checkpointer(postgres_url) as saver:
-        await keep(saver, run)
+        await write_checkpoint(saver, run)
         kept = await saver.aget_tuple({"configurable": {"thread_id": "t"}})
         claimed = await database.write(partial(reclaim_run, run=run, process="other"))
         assert claimed is not None and kept is not None
         with pytest.raises(RunLost, match="taken over by another process"):
-            await keep(saver, run)
+            await write_checkpoint(saver, run)
         late = {"configurable": {**kept.config["configurable"], WRITER_KEY: CheckpointWriter(run.run_id, run.attempt)}}
         with pytest.raises(RunLost, match="taken over by another process"):
             await saver.aput_writes(late, [("messages", "late")], "late")
         assert await saver.aget_tuple({"configurable": {"thread_id": "t"}}) == kept
-        await keep(saver, claimed.record)
+        await write_checkpoint(saver, claimed.record)
         assert await saver.aget_tuple({"configurable": {"thread_id": "t"}}) != kept
 
 
 async def test_the_server_ends_idle_transactions(database: Database, postgres_url: str) -> None:
-    run = await accepted(database)
+    run = await create_run(database)
     holds, thaws = Event(), Event()
 
     def freeze(connection: Connection) -> None:
-        insert_events(connection, [event(run, 2)])  # holds the run
+        insert_events(connection, [build_event(run, 2)])  # holds the run
         holds.set()
         assert thaws.wait(30)
 
@@ -242,16 +242,16 @@ async def test_the_server_ends_idle_transactions(database: Database, postgres_ur
         assert claimed is not None and claimed.record.attempt == 2
         with pytest.raises(RunLost):
             await writing
-        assert await events_of(database, run) == [1]
+        assert await list_event_numbers(database, run) == [1]
 
 
 async def test_retries_after_an_idle_timeout(database: Database, postgres_url: str) -> None:
-    run = await accepted(database)
+    run = await create_run(database)
     holds, thaws, tried = Event(), Event(), list[int]()
     touch = text("UPDATE runs SET error = error WHERE run_id = :run_id")
 
     def dawdle(connection: Connection) -> None:
-        insert_events(connection, [event(run, 2)])  # holds the run
+        insert_events(connection, [build_event(run, 2)])  # holds the run
         tried.append(1)
         holds.set()
         assert thaws.wait(30)
@@ -262,4 +262,4 @@ async def test_retries_after_an_idle_timeout(database: Database, postgres_url: s
         await database.write(lambda connection: connection.execute(touch, {"run_id": run.run_id}))  # waits for it
         thaws.set()
         await writing
-        assert len(tried) == 2 and await events_of(database, run) == [1, 2]
+        assert len(tried) == 2 and await list_event_numbers(database, run) == [1, 2]

@@ -1,4 +1,4 @@
-"""A real process on the same database, which the test tells what to do."""
+"""A real process on the same database, controlled by the test."""
 
 import asyncio
 import multiprocessing
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.runtime.other_process import serve
 
-HALF_AN_ANSWER = "tests.runtime.other_process:half_an_answer"
+STALLING_MODEL = "tests.runtime.other_process:create_stalling_model"
 LIMIT_S = 30.0
 # Forked from a process that has imported everything: starting Python and importing takes longer than most tests.
 FORKS = multiprocessing.get_context("forkserver")
@@ -20,21 +20,21 @@ FORKS.set_forkserver_preload(["tests.runtime.other_process"])
 
 
 @dataclass(frozen=True)
-class Elsewhere:
-    """The other process."""
+class OtherProcess:
+    """Process that executes commands, and the connection to it."""
 
     process: ForkServerProcess
     connection: Connection
 
-    async def ask(self, *words: str) -> str:
-        """Tell it something and hear its answer."""
-        await self.tell(*words)
-        return await self.hear()
+    async def request(self, *words: str) -> str:
+        """Send a command and return the response."""
+        await self.send(*words)
+        return await self.receive()
 
-    async def tell(self, *words: str) -> None:
+    async def send(self, *words: str) -> None:
         await asyncio.to_thread(self.connection.send, words)
 
-    async def hear(self) -> str:
+    async def receive(self) -> str:
         return await asyncio.to_thread(self._receive)
 
     def _receive(self) -> str:
@@ -46,24 +46,24 @@ class Elsewhere:
         assert self.process.pid is not None
         os.kill(self.process.pid, number)
 
-    async def die(self) -> None:
-        """End it as a power cut would."""
+    async def kill(self) -> None:
+        """Kill the process and wait for its end."""
         self.process.kill()
         await asyncio.to_thread(self.process.join, LIMIT_S)
 
 
 @asynccontextmanager
-async def start(home: Path, script: str = HALF_AN_ANSWER) -> AsyncIterator[Elsewhere]:
-    """A process that keeps its state in `home`, with the model that the function `script` makes."""
+async def start_process(home: Path, script: str = STALLING_MODEL) -> AsyncIterator[OtherProcess]:
+    """Start a process with its state in `home` and the model that the function `script` creates."""
     ours, theirs = FORKS.Pipe()
     with ours:
         with theirs:
             process = FORKS.Process(target=serve, args=(theirs, home, script), daemon=True)
             await asyncio.to_thread(process.start)
-        other = Elsewhere(process, ours)
+        other = OtherProcess(process, ours)
         try:
-            assert await other.hear() == "ready"
+            assert await other.receive() == "ready"
             yield other
         finally:
-            await other.die()
+            await other.kill()
             process.close()

@@ -10,23 +10,15 @@ from sqlalchemy import Connection, delete, update
 from deerflow.config.source import open_source
 from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import NodeNames, RunRecord, RunRequest, RunStatus
-from deerflow.domain.tools import read_only
 from deerflow.harness import Harness, open_harness
 from deerflow.persistence.engine import open_database
 from deerflow.persistence.tables import run_events, runs
 from deerflow.testing import Answer, ScriptedModel, calling
-
-LOOKS = {"tools": [{"name": "look", "group": "test", "use": "tests.runtime.test_breakpoints:look"}]}
-
-
-@read_only
-async def look() -> str:
-    """Look around."""
-    return "nothing here"
+from tests.runtime.support import LOOK_TOOL
 
 
-def opened(home: Path, *answers: Answer | str) -> AbstractAsyncContextManager[Harness]:
-    source = open_source(directory=home, environment={}, overrides=LOOKS)
+def open_test_harness(home: Path, *answers: Answer | str) -> AbstractAsyncContextManager[Harness]:
+    source = open_source(directory=home, environment={}, overrides={"tools": [LOOK_TOOL]})
     return open_harness(source, ScriptedModel.saying(*answers))
 
 
@@ -35,8 +27,8 @@ async def finish(harness: Harness, request: RunRequest) -> RunRecord:
     return await harness.runs.join("t", run.run_id, LOCAL_USER)
 
 
-async def let_die_before_the_end(place: Path | str) -> None:
-    """Have it look as if the process had died before it could record that the run has ended."""
+async def simulate_crash_before_end(place: Path | str) -> None:
+    """Change the database as if the process had died before it recorded the end of the run."""
 
     def change(connection: Connection) -> int:
         connection.execute(update(runs).values(status=RunStatus.RUNNING, process="gone"))
@@ -58,20 +50,20 @@ async def let_die_before_the_end(place: Path | str) -> None:
     ],
 )
 async def test_a_run_whose_process_dies_at_a_breakpoint_has_stopped_there(
-    tmp_path: Path, database_place: Path | str, before: NodeNames, after: NodeNames, answers: tuple[Answer, ...]
+    tmp_path: Path, database_location: Path | str, before: NodeNames, after: NodeNames, answers: tuple[Answer, ...]
 ) -> None:
     request = RunRequest(
         "t", [{"type": "human", "content": "Look"}], interrupt_before=before, interrupt_after=after, recursion_limit=50
     )
     async with asyncio.timeout(30):
-        async with opened(tmp_path, *answers) as harness:
+        async with open_test_harness(tmp_path, *answers) as harness:
             run = await finish(harness, request)
             assert run.status is RunStatus.INTERRUPTED
             steps = (await harness.threads.state("t", LOCAL_USER)).next
-        await let_die_before_the_end(database_place)
-        async with opened(tmp_path) as harness:
+        await simulate_crash_before_end(database_location)
+        async with open_test_harness(tmp_path) as harness:
             again = await harness.runs.join("t", run.run_id, LOCAL_USER)
             assert (again.status, again.attempt, again.error) == (RunStatus.INTERRUPTED, 2, None)
             assert (await harness.threads.state("t", LOCAL_USER)).next == steps
-        async with opened(tmp_path, *(() if answers else (calling("look"),)), "Done.") as harness:
+        async with open_test_harness(tmp_path, *(() if answers else (calling("look"),)), "Done.") as harness:
             assert (await finish(harness, RunRequest("t", goes_on=True))).status is RunStatus.SUCCESS

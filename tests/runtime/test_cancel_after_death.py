@@ -18,11 +18,16 @@ from deerflow.persistence.engine import open_database
 from deerflow.persistence.engine.database import Database
 from deerflow.persistence.queries.runs import read_run_controls, request_stop
 from deerflow.testing import Answer, ScriptedModel, Stall, calling
-from tests.runtime.other_processes import start
+from tests.runtime.other_processes import start_process
+from tests.runtime.support import read_contents, replay_contents
 from tests.support import OpenHarness
 
-STUBBORN: dict[str, Any] = {"name": "hold_on", "group": "test", "use": "tests.runtime.test_cancel_after_death:hold_on"}
-SCRIPT = "tests.runtime.test_cancel_after_death:stubborn"
+UNSTOPPABLE_TOOL: dict[str, Any] = {
+    "name": "hold_on",
+    "group": "test",
+    "use": "tests.runtime.test_cancel_after_death:hold_on",
+}
+SCRIPT = "tests.runtime.test_cancel_after_death:create_unstoppable_model"
 BELL = "bell"
 UNKNOWN = "how far it came is not known"
 
@@ -41,43 +46,31 @@ async def hold_on(bell: str) -> str:
             continue
 
 
-def stubborn(home: Path) -> ScriptedModel:
-    """Uses a tool that cannot be stopped."""
+def create_unstoppable_model(home: Path) -> ScriptedModel:
+    """Return a model that calls a tool that cannot be stopped."""
     return ScriptedModel.saying(calling("hold_on", bell=str(home / BELL)), "Never said.")
 
 
-def opened(home: Path, *answers: str) -> AbstractAsyncContextManager[Harness]:
+def open_test_harness(home: Path, *answers: str) -> AbstractAsyncContextManager[Harness]:
     return open_harness(open_source(directory=home, environment={}), ScriptedModel.saying(*answers))
 
 
-async def said(harness: Harness) -> list[str]:
-    state = orjson.loads((await harness.threads.state("t", LOCAL_USER)).values)
-    return [message["content"] for message in state["messages"]]
-
-
-async def known(harness: Harness) -> list[str]:
-    """What somebody knows who has read every event of the thread."""
-    (last, *_) = await harness.runs.list_by_thread("t", LOCAL_USER)
-    state = orjson.loads((await harness.runs.state_before(last, after=10**9)).to_json())
-    return [message["content"] for message in state["messages"]]
-
-
-async def ended(harness: Harness, run_id: str) -> RunRecord:
+async def join_run(harness: Harness, run_id: str) -> RunRecord:
     return await harness.runs.join("t", run_id, LOCAL_USER)
 
 
-async def ordered(database: Database, run_id: str) -> None:
-    """Wait until it is noted that a run is to be stopped."""
+async def wait_for_stop_request(database: Database, run_id: str) -> None:
+    """Wait until the request to stop a run is stored."""
     while (await database.read(partial(read_run_controls, run_ids=[run_id])))[run_id].stop is None:
         pass
 
 
 @pytest.fixture
-def bell(tmp_path: Path, database_place: Path | str) -> Path:
-    """A pipe, in a home with a tool that cannot be stopped."""
+def bell(tmp_path: Path, database_location: Path | str) -> Path:
+    """Configure a tool that cannot be stopped, and return the pipe it writes to."""
     config = tmp_path / "config.yaml"
     settings = config.read_text() if config.exists() else ""
-    config.write_text(f"{settings}tools:\n  - {orjson.dumps(STUBBORN).decode()}\n")
+    config.write_text(f"{settings}tools:\n  - {orjson.dumps(UNSTOPPABLE_TOOL).decode()}\n")
     os.mkfifo(tmp_path / BELL)
     return tmp_path / BELL
 
@@ -85,55 +78,57 @@ def bell(tmp_path: Path, database_place: Path | str) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("action", ["interrupt", "rollback"])
 async def test_a_cancelled_run_stays_cancelled_when_its_process_dies(
-    tmp_path: Path, database_place: Path | str, bell: Path, action: str
+    tmp_path: Path, database_location: Path | str, bell: Path, action: str
 ) -> None:
     async with asyncio.timeout(60):
-        async with start(tmp_path, SCRIPT) as other, open_database(database_place) as database:
-            run_id = await other.ask("begin", "t")
+        async with start_process(tmp_path, SCRIPT) as other, open_database(database_location) as database:
+            run_id = await other.request("begin", "t")
             await asyncio.to_thread(bell.read_text)
-            await other.tell("cancel", "t", run_id, action)
-            await ordered(database, run_id)
-            await other.die()
-        async with opened(tmp_path, "Next.") as harness:
-            run = await ended(harness, run_id)
+            await other.send("cancel", "t", run_id, action)
+            await wait_for_stop_request(database, run_id)
+            await other.kill()
+        async with open_test_harness(tmp_path, "Next.") as harness:
+            run = await join_run(harness, run_id)
             if action == "interrupt":
                 assert (run.status, run.error, run.attempt) == (RunStatus.INTERRUPTED, None, 2)
-                assert (await said(harness))[:2] == ["one", ""] and UNKNOWN in (await said(harness))[2]
+                assert (await read_contents(harness))[:2] == ["one", ""] and UNKNOWN in (await read_contents(harness))[
+                    2
+                ]
             else:
                 assert (run.status, run.error) == (RunStatus.ERROR, "rolled back by the user")
-                assert await said(harness) == []
-            assert await said(harness) == await known(harness)
+                assert await read_contents(harness) == []
+            assert await read_contents(harness) == await replay_contents(harness)
             events = [event.event async for group in harness.runs.listen(run) for event in group]
             assert events.count("end") == 1 and "tool_outcome" not in events
             request = RunRequest("t", [{"type": "human", "content": "two"}])
             after = await harness.runs.create_or_reject(request, LOCAL_USER)
-            assert (await ended(harness, after.run_id)).status is RunStatus.SUCCESS
-            assert (await said(harness))[-2:] == (await known(harness))[-2:] == ["two", "Next."]
+            assert (await join_run(harness, after.run_id)).status is RunStatus.SUCCESS
+            assert (await read_contents(harness))[-2:] == (await replay_contents(harness))[-2:] == ["two", "Next."]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["interrupt", "rollback"])
 async def test_a_replacing_run_starts_even_if_the_process_dies(tmp_path: Path, bell: Path, strategy: str) -> None:
     async with asyncio.timeout(60):
-        async with start(tmp_path, SCRIPT) as other:
-            first = await other.ask("begin", "t")
+        async with start_process(tmp_path, SCRIPT) as other:
+            first = await other.request("begin", "t")
             await asyncio.to_thread(bell.read_text)
-            waiting = await other.ask("enqueue", "t")
-            second = await other.ask(strategy, "t")
-            await other.die()
-        async with opened(tmp_path, "Next.") as harness:
-            assert (await ended(harness, second)).status is RunStatus.SUCCESS
-            assert (await ended(harness, waiting)).status is RunStatus.INTERRUPTED
+            waiting = await other.request("enqueue", "t")
+            second = await other.request(strategy, "t")
+            await other.kill()
+        async with open_test_harness(tmp_path, "Next.") as harness:
+            assert (await join_run(harness, second)).status is RunStatus.SUCCESS
+            assert (await join_run(harness, waiting)).status is RunStatus.INTERRUPTED
             stopped = RunStatus.INTERRUPTED if strategy == "interrupt" else RunStatus.ERROR
-            assert (await ended(harness, first)).status is stopped
-            assert (await said(harness))[-2:] == ["two", "Next."]
-            assert len(await said(harness)) == (5 if strategy == "interrupt" else 2)
-            assert await said(harness) == await known(harness)
+            assert (await join_run(harness, first)).status is stopped
+            assert (await read_contents(harness))[-2:] == ["two", "Next."]
+            assert len(await read_contents(harness)) == (5 if strategy == "interrupt" else 2)
+            assert await read_contents(harness) == await replay_contents(harness)
 
 
 @pytest.mark.slow
 async def test_a_partial_answer_is_kept_when_the_next_process_applies_the_cancel(
-    database_place: Path | str, harness_saying: OpenHarness
+    database_location: Path | str, harness_saying: OpenHarness
 ) -> None:
     async with asyncio.timeout(20):
         async with harness_saying(ScriptedModel.saying(Stall(Answer("Half of the")))) as harness:
@@ -143,11 +138,11 @@ async def test_a_partial_answer_is_kept_when_the_next_process_applies_the_cancel
             async for group in harness.runs.listen(run):
                 if any(b"the" in event.data for event in group if event.event == "messages"):
                     break
-        async with open_database(database_place) as database:
+        async with open_database(database_location) as database:
             await database.write(partial(request_stop, run_id=run.run_id, action=CancelAction.INTERRUPT))
         async with harness_saying(ScriptedModel.saying()) as harness:
-            assert (await ended(harness, run.run_id)).status is RunStatus.INTERRUPTED
-            assert await said(harness) == await known(harness) == ["one", "Half of the"]
+            assert (await join_run(harness, run.run_id)).status is RunStatus.INTERRUPTED
+            assert await read_contents(harness) == await replay_contents(harness) == ["one", "Half of the"]
 
 
 async def test_a_pending_run_is_dropped_when_its_client_disconnects(harness_saying: OpenHarness) -> None:
@@ -158,6 +153,6 @@ async def test_a_pending_run_is_dropped_when_its_client_disconnects(harness_sayi
         ]
         first, second = [await harness.runs.create_or_reject(request, LOCAL_USER) for request in requests]
         harness.runs.cancel_in_background(second)
-        assert (await ended(harness, second.run_id)).status is RunStatus.INTERRUPTED
+        assert (await join_run(harness, second.run_id)).status is RunStatus.INTERRUPTED
         harness.runs.cancel_in_background(first)
-        assert (await ended(harness, first.run_id)).status is RunStatus.INTERRUPTED
+        assert (await join_run(harness, first.run_id)).status is RunStatus.INTERRUPTED

@@ -35,8 +35,8 @@ pytestmark = pytest.mark.slow
 
 EVENTS = 5000
 CALLS = 20
-TOLD = EVENTS // CALLS - 4
-"""So many events each call tells of; a reply and its result make the rest."""
+EVENTS_PER_CALL = EVENTS // CALLS - 4
+"""Custom events of each call; its reply and its result make the rest."""
 SETTINGS = {
     "tools": [{"name": "chatter", "group": "test", "use": "tests.runtime.test_every_index:chatter"}],
     "sandbox": {"toolbox": {"enabled": False}},
@@ -61,32 +61,32 @@ async def chatter(count: int, runtime: ToolRuntime[RunContext]) -> str:
     return f"told {count}"
 
 
-def calls(numbers: range) -> list[Answer]:
-    """Replies that each let the tool talk; no two calls are the same one."""
-    said = [calling("chatter", count=TOLD + number % 3).calls[0] for number in numbers]
+def build_calls(numbers: range) -> list[Answer]:
+    """Return replies with one call each; no two calls have the same arguments or id."""
+    said = [calling("chatter", count=EVENTS_PER_CALL + number % 3).calls[0] for number in numbers]
     return [
         Answer(f"Call {number}.", calls=(ToolRequest(call.name, call.arguments, id=f"call-{number}"),))
         for number, call in zip(numbers, said, strict=True)
     ]
 
 
-def opened(home: Path, *replies: Answer | Stall | str) -> AbstractAsyncContextManager[Harness]:
+def open_test_harness(home: Path, *replies: Answer | Stall | str) -> AbstractAsyncContextManager[Harness]:
     source = open_source(directory=home, environment={}, overrides=SETTINGS)
     return open_harness(source, ScriptedModel.saying(*replies))
 
 
-async def begin(harness: Harness) -> RunRecord:
+async def start_run(harness: Harness) -> RunRecord:
     request = RunRequest("t", [{"type": "human", "content": "Talk"}], recursion_limit=1000)
     return await harness.runs.create_or_reject(request, LOCAL_USER)
 
 
-async def rest(harness: Harness, run: RunRecord, after: int) -> list[RunEvent]:
-    """Everything a reader gets that has seen `after` events."""
+async def list_events(harness: Harness, run: RunRecord, after: int) -> list[RunEvent]:
+    """Return all events after event `after`."""
     return [event async for group in harness.runs.listen(run, after=after) for event in group]
 
 
-async def events_upto(harness: Harness, run: RunRecord, after: int, last: int) -> list[RunEvent]:
-    """What a reader of a live run gets that has seen `after` events, up to event `last`."""
+async def list_events_until(harness: Harness, run: RunRecord, after: int, last: int) -> list[RunEvent]:
+    """Return the events of an active run after event `after`, up to event `last`."""
     seen: list[RunEvent] = []
     async with aclosing(harness.runs.listen(run, after=after)) as groups:
         async for group in groups:
@@ -97,8 +97,8 @@ async def events_upto(harness: Harness, run: RunRecord, after: int, last: int) -
 
 
 @asynccontextmanager
-async def readers_of(place: Path | str, whole: Sequence[RunEvent]) -> AsyncIterator[MemoryStreamBridge]:
-    """What serves readers of an ended run; every piece of its log is read, and has to be right, once."""
+async def open_bridge(place: Path | str, whole: Sequence[RunEvent]) -> AsyncIterator[MemoryStreamBridge]:
+    """Open a bridge for readers of an ended run that compares each part of the log with `whole` once."""
     read: set[int] = set()
 
     async def read_once(run_id: str, after: int, limit: int) -> Sequence[RunEvent]:
@@ -113,17 +113,17 @@ async def readers_of(place: Path | str, whole: Sequence[RunEvent]) -> AsyncItera
 
 
 async def check_every_index(place: Path | str, run: RunRecord, whole: Sequence[RunEvent]) -> None:
-    """Whoever has seen so many events gets exactly those that are missing: no more, no fewer, in order."""
+    """Assert that a reader gets exactly the missing events in order, from any index."""
     stride = 1 if isinstance(place, Path) else WHOLE_EVERY
-    async with readers_of(place, whole) as bridge:
+    async with open_bridge(place, whole) as bridge:
         for index in range(0, len(whole) + 1, stride):
             groups = bridge.subscribe(run.run_id, last_event_id=index)
             missing = [event async for group in groups for event in group]
             assert missing == whole[index:] and [*whole[:index], *missing] == whole
 
 
-async def beginning(harness: Harness, run: RunRecord, after: int) -> Sequence[RunEvent]:
-    """The first that a reader gets that has seen `after` events, before it is gone again."""
+async def read_first_group(harness: Harness, run: RunRecord, after: int) -> Sequence[RunEvent]:
+    """Return the first group of events after event `after`, and disconnect."""
     async with aclosing(harness.runs.listen(run, after=after)) as groups:
         async for group in groups:
             if group:
@@ -131,8 +131,8 @@ async def beginning(harness: Harness, run: RunRecord, after: int) -> Sequence[Ru
     return ()
 
 
-def fold(events: Sequence[RunEvent], state: DerivedState | None = None) -> bytes:
-    """The state that events add up to, from where they begin."""
+def apply_changes(events: Sequence[RunEvent], state: DerivedState | None = None) -> bytes:
+    """Return the state after the `changes` events are applied."""
     state = state or DerivedState()
     for event in events:
         if event.event == "changes":
@@ -142,55 +142,57 @@ def fold(events: Sequence[RunEvent], state: DerivedState | None = None) -> bytes
 
 @pytest.mark.timeout(300)
 async def test_reading_can_resume_from_every_event_also_after_restarts(
-    tmp_path: Path, database_place: Path | str
+    tmp_path: Path, database_location: Path | str
 ) -> None:
     async with asyncio.timeout(LIMIT_S):
-        async with opened(tmp_path, *calls(range(HALF)), Stall(Answer("In the middle"))) as harness:
-            run = await begin(harness)
-            before = await until_stalled(harness, run)
+        async with open_test_harness(tmp_path, *build_calls(range(HALF)), Stall(Answer("In the middle"))) as harness:
+            run = await start_run(harness)
+            before = await read_until_stalled(harness, run)
             for index in range(0, len(before), WHOLE_EVERY):
-                assert await events_upto(harness, run, index, len(before)) == before[index:]
-        async with opened(tmp_path, *calls(range(HALF, CALLS)), "Done.") as harness:
+                assert await list_events_until(harness, run, index, len(before)) == before[index:]
+        async with open_test_harness(tmp_path, *build_calls(range(HALF, CALLS)), "Done.") as harness:
             assert (await harness.runs.join("t", run.run_id, LOCAL_USER)).status is RunStatus.SUCCESS
-            whole = await rest(harness, run, 0)
-            await check_every_index(database_place, run, whole)
-        async with opened(tmp_path) as harness:
-            assert await rest(harness, run, 0) == whole
+            whole = await list_events(harness, run, 0)
+            await check_every_index(database_location, run, whole)
+        async with open_test_harness(tmp_path) as harness:
+            assert await list_events(harness, run, 0) == whole
             assert whole[: len(before)] == before
             assert [event.seq for event in whole] == list(range(1, len(whole) + 1)) and len(whole) >= EVENTS
-            assert await rest(harness, run, len(whole)) == []
+            assert await list_events(harness, run, len(whole)) == []
             for index in range(0, len(whole), WHOLE_EVERY):
-                assert await rest(harness, run, index) == whole[index:]
-                assert fold(whole[index:], await harness.runs.state_before(run, after=index)) == fold(whole)
-            await check_every_index(database_place, run, whole)
+                assert await list_events(harness, run, index) == whole[index:]
+                assert apply_changes(whole[index:], await harness.runs.state_before(run, after=index)) == apply_changes(
+                    whole
+                )
+            await check_every_index(database_location, run, whole)
 
 
 @pytest.mark.timeout(300)
 async def test_a_live_reader_that_reconnects_after_each_event_misses_none(tmp_path: Path) -> None:
-    async with opened(tmp_path, *calls(range(CALLS)), "Done.") as harness, asyncio.timeout(LIMIT_S):
-        run = await begin(harness)
+    async with open_test_harness(tmp_path, *build_calls(range(CALLS)), "Done.") as harness, asyncio.timeout(LIMIT_S):
+        run = await start_run(harness)
         seen: list[RunEvent] = []
         while not seen or seen[-1].event != "end":
-            seen.append((await beginning(harness, run, len(seen)))[0])
-        assert seen == await rest(harness, run, 0) and len(seen) >= EVENTS
+            seen.append((await read_first_group(harness, run, len(seen)))[0])
+        assert seen == await list_events(harness, run, 0) and len(seen) >= EVENTS
 
 
 @pytest.mark.timeout(300)
 async def test_the_same_holds_over_http(tmp_path: Path) -> None:
-    async with opened(tmp_path, *calls(range(CALLS)), "Done.") as harness, asyncio.timeout(LIMIT_S):
-        run = await begin(harness)
+    async with open_test_harness(tmp_path, *build_calls(range(CALLS)), "Done.") as harness, asyncio.timeout(LIMIT_S):
+        run = await start_run(harness)
         await harness.runs.join("t", run.run_id, LOCAL_USER)
         async with browse(harness) as http:
             path = f"/api/threads/t/runs/{run.run_id}/stream?stream_mode=values&stream_mode=custom"
-            whole = frames((await http.get(path)).text)
+            whole = parse_events((await http.get(path)).text)
             for index in range(0, len(whole), WHOLE_EVERY):
                 last_seen = whole[index][0]
                 text = (await http.get(path, headers={"Last-Event-ID": str(last_seen)})).text
-                assert frames(text) == whole[index + 1 :]
+                assert parse_events(text) == whole[index + 1 :]
 
 
-async def until_stalled(harness: Harness, run: RunRecord) -> list[RunEvent]:
-    """What a reader has seen when the run falls silent."""
+async def read_until_stalled(harness: Harness, run: RunRecord) -> list[RunEvent]:
+    """Return the events until the answer of the model stalls."""
     seen: list[RunEvent] = []
     async for group in harness.runs.listen(run):
         seen += group
@@ -199,7 +201,7 @@ async def until_stalled(harness: Harness, run: RunRecord) -> list[RunEvent]:
     pytest.fail("the run ended")
 
 
-def frames(stream: str) -> list[tuple[int, str, object]]:
-    """The events of a stream."""
+def parse_events(stream: str) -> list[tuple[int, str, object]]:
+    """Return the events of a stream."""
     found = re.findall(r"^id: (\d+)\nevent: (.*)\ndata: (.*)\n\n", stream, re.M)
     return [(int(seq), name, orjson.loads(data)) for seq, name, data in found]

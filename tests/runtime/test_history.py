@@ -25,13 +25,15 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
-async def database(database_place: Path | str) -> AsyncIterator[Database]:
-    async with open_database(database_place) as opened:
+async def database(database_location: Path | str) -> AsyncIterator[Database]:
+    async with open_database(database_location) as opened:
         yield opened
 
 
-async def say(database: Database, *messages: BaseMessage, thread: str = "t", removed: Sequence[str] = ()) -> None:
-    """One run that says `messages`."""
+async def record_run(
+    database: Database, *messages: BaseMessage, thread: str = "t", removed: Sequence[str] = ()
+) -> None:
+    """Record a run with these messages."""
     run = create_run_record(RunRequest(thread, []), LOCAL_USER, "process")
     first = LoggedEvent(run.run_id, RunEvent(1, "metadata", b"{}"), run.created_at)
     accept = partial(
@@ -48,14 +50,14 @@ async def search(database: Database, query: str, limit: int = 5) -> list[str]:
 
 
 async def test_an_empty_query_finds_nothing(database: Database) -> None:
-    await say(database, HumanMessage("hello", id="1"))
+    await record_run(database, HumanMessage("hello", id="1"))
     assert await search(database, "  ") == []
     assert await search(database, "hello", limit=0) == []
 
 
 async def test_other_threads_are_not_searched(database: Database) -> None:
-    await say(database, HumanMessage("secret 4711", id="1"), thread="other")
-    await say(database, HumanMessage("hello", id="2"))
+    await record_run(database, HumanMessage("secret 4711", id="1"), thread="other")
+    await record_run(database, HumanMessage("hello", id="2"))
     assert await search(database, "4711") == []
 
 
@@ -63,24 +65,24 @@ async def test_hidden_messages_and_earlier_searches_are_not_found(database: Data
     hidden = HumanMessage("date 4711", id="1", additional_kwargs={"hide_from_ui": True})
     call: Any = {"name": "search_history", "args": {"query": "4711"}, "id": "c"}
     result = ToolMessage("found 4711", tool_call_id="c", name="search_history", id="3")
-    await say(database, hidden, AIMessage("", tool_calls=[call], id="2"), result)
+    await record_run(database, hidden, AIMessage("", tool_calls=[call], id="2"), result)
     assert await search(database, "4711") == []
 
 
 async def test_all_words_must_match_case_insensitively(database: Database) -> None:
-    await say(database, HumanMessage("The Invoice of MÜLLER", id="1"), AIMessage("An invoice.", id="2"))
+    await record_run(database, HumanMessage("The Invoice of MÜLLER", id="1"), AIMessage("An invoice.", id="2"))
     assert await search(database, "müller invoice") == ["The Invoice of MÜLLER"]
 
 
 async def test_special_characters_have_no_meaning(database: Database) -> None:
-    await say(database, HumanMessage('a.*b "quoted" 100% \\path', id="1"), HumanMessage("axxb", id="2"))
+    await record_run(database, HumanMessage('a.*b "quoted" 100% \\path', id="1"), HumanMessage("axxb", id="2"))
     assert await search(database, "a.*b") == ['a.*b "quoted" 100% \\path']
     assert len(await search(database, '"quoted" 100% \\path')) == 1
 
 
 async def test_compacted_messages_are_found_once_newest_first(database: Database) -> None:
-    await say(database, HumanMessage("plan A", id="1"), AIMessage("plan B", id="2"))
-    await say(database, AIMessage("plan B, better", id="2"), HumanMessage("plan C", id="3"), removed=["1"])
+    await record_run(database, HumanMessage("plan A", id="1"), AIMessage("plan B", id="2"))
+    await record_run(database, AIMessage("plan B, better", id="2"), HumanMessage("plan C", id="3"), removed=["1"])
     assert await search(database, "plan") == ["plan C", "plan B, better", "plan A"]
     assert await search(database, "plan", limit=2) == ["plan C", "plan B, better"]
 
@@ -88,13 +90,13 @@ async def test_compacted_messages_are_found_once_newest_first(database: Database
 async def test_tool_calls_and_content_blocks_are_found(database: Database) -> None:
     call: Any = {"name": "read_file", "args": {"path": "/mnt/a.txt"}, "id": "c"}
     blocks: Any = [{"type": "text", "text": "look here"}, {"type": "image_url", "image_url": {"url": "x"}}]
-    await say(database, AIMessage("", tool_calls=[call], id="1"), HumanMessage(blocks, id="2"))
+    await record_run(database, AIMessage("", tool_calls=[call], id="1"), HumanMessage(blocks, id="2"))
     assert await search(database, "/mnt/a.txt") == ['read_file({"path":"/mnt/a.txt"})']
     assert await search(database, "look") == ["look here"]
 
 
 async def test_long_messages_are_excerpted_around_the_match(database: Database) -> None:
-    await say(database, ToolMessage("x " * 5000 + "needle" + " y" * 5000, tool_call_id="c", id="1"))
+    await record_run(database, ToolMessage("x " * 5000 + "needle" + " y" * 5000, tool_call_id="c", id="1"))
     found = await JournalHistory(database, "t").search("needle", 1)
     assert "needle" in found[0].text
     assert len(found[0].text) <= EXCERPT_CHARS

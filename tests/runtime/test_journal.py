@@ -24,8 +24,8 @@ from deerflow.runtime.stream_bridge import MemoryStreamBridge
 LIMIT_S = 10
 
 
-class Hold:
-    """Keeps the database busy with one write until it is let go."""
+class BlockingWrite:
+    """Write that blocks the database until it is released."""
 
     def __init__(self) -> None:
         self.began = asyncio.Event()
@@ -36,12 +36,12 @@ class Hold:
         self._loop.call_soon_threadsafe(self.began.set)
         self._go.wait(LIMIT_S)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         self._go.set()
 
 
-class Desk:
-    """A run that is under way, its log, and somebody who reads it live."""
+class OpenRun:
+    """Active run with its log and a live reader."""
 
     def __init__(self, run: RunRecord, database: Database, journal: Journal, bridge: MemoryStreamBridge) -> None:
         self.run = run
@@ -54,7 +54,7 @@ class Desk:
         return [event.seq async for group in self._bridge.subscribe(self.run.run_id) for event in group]
 
     async def end(self) -> tuple[list[int], list[RunEvent]]:
-        """End the run: the numbers its reader has seen, and what the database holds."""
+        """End the run; return the event numbers that the reader has seen, and the stored events."""
         await self.log.finish(RunStatus.SUCCESS)
         async with asyncio.timeout(LIMIT_S):
             seen = await self._reader
@@ -63,7 +63,7 @@ class Desk:
 
 
 @asynccontextmanager
-async def opened(place: DatabaseLocation) -> AsyncIterator[Desk]:
+async def open_run(place: DatabaseLocation) -> AsyncIterator[OpenRun]:
     async with asyncio.timeout(3 * LIMIT_S), open_database(place) as database:
 
         async def read_log(run_id: str, after: int, limit: int) -> list[RunEvent]:
@@ -81,59 +81,59 @@ async def opened(place: DatabaseLocation) -> AsyncIterator[Desk]:
         bridge.open(run.run_id, 0)
         bridge.publish(run.run_id, [first])
         journal = Journal(database, bridge)
-        yield Desk(run, database, journal, bridge)
+        yield OpenRun(run, database, journal, bridge)
         await journal.aclose()
 
 
-async def turns(count: int = 5) -> None:
+async def yield_to_loop(count: int = 5) -> None:
     for _ in range(count):
         await asyncio.sleep(0)
 
 
-async def test_a_durable_commit_is_not_overtaken_by_later_events(database_place: DatabaseLocation) -> None:
-    async with opened(database_place) as desk:
-        hold = Hold()
-        first = asyncio.create_task(desk.log.commit("tool_intent", b'"first"', hold))
-        await hold.began.wait()
-        second = asyncio.create_task(desk.log.commit("tool_intent", b'"second"', do_nothing))
-        third = asyncio.create_task(desk.log.commit("tool_intent", b'"third"', do_nothing))
-        await turns()
-        desk.log.append("custom", b'"said meanwhile"')
-        await turns()
-        hold.let_go()
+async def test_a_durable_commit_is_not_overtaken_by_later_events(database_location: DatabaseLocation) -> None:
+    async with open_run(database_location) as opened:
+        write = BlockingWrite()
+        first = asyncio.create_task(opened.log.commit("tool_intent", b'"first"', write))
+        await write.began.wait()
+        second = asyncio.create_task(opened.log.commit("tool_intent", b'"second"', do_nothing))
+        third = asyncio.create_task(opened.log.commit("tool_intent", b'"third"', do_nothing))
+        await yield_to_loop()
+        opened.log.append("custom", b'"said meanwhile"')
+        await yield_to_loop()
+        write.release()
         await asyncio.gather(first, second, third)
-        desk.log.append("custom", b'"said later"')
-        seen, kept = await desk.end()
+        opened.log.append("custom", b'"said later"')
+        seen, kept = await opened.end()
     assert seen == [event.seq for event in kept] == list(range(1, len(kept) + 1))
     assert {event.data for event in kept} >= {b'"first"', b'"second"', b'"third"', b'"said meanwhile"', b'"said later"'}
 
 
-async def test_a_cancelled_commit_leaves_no_gap_for_readers(database_place: DatabaseLocation) -> None:
-    async with opened(database_place) as desk:
-        hold = Hold()
-        desk.log.append("custom", b'"before"')
-        stopped = asyncio.create_task(desk.log.commit("tool_intent", b'"the call"', hold))
-        await hold.began.wait()
+async def test_a_cancelled_commit_leaves_no_gap_for_readers(database_location: DatabaseLocation) -> None:
+    async with open_run(database_location) as opened:
+        write = BlockingWrite()
+        opened.log.append("custom", b'"before"')
+        stopped = asyncio.create_task(opened.log.commit("tool_intent", b'"the call"', write))
+        await write.began.wait()
         stopped.cancel()
-        await turns()
-        desk.log.append("custom", b'"after"')
-        hold.let_go()
+        await yield_to_loop()
+        opened.log.append("custom", b'"after"')
+        write.release()
         with pytest.raises(asyncio.CancelledError):
             await stopped
-        seen, kept = await desk.end()
+        seen, kept = await opened.end()
     assert [event.data for event in kept][1:-1] == [b'"before"', b'"the call"', b'"after"']
     assert seen == [event.seq for event in kept]
 
 
-async def test_a_rejected_event_does_not_lose_earlier_events(database_place: DatabaseLocation) -> None:
-    async with opened(database_place) as desk:
-        desk.log.append("custom", b'"before"')
+async def test_a_rejected_event_does_not_lose_earlier_events(database_location: DatabaseLocation) -> None:
+    async with open_run(database_location) as opened:
+        opened.log.append("custom", b'"before"')
         with pytest.raises(StorageUnavailable):
-            await desk.log.commit("tool_intent", b'"the call"', refuse)
-        seen, kept = await desk.end()
+            await opened.log.commit("tool_intent", b'"the call"', fail_write)
+        seen, kept = await opened.end()
     assert [event.data for event in kept][1:-1] == [b'"before"']
     assert seen == [event.seq for event in kept]
 
 
-def refuse(connection: Connection) -> None:
+def fail_write(connection: Connection) -> None:
     raise StorageUnavailable("the disk is full")

@@ -14,8 +14,8 @@ from deerflow.runtime.stream_bridge.redis import RUNS, RedisStreamBridge, open_r
 from tests.servers import redis, shared_folder
 
 
-class Log:
-    """What a database would hold of run `r`."""
+class MemoryLog:
+    """Log of run `r` in memory."""
 
     def __init__(self) -> None:
         self.events: list[RunEvent] = []
@@ -27,7 +27,7 @@ class Log:
         return not self.events or self.events[-1].event != "end"
 
     def add(self, bridge: RedisStreamBridge, event: str = "custom") -> None:
-        """An event of the process whose bridge this is."""
+        """Append an event and publish it with this bridge."""
         new = RunEvent(len(self.events) + 1, event, b"{}")  # type: ignore[arg-type]
         self.events.append(new)
         bridge.publish("r", [new])
@@ -36,36 +36,36 @@ class Log:
 
 
 @pytest.fixture
-def log() -> Log:
-    return Log()
+def log() -> MemoryLog:
+    return MemoryLog()
 
 
 @pytest.fixture
-async def bridges(log: Log, redis_url: str) -> AsyncIterator[tuple[RedisStreamBridge, RedisStreamBridge]]:
-    """Those of two processes, `a` and `b`."""
+async def bridges(log: MemoryLog, redis_url: str) -> AsyncIterator[tuple[RedisStreamBridge, RedisStreamBridge]]:
+    """Yield the bridges of two processes, `a` and `b`."""
     async with (
         open_redis_bridge(redis_url, "a", log.read, log.is_unfinished) as a,
         open_redis_bridge(redis_url, "b", log.read, log.is_unfinished) as b,
         asyncio.timeout(20),
     ):
-        await connected(a)
-        await connected(b)
+        await wait_until_connected(a)
+        await wait_until_connected(b)
         yield a, b
 
 
-async def connected(bridge: RedisStreamBridge) -> None:
-    """The channels of the process are listened to."""
+async def wait_until_connected(bridge: RedisStreamBridge) -> None:
+    """Wait until the bridge has subscribed to its channels."""
     await bridge.woken.wait()
     bridge.woken.clear()
 
 
-async def read_all(bridge: RedisStreamBridge, after: int = 0) -> list[int]:
+async def list_event_numbers(bridge: RedisStreamBridge, after: int = 0) -> list[int]:
     groups = bridge.subscribe("r", last_event_id=after, heartbeat_interval=60)
     return [event.seq async for group in groups for event in group]
 
 
 async def test_a_reader_in_another_process_gets_every_event(
-    bridges: tuple[RedisStreamBridge, RedisStreamBridge], log: Log
+    bridges: tuple[RedisStreamBridge, RedisStreamBridge], log: MemoryLog
 ) -> None:
     here, there = bridges
     here.open("r", 0)
@@ -81,17 +81,17 @@ async def test_a_reader_in_another_process_gets_every_event(
 
 
 async def test_reading_an_ended_run_stops_after_its_last_event(
-    bridges: tuple[RedisStreamBridge, RedisStreamBridge], log: Log
+    bridges: tuple[RedisStreamBridge, RedisStreamBridge], log: MemoryLog
 ) -> None:
     here, there = bridges
     log.add(here)
     log.add(here, "end")
-    assert await read_all(there) == [1, 2]
-    assert await read_all(there, after=2) == await read_all(there, after=7) == []
+    assert await list_event_numbers(there) == [1, 2]
+    assert await list_event_numbers(there, after=2) == await list_event_numbers(there, after=7) == []
 
 
 async def test_readers_of_one_run_share_one_redis_channel(
-    bridges: tuple[RedisStreamBridge, RedisStreamBridge], log: Log
+    bridges: tuple[RedisStreamBridge, RedisStreamBridge], log: MemoryLog
 ) -> None:
     here, there = bridges
     here.open("r", 0)
@@ -118,7 +118,7 @@ async def test_only_the_addressed_process_is_woken(bridges: tuple[RedisStreamBri
 
 
 async def test_closing_a_process_disconnects_readers_of_other_processes(
-    bridges: tuple[RedisStreamBridge, RedisStreamBridge], log: Log
+    bridges: tuple[RedisStreamBridge, RedisStreamBridge], log: MemoryLog
 ) -> None:
     here, there = bridges
     here.open("r", 0)
@@ -133,7 +133,7 @@ async def test_closing_a_process_disconnects_readers_of_other_processes(
 
 @pytest.mark.slow
 async def test_without_redis_the_log_is_polled_at_heartbeats_and_logged_once(
-    log: Log, caplog: pytest.LogCaptureFixture
+    log: MemoryLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "deerflow.runtime.stream_bridge")
     with shared_folder() as folder:
@@ -144,7 +144,7 @@ async def test_without_redis_the_log_is_polled_at_heartbeats_and_logged_once(
                 await stack.enter_async_context(open_redis_bridge(url, name, log.read, log.is_unfinished))
                 for name in ("a", "b")
             ]
-            await connected(there)
+            await wait_until_connected(there)
             here.open("r", 0)
             log.add(here)
             groups = there.subscribe("r", heartbeat_interval=0.05)
@@ -166,7 +166,7 @@ async def test_without_redis_the_log_is_polled_at_heartbeats_and_logged_once(
 
 
 class StartedRedis:
-    """A server that can be stopped and started again at the same place."""
+    """Redis server that can be stopped and started again with the same data."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -6,17 +6,17 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-import orjson
 import psycopg
 import pytest
 
 from deerflow.config.source import open_source
 from deerflow.domain.errors import Conflict
 from deerflow.domain.identity import LOCAL_USER
-from deerflow.domain.runs import MultitaskStrategy, RunEvent, RunRecord, RunRequest, RunStatus
+from deerflow.domain.runs import MultitaskStrategy, RunEvent, RunRecord, RunStatus
 from deerflow.harness import Harness, open_harness
 from deerflow.testing import ScriptedModel
-from tests.runtime.other_processes import HALF_AN_ANSWER, Elsewhere, start
+from tests.runtime.other_processes import STALLING_MODEL, OtherProcess, start_process
+from tests.runtime.support import build_request, read_contents, wait_for_text
 from tests.support import browse
 
 pytestmark = pytest.mark.external  # some ask for their servers while they run
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.external  # some ask for their servers while they run
 
 @dataclass(frozen=True)
 class Machines:
-    """Two homes that share nothing but a database and, perhaps, a Redis."""
+    """Two homes that share a database and optionally a Redis."""
 
     here: Path
     there: Path
@@ -32,11 +32,11 @@ class Machines:
     def open_here(self, *answers: str) -> AbstractAsyncContextManager[Harness]:
         return open_harness(open_source(directory=self.here, environment={}), ScriptedModel.saying(*answers))
 
-    def start_there(self, script: str = HALF_AN_ANSWER) -> AbstractAsyncContextManager[Elsewhere]:
-        return start(self.there, script)
+    def start_there(self, script: str = STALLING_MODEL) -> AbstractAsyncContextManager[OtherProcess]:
+        return start_process(self.there, script)
 
 
-def machines(tmp_path: Path, postgres_url: str, bridge: str = "") -> Machines:
+def create_machines(tmp_path: Path, postgres_url: str, bridge: str = "") -> Machines:
     both = Machines(tmp_path / "here", tmp_path / "there")
     for home in (both.here, both.there):
         home.mkdir()
@@ -46,92 +46,79 @@ def machines(tmp_path: Path, postgres_url: str, bridge: str = "") -> Machines:
 
 @pytest.fixture
 def joined(tmp_path: Path, postgres_url: str, redis_url: str) -> Machines:
-    return machines(tmp_path, postgres_url, f"stream_bridge:\n  type: redis\n  redis_url: {redis_url}\n")
+    return create_machines(tmp_path, postgres_url, f"stream_bridge:\n  type: redis\n  redis_url: {redis_url}\n")
 
 
 @pytest.fixture
 def apart(tmp_path: Path, postgres_url: str) -> Machines:
-    return machines(tmp_path, postgres_url)
+    return create_machines(tmp_path, postgres_url)
 
 
-def saying(text: str, strategy: MultitaskStrategy = MultitaskStrategy.REJECT, key: str | None = None) -> RunRequest:
-    content = [{"type": "human", "content": text}]
-    return RunRequest("t", content, multitask_strategy=strategy, idempotency_key=key)
-
-
-async def find(harness: Harness, run_id: str) -> RunRecord:
+async def get_run(harness: Harness, run_id: str) -> RunRecord:
     return await harness.runs.get("t", run_id, LOCAL_USER)
 
 
-async def heard(harness: Harness, run: RunRecord, word: str, heartbeat_s: float = 15) -> None:
-    """Follow the run until it has said a word."""
-    async for group in harness.runs.listen(run, heartbeat_s=heartbeat_s):
-        if any(word.encode() in event.data for event in group if event.event == "messages"):
-            return
-
-
-async def events_of(harness: Harness, run: RunRecord) -> list[RunEvent]:
+async def list_events(harness: Harness, run: RunRecord) -> list[RunEvent]:
     return [event async for group in harness.runs.listen(run) for event in group]
 
 
-async def said(harness: Harness) -> list[str]:
-    state = orjson.loads((await harness.threads.state("t", LOCAL_USER)).values)
-    return [message["content"] for message in state["messages"]]
-
-
-def are_whole(events: list[RunEvent]) -> bool:
+def are_complete(events: list[RunEvent]) -> bool:
     return [event.seq for event in events] == list(range(1, len(events) + 1)) and events[-1].event == "end"
 
 
 async def test_a_reader_follows_a_run_of_another_process_that_is_killed_and_resumed(joined: Machines) -> None:
     async with joined.open_here("All of it.") as here, joined.start_there() as there, asyncio.timeout(60):
-        run = await find(here, await there.ask("begin", "t"))
-        await heard(here, run, "the")
-        reader = asyncio.create_task(events_of(here, run))
+        run = await get_run(here, await there.request("begin", "t"))
+        await wait_for_text(here, run, "the")
+        reader = asyncio.create_task(list_events(here, run))
         there.process.kill()
-        assert are_whole(await reader)
-        ended = await find(here, run.run_id)
+        assert are_complete(await reader)
+        ended = await get_run(here, run.run_id)
         assert (ended.status, ended.attempt) == (RunStatus.SUCCESS, 2)
-        assert await said(here) == ["one", "All of it."]
+        assert await read_contents(here) == ["one", "All of it."]
 
 
 async def test_a_frozen_process_abandons_runs_that_were_taken_over(joined: Machines) -> None:
     async with joined.open_here("All of it.") as here, joined.start_there() as there, asyncio.timeout(60):
-        run = await find(here, await there.ask("begin", "t"))
-        await heard(here, run, "the")
+        run = await get_run(here, await there.request("begin", "t"))
+        await wait_for_text(here, run, "the")
         there.send_signal(signal.SIGSTOP)
-        events = await events_of(here, run)
+        events = await list_events(here, run)
         there.send_signal(signal.SIGCONT)
-        while await there.ask("held") != "0":
+        while await there.request("held") != "0":
             pass
-        assert are_whole(events) and await events_of(here, run) == events
-        assert await said(here) == ["one", "All of it."]
+        assert are_complete(events) and await list_events(here, run) == events
+        assert await read_contents(here) == ["one", "All of it."]
 
 
 async def test_late_writes_of_a_frozen_process_are_rejected(joined: Machines, postgres_url: str) -> None:
-    async with joined.open_here("All of it.", "Next.") as here, joined.start_there() as there, asyncio.timeout(60):
-        run = await find(here, await there.ask("begin", "t"))
-        await heard(here, run, "the")
+    async with (
+        joined.open_here("All of it.", "Next.") as here,
+        joined.start_there() as there,
+        asyncio.timeout(60),
+    ):
+        run = await get_run(here, await there.request("begin", "t"))
+        await wait_for_text(here, run, "the")
         there.send_signal(signal.SIGSTOP)
-        events = await events_of(here, run)
-        steps = await steps_of(here)
-        await there.tell("release")
+        events = await list_events(here, run)
+        steps = await list_checkpoint_ids(here)
+        await there.send("release")
         with psycopg.connect(postgres_url) as connection:
             # So that it ends its answer, and wants to keep it, before it can find out what happened meanwhile.
             connection.execute("LOCK TABLE processes IN ACCESS EXCLUSIVE MODE")
             there.send_signal(signal.SIGCONT)
-            assert await there.hear() == "released"
-            while await there.ask("held") != "0":
+            assert await there.receive() == "released"
+            while await there.request("held") != "0":
                 pass
-        assert await steps_of(here) == steps and await events_of(here, run) == events
-        assert (await find(here, run.run_id)).status is RunStatus.SUCCESS
-        after = await here.runs.create_or_reject(saying("two"), LOCAL_USER)
-        assert are_whole(await events_of(here, after))
-        assert await said(here) == ["one", "All of it.", "two", "Next."]
+        assert await list_checkpoint_ids(here) == steps and await list_events(here, run) == events
+        assert (await get_run(here, run.run_id)).status is RunStatus.SUCCESS
+        after = await here.runs.create_or_reject(build_request("two"), LOCAL_USER)
+        assert are_complete(await list_events(here, after))
+        assert await read_contents(here) == ["one", "All of it.", "two", "Next."]
 
 
-async def steps_of(harness: Harness) -> list[str | None]:
-    """The thread's checkpoints."""
+async def list_checkpoint_ids(harness: Harness) -> list[str | None]:
+    """Return the ids of the checkpoints of the thread."""
     return [state.checkpoint_id for state in await harness.threads.history("t", LOCAL_USER, limit=100)]
 
 
@@ -139,32 +126,32 @@ async def steps_of(harness: Harness) -> list[str | None]:
 async def test_disconnecting_cancels_a_run_of_another_process(request: pytest.FixtureRequest, bridge: str) -> None:
     both: Machines = request.getfixturevalue(bridge)
     async with both.open_here() as here, both.start_there() as there, browse(here) as http, asyncio.timeout(60):
-        run = await find(here, await there.ask("begin", "t"))
-        await heard(here, run, "the", heartbeat_s=0.1)
+        run = await get_run(here, await there.request("begin", "t"))
+        await wait_for_text(here, run, "the", heartbeat_s=0.1)
         path = f"/api/threads/t/runs/{run.run_id}/stream?stream_mode=messages-tuple&cancel_on_disconnect=true"
         async with http.stream("GET", path) as response:
             async for line in response.aiter_lines():
                 if "the" in line:
                     break
-        while not (ended := await find(here, run.run_id)).status.is_final:
+        while not (ended := await get_run(here, run.run_id)).status.is_final:
             pass
         assert ended.status is RunStatus.INTERRUPTED
-        assert await said(here) == ["one", "Half of the"]
+        assert await read_contents(here) == ["one", "Half of the"]
 
 
 @pytest.mark.parametrize("bridge", ["joined", "apart"])
 async def test_runs_can_be_rejected_and_cancelled_from_any_process(request: pytest.FixtureRequest, bridge: str) -> None:
     both: Machines = request.getfixturevalue(bridge)
     async with both.open_here() as here, both.start_there() as there, asyncio.timeout(60):
-        first = await find(here, await there.ask("begin", "t"))
-        await heard(here, first, "the", heartbeat_s=0.1)
+        first = await get_run(here, await there.request("begin", "t"))
+        await wait_for_text(here, first, "the", heartbeat_s=0.1)
         with pytest.raises(Conflict, match="busy"):
-            await here.runs.create_or_reject(saying("two"), LOCAL_USER)
-        second = await here.runs.create_or_reject(saying("two", MultitaskStrategy.ENQUEUE), LOCAL_USER)
+            await here.runs.create_or_reject(build_request("two"), LOCAL_USER)
+        second = await here.runs.create_or_reject(build_request("two", strategy=MultitaskStrategy.ENQUEUE), LOCAL_USER)
         for run in (second, first):
             await here.runs.cancel("t", run.run_id, LOCAL_USER)
-            assert (await find(here, run.run_id)).status is RunStatus.INTERRUPTED
-        assert await said(here) == ["one", "Half of the"]
+            assert (await get_run(here, run.run_id)).status is RunStatus.INTERRUPTED
+        assert await read_contents(here) == ["one", "Half of the"]
         with pytest.raises(Conflict, match="has already ended with 'interrupted'"):
             await here.runs.cancel("t", first.run_id, LOCAL_USER)
 
@@ -172,18 +159,18 @@ async def test_runs_can_be_rejected_and_cancelled_from_any_process(request: pyte
 @pytest.mark.parametrize("strategy", [MultitaskStrategy.INTERRUPT, MultitaskStrategy.ROLLBACK])
 async def test_a_run_of_another_process_can_be_replaced(joined: Machines, strategy: MultitaskStrategy) -> None:
     async with joined.open_here() as here, joined.start_there() as there, asyncio.timeout(60):
-        first = await find(here, await there.ask("begin", "t"))
-        await heard(here, first, "the")
-        second = await here.runs.create_or_reject(saying("two", strategy), LOCAL_USER)
-        assert are_whole(await events_of(here, second))
-        assert (await find(here, second.run_id)).status is RunStatus.SUCCESS
+        first = await get_run(here, await there.request("begin", "t"))
+        await wait_for_text(here, first, "the")
+        second = await here.runs.create_or_reject(build_request("two", strategy=strategy), LOCAL_USER)
+        assert are_complete(await list_events(here, second))
+        assert (await get_run(here, second.run_id)).status is RunStatus.SUCCESS
         kept = ["one", "Half of the"] if strategy is MultitaskStrategy.INTERRUPT else []
-        assert await said(here) == [*kept, "two", "Said elsewhere."]
+        assert await read_contents(here) == [*kept, "two", "Said elsewhere."]
 
 
 async def test_twenty_submits_with_one_key_at_two_processes_create_one_run(joined: Machines) -> None:
     async with joined.open_here("Said here.") as here, joined.start_there() as there, asyncio.timeout(60):
-        at_once = (here.runs.create_or_reject(saying("one", key="k"), LOCAL_USER) for _ in range(10))
-        elsewhere, *runs = await asyncio.gather(there.ask("submit", "t", "k", "10"), *at_once)
+        at_once = (here.runs.create_or_reject(build_request("one", key="k"), LOCAL_USER) for _ in range(10))
+        elsewhere, *runs = await asyncio.gather(there.request("submit", "t", "k", "10"), *at_once)
         assert {run.run_id for run in runs} == {elsewhere}
         assert len(await here.runs.list_by_thread("t", LOCAL_USER)) == 1

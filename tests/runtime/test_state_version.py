@@ -16,14 +16,15 @@ from deerflow.harness import Harness
 from deerflow.persistence.engine import open_database
 from deerflow.persistence.queries.runs import request_stop
 from deerflow.testing import Answer, ScriptedModel, Stall
+from tests.runtime.support import read_contents
 from tests.support import OpenHarness, browse
 
-ASKED = RunRequest("t", [{"type": "human", "content": "one"}])
+REQUEST = RunRequest("t", [{"type": "human", "content": "one"}])
 BODY = {"input": {"messages": [{"type": "human", "content": "one"}]}}
 
 
 def set_version(place: Path | str, version: int | None) -> None:
-    """Have all checkpoints say that they have a version, or say nothing of it."""
+    """Set the version of all checkpoints, or remove it."""
     if isinstance(place, Path):
         value = "json_remove(CAST(metadata AS TEXT), '$.deerflow_schema')"
         if version is not None:
@@ -39,13 +40,8 @@ def set_version(place: Path | str, version: int | None) -> None:
 
 
 async def finish(harness: Harness) -> RunStatus:
-    run = await harness.runs.create_or_reject(ASKED, LOCAL_USER)
+    run = await harness.runs.create_or_reject(REQUEST, LOCAL_USER)
     return (await harness.runs.join("t", run.run_id, LOCAL_USER)).status
-
-
-async def said(harness: Harness) -> list[str]:
-    state = orjson.loads((await harness.threads.state("t", LOCAL_USER)).values)
-    return [message["content"] for message in state["messages"]]
 
 
 async def test_every_checkpoint_has_a_version(harness_saying: OpenHarness) -> None:
@@ -58,17 +54,17 @@ async def test_every_checkpoint_has_a_version(harness_saying: OpenHarness) -> No
 
 
 async def test_a_thread_of_a_newer_version_is_rejected_without_loss(
-    database_place: Path | str, harness_saying: OpenHarness
+    database_location: Path | str, harness_saying: OpenHarness
 ) -> None:
     async with asyncio.timeout(30):
         async with harness_saying(ScriptedModel.saying("First.")) as harness:
             await finish(harness)
-        set_version(database_place, 2)
+        set_version(database_location, 2)
         async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
             with pytest.raises(StateTooNew, match=r"version 2, this one reads up to 1\); upgrade DeerFlow"):
-                await harness.runs.create_or_reject(ASKED, LOCAL_USER)
+                await harness.runs.create_or_reject(REQUEST, LOCAL_USER)
             with pytest.raises(NotFound):
-                await harness.runs.create_or_reject(ASKED, Principal("somebody-else"))
+                await harness.runs.create_or_reject(REQUEST, Principal("somebody-else"))
             for refused in (
                 await http.post("/api/threads/t/runs", json=BODY),
                 await http.get("/api/threads/t/state"),
@@ -77,28 +73,28 @@ async def test_a_thread_of_a_newer_version_is_rejected_without_loss(
             ):
                 assert (refused.status_code, refused.json()["error"]) == (409, "StateTooNew"), refused.text
             assert len(await harness.runs.list_by_thread("t", LOCAL_USER)) == 1
-            told = orjson.loads(await harness.threads.messages("t", LOCAL_USER))
-            assert [message["content"] for message in told["messages"]] == ["one", "First."]
+            thread = orjson.loads(await harness.threads.messages("t", LOCAL_USER))
+            assert [message["content"] for message in thread["messages"]] == ["one", "First."]
             assert (await http.get("/api/threads/t")).status_code == 200
-        set_version(database_place, 1)
+        set_version(database_location, 1)
         async with harness_saying(ScriptedModel.saying("Second.")) as harness:
             assert await finish(harness) is RunStatus.SUCCESS
-            assert await said(harness) == ["one", "First.", "one", "Second."]
+            assert await read_contents(harness) == ["one", "First.", "one", "Second."]
 
 
 @pytest.mark.parametrize("action", [None, *CancelAction])
 async def test_a_run_continued_by_a_newer_version_ends_with_a_named_error(
-    database_place: Path | str, harness_saying: OpenHarness, action: CancelAction | None
+    database_location: Path | str, harness_saying: OpenHarness, action: CancelAction | None
 ) -> None:
     async with asyncio.timeout(30):
         async with harness_saying(ScriptedModel.saying(Stall(Answer("Half")))) as harness:
-            run = await harness.runs.create_or_reject(ASKED, LOCAL_USER)
+            run = await harness.runs.create_or_reject(REQUEST, LOCAL_USER)
             async for group in harness.runs.listen(run):
                 if any(event.event == "messages" for event in group):
                     break
-        set_version(database_place, 2)
+        set_version(database_location, 2)
         if action is not None:
-            async with open_database(database_place) as database:
+            async with open_database(database_location) as database:
                 await database.write(lambda connection: request_stop(connection, run.run_id, action))
         async with harness_saying(ScriptedModel.saying()) as harness:
             ended = await harness.runs.join("t", run.run_id, LOCAL_USER)
@@ -113,12 +109,12 @@ async def test_a_run_continued_by_a_newer_version_ends_with_a_named_error(
 
 
 async def test_a_thread_without_state_version_continues(
-    database_place: Path | str, harness_saying: OpenHarness
+    database_location: Path | str, harness_saying: OpenHarness
 ) -> None:
     async with asyncio.timeout(30):
         async with harness_saying(ScriptedModel.saying("First.")) as harness:
             await finish(harness)
-        set_version(database_place, None)
+        set_version(database_location, None)
         async with harness_saying(ScriptedModel.saying("Second.")) as harness:
             assert await finish(harness) is RunStatus.SUCCESS
-            assert await said(harness) == ["one", "First.", "one", "Second."]
+            assert await read_contents(harness) == ["one", "First.", "one", "Second."]

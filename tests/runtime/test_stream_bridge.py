@@ -11,7 +11,7 @@ from deerflow.runtime.stream_bridge import MemoryStreamBridge
 from deerflow.runtime.stream_bridge.local import TAIL
 
 
-class Log:
+class MemoryLog:
     """A log in memory with the bridge over it."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Log:
         self.bridge.publish_end("r")
 
 
-async def read_all(log: Log, after: int = 0) -> list[int]:
+async def list_event_numbers(log: MemoryLog, after: int = 0) -> list[int]:
     async with asyncio.timeout(5):
         return [event.seq async for group in log.bridge.subscribe("r", last_event_id=after) for event in group]
 
@@ -45,9 +45,9 @@ async def read_all(log: Log, after: int = 0) -> list[int]:
 @settings(max_examples=50, deadline=None)
 def test_a_reader_gets_every_later_event_once_and_in_order(groups: list[int], after: int) -> None:
     async def scenario() -> tuple[list[int], int]:
-        log = Log()
+        log = MemoryLog()
         log.add(1)
-        reader = asyncio.create_task(read_all(log, after))
+        reader = asyncio.create_task(list_event_numbers(log, after))
         for count in groups:
             log.add(count)
             await asyncio.sleep(0)
@@ -59,18 +59,18 @@ def test_a_reader_gets_every_later_event_once_and_in_order(groups: list[int], af
 
 
 async def test_a_run_that_has_ended_is_read_from_the_log_alone() -> None:
-    log = Log()
+    log = MemoryLog()
     log.add(3)
     log.end()
-    assert await read_all(log) == [1, 2, 3, 4]
-    assert await read_all(log, after=2) == [3, 4]
-    assert await read_all(log, after=4) == []
+    assert await list_event_numbers(log) == [1, 2, 3, 4]
+    assert await list_event_numbers(log, after=2) == [3, 4]
+    assert await list_event_numbers(log, after=4) == []
 
 
 async def test_a_reader_that_keeps_up_needs_no_query() -> None:
-    log = Log()
+    log = MemoryLog()
     log.add(1)
-    reader = asyncio.create_task(read_all(log))
+    reader = asyncio.create_task(list_event_numbers(log))
     for _ in range(50):
         log.add(1)
         await asyncio.sleep(0)
@@ -80,7 +80,7 @@ async def test_a_reader_that_keeps_up_needs_no_query() -> None:
 
 
 async def test_heartbeats_are_sent_while_there_are_no_events() -> None:
-    log = Log()
+    log = MemoryLog()
     log.add(1)
     groups = log.bridge.subscribe("r", heartbeat_interval=0.01)
     assert [event.seq for event in await anext(groups)] == [1]
@@ -90,9 +90,9 @@ async def test_heartbeats_are_sent_while_there_are_no_events() -> None:
 
 
 async def test_a_disconnected_reader_is_removed() -> None:
-    log = Log()
+    log = MemoryLog()
     log.add(1)
-    reader = asyncio.create_task(read_all(log))
+    reader = asyncio.create_task(list_event_numbers(log))
     await asyncio.sleep(0)
     assert len(log.bridge._readers["r"]) == 1
     reader.cancel()

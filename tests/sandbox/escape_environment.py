@@ -39,8 +39,8 @@ from tests.sandbox.escape_attempts import BY_COMMAND, Attempt
 INSIDE = Path(__file__).with_name("inside_programs.py")
 SECRET_VARIABLE = "DEERFLOW_TEST_SECRET"
 ORDINARY_UID = 54321
-SMALL = LimitsConfig(memory_mb=128, processes=32, file_mb=16, disk_mb=32)
-AT_ONCE = 4
+SMALL_LIMITS = LimitsConfig(memory_mb=128, processes=32, file_mb=16, disk_mb=32)
+CONCURRENCY = 4
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\norigin"
 ADDRESSES = {"allowed.example": "127.0.0.1", "evil.example": "127.0.0.1", "rebound.example": "169.254.169.254"}
 
@@ -76,7 +76,7 @@ class Datagrams(asyncio.DatagramProtocol):
 
 
 @dataclass
-class World:
+class EscapeEnvironment:
     """Server with three providers, its secrets, and listeners that must not be reached."""
 
     home: Path
@@ -114,10 +114,10 @@ class World:
         return ", ".join(sign for sign, is_there in signs.items() if is_there)
 
 
-HostAttempt = Callable[[World], Awaitable[Verdict]]
+HostAttempt = Callable[[EscapeEnvironment], Awaitable[Verdict]]
 
 
-async def judge(world: World, attempt: Attempt, number: int) -> Verdict:
+async def run_attempt(world: EscapeEnvironment, attempt: Attempt, number: int) -> Verdict:
     """Run a command and its twin in a new thread."""
     sandbox = await world.sandbox(f"attempt-{number}")
     tried = await sandbox.execute_command(world.fill(attempt.command), timeout_s=20)
@@ -134,21 +134,23 @@ def open_provider(home: Path, config: SandboxConfig, egress: Egress | None = Non
 
 
 @asynccontextmanager
-async def open_world(folder: Path) -> AsyncIterator[World]:
+async def open_environment(folder: Path) -> AsyncIterator[EscapeEnvironment]:
     secret = os.environ[SECRET_VARIABLE]  # noqa: TID251 (a secret of the server's environment)
     home = folder / "state"
     write_secrets(home, secret)
     outside, origin = Listener(), Listener(ANSWER)
     async with AsyncExitStack() as stack:
-        words = await listen(stack, outside, home)
+        words = await start_listeners(stack, outside, home)
         origin_server = await stack.enter_async_context(await asyncio.start_server(origin, "127.0.0.1", 0))
         ports = dict.fromkeys((80, 443), origin_server.sockets[0].getsockname()[1])
-        egress = Egress(look_up, lambda address: address == ip_address("127.0.0.1"), partial(dial_here, ports, words))
+        egress = Egress(
+            resolve_host, lambda address: address == ip_address("127.0.0.1"), partial(dial_listener, ports, words)
+        )
         shown = MountConfig(host_path=str(home / "shown"), container_path="/mnt/shown", read_only=True)
         hosts = ("allowed.example", "rebound.example", "nowhere.example")
         providers = [
             open_provider(home, SandboxConfig(mounts=(shown,), environment={"SHOWN": "shown"})),
-            open_provider(home / "small", SandboxConfig(limits=SMALL)),
+            open_provider(home / "small", SandboxConfig(limits=SMALL_LIMITS)),
             open_provider(home / "allowlist", SandboxConfig(network="allowlist", allowed_hosts=hosts), egress),
         ]
         reports = []
@@ -159,8 +161,8 @@ async def open_world(folder: Path) -> AsyncIterator[World]:
         stack.callback(victim.wait)
         stack.callback(victim.kill)
         words |= {"home": str(home), "terces": secret[::-1], "tmp_name": folder.name}
-        words |= {"victim": str(victim.pid), **await make_others(providers[0], home, secret)}
-        yield World(home, secret, outside, origin, victim, reports[0], *providers, words)
+        words |= {"victim": str(victim.pid), **await create_other_threads(providers[0], home, secret)}
+        yield EscapeEnvironment(home, secret, outside, origin, victim, reports[0], *providers, words)
 
 
 def write_secrets(home: Path, secret: str) -> None:
@@ -173,7 +175,7 @@ def write_secrets(home: Path, secret: str) -> None:
         (home / name).write_text(text)
 
 
-async def make_others(provider: LocalSandboxProvider, home: Path, secret: str) -> dict[str, str]:
+async def create_other_threads(provider: LocalSandboxProvider, home: Path, secret: str) -> dict[str, str]:
     """Create threads of the same user and of another, and return their paths on the host."""
     for thread_id, user_id in (("other", "local"), ("theirs", "stranger")):
         sandbox = await provider.get(await provider.acquire(thread_id, user_id))
@@ -186,7 +188,7 @@ async def make_others(provider: LocalSandboxProvider, home: Path, secret: str) -
     }
 
 
-async def listen(stack: AsyncExitStack, outside: Listener, home: Path) -> dict[str, str]:
+async def start_listeners(stack: AsyncExitStack, outside: Listener, home: Path) -> dict[str, str]:
     """Start servers of the host that must not be reached, and return their addresses."""
     abstract, path = f"deerflow-test-{os.getpid()}", home / "server.sock"
     tcp = await stack.enter_async_context(await asyncio.start_server(outside, "0.0.0.0", 0))
@@ -204,11 +206,11 @@ async def listen(stack: AsyncExitStack, outside: Listener, home: Path) -> dict[s
         "udp_port": str(udp.get_extra_info("sockname")[1]),
         "abstract": abstract,
         "socket_path": str(path),
-        "own_address": own_address(),
+        "own_address": find_own_address(),
     }
 
 
-def own_address() -> str:
+def find_own_address() -> str:
     """Return an address of this machine other than loopback, if there is one."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         try:
@@ -218,33 +220,35 @@ def own_address() -> str:
         return str(any_socket.getsockname()[0])
 
 
-async def look_up(host: str) -> Sequence[str]:
+async def resolve_host(host: str) -> Sequence[str]:
     return [ADDRESSES[host]] if host in ADDRESSES else []
 
 
-async def dial_here(ports: dict[int, int], words: dict[str, str], addresses: Sequence[IPAddress], port: int) -> Streams:
+async def dial_listener(
+    ports: dict[int, int], words: dict[str, str], addresses: Sequence[IPAddress], port: int
+) -> Streams:
     """Connect the usual ports to the only host; all others to the server that must not be reached."""
     return await dial(addresses, ports.get(port, int(words["tcp_port"])))
 
 
-async def try_all(folder: Path, host_attempts: dict[str, HostAttempt]) -> dict[str, object]:
+async def run_attempts(folder: Path, host_attempts: dict[str, HostAttempt]) -> dict[str, object]:
     """Run every attempt and return the results."""
     verdicts: dict[str, Verdict] = {}
-    async with open_world(folder) as world:
-        places = asyncio.Semaphore(AT_ONCE)
+    async with open_environment(folder) as world:
+        places = asyncio.Semaphore(CONCURRENCY)
 
         async def judge_one(attempt: Attempt, number: int) -> None:
             async with places:
-                verdicts[attempt.name] = await verdict_of(judge(world, attempt, number))
+                verdicts[attempt.name] = await run_with_limit(run_attempt(world, attempt, number))
 
         await asyncio.gather(*(judge_one(attempt, number) for number, attempt in enumerate(BY_COMMAND)))
         for name, host_attempt in host_attempts.items():
             world.outside.received.clear()
-            verdicts[name] = await verdict_of(host_attempt(world))
+            verdicts[name] = await run_with_limit(host_attempt(world))
         return {"tier": world.report.tier, "verdicts": {name: asdict(each) for name, each in verdicts.items()}}
 
 
-async def verdict_of(attempt: Awaitable[Verdict]) -> Verdict:
+async def run_with_limit(attempt: Awaitable[Verdict]) -> Verdict:
     """Return the result of an attempt; an exception counts as an escape."""
     try:
         async with asyncio.timeout(60):
@@ -253,7 +257,7 @@ async def verdict_of(attempt: Awaitable[Verdict]) -> Verdict:
         return Verdict(f"it broke something: {problem!r}", works=False)
 
 
-def become_ordinary(folder: Path) -> None:
+def drop_privileges(folder: Path) -> None:
     """Drop root permanently, in a mount namespace where our Python can still be started."""
     os.chown(folder, ORDINARY_UID, ORDINARY_UID)
     make_reachable(Path(sys.executable).resolve().parent.parent)
@@ -277,5 +281,5 @@ def make_reachable(python: Path) -> None:
 
 def main(mode: str, folder: Path, host_attempts: dict[str, HostAttempt]) -> None:
     if mode == "user" and os.geteuid() == 0:
-        become_ordinary(folder)
-    json.dump(asyncio.run(try_all(folder, host_attempts)), sys.stdout)
+        drop_privileges(folder)
+    json.dump(asyncio.run(run_attempts(folder, host_attempts)), sys.stdout)

@@ -34,7 +34,7 @@ CALLS = {
     },
 }[platform.machine()]  # fmt: skip
 CALLS |= {"io_uring_setup": 425, "open_tree": 428, "fsopen": 430, "clone3": 435, "mount_setattr": 442}
-CLONE_NEWUSER, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x00020000, 0x20000000, 0x40000000
+CLONE_NEWUSER, CLONE_NEWNS = 0x10000000, 0x00020000
 PTRACE_ATTACH, TIOCSTI = 16, 0x5412
 X32 = 0x40000000
 libc = ctypes.CDLL(None, use_errno=True)

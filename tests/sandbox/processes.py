@@ -6,12 +6,12 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def marked_seconds() -> str:
+def make_marker() -> str:
     """Return a unique number of seconds to sleep, by which the process is found."""
     return f"1000.{random.SystemRandom().randrange(10**11, 10**12)}"
 
 
-def alive(marker: str) -> list[int]:
+def find_processes(marker: str) -> list[int]:
     """Return the processes with `marker` in their command line that are not dead."""
     found = []
     for folder in Path("/proc").iterdir():
@@ -22,17 +22,17 @@ def alive(marker: str) -> list[int]:
     return found
 
 
-async def until_alive(marker: str, count: int = 1) -> None:
+async def wait_for_processes(marker: str, count: int = 1) -> None:
     """Wait until `count` processes are marked."""
     async with asyncio.timeout(15):
-        while len(await asyncio.to_thread(alive, marker)) < count:
+        while len(await asyncio.to_thread(find_processes, marker)) < count:
             pass
 
 
-async def survivors(marker: str, within_s: float = 1.0) -> list[int]:
+async def find_survivors(marker: str, within_s: float = 1.0) -> list[int]:
     """Return the marked processes that are still alive after `within_s`."""
     with suppress(TimeoutError):
         async with asyncio.timeout(within_s):
-            while await asyncio.to_thread(alive, marker):
+            while await asyncio.to_thread(find_processes, marker):
                 pass
-    return alive(marker)
+    return find_processes(marker)

@@ -13,7 +13,7 @@ from hypothesis import strategies as some
 
 from deerflow.sandbox.snapshots.snapshots import Snapshots
 
-Seen = dict[str, tuple[int, int, int, bytes]]
+TreeState = dict[str, tuple[int, int, int, bytes]]
 
 NAMES = some.sampled_from(["a", "b", "a b", "ä", os.fsdecode(b"\xff\xfe"), "a.b", "-"])
 AREA = some.sampled_from(["workspace", "uploads", "outputs"])
@@ -33,7 +33,7 @@ EDITS = some.one_of(
 
 
 @contextmanager
-def thread() -> Iterator[tuple[Path, Snapshots]]:
+def create_thread_files() -> Iterator[tuple[Path, Snapshots]]:
     """Create the files and the snapshots of a thread."""
     with tempfile.TemporaryDirectory() as scratch:
         files = Path(scratch, "user-data")
@@ -54,9 +54,9 @@ def snapshots(tmp_path: Path, files: Path) -> Snapshots:
     return Snapshots(tmp_path / "snapshots", files)
 
 
-def see(top: Path) -> Seen:
+def read_tree(top: Path) -> TreeState:
     """Return everything below a folder: type and mode, owner, modification time, content."""
-    seen: Seen = {}
+    seen: TreeState = {}
     for folder, folders, names in os.walk(top):
         for path in (Path(folder, name) for name in (*folders, *names)):
             status = path.lstat()
@@ -67,7 +67,7 @@ def see(top: Path) -> Seen:
     return seen
 
 
-def edit(top: Path, kind: str, path: str, content: bytes) -> None:
+def apply_edit(top: Path, kind: str, path: str, content: bytes) -> None:
     """Apply a change to a tree, as far as possible."""
     file = top / path
     with suppress(OSError):
@@ -85,7 +85,7 @@ def remove(file: Path, content: bytes) -> None:
     shutil.rmtree(file) if file.is_dir() and not file.is_symlink() else file.unlink()
 
 
-def own(file: Path, content: bytes) -> None:
+def change_owner(file: Path, content: bytes) -> None:
     if os.geteuid() == 0:
         os.chown(file, int(content), int(content), follow_symlinks=False)
 
@@ -98,7 +98,7 @@ STEPS: dict[str, Callable[[Path, bytes], object]] = {
     "link": lambda file, content: file.symlink_to(os.fsdecode(content)),
     "pipe": lambda file, content: os.mkfifo(file),
     "mode": lambda file, content: None if file.is_symlink() else file.chmod(int(content, 8)),
-    "owner": own,
+    "owner": change_owner,
     "twin": lambda file, content: os.link(file, file.with_name("twin"), follow_symlinks=False),
     "old": lambda file, content: os.utime(file, (1, 1), follow_symlinks=False),
 }

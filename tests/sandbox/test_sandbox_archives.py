@@ -18,12 +18,12 @@ from deerflow.sandbox.file_access import OpenFile, open_file
 from deerflow.sandbox.files.mounts import Mount, ResolvedPath
 
 
-def opened(folder: Path, content: bytes) -> OpenFile:
+def open_archive(folder: Path, content: bytes) -> OpenFile:
     (folder / "x.skill").write_bytes(content)
     return open_file(ResolvedPath(Mount("/mnt/user-data/outputs", folder), ("x.skill",)))
 
 
-def packed(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+def pack(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", method) as archive:
         for name, content in members.items():
@@ -31,8 +31,8 @@ def packed(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> byt
     return file.getvalue()
 
 
-def read(folder: Path, content: bytes, member: str = "SKILL.md") -> bytes:
-    archive = opened(folder, content)
+def read_archive_member(folder: Path, content: bytes, member: str = "SKILL.md") -> bytes:
+    archive = open_archive(folder, content)
     try:
         return read_member(archive, member).content
     finally:
@@ -57,18 +57,18 @@ def test_splits_a_path_at_an_archive(path: str, parts: tuple[str, str] | None) -
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
 @pytest.mark.parametrize("content", [b"", b"# Skill\r\n", bytes(range(256)) * 1000, bytes(1024 * 1024)])
 def test_returns_a_member_byte_for_byte(tmp_path: Path, method: int, content: bytes) -> None:
-    archive = packed({"SKILL.md": content, "other/größe.md": b"2"}, method)
-    assert read(tmp_path, archive) == content
-    assert read(tmp_path, archive, "other/größe.md") == b"2"
+    archive = pack({"SKILL.md": content, "other/größe.md": b"2"}, method)
+    assert read_archive_member(tmp_path, archive) == content
+    assert read_archive_member(tmp_path, archive, "other/größe.md") == b"2"
 
 
 @pytest.mark.parametrize("member", ["none", "skill.md", "SKILL.md/x", "../SKILL.md", "a\\b", ""])
 def test_refuses_a_missing_member(tmp_path: Path, member: str) -> None:
     with pytest.raises(FileProblem, match="there is no"):
-        read(tmp_path, packed({"SKILL.md": b"x", "a/b": b""}), member)
+        read_archive_member(tmp_path, pack({"SKILL.md": b"x", "a/b": b""}), member)
 
 
-def with_flag(archive: bytes) -> bytes:
+def mark_encrypted(archive: bytes) -> bytes:
     """Return the archive with its members marked as encrypted."""
     changed = bytearray(archive)
     for signature, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
@@ -76,7 +76,7 @@ def with_flag(archive: bytes) -> bytes:
     return bytes(changed)
 
 
-def with_size(archive: bytes, size: int) -> bytes:
+def set_size(archive: bytes, size: int) -> bytes:
     """Return the archive with a false uncompressed size of its member."""
     changed = bytearray(archive)
     for signature, at in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
@@ -84,7 +84,7 @@ def with_size(archive: bytes, size: int) -> bytes:
     return bytes(changed)
 
 
-def linked() -> bytes:
+def build_link_archive() -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         info = zipfile.ZipInfo("SKILL.md")
@@ -97,36 +97,36 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
     "no archive": lambda: b"hello",
     "empty": lambda: b"",
     "only a signature": lambda: b"PK\x05\x06",
-    "cut off": lambda: packed({"SKILL.md": b"x" * 1000})[:-30],
-    "encrypted": lambda: with_flag(packed({"SKILL.md": b"x"})),
-    "a link": lambda: linked(),
-    "a bomb": lambda: packed({"SKILL.md": bytes(15 * 1024 * 1024)}),
-    "too large": lambda: packed({"SKILL.md": bytes(range(256)) * 256 * 257}, zipfile.ZIP_STORED),
-    "a bomb that lies about its size": lambda: with_size(packed({"SKILL.md": bytes(64 * 1024 * 1024)}), 100),
-    "a size of four gigabytes": lambda: with_size(packed({"SKILL.md": b"x"}), 0xFFFFFFFE),
-    "a slow method": lambda: packed({"SKILL.md": b"x" * 100}, zipfile.ZIP_LZMA),
-    "another slow method": lambda: packed({"SKILL.md": b"x" * 100}, zipfile.ZIP_BZIP2),
-    "twenty thousand members": lambda: packed({**{f"f{number:05}": b"" for number in range(20_000)}, "SKILL.md": b""}),
+    "cut off": lambda: pack({"SKILL.md": b"x" * 1000})[:-30],
+    "encrypted": lambda: mark_encrypted(pack({"SKILL.md": b"x"})),
+    "a link": lambda: build_link_archive(),
+    "a bomb": lambda: pack({"SKILL.md": bytes(15 * 1024 * 1024)}),
+    "too large": lambda: pack({"SKILL.md": bytes(range(256)) * 256 * 257}, zipfile.ZIP_STORED),
+    "a bomb that lies about its size": lambda: set_size(pack({"SKILL.md": bytes(64 * 1024 * 1024)}), 100),
+    "a size of four gigabytes": lambda: set_size(pack({"SKILL.md": b"x"}), 0xFFFFFFFE),
+    "a slow method": lambda: pack({"SKILL.md": b"x" * 100}, zipfile.ZIP_LZMA),
+    "another slow method": lambda: pack({"SKILL.md": b"x" * 100}, zipfile.ZIP_BZIP2),
+    "twenty thousand members": lambda: pack({**{f"f{number:05}": b"" for number in range(20_000)}, "SKILL.md": b""}),
 }
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_refuses_malicious_archives_with_a_reason(tmp_path: Path, kind: str) -> None:
     with pytest.raises(UnusableFile) as refused:
-        read(tmp_path, HOSTILE[kind]())
+        read_archive_member(tmp_path, HOSTILE[kind]())
     assert len(str(refused.value)) > 20
 
 
 def test_reads_members_of_up_to_16_mb(tmp_path: Path) -> None:
     content = bytes(range(256)) * (MAX_MEMBER // 256)
-    assert read(tmp_path, packed({"SKILL.md": content}, zipfile.ZIP_STORED)) == content
+    assert read_archive_member(tmp_path, pack({"SKILL.md": content}, zipfile.ZIP_STORED)) == content
 
 
 @given(some.binary(max_size=300), some.integers(0, 400), some.binary(min_size=1, max_size=8))
 @settings(max_examples=300, deadline=None)
 def test_reads_or_refuses_any_damaged_archive(content: bytes, at: int, change: bytes) -> None:
-    whole = bytearray(packed({"SKILL.md": content}))
+    whole = bytearray(pack({"SKILL.md": content}))
     at = at % len(whole)
     whole[at : at + len(change)] = change
     with tempfile.TemporaryDirectory() as folder, suppress(FileProblem):
-        read(Path(folder), bytes(whole))
+        read_archive_member(Path(folder), bytes(whole))

@@ -17,7 +17,7 @@ from deerflow.domain.errors import SandboxError
 from deerflow.domain.sandbox import Sandbox
 from deerflow.sandbox.local import LocalSandboxProvider
 from deerflow.sandbox.sandbox_provider import HostContext
-from tests.sandbox.processes import alive, marked_seconds, survivors, until_alive
+from tests.sandbox.processes import find_processes, find_survivors, make_marker, wait_for_processes
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 TREES = {
@@ -72,64 +72,64 @@ async def cancel(task: "asyncio.Task[object]") -> None:
         await asyncio.wait({task})
 
 
-def launchers() -> list[int]:
+def list_launchers() -> list[int]:
     """Return the launcher processes of this test process."""
-    return [pid for pid in alive("launcher/server.py") if parent_of(pid) == os.getpid()]
+    return [pid for pid in find_processes("launcher/server.py") if get_parent(pid) == os.getpid()]
 
 
-def parent_of(pid: int) -> int:
+def get_parent(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 @pytest.mark.parametrize("tree", TREES)
 async def test_cancelling_kills(sandbox: Sandbox, tree: str) -> None:
     command, count = TREES[tree]
-    seconds = marked_seconds()
+    seconds = make_marker()
     running = asyncio.create_task(sandbox.execute_command(command.replace("@sleep@", f"sleep {seconds}")))
-    await until_alive(f"\0{seconds}\0", count)
+    await wait_for_processes(f"\0{seconds}\0", count)
     await cancel(running)
-    assert await survivors(seconds) == []
+    assert await find_survivors(seconds) == []
 
 
 @pytest.mark.parametrize("tree", TREES)
 async def test_timeout_kills(sandbox: Sandbox, tree: str) -> None:
-    seconds = marked_seconds()
+    seconds = make_marker()
     command = TREES[tree][0].replace("@sleep@", f"sleep {seconds}")
     assert (await sandbox.execute_command(command, timeout_s=0.3)).timed_out
-    assert await survivors(seconds) == []
+    assert await find_survivors(seconds) == []
 
 
 async def test_cancelling_twice_kills_the_command(sandbox: Sandbox) -> None:
-    seconds = marked_seconds()
+    seconds = make_marker()
     running = asyncio.create_task(sandbox.execute_command(f"sleep {seconds}"))
-    await until_alive(f"\0{seconds}\0")
+    await wait_for_processes(f"\0{seconds}\0")
     running.cancel()
     await asyncio.sleep(0)
     await cancel(running)
-    assert await survivors(seconds) == []
+    assert await find_survivors(seconds) == []
 
 
 async def test_kills_a_background_server(sandbox: Sandbox) -> None:
-    seconds = marked_seconds()
+    seconds = make_marker()
     await sandbox.start_process("server", f"trap '' TERM; setsid sleep {seconds} & sleep {seconds}")
-    await until_alive(f"\0{seconds}\0", 2)
+    await wait_for_processes(f"\0{seconds}\0", 2)
     async with asyncio.timeout(5):
         await sandbox.kill_process("server")
-    assert await survivors(seconds) == []
+    assert await find_survivors(seconds) == []
 
 
 async def test_kills_a_background_server_that_has_just_started(sandbox: Sandbox) -> None:
-    seconds = marked_seconds()
+    seconds = make_marker()
     await sandbox.start_process("server", f"sleep {seconds}")
     async with asyncio.timeout(5):
         await sandbox.kill_process("server")
-    assert await survivors(seconds) == []
+    assert await find_survivors(seconds) == []
 
 
 @pytest.mark.slow
 async def test_cancelling_at_any_moment_leaves_no_processes(sandbox: Sandbox) -> None:
     moments = random.Random(4)
-    seconds = marked_seconds()
+    seconds = make_marker()
     command = f"setsid sleep {seconds} & (setsid sleep {seconds} &) ; sleep {seconds}"
     await sandbox.execute_command("true")
     for steps in range(40):  # those before the first real wait among them
@@ -141,34 +141,34 @@ async def test_cancelling_at_any_moment_leaves_no_processes(sandbox: Sandbox) ->
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(moments.uniform(0, 0.03)):
                 await sandbox.execute_command(command)
-    assert await survivors(seconds) == []
+    assert await find_survivors(seconds) == []
     assert (await sandbox.execute_command("echo well")).output == "well\n"
 
 
 async def test_cancelling_many_commands_leaves_no_processes(sandbox: Sandbox) -> None:
-    seconds = marked_seconds()
+    seconds = make_marker()
     running = [asyncio.create_task(sandbox.execute_command(f"setsid sleep {seconds} & wait")) for _ in range(12)]
-    await until_alive(f"\0{seconds}\0", 6)
+    await wait_for_processes(f"\0{seconds}\0", 6)
     for task in running:
         task.cancel()
     async with asyncio.timeout(10):
         await asyncio.wait(running)
-    assert await survivors(seconds) == []
+    assert await find_survivors(seconds) == []
 
 
 async def test_launcher_exit_kills_its_commands_and_the_next_command_works(
     provider: LocalSandboxProvider, sandbox: Sandbox
 ) -> None:
-    seconds = marked_seconds()
+    seconds = make_marker()
     await sandbox.start_process("job", f"setsid sleep {seconds} & sleep {seconds}")
     running = asyncio.create_task(sandbox.execute_command(f"setsid sleep {seconds} & sleep {seconds}"))
-    await until_alive(f"\0{seconds}\0", 4)
-    for pid in launchers():
+    await wait_for_processes(f"\0{seconds}\0", 4)
+    for pid in list_launchers():
         os.kill(pid, signal.SIGKILL)
     async with asyncio.timeout(10):
         with pytest.raises(SandboxError, match="again"):
             await running
-    assert await survivors(seconds) == []
+    assert await find_survivors(seconds) == []
     assert (await sandbox.execute_command("echo well")).output == "well\n"
     other = await provider.get(await provider.acquire("t2", "local"))
     assert other is not None and (await other.execute_command("echo well too")).output == "well too\n"
@@ -177,49 +177,49 @@ async def test_launcher_exit_kills_its_commands_and_the_next_command_works(
 
 async def test_cancelling_during_launcher_start_leaves_no_processes(sandbox: Sandbox) -> None:
     moments = random.Random(6)
-    seconds = marked_seconds()
+    seconds = make_marker()
     for _ in range(12):
-        for pid in launchers():
+        for pid in list_launchers():
             os.kill(pid, signal.SIGKILL)
         with suppress(TimeoutError, SandboxError):
             async with asyncio.timeout(moments.uniform(0, 0.2)):
                 await sandbox.execute_command(f"setsid sleep {seconds} & wait")
-    assert await survivors(seconds) == []
+    assert await find_survivors(seconds) == []
     async with asyncio.timeout(15):
         with suppress(SandboxError):  # the first to notice that the last one is gone
             await sandbox.execute_command("true")
         assert (await sandbox.execute_command("echo well")).output == "well\n"
-    assert len(launchers()) == 1
+    assert len(list_launchers()) == 1
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 async def test_server_exit_kills_all_commands(tmp_path: Path, how: signal.Signals) -> None:
-    seconds = marked_seconds()
+    seconds = make_marker()
     server = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", SERVER, str(tmp_path), seconds), env={"PYTHONPATH": os.pathsep.join(sys.path)}
     )
-    await until_alive(f"\0{seconds}\0", 4)
+    await wait_for_processes(f"\0{seconds}\0", 4)
     server.send_signal(how)
     async with asyncio.timeout(10):
         await server.wait()
-    assert await survivors(seconds) == []
+    assert await find_survivors(seconds) == []
 
 
 @pytest.mark.slow
 async def test_server_exit_while_commands_start_leaves_no_processes(tmp_path: Path) -> None:
     moments = random.Random(5)
-    seconds = marked_seconds()
+    seconds = make_marker()
     for number in range(4):
         home = tmp_path / str(number)
         home.mkdir()
         server = await asyncio.create_subprocess_exec(
             *(sys.executable, "-c", SERVER, str(home), seconds), env={"PYTHONPATH": os.pathsep.join(sys.path)}
         )
-        await until_alive(f"sleep {seconds}")
+        await wait_for_processes(f"sleep {seconds}")
         with suppress(TimeoutError):
             async with asyncio.timeout(moments.uniform(0, 0.03)):
                 await server.wait()
         server.kill()
         async with asyncio.timeout(10):
             await server.wait()
-        assert await survivors(seconds) == []
+        assert await find_survivors(seconds) == []

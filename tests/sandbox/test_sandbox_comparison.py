@@ -14,21 +14,21 @@ from deerflow.domain.files import FileChange, WorkspaceChanges
 from deerflow.sandbox.snapshots.comparison import MAX_LISTED, MAX_TEXT
 from deerflow.sandbox.snapshots.copies import SnapshotLimits
 from deerflow.sandbox.snapshots.snapshots import Snapshots
-from tests.sandbox.snapshot_files import EDITS, edit, files, snapshots, thread
+from tests.sandbox.snapshot_files import EDITS, apply_edit, create_thread_files, files, snapshots
 
 __all__ = ["files", "snapshots"]  # fixtures
 
 WORK = "/mnt/user-data/workspace"
 
 
-def changes(snapshots: Snapshots, run_id: str = "r1") -> WorkspaceChanges:
+def get_changes(snapshots: Snapshots, run_id: str = "r1") -> WorkspaceChanges:
     found = snapshots.changes(run_id)
     assert found is not None
     return found
 
 
-def only(snapshots: Snapshots) -> FileChange:
-    (change,) = changes(snapshots).files
+def get_only_change(snapshots: Snapshots) -> FileChange:
+    (change,) = get_changes(snapshots).files
     return change
 
 
@@ -39,7 +39,7 @@ def test_returns_diffs_and_line_counts_of_texts(files: Path, snapshots: Snapshot
     (files / "workspace/changed.txt").write_bytes(b"one\r\nthree\n")
     (files / "workspace/removed.txt").unlink()
     (files / "outputs/added.txt").write_bytes("größe".encode())
-    found = changes(snapshots)
+    found = get_changes(snapshots)
     assert (found.added, found.changed, found.removed, found.renamed) == (1, 1, 1, 0)
     added, changed, removed = found.files
     assert added == FileChange(
@@ -71,7 +71,7 @@ def test_gives_a_reason_for_a_missing_diff(
     (files / "workspace/f").write_bytes(before)
     snapshots.take("r1")
     (files / "workspace/f").write_bytes(after)
-    change = only(snapshots)
+    change = get_only_change(snapshots)
     assert (change.diff, change.left_out, change.size) == (None, left_out, len(after))
 
 
@@ -80,7 +80,7 @@ def test_lists_a_changed_file_without_a_copy(tmp_path: Path, files: Path) -> Non
     (files / "workspace/f").write_text("1234")
     snapshots.take("r1")
     (files / "workspace/f").write_text("4321")
-    assert only(snapshots).left_out == "no copy"
+    assert get_only_change(snapshots).left_out == "no copy"
 
 
 def test_lists_a_renamed_file_as_one_change_and_a_folder_by_its_files(files: Path, snapshots: Snapshots) -> None:
@@ -89,7 +89,7 @@ def test_lists_a_renamed_file_as_one_change_and_a_folder_by_its_files(files: Pat
         (files / "workspace/old" / name).write_text(name)
     snapshots.take("r1")
     (files / "workspace/old").rename(files / "outputs/new")
-    found = changes(snapshots)
+    found = get_changes(snapshots)
     assert (found.total, found.renamed) == (2, 2)
     assert [(each.path, each.previous_path) for each in found.files] == [
         ("/mnt/user-data/outputs/new/a", f"{WORK}/old/a"),
@@ -102,7 +102,7 @@ def test_lists_a_renamed_and_changed_file_as_added(files: Path, snapshots: Snaps
     snapshots.take("r1")
     (files / "workspace/a").rename(files / "workspace/b")
     (files / "workspace/b").write_text("12")
-    assert [(each.status, each.path) for each in changes(snapshots).files] == [
+    assert [(each.status, each.path) for each in get_changes(snapshots).files] == [
         ("removed", f"{WORK}/a"),
         ("added", f"{WORK}/b"),
     ]
@@ -115,7 +115,7 @@ def test_compares_links_by_target_without_following_them(tmp_path: Path, files: 
     (files / "workspace/turned").unlink()
     (files / "workspace/turned").symlink_to(tmp_path / "secret")
     (files / "workspace/made").symlink_to("nowhere")
-    made, turned = changes(snapshots).files
+    made, turned = get_changes(snapshots).files
     assert made.is_link and turned.is_link and turned.size is None
     assert turned.diff is not None and f"+{tmp_path}/secret\n" in turned.diff and "+secret" not in turned.diff
 
@@ -125,15 +125,15 @@ def test_does_not_read_hard_links(tmp_path: Path, files: Path, snapshots: Snapsh
     snapshots.take("r1")
     os.link(tmp_path / "secret", files / "workspace/mine")
     os.mkfifo(files / "workspace/pipe")
-    mine, pipe = changes(snapshots).files
-    assert (mine.left_out, mine.diff, pipe.left_out) == ("several names", None, "binary")
+    linked, pipe = get_changes(snapshots).files
+    assert (linked.left_out, linked.diff, pipe.left_out) == ("several names", None, "binary")
 
 
 def test_lists_names_with_invalid_utf8_and_line_breaks(files: Path, snapshots: Snapshots) -> None:
     snapshots.take("r1")
     Path(os.fsdecode(os.fsencode(files / "workspace") + b"/\xff\xfe")).write_text("1")
     (files / "workspace/a\nb").write_text("2")
-    first, second = changes(snapshots).files
+    first, second = get_changes(snapshots).files
     assert first.path == f"{WORK}/\\xff\\xfe" and second.path == f"{WORK}/a\nb"
     assert second.diff is not None and r'+++ "b/mnt/user-data/workspace/a\nb"' in second.diff
 
@@ -146,7 +146,7 @@ def test_lists_a_file_that_became_a_folder_and_back(files: Path, snapshots: Snap
     (files / "workspace/a").mkdir()
     (files / "workspace/b").rmdir()
     (files / "workspace/b").write_text("b")
-    assert [(each.status, each.path) for each in changes(snapshots).files] == [
+    assert [(each.status, each.path) for each in get_changes(snapshots).files] == [
         ("removed", f"{WORK}/a"),
         ("added", f"{WORK}/b"),
     ]
@@ -157,7 +157,7 @@ def test_counts_all_changes_but_limits_the_list(files: Path, snapshots: Snapshot
     snapshots.take("r1")
     for number in range(MAX_LISTED + 10):
         (files / "workspace" / f"{number}").write_text("line\n" * 200)
-    found = changes(snapshots)
+    found = get_changes(snapshots)
     assert (found.added, len(found.files)) == (MAX_LISTED + 10, MAX_LISTED)
     assert sum(len(each.diff or "") for each in found.files) <= 512 * 1024
 
@@ -182,11 +182,11 @@ def test_user_changes_are_not_part_of_the_run_and_survive_undo(files: Path, snap
         (files / "outputs/made/deep").mkdir(parents=True)
         (files / "outputs/made/deep/file").write_text("made")
         (files / "workspace/both").write_text("by hand")
-    assert changes(snapshots) == WorkspaceChanges()
+    assert get_changes(snapshots) == WorkspaceChanges()
     (files / "workspace/both").write_text("by the run")
     (files / "outputs/made/deep/other").write_text("by the run")
     (files / "uploads/new.txt").unlink()
-    assert [(each.status, each.path.rpartition("/")[2]) for each in changes(snapshots).files] == [
+    assert [(each.status, each.path.rpartition("/")[2]) for each in get_changes(snapshots).files] == [
         ("added", "other"),
         ("removed", "new.txt"),
         ("changed", "both"),
@@ -204,14 +204,14 @@ def test_user_changes_during_a_run_are_the_base_of_the_next_run(files: Path, sna
         (files / "uploads/a").write_text("1")
     snapshots.take("r2")
     (files / "uploads/a").write_text("2")
-    assert only_of(snapshots, "r2").status == "changed"
+    assert get_only_change_of(snapshots, "r2").status == "changed"
     snapshots.restore("r2")
     assert (files / "uploads/a").read_text() == "1"
     assert len(list((snapshots.folder / "contents").iterdir())) == 1
 
 
-def only_of(snapshots: Snapshots, run_id: str) -> FileChange:
-    (change,) = changes(snapshots, run_id).files
+def get_only_change_of(snapshots: Snapshots, run_id: str) -> FileChange:
+    (change,) = get_changes(snapshots, run_id).files
     return change
 
 
@@ -221,7 +221,7 @@ def test_skips_a_truncated_line_of_adopted_changes(files: Path, snapshots: Snaps
         (files / "uploads/a").write_text("1")
     with (snapshots.folder / "adopted.jsonl").open("a") as notes:
         notes.write('["uploads/b",331')
-    assert changes(snapshots) == WorkspaceChanges()
+    assert get_changes(snapshots) == WorkspaceChanges()
 
 
 def test_failed_user_change_adopts_nothing(files: Path, snapshots: Snapshots) -> None:
@@ -229,10 +229,10 @@ def test_failed_user_change_adopts_nothing(files: Path, snapshots: Snapshots) ->
     (files / "uploads/a").write_text("by the run")
     with pytest.raises(FileProblem), snapshots.adopt_user_changes(["/mnt/user-data/uploads/a"]):
         raise FileProblem("no")
-    assert only(snapshots).status == "added"
+    assert get_only_change(snapshots).status == "added"
 
 
-COUNT_LOOKS = """
+COUNT_FILE_READS = """
 import sys
 from pathlib import Path
 from deerflow.sandbox.snapshots.snapshots import Snapshots
@@ -253,7 +253,7 @@ def test_reads_every_folder_once(tmp_path: Path, files: Path, snapshots: Snapsho
     (files / "workspace/0/deep/file").write_text("2")
     (files / "workspace/1/deep/file").unlink()
     (files / "workspace/2/deep/new").write_text("3")
-    command = [sys.executable, "-c", COUNT_LOOKS, str(tmp_path)]
+    command = [sys.executable, "-c", COUNT_FILE_READS, str(tmp_path)]
     output = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
     assert int(output) == 3 + 2 * 20, "the three areas, and two folders for each number"
 
@@ -264,14 +264,14 @@ def test_reads_every_folder_once(tmp_path: Path, files: Path, snapshots: Snapsho
 def test_lists_exactly_the_changes_of_a_run(
     before: list[tuple[str, str, bytes]], during: list[tuple[str, str, bytes]]
 ) -> None:
-    with thread() as (files, snapshots):
+    with create_thread_files() as (files, snapshots):
         for step in before:
-            edit(files, *step)
-        was = contents(files)
+            apply_edit(files, *step)
+        was = read_tree_contents(files)
         snapshots.take("r1")
         for step in during:
-            edit(files, *step)
-        now, found = contents(files), changes(snapshots)
+            apply_edit(files, *step)
+        now, found = read_tree_contents(files), get_changes(snapshots)
         moved = {each.previous_path for each in found.files if each.status == "renamed"}
         message = {(each.status, each.path) for each in found.files}
         assert {path for status, path in message if status == "removed"} | moved == was.keys() - now.keys()
@@ -280,7 +280,7 @@ def test_lists_exactly_the_changes_of_a_run(
         assert changed <= {path for status, path in message if status == "changed"}
 
 
-def contents(top: Path) -> dict[str, tuple[str, bytes]]:
+def read_tree_contents(top: Path) -> dict[str, tuple[str, bytes]]:
     """Return everything below a folder except folders, with its content, by agent path."""
     found: dict[str, tuple[str, bytes]] = {}
     for folder, folders, names in os.walk(top):

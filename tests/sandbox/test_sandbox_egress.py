@@ -103,7 +103,7 @@ PUBLIC = [
 @pytest.mark.parametrize("address", NOT_PUBLIC)
 async def test_refuses_addresses_that_are_not_public(address: str) -> None:
     dialled: list[IPAddress] = []
-    egress = Egress(resolve=answering(address), dial=noting(dialled))
+    egress = Egress(resolve=create_resolver(address), dial=create_recording_dial(dialled))
     assert not is_public(ip_address(address))
     for host in ("rebound.example", address):
         with pytest.raises(EgressRefused, match="is not on the public internet"):
@@ -114,7 +114,7 @@ async def test_refuses_addresses_that_are_not_public(address: str) -> None:
 @pytest.mark.parametrize("address", PUBLIC)
 async def test_connects_to_a_public_address(address: str) -> None:
     dialled: list[IPAddress] = []
-    egress = Egress(resolve=answering(address), dial=noting(dialled))
+    egress = Egress(resolve=create_resolver(address), dial=create_recording_dial(dialled))
     for host in ("public.example", address):
         with pytest.raises(EgressFailed, match="nobody is there"):
             await egress.connect(host, 443)
@@ -174,7 +174,7 @@ def test_addresses_python_calls_private_are_never_public(address: IPAddress) -> 
 )
 async def test_refuses_unusual_spellings_of_a_host(host: str) -> None:
     dialled: list[IPAddress] = []
-    egress = Egress(resolve=answering("8.8.8.8"), dial=noting(dialled))
+    egress = Egress(resolve=create_resolver("8.8.8.8"), dial=create_recording_dial(dialled))
     with pytest.raises(EgressRefused, match="is not a host name"):
         await egress.connect(host, 443)
     assert dialled == []
@@ -217,12 +217,15 @@ def test_canonicalizes_or_refuses_any_text(text: str) -> None:
 @pytest.mark.parametrize("port", [0, -1, 65536, 10**9])
 async def test_refuses_invalid_ports(port: int) -> None:
     with pytest.raises(EgressRefused, match="invalid port"):
-        await Egress(resolve=answering("8.8.8.8"), dial=noting([])).connect("example.org", port)
+        await Egress(resolve=create_resolver("8.8.8.8"), dial=create_recording_dial([])).connect("example.org", port)
 
 
 async def test_uses_only_the_public_addresses_of_a_host() -> None:
     dialled: list[IPAddress] = []
-    egress = Egress(resolve=answering("127.0.0.1", "8.8.8.8", "no address", "fe80::1%eth0"), dial=noting(dialled))
+    egress = Egress(
+        resolve=create_resolver("127.0.0.1", "8.8.8.8", "no address", "fe80::1%eth0"),
+        dial=create_recording_dial(dialled),
+    )
     with pytest.raises(EgressFailed):
         await egress.connect("mixed.example", 443)
     assert dialled == [ip_address("8.8.8.8")]
@@ -236,7 +239,7 @@ async def test_resolves_a_rebinding_name_once() -> None:
         asked.append(host)
         return next(answers)
 
-    async with greeter() as port:
+    async with serve_greeting() as port:
         egress = Egress(resolve=rebinding, is_allowed=lambda address: address == ip_address("127.0.0.1"))
         assert await read_all(await egress.connect("rebinding.example", port)) == b"hello"
         with pytest.raises(EgressRefused):
@@ -245,7 +248,7 @@ async def test_resolves_a_rebinding_name_once() -> None:
 
 
 async def test_refuses_servers_on_this_machine_by_default() -> None:
-    async with greeter() as port:
+    async with serve_greeting() as port:
         for host in ("127.0.0.1", "::ffff:127.0.0.1", "::1"):
             with pytest.raises(EgressRefused):
                 await Egress().connect(host, port)
@@ -257,8 +260,8 @@ async def test_refuses_names_of_this_machine() -> None:
 
 
 async def test_tries_the_next_address_if_one_does_not_answer() -> None:
-    async with greeter() as port:
-        egress = Egress(resolve=answering("127.0.0.2", "127.0.0.1"), is_allowed=lambda _: True)
+    async with serve_greeting() as port:
+        egress = Egress(resolve=create_resolver("127.0.0.2", "127.0.0.1"), is_allowed=lambda _: True)
         streams = await egress.connect("two.example", port)
         assert streams[1].get_extra_info("peername") == ("127.0.0.1", port)
         assert await read_all(streams) == b"hello"
@@ -267,7 +270,7 @@ async def test_tries_the_next_address_if_one_does_not_answer() -> None:
 async def test_raises_egress_failed_for_a_closed_port() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, but not listening
-        egress = Egress(resolve=answering("127.0.0.1"), is_allowed=lambda _: True)
+        egress = Egress(resolve=create_resolver("127.0.0.1"), is_allowed=lambda _: True)
         with pytest.raises(EgressFailed, match=r"silent\.example cannot be reached"):
             await egress.connect("silent.example", taken.getsockname()[1])
 
@@ -290,7 +293,7 @@ async def test_raises_egress_failed_after_the_timeout(slow: str) -> None:
         await never()
         return []
 
-    resolve = unresolved if slow == "resolver" else answering("8.8.8.8")
+    resolve = unresolved if slow == "resolver" else create_resolver("8.8.8.8")
     async with asyncio.timeout(5):
         with pytest.raises(EgressFailed, match=r"slow\.example did not answer within 0.01 s"):
             await Egress(resolve=resolve, dial=never, timeout_s=0.01).connect("slow.example", 443)
@@ -341,7 +344,7 @@ def test_parses_the_sni_of_a_real_client() -> None:
 
 
 def test_returns_no_sni_without_extensions() -> None:
-    assert parse_sni(hello_with(b"")) is None
+    assert parse_sni(build_client_hello(b"")) is None
 
 
 @pytest.mark.parametrize(
@@ -360,11 +363,11 @@ def test_returns_no_sni_without_extensions() -> None:
 )
 def test_refuses_an_ambiguous_client_hello(extensions: list[tuple[int, bytes]]) -> None:
     with pytest.raises(EgressRefused):
-        parse_sni(hello_with(packed(extensions)))
+        parse_sni(build_client_hello(pack_extensions(extensions)))
 
 
 def test_accepts_the_unambiguous_client_hello() -> None:
-    assert parse_sni(hello_with(packed([(0, b"\0\x05\0\0\x02ok"), (16, b"")]))) == "ok"
+    assert parse_sni(build_client_hello(pack_extensions([(0, b"\0\x05\0\0\x02ok"), (16, b"")]))) == "ok"
 
 
 @given(st.data())
@@ -380,7 +383,7 @@ def test_parses_or_refuses_any_damaged_client_hello(data: st.DataObject) -> None
     assert host is None or host == canonical_host(host)
 
 
-def answering(*addresses: str) -> Resolve:
+def create_resolver(*addresses: str) -> Resolve:
     """Return a resolver with a fixed answer."""
 
     async def resolve(host: str) -> Sequence[str]:
@@ -389,7 +392,7 @@ def answering(*addresses: str) -> Resolve:
     return resolve
 
 
-def noting(dialled: list[IPAddress]) -> Dial:
+def create_recording_dial(dialled: list[IPAddress]) -> Dial:
     """Return a dial function that connects to nothing and records the addresses."""
 
     async def refuse_all(addresses: Sequence[IPAddress], port: int) -> Streams:
@@ -400,7 +403,7 @@ def noting(dialled: list[IPAddress]) -> Dial:
 
 
 @asynccontextmanager
-async def greeter() -> AsyncIterator[int]:
+async def serve_greeting() -> AsyncIterator[int]:
     async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"hello")
         writer.close()
@@ -428,11 +431,11 @@ def client_hello(host: str | None) -> bytes:
     return outgoing.read()[5:]
 
 
-def hello_with(extensions: bytes) -> bytes:
+def build_client_hello(extensions: bytes) -> bytes:
     body = b"\x03\x03" + bytes(32) + b"\0" + b"\0\x02\x13\x01" + b"\x01\0" + extensions
     return b"\x01" + len(body).to_bytes(3) + body
 
 
-def packed(extensions: list[tuple[int, bytes]]) -> bytes:
+def pack_extensions(extensions: list[tuple[int, bytes]]) -> bytes:
     listed = b"".join(kind.to_bytes(2) + len(content).to_bytes(2) + content for kind, content in extensions)
     return len(listed).to_bytes(2) + listed

@@ -33,11 +33,11 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         kept = shared / "escapes.json"
         if not kept.exists():
             with ThreadPoolExecutor() as threads:
-                kept.write_text(json.dumps(dict(zip(MODES, threads.map(try_all, MODES), strict=True))))
+                kept.write_text(json.dumps(dict(zip(MODES, threads.map(run_all_attempts, MODES), strict=True))))
         return json.loads(kept.read_text())
 
 
-def try_all(mode: str) -> Any:
+def run_all_attempts(mode: str) -> Any:
     with tempfile.TemporaryDirectory(prefix="deerflow-escapes-") as folder:
         Path(folder).chmod(0o755)
         done = subprocess.run(

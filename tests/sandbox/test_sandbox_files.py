@@ -175,10 +175,10 @@ def test_never_reads_through_a_folder_swapped_for_a_link(root: Path) -> None:
     folder.mkdir()
     (folder / "secret").write_bytes(b"mine")
     answers = {b"mine": 0, b"refused": 0}
-    with flipping(folder, root.parent / "private"):
+    with flip_link(folder, root.parent / "private"):
         for _ in range(5_000):
             try:
-                answer = read_file(resolved(root, f"{WORKSPACE}/folder/secret"))
+                answer = read_file(resolve(root, f"{WORKSPACE}/folder/secret"))
             except FileProblem:
                 answer = b"refused"
             answers[answer] = answers.get(answer, 0) + 1
@@ -190,22 +190,22 @@ def test_never_reads_through_a_folder_swapped_for_a_link(root: Path) -> None:
 def test_never_writes_or_lists_through_a_folder_swapped_for_a_link(root: Path) -> None:
     folder = root / "workspace" / "folder"
     private = root.parent / "private"
-    with usurping(folder, private):
+    with replace_by_link(folder, private):
         for _ in range(2_000):
             with suppress(FileProblem):
-                write_file(resolved(root, f"{WORKSPACE}/folder/new"), b"x")
+                write_file(resolve(root, f"{WORKSPACE}/folder/new"), b"x")
             with suppress(FileProblem):
-                assert not any("secret" in entry.path for entry in list_files(resolved(root, WORKSPACE)))
+                assert not any("secret" in entry.path for entry in list_files(resolve(root, WORKSPACE)))
     assert [path.name for path in private.iterdir()] == ["secret"]
 
 
 def test_never_reads_through_a_file_swapped_for_a_link(root: Path) -> None:
     file, link = root / "workspace" / "file", root / "workspace" / "link"
     seen = set()
-    with swapping(file, link, root.parent / "secret"):
+    with swap_link(file, link, root.parent / "secret"):
         for _ in range(5_000):
             try:
-                seen.add(read_file(resolved(root, f"{WORKSPACE}/file")))
+                seen.add(read_file(resolve(root, f"{WORKSPACE}/file")))
             except FileProblem:
                 seen.add(b"refused")
     assert seen == {b"mine", b"refused"}
@@ -214,27 +214,27 @@ def test_never_reads_through_a_file_swapped_for_a_link(root: Path) -> None:
 def test_replaces_a_file_atomically(root: Path) -> None:
     contents = {letter * 100_000 for letter in (b"a", b"b")}
     path = f"{OUTPUTS}/report"
-    write_file(resolved(root, path), b"a" * 100_000)
+    write_file(resolve(root, path), b"a" * 100_000)
     done = threading.Event()
 
     def keep_writing() -> None:
         while not done.is_set():
             for content in contents:
-                write_file(resolved(root, path), content)
+                write_file(resolve(root, path), content)
 
-    with in_background(keep_writing, done):
-        assert {read_file(resolved(root, path)) for _ in range(500)} <= contents
-    assert [entry.path for entry in list_files(resolved(root, OUTPUTS))] == [path]
+    with repeat_in_background(keep_writing, done):
+        assert {read_file(resolve(root, path)) for _ in range(500)} <= contents
+    assert [entry.path for entry in list_files(resolve(root, OUTPUTS))] == [path]
 
 
 @given(content=st.binary(max_size=5_000), name=st.text(min_size=1, max_size=40).filter(lambda name: is_usable(name)))
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_reads_back_any_bytes_under_any_name(root: Path, content: bytes, name: str) -> None:
     path = f"{UPLOADS}/{name}"
-    write_file(resolved(root, path), content)
-    assert read_file(resolved(root, path)) == content
-    assert stat_file(resolved(root, path)).size == len(content)
-    assert path in [entry.path for entry in list_files(resolved(root, UPLOADS))]
+    write_file(resolve(root, path), content)
+    assert read_file(resolve(root, path)) == content
+    assert stat_file(resolve(root, path)).size == len(content)
+    assert path in [entry.path for entry in list_files(resolve(root, UPLOADS))]
 
 
 async def test_accepts_names_with_newlines_and_any_script(files: ThreadFiles) -> None:
@@ -302,7 +302,7 @@ def test_refuses_ids_that_could_escape_the_folder(tmp_path: Path, user: str, thr
         user_data_folder(tmp_path, user, thread)
 
 
-def resolved(root: Path, path: str) -> ResolvedPath:
+def resolve(root: Path, path: str) -> ResolvedPath:
     """Return the resolved path in the files of a thread stored in `root`."""
     return resolve_path(user_data_mounts(root), path)
 
@@ -317,7 +317,7 @@ def is_usable(name: str) -> bool:
 
 
 @contextmanager
-def flipping(folder: Path, target: Path) -> Iterator[None]:
+def flip_link(folder: Path, target: Path) -> Iterator[None]:
     """Alternate `folder` between a folder and a link to `target`."""
     aside, link, done = folder.with_name("aside"), folder.with_name("link"), threading.Event()
 
@@ -329,12 +329,12 @@ def flipping(folder: Path, target: Path) -> Iterator[None]:
             folder.unlink()
             aside.rename(folder)
 
-    with in_background(flip, done):
+    with repeat_in_background(flip, done):
         yield
 
 
 @contextmanager
-def usurping(folder: Path, target: Path) -> Iterator[None]:
+def replace_by_link(folder: Path, target: Path) -> Iterator[None]:
     """Keep removing `folder` and putting a link to `target` in its place."""
     done = threading.Event()
 
@@ -345,12 +345,12 @@ def usurping(folder: Path, target: Path) -> Iterator[None]:
                 folder.symlink_to(target)
                 folder.unlink()
 
-    with in_background(usurp, done):
+    with repeat_in_background(usurp, done):
         yield
 
 
 @contextmanager
-def swapping(file: Path, link: Path, target: Path) -> Iterator[None]:
+def swap_link(file: Path, link: Path, target: Path) -> Iterator[None]:
     """Alternate `file` between a file and a link to `target`, without a gap."""
     file.write_bytes(b"mine")
     fresh, done = file.with_name("fresh"), threading.Event()
@@ -362,12 +362,12 @@ def swapping(file: Path, link: Path, target: Path) -> Iterator[None]:
             fresh.write_bytes(b"mine")
             fresh.replace(file)
 
-    with in_background(swap, done):
+    with repeat_in_background(swap, done):
         yield
 
 
 @contextmanager
-def in_background(work: Callable[[], None], done: threading.Event) -> Iterator[None]:
+def repeat_in_background(work: Callable[[], None], done: threading.Event) -> Iterator[None]:
     """Repeat `work` in a thread until `done` is set."""
     thread = threading.Thread(target=work, daemon=True)
     thread.start()

@@ -11,7 +11,7 @@ from deerflow.config.sections.sandbox import SandboxConfig, ToolboxConfig
 from deerflow.sandbox.jobs.jobs import SandboxJob, SandboxJobResult, SandboxJobs, SandboxJobUnavailable
 from deerflow.sandbox.local import LocalSandboxProvider
 from deerflow.sandbox.sandbox_provider import HostContext
-from tests.sandbox.processes import marked_seconds, survivors
+from tests.sandbox.processes import find_survivors, make_marker
 from tests.sandbox.support import UnisolatedProvider
 
 LIMIT_S = 30.0
@@ -58,11 +58,11 @@ async def test_reports_missing_packages_with_a_remedy(jobs: SandboxJobs) -> None
 
 @pytest.mark.slow
 async def test_kills_a_job_with_its_children_after_the_timeout(jobs: SandboxJobs) -> None:
-    mark = marked_seconds()
+    mark = make_marker()
     script = f"import subprocess; print('begun', flush=True); subprocess.run(['sleep', '{mark}'])"
     result = await run_job(jobs, script, seconds=4.0)
     assert (result.timed_out, result.output, result.out_of_memory) == (True, "begun\n", False)
-    assert await survivors(mark) == []
+    assert await find_survivors(mark) == []
 
 
 async def test_reports_a_job_that_runs_out_of_memory(jobs: SandboxJobs) -> None:

@@ -21,8 +21,8 @@ from deerflow.sandbox.files.mounts import HOME
 from deerflow.sandbox.local import LocalSandboxProvider
 from deerflow.sandbox.local.toolbox import ToolboxBuilder
 from deerflow.sandbox.sandbox_provider import HostContext, SandboxComponent
-from tests.certificates import make_certificate, public_part
-from tests.sandbox.wheels import ToolboxFixture, make_lock_line, wheel
+from tests.certificates import make_certificate, read_certificate
+from tests.sandbox.wheels import ToolboxFixture, build_wheel, make_lock_line
 from tests.support import needs
 
 pytestmark = pytest.mark.slow
@@ -77,7 +77,7 @@ class SandboxSession:
 @pytest.fixture
 async def index(tmp_path: Path) -> AsyncIterator[Index]:
     (tmp_path / "served").mkdir()
-    index = Index(wheel(tmp_path / "served", "saw"))
+    index = Index(build_wheel(tmp_path / "served", "saw"))
     async with await asyncio.start_server(index, "127.0.0.1", 0) as server:
         index.port = server.sockets[0].getsockname()[1]
         yield index
@@ -93,7 +93,7 @@ async def open_session(request: pytest.FixtureRequest, tmp_path: Path) -> OpenSe
     @asynccontextmanager
     async def opener(egress: Egress | None = None, **settings: object) -> AsyncIterator[SandboxSession]:
         config = SandboxConfig.model_validate({"toolbox": {"enabled": request.param == "toolbox"}, **settings})
-        builder = small_toolbox(tmp_path) if request.param == "toolbox" else None
+        builder = create_small_toolbox(tmp_path) if request.param == "toolbox" else None
         host = HostContext(tmp_path / "home", tmp_path / "cache", environment={})
         provider = LocalSandboxProvider(config, host, egress, builder=builder)
         try:
@@ -107,14 +107,14 @@ async def open_session(request: pytest.FixtureRequest, tmp_path: Path) -> OpenSe
     return opener
 
 
-def small_toolbox(folder: Path) -> ToolboxBuilder:
+def create_small_toolbox(folder: Path) -> ToolboxBuilder:
     (folder / "workshop").mkdir()
-    workshop = ToolboxFixture(folder / "workshop")
+    fixture = ToolboxFixture(folder / "workshop")
     bundled = [Path(ensurepip.__file__).parent / "_bundled", Path("/usr/share/python-wheels")]  # the latter on Debian
     pip = next(wheel for place in bundled for wheel in place.glob("pip-*.whl"))
-    (workshop.wheels / pip.name).write_bytes(pip.read_bytes())
-    workshop.lock.write_text(workshop.lock.read_text() + make_lock_line(pip))
-    return workshop.builder()
+    (fixture.wheels / pip.name).write_bytes(pip.read_bytes())
+    fixture.lock.write_text(fixture.lock.read_text() + make_lock_line(pip))
+    return fixture.builder()
 
 
 async def test_pip_reports_the_missing_network(open_session: OpenSession, index: Index) -> None:
@@ -142,9 +142,9 @@ async def test_pip_installs_packages_with_the_full_network(open_session: OpenSes
 
 async def test_pip_reaches_allowed_hosts(open_session: OpenSession, index: Index, certificate: Path) -> None:
     async with secure_port(index, certificate) as ports:
-        egress = to_this_machine(ports)
+        egress = create_loopback_egress(ports)
         async with open_session(egress, network="allowlist", allowed_hosts=[HOST]) as session:
-            await session.run(f"cat > ca.pem <<'END'\n{public_part(certificate)}\nEND")
+            await session.run(f"cat > ca.pem <<'END'\n{read_certificate(certificate)}\nEND")
             install = "pip --cert ca.pem install --no-cache-dir --index-url"
             done = await session.run(f"{install} https://{HOST}/simple/ saw && {SHOW}")
             assert done.exit_code == 0, done.output
@@ -152,7 +152,7 @@ async def test_pip_reaches_allowed_hosts(open_session: OpenSession, index: Index
 
 
 async def test_pip_shows_why_another_host_is_refused(open_session: OpenSession, index: Index) -> None:
-    egress = to_this_machine({443: index.port, 80: index.port})
+    egress = create_loopback_egress({443: index.port, 80: index.port})
     async with open_session(egress, network="allowlist", allowed_hosts=[HOST]) as session:
         result = await session.run("pip install --retries 1 --index-url https://evil.example/simple/ saw")
         assert result.exit_code != 0
@@ -162,21 +162,21 @@ async def test_pip_shows_why_another_host_is_refused(open_session: OpenSession, 
 
 async def test_runs_node_and_npm_of_this_machine(tmp_path: Path) -> None:
     node = Path(needs("node"))
-    beside = [name for name in ("npm", "npx") if (node.parent / name).exists()]
-    async with session_with(tmp_path) as session:
+    programs = [name for name in ("npm", "npx") if (node.parent / name).exists()]
+    async with open_session_with(tmp_path) as session:
         printed = await session.run(
-            f"node -e 'console.log(6 * 7)'{''.join(f' && {name} --version' for name in beside)}"
+            f"node -e 'console.log(6 * 7)'{''.join(f' && {name} --version' for name in programs)}"
         )
         assert printed.exit_code == 0, printed.output
-        assert printed.output.startswith("42\n") and len(printed.output.split()) == 1 + len(beside)
+        assert printed.output.startswith("42\n") and len(printed.output.split()) == 1 + len(programs)
         assert (await find_component(session, "node")).state == "ok"
 
 
 async def test_runs_a_node_that_only_root_can_reach(tmp_path: Path) -> None:
     folder = tmp_path / "private" / "v20.0.0"
-    place_node(folder, 0o755)
+    copy_node(folder, 0o755)
     (tmp_path / "private").chmod(0o700)
-    async with session_with(tmp_path, PATH=str(folder / "bin")) as session:
+    async with open_session_with(tmp_path, PATH=str(folder / "bin")) as session:
         printed = await session.run("node -e 'console.log(process.execPath)' && tool")
         assert printed.output.split() == ["/opt/node/bin/node", "7"]
         node = await find_component(session, "node")
@@ -186,15 +186,15 @@ async def test_runs_a_node_that_only_root_can_reach(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="for its owner a program is never out of reach")
 async def test_reports_a_node_without_execute_permission(tmp_path: Path) -> None:
     folder = tmp_path / "alone"
-    place_node(folder, 0o700)
+    copy_node(folder, 0o700)
     no_other = SandboxConfig(environment={"PATH": "/opt/node/bin"})
-    async with session_with(tmp_path, no_other, PATH=str(folder / "bin")) as session:
+    async with open_session_with(tmp_path, no_other, PATH=str(folder / "bin")) as session:
         node = await find_component(session, "node")
         assert node.state == "note" and "commands cannot use it" in node.detail and "Permission denied" in node.detail
         assert node.remedy is not None and "every user" in node.remedy
 
 
-def place_node(folder: Path, mode: int) -> None:
+def copy_node(folder: Path, mode: int) -> None:
     """Copy this machine's Node to `folder`, with an npm package."""
     package = folder / "lib" / "node_modules" / "tool"
     for made in (folder / "bin", folder / "include" / "node", package):
@@ -208,7 +208,7 @@ def place_node(folder: Path, mode: int) -> None:
 
 
 @asynccontextmanager
-async def session_with(
+async def open_session_with(
     folder: Path, config: SandboxConfig = SandboxConfig(), **environment: str
 ) -> AsyncIterator[SandboxSession]:
     """Open a real sandbox of a server with these variables."""
@@ -243,7 +243,7 @@ async def secure_port(index: Index, certificate: Path) -> AsyncIterator[dict[int
         yield {443: server.sockets[0].getsockname()[1], 80: index.port}
 
 
-def to_this_machine(ports: dict[int, int]) -> Egress:
+def create_loopback_egress(ports: dict[int, int]) -> Egress:
     """Return an egress whose only host is this machine."""
 
     async def look_up(host: str) -> Sequence[str]:

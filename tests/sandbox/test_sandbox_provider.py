@@ -13,7 +13,7 @@ from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import AgentSpec, Resume, RunRequest, RunStatus
 from deerflow.harness import open_harness
 from deerflow.testing import ScriptedModel
-from tests.sandbox.processes import marked_seconds, survivors
+from tests.sandbox.processes import find_survivors, make_marker
 from tests.sandbox.support import (
     WORK,
     act,
@@ -39,7 +39,7 @@ UNISOLATED = "tests.sandbox.support:UnisolatedProvider"
 ON_HOST = {"use": UNISOLATED, "allow_host_bash": True}
 
 
-async def offered(home: Path, features: RuntimeFeatures | None = None, **settings: object) -> Sequence[str]:
+async def list_offered_tools(home: Path, features: RuntimeFeatures | None = None, **settings: object) -> Sequence[str]:
     """Return the tools offered to the model."""
     model = ScriptedModel.saying("Hello.")
     async with open_sandbox_harness(home, model, features, **settings) as harness:
@@ -68,7 +68,7 @@ async def test_reports_an_invalid_provider_with_its_config_key(tmp_path: Path, u
 
 
 async def test_offers_all_tools_with_isolation(tmp_path: Path) -> None:
-    assert await offered(tmp_path) == [*WEB, *BASH, *READ, *WRITE, *BUILT_IN, *CHECKS]
+    assert await list_offered_tools(tmp_path) == [*WEB, *BASH, *READ, *WRITE, *BUILT_IN, *CHECKS]
 
 
 async def test_offers_only_file_tools_without_isolation(tmp_path: Path) -> None:
@@ -123,11 +123,11 @@ async def test_searches_and_runs_background_processes_on_the_host(tmp_path: Path
 
 @pytest.mark.slow
 async def test_kills_a_host_command_with_its_children_after_the_timeout(tmp_path: Path) -> None:
-    marker = marked_seconds()
+    marker = make_marker()
     command = f"echo begun; sleep {marker} & nohup sleep {marker} >/dev/null & wait"
     [message] = await use(tmp_path, act("bash", command=command), sandbox={**ON_HOST, "bash_command_timeout": 1})
     assert message.startswith("begun\n[ended after 1 s") and message.endswith("[exit code 124]")
-    assert await survivors(marker) == []
+    assert await find_survivors(marker) == []
 
 
 async def test_hides_server_variables_from_host_commands(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ async def test_hides_server_variables_from_host_commands(tmp_path: Path) -> None
 
 
 async def test_runs_without_a_sandbox(tmp_path: Path) -> None:
-    assert await offered(tmp_path, RuntimeFeatures(sandbox=False)) == [*WEB, *PLAIN, *CHECKS]
+    assert await list_offered_tools(tmp_path, RuntimeFeatures(sandbox=False)) == [*WEB, *PLAIN, *CHECKS]
 
 
 async def test_offers_only_read_tools_to_a_read_only_agent(tmp_path: Path) -> None:

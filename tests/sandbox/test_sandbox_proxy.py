@@ -22,7 +22,7 @@ ALLOWED = AllowedHosts.from_patterns(
     ["allowed.example", "*.below.example", "rebound.example", "gone.example", "93.184.216.34"]
 )
 ADDRESSES = {"rebound.example": "169.254.169.254", "gone.example": "127.0.0.9"}
-SENTENCE = b"this sandbox reaches only: 93.184.216.34, allowed.example, gone.example, rebound.example, *.below.example"
+REFUSAL = b"this sandbox reaches only: 93.184.216.34, allowed.example, gone.example, rebound.example, *.below.example"
 PLAIN_ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nplain"
 
 
@@ -243,7 +243,7 @@ async def test_refuses_other_hosts_without_resolving_them(proxy: ProxyEnvironmen
     for request in (b"CONNECT %b:443 HTTP/1.1\r\nHost: %b\r\n\r\n", b"GET http://%b/ HTTP/1.1\r\nHost: %b\r\n\r\n"):
         answer = await proxy.ask(request % (name, name))
         assert answer.startswith(b"HTTP/1.1 403 ")
-        assert answer.count(SENTENCE) == 2  # as the reason and as the body
+        assert answer.count(REFUSAL) == 2  # as the reason and as the body
     assert proxy.asked == [] and proxy.is_untouched
 
 
@@ -259,7 +259,7 @@ async def test_delivers_the_refusal_to_a_client_that_sends_first(proxy: ProxyEnv
         writer.write(request)
         await writer.drain()
         writer.write_eof()
-        assert SENTENCE in await reader.read()
+        assert REFUSAL in await reader.read()
 
 
 async def test_refuses_an_allowed_name_with_a_private_address(proxy: ProxyEnvironment) -> None:
@@ -458,13 +458,13 @@ async def test_refuses_a_client_hello_in_another_record_type(proxy: ProxyEnviron
 @pytest.mark.parametrize("name", ["evil.example", "below.example", "sub.allowed.example", "a.below.example"])
 async def test_refuses_a_client_hello_for_another_host(proxy: ProxyEnvironment, name: str) -> None:
     with pytest.raises(ssl.SSLError, match="(?i)access.denied"):
-        await talk_tls(proxy, name)
+        await request_by_tls(proxy, name)
     assert proxy.is_untouched
 
 
 @pytest.mark.parametrize("name", ["allowed.example", "Allowed.Example", None])
 async def test_accepts_a_client_hello_for_its_host_or_without_sni(proxy: ProxyEnvironment, name: str | None) -> None:
-    assert (await talk_tls(proxy, name)).endswith(b"secure")
+    assert (await request_by_tls(proxy, name)).endswith(b"secure")
 
 
 async def test_reads_a_client_hello_in_many_records(proxy: ProxyEnvironment) -> None:
@@ -596,7 +596,7 @@ async def test_logs_no_errors_for_misbehaving_clients(
     assert [record for record in caplog.records if record.name.startswith("deerflow")] == []
 
 
-async def talk_tls(proxy: ProxyEnvironment, name: str | None) -> bytes:
+async def request_by_tls(proxy: ProxyEnvironment, name: str | None) -> bytes:
     """Request a page through a tunnel to allowed.example with `name` as SNI."""
     trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     trusting.check_hostname = False

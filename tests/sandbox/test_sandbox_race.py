@@ -71,7 +71,7 @@ def outside(home: Path) -> Path:
 
 
 async def test_races_never_lead_outside(home: Path, outside: Path) -> None:
-    before = snapshot(outside)
+    before = read_folder(outside)
     async with AsyncExitStack() as stack:
         provider = LocalSandboxProvider(
             SandboxConfig(toolbox=ToolboxConfig(enabled=False)), HostContext(home, home / "cache")
@@ -92,7 +92,7 @@ async def test_races_never_lead_outside(home: Path, outside: Path) -> None:
         await asyncio.wait({racing})
 
     assert seen["leak"] == 0
-    assert snapshot(outside) == before
+    assert read_folder(outside) == before
     assert seen["went through"] + seen["refused"] == TRIES
     assert min(seen["went through"], seen["refused"]) > TRIES // 100, f"there was no race: {seen}"
 
@@ -104,7 +104,7 @@ def race(home: Path) -> Counter[str]:
     resolved_paths = [resolve_path(places, f"{WORKSPACE}/{name}") for name in names]
     folder = resolve_path(places, f"{WORKSPACE}/folder")
     seen: Counter[str] = Counter()
-    for _, attempt in zip(range(TRIES), cycle(attempts(resolved_paths, folder)), strict=False):
+    for _, attempt in zip(range(TRIES), cycle(build_attempts(resolved_paths, folder)), strict=False):
         try:
             is_leak = attempt()
         except (FileProblem, Conflict, TooLarge) as problem:
@@ -116,7 +116,7 @@ def race(home: Path) -> Counter[str]:
     return seen
 
 
-def attempts(resolved_paths: Sequence[ResolvedPath], folder: ResolvedPath) -> list[Callable[[], bool]]:
+def build_attempts(resolved_paths: Sequence[ResolvedPath], folder: ResolvedPath) -> list[Callable[[], bool]]:
     """Return the file operations of the server; each returns True if it saw data of the host."""
     owner = file_owner()
 
@@ -124,7 +124,7 @@ def attempts(resolved_paths: Sequence[ResolvedPath], folder: ResolvedPath) -> li
         return [
             lambda: b"secret" in read_file(resolved),
             lambda: b"secret" in read_file(resolved, 100),
-            lambda: b"secret" in served(resolved),
+            lambda: b"secret" in read_as_served(resolved),
             lambda: replace_if_unchanged(resolved, OUR_BYTES, OUR_HASH, owner).size != len(OUR_BYTES),
             lambda: stat_file(resolved).size == len(SECRET),
             lambda: write_file(resolved, OUR_BYTES, owner) is not None,
@@ -139,7 +139,7 @@ def attempts(resolved_paths: Sequence[ResolvedPath], folder: ResolvedPath) -> li
     return [attempt for resolved in resolved_paths for attempt in [*attempts_at(resolved), *looks]]
 
 
-def served(resolved: ResolvedPath) -> bytes:
+def read_as_served(resolved: ResolvedPath) -> bytes:
     """Return the bytes served to a browser."""
     file = open_file(resolved)
     try:
@@ -158,5 +158,5 @@ def read_as_on_old_kernels(resolved: ResolvedPath) -> bytes:
         os.close(root)
 
 
-def snapshot(folder: Path) -> dict[str, bytes | None]:
+def read_folder(folder: Path) -> dict[str, bytes | None]:
     return {str(path): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}

@@ -12,7 +12,7 @@ from deerflow.domain.files import WorkspaceChanges
 from deerflow.sandbox.files.traversal import MAX_DEPTH
 from deerflow.sandbox.snapshots.copies import SnapshotLimits
 from deerflow.sandbox.snapshots.snapshots import Snapshots
-from tests.sandbox.snapshot_files import EDITS, Seen, edit, files, see, snapshots, thread
+from tests.sandbox.snapshot_files import EDITS, TreeState, apply_edit, create_thread_files, files, read_tree, snapshots
 
 __all__ = ["files", "snapshots"]  # fixtures
 
@@ -24,16 +24,16 @@ def test_restores_any_changes_of_a_run_exactly(
     before: list[tuple[str, str, bytes]], during: list[tuple[str, str, bytes]]
 ) -> None:
     before = [step for step in before if step[0] != "pipe"]  # what a pipe was for nobody can bring back
-    with thread() as (files, snapshots):
+    with create_thread_files() as (files, snapshots):
         for step in before:
-            edit(files, *step)
-        seen = see(files)
+            apply_edit(files, *step)
+        seen = read_tree(files)
         snapshots.take("r1")
         assert snapshots.changes("r1") == WorkspaceChanges()
         for step in during:
-            edit(files, *step)
+            apply_edit(files, *step)
         assert snapshots.restore("r1") == ()
-        assert see(files) == seen
+        assert read_tree(files) == seen
         assert snapshots.changes("r1") == WorkspaceChanges()
 
 
@@ -43,17 +43,17 @@ def test_restores_any_changes_of_a_run_exactly(
 def test_restores_only_the_latest_run_and_drops_older_copies(
     steps: list[list[tuple[str, str, bytes]]],
 ) -> None:
-    with thread() as (files, snapshots):
-        seen: Seen = {}
+    with create_thread_files() as (files, snapshots):
+        seen: TreeState = {}
         for number, edits in enumerate(steps):
-            seen = see(files)
+            seen = read_tree(files)
             snapshots.take(f"r{number}")
             for step in edits:
                 if step[0] != "pipe":
-                    edit(files, *step)
+                    apply_edit(files, *step)
         assert snapshots.restore("r0") == ()
         assert snapshots.restore(f"r{len(steps) - 1}") == ()
-        assert see(files) == seen
+        assert read_tree(files) == seen
         copies = list((snapshots.folder / "contents").iterdir())
         contents = {content for _, _, _, content in seen.values() if content}
         assert len(copies) <= len(seen) and {copy.read_bytes() for copy in copies} <= contents

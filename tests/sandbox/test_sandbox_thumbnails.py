@@ -13,7 +13,7 @@ from deerflow.harness import Harness, open_harness
 from deerflow.sandbox.jobs.jobs import SandboxJobResult
 from deerflow.sandbox.thumbnails import explain_failure, parse_thumbnail
 from deerflow.testing import ScriptedModel
-from tests.gateway.thread_files import OUTPUTS, find, put
+from tests.gateway.support import OUTPUTS, find_files, put_file
 from tests.pictures import png
 from tests.sandbox.support import open_sandbox_harness
 from tests.support import browse
@@ -21,7 +21,7 @@ from tests.support import browse
 pytestmark = pytest.mark.timeout(600)  # the toolbox is built by the first test session of a machine
 
 
-def size_of(webp: bytes) -> tuple[int, int]:
+def read_webp_size(webp: bytes) -> tuple[int, int]:
     """Return width and height of a WebP image written by Pillow."""
     assert webp[:4] == b"RIFF" and webp[8:12] == b"WEBP"
     if webp[12:16] == b"VP8X":
@@ -38,23 +38,23 @@ async def harness(tmp_path: Path, toolbox_environment: Mapping[str, str]) -> Asy
 
 
 async def test_renders_a_thumbnail_once_and_deletes_it_with_the_thread(harness: Harness, tmp_path: Path) -> None:
-    url = (await put(harness, "wide.png", png(1200, 300))).replace("/artifacts/", "/thumbnails/")
+    url = (await put_file(harness, "wide.png", png(1200, 300))).replace("/artifacts/", "/thumbnails/")
     async with browse(harness) as http, asyncio.timeout(60):
         http.timeout = 60
         small = await http.get(url, params={"size": 200})
         assert (small.status_code, small.headers["content-type"]) == (200, "image/webp"), small.text
-        assert size_of(small.content) == (256, 64)
+        assert read_webp_size(small.content) == (256, 64)
         assert "sandbox" in small.headers["content-security-policy"]
-        (kept,) = find(tmp_path, "thumbnails/*")
+        (kept,) = find_files(tmp_path, "thumbnails/*")
         assert kept.read_bytes() == small.content and "user-data" not in kept.parts
         kept.write_bytes(small.content + b"kept")
         assert (await http.get(url, params={"size": 256})).content == small.content + b"kept"
         known = await http.get(url, headers={"If-None-Match": small.headers["etag"]})
         assert known.status_code == 304
-        await put(harness, "wide.png", png(300, 1200))
-        assert size_of((await http.get(url)).content) == (64, 256)
+        await put_file(harness, "wide.png", png(300, 1200))
+        assert read_webp_size((await http.get(url)).content) == (64, 256)
         await http.delete("/api/threads/t1")
-        assert find(tmp_path, "thumbnails") == []
+        assert find_files(tmp_path, "thumbnails") == []
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ async def test_renders_a_thumbnail_once_and_deletes_it_with_the_thread(harness: 
     ],
 )
 async def test_reports_why_a_file_has_no_thumbnail(harness: Harness, name: str, content: bytes, why: str) -> None:
-    url = (await put(harness, name, content)).replace("/artifacts/", "/thumbnails/")
+    url = (await put_file(harness, name, content)).replace("/artifacts/", "/thumbnails/")
     async with browse(harness) as http, asyncio.timeout(60):
         http.timeout = 60
         answer = await http.get(url)
@@ -82,7 +82,7 @@ async def test_refuses_missing_files_and_files_of_other_users(tmp_path: Path) ->
     async with open_sandbox_harness(
         tmp_path, ScriptedModel.saying(), sandbox={"toolbox": {"enabled": False}}
     ) as harness:
-        await put(harness, "a.png", png(1, 1))
+        await put_file(harness, "a.png", png(1, 1))
         async with browse(harness) as http:
             for path in (f"t1/thumbnails{OUTPUTS}/none.png", f"none/thumbnails{OUTPUTS}/a.png", "t1/thumbnails/etc/x"):
                 assert (await http.get(f"/api/threads/{path}")).status_code == 404
@@ -96,7 +96,7 @@ async def test_reports_that_no_thumbnails_can_be_rendered(tmp_path: Path) -> Non
     (tmp_path / "python").mkdir()
     settings = {"sandbox": {"toolbox": {"enabled": False}}}
     async with open_sandbox_harness(tmp_path, ScriptedModel.saying(), **settings) as harness, browse(harness) as http:
-        url = (await put(harness, "a.png", png(1, 1))).replace("/artifacts/", "/thumbnails/")
+        url = (await put_file(harness, "a.png", png(1, 1))).replace("/artifacts/", "/thumbnails/")
         answer = await http.get(url)
         assert answer.status_code in (200, 422)  # some machines have Pillow of their own
         assert answer.status_code == 200 or "toolbox" in answer.json()["detail"]

@@ -16,7 +16,7 @@ from deerflow.testing import ScriptedModel
 from tests.sandbox.support import LIMIT_S, WORK, act, begin, open_sandbox_harness, work
 
 
-class Reports:
+class ReportCollector:
     """Collects reports and can be awaited."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Reports:
 
 
 async def test_reports_the_first_chunk_at_once_and_batches_the_next() -> None:
-    reports = Reports()
+    reports = ReportCollector()
     progress = ToolProgress(reports.add, "call_1", "bash")
     progress.add("a")
     assert reports.received == [{"type": "tool_progress", "tool_call_id": "call_1", "tool": "bash", "output": "a"}]
@@ -48,7 +48,7 @@ async def test_reports_the_first_chunk_at_once_and_batches_the_next() -> None:
 
 
 async def test_reports_at_once_after_a_pause() -> None:
-    reports = Reports()
+    reports = ReportCollector()
     progress = ToolProgress(reports.add, "call_1", "bash")
     progress.add("a")
     quiet = asyncio.get_running_loop().create_future()
@@ -60,7 +60,7 @@ async def test_reports_at_once_after_a_pause() -> None:
 
 
 async def test_reports_nothing_after_close() -> None:
-    reports = Reports()
+    reports = ReportCollector()
     progress = ToolProgress(reports.add, "call_1", "bash")
     progress.add("a")
     progress.add("b")
@@ -74,7 +74,7 @@ async def test_reports_nothing_after_close() -> None:
 
 @pytest.mark.slow
 async def test_limits_reported_output() -> None:
-    reports = Reports()
+    reports = ReportCollector()
     progress = ToolProgress(reports.add, "call_1", "bash")
     pieces = MAX_STREAMED // MAX_CHUNK
     for number in range(1, pieces + 1):
@@ -90,7 +90,7 @@ async def test_streams_output_before_the_command_exits(tmp_path: Path) -> None:
     async with open_sandbox_harness(tmp_path, ScriptedModel.saying(act("bash", command=command), "Done.")) as harness:
         run = await begin(harness)
         seen: list[RunEvent] = []
-        async with asyncio.timeout(LIMIT_S), aclosing(events(harness, run)) as log:
+        async with asyncio.timeout(LIMIT_S), aclosing(stream_events(harness, run)) as log:
             async for event in log:
                 seen.append(event)
                 if event.event == "custom" and b"tool_progress" in event.data:
@@ -109,13 +109,13 @@ async def test_bounds_the_log_and_the_result_of_a_flooding_command(tmp_path: Pat
     flood = act("bash", command=f"yes {WORK} | head -c 30000000")
     async with open_sandbox_harness(tmp_path, ScriptedModel.saying(flood, "Done.")) as harness:
         run = await begin(harness)
-        async with asyncio.timeout(LIMIT_S), aclosing(events(harness, run)) as log:
+        async with asyncio.timeout(LIMIT_S), aclosing(stream_events(harness, run)) as log:
             sizes = [len(event.data) async for event in log if event.event == "custom"]
         assert sizes and sum(sizes) < 2 * MAX_STREAMED
 
 
-async def events(harness: Harness, run: RunRecord) -> AsyncIterator[RunEvent]:
-    """The log of a run, as it grows."""
+async def stream_events(harness: Harness, run: RunRecord) -> AsyncIterator[RunEvent]:
+    """Yield the events of a run as they arrive."""
     async with aclosing(harness.runs.listen(run)) as groups:
         async for group in groups:
             for event in group:

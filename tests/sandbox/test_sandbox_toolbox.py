@@ -23,7 +23,7 @@ from deerflow.sandbox.local.toolbox import (
     list_interpreters,
     make_interpreter,
 )
-from tests.sandbox.wheels import FindUv, ToolboxFixture, make_lock_line, wheel
+from tests.sandbox.wheels import FindUv, ToolboxFixture, build_wheel, make_lock_line
 from tests.support import needs
 
 ROOT = Path(__file__).parents[2]
@@ -34,19 +34,19 @@ def fixture(tmp_path: Path) -> ToolboxFixture:
     return ToolboxFixture(tmp_path)
 
 
-async def failure(builder: ToolboxBuilder) -> str:
+async def build_failing(builder: ToolboxBuilder) -> str:
     async with asyncio.timeout(60):
         with pytest.raises(SandboxError) as caught:
             await builder.build()
     return str(caught.value)
 
 
-async def built(builder: ToolboxBuilder) -> Toolbox:
+async def build_toolbox(builder: ToolboxBuilder) -> Toolbox:
     async with asyncio.timeout(60):
         return await builder.build()
 
 
-def say(toolbox: Toolbox, *arguments: str) -> str:
+def run_program(toolbox: Toolbox, *arguments: str) -> str:
     """Return the output of a program of the environment, run in place."""
     program = [str(toolbox.mounts["/opt/toolbox"] / "bin" / arguments[0]), *arguments[1:]]
     return subprocess.run(program, env={}, capture_output=True, text=True, check=True, timeout=20).stdout.strip()
@@ -54,52 +54,52 @@ def say(toolbox: Toolbox, *arguments: str) -> str:
 
 async def test_names_an_unknown_package_and_retries_later(fixture: ToolboxFixture) -> None:
     builder = fixture.builder("saw")
-    text = await failure(builder)
+    text = await build_failing(builder)
     assert text.startswith("the toolbox cannot be built: ") and "saw" in text
     assert await builder.state() == ToolboxState("failed", text)
     assert await builder.find() is None
-    assert fixture.left() == ["failure"]
-    wheel(fixture.wheels, "saw")
-    toolbox = await built(builder)
+    assert fixture.list_cached() == ["failure"]
+    build_wheel(fixture.wheels, "saw")
+    toolbox = await build_toolbox(builder)
     assert (await builder.state()).status == "ready"
-    assert fixture.left() == ["environment"]
-    assert [say(toolbox, tool) for tool in ("hammer", "saw")] == ["hammer 1.0", "saw 1.0"]
+    assert fixture.list_cached() == ["environment"]
+    assert [run_program(toolbox, tool) for tool in ("hammer", "saw")] == ["hammer 1.0", "saw 1.0"]
 
 
 async def test_refuses_a_package_with_another_hash(fixture: ToolboxFixture) -> None:
     fixture.lock.write_text(re.sub("[0-9a-f]{64}", "0" * 64, fixture.lock.read_text()))
-    assert "hash" in (await failure(fixture.builder())).lower()
+    assert "hash" in (await build_failing(fixture.builder())).lower()
 
 
 async def test_refuses_source_distributions(fixture: ToolboxFixture) -> None:
     source = fixture.root / "anvil"
     source.mkdir()
     (source / "setup.py").write_text(f"open({str(fixture.root / 'ran')!r}, 'w')")
-    await failure(fixture.builder(f"anvil @ {source.as_uri()}"))
+    await build_failing(fixture.builder(f"anvil @ {source.as_uri()}"))
     assert not (fixture.root / "ran").exists()
 
 
 async def test_reports_how_to_install_uv(fixture: ToolboxFixture) -> None:
     builder = fixture.builder(find_uv=FindUv(None))
-    assert "pip install uv" in await failure(builder)
+    assert "pip install uv" in await build_failing(builder)
     assert (await builder.state()).status == "failed"
 
 
 async def test_reports_an_unreachable_index(fixture: ToolboxFixture) -> None:
     environment = {**fixture.environment, "UV_DEFAULT_INDEX": "http://127.0.0.1:1/", "UV_HTTP_RETRIES": "0"}
-    text = await failure(fixture.builder("saw", environment=environment))
+    text = await build_failing(fixture.builder("saw", environment=environment))
     assert "the package index cannot be reached; it is tried again at the next start" in text
 
 
 async def test_names_a_cache_that_is_not_writable(fixture: ToolboxFixture) -> None:
     (fixture.root / "cache").write_text("no folder")
-    assert f"{fixture.root}/cache" in await failure(fixture.builder())
+    assert f"{fixture.root}/cache" in await build_failing(fixture.builder())
 
 
 async def test_stops_a_build_after_the_timeout(fixture: ToolboxFixture) -> None:
     builder = fixture.builder(find_uv=fixture.instead_of_uv("sleep 1000"), limit_s=0.5)
-    assert "took longer" in await failure(builder)
-    assert fixture.left() == ["failure"]
+    assert "took longer" in await build_failing(builder)
+    assert fixture.list_cached() == ["failure"]
 
 
 async def test_cancelled_build_leaves_nothing(fixture: ToolboxFixture) -> None:
@@ -114,11 +114,11 @@ async def test_cancelled_build_leaves_nothing(fixture: ToolboxFixture) -> None:
         assert (await builder.state()).status == "building"
         with pytest.raises(TimeoutError):  # another server waits, and need not wait to the end
             await asyncio.wait_for(builder.build(), timeout=0.5)
-        assert fixture.left() == ["unfinished"]
+        assert fixture.list_cached() == ["unfinished"]
         building.cancel()
         with pytest.raises(asyncio.CancelledError):
             await building
-    assert fixture.left() == []
+    assert fixture.list_cached() == []
     assert (await builder.state()).status == "missing"
 
 
@@ -128,35 +128,35 @@ async def test_two_servers_build_once(fixture: ToolboxFixture) -> None:
     log = fixture.root / "log"
     uv = fixture.instead_of_uv(f'echo "$1" >> {log}\nexec {" ".join(program)} "$@"')
     first, second = (fixture.builder(find_uv=uv) for _ in range(2))
-    toolboxes = await asyncio.gather(built(first), built(second))
-    assert toolboxes[0] == toolboxes[1] == await first.find() == await built(second)
+    toolboxes = await asyncio.gather(build_toolbox(first), build_toolbox(second))
+    assert toolboxes[0] == toolboxes[1] == await first.find() == await build_toolbox(second)
     assert log.read_text().split() == ["venv", "pip"]
 
 
 async def test_rebuilds_after_a_killed_server(fixture: ToolboxFixture) -> None:
     builder = fixture.builder()
-    environment = (await built(builder)).mounts["/opt/toolbox"]
+    environment = (await build_toolbox(builder)).mounts["/opt/toolbox"]
     environment.rename(environment.with_name("unfinished"))
     assert await builder.find() is None
-    assert say(await built(builder), "hammer") == "hammer 1.0"
-    assert fixture.left() == ["environment"]
+    assert run_program(await build_toolbox(builder), "hammer") == "hammer 1.0"
+    assert fixture.list_cached() == ["environment"]
 
 
 async def test_disabled_toolbox_is_not_built_or_found(fixture: ToolboxFixture) -> None:
     built_one = fixture.builder()
-    await built(built_one)
+    await build_toolbox(built_one)
     builder = ToolboxBuilder(ToolboxConfig(enabled=False), built_one.cache, {}, lock=fixture.lock)
     assert (await builder.state()).status == "off"
     assert await builder.find() is None
-    assert "sandbox.toolbox.enabled" in await failure(builder)
+    assert "sandbox.toolbox.enabled" in await build_failing(builder)
 
 
 async def test_each_content_has_its_own_folder(fixture: ToolboxFixture) -> None:
-    plain = await built(fixture.builder())
+    plain = await build_toolbox(fixture.builder())
     more = fixture.builder("saw")
     assert (await more.state()).status == "missing"
-    wheel(fixture.wheels, "saw")
-    assert (await built(more)).mounts["/opt/toolbox"] != plain.mounts["/opt/toolbox"]
+    build_wheel(fixture.wheels, "saw")
+    assert (await build_toolbox(more)).mounts["/opt/toolbox"] != plain.mounts["/opt/toolbox"]
 
 
 async def test_uv_gets_the_index_settings_and_no_secrets(fixture: ToolboxFixture) -> None:
@@ -170,7 +170,7 @@ async def test_uv_gets_the_index_settings_and_no_secrets(fixture: ToolboxFixture
         "PIP_EXTRA_INDEX_URL": "http://other.example",
     }
     uv = fixture.instead_of_uv(f"env > {seen}; exit 1")
-    await failure(fixture.builder(find_uv=uv, environment=server))
+    await build_failing(fixture.builder(find_uv=uv, environment=server))
     variables = dict(line.split("=", 1) for line in seen.read_text().splitlines())
     assert {name: variables.get(name) for name in ("https_proxy", "UV_DEFAULT_INDEX", "UV_INDEX")} == {
         "https_proxy": "http://proxy",
@@ -183,7 +183,7 @@ async def test_uv_gets_the_index_settings_and_no_secrets(fixture: ToolboxFixture
 async def test_toolbox_is_readable_by_all_users_and_compiled(fixture: ToolboxFixture) -> None:
     before = os.umask(0o077)
     try:
-        environment = (await built(fixture.builder())).mounts["/opt/toolbox"]
+        environment = (await build_toolbox(fixture.builder())).mounts["/opt/toolbox"]
     finally:
         os.umask(before)
     modes = {path: stat.S_IMODE(path.stat().st_mode) for path in [environment, *environment.rglob("*")]}
@@ -229,10 +229,10 @@ async def test_pip_adds_replaces_and_removes_packages_in_a_sandbox(fixture: Tool
     (pip,) = (Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl")
     (fixture.wheels / pip.name).write_bytes(pip.read_bytes())
     fixture.lock.write_text(fixture.lock.read_text() + make_lock_line(pip))
-    toolbox = await built(fixture.builder())
+    toolbox = await build_toolbox(fixture.builder())
     for version in ("2.0", "3.0"):
-        wheel(fixture.wheels, "hammer", version)
-    wheel(fixture.wheels, "saw")
+        build_wheel(fixture.wheels, "hammer", version)
+    build_wheel(fixture.wheels, "saw")
     shown = [word for place, path in toolbox.mounts.items() for word in ("--ro-bind", str(path), place)]
     mounts = ["--ro-bind", "/usr", "/usr", *shown, "--bind", str(fixture.root), "/mnt/user-data/workspace"]
     mounts += [word for name in ("bin", "lib", "lib64") for word in ("--symlink", f"usr/{name}", f"/{name}")]

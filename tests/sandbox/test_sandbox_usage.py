@@ -10,14 +10,14 @@ from deerflow.sandbox.local.usage import DiskMonitor, measure_disk, measure_memf
 MB = 1024 * 1024
 
 
-def fill(file: Path) -> None:
+def write_megabyte(file: Path) -> None:
     file.write_bytes(bytes(MB))
 
 
 def test_counts_all_files(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
-    fill(tmp_path / "one")
-    fill(tmp_path / "a" / "b" / "two")
+    write_megabyte(tmp_path / "one")
+    write_megabyte(tmp_path / "a" / "b" / "two")
     assert 2 * MB <= measure_disk(tmp_path) < 3 * MB
 
 
@@ -42,7 +42,7 @@ def test_does_not_follow_links(tmp_path: Path) -> None:
     outside, inside = tmp_path / "outside", tmp_path / "inside"
     outside.mkdir()
     inside.mkdir()
-    fill(outside / "file")
+    write_megabyte(outside / "file")
     (inside / "folder").symlink_to(outside)
     (inside / "file").symlink_to(outside / "file")
     (inside / "loop").symlink_to(inside)
@@ -77,7 +77,7 @@ async def test_reports_an_almost_full_disk(tmp_path: Path) -> None:
 
 async def test_thread_over_its_limit_may_not_grow(tmp_path: Path) -> None:
     for number in range(3):
-        fill(tmp_path / str(number))
+        write_megabyte(tmp_path / str(number))
     watch = DiskMonitor([tmp_path], limit=2 * MB, reserve=0)
     watching = asyncio.create_task(watch.wait_for_excess())
     done, _ = await asyncio.wait({watching}, timeout=0.5)

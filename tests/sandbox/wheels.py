@@ -9,7 +9,7 @@ from deerflow.config.sections.sandbox import ToolboxConfig
 from deerflow.sandbox.local.toolbox import ToolboxBuilder
 
 
-def wheel(folder: Path, name: str, version: str = "1.0") -> Path:
+def build_wheel(folder: Path, name: str, version: str = "1.0") -> Path:
     """Create a package with one module and a program that prints its version."""
     info = f"{name}-{version}.dist-info"
     files = {
@@ -37,7 +37,7 @@ class ToolboxFixture:
     def __init__(self, root: Path) -> None:
         self.root, self.wheels, self.lock = root, root / "wheels", root / "toolbox.lock"
         self.wheels.mkdir()
-        self.lock.write_text(make_lock_line(wheel(self.wheels, "hammer")))
+        self.lock.write_text(make_lock_line(build_wheel(self.wheels, "hammer")))
         self.environment = {
             "PATH": "/usr/bin:/bin",
             "UV_CACHE_DIR": str(root / "uv"),
@@ -56,7 +56,7 @@ class ToolboxFixture:
         program.chmod(0o755)
         return FindUv([str(program)])
 
-    def left(self) -> list[str]:
+    def list_cached(self) -> list[str]:
         """Return the files in the folder of the only toolbox."""
         return sorted(path.name for path in (self.root / "cache/toolbox").glob("*/*"))
 

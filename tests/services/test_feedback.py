@@ -12,7 +12,7 @@ from deerflow.testing import ScriptedModel
 from tests.support import OpenHarness
 
 
-async def ask(harness: Harness) -> str:
+async def finish_run(harness: Harness) -> str:
     run = await harness.runs.create_or_reject(RunRequest("t", [{"type": "human", "content": "Hi"}]), LOCAL_USER)
     async with asyncio.timeout(10):
         await harness.runs.join("t", run.run_id, LOCAL_USER)
@@ -21,7 +21,7 @@ async def ask(harness: Harness) -> str:
 
 async def test_replaces_and_deletes_feedback(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying("Hello.")) as harness:
-        run_id, say = await ask(harness), harness.resources.feedback.put
+        run_id, say = await finish_run(harness), harness.resources.feedback.put
         first = await say("t", run_id, LOCAL_USER, 1, "Good \0 好")
         again = await say("t", run_id, LOCAL_USER, -1)
         assert (again.feedback_id, again.rating, again.comment) == (first.feedback_id, -1, None)
@@ -38,7 +38,7 @@ async def test_replaces_and_deletes_feedback(harness_saying: OpenHarness) -> Non
 
 async def test_concurrent_feedback_is_stored_once(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying("Hello.")) as harness:
-        run_id = await ask(harness)
+        run_id = await finish_run(harness)
         given = await asyncio.gather(*(harness.resources.feedback.put("t", run_id, LOCAL_USER, 1) for _ in range(10)))
         assert len({each.feedback_id for each in given}) == 1
 
@@ -46,7 +46,7 @@ async def test_concurrent_feedback_is_stored_once(harness_saying: OpenHarness) -
 async def test_refuses_feedback_on_foreign_and_deleted_runs(harness_saying: OpenHarness) -> None:
     other = Principal("other")
     async with harness_saying(ScriptedModel.saying("Hello.")) as harness:
-        run_id, feedback = await ask(harness), harness.resources.feedback
+        run_id, feedback = await finish_run(harness), harness.resources.feedback
         await feedback.put("t", run_id, LOCAL_USER, 1)
         for attempt in (
             feedback.put("t", run_id, other, 1),

@@ -25,7 +25,7 @@ from deerflow.persistence.queries.usage import record_usage
 from deerflow.services.usage import UsageService
 from deerflow.testing import Answer, ScriptedModel, Stall, calling
 from deerflow.testing.turns import Usage as Cost
-from tests.services.support import simulate_crash, wait_for_text
+from tests.runtime.support import simulate_crash, wait_for_text
 from tests.support import OpenHarness
 
 PRICED = {
@@ -35,20 +35,22 @@ PRICED = {
     "context_window": 1000,
     "pricing": {"currency": "EUR", "input": 2, "cached_input": 0.5, "output": 10.1, "reasoning": 20},
 }
-CHEAP = Cost(input_tokens=100, output_tokens=7, cached_tokens=40, reasoning_tokens=2)
+USAGE = Cost(input_tokens=100, output_tokens=7, cached_tokens=40, reasoning_tokens=2)
 
 
-def costing(text: str, usage: Cost = CHEAP) -> Answer:
+def build_answer(text: str, usage: Cost = USAGE) -> Answer:
     return Answer(text, usage=usage)
 
 
-def named(model: ScriptedModel, name: str) -> ScriptedModel:
-    """A model that stands for an entry of the configuration."""
+def set_entry_name(model: ScriptedModel, name: str) -> ScriptedModel:
+    """Return the model with the name of a configuration entry."""
     model.metadata = {ENTRY_KEY: name}
     return model
 
 
-async def ask(harness: Harness, text: str = "Go on", thread: str = "t", who: Principal = LOCAL_USER) -> RunRecord:
+async def finish_run(
+    harness: Harness, text: str = "Go on", thread: str = "t", who: Principal = LOCAL_USER
+) -> RunRecord:
     request = RunRequest(thread, [{"type": "human", "content": text}])
     run = await harness.runs.create_or_reject(request, who)
     async with asyncio.timeout(20):
@@ -57,11 +59,11 @@ async def ask(harness: Harness, text: str = "Go on", thread: str = "t", who: Pri
 
 async def test_sums_all_calls_of_a_run(harness_saying: OpenHarness) -> None:
     look = calling("ls", description="look", path="/mnt/user-data/workspace")
-    model = ScriptedModel.saying(Answer(calls=look.calls, usage=CHEAP), costing("Done."), costing("Again."))
+    model = ScriptedModel.saying(Answer(calls=look.calls, usage=USAGE), build_answer("Done."), build_answer("Again."))
     async with harness_saying(model) as harness:
-        run = await ask(harness)
+        run = await finish_run(harness)
         assert (run.input_tokens, run.output_tokens) == (200, 14)
-        await ask(harness)
+        await finish_run(harness)
         usage = await harness.resources.usage.get_thread_usage("t", LOCAL_USER)
         assert usage.totals.counts == TokenCounts(3, 0, 300, 120, 0, 21, 6)
         assert [(share.name, share.spending.counts.calls) for share in usage.by_caller] == [("lead_agent", 3)]
@@ -69,17 +71,19 @@ async def test_sums_all_calls_of_a_run(harness_saying: OpenHarness) -> None:
 
 
 async def test_an_unknown_price_is_not_zero(harness_saying: OpenHarness) -> None:
-    async with harness_saying(ScriptedModel.saying(costing("Hi."))) as harness:
-        await ask(harness)
+    async with harness_saying(ScriptedModel.saying(build_answer("Hi."))) as harness:
+        await finish_run(harness)
         totals = (await harness.resources.usage.get_thread_usage("t", LOCAL_USER)).totals
         assert totals.cost is None and not totals.costs and totals.unpriced_tokens == 107
 
 
 async def test_computes_costs_exactly(tmp_path: Path) -> None:
     source = open_source(directory=tmp_path, environment={}, overrides={"models": [PRICED]})
-    async with open_harness(source, named(ScriptedModel.saying(*[costing("Hi.")] * 3), "dear")) as harness:
+    async with open_harness(
+        source, set_entry_name(ScriptedModel.saying(*[build_answer("Hi.")] * 3), "dear")
+    ) as harness:
         for _ in range(3):
-            await ask(harness)
+            await finish_run(harness)
         usage = await harness.resources.usage.get_thread_usage("t", LOCAL_USER)
     # 60 in at 2, 40 cached at 0.5, 5 out at 10.1, 2 thought at 20, per million, three times
     assert usage.totals.cost is not None and usage.totals.cost.amount == Decimal("0.0006915")
@@ -89,7 +93,7 @@ async def test_computes_costs_exactly(tmp_path: Path) -> None:
 
 async def test_prices_earlier_usage_at_the_first_price(tmp_path: Path) -> None:
     async with open_harness(open_source(directory=tmp_path, environment={}), ScriptedModel.saying("Hi.")) as harness:
-        await ask(harness)
+        await finish_run(harness)
     entry = {**PRICED, "name": "scripted"}
     source = open_source(directory=tmp_path, environment={}, overrides={"models": [entry]})
     async with open_harness(source, ScriptedModel.saying()) as harness:
@@ -100,14 +104,14 @@ async def test_prices_earlier_usage_at_the_first_price(tmp_path: Path) -> None:
 async def test_records_usage_of_cancelled_failed_and_rolled_back_runs(
     harness_saying: OpenHarness,
 ) -> None:
-    look = Answer(calls=calling("ls", description="look", path="/mnt/user-data/workspace").calls, usage=CHEAP)
+    look = Answer(calls=calling("ls", description="look", path="/mnt/user-data/workspace").calls, usage=USAGE)
     model = ScriptedModel.saying(
         look, Stall(Answer("Half")), look, ModelRejected("no"), look, Stall(Answer("Undone")), "Fine."
     )
     async with harness_saying(model) as harness, asyncio.timeout(30):
         for action, word in ((CancelAction.INTERRUPT, "Half"), (None, ""), (CancelAction.ROLLBACK, "Undone")):
             if action is None:
-                assert (await ask(harness)).status is RunStatus.ERROR
+                assert (await finish_run(harness)).status is RunStatus.ERROR
                 continue
             run = await harness.runs.create_or_reject(RunRequest("t", [{"type": "human", "content": "Go"}]), LOCAL_USER)
             await wait_for_text(harness, run, word)
@@ -116,14 +120,14 @@ async def test_records_usage_of_cancelled_failed_and_rolled_back_runs(
         assert (counts.calls, counts.unmetered_calls, counts.input_tokens) == (6, 3, 300)
 
 
-async def test_counts_a_call_once_after_a_crash(database_place: Path | str, harness_saying: OpenHarness) -> None:
-    look = Answer(calls=calling("ls", description="look", path="/mnt/user-data/workspace").calls, usage=CHEAP)
+async def test_counts_a_call_once_after_a_crash(database_location: Path | str, harness_saying: OpenHarness) -> None:
+    look = Answer(calls=calling("ls", description="look", path="/mnt/user-data/workspace").calls, usage=USAGE)
     async with asyncio.timeout(30):
         async with harness_saying(ScriptedModel.saying(look, Stall(Answer("Half")))) as harness:
             run = await harness.runs.create_or_reject(RunRequest("t", [{"type": "human", "content": "Go"}]), LOCAL_USER)
             await wait_for_text(harness, run, "Half")
-        await simulate_crash(database_place)
-        async with harness_saying(ScriptedModel.saying(costing("Whole."))) as harness:
+        await simulate_crash(database_location)
+        async with harness_saying(ScriptedModel.saying(build_answer("Whole."))) as harness:
             ended = await harness.runs.join("t", run.run_id, LOCAL_USER)
             assert (ended.input_tokens, ended.output_tokens) == (200, 14)
 
@@ -142,7 +146,7 @@ async def test_counts_titles_and_summaries_by_caller(tmp_path: Path) -> None:
     model = ScriptedModel.saying(*[f"Answer {number}" for number in range(14)])
     async with open_harness(source, model) as harness:
         for _ in range(9):
-            await ask(harness)
+            await finish_run(harness)
         await asyncio.gather(*harness.runs._background.tasks)
         usage = await harness.resources.usage.get_thread_usage("t", LOCAL_USER)
     calls = {share.name: share.spending.counts.calls for share in usage.by_caller}
@@ -151,9 +155,9 @@ async def test_counts_titles_and_summaries_by_caller(tmp_path: Path) -> None:
 
 async def test_does_not_show_usage_of_other_users(harness_saying: OpenHarness) -> None:
     other = Principal("other")
-    async with harness_saying(ScriptedModel.saying(costing("Hi."), costing("Ho."))) as harness:
-        await ask(harness)
-        await ask(harness, thread="u", who=other)
+    async with harness_saying(ScriptedModel.saying(build_answer("Hi."), build_answer("Ho."))) as harness:
+        await finish_run(harness)
+        await finish_run(harness, thread="u", who=other)
         with pytest.raises(NotFound):
             await harness.resources.usage.get_thread_usage("t", other)
         assert (await harness.resources.usage.get_stats(other)).totals.counts.calls == 1
@@ -161,18 +165,18 @@ async def test_does_not_show_usage_of_other_users(harness_saying: OpenHarness) -
 
 
 async def test_usage_outlives_its_thread(harness_saying: OpenHarness) -> None:
-    async with harness_saying(ScriptedModel.saying(costing("Hi."))) as harness:
-        await ask(harness)
+    async with harness_saying(ScriptedModel.saying(build_answer("Hi."))) as harness:
+        await finish_run(harness)
         await harness.threads.delete("t", LOCAL_USER)
         stats = await harness.resources.usage.get_stats(LOCAL_USER)
         assert (stats.threads, sum(stats.runs.values()), stats.totals.counts.total_tokens) == (0, 0, 107)
 
 
-async def test_daily_usage_follows_the_calendar_of_the_time_zone(database_place: Path | str) -> None:
+async def test_daily_usage_follows_the_calendar_of_the_time_zone(database_location: Path | str) -> None:
     """The 29th of March 2026 has 23 hours in Berlin, and midnight there is not midnight in Kathmandu."""
     moments = ["2026-03-28T22:59:59", "2026-03-28T23:00:00", "2026-03-29T21:59:59", "2026-03-29T22:00:00"]
     entry = UsageEntry("lead_agent", "m", TokenCounts(calls=1, input_tokens=1))
-    async with open_database(database_place) as database:
+    async with open_database(database_location) as database:
         for moment in moments:
             origin = UsageOrigin("local", datetime.fromisoformat(moment).replace(tzinfo=UTC))
             await database.write(partial(record_usage, origin=origin, entries=[entry]))
@@ -220,8 +224,11 @@ async def compare_sums(steps: list[Step]) -> None:
     script = [ModelRejected("no") if fails else line for line, (*_, fails) in zip(lines, steps, strict=True)]
     with TemporaryDirectory() as home:
         source = open_source(directory=Path(home), environment={}, overrides={"models": [PRICED]})
-        async with open_harness(source, named(ScriptedModel.saying(*script), "dear")) as harness:
-            runs = [await ask(harness, thread=f"{user}-{thread}", who=Principal(user)) for user, thread, _, _ in steps]
+        async with open_harness(source, set_entry_name(ScriptedModel.saying(*script), "dear")) as harness:
+            runs = [
+                await finish_run(harness, thread=f"{user}-{thread}", who=Principal(user))
+                for user, thread, _, _ in steps
+            ]
             for user in ("ada", "bob"):
                 await compare_sums_of(harness, Principal(user), [run for run in runs if run.owner == user])
 
@@ -245,8 +252,8 @@ async def test_ignores_invalid_usage_of_a_model(tmp_path: Path) -> None:
     dearest = {**PRICED, "pricing": {"input": 999999, "output": 999999}}
     source = open_source(directory=tmp_path, environment={}, overrides={"models": [dearest]})
     line = Answer("Hi.", usage=Cost(input_tokens=10**18, output_tokens=-5))
-    async with open_harness(source, named(ScriptedModel.saying(line), "dear")) as harness:
-        assert (await ask(harness)).status is RunStatus.SUCCESS
+    async with open_harness(source, set_entry_name(ScriptedModel.saying(line), "dear")) as harness:
+        assert (await finish_run(harness)).status is RunStatus.SUCCESS
         totals = (await harness.resources.usage.get_thread_usage("t", LOCAL_USER)).totals
         assert (totals.counts.input_tokens, totals.counts.output_tokens) == (10**12, 0)
         assert totals.cost is not None and totals.cost.amount == Decimal(999999) * 10**6

@@ -19,7 +19,7 @@ from deerflow.services.queries import PageLimits
 from deerflow.services.web_pages import WebPageService, to_page_snapshot
 from deerflow.testing import ScriptedModel
 from tests.canary import files_with, tables_with
-from tests.community.stored_pages import pages_of
+from tests.community.stored_pages import list_pages
 from tests.sandbox.support import open_sandbox_harness
 
 CANARY = "canary4711heron"
@@ -27,8 +27,8 @@ PAGE = FetchedPage("https://a.example/", "https://a.example/home", "Home", "text
 
 
 @pytest.fixture
-async def database(database_place: Path | str, tmp_path: Path) -> AsyncIterator[Database]:
-    async with open_database(database_place) as opened:
+async def database(database_location: Path | str, tmp_path: Path) -> AsyncIterator[Database]:
+    async with open_database(database_location) as opened:
         for thread, owner in (("t", "me"), ("u", "me"), ("theirs", "you")):
             await opened.write(lambda connection, a=thread, b=owner: insert_thread(connection, a, b, {}))
         yield opened
@@ -101,7 +101,7 @@ async def test_replaces_null_characters_before_hashing(database: Database) -> No
 
 
 async def test_copies_pages_to_a_branch_and_deletes_them_with_the_thread(
-    database_place: Path | str, tmp_path: Path
+    database_location: Path | str, tmp_path: Path
 ) -> None:
     text = f"{CANARY} " + "fish " * 3000
     read = FetchedPage(f"https://a.example/{CANARY}", f"https://b.example/{CANARY}", CANARY, "text/html", text)
@@ -110,14 +110,14 @@ async def test_copies_pages_to_a_branch_and_deletes_them_with_the_thread(
         await harness.threads.create(LOCAL_USER, "t", {}, may_exist=False)
         for page in (read, gone):
             await harness.resources.web_pages.for_thread("t", LOCAL_USER.user_id).save(page)
-        before = await pages_of(harness)
+        before = await list_pages(harness)
         copy = await harness.threads.copy("t", LOCAL_USER)
-        assert await pages_of(harness, copy.thread_id) == before and len(before) == 2
+        assert await list_pages(harness, copy.thread_id) == before and len(before) == 2
         await harness.threads.delete("t", LOCAL_USER)
-        assert await pages_of(harness, copy.thread_id) == before, "each thread has its own"
+        assert await list_pages(harness, copy.thread_id) == before, "each thread has its own"
         await harness.threads.delete(copy.thread_id, LOCAL_USER)
         assert files_with(CANARY, tmp_path) == []
-        assert isinstance(database_place, Path) or tables_with(CANARY, database_place) == []
+        assert isinstance(database_location, Path) or tables_with(CANARY, database_location) == []
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ from tests.pictures import png
 
 REPO = Path(__file__).parents[2]
 DEERFLOW = Path(sys.executable).parent / "deerflow"
-LAUNCH = {"name": "launch", "group": "space", "use": "tests.serving.mcp_support:launch", "approval": "always"}
+LAUNCH = {"name": "launch", "group": "space", "use": "tests.serving.support:launch", "approval": "always"}
 
 
 class Editor:

@@ -21,12 +21,12 @@ from deerflow.gateway.app import create_app
 from deerflow.gateway.dependencies import get_current_user
 from deerflow.harness import Harness, open_harness
 from deerflow.testing import Answer, ScriptedModel, Stall, calling
-from tests.serving.mcp_support import data_of, text_of
+from tests.serving.support import get_data, get_text
 from tests.support import browse
 
 USER_HEADER = "x-test-user"
-LAUNCH = {"name": "launch", "group": "space", "use": "tests.serving.mcp_support:launch", "approval": "always"}
-ASK = {"name": "ask", "group": "space", "use": "tests.serving.mcp_support:ask"}
+LAUNCH = {"name": "launch", "group": "space", "use": "tests.serving.support:launch", "approval": "always"}
+ASK = {"name": "ask", "group": "space", "use": "tests.serving.support:ask"}
 QUIET = {"memory": {"debounce_seconds": 3600}, "title": {"enabled": False}, "tools": [LAUNCH, ASK]}
 
 
@@ -39,7 +39,7 @@ HELLO = {
 
 
 @dataclass
-class World:
+class McpEndpoint:
     harness: Harness
     app: FastAPI
     address: str
@@ -60,13 +60,13 @@ class World:
 
 
 @asynccontextmanager
-async def open_world(folder: Path, *script: object) -> AsyncIterator[World]:
+async def open_mcp_endpoint(folder: Path, *script: object) -> AsyncIterator[McpEndpoint]:
     source = open_source(directory=folder, environment={}, overrides=QUIET)
     async with open_harness(source, ScriptedModel.saying(*script)) as harness:  # type: ignore[arg-type]
         app = create_app(harness)
         app.dependency_overrides[get_current_user] = get_header_user
         async with browse(harness, app) as http:
-            yield World(harness, app, str(http.base_url))
+            yield McpEndpoint(harness, app, str(http.base_url))
             await app.state.mcp_endpoint.aclose()
 
 
@@ -79,7 +79,7 @@ def raise_unauthorized() -> Principal:
 
 
 async def test_refuses_cross_site_requests_and_sessions_of_other_users(tmp_path: Path) -> None:
-    async with open_world(tmp_path) as here, httpx.AsyncClient(base_url=here.address) as http:
+    async with open_mcp_endpoint(tmp_path) as here, httpx.AsyncClient(base_url=here.address) as http:
         for method in ("GET", "POST", "DELETE"):
             answer = await http.request(method, "/mcp", headers={"origin": "https://evil.example", USER_HEADER: "ann"})
             assert answer.status_code == 403 and answer.json()["error"] == "Forbidden"
@@ -96,7 +96,7 @@ async def test_refuses_cross_site_requests_and_sessions_of_other_users(tmp_path:
 
 
 async def test_refuses_unauthenticated_requests_before_reading_the_body(tmp_path: Path) -> None:
-    async with open_world(tmp_path) as here, httpx.AsyncClient(base_url=here.address, timeout=10) as http:
+    async with open_mcp_endpoint(tmp_path) as here, httpx.AsyncClient(base_url=here.address, timeout=10) as http:
         here.app.dependency_overrides[get_current_user] = raise_unauthorized
         for method in ("GET", "POST", "DELETE"):
             answer = await http.request(method, "/mcp", json=HELLO)
@@ -116,7 +116,7 @@ async def test_refuses_unauthenticated_requests_before_reading_the_body(tmp_path
 
 
 async def test_invalid_calls_return_an_error_text(tmp_path: Path) -> None:
-    async with open_world(tmp_path) as here, here.connect("ann") as ann:
+    async with open_mcp_endpoint(tmp_path) as here, here.connect("ann") as ann:
         for name, arguments, sentence in (
             ("fly", {}, "there is no tool 'fly'; there are ask, decide, list_threads"),
             ("ask", {}, "prompt: Field required"),
@@ -127,94 +127,101 @@ async def test_invalid_calls_return_an_error_text(tmp_path: Path) -> None:
             ("read_artifact", {"thread_id": "none", "path": "/etc/passwd"}, "NotFound: "),
         ):
             result = await ann.call_tool(name, arguments)
-            assert result.isError and sentence in text_of(result), (name, result)
+            assert result.isError and sentence in get_text(result), (name, result)
         with pytest.raises(McpError, match="resources are at deerflow://threads/"):
             await ann.read_resource(AnyUrl("file:///etc/passwd"))
 
 
 async def test_ask_reports_progress_and_artifacts_can_be_read(tmp_path: Path) -> None:
     report = calling("write_file", description="w", path="/mnt/user-data/outputs/report.md", content="# Herons\n")
-    async with open_world(tmp_path, report, "The report is written.", "Again.") as here, here.connect("ann") as ann:
+    async with (
+        open_mcp_endpoint(tmp_path, report, "The report is written.", "Again.") as here,
+        here.connect("ann") as ann,
+    ):
         tools = {tool.name: tool for tool in (await ann.list_tools()).tools}
         assert list(tools) == ["ask", "decide", "list_threads", "read_thread", "list_artifacts", "read_artifact"]
         assert tools["ask"].inputSchema["required"] == ["prompt"]
 
         asked = await ann.call_tool("ask", {"prompt": "Write about herons."}, progress_callback=here.record_progress)
-        progress = data_of(asked)
+        progress = get_data(asked)
         assert progress["status"] == "answered" and progress["answer"] == "The report is written."
         assert "uses write_file" in here.progress and "writes" in here.progress
         thread = progress["thread_id"]
 
-        listed = data_of(await ann.call_tool("list_artifacts", {"thread_id": thread}))
+        listed = get_data(await ann.call_tool("list_artifacts", {"thread_id": thread}))
         (file,) = listed["files"]
-        read = data_of(await ann.call_tool("read_artifact", {"thread_id": thread, "path": file["path"]}))
+        read = get_data(await ann.call_tool("read_artifact", {"thread_id": thread, "path": file["path"]}))
         assert (read["content"], read["media_type"]) == ("# Herons\n", "text/markdown")
         part = {"thread_id": thread, "path": file["path"], "offset": 2, "length": 3}
-        assert data_of(await ann.call_tool("read_artifact", part))["content"] == "Her"
+        assert get_data(await ann.call_tool("read_artifact", part))["content"] == "Her"
 
         (resource,) = (await ann.list_resources()).resources
         (content,) = (await ann.read_resource(resource.uri)).contents
         assert isinstance(content, mcp.TextResourceContents) and content.text == "# Herons\n"
 
-        again = data_of(await ann.call_tool("ask", {"prompt": "And again?", "thread_id": thread}))
+        again = get_data(await ann.call_tool("ask", {"prompt": "And again?", "thread_id": thread}))
         assert (again["thread_id"], again["answer"]) == (thread, "Again.")
-        said = data_of(await ann.call_tool("read_thread", {"thread_id": thread}))["messages"]
+        said = get_data(await ann.call_tool("read_thread", {"thread_id": thread}))["messages"]
         assert [each["text"] for each in said if each["from"] == "human"] == ["Write about herons.", "And again?"]
 
 
 async def test_users_are_isolated(tmp_path: Path) -> None:
-    async with open_world(tmp_path, "Yours alone.") as here, here.connect("ann") as ann, here.connect("bob") as bob:
-        mine = data_of(await ann.call_tool("ask", {"prompt": "A secret."}))["thread_id"]
-        assert data_of(await ann.call_tool("list_threads", {}))["threads"][0]["thread_id"] == mine
-        assert data_of(await bob.call_tool("list_threads", {})) == {"threads": []}
+    async with (
+        open_mcp_endpoint(tmp_path, "Yours alone.") as here,
+        here.connect("ann") as ann,
+        here.connect("bob") as bob,
+    ):
+        thread_id = get_data(await ann.call_tool("ask", {"prompt": "A secret."}))["thread_id"]
+        assert get_data(await ann.call_tool("list_threads", {}))["threads"][0]["thread_id"] == thread_id
+        assert get_data(await bob.call_tool("list_threads", {})) == {"threads": []}
         assert (await bob.list_resources()).resources == []
         for name, arguments in (
-            ("ask", {"prompt": "Go on.", "thread_id": mine}),
-            ("decide", {"thread_id": mine, "decision": "approve"}),
-            ("read_thread", {"thread_id": mine}),
-            ("list_artifacts", {"thread_id": mine}),
-            ("read_artifact", {"thread_id": mine, "path": "/mnt/user-data/outputs/x"}),
+            ("ask", {"prompt": "Go on.", "thread_id": thread_id}),
+            ("decide", {"thread_id": thread_id, "decision": "approve"}),
+            ("read_thread", {"thread_id": thread_id}),
+            ("list_artifacts", {"thread_id": thread_id}),
+            ("read_artifact", {"thread_id": thread_id, "path": "/mnt/user-data/outputs/x"}),
         ):
             result = await bob.call_tool(name, arguments)
-            assert result.isError and text_of(result).startswith("NotFound"), (name, text_of(result))
+            assert result.isError and get_text(result).startswith("NotFound"), (name, get_text(result))
 
 
 async def test_decide_answers_pending_approvals(tmp_path: Path) -> None:
     script = (calling("launch", rocket="Heron"), "It flies.", calling("launch", rocket="Wren"), "Well, no.")
-    async with open_world(tmp_path, *script) as here, here.connect("ann") as ann:
-        asked = data_of(await ann.call_tool("ask", {"prompt": "Launch it."}))
+    async with open_mcp_endpoint(tmp_path, *script) as here, here.connect("ann") as ann:
+        asked = get_data(await ann.call_tool("ask", {"prompt": "Launch it."}))
         assert asked["status"] == "needs_approval"
         assert asked["waiting_calls"] == [{"name": "launch", "args": {"rocket": "Heron"}}]
         assert "call `decide`" in asked["how_to_go_on"]
         thread = asked["thread_id"]
-        done = data_of(await ann.call_tool("decide", {"thread_id": thread, "decision": "approve"}))
+        done = get_data(await ann.call_tool("decide", {"thread_id": thread, "decision": "approve"}))
         assert (done["status"], done["answer"]) == ("answered", "It flies.")
         nothing = await ann.call_tool("decide", {"thread_id": thread, "decision": "approve"})
-        assert nothing.isError and "nothing waits" in text_of(nothing)
+        assert nothing.isError and "nothing waits" in get_text(nothing)
 
         await ann.call_tool("ask", {"prompt": "And the wren.", "thread_id": thread})
         no = {"thread_id": thread, "decision": "reject", "reason": "too windy"}
-        assert data_of(await ann.call_tool("decide", no))["answer"] == "Well, no."
+        assert get_data(await ann.call_tool("decide", no))["answer"] == "Well, no."
 
 
 async def test_ask_answers_a_question_of_the_agent(tmp_path: Path) -> None:
     question = calling("ask_clarification", question="Which colour?", clarification_type="missing_info")
     own = calling("ask", question="How red?")
-    async with open_world(tmp_path, question, "Red it is.", own, "Very.") as here, here.connect("ann") as ann:
-        asked = data_of(await ann.call_tool("ask", {"prompt": "Paint it."}))
+    async with open_mcp_endpoint(tmp_path, question, "Red it is.", own, "Very.") as here, here.connect("ann") as ann:
+        asked = get_data(await ann.call_tool("ask", {"prompt": "Paint it."}))
         assert asked["status"] == "asks" and "Which colour?" in asked["answer"]
-        then = data_of(await ann.call_tool("ask", {"prompt": "Red.", "thread_id": asked["thread_id"]}))
+        then = get_data(await ann.call_tool("ask", {"prompt": "Red.", "thread_id": asked["thread_id"]}))
         assert then["answer"] == "Red it is."
         thread = asked["thread_id"]
-        asked = data_of(await ann.call_tool("ask", {"prompt": "Go on.", "thread_id": thread}))
+        asked = get_data(await ann.call_tool("ask", {"prompt": "Go on.", "thread_id": thread}))
         assert asked["status"] == "asks" and "How red?" in asked["answer"]
         wrong = await ann.call_tool("decide", {"thread_id": thread, "decision": "approve"})
-        assert wrong.isError and "answer it with `ask`" in text_of(wrong)
-        assert data_of(await ann.call_tool("ask", {"prompt": "Very.", "thread_id": thread}))["answer"] == "Very."
+        assert wrong.isError and "answer it with `ask`" in get_text(wrong)
+        assert get_data(await ann.call_tool("ask", {"prompt": "Very.", "thread_id": thread}))["answer"] == "Very."
 
 
 async def test_cancelled_call_stops_the_run(tmp_path: Path) -> None:
-    async with open_world(tmp_path, Stall(Answer("Let me see")), "Later.") as here, here.connect("ann") as ann:
+    async with open_mcp_endpoint(tmp_path, Stall(Answer("Let me see")), "Later.") as here, here.connect("ann") as ann:
         begun = asyncio.Event()
 
         async def heard(progress: float, total: float | None, message: str | None) -> None:
@@ -235,4 +242,4 @@ async def test_cancelled_call_stops_the_run(tmp_path: Path) -> None:
             ended = await here.harness.runs.join(thread.thread_id, run.run_id, Principal("ann"))
         assert ended.status is RunStatus.INTERRUPTED
         again = await ann.call_tool("ask", {"prompt": "And now?", "thread_id": thread.thread_id})
-        assert data_of(again)["answer"] == "Later."
+        assert get_data(again)["answer"] == "Later."

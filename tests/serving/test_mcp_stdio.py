@@ -10,7 +10,7 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from deerflow.testing import ScriptedServer, calling
-from tests.serving.mcp_support import data_of
+from tests.serving.support import get_data
 
 DEERFLOW = Path(sys.executable).parent / "deerflow"
 
@@ -33,8 +33,10 @@ async def test_serves_on_stdio_and_prints_nothing_else(tmp_path: Path) -> None:
             async with stdio_client(command, log) as streams, ClientSession(*streams) as session:
                 hello = await session.initialize()
                 assert hello.serverInfo.name == "deerflow"
-                answer = data_of(await session.call_tool("ask", {"prompt": "Look."}, progress_callback=record_progress))
+                answer = get_data(
+                    await session.call_tool("ask", {"prompt": "Look."}, progress_callback=record_progress)
+                )
                 assert answer["answer"] == "All seen." and "uses ls" in progress_messages
-                threads = data_of(await session.call_tool("list_threads", {}))["threads"]
+                threads = get_data(await session.call_tool("list_threads", {}))["threads"]
                 assert [each["thread_id"] for each in threads] == [answer["thread_id"]]
     assert "Traceback" not in (tmp_path / "log").read_text()

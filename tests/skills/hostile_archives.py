@@ -32,7 +32,7 @@ def build_archive(*entries: Entry, skill: str | None = SKILL) -> bytes:
     return made.getvalue()
 
 
-def entry(name: str, mode: int = stat.S_IFREG | 0o644, **fields: object) -> zipfile.ZipInfo:
+def build_entry(name: str, mode: int = stat.S_IFREG | 0o644, **fields: object) -> zipfile.ZipInfo:
     info = zipfile.ZipInfo(name)
     info.external_attr = mode << 16
     info.compress_type = zipfile.ZIP_DEFLATED
@@ -74,16 +74,16 @@ HOSTILE: Mapping[str, HostileArchive] = {
     "alternate data stream": HostileArchive(lambda: build_archive(("notes.md:hidden", b"x")), "colon"),
     "parent folder with backslashes": HostileArchive(lambda: build_archive(("..\\evil.md", b"x")), "backslash"),
     "a link": HostileArchive(
-        lambda: build_archive((entry("notes.md", stat.S_IFLNK | 0o777), b"/etc/passwd")), "is a symbolic link"
+        lambda: build_archive((build_entry("notes.md", stat.S_IFLNK | 0o777), b"/etc/passwd")), "is a symbolic link"
     ),
     "a link to a folder": HostileArchive(
-        lambda: build_archive((entry("assets", stat.S_IFLNK | 0o777), b"/")), "is a symbolic link"
+        lambda: build_archive((build_entry("assets", stat.S_IFLNK | 0o777), b"/")), "is a symbolic link"
     ),
     "a device": HostileArchive(
-        lambda: build_archive((entry("null", stat.S_IFCHR | 0o666), b"")), "neither a file nor a folder"
+        lambda: build_archive((build_entry("null", stat.S_IFCHR | 0o666), b"")), "neither a file nor a folder"
     ),
     "a pipe": HostileArchive(
-        lambda: build_archive((entry("pipe", stat.S_IFIFO | 0o666), b"")), "neither a file nor a folder"
+        lambda: build_archive((build_entry("pipe", stat.S_IFIFO | 0o666), b"")), "neither a file nor a folder"
     ),
     "a bomb": HostileArchive(lambda: build_archive(("assets/zeros.bin", b"\0" * (8 * 1024**2))), "compression ratio"),
     "a bomb that lies": HostileArchive(build_lying_bomb, "cannot be read"),

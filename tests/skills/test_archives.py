@@ -8,9 +8,8 @@ import pytest
 from deerflow.domain.errors import Conflict, SkillInvalid, SkillRefused
 from deerflow.skills.authoring.custom_skills import ReviewPolicy
 from deerflow.skills.authoring.review import ReviewReply
-from tests.skills.hostile_archives import HOSTILE, SKILL, build_archive, entry, open_archive
-from tests.skills.service_setup import OWNER, PERSON, ScriptedReviews, list_stored_files, open_service
-from tests.skills.skill_folders import write_skill
+from tests.skills.hostile_archives import HOSTILE, SKILL, build_archive, build_entry, open_archive
+from tests.skills.support import OWNER, PERSON, ScriptedReviews, list_stored_files, open_service, write_skill
 
 LARGE = b"\0" + random.Random(1).randbytes(3_000_000)
 
@@ -27,10 +26,10 @@ async def test_refuses_hostile_archive_and_leaves_no_files(about: str, tmp_path:
     with pytest.raises((SkillRefused, SkillInvalid), match=HOSTILE[about].reason):
         await service.install(OWNER, open_archive(HOSTILE[about].make()), PERSON)
     assert list_stored_files(home) == [] and reviews.requests == []
-    assert escaped(tmp_path) == []
+    assert find_escaped(tmp_path) == []
 
 
-def escaped(folder: Path) -> list[str]:
+def find_escaped(folder: Path) -> list[str]:
     """Return the names of the files of archives that are anywhere in `folder`."""
     return [path.name for path in folder.rglob("evil*")]
 
@@ -40,7 +39,7 @@ async def test_installs_an_archive(root: str, tmp_path: Path) -> None:
     files = [
         (f"{root}SKILL.md", SKILL.encode()),
         (f"{root}references/a.md", b"# A\n"),
-        (entry(f"{root}scripts/run.sh", 0o100755), b"#!/bin/sh\necho hi\n"),
+        (build_entry(f"{root}scripts/run.sh", 0o100755), b"#!/bin/sh\necho hi\n"),
         (f"{root}assets/large.bin", LARGE),
         ("__MACOSX/._SKILL.md", b"junk"),
         (f"{root}.DS_Store", b"junk"),

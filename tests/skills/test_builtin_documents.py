@@ -76,17 +76,17 @@ class CopyingTestRunner(SkillTestRunner):
 async def test_builtin_skill_passes_its_tests_and_creates_valid_files(
     name: str, tmp_path: Path, toolbox_environment: Mapping[str, str]
 ) -> None:
-    await try_and_read(name, tmp_path, toolbox_environment)
+    await run_and_read(name, tmp_path, toolbox_environment)
 
 
 @pytest.mark.parametrize("name", SHOWN)
 async def test_builtin_skill_passes_its_test_and_renders_in_a_browser(
     name: str, tmp_path: Path, toolbox_environment: Mapping[str, str], browser: Browser
 ) -> None:
-    await show(browser, await try_and_read(name, tmp_path, toolbox_environment), SHOWN[name])
+    await open_pages(browser, await run_and_read(name, tmp_path, toolbox_environment), SHOWN[name])
 
 
-async def try_and_read(name: str, folder: Path, environment: Mapping[str, str]) -> Path:
+async def run_and_read(name: str, folder: Path, environment: Mapping[str, str]) -> Path:
     """Run the test of a skill and read with other programs what it made; return the folder it is in."""
     case, made = CASES[name], folder / "made"
     runner = CopyingTestRunner(load(directory=folder, environment=environment), kept=made)
@@ -312,7 +312,7 @@ INSPECTIONS: Mapping[str, Callable[[Path], None]] = {
 }
 
 
-async def show(browser: Browser, made: Path, names: tuple[str, ...]) -> None:
+async def open_pages(browser: Browser, made: Path, names: tuple[str, ...]) -> None:
     for name in names:
         page = await browser.new_page()
         asked: list[str] = []
@@ -323,10 +323,10 @@ async def show(browser: Browser, made: Path, names: tuple[str, ...]) -> None:
         await page.goto((made / name).as_uri())
         assert [url for url in asked if not url.startswith("data:")] == [(made / name).as_uri()]
         assert faults == []
-        await look(page, name)
+        await check_page(page, name)
 
 
-async def look(page: Page, name: str) -> None:
+async def check_page(page: Page, name: str) -> None:
     if name.endswith(".html"):
         for wide in WIDTHS:
             await page.set_viewport_size({"width": wide, "height": 900})

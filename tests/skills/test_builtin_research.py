@@ -30,7 +30,7 @@ from deerflow.skills.format import parse_skill
 from deerflow.skills.scanner.scanner import SkillScanner
 from deerflow.skills.testing import read_test
 from deerflow.testing import ScriptedModel, calling
-from tests.skills.service_setup import OWNER, PERSON, open_service
+from tests.skills.support import OWNER, PERSON, open_service
 
 NAMES = (
     "academic-paper-review",
@@ -177,9 +177,9 @@ def test_podcast_chapters_match_the_transcript(tmp_path: Path) -> None:
     lines = json.loads((tmp_path / "lines.json").read_text())
     starts = [chapter["startTime"] for chapter in chapters]
     assert starts == sorted(starts) and starts[0] == 0 and starts[-1] < lines["seconds"]
-    spoken = [line for line in lines["lines"] if line["kind"] == "speech"]
-    assert {(line["speaker"], line["voice"]) for line in spoken} == {("ANNA", "a"), ("BEN", "b")}
-    assert all("[" not in line["text"] for line in spoken)
+    speech = [line for line in lines["lines"] if line["kind"] == "speech"]
+    assert {(line["speaker"], line["voice"]) for line in speech} == {("ANNA", "a"), ("BEN", "b")}
+    assert all("[" not in line["text"] for line in speech)
 
 
 def test_literature_review_exports_are_valid(tmp_path: Path) -> None:

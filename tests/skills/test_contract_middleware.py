@@ -64,28 +64,28 @@ async def run_attempts(
         run = await harness.runs.create_or_reject(request, LOCAL_USER)
         record = await harness.runs.join(skill, run.run_id, LOCAL_USER)
         assert record.error is None
-    return results_in(model.requests[-1].messages)
+    return list_tool_results(model.requests[-1].messages)
 
 
-def results_in(messages: Sequence[BaseMessage]) -> list[str]:
+def list_tool_results(messages: Sequence[BaseMessage]) -> list[str]:
     return [message.text for message in messages if isinstance(message, ToolMessage)]
 
 
-def bash(command: str) -> Answer:
+def call_bash(command: str) -> Answer:
     return calling("bash", description="try", command=command)
 
 
-def network_attempts(listener: Listener) -> list[Answer]:
+def build_network_attempts(listener: Listener) -> list[Answer]:
     fetch = f"import urllib.request; print(urllib.request.urlopen('http://{HOST}/by-python', timeout=5).read())"
     raw = f"import socket; socket.create_connection(('127.0.0.1', {listener.port}), 3).send(b'GET /raw HTTP/1.1')"
     send = f"socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'?', ('127.0.0.1', {listener.udp_port}))"
     look_up = f"import socket; {send}; print(socket.gethostbyname('{HOST}'))"
     return [
-        bash(f"curl -sS -m 5 http://{HOST}/by-curl"),
-        bash(f"curl -sS -m 5 --noproxy '*' http://127.0.0.1:{listener.port}/past-the-proxy"),
-        bash(f'python3 -c "{fetch}"'),
-        bash(f'python3 -c "{raw}"'),
-        bash(f'python3 -c "{look_up}"'),
+        call_bash(f"curl -sS -m 5 http://{HOST}/by-curl"),
+        call_bash(f"curl -sS -m 5 --noproxy '*' http://127.0.0.1:{listener.port}/past-the-proxy"),
+        call_bash(f'python3 -c "{fetch}"'),
+        call_bash(f'python3 -c "{raw}"'),
+        call_bash(f'python3 -c "{look_up}"'),
         calling("web_fetch", url=f"http://127.0.0.1:{listener.port}/by-web-fetch"),
         calling("web_fetch", url=f"http://127.0.0.1:{listener.port}/moved"),
     ]
@@ -95,7 +95,7 @@ async def test_skill_without_hosts_has_no_network(tmp_path: Path) -> None:
     add_skill(tmp_path, "closed", "[needs]\nhosts = []\n")
 
     async with open_listener() as listener:
-        results = await run_attempts(tmp_path, "closed", *network_attempts(listener), listener=listener)
+        results = await run_attempts(tmp_path, "closed", *build_network_attempts(listener), listener=listener)
 
     assert listener.requests == []
     assert len(results) == 7 and all("reached the listener" not in result for result in results)
@@ -108,8 +108,8 @@ async def test_skill_reaches_only_its_declared_hosts(tmp_path: Path) -> None:
 
     async with open_listener() as listener:
         elsewhere = calling("web_fetch", url=f"http://localhost:{listener.port}/elsewhere")
-        unlisted = bash(f"curl -sS -m 5 http://{OTHER}/not-allowed-by-the-operator")
-        attempts = [*network_attempts(listener), elsewhere, unlisted]
+        unlisted = call_bash(f"curl -sS -m 5 http://{OTHER}/not-allowed-by-the-operator")
+        attempts = [*build_network_attempts(listener), elsewhere, unlisted]
         results = await run_attempts(tmp_path, "open", *attempts, listener=listener)
 
     assert listener.requests == ["/by-curl", "/by-python", "/by-web-fetch", "/moved"]
@@ -125,7 +125,7 @@ async def test_contract_does_not_enable_a_disabled_network(tmp_path: Path) -> No
     add_skill(tmp_path, "open", f'[needs]\nhosts = ["{HOST}"]\n')
 
     async with open_listener() as listener:
-        attempt = bash(f"curl -sS -m 5 http://{HOST}/")
+        attempt = call_bash(f"curl -sS -m 5 http://{HOST}/")
         await run_attempts(tmp_path, "open", attempt, listener=listener, network="none", allowed_hosts=[])
 
     assert listener.requests == []
@@ -138,12 +138,12 @@ async def test_undeclared_variables_and_folders_are_not_accessible(tmp_path: Pat
     results = await run_attempts(
         tmp_path,
         "narrow",
-        bash("echo [$ALPHA] [$BETA]; env | grep -c second; cat /proc/1/environ | tr '\\0' '\\n' | grep -c second"),
-        bash(f"echo x > {workspace}/x; echo x > {outputs}/x && echo x > /tmp/x && cat {outputs}/x /tmp/x"),
+        call_bash("echo [$ALPHA] [$BETA]; env | grep -c second; cat /proc/1/environ | tr '\\0' '\\n' | grep -c second"),
+        call_bash(f"echo x > {workspace}/x; echo x > {outputs}/x && echo x > /tmp/x && cat {outputs}/x /tmp/x"),
         calling("write_file", description="try", path=f"{workspace}/y", content="y"),
         calling("write_file", description="try", path=f"{outputs}/y", content="y"),
         calling("bash", description="try", command=f"echo z > {workspace}/z", background=True, name="later"),
-        bash(f"sleep 0.3; ls {workspace}/z"),
+        call_bash(f"sleep 0.3; ls {workspace}/z"),
     )
 
     assert results[0] == "[first] []\n0\n0\n[exit code 1]"
@@ -155,7 +155,7 @@ async def test_undeclared_variables_and_folders_are_not_accessible(tmp_path: Pat
 
 async def test_secret_is_visible_only_to_the_declaring_skill_and_redacted(tmp_path: Path) -> None:
     add_skill(tmp_path, "painter", '[needs]\nenvironment = ["IMAGE_API_KEY"]\n')
-    look = bash("echo ${#IMAGE_API_KEY} ${#OTHER_API_KEY} ${#BETA}; echo $IMAGE_API_KEY")
+    look = call_bash("echo ${#IMAGE_API_KEY} ${#OTHER_API_KEY} ${#BETA}; echo $IMAGE_API_KEY")
 
     painting = await run_attempts(tmp_path, "painter", look)
     chatting = await run_attempts(tmp_path, "nobody", look)
@@ -167,7 +167,7 @@ async def test_secret_is_visible_only_to_the_declaring_skill_and_redacted(tmp_pa
 async def test_reports_missing_packages_once(tmp_path: Path) -> None:
     add_skill(tmp_path, "needy", '[needs]\npackages = ["no-such-package", "neither-this"]\n')
 
-    results = await run_attempts(tmp_path, "needy", bash("echo one"), bash("echo two"))
+    results = await run_attempts(tmp_path, "needy", call_bash("echo one"), call_bash("echo two"))
 
     assert results[0].startswith("one\n[the skill 'needy' needs no-such-package, neither-this, which the sandbox's")
     assert "sandbox.toolbox.packages" in results[0]
@@ -180,7 +180,7 @@ async def test_tools_must_be_allowed_by_skill_md_and_contract(tmp_path: Path) ->
     results = await run_attempts(
         tmp_path,
         "reader",
-        bash("echo allowed"),
+        call_bash("echo allowed"),
         calling("write_file", description="try", path="/mnt/user-data/outputs/x", content="x"),
         calling("grep", description="try", pattern="x", path="/mnt/user-data/outputs"),
     )
@@ -195,8 +195,8 @@ async def test_exhausted_budget_refuses_further_calls(tmp_path: Path) -> None:
     add_skill(tmp_path, "hasty", "[budget]\nseconds = 0.7\n")
     look = calling("ls", description="look", path="/mnt/user-data/outputs")
 
-    by_calls = await run_attempts(tmp_path, "brief", bash("echo one"), bash("echo two"), look)
-    by_time = await run_attempts(tmp_path, "hasty", bash("echo one; sleep 60"), bash("echo two"), look)
+    by_calls = await run_attempts(tmp_path, "brief", call_bash("echo one"), call_bash("echo two"), look)
+    by_time = await run_attempts(tmp_path, "hasty", call_bash("echo one; sleep 60"), call_bash("echo two"), look)
 
     assert by_calls[0] == "one" and by_calls[2] == "(empty)"
     assert (
@@ -213,7 +213,12 @@ async def test_contract_applies_to_subagents(tmp_path: Path) -> None:
 
     async with open_listener() as listener:
         results = await run_attempts(
-            tmp_path, "closed", give, bash(f"curl -sS -m 5 http://{HOST}/; echo $BETA."), "tried", listener=listener
+            tmp_path,
+            "closed",
+            give,
+            call_bash(f"curl -sS -m 5 http://{HOST}/; echo $BETA."),
+            "tried",
+            listener=listener,
         )
 
     assert listener.requests == []
@@ -222,7 +227,7 @@ async def test_contract_applies_to_subagents(tmp_path: Path) -> None:
 
 async def test_skill_without_a_required_contract_has_no_access(tmp_path: Path) -> None:
     add_skill(tmp_path, "silent", "")
-    attempt = bash(f"curl -sS -m 5 http://{HOST}/; echo [$ALPHA]; touch /mnt/user-data/outputs/x")
+    attempt = call_bash(f"curl -sS -m 5 http://{HOST}/; echo [$ALPHA]; touch /mnt/user-data/outputs/x")
 
     async with open_listener() as listener:
         free = await run_attempts(tmp_path, "silent", attempt, listener=listener)
@@ -237,7 +242,7 @@ async def test_skill_without_a_required_contract_has_no_access(tmp_path: Path) -
 async def test_contract_applies_after_the_skill_is_read(tmp_path: Path) -> None:
     add_skill(tmp_path, "closed", "[needs]\nhosts = []\n")
     reading = calling("read_file", description="read", path="/mnt/skills/public//closed/./SKILL.md")
-    asking = bash(f"curl -sS -m 5 http://{HOST}/; echo $BETA")
+    asking = call_bash(f"curl -sS -m 5 http://{HOST}/; echo $BETA")
 
     async with open_listener() as listener:
         results = await run_attempts(tmp_path, "nobody", asking, reading, asking, listener=listener)

@@ -7,13 +7,12 @@ import pytest
 
 from deerflow.skills.authoring.lock import LockMonitor, lock_skill, read_lock
 from deerflow.skills.index import SkillIndex
-from tests.skills.service_setup import OWNER, PERSON, open_service, skill
-from tests.skills.skill_folders import write_skill
+from tests.skills.support import OWNER, PERSON, build_skill_md, open_service, write_skill
 
 
 async def test_logs_external_changes_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     service = open_service(tmp_path)
-    await service.create(OWNER, skill(), PERSON)
+    await service.create(OWNER, build_skill_md(), PERSON)
     index = SkillIndex(tmp_path / "shipped", tmp_path, on_custom_read=LockMonitor().check)
     with caplog.at_level(logging.WARNING):
         index.read(OWNER)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from deerflow.skills.folders import find_skills
-from tests.skills.skill_folders import write_skill
+from tests.skills.support import write_skill
 
 LONG = "Reads invoices in any layout and writes them into one table. " * 16
 assert len(LONG) < 1024

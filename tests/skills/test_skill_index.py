@@ -11,7 +11,7 @@ import pytest
 from deerflow.domain.errors import InvalidRequest
 from deerflow.skills.folders import custom_root
 from deerflow.skills.index import FolderWatcher, SkillIndex, open_folder_watcher
-from tests.skills.skill_folders import write_skill
+from tests.skills.support import write_skill
 
 
 @pytest.fixture

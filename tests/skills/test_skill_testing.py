@@ -63,7 +63,7 @@ EXPECTED = "\n".join(
     for kind in KINDS
 )
 RUN = f"python /mnt/skills/public/table-maker/scripts/make.py /mnt/user-data/uploads/word.txt {OUTPUTS}"
-ALL_IS_WELL = f"""
+PASSING_TEST = f"""
 description: every kind of file is made and known for what it is
 prompt: /table-maker make them
 uploads:
@@ -89,7 +89,7 @@ expect:
 {EXPECTED}
   absent: [{OUTPUTS}/draft.md]
 """
-ALL_IS_WRONG = f"""
+FAILING_TEST = f"""
 description: nothing of this is so
 prompt: make them
 steps:
@@ -122,7 +122,7 @@ def make_skill(folder: Path, **tests: str) -> Path:
     return skill
 
 
-async def run_only(skill: Path, environment: Mapping[str, str]) -> SkillTestResult:
+async def run_single_test(skill: Path, environment: Mapping[str, str]) -> SkillTestResult:
     machine = load(directory=skill, environment=environment)
     (file,) = find_tests(skill)
     return await SkillTestRunner(machine).run(SkillUnderTest.read(skill), read_test(file))
@@ -131,7 +131,7 @@ async def run_only(skill: Path, environment: Mapping[str, str]) -> SkillTestResu
 async def test_runs_scripts_in_the_sandbox_and_checks_all_file_types(
     tmp_path: Path, toolbox_environment: Mapping[str, str]
 ) -> None:
-    result = await run_only(make_skill(tmp_path, kinds=ALL_IS_WELL), toolbox_environment)
+    result = await run_single_test(make_skill(tmp_path, kinds=PASSING_TEST), toolbox_environment)
 
     assert list(result.complaints) == []
     assert result.passed
@@ -140,7 +140,7 @@ async def test_runs_scripts_in_the_sandbox_and_checks_all_file_types(
 async def test_reports_each_failed_expectation_with_the_actual_value(
     tmp_path: Path, toolbox_environment: Mapping[str, str]
 ) -> None:
-    result = await run_only(make_skill(tmp_path, wrong=ALL_IS_WRONG), toolbox_environment)
+    result = await run_single_test(make_skill(tmp_path, wrong=FAILING_TEST), toolbox_environment)
 
     assert [complaint.partition(":")[0] for complaint in result.complaints] == [
         "the last 1 of 3 steps were not used",
@@ -161,7 +161,7 @@ async def test_reports_each_failed_expectation_with_the_actual_value(
 async def test_too_few_steps_fail_with_the_last_output(tmp_path: Path, toolbox_environment: Mapping[str, str]) -> None:
     short = "description: d\nprompt: p\nsteps:\n- calls: [{tool: ls, args: {description: d, path: /mnt/skills}}]\n"
 
-    result = await run_only(make_skill(tmp_path, short=short), toolbox_environment)
+    result = await run_single_test(make_skill(tmp_path, short=short), toolbox_environment)
 
     assert len(result.complaints) == 1 and "the script ended before call 2" in result.complaints[0]
     assert "/mnt/skills/public" in result.outputs[0]

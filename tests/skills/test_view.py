@@ -9,7 +9,7 @@ from deerflow.domain.errors import SandboxError
 from deerflow.skills.folders import custom_root, owner_folder
 from deerflow.skills.index import SkillIndex
 from deerflow.skills.view import SkillViews, update_view
-from tests.skills.skill_folders import write_skill
+from tests.skills.support import write_skill
 
 
 def read_view(view: Path) -> dict[str, str]:

@@ -23,20 +23,20 @@ from deerflow.harness import open_harness
 from deerflow.subagents.batch import MAX_RESULT_CHARS, BatchExecution, render_prompt
 from deerflow.subagents.tools import parse_items
 from deerflow.testing import Answer, ScriptedServer, Usage, calling
-from tests.budget.greedy_endpoint import GreedyEndpoint, settings
-from tests.budget.test_budget_middleware import finish as finish_within
-from tests.sandbox.processes import marked_seconds, survivors, until_alive
-from tests.subagents.concurrency import track_concurrency
-from tests.subagents.runs import (
+from tests.budget.support import GreedyEndpoint, open_budget_config
+from tests.budget.support import finish_run as finish_within
+from tests.sandbox.processes import find_survivors, make_marker, wait_for_processes
+from tests.subagents.support import (
     build_request,
     call_task_batch,
+    create_agents_model,
     finish_run,
     get_prompt,
     open_config,
     read_messages,
     read_results,
-    scripted_agents,
     start_run,
+    track_concurrency,
     wait_for_log,
 )
 
@@ -80,7 +80,7 @@ async def test_batch_writes_one_outcome_per_item_to_a_file(tmp_path: Path) -> No
             return ModelRejected("not that one")
         return f"Did it: {order}"
 
-    model = scripted_agents([call_task_batch(items=["1", "2", "3"]), "All there."], work)
+    model = create_agents_model([call_task_batch(items=["1", "2", "3"]), "All there."], work)
     async with open_harness(open_config(tmp_path), model) as harness:
         run, _ = await finish_run(harness, await start_run(harness, build_request("go")))
         lines = await read_results(harness)
@@ -96,7 +96,7 @@ async def test_batch_writes_one_outcome_per_item_to_a_file(tmp_path: Path) -> No
 async def test_batch_reads_items_from_csv_and_fills_in_their_fields(tmp_path: Path) -> None:
     path = "/mnt/user-data/workspace/people.csv"
     write = calling("write_file", description="list", path=path, content='name,age\nAda,36\n"Bo, jr",4\n')
-    model = scripted_agents(
+    model = create_agents_model(
         [write, call_task_batch("How old is {name}? Say {age}. {unknown}", file=path), "Done."],
         lambda messages: f"Asked: {get_prompt(messages)}",
     )
@@ -123,7 +123,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 async def test_refuses_invalid_batches_with_a_reason(tmp_path: Path) -> None:
     write = calling("write_file", description="x", path="/mnt/user-data/workspace/bad.jsonl", content='"a"\n{bad\n')
     orders = [call_task_batch(**arguments) for arguments, _ in REFUSED]
-    model = scripted_agents([write, *orders, "I see."], lambda _: "never asked")
+    model = create_agents_model([write, *orders, "I see."], lambda _: "never asked")
     async with open_harness(open_config(tmp_path), model) as harness:
         run, _ = await finish_run(harness, await start_run(harness, build_request("go")))
         events = [message["content"] for message in await read_messages(harness) if message["type"] == "tool"]
@@ -177,7 +177,7 @@ async def test_batches_with_the_same_call_id_get_separate_files(tmp_path: Path) 
         (call,) = call_task_batch(items=[item]).calls
         return Answer(calls=(replace(call, id="call_0"),))
 
-    model = scripted_agents([again("one"), again("two"), "Both."], lambda messages: get_prompt(messages))
+    model = create_agents_model([again("one"), again("two"), "Both."], lambda messages: get_prompt(messages))
     async with open_harness(open_config(tmp_path), model) as harness:
         await finish_run(harness, await start_run(harness, build_request("go")))
         paths = orjson.loads((await harness.threads.state("t", LOCAL_USER)).values)["artifacts"]
@@ -187,7 +187,7 @@ async def test_batches_with_the_same_call_id_get_separate_files(tmp_path: Path) 
 
 async def test_batch_reports_progress_and_respects_the_concurrency_limit(tmp_path: Path) -> None:
     order = call_task_batch(items=[str(each) for each in range(12)], concurrency=16)
-    model, probe = track_concurrency(scripted_agents([order, "Done."], lambda _: "Did it."))
+    model, probe = track_concurrency(create_agents_model([order, "Done."], lambda _: "Did it."))
     async with open_harness(open_config(tmp_path, subagents={"max_concurrent": 3}), model) as harness:
         run = await start_run(harness, build_request("go"))
         async with asyncio.timeout(30):
@@ -214,7 +214,7 @@ async def test_batch_stays_within_the_budget_and_skips_the_rest(
     more = {"subagents": {"max_concurrent_per_user": 16}, **others}
     async with (
         ScriptedServer([endpoint.answer], endless=True) as server,
-        open_harness(settings(tmp_path, server, {"max_tokens": 900_000}, more)) as harness,
+        open_harness(open_budget_config(tmp_path, server, {"max_tokens": 900_000}, more)) as harness,
     ):
         run, answer, events = await finish_within(harness)
         assert await harness.extraction.extract_now(MemoryScope(LOCAL_USER.user_id)) == 1
@@ -227,18 +227,18 @@ async def test_batch_stays_within_the_budget_and_skips_the_rest(
 
 @pytest.mark.slow
 async def test_cancelling_a_run_kills_batch_commands_and_saves_results(tmp_path: Path) -> None:
-    seconds = marked_seconds()
+    seconds = make_marker()
     wait = calling("bash", description="wait", command=f"sleep {seconds}")
-    model = scripted_agents(
+    model = create_agents_model(
         [call_task_batch(items=["a", "b", "c"], concurrency=2)],
         lambda messages: wait if get_prompt(messages) != "Do a." else "Did it.",
     )
     async with open_harness(open_config(tmp_path), model) as harness:
         run = await start_run(harness, build_request("go"))
         await wait_for_log(harness, run, b'"batch":')
-        await until_alive(seconds)
+        await wait_for_processes(seconds)
         await harness.runs.cancel("t", run.run_id, LOCAL_USER)
-        left = await survivors(seconds)
+        left = await find_survivors(seconds)
         done = await harness.runs.join("t", run.run_id, LOCAL_USER)
         events = await harness.timeline.page(run, 0, 1000, ["custom"])
         files = harness.files_of(await harness.threads.get("t", LOCAL_USER))

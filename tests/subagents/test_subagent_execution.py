@@ -16,19 +16,19 @@ from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import AgentSpec, RunRequest, RunStatus
 from deerflow.harness import open_harness
 from deerflow.testing import Answer, ScriptedModel, calling, in_parallel
-from tests.sandbox.processes import marked_seconds, survivors, until_alive
-from tests.subagents.runs import (
+from tests.sandbox.processes import find_survivors, make_marker, wait_for_processes
+from tests.subagents.support import (
     ROLE,
     build_request,
     call_task,
     call_task_batch,
     count_tool_results,
+    create_agents_model,
     finish_run,
     get_prompt,
     open_config,
     read_messages,
     read_results,
-    scripted_agents,
     start_run,
 )
 from tests.support import said
@@ -45,7 +45,7 @@ async def test_subagent_shares_the_sandbox_and_returns_only_its_answer(tmp_path:
         )
 
     write = calling("write_file", description="note", path=path, content="deer")
-    model = scripted_agents([write, call_task(f"What is in {path}?"), "Deer it is."], work)
+    model = create_agents_model([write, call_task(f"What is in {path}?"), "Deer it is."], work)
     async with open_harness(open_config(tmp_path), model) as harness:
         run, events = await finish_run(harness, await start_run(harness, build_request("go")))
         messages = await read_messages(harness)
@@ -69,7 +69,7 @@ async def test_subagent_shares_the_sandbox_and_returns_only_its_answer(tmp_path:
 
 
 async def test_subagent_output_is_not_streamed_as_lead_agent_output(tmp_path: Path) -> None:
-    model = scripted_agents([call_task("Sing."), "Heard."], lambda _: "La la la.")
+    model = create_agents_model([call_task("Sing."), "Heard."], lambda _: "La la la.")
     async with open_harness(open_config(tmp_path), model) as harness:
         run = await start_run(harness, build_request("go"))
         async with asyncio.timeout(30):
@@ -97,7 +97,7 @@ async def test_tasks_of_one_reply_run_concurrently_up_to_the_limit(tmp_path: Pat
 
     both = in_parallel(call_task("one"), call_task("two"))
     model = Meeting.saying(
-        *scripted_agents([both, both, "All done."], lambda messages: f"Did {get_prompt(messages)}.")._script
+        *create_agents_model([both, both, "All done."], lambda messages: f"Did {get_prompt(messages)}.")._script
     )
     async with open_harness(open_config(tmp_path), model) as harness:
         run, events = await finish_run(
@@ -112,7 +112,7 @@ async def test_failed_task_is_reported_and_others_complete(tmp_path: Path) -> No
     def work(messages: Sequence[BaseMessage]) -> Any:
         return ModelRejected("the key is wrong") if get_prompt(messages) == "bad" else "Fine."
 
-    model = scripted_agents([in_parallel(call_task("good"), call_task("bad")), "One of two."], work)
+    model = create_agents_model([in_parallel(call_task("good"), call_task("bad")), "One of two."], work)
     async with open_harness(open_config(tmp_path), model) as harness:
         run, events = await finish_run(harness, await start_run(harness, build_request("go")))
         texts = [message["content"] for message in await read_messages(harness) if message["type"] == "tool"]
@@ -122,15 +122,15 @@ async def test_failed_task_is_reported_and_others_complete(tmp_path: Path) -> No
 
 
 async def test_cancelling_a_run_kills_the_command_of_its_subagent(tmp_path: Path) -> None:
-    seconds = marked_seconds()
-    model = scripted_agents(
+    seconds = make_marker()
+    model = create_agents_model(
         [call_task("Wait."), "Again."], lambda _: calling("bash", description="wait", command=f"sleep {seconds}")
     )
     async with open_harness(open_config(tmp_path), model) as harness:
         run = await start_run(harness, build_request("go"))
-        await until_alive(seconds)
+        await wait_for_processes(seconds)
         await harness.runs.cancel("t", run.run_id, LOCAL_USER)
-        left = await survivors(seconds)
+        left = await find_survivors(seconds)
         done, events = await finish_run(harness, run)
         again, _ = await finish_run(harness, await start_run(harness, build_request("and now?")))
     assert left == []
@@ -140,9 +140,9 @@ async def test_cancelling_a_run_kills_the_command_of_its_subagent(tmp_path: Path
 
 
 async def test_subagent_timeout_kills_its_command(tmp_path: Path) -> None:
-    seconds = marked_seconds()
+    seconds = make_marker()
     settings = open_config(tmp_path, subagents={"agents": {"bash": {"timeout_seconds": 0.5}}})
-    model = scripted_agents(
+    model = create_agents_model(
         [call_task("Wait.", "bash"), "Too slow."],
         lambda _: calling("bash", description="wait", command=f"sleep {seconds}"),
     )
@@ -152,7 +152,7 @@ async def test_subagent_timeout_kills_its_command(tmp_path: Path) -> None:
     assert run.status is RunStatus.SUCCESS
     assert text == ["Task timed out. Error: it took longer than 0.5 s"]
     assert events[-1]["type"] == "task_timed_out" and 0.5 <= events[-1]["duration_s"] < 1.5
-    assert await survivors(seconds) == []
+    assert await find_survivors(seconds) == []
 
 
 async def test_turn_limit_caps_a_subagent_and_keeps_its_partial_answer(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ async def test_turn_limit_caps_a_subagent_and_keeps_its_partial_answer(tmp_path:
         call = calling("ls", description="look", path=f"/mnt/user-data/workspace/{count_tool_results(messages)}")
         return Answer("Looking on.", calls=call.calls)
 
-    model = scripted_agents([call_task("Look.", max_turns=3), "Enough."], work)
+    model = create_agents_model([call_task("Look.", max_turns=3), "Enough."], work)
     async with open_harness(open_config(tmp_path), model) as harness:
         _, events = await finish_run(harness, await start_run(harness, build_request("go")))
         text = [message["content"] for message in await read_messages(harness) if message["type"] == "tool"]
@@ -169,7 +169,7 @@ async def test_turn_limit_caps_a_subagent_and_keeps_its_partial_answer(tmp_path:
 
 
 async def test_looping_subagent_is_capped(tmp_path: Path) -> None:
-    model = scripted_agents(
+    model = create_agents_model(
         [call_task("Look."), "Enough."], lambda _: calling("ls", description="look", path="/mnt/user-data")
     )
     async with open_harness(open_config(tmp_path), model) as harness:
@@ -189,7 +189,7 @@ async def test_model_failure_fails_the_task_and_counts_its_usage(tmp_path: Path)
             else Answer("So far.", calls=look.calls)
         )
 
-    model = scripted_agents([in_parallel(call_task("Look."), call_task(" ")), "Failed."], work)
+    model = create_agents_model([in_parallel(call_task("Look."), call_task(" ")), "Failed."], work)
     async with open_harness(open_config(tmp_path), model) as harness:
         run, events = await finish_run(harness, await start_run(harness, build_request("go")))
         failed, refused = [message for message in await read_messages(harness) if message["type"] == "tool"]
@@ -206,7 +206,7 @@ async def test_logs_unknown_tools_models_and_overrides_of_a_type(
 ) -> None:
     reader = {"description": "Reads.", "system_prompt": ROLE, "tools": ["reed_file", "ls", "task"], "model": "gpt-0"}
     settings = {"custom_agents": {"reader": reader}, "agents": {"raeder": {"max_turns": 3}}}
-    model = scripted_agents([call_task("Read.", "reader"), "Done."], lambda _: "Read it.")
+    model = create_agents_model([call_task("Read.", "reader"), "Done."], lambda _: "Read it.")
     async with open_harness(open_config(tmp_path, subagents=settings), model) as harness:
         run, _ = await finish_run(harness, await start_run(harness, build_request("go")))
     assert run.status is RunStatus.SUCCESS and model.requests[1].tool_names == ["ls"]
@@ -227,7 +227,7 @@ async def test_loads_types_from_project_and_home_folders_and_applies_edits_to_th
     write("agents/poet.md", poet)
     write(".deer-flow/agents/critic.md", "---\ndescription: Doubts.\n---\nYou doubt.")
     write("agents/broken.md", "You are nobody.")
-    model = scripted_agents(
+    model = create_agents_model(
         [call_task("A line.", "poet"), "There.", call_task("One more.", "poet"), "There."], lambda _: "Antlers."
     )
     async with open_harness(open_config(tmp_path), model) as harness:
@@ -243,7 +243,7 @@ async def test_loads_types_from_project_and_home_folders_and_applies_edits_to_th
 
 
 async def test_refuses_unknown_type_and_lists_available_types(tmp_path: Path) -> None:
-    model = scripted_agents([call_task("Go.", "wizard"), "No wizards here."], lambda _: "never asked")
+    model = create_agents_model([call_task("Go.", "wizard"), "No wizards here."], lambda _: "never asked")
     async with open_harness(open_config(tmp_path), model) as harness:
         run, events = await finish_run(harness, await start_run(harness, build_request("go")))
         text = next(message["content"] for message in await read_messages(harness) if message["type"] == "tool")
@@ -253,7 +253,7 @@ async def test_refuses_unknown_type_and_lists_available_types(tmp_path: Path) ->
 
 async def test_tools_that_need_approval_are_not_available_to_subagents(tmp_path: Path) -> None:
     entry = {"name": "bash", "group": "bash", "use": "deerflow.sandbox.tools:bash_tool", "approval": "always"}
-    model = scripted_agents([call_task("Go."), "Done."], lambda _: "Did what I could.")
+    model = create_agents_model([call_task("Go."), "Done."], lambda _: "Did what I could.")
     async with open_harness(open_config(tmp_path, tools=[entry]), model) as harness:
         await finish_run(harness, await start_run(harness, build_request("go")))
     lead, subagent = model.requests[0], next(each for each in model.requests if ROLE in each.messages[0].text)
@@ -266,7 +266,7 @@ async def test_agent_without_commands_has_no_bash_subagent(tmp_path: Path) -> No
     folder = tmp_path / ".deer-flow/users/local/agents/reader"
     folder.mkdir(parents=True)
     (folder / "config.yaml").write_text('tool_groups: ["file:read"]\n')
-    model = scripted_agents([call_task("Go.", "bash"), call_task("Go."), "Done."], lambda _: "Did what I could.")
+    model = create_agents_model([call_task("Go.", "bash"), call_task("Go."), "Done."], lambda _: "Did what I could.")
     async with open_harness(open_config(tmp_path), model) as harness:
         request = build_request("go", agent_name="reader", owner="local")
         _, events = await finish_run(harness, await start_run(harness, request))
@@ -293,7 +293,7 @@ HALF = "half \ud83d a face"
 async def test_lone_surrogates_do_not_fail_a_run_or_batch(tmp_path: Path) -> None:
     orders = in_parallel(call_task("Draw."), call_task_batch(items=["a face", "a tree"]))
     lead = [Answer(HALF, calls=orders.calls), f"In the end: {HALF}"]
-    model = scripted_agents(lead, lambda messages: "A tree." if "tree" in get_prompt(messages) else HALF)
+    model = create_agents_model(lead, lambda messages: "A tree." if "tree" in get_prompt(messages) else HALF)
     async with open_harness(open_config(tmp_path), model) as harness:
         run, events = await finish_run(harness, await start_run(harness, build_request("go")))
         said = [message["content"] for message in await read_messages(harness)]
@@ -315,7 +315,7 @@ async def ask_person() -> str:
 
 async def test_tool_that_interrupts_fails_its_task(tmp_path: Path) -> None:
     entry = {"name": "ask_person", "group": "x", "use": f"{__name__}:ask_person"}
-    model = scripted_agents([call_task("Ask."), "Nobody there."], lambda _: calling("ask_person"))
+    model = create_agents_model([call_task("Ask."), "Nobody there."], lambda _: calling("ask_person"))
     async with open_harness(open_config(tmp_path, tools=[entry]), model) as harness:
         run, events = await finish_run(harness, await start_run(harness, build_request("go")))
         text = next(message["content"] for message in await read_messages(harness) if message["type"] == "tool")
@@ -335,7 +335,7 @@ async def test_crash_of_one_task_does_not_affect_others(tmp_path: Path) -> None:
         return answers[get_prompt(messages)]
 
     entry = {"name": "cancel_itself", "group": "x", "use": f"{__name__}:cancel_itself"}
-    model = scripted_agents(
+    model = create_agents_model(
         [in_parallel(call_task("crash"), call_task("stray"), call_task("good")), "One of three."], work
     )
     async with open_harness(open_config(tmp_path, tools=[entry]), model) as harness:

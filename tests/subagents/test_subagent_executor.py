@@ -16,16 +16,16 @@ from deerflow.domain.runs import AgentSpec, RunRecord, RunRequest, RunStatus
 from deerflow.harness import Harness, open_harness
 from deerflow.subagents.executor import ConcurrencyLimits, FairScheduler
 from deerflow.testing import ScriptedModel, calling, in_parallel
-from tests.subagents.concurrency import track_concurrency
-from tests.subagents.runs import (
+from tests.subagents.support import (
     build_request,
     call_task,
     count_tool_results,
+    create_agents_model,
     finish_run,
     get_prompt,
     open_config,
-    scripted_agents,
     start_run,
+    track_concurrency,
 )
 from tests.support import said
 
@@ -42,7 +42,7 @@ def start_four_tasks(messages: Sequence[BaseMessage]) -> Any:
     return in_parallel(*(call_task(f"{first} {number}") for number in range(PER_RUN)))
 
 
-async def ask(harness: Harness, thread: str, who: Principal) -> RunRecord:
+async def start_run_as(harness: Harness, thread: str, who: Principal) -> RunRecord:
     spec = AgentSpec(subagent_enabled=True, max_concurrent_subagents=PER_RUN)
     request = RunRequest(thread, [{"type": "human", "content": thread}], spec)
     return await harness.runs.create_or_reject(request, who)
@@ -77,11 +77,11 @@ async def test_runs_three_of_twelve_tasks_at_once_alternating_between_users(tmp_
         open_harness(open_config(tmp_path, subagents={"max_concurrent": AT_ONCE}), model) as harness,
         asyncio.timeout(30),
     ):
-        first = await ask(harness, "alice-1", alice)
+        first = await start_run_as(harness, "alice-1", alice)
         await wait_until_queued(harness, first, 1)
-        second = await ask(harness, "alice-2", alice)
+        second = await start_run_as(harness, "alice-2", alice)
         await wait_until_queued(harness, second, PER_RUN)
-        third = await ask(harness, "bob", bob)
+        third = await start_run_as(harness, "bob", bob)
         await wait_until_queued(harness, third, PER_RUN)
         gate.set()
         ends = [await read_end_events(harness, run) for run in (first, second, third)]
@@ -109,7 +109,7 @@ async def test_queue_time_does_not_count_towards_the_task_timeout(tmp_path: Path
     ready, both = (
         in_parallel(call_task(first, "bash"), call_task(second)) for first, second in (("a", "b"), ("slow", "quick"))
     )
-    model = scripted_agents([ready, both, "Both."], work)
+    model = create_agents_model([ready, both, "Both."], work)
     async with open_harness(open_config(tmp_path, subagents=limits), model) as harness:
         _, events = await finish_run(harness, await start_run(harness, build_request("go")))
     assert "task_queued" in [event["type"] for event in events]
@@ -119,7 +119,7 @@ async def test_queue_time_does_not_count_towards_the_task_timeout(tmp_path: Path
 @pytest.mark.parametrize("limits", [{"max_concurrent": 1}, {"max_concurrent_per_user": 1}])
 async def test_enforces_the_limits_per_server_and_per_user(tmp_path: Path, limits: dict[str, int]) -> None:
     orders = [in_parallel(call_task("one"), call_task("two"), call_task("three")), "Done."]
-    model, probe = track_concurrency(scripted_agents(orders, lambda messages: f"Did {get_prompt(messages)}."))
+    model, probe = track_concurrency(create_agents_model(orders, lambda messages: f"Did {get_prompt(messages)}."))
     async with open_harness(open_config(tmp_path, subagents=limits), model) as harness:
         _, events = await finish_run(harness, await start_run(harness, build_request("go")))
     assert probe.max_active == 1 and sorted(probe.started) == ["one", "three", "two"]
@@ -136,7 +136,7 @@ async def test_cancelling_a_run_cancels_queued_tasks_and_frees_all_slots(tmp_pat
         "Later.",
     ]
     model, probe = track_concurrency(
-        scripted_agents(orders, lambda messages: f"Did {get_prompt(messages)}."), gate=gate
+        create_agents_model(orders, lambda messages: f"Did {get_prompt(messages)}."), gate=gate
     )
     async with (
         open_harness(open_config(tmp_path, subagents={"max_concurrent": 2}), model) as harness,
@@ -179,7 +179,7 @@ class SchedulerBench:
                 self.working.remove(name)
 
 
-async def settle() -> None:
+async def yield_to_loop() -> None:
     for _ in range(10):
         await asyncio.sleep(0)
 
@@ -188,7 +188,7 @@ async def end_all(bench: SchedulerBench, tasks: list["asyncio.Task[None]"]) -> i
     """End the tasks one by one and return the maximum concurrency."""
     max_active = 0
     while not all(task.done() for task in tasks):
-        await settle()
+        await yield_to_loop()
         max_active = max(max_active, len(bench.working))
         if bench.working:
             bench.ends[bench.working[0]].set()
@@ -198,7 +198,7 @@ async def end_all(bench: SchedulerBench, tasks: list["asyncio.Task[None]"]) -> i
 async def test_scheduler_serves_users_round_robin() -> None:
     bench = SchedulerBench(total=1, per_user=1)
     tasks = [bench.enter(name) for name in ("a1", "a2", "a3", "a4", "b1", "b2")]
-    await settle()
+    await yield_to_loop()
     async with asyncio.timeout(5):
         await end_all(bench, tasks)
     assert bench.order == ["a1", "a2", "b1", "a3", "b2", "a4"]
@@ -208,7 +208,7 @@ async def test_scheduler_serves_users_round_robin() -> None:
 async def test_scheduler_limits_the_slots_of_one_user() -> None:
     bench = SchedulerBench(total=3, per_user=2)
     tasks = [bench.enter(name) for name in ("a1", "a2", "a3", "b1")]
-    await settle()
+    await yield_to_loop()
     assert bench.working == ["a1", "a2", "b1"]
     async with asyncio.timeout(5):
         await end_all(bench, tasks)
@@ -217,10 +217,10 @@ async def test_scheduler_limits_the_slots_of_one_user() -> None:
 async def test_cancelled_waiters_do_not_hold_or_leak_slots() -> None:
     bench = SchedulerBench(total=1, per_user=1)
     tasks = [bench.enter(name) for name in ("a1", "a2", "b1", "b2")]
-    await settle()
+    await yield_to_loop()
     tasks[2].cancel()
     tasks[1].cancel()
-    await settle()
+    await yield_to_loop()
     # Admitted and cancelled in the same moment: the slot goes to the next task.
     bench.ends["a1"].set()
     tasks[0].cancel()
@@ -242,7 +242,7 @@ def test_scheduler_runs_every_task_once_within_the_limit(
         bench = SchedulerBench(total, per_user)
         names = [f"{user}{number}" for number, user in enumerate(users)]
         tasks = [bench.enter(name) for name in names]
-        await settle()
+        await yield_to_loop()
         gone = {names[index] for index in cancelled if index < len(names) and names[index] not in bench.order}
         for name in gone:
             tasks[names.index(name)].cancel()

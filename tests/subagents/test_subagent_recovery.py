@@ -16,17 +16,17 @@ from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import RunStatus
 from deerflow.harness import open_harness
 from deerflow.testing import Answer, ScriptedModel, Stall, calling, in_parallel
-from tests.subagents.runs import (
+from tests.subagents.support import (
     ROLE,
     SubagentScript,
     build_request,
     call_task,
     count_tool_results,
+    create_agents_model,
     finish_run,
     get_prompt,
     open_config,
     read_messages,
-    scripted_agents,
     start_run,
     wait_for_log,
 )
@@ -47,13 +47,13 @@ async def resume_after_crash(
 
     `settings` are the subagent settings before and after the restart.
     """
-    first = scripted_agents([order], before)
+    first = create_agents_model([order], before)
     async with asyncio.timeout(30):
         async with open_harness(open_config(tmp_path, subagents=settings[0]), first) as harness:
             run = await start_run(harness, build_request("go"))
             await first.waiting.wait()
             await wait_for_log(harness, run, once)
-        second = scripted_agents(["In the end."], after)
+        second = create_agents_model(["In the end."], after)
         async with open_harness(open_config(tmp_path, subagents=settings[1]), second) as harness:
             done, _ = await finish_run(harness, run)
             texts = [message["content"] for message in await read_messages(harness) if message["type"] == "tool"]
@@ -122,13 +122,13 @@ async def test_ended_task_is_not_repeated_if_its_result_was_not_delivered(tmp_pa
     def work(messages: Sequence[BaseMessage]) -> Any:
         return end if count_tool_results(messages) else WRITE
 
-    first, held = scripted_agents([call_task("Write.", max_turns=2)], work), HoldTaskResults()
+    first, held = create_agents_model([call_task("Write.", max_turns=2)], work), HoldTaskResults()
     async with asyncio.timeout(30):
         async with open_harness(open_config(tmp_path), first, extra_middleware=[held]) as harness:
             run = await start_run(harness, build_request("go"))
             await held.has_result.wait()
             await wait_for_log(harness, run, b'"status":')
-        second = scripted_agents(["In the end."], lambda _: "never asked")
+        second = create_agents_model(["In the end."], lambda _: "never asked")
         async with open_harness(open_config(tmp_path), second) as harness:
             done, _ = await finish_run(harness, run)
             (result,) = [message for message in await read_messages(harness) if message["type"] == "tool"]
@@ -183,7 +183,7 @@ async def test_cancelled_run_keeps_completed_results_and_marks_the_rest_cancelle
         return Stall() if get_prompt(messages) == "slow" else "Was quick."
 
     look = calling("bash", description="wait", command="sleep 1000")
-    model = scripted_agents([in_parallel(call_task("quick"), call_task("slow"), look), "Next."], work)
+    model = create_agents_model([in_parallel(call_task("quick"), call_task("slow"), look), "Next."], work)
     async with asyncio.timeout(30), open_harness(open_config(tmp_path), model) as harness:
         run = await start_run(harness, build_request("go"))
         await model.waiting.wait()

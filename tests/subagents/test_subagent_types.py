@@ -11,17 +11,17 @@ from deerflow.domain.errors import ConfigError
 from deerflow.subagents.types import SubagentConfig, SubagentFiles, resolve_types
 
 
-def settings(**values: object) -> SubagentsConfig:
+def build_config(**values: object) -> SubagentsConfig:
     return SubagentsConfig.model_validate(values)
 
 
 def test_bash_type_requires_command_execution() -> None:
-    assert list(resolve_types(settings(), runs_commands=True)) == ["general-purpose", "bash"]
-    assert list(resolve_types(settings(), runs_commands=False)) == ["general-purpose"]
+    assert list(resolve_types(build_config(), runs_commands=True)) == ["general-purpose", "bash"]
+    assert list(resolve_types(build_config(), runs_commands=False)) == ["general-purpose"]
 
 
 def test_global_limits_apply_to_builtin_types_and_overrides_to_one_type() -> None:
-    given = settings(timeout_seconds=60.0, max_turns=5, agents={"bash": {"timeout_seconds": 9.0, "model": "small"}})
+    given = build_config(timeout_seconds=60.0, max_turns=5, agents={"bash": {"timeout_seconds": 9.0, "model": "small"}})
     types = resolve_types(given, runs_commands=True)
     assert (types["general-purpose"].timeout_seconds, types["general-purpose"].max_turns) == (60.0, 5)
     assert (types["bash"].timeout_seconds, types["bash"].max_turns, types["bash"].model) == (9.0, 5, "small")
@@ -29,14 +29,14 @@ def test_global_limits_apply_to_builtin_types_and_overrides_to_one_type() -> Non
 
 def test_configured_type_uses_its_entry_and_defaults() -> None:
     entry = {"description": "Checks facts.", "system_prompt": "You check.", "tools": ["read_file", "task"]}
-    subagent_type = resolve_types(settings(custom_agents={"checker": entry}), runs_commands=True)["checker"]
+    subagent_type = resolve_types(build_config(custom_agents={"checker": entry}), runs_commands=True)["checker"]
     assert (subagent_type.model, subagent_type.max_turns, subagent_type.timeout_seconds) == ("inherit", 50, 900.0)
     assert subagent_type.allows("read_file") and not subagent_type.allows("bash")
 
 
 def test_programmatic_type_overrides_builtin_type() -> None:
     own = SubagentConfig("bash", "Mine.", "You are mine.")
-    assert resolve_types(settings(), [own], runs_commands=True)["bash"].description == "Mine."
+    assert resolve_types(build_config(), [own], runs_commands=True)["bash"].description == "Mine."
 
 
 @pytest.mark.parametrize("tool", ["task", "task_batch", "ask_clarification", "present_files"])
@@ -50,8 +50,8 @@ def test_denies_delegation_and_user_facing_tools_regardless_of_settings(tool: st
 def test_refuses_invalid_type_names(name: str) -> None:
     entry = {"description": "x", "system_prompt": "You are x."}
     with pytest.raises(ValidationError, match="letters, digits"):
-        settings(custom_agents={name: entry})
-    assert "fact_checker-2" in settings(custom_agents={"fact_checker-2": entry}).custom_agents
+        build_config(custom_agents={name: entry})
+    assert "fact_checker-2" in build_config(custom_agents={"fact_checker-2": entry}).custom_agents
 
 
 @pytest.mark.parametrize("wrong", [{"name": "a b"}, {"max_turns": 0}, {"timeout_seconds": 0.0}])
@@ -64,7 +64,9 @@ def test_refuses_invalid_programmatic_types(wrong: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", ["general-purpose", "bash"])
 def test_configured_type_replaces_the_builtin_type_of_the_same_name(name: str) -> None:
     entry = {"description": "Mine.", "system_prompt": "You are mine."}
-    types = resolve_types(settings(custom_agents={name: entry}, agents={name: {"max_turns": 3}}), runs_commands=True)
+    types = resolve_types(
+        build_config(custom_agents={name: entry}, agents={name: {"max_turns": 3}}), runs_commands=True
+    )
     assert list(types) == ["general-purpose", "bash"]
     assert (types[name].description, types[name].max_turns) == ("Mine.", 3)
 
@@ -81,7 +83,7 @@ def test_configured_type_replaces_the_builtin_type_of_the_same_name(name: str) -
 )
 def test_refuses_invalid_settings(values: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
-        settings(**values)
+        build_config(**values)
 
 
 CHECKER = """---
@@ -109,7 +111,9 @@ def test_loads_types_from_markdown_files_and_reloads_edits(tmp_path: Path) -> No
     assert (subagent_type.max_turns, subagent_type.timeout_seconds, subagent_type.model) == (7, 60.0, "inherit")
     assert subagent_type.skills == ("sources",)
     assert subagent_type.system_prompt == "You check facts.\n\nSay where you read it."
-    assert resolve_types(settings(), from_files=[subagent_type], runs_commands=False)["fact-checker"] is subagent_type
+    assert (
+        resolve_types(build_config(), from_files=[subagent_type], runs_commands=False)["fact-checker"] is subagent_type
+    )
     file.write_text(CHECKER.replace("Checks facts", "Doubts everything"))
     assert [file.front_matter.description for file in files.load()] == ["Doubts everything."]
     file.unlink()

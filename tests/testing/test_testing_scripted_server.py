@@ -22,18 +22,18 @@ from deerflow.testing import (
     thinking,
 )
 
-ASK = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+BODY = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 
 
-async def ask(base_url: str, **body: Any) -> tuple[int, str]:
-    async with aiohttp.ClientSession() as http, http.post(f"{base_url}/chat/completions", json=ASK | body) as response:
+async def send_request(base_url: str, **body: Any) -> tuple[int, str]:
+    async with aiohttp.ClientSession() as http, http.post(f"{base_url}/chat/completions", json=BODY | body) as response:
         return response.status, await response.text()
 
 
 async def test_serves_one_turn_per_request_streamed_or_whole() -> None:
     async with ScriptedServer(["one two", lambda request: f"asked {request.messages[-1]['content']}"]) as server:
-        _, streamed = await ask(server.base_url, stream=True)
-        _, whole = await ask(server.base_url)
+        _, streamed = await send_request(server.base_url, stream=True)
+        _, whole = await send_request(server.base_url)
 
     assert streamed.count("data: ") == 5 and streamed.endswith("data: [DONE]\n\n")
     assert '"content":"asked hi"' in whole
@@ -43,8 +43,8 @@ async def test_serves_one_turn_per_request_streamed_or_whole() -> None:
 async def test_streams_usage_on_request() -> None:
     turn = Answer("one", usage=Usage(3, 4))
     async with ScriptedServer([turn, turn]) as server:
-        _, with_usage = await ask(server.base_url, stream=True, stream_options={"include_usage": True})
-        _, without = await ask(server.base_url, stream=True)
+        _, with_usage = await send_request(server.base_url, stream=True, stream_options={"include_usage": True})
+        _, without = await send_request(server.base_url, stream=True)
 
     assert '"total_tokens":7' in with_usage
     assert "usage" not in without
@@ -53,7 +53,7 @@ async def test_streams_usage_on_request() -> None:
 async def test_streams_reasoning_then_calls_in_chunks() -> None:
     turn = thinking("Hm.", then=in_parallel(calling("ls", path="/mnt"), calling("date")))
     async with ScriptedServer([turn]) as server:
-        _, text = await ask(server.base_url, stream=True)
+        _, text = await send_request(server.base_url, stream=True)
 
     assert text.index("reasoning_content") < text.index('"name":"ls"') < text.index('"name":"date"')
     assert text.count('"index":0,"function":{"arguments"') > 1
@@ -64,10 +64,10 @@ async def test_serves_faults() -> None:
         [RateLimited(2), ServerFault(503, "down"), Raw((b"any", b"thing"), status=418)]
     ) as server:
         url = f"{server.base_url}/chat/completions"
-        async with aiohttp.ClientSession() as http, http.post(url, json=ASK) as response:
+        async with aiohttp.ClientSession() as http, http.post(url, json=BODY) as response:
             assert (response.status, response.headers["Retry-After"]) == (429, "2")
-        assert (await ask(server.base_url))[0] == 503
-        assert await ask(server.base_url) == (418, "anything")
+        assert (await send_request(server.base_url))[0] == 503
+        assert await send_request(server.base_url) == (418, "anything")
 
 
 async def test_cut_closes_the_connection_inside_an_event() -> None:
@@ -75,7 +75,7 @@ async def test_cut_closes_the_connection_inside_an_event() -> None:
     async with (
         ScriptedServer([CutAfter(1)]) as server,
         aiohttp.ClientSession() as http,
-        http.post(f"{server.base_url}/chat/completions", json=ASK | {"stream": True}) as response,
+        http.post(f"{server.base_url}/chat/completions", json=BODY | {"stream": True}) as response,
     ):
         with pytest.raises(aiohttp.ClientPayloadError):
             while part := await response.content.readany():
@@ -87,13 +87,13 @@ async def test_cut_closes_the_connection_inside_an_event() -> None:
 
 async def test_stalled_turn_can_be_released_or_abandoned() -> None:
     async with ScriptedServer([Stall(Answer("one")), Stall()]) as server, asyncio.timeout(5):
-        answer = asyncio.create_task(ask(server.base_url, stream=True))
+        answer = asyncio.create_task(send_request(server.base_url, stream=True))
         await server.waiting.wait()
         server.release()
         assert (await answer)[1].endswith("data: [DONE]\n\n")
         assert not server.disconnected.is_set()
 
-        answer = asyncio.create_task(ask(server.base_url, stream=True))
+        answer = asyncio.create_task(send_request(server.base_url, stream=True))
         await server.waiting.wait()
         answer.cancel()
         with suppress(asyncio.CancelledError):
@@ -103,12 +103,12 @@ async def test_stalled_turn_can_be_released_or_abandoned() -> None:
 
 async def test_exhausted_script_returns_400_unless_endless() -> None:
     async with ScriptedServer(["one"]) as server:
-        await ask(server.base_url)
-        status, text = await ask(server.base_url)
+        await send_request(server.base_url)
+        status, text = await send_request(server.base_url)
     assert status == 400 and "the script has 1 turns and this is request 2" in text
 
     async with ScriptedServer(["one"], endless=True) as server:
-        assert {(await ask(server.base_url))[0] for _ in range(3)} == {200}
+        assert {(await send_request(server.base_url))[0] for _ in range(3)} == {200}
 
 
 async def test_lists_models() -> None:
@@ -133,9 +133,9 @@ async def test_runs_as_a_process() -> None:
         async with asyncio.timeout(60):
             base_url = (await child.stdout.readline()).decode().strip()
             tools = [{"type": "function", "function": {"name": "ls"}}]
-            _, first = await ask(base_url, tools=tools)
-            result = [*ASK["messages"], {"role": "assistant"}, {"role": "tool", "content": "", "tool_call_id": "1"}]
-            _, second = await ask(base_url, tools=tools, messages=result)
+            _, first = await send_request(base_url, tools=tools)
+            result = [*BODY["messages"], {"role": "assistant"}, {"role": "tool", "content": "", "tool_call_id": "1"}]
+            _, second = await send_request(base_url, tools=tools, messages=result)
     finally:
         child.terminate()
         await child.wait()

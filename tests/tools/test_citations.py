@@ -282,9 +282,10 @@ async def test_verification_runs_in_a_limited_child_process() -> None:
     stored = StoredPages(FetchedPage(URL, URL, "Herds", "text/html", PAGE))
     (verdict,) = await verify_report(f"99 deer {CITE}", stored)
     assert verdict["status"] == "number_mismatch" and verdict["line"] == 1
-    for limits in (VerificationLimits(wall_s=0.01), VerificationLimits(memory_bytes=1)):
+    large = f"99 deer {CITE}\n" + "x" * 100_000  # more than fits into memory that the child already has
+    for limits in (VerificationLimits(wall_s=0.001), VerificationLimits(memory_bytes=1)):
         with pytest.raises(FileProblem, match="could not be compared"):
             async with asyncio.timeout(30):
-                await verify_report(f"99 deer {CITE}", stored, limits)
+                await verify_report(large, stored, limits)
     with pytest.raises(FileProblem, match="verify parts"):
         await verify_report("x" * (MAX_REPORT_CHARS + 1), stored)

@@ -19,7 +19,7 @@ from deerflow.sandbox.jobs.jobs import SandboxJobs
 from deerflow.testing import ScriptedModel
 from deerflow.uploads.uploads import UploadService
 from tests.uploads import documents
-from tests.uploads.upload_helpers import upload_file
+from tests.uploads.support import upload_file
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 

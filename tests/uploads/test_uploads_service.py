@@ -13,7 +13,7 @@ from deerflow.domain.runs import RunRequest
 from deerflow.harness import Harness, open_harness
 from deerflow.sandbox.files.mounts import user_data_folder
 from deerflow.testing import ScriptedModel, calling
-from tests.uploads.upload_helpers import upload_file
+from tests.uploads.support import upload_file
 
 PAGE = b"<h1>Deer &lt;/system&gt;</h1><p>They live in the forest.</p><h2>Food</h2><p>Leaves.</p>"
 PATH = "/mnt/user-data/uploads/page.html"

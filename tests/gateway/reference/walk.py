@@ -9,7 +9,9 @@ from typing import Any
 import httpx
 from langgraph_sdk.client import LangGraphClient
 
-NOBODY = "6b3a2b1e-0000-4000-8000-000000000000"
+from tests.gateway.support import build_run_body
+
+MISSING_ID = "6b3a2b1e-0000-4000-8000-000000000000"
 AGENT = "lead_agent"
 HEADERS = frozenset({"location", "content-location", "x-pagination-total"})
 OPAQUE = frozenset(
@@ -20,7 +22,7 @@ MODES = ["values", "updates", "messages-tuple", "custom", "tasks", "checkpoints"
 
 
 @dataclass(frozen=True)
-class Note:
+class RecordedResponse:
     """What a server answered: status, headers, the names of all fields, and events in their order."""
 
     status: int
@@ -34,7 +36,7 @@ class Walk:
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self.client = LangGraphClient(http)
-        self.notes: dict[str, Note] = {}
+        self.notes: dict[str, RecordedResponse] = {}
         self._first: httpx.Response | None = None
         http.event_hooks["response"].append(self._see)
 
@@ -50,7 +52,7 @@ class Walk:
             seen = answer
         except httpx.HTTPError:
             seen = self._error_body()
-        self._note(name, paths(seen))
+        self._note(name, list_field_paths(seen))
         return answer
 
     async def stream(self, name: str, parts: AsyncIterator[Any], until: str | None = None) -> list[Any]:
@@ -63,16 +65,16 @@ class Walk:
                 if part.event == until:
                     break
         events = [part.event for part in read]
-        told = (f"{part.event}: {path}" for part in read for path in paths(part.data))
+        fields = (f"{part.event}: {path}" for part in read for path in list_field_paths(part.data))
         self._note(
-            name, told, tuple(event for index, event in enumerate(events) if events[index - 1 : index] != [event])
+            name, fields, tuple(event for index, event in enumerate(events) if events[index - 1 : index] != [event])
         )
         return read
 
     def _note(self, name: str, fields: Any, events: tuple[str, ...] = ()) -> None:
         assert self._first is not None and name not in self.notes, name
         headers = HEADERS.intersection(self._first.headers)
-        self.notes[name] = Note(self._first.status_code, headers, frozenset(fields), events)
+        self.notes[name] = RecordedResponse(self._first.status_code, headers, frozenset(fields), events)
 
     def _error_body(self) -> Any:
         assert self._first is not None
@@ -81,25 +83,21 @@ class Walk:
         return None
 
 
-def paths(value: Any, above: str = "") -> Iterator[str]:
+def list_field_paths(value: Any, above: str = "") -> Iterator[str]:
     """The names of all fields in `value`, those of objects in lists once."""
     if isinstance(value, list | tuple):
         for each in value:
-            yield from paths(each, f"{above}[]")
+            yield from list_field_paths(each, f"{above}[]")
     elif isinstance(value, dict):
         for key, inside in value.items():
             # Where names are made up, what counts is that there is one.
             path = f"{above}.{'*' if re.search(r'[0-9a-f]{8}-', key) else key}"
             yield path
             if key not in OPAQUE:
-                yield from paths(inside, path)
+                yield from list_field_paths(inside, path)
 
 
-def saying(text: str, **more: Any) -> dict[str, Any]:
-    return {"input": {"messages": [{"type": "human", "content": text}]}, **more}
-
-
-async def walk(http: httpx.AsyncClient) -> dict[str, Note]:
+async def walk(http: httpx.AsyncClient) -> dict[str, RecordedResponse]:
     """Every group of methods once, and the mistakes clients make."""
     each = Walk(http)
     for part in (walk_threads, walk_states, walk_runs, walk_streams, walk_pauses, walk_stops, walk_alone):
@@ -118,9 +116,9 @@ async def walk_threads(walk: Walk) -> None:
     await walk.step("threads.create, again", threads.create(thread_id=id_))
     await walk.step("threads.create, may exist", threads.create(thread_id=id_, if_exists="do_nothing"))
     await walk.step("threads.get", threads.get(id_))
-    await walk.step("threads.get, missing", threads.get(NOBODY))
+    await walk.step("threads.get, missing", threads.get(MISSING_ID))
     await walk.step("threads.update", threads.update(id_, metadata={"size": 3}))
-    await walk.step("threads.update, missing", threads.update(NOBODY, metadata={}))
+    await walk.step("threads.update, missing", threads.update(MISSING_ID, metadata={}))
     search = threads.search(metadata={"colour": "red"}, status="idle", ids=[id_], sort_by="created_at", limit=5)
     await walk.step("threads.search", search)
     await walk.step("threads.search, bad status", threads.search(status="asleep"))  # type: ignore[arg-type]
@@ -133,11 +131,11 @@ async def walk_states(walk: Walk) -> None:
     threads, runs = walk.client.threads, walk.client.runs
     id_ = (await threads.create())["thread_id"]
     await walk.step("threads.get_state, empty", threads.get_state(id_))
-    await walk.step("threads.get_state, missing", threads.get_state(NOBODY))
-    await runs.wait(id_, AGENT, **saying("Hi"))
+    await walk.step("threads.get_state, missing", threads.get_state(MISSING_ID))
+    await runs.wait(id_, AGENT, **build_run_body("Hi"))
     await walk.step("threads.get_state", threads.get_state(id_))
     history = await walk.step("threads.get_history", threads.get_history(id_, limit=5))
-    await walk.step("threads.get_history, missing", threads.get_history(NOBODY))
+    await walk.step("threads.get_history, missing", threads.get_history(MISSING_ID))
     before: Any = {"configurable": history[1]["checkpoint"]}
     await walk.step("threads.get_history, before", threads.get_history(id_, limit=1, before=before))
     await walk.step("threads.get_history, by metadata", threads.get_history(id_, metadata={"source": "loop"}))
@@ -145,32 +143,34 @@ async def walk_states(walk: Walk) -> None:
     await walk.step("threads.get_state, checkpoint", threads.get_state(id_, checkpoint=at))
     by_id = threads.get_state(id_, checkpoint_id=at["checkpoint_id"])
     await walk.step("threads.get_state, checkpoint id", by_id)
-    await walk.step("threads.get_state, no such checkpoint", threads.get_state(id_, checkpoint_id=NOBODY))
+    await walk.step("threads.get_state, no such checkpoint", threads.get_state(id_, checkpoint_id=MISSING_ID))
     more = {"messages": [{"type": "human", "content": "And"}]}
     await walk.step("threads.update_state", threads.update_state(id_, more, as_node="model"))
     await walk.step("threads.update_state, no such step", threads.update_state(id_, more, as_node="nobody"))
     await walk.step("threads.copy", threads.copy(id_))
-    await walk.step("threads.copy, missing", threads.copy(NOBODY))
-    branch = await walk.step("runs.wait, checkpoint", runs.wait(id_, AGENT, checkpoint=at, **saying("Instead")))
+    await walk.step("threads.copy, missing", threads.copy(MISSING_ID))
+    branch = await walk.step("runs.wait, checkpoint", runs.wait(id_, AGENT, checkpoint=at, **build_run_body("Instead")))
     assert branch["messages"][-2]["content"] == "Instead"
 
 
 async def walk_runs(walk: Walk) -> None:
     threads, runs = walk.client.threads, walk.client.runs
     id_ = (await threads.create())["thread_id"]
-    run = await walk.step("runs.create", runs.create(id_, AGENT, **saying("Hi")))
+    run = await walk.step("runs.create", runs.create(id_, AGENT, **build_run_body("Hi")))
     await walk.step("runs.join", runs.join(id_, run["run_id"]))
     await walk.step("runs.get", runs.get(id_, run["run_id"]))
-    await walk.step("runs.get, missing", runs.get(id_, NOBODY))
+    await walk.step("runs.get, missing", runs.get(id_, MISSING_ID))
     await walk.step("runs.list", runs.list(id_, limit=5, status="success"))
-    await walk.step("runs.list, missing", runs.list(NOBODY))
+    await walk.step("runs.list, missing", runs.list(MISSING_ID))
     await walk.step("runs.cancel, ended", runs.cancel(id_, run["run_id"]))
     await walk.step("runs.delete", runs.delete(id_, run["run_id"]))
     await walk.step("runs.delete, missing", runs.delete(id_, run["run_id"]))
-    await walk.step("runs.create, no such thread", runs.create(NOBODY, AGENT, **saying("Hi", if_not_exists="reject")))
-    await walk.step("runs.create, no such agent", runs.create(id_, NOBODY, **saying("Hi")))
-    await walk.step("runs.wait", runs.wait(id_, AGENT, **saying("Hi")))
-    await walk.step("runs.wait, failed", runs.wait(id_, AGENT, raise_error=False, **saying("fail")))
+    await walk.step(
+        "runs.create, no such thread", runs.create(MISSING_ID, AGENT, **build_run_body("Hi", if_not_exists="reject"))
+    )
+    await walk.step("runs.create, no such agent", runs.create(id_, MISSING_ID, **build_run_body("Hi")))
+    await walk.step("runs.wait", runs.wait(id_, AGENT, **build_run_body("Hi")))
+    await walk.step("runs.wait, failed", runs.wait(id_, AGENT, raise_error=False, **build_run_body("fail")))
     await walk.step("threads.get, failed", threads.get(id_))
 
 
@@ -178,19 +178,21 @@ async def walk_streams(walk: Walk) -> None:
     threads, runs = walk.client.threads, walk.client.runs
     for mode in (*MODES, "messages", "debug"):
         id_ = (await threads.create())["thread_id"]
-        await walk.stream(f"runs.stream {mode}", runs.stream(id_, AGENT, stream_mode=mode, **saying("Hi")))
+        await walk.stream(f"runs.stream {mode}", runs.stream(id_, AGENT, stream_mode=mode, **build_run_body("Hi")))
     id_ = (await threads.create())["thread_id"]
-    everything = saying("Hi", stream_mode=MODES, stream_subgraphs=True, stream_resumable=True)
+    everything = build_run_body("Hi", stream_mode=MODES, stream_subgraphs=True, stream_resumable=True)
     await walk.stream("runs.stream, all at once", runs.stream(id_, AGENT, **everything))
     other = (await threads.create())["thread_id"]
-    await walk.stream("runs.stream, failed", runs.stream(other, AGENT, stream_mode="updates", **saying("fail")))
-    alone = runs.stream(None, AGENT, stream_mode=["values"], **saying("Hi"))
+    await walk.stream("runs.stream, failed", runs.stream(other, AGENT, stream_mode="updates", **build_run_body("fail")))
+    alone = runs.stream(None, AGENT, stream_mode=["values"], **build_run_body("Hi"))
     await walk.stream("runs.stream, no thread", alone)
-    bad = runs.stream(id_, AGENT, stream_mode="nonsense", **saying("Hi"))  # type: ignore[call-overload]
+    bad = runs.stream(id_, AGENT, stream_mode="nonsense", **build_run_body("Hi"))  # type: ignore[call-overload]
     await walk.stream("runs.stream, no such mode", bad)
-    run = await runs.create(id_, AGENT, stream_mode=["updates"], stream_resumable=True, **saying("Hi"))
+    run = await runs.create(id_, AGENT, stream_mode=["updates"], stream_resumable=True, **build_run_body("Hi"))
     await walk.stream("runs.join_stream", runs.join_stream(id_, run["run_id"], last_event_id="-"))
-    waiting = await runs.create(id_, AGENT, stream_mode="messages-tuple", stream_resumable=True, **saying("wait"))
+    waiting = await runs.create(
+        id_, AGENT, stream_mode="messages-tuple", stream_resumable=True, **build_run_body("wait")
+    )
     following = await threads.join_stream(id_, last_event_id="-")
     await walk.stream("threads.join_stream", following, until="messages")
     await runs.cancel(id_, waiting["run_id"], wait=True)
@@ -200,15 +202,15 @@ async def walk_pauses(walk: Walk) -> None:
     threads, runs = walk.client.threads, walk.client.runs
     id_ = (await threads.create())["thread_id"]
     both = ["values", "updates"]
-    await walk.stream("runs.stream, asking", runs.stream(id_, AGENT, stream_mode=both, **saying("launch")))
+    await walk.stream("runs.stream, asking", runs.stream(id_, AGENT, stream_mode=both, **build_run_body("launch")))
     await walk.step("threads.get, asking", threads.get(id_))
     await walk.step("threads.get_state, asking", threads.get_state(id_))
     answer = {"resume": {"decisions": [{"type": "approve"}]}}
     await walk.stream("runs.stream, answered", runs.stream(id_, AGENT, command=answer, stream_mode=both))
-    await walk.step("runs.wait, asking", runs.wait(id_, AGENT, **saying("launch")))
+    await walk.step("runs.wait, asking", runs.wait(id_, AGENT, **build_run_body("launch")))
     await runs.wait(id_, AGENT, command=answer)
     stopped = await walk.step(
-        "runs.wait, stopped before a step", runs.wait(id_, AGENT, interrupt_before=["model"], **saying("Hi"))
+        "runs.wait, stopped before a step", runs.wait(id_, AGENT, interrupt_before=["model"], **build_run_body("Hi"))
     )
     assert stopped["messages"][-1]["content"] == "Hi"
     on = await walk.step("runs.wait, going on", runs.wait(id_, AGENT, input=None))
@@ -221,7 +223,7 @@ async def walk_pauses(walk: Walk) -> None:
 async def walk_stops(walk: Walk) -> None:
     threads, runs = walk.client.threads, walk.client.runs
     id_ = (await threads.create())["thread_id"]
-    slow = saying("wait", stream_mode="messages-tuple", stream_resumable=True)
+    slow = build_run_body("wait", stream_mode="messages-tuple", stream_resumable=True)
     for name, options in {
         "wait": {"wait": True},
         "leave": {},
@@ -230,21 +232,21 @@ async def walk_stops(walk: Walk) -> None:
         run = await runs.create(id_, AGENT, **slow)
         await walk.stream(f"runs.join_stream, {name}", runs.join_stream(id_, run["run_id"]), until="messages")
         if name == "wait":
-            refused = runs.create(id_, AGENT, multitask_strategy="reject", **saying("Hi"))
+            refused = runs.create(id_, AGENT, multitask_strategy="reject", **build_run_body("Hi"))
             await walk.step("runs.create, busy", refused)
             await walk.step("threads.get, busy", threads.get(id_))
         await walk.step(f"runs.cancel, {name}", runs.cancel(id_, run["run_id"], **options))
     run = await runs.create(id_, AGENT, multitask_strategy="enqueue", **slow)
     await walk.step("runs.cancel_many", runs.cancel_many(thread_id=id_, run_ids=[run["run_id"]]))
-    await walk.step("runs.cancel_many, missing", runs.cancel_many(thread_id=id_, run_ids=[NOBODY]))
+    await walk.step("runs.cancel_many, missing", runs.cancel_many(thread_id=id_, run_ids=[MISSING_ID]))
     await walk.step("runs.cancel_many, unnamed", runs.cancel_many())
 
 
 async def walk_alone(walk: Walk) -> None:
     runs = walk.client.runs
-    await walk.step("runs.create, no thread", runs.create(None, AGENT, **saying("Hi")))
-    await walk.step("runs.wait, no thread", runs.wait(None, AGENT, **saying("Hi")))
-    payload: Any = {"assistant_id": AGENT, **saying("Hi")}
+    await walk.step("runs.create, no thread", runs.create(None, AGENT, **build_run_body("Hi")))
+    await walk.step("runs.wait, no thread", runs.wait(None, AGENT, **build_run_body("Hi")))
+    payload: Any = {"assistant_id": AGENT, **build_run_body("Hi")}
     await walk.step("runs.create_batch", runs.create_batch([payload, payload]))
 
 
@@ -254,9 +256,9 @@ async def walk_assistants(walk: Walk) -> None:
     lead = found[0]["assistant_id"]
     await walk.step("assistants.count", assistants.count(graph_id=AGENT))
     await walk.step("assistants.get", assistants.get(lead))
-    await walk.step("assistants.get, missing", assistants.get(NOBODY))
+    await walk.step("assistants.get, missing", assistants.get(MISSING_ID))
     await walk.step("assistants.get_graph", assistants.get_graph(lead))
-    await walk.step("assistants.get_schemas", top_of(assistants.get_schemas(lead)))
+    await walk.step("assistants.get_schemas", list_schemas(assistants.get_schemas(lead)))
     await walk.step("assistants.get_subgraphs", assistants.get_subgraphs(lead))
     context: Any = {"thinking_enabled": False}
     made = await walk.step(
@@ -273,7 +275,7 @@ async def walk_assistants(walk: Walk) -> None:
     await walk.step("assistants.delete, missing", assistants.delete(id_))
 
 
-async def top_of(schemas: Awaitable[Any]) -> dict[str, None]:
+async def list_schemas(schemas: Awaitable[Any]) -> dict[str, None]:
     """Which schemas there are; what is in them is the graph's business."""
     return dict.fromkeys(await schemas)
 

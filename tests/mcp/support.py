@@ -1,4 +1,4 @@
-"""Harness with MCP servers for tests."""
+"""Servers, their entries, and a harness with MCP servers, for tests."""
 
 import asyncio
 import json
@@ -17,14 +17,15 @@ from deerflow.mcp.status import ServerStatus
 from deerflow.testing import ScriptedModel
 from deerflow.testing.turns import Answer
 
-HOSTILE = Path(__file__).with_name("hostile_server.py")
-LONG_S = 90.0
+DEPOT_SERVER = Path(__file__).with_name("depot_server.py")
+HOSTILE_SERVER = Path(__file__).with_name("hostile_server.py")
+LIMIT_S = 90.0
 PYTHON = "/usr/bin/python3"
 
 
-def hostile_entry(*modes: str, **settings: object) -> dict[str, object]:
+def build_hostile_entry(*modes: str, **settings: object) -> dict[str, object]:
     """Return the entry of a server that misbehaves."""
-    return {"command": PYTHON, "args": [str(HOSTILE), *modes], "paths": [str(HOSTILE)], **settings}
+    return {"command": PYTHON, "args": [str(HOSTILE_SERVER), *modes], "paths": [str(HOSTILE_SERVER)], **settings}
 
 
 def write_servers(folder: Path, servers: Mapping[str, Mapping[str, object]]) -> None:
@@ -35,7 +36,7 @@ def write_servers(folder: Path, servers: Mapping[str, Mapping[str, object]]) -> 
 def create_source(folder: Path, servers: Mapping[str, Mapping[str, object]], **config: object) -> ConfigSource:
     """Return a configuration with these servers."""
     write_servers(folder, servers)
-    # What servers do is looked at here, not what they may be progress.
+    # These tests are about servers, not about guardrails or deferred tools.
     overrides = {
         "memory": {"enabled": False},
         "title": {"enabled": False},
@@ -60,7 +61,7 @@ class McpHarness:
 
     async def wait_until_listed(self) -> None:
         """Wait until every server is listed or has failed."""
-        await self.harness.core.mcp.prepare(LOCAL_USER.user_id, wait_s=LONG_S)
+        await self.harness.core.mcp.prepare(LOCAL_USER.user_id, wait_s=LIMIT_S)
 
     async def messages(self, thread_id: str = "t1") -> list[AnyMessage]:
         graph = self.harness.core.agents.state_graph
@@ -77,12 +78,12 @@ class McpHarness:
 
     async def wait_until_ended(self, run: RunRecord) -> RunRecord:
         """Wait for the end of a run."""
-        async with asyncio.timeout(LONG_S):
+        async with asyncio.timeout(LIMIT_S):
             return await self.harness.runs.join(run.thread_id, run.run_id, LOCAL_USER)
 
     async def wait_for_progress(self, run: RunRecord) -> list[str]:
         """Return the first progress of tools; empty when the run ends without."""
-        async with asyncio.timeout(LONG_S):
+        async with asyncio.timeout(LIMIT_S):
             async for group in self.harness.runs.listen(run):
                 if progress := find_progress(group):
                     return progress

@@ -1,7 +1,8 @@
-"""Helpers for runs with subagents: one scripted model plays the lead agent and all subagents."""
+"""Runs with subagents: one scripted model plays the lead agent and all subagents."""
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ ROLE = "You do one piece of work for another agent"
 SubagentScript = Callable[[Sequence[BaseMessage]], Any]
 
 
-def scripted_agents(lead: Sequence[Any], subagent: SubagentScript, calls: int = 20) -> ScriptedModel:
+def create_agents_model(lead: Sequence[Any], subagent: SubagentScript, calls: int = 20) -> ScriptedModel:
     """Return a model that plays the lead agent from a script, and every subagent by a function."""
     lines = iter(lead)
 
@@ -89,3 +90,51 @@ async def read_results(harness: Harness) -> list[dict[str, Any]]:
     thread = await harness.threads.get("t", LOCAL_USER)
     content = await harness.files_of(thread).read(state["artifacts"][0])
     return [orjson.loads(line) for line in content.splitlines()]
+
+
+@dataclass
+class ConcurrencyProbe:
+    """Active prompts, the order in which they started, and the maximum concurrency."""
+
+    working: set[str] = field(default_factory=set)
+    started: list[str] = field(default_factory=list)
+    max_active: int = 0
+    changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    async def enter(self, order: str) -> None:
+        self.working.add(order)
+        self.started.append(order)
+        self.max_active = max(self.max_active, len(self.working))
+        async with self.changed:
+            self.changed.notify_all()
+
+    async def wait_for_active(self, count: int) -> None:
+        """Wait until `count` prompts are active."""
+        async with self.changed:
+            await self.changed.wait_for(lambda: len(self.working) >= count)
+
+
+def track_concurrency(
+    model: ScriptedModel, steps: int = 20, gate: asyncio.Event | None = None
+) -> tuple[ScriptedModel, ConcurrencyProbe]:
+    """Return a copy of `model` and its probe. Each subagent call takes `steps` turns of the event loop.
+
+    No call ends before the `gate` is open.
+    """
+    probe = ConcurrencyProbe()
+
+    class Crowded(ScriptedModel):
+        async def _astream(self, messages: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+            is_lead = "<subagent_system>" in messages[0].text
+            order = said(messages)[0]
+            if not is_lead:
+                await probe.enter(order)
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                if gate is not None:
+                    await gate.wait()
+            async for chunk in super()._astream(list(messages), *args, **kwargs):
+                yield chunk
+            probe.working.discard(order)
+
+    return Crowded.saying(*model._script), probe

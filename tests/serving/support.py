@@ -1,4 +1,4 @@
-"""Tools and helpers shared by MCP tests."""
+"""Tools of the agent, and results of MCP calls, for tests."""
 
 from typing import Any
 
@@ -24,11 +24,11 @@ def ask(question: str) -> str:
     return f"the answer is {interrupt({'question': question})}"
 
 
-def data_of(result: types.CallToolResult) -> dict[str, Any]:
-    assert not result.isError, text_of(result)
+def get_data(result: types.CallToolResult) -> dict[str, Any]:
+    assert not result.isError, get_text(result)
     assert result.structuredContent is not None
     return result.structuredContent
 
 
-def text_of(result: types.CallToolResult) -> str:
+def get_text(result: types.CallToolResult) -> str:
     return "\n".join(block.text for block in result.content if isinstance(block, types.TextContent))

@@ -1,4 +1,4 @@
-"""Custom skill service for tests: real files, a real scanner, and scripted reviews."""
+"""Skill folders, and a custom skill service with real files, a real scanner and scripted reviews."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class ScriptedReviews:
         return self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
 
 
-def without_scan() -> ReviewPolicy:
+def skip_scan() -> ReviewPolicy:
     """Policy without the scanner, which starts a process for each scan."""
     return ReviewPolicy(scans=False)
 
@@ -36,7 +36,7 @@ def open_service(
     home: Path,
     reviews: ScriptedReviews | None = None,
     *,
-    policy: Callable[[], ReviewPolicy] = without_scan,
+    policy: Callable[[], ReviewPolicy] = skip_scan,
     tester: SkillTester | None = None,
 ) -> CustomSkillService:
     """Return a service for the skills below `home`."""
@@ -45,7 +45,7 @@ def open_service(
     return CustomSkillService(store, SkillScanner(), SkillReviewer(reviews or ScriptedReviews()), policy, tester)
 
 
-def skill(name: str = "sample", body: str = "# How\n") -> str:
+def build_skill_md(name: str = "sample", body: str = "# How\n") -> str:
     """Return the content of a SKILL.md."""
     return f"---\nname: {name}\ndescription: Does one thing.\n---\n{body}"
 
@@ -55,3 +55,20 @@ def list_stored_files(home: Path) -> list[str]:
     root = home / "users" / OWNER / "skills"
     everything = (str(path.relative_to(root)) for path in root.rglob("*")) if root.exists() else ()
     return sorted(path for path in everything if path not in (".staging", ".lock"))
+
+
+def write_skill(
+    root: Path,
+    name: str,
+    description: str = "Does one thing well.",
+    *,
+    body: str = "# How\n",
+    folder: str = "",
+    more: str = "",
+) -> Path:
+    """Write a skill below `root` and return its folder. `more` is appended to the header."""
+    path = root / (folder or name)
+    path.mkdir(parents=True, exist_ok=True)
+    header = f"---\nname: {name}\ndescription: {description}\n{more}---\n\n"
+    (path / "SKILL.md").write_text(header + body, encoding="utf-8")
+    return path
