@@ -78,3 +78,11 @@ def report(ratios: Sequence[Ratio]) -> int:
         verdict = "" if ratio.bar is None or ratio.value <= ratio.bar else "  MISSED"
         print(f"{ratio.name:50} {ours} {floor} {ratio.value:6.2f} {bar:>7}{verdict}")
     return int(any(ratio.bar is not None and ratio.value > ratio.bar for ratio in ratios))
+
+
+def line_through(xs: Sequence[float], ys: Sequence[float]) -> tuple[float, float]:
+    """How much of `ys` the best line explains, and its slope."""
+    mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
+    slope = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / sum((x - mean_x) ** 2 for x in xs)
+    left = sum((y - mean_y - slope * (x - mean_x)) ** 2 for x, y in zip(xs, ys, strict=True))
+    return 1 - left / sum((y - mean_y) ** 2 for y in ys), slope

@@ -8,7 +8,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 
@@ -16,6 +16,7 @@ import yaml
 from _measure import Ratio, report
 
 from deerflow.agents.lead_agent.prompt import SECTIONS, PromptParts, skill_section
+from deerflow.domain.skills import SkillMetadata
 from deerflow.skills.catalog import filter_skills
 from deerflow.skills.folders import find_skills
 from deerflow.skills.index import SkillIndex, open_folder_watcher
@@ -55,14 +56,14 @@ def main() -> int:
 
 def section(index: SkillIndex) -> str:
     """The section of the prompt, as a run asks for it."""
-    found = index.ready("somebody")
+    found = index.get_cached("somebody")
     assert found is not None
     return "".join(
         skill_section(PromptParts(skills=tuple(skill.metadata for skill in filter_skills(found, None, None))))
     )
 
 
-def put_together(cards: list, size: int) -> str:
+def put_together(cards: Sequence[SkillMetadata], size: int) -> str:
     """The same texts without a thought."""
     text = "\n".join([f"<skill>{card.name}{card.description}{card.location}</skill>" for card in cards])
     assert len(text) >= size

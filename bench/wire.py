@@ -11,6 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from _measure import line_through
+
 from deerflow.config.source import open_source
 from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import RunRequest, RunStatus
@@ -71,14 +73,6 @@ def used(home: Path) -> float:
     (file,) = home.rglob("deerflow.db")
     with sqlite3.connect(file) as connection:
         return float(connection.execute("SELECT COALESCE(SUM(LENGTH(data)), 0) FROM run_events").fetchone()[0])
-
-
-def line_through(xs: list[int], ys: list[float]) -> tuple[float, float]:
-    """How much of `ys` the best line explains, and its slope."""
-    mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
-    slope = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / sum((x - mean_x) ** 2 for x in xs)
-    left = sum((y - mean_y - slope * (x - mean_x)) ** 2 for x, y in zip(xs, ys, strict=True))
-    return 1 - left / sum((y - mean_y) ** 2 for y in ys), slope
 
 
 if __name__ == "__main__":

@@ -63,11 +63,12 @@ def test_the_chain_has_the_documented_order() -> None:
         f"{n}Middleware" for n in expected
     ]
     # Compaction is next to the model, so that additions of other middlewares fit as well.
-    assert chain[-5:-1] == [
+    assert chain[-6:-1] == [
         "ModelRecoveryMiddleware",
         "SummarizationMiddleware",
         "BudgetMiddleware",
         "MeteringMiddleware",
+        "BoundaryMiddleware",
     ]
     assert chain[-1] == "ClarificationMiddleware"
 

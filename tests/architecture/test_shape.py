@@ -24,6 +24,8 @@ BROAD_EXCEPTS = {
     "deerflow/runtime/runs/worker.py": "the boundary of a run",
     "deerflow/subagents/execution.py": "the boundary of a task: one that fails leaves the others alone",
     "deerflow/runtime/runs/manager.py": "a run whose end cannot be written",
+    "deerflow/runtime/runs/recovery.py": "a damaged record may raise anything, and must not stop the server",
+    "deerflow/runtime/journal/journal.py": "the writer serves all runs, and none of them may stop it",
 }
 ALLOWED_AT_IMPORT = {
     "logging.getLogger": "a logger holds no state of ours",

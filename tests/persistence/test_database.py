@@ -141,6 +141,11 @@ async def test_migrates_titles_from_metadata(tmp_path: Path) -> None:
             connection.execute(f"DROP TABLE {table}")
         connection.execute("ALTER TABLE threads DROP COLUMN agent_title")
         connection.execute("ALTER TABLE runs DROP COLUMN waits_for")
+        for index in ("position", "thread_id_position", "owner_position"):
+            connection.execute(f"DROP INDEX ix_runs_{index}")
+        connection.execute("ALTER TABLE runs DROP COLUMN position")
+        connection.execute("CREATE INDEX ix_runs_thread_id_created_at ON runs (thread_id, created_at)")
+        connection.execute("CREATE INDEX ix_runs_owner_created_at ON runs (owner, created_at)")
         connection.execute("UPDATE threads SET title = 'The agent''s'")
         connection.execute("""UPDATE threads SET metadata = '{"title": "Mine"}' WHERE thread_id = 'given'""")
         connection.execute("UPDATE alembic_version SET version_num = '0007'")

@@ -1,10 +1,15 @@
-"""Helpers for model replies and messages, shared by middlewares."""
+"""Helpers for model replies and messages: reading and replacing them, and making what they contain storable.
 
+JSON and MessagePack have no integers above 64 bits, no lone surrogates and only a limited depth of nesting.
+"""
+
+import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from typing import Any, TypeAlias, TypeVar
 
+import orjson
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.messages.tool import ToolCall
@@ -101,3 +106,62 @@ def emit_retry_event(
         "message": message,
     }
     request.runtime.stream_writer(event)
+
+
+MAX_DEPTH = 100
+TOO_DEEP = "[nested too deeply to be kept]"
+MESSAGE_FIELDS = ("content", "name", "additional_kwargs", "response_metadata")
+CALL_FIELDS = ("tool_calls", "invalid_tool_calls", "tool_call_chunks")
+
+M = TypeVar("M", bound=BaseMessage)
+
+
+def is_storable(value: object) -> bool:
+    """Return True if JSON can represent the plain values in `value`."""
+    try:
+        orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
+
+
+def make_storable(value: Any, depth: int = 0) -> Any:
+    """Return `value` with large integers and what is nested too deeply as text, and without lone surrogates."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return large_integer_text(value)
+    if isinstance(value, Mapping | list | tuple):
+        if depth >= MAX_DEPTH:
+            return nested_text(value)
+        if isinstance(value, Mapping):
+            return {make_storable(key, depth + 1): make_storable(each, depth + 1) for key, each in value.items()}
+        return [make_storable(each, depth + 1) for each in value]
+    return value
+
+
+def make_message_storable(message: M) -> M:
+    """Return `message` with storable fields; the same object if they are."""
+    calls = CALL_FIELDS if isinstance(message, AIMessage) else ()
+    found = {name: getattr(message, name) for name in (*MESSAGE_FIELDS, *calls) if hasattr(message, name)}
+    if isinstance(message, ToolMessage) and isinstance(message.artifact, Mapping | list | str):
+        found["artifact"] = message.artifact
+    if is_storable(found):
+        return message
+    return message.model_copy(update={name: make_storable(value) for name, value in found.items()})
+
+
+def large_integer_text(value: int) -> str:
+    """Return an integer as text, in hexadecimal if it has more digits than Python converts."""
+    try:
+        return str(value)
+    except ValueError:
+        return hex(value)
+
+
+def nested_text(value: object) -> str:
+    """Return a deeply nested value as JSON text."""
+    try:
+        return json.dumps(value, default=str)
+    except (TypeError, ValueError, RecursionError):
+        return TOO_DEEP

@@ -1,16 +1,21 @@
 """State of a thread that graphs share between steps and runs."""
 
-from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, NotRequired, TypeVar, cast
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Annotated, Any, NotRequired, TypeVar, cast, get_args, get_origin, get_type_hints
 from uuid import NAMESPACE_OID, uuid5
 
 from langchain.agents import AgentState
 from langchain.agents.middleware.todo import Todo
-from langchain_core.messages import AnyMessage, BaseMessageChunk, RemoveMessage, message_chunk_to_message
+from langchain_core.messages import AnyMessage, BaseMessage, BaseMessageChunk, RemoveMessage, message_chunk_to_message
 from langchain_core.messages.utils import convert_to_messages
 from langgraph.channels.delta import DeltaChannel
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
+from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
+
+logger = logging.getLogger(__name__)
 
 Value = TypeVar("Value")
 
@@ -71,7 +76,7 @@ def merge_messages(state: Sequence[AnyMessage], writes: Sequence[Any]) -> list[A
 
 def merge_artifacts(known: list[str] | None, new: list[str] | None) -> list[str]:
     """Return both lists in order, each path once."""
-    return list(dict.fromkeys([*(known or ()), *(new or ())]))
+    return list(dict.fromkeys(each for each in (*as_list(known), *as_list(new)) if isinstance(each, str)))
 
 
 def merge_viewed_images(
@@ -79,22 +84,33 @@ def merge_viewed_images(
 ) -> dict[str, ViewedImage]:
     """Return both mappings merged; an empty `new` clears."""
     if new is None:
-        return known or {}
-    return {**(known or {}), **new} if new else {}
+        return as_dict(known)
+    return {**as_dict(known), **as_dict(new)} if new else {}
 
 
 def merge_skill_context(known: list[ActiveSkill] | None, new: list[ActiveSkill] | None) -> list[ActiveSkill]:
     """Return the latest skills of both lists, each once and as it was last loaded."""
-    by_path: dict[str, ActiveSkill] = {}
-    for skill in (*(known or ()), *(new or ())):
-        by_path.pop(skill["path"], None)
-        by_path[skill["path"]] = skill
+    by_path: dict[str, Any] = {}
+    for skill in (*as_list(known), *as_list(new)):
+        if isinstance(skill, dict) and isinstance(skill.get("path"), str):
+            by_path.pop(skill["path"], None)
+            by_path[skill["path"]] = skill
     return list(by_path.values())[-MAX_SKILLS:]
 
 
 def merge_promoted(known: dict[str, str] | None, new: dict[str, str] | None) -> dict[str, str]:
     """Return both mappings merged; `new` wins."""
-    return {**(known or {}), **(new or {})}
+    return {**as_dict(known), **as_dict(new)}
+
+
+def as_list(value: Any) -> list[Any]:
+    """Return `value`, or an empty list in place of what earlier versions stored without looking at its type."""
+    return value if isinstance(value, list) else []
+
+
+def as_dict(value: Any) -> dict[str, Any]:
+    """Return `value`, or an empty mapping in place of what earlier versions stored without looking at its type."""
+    return value if isinstance(value, dict) else {}
 
 
 def keep_if_none(known: Value | None, new: Value | None) -> Value | None:
@@ -121,6 +137,38 @@ class ThreadState(AgentState[Any]):
     untrusted: NotRequired[Annotated[list[str], merge_artifacts]]
 
 
+SERVER_VALUES = frozenset({"sandbox", "thread_data"})
+"""Values that only the server sets."""
+
+
+@cache
+def value_adapters() -> Mapping[str, TypeAdapter[Any]]:
+    """Return the validators of the values of a state, except messages."""
+    hints = get_type_hints(ThreadState, include_extras=True)
+    bare = {name: get_args(hint)[0] if get_origin(hint) is NotRequired else hint for name, hint in hints.items()}
+    plain = {name: get_args(hint)[0] if get_origin(hint) is Annotated else hint for name, hint in bare.items()}
+    return {name: TypeAdapter(hint) for name, hint in plain.items() if name in ThreadState.__annotations__}
+
+
+def check_state_values(values: Mapping[str, object]) -> None:
+    """Check the types of values that a client wants to set.
+
+    Raises:
+        ValueError: A value has another type, or only the server sets it; the text says which.
+    """
+    for name, value in values.items():
+        if name in SERVER_VALUES:
+            raise ValueError(f"{name!r} is set by the server")
+        if name == "messages" or name not in value_adapters() or value is None:
+            continue
+        try:
+            value_adapters()[name].validate_python(value, strict=True)
+        except ValidationError as problem:
+            first = problem.errors()[0]
+            where = ".".join(map(str, (name, *first["loc"])))
+            raise ValueError(f"{where!r} is invalid: {first['msg']}") from None
+
+
 def _apply(messages: dict[str | None, AnyMessage], write: Iterable[AnyMessage]) -> None:
     """Apply one write to `messages`; a replaced message keeps its position."""
     gone: set[str | None] = set()
@@ -140,11 +188,20 @@ def _apply(messages: dict[str | None, AnyMessage], write: Iterable[AnyMessage]) 
 
 def _to_messages(write: Any) -> list[AnyMessage]:
     """Return a write as complete messages."""
-    given = convert_to_messages(write if isinstance(write, list) else [write])
+    given = [message for each in (write if isinstance(write, list) else [write]) for message in _to_message(each)]
     whole = [
         message_chunk_to_message(message) if isinstance(message, BaseMessageChunk) else message for message in given
     ]
     return cast(list[AnyMessage], whole)
+
+
+def _to_message(given: Any) -> list[BaseMessage]:
+    """Return a message; nothing for what is none: a thread must never become unreadable."""
+    try:
+        return convert_to_messages([given])
+    except (ValueError, TypeError, NotImplementedError, KeyError):
+        logger.warning("a value that is not a message was left out of a thread")
+        return []
 
 
 def _with_id(message: AnyMessage, messages: Iterable[str | None]) -> AnyMessage:

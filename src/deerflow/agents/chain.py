@@ -12,14 +12,14 @@ from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddlewar
 from langchain_core.language_models import BaseChatModel
 
 from deerflow.agents.features import Feature, RuntimeFeatures
+from deerflow.agents.middlewares.boundary_middleware import BoundaryMiddleware
 from deerflow.agents.middlewares.clarification_middleware import ClarificationMiddleware
 from deerflow.agents.middlewares.dangling_tool_call_middleware import DanglingToolCallMiddleware
 from deerflow.agents.middlewares.deferred_tool_filter_middleware import DeferredToolFilterMiddleware
 from deerflow.agents.middlewares.loop_detection_middleware import LoopDetectionMiddleware
-from deerflow.agents.middlewares.model_calls.dynamic_context import DynamicContextMiddleware
+from deerflow.agents.middlewares.model_calls.dynamic_context import DynamicContextMiddleware, SteeringMiddleware
 from deerflow.agents.middlewares.model_calls.empty_answer import EmptyAnswerMiddleware
 from deerflow.agents.middlewares.model_calls.model_recovery import ModelRecoveryMiddleware
-from deerflow.agents.middlewares.model_calls.steering import SteeringMiddleware
 from deerflow.agents.middlewares.subagent_limit_middleware import SubagentLimitMiddleware
 from deerflow.agents.middlewares.summarization_middleware import SummarizationMiddleware
 from deerflow.agents.middlewares.thread_data_middleware import ThreadDataMiddleware
@@ -127,6 +127,7 @@ CHAIN = (
     ),
     MiddlewareSpec(lambda of: BudgetMiddleware(of.caller), "reserves tokens for the request as it will be sent"),
     MiddlewareSpec(lambda of: MeteringMiddleware(of.caller), "counts every call, including failed ones"),
+    MiddlewareSpec(lambda _: BoundaryMiddleware(), "what comes from models and tools can be recorded"),
     MiddlewareSpec(lambda _: ClarificationMiddleware(), "last: nothing may change a question", None, False),
 )
 

@@ -15,6 +15,7 @@ from deerflow.agents.features import RuntimeFeatures
 from deerflow.agents.ordering import AnyMiddleware, place_middlewares
 from deerflow.agents.spec import AgentGraph
 from deerflow.domain.context import RunContext
+from deerflow.models.openai_compatible.tool_calls import use_linear_parser
 from deerflow.tools.assembly import as_tool, builtin_tools, get_available_tools
 
 
@@ -47,6 +48,7 @@ def create_deerflow_agent(
         ValueError: arguments that exclude each other, or extras that want the same place.
         TypeError: an extra is not a middleware.
     """
+    use_linear_parser()
     given = [tool if isinstance(tool, BaseTool) else as_tool(tool) for tool in tools or ()]
     if middleware is not None:
         if features is not None or extra_middleware is not None:

@@ -28,6 +28,7 @@ from deerflow.guardrails.call_context import EgressCapability
 from deerflow.guardrails.policy import PolicyFile, isolated_servers
 from deerflow.harness.mcp import McpRuntime, open_mcp
 from deerflow.models.detection import detect_local_models, detect_models
+from deerflow.models.openai_compatible.tool_calls import use_linear_parser
 from deerflow.persistence.checkpoints.sqlite import open_checkpointer
 from deerflow.persistence.engine import open_database
 from deerflow.persistence.engine.database import Database
@@ -88,6 +89,7 @@ class Core:
 @asynccontextmanager
 async def open_core(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Core]:
     """Open the core, and close it in reverse order."""
+    use_linear_parser()
     loaded = source.current
     # Threads and files are private, whatever other accounts this machine has.
     loaded.home.mkdir(mode=0o700, parents=True, exist_ok=True)

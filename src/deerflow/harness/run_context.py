@@ -14,9 +14,8 @@ from deerflow.harness.core import Core, thread_snapshots
 from deerflow.harness.resources import Resources, memory_scope, run_limit
 from deerflow.memory.injection import LedgerRunMemory
 from deerflow.runtime.journal.journal import RunLog
-from deerflow.runtime.runs.job import Job
+from deerflow.runtime.runs.job import Job, SteeringInbox
 from deerflow.runtime.runs.records import RunMeter, RunReservationLog
-from deerflow.runtime.runs.steering import SteeringInbox
 from deerflow.runtime.runs.tool_ledger import RecordedCalls, RunLedger, RunTasks
 from deerflow.runtime.stream_bridge import StreamBridge
 from deerflow.runtime.threads.states import JournalHistory

@@ -8,6 +8,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, convert_to_messages
 
 from deerflow.agent_support.replies import HIDDEN
+from deerflow.agent_support.thread_state import check_state_values
 from deerflow.domain.errors import InvalidRequest
 from deerflow.domain.identity import new_id
 from deerflow.domain.threads import SearchableMessage, SearchRole
@@ -31,6 +32,23 @@ def to_messages(raw: Sequence[Mapping[str, object]]) -> list[BaseMessage]:
     if not messages:
         raise InvalidRequest("input.messages is empty: send at least one message")
     return messages
+
+
+def convert_values(values: Mapping[str, object]) -> dict[str, Any]:
+    """Return the values of a state update with messages as objects.
+
+    Raises:
+        InvalidRequest: A value has the wrong type.
+    """
+    try:
+        check_state_values(values)
+    except ValueError as problem:
+        raise InvalidRequest(f"the state cannot be changed so: {problem}") from problem
+    messages = values.get("messages")
+    if messages is None:
+        return dict(values)
+    given: list[Any] = messages if isinstance(messages, list) else [messages]
+    return {**values, "messages": to_messages(given) if given else []}
 
 
 @dataclass(slots=True)

@@ -200,4 +200,8 @@ def _what_is_wrong(text: str | None) -> str:
     except json.JSONDecodeError as error:
         near = text[max(0, error.pos - EXCERPT_CHARS) : error.pos + EXCERPT_CHARS]
         return f"its arguments are not valid JSON: {error.msg} at character {error.pos}, near {near!r}."
+    except ValueError:
+        return "its arguments contain a number with too many digits."
+    except RecursionError:
+        return "its arguments are nested too deeply."
     return f"its arguments must be a JSON object, not {type(parsed).__name__}."

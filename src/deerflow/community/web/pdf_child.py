@@ -4,6 +4,7 @@ Standard input is the file, standard output the result as JSON. Before reading t
 privileges: memory, CPU time, files, processes, and root.
 """
 
+import codecs
 import io
 import json
 import struct
@@ -25,13 +26,18 @@ BROKEN = (
 )  # fmt: skip
 """Exceptions that the library raises for malformed files."""
 ENCRYPTED, DAMAGED = "encrypted", "damaged"
+ENCODINGS = ("utf-16", "utf-16-be", "utf-16-le", "utf-8-sig", "latin-1", "cp1252", "mac-roman", "charmap")
+"""Encodings of strings in PDF files; which ones the library tries depends on their bytes."""
 
 
 def main() -> None:
     """Read one file."""
     limits = json.loads(sys.argv[1])
     sys.setrecursionlimit(limits["recursion"])
-    read(make_sample(), limits)  # loads lazy imports now: after dropping root, the files may be unreadable
+    # Loads lazy imports now: after dropping root, the files may be unreadable.
+    read(make_sample(), limits)
+    for encoding in ENCODINGS:
+        codecs.lookup(encoding)
     drop_privileges(limits["cpu_s"], limits["memory_bytes"], limits["uid"])
     try:
         found = read(sys.stdin.buffer.read(), limits)

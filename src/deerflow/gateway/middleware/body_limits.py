@@ -20,6 +20,9 @@ UPLOADS = re.compile(r"/api(?:/langgraph)?/threads/[^/]+/uploads/?")
 LONG_NUMBER = re.compile(rb"\d{19}")
 SMALLEST, LARGEST = -(2**63), 2**64 - 1
 MAX_DEPTH = 64
+MAX_VALUES = 100_000
+"""Maximum number of values of a body: parsing and validating more takes seconds, during which nothing else happens."""
+STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"')
 CLOSE = {"connection": "close"}
 
 
@@ -147,15 +150,26 @@ def check_type(content_type: str) -> None:
 
 
 def check_json(body: bytes) -> None:
-    """Reject JSON that parsers read differently or not at all."""
+    """Reject JSON that parsers read differently or not at all, or that takes them seconds."""
+    if has_too_many_values(body):
+        raise BodyRejected("InvalidRequest", f"JSON body has more than {MAX_VALUES} values")
     try:
-        value = orjson.loads(body)
+        if is_too_deep(orjson.loads(body)):
+            raise BodyRejected("InvalidRequest", f"JSON body is nested deeper than {MAX_DEPTH} levels")
         if LONG_NUMBER.search(body):
             json.loads(body, parse_int=parse_int64)
     except ValueError as problem:
         raise BodyRejected("InvalidRequest", f"invalid JSON body: {problem}") from None
-    if is_too_deep(value):
-        raise BodyRejected("InvalidRequest", f"JSON body is nested deeper than {MAX_DEPTH} levels")
+
+
+def has_too_many_values(body: bytes) -> bool:
+    """Return whether a body has more than `MAX_VALUES` values. Most bodies are not read for this more than once."""
+    if body.count(b",") + body.count(b"[") + body.count(b"{") <= MAX_VALUES:
+        return False
+    if body.count(b'"') - body.count(b'\\"') > 2 * MAX_VALUES:
+        return True
+    outside = STRINGS.sub(b"", body)
+    return outside.count(b",") + outside.count(b"[") + outside.count(b"{") > MAX_VALUES
 
 
 def parse_int64(digits: str) -> int:

@@ -1,13 +1,20 @@
-"""Accumulation of tool calls that arrive in parts."""
+"""Accumulation of tool calls that arrive in parts, and completion of their arguments in linear time.
+
+LangChain parses the arguments of every streamed message chunk. Where they are not valid JSON it tries all their
+prefixes, each from its beginning, so the cost grows with the square of the length of a chunk: a file of 60 kB in one
+chunk holds the event loop for seconds. `parse_partial_arguments` returns the same result and tries only prefixes that
+can be complete.
+"""
 
 import json
+import re
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
-from langchain_core.messages import ToolCallChunk
+from langchain_core.messages import ToolCallChunk, ai
 from langchain_core.messages.tool import tool_call_chunk
-from langchain_core.utils.json import parse_partial_json
 
 
 @dataclass(slots=True)
@@ -85,13 +92,17 @@ def make_invalidating_suffix(arguments: str) -> str:
         json.loads(arguments or "{}", strict=False)  # models write line breaks into strings
     except json.JSONDecodeError:
         return _make_suffix(arguments) if _would_be_completed(arguments) else ""
+    except (ValueError, RecursionError):  # too many digits, or nested too deeply: LangChain cannot parse it either
+        return ""
     return ""
 
 
 def _would_be_completed(arguments: str) -> bool:
+    if len(arguments) > MAX_COMPLETED:  # LangChain itself has no such limit
+        return True
     try:
-        return isinstance(parse_partial_json(arguments), dict)
-    except json.JSONDecodeError:
+        return isinstance(parse_partial_arguments(arguments), dict)
+    except (ValueError, RecursionError):
         return False
 
 
@@ -114,3 +125,89 @@ def _to_chunk(call: _PartialCall) -> ToolCallChunk:
     call.new_id = call.new_name = None
     call.new_arguments.clear()
     return chunk
+
+
+WHITESPACE = " \t\n\r"
+TOKENS = re.compile(r'"(?:[^"\\]++|\\.)*+(?P<end>"|\\?\Z)|[][{}]', re.DOTALL)
+"""Strings, of which only the last one can be unterminated, and brackets."""
+CLOSING = {"{": "}", "[": "]"}
+MAX_COMPLETED = 64 * 1024
+"""Longer text is not completed: with many brackets that takes about a microsecond per character."""
+
+
+def use_linear_parser() -> None:
+    """Make the message chunks of LangChain parse their tool arguments in linear time."""
+    ai.parse_partial_json = parse_partial_arguments  # type: ignore[assignment, attr-defined]
+
+
+def parse_partial_arguments(text: str, *, strict: bool = False) -> Any:
+    """Return the object in `text`, completed if it is truncated; None if its brackets do not match.
+
+    Raises:
+        JSONDecodeError: `text` is no part of an object, or too long to complete.
+    """
+    try:
+        return json.loads(text, strict=strict)
+    except json.JSONDecodeError:
+        # A chunk from the middle of the arguments. LangChain does not use values that are not objects.
+        if len(text) > MAX_COMPLETED or not text.lstrip(WHITESPACE).startswith("{"):
+            raise
+    brackets = _Brackets()
+    for token in TOKENS.finditer(text):
+        if token["end"] is None and not brackets.add(token.start(), token[0]):
+            return None
+        if token["end"] in ("", "\\"):  # unterminated
+            text = text.removesuffix(token["end"]) + '"'
+    closing = brackets.closing
+    length = len(text)
+    while length > 0:
+        try:
+            return json.loads(text[:length] + closing, strict=strict)
+        except json.JSONDecodeError as problem:
+            # Every longer prefix contains the same mistake.
+            length = brackets.find_end(len(text[: min(length - 1, problem.pos)].rstrip(WHITESPACE)))
+    return json.loads(text, strict=strict)
+
+
+class _Brackets:
+    """Open brackets after each bracket of a text; equal stacks have equal numbers."""
+
+    def __init__(self) -> None:
+        self._positions = [-1]
+        self._states = [0]
+        self._known: dict[tuple[int, str], int] = {}
+        self._parents = [(0, "")]
+
+    @property
+    def closing(self) -> str:
+        """Return the brackets that close the text."""
+        found, state = [], self._states[-1]
+        while state:
+            state, bracket = self._parents[state]
+            found.append(bracket)
+        return "".join(found)
+
+    def add(self, position: int, bracket: str) -> bool:
+        """Add a bracket; return False if it closes another kind than the one that is open."""
+        state = self._states[-1]
+        if bracket in CLOSING:
+            key = state, CLOSING[bracket]
+            if key not in self._known:
+                self._known[key] = len(self._parents)
+                self._parents.append(key)
+            state = self._known[key]
+        else:
+            state, expected = self._parents[state]
+            if expected != bracket:
+                return False
+        self._positions.append(position)
+        self._states.append(state)
+        return True
+
+    def find_end(self, length: int) -> int:
+        """Return the length of the longest prefix up to `length` that has the same open brackets as the whole text."""
+        index = bisect_right(self._positions, length - 1) - 1
+        while index >= 0 and self._states[index] != self._states[-1]:
+            length = self._positions[index]
+            index -= 1
+        return length

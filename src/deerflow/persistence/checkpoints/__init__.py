@@ -5,11 +5,13 @@ the state it holds: an older program must not misread what a newer one has writt
 """
 
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointMetadata, CheckpointTuple
+from langgraph.checkpoint.base import id as ids
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from deerflow.domain.errors import StateTooNew
@@ -20,6 +22,8 @@ WRITER_KEY = "__deerflow_owner"
 """Configurable key of the `CheckpointWriter`."""
 STATE_VERSION = 1
 """Version of `ThreadState`. Increase it with every change that an older program would misread."""
+UUID_VERSION = 6
+"""Version of the ids of checkpoints: it sorts by time."""
 VERSION_KEY = "deerflow_schema"
 """Metadata key of the state version. Checkpoints without it were written before versions were recorded."""
 
@@ -42,6 +46,8 @@ class VersionedSaver(BaseCheckpointSaver[str]):
             StateTooNew: It was written by a newer version of this program.
         """
         found = await super().aget_tuple(config)
+        if found is not None:
+            follow_checkpoint(found.checkpoint["id"])
         return found and check_readable(found)
 
     async def alist(
@@ -59,6 +65,18 @@ class VersionedSaver(BaseCheckpointSaver[str]):
         """
         async for found in super().alist(config, filter=filter, before=before, limit=limit):
             yield check_readable(found)
+
+
+def follow_checkpoint(checkpoint_id: str) -> None:
+    """Make new checkpoint ids sort after this one, wherever the clock stands.
+
+    LangGraph makes them from the clock and finds the latest checkpoint of a thread by its id. Every run begins by
+    reading that checkpoint. Within a process ids only grow, which `_last_v6_timestamp` ensures.
+    """
+    with suppress(ValueError):  # not made by LangGraph
+        found = ids.UUID(checkpoint_id)
+        if found.version == UUID_VERSION:
+            ids._last_v6_timestamp = max(found.time, ids._last_v6_timestamp or 0)  # type: ignore[assignment]
 
 
 @runtime_checkable

@@ -20,6 +20,7 @@ from deerflow.persistence.checkpoints import (
     VersionedSaver,
     add_version,
     create_serializer,
+    follow_checkpoint,
     read_version,
 )
 from deerflow.persistence.engine.postgres import IDLE_TIMEOUT_S, build_idle_timeout
@@ -42,7 +43,8 @@ DELETE FROM checkpoint_blobs AS blob WHERE thread_id = ANY(%s) AND NOT EXISTS (
     AND kept.checkpoint->'channel_versions'->>blob.channel = blob.version)
 """
 SELECT_LATEST = """
-SELECT metadata FROM checkpoints WHERE thread_id = %s AND checkpoint_ns = '' ORDER BY checkpoint_id DESC LIMIT 1
+SELECT metadata, checkpoint_id FROM checkpoints
+WHERE thread_id = %s AND checkpoint_ns = '' ORDER BY checkpoint_id DESC LIMIT 1
 """
 # As with events: a process that takes the run over waits for the shared lock and then reads everything written before.
 LOCK_RUN = "SELECT 1 FROM runs WHERE run_id = %s AND attempt = %s FOR SHARE"
@@ -86,7 +88,10 @@ class PostgresCheckpoints(VersionedSaver, AsyncPostgresSaver):
         async with self._cursor() as cursor:
             await cursor.execute(SELECT_LATEST, (thread_id,))
             row = await cursor.fetchone()
-        return None if row is None else read_version(row["metadata"])
+        if row is None:
+            return None
+        follow_checkpoint(row["checkpoint_id"])
+        return read_version(row["metadata"])
 
     @asynccontextmanager
     async def _lock_run(self, config: RunnableConfig) -> AsyncIterator[AsyncPostgresSaver]:

@@ -11,12 +11,20 @@ from langgraph.checkpoint.base import BaseCheckpointSaver, ChannelVersions, Chec
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from deerflow.config.imports import require_extra
-from deerflow.persistence.checkpoints import RUN_KEY, VersionedSaver, add_version, create_serializer, read_version
+from deerflow.persistence.checkpoints import (
+    RUN_KEY,
+    VersionedSaver,
+    add_version,
+    create_serializer,
+    follow_checkpoint,
+    read_version,
+)
 from deerflow.persistence.engine.database import DatabaseLocation
 from deerflow.persistence.engine.sqlite import BUSY_TIMEOUT_S, locate_checkpoints
 
 SELECT_LATEST = """
-SELECT metadata FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = '' ORDER BY checkpoint_id DESC LIMIT 1
+SELECT metadata, checkpoint_id FROM checkpoints
+WHERE thread_id = ? AND checkpoint_ns = '' ORDER BY checkpoint_id DESC LIMIT 1
 """
 RUN_OF_CHECKPOINT = f"json_extract(CAST(metadata AS TEXT), '$.{RUN_KEY}')"
 
@@ -47,7 +55,10 @@ class SqliteCheckpoints(VersionedSaver, AsyncSqliteSaver):
         """Return the version of a thread's state, None when it has none."""
         async with self.lock, self.conn.execute(SELECT_LATEST, (thread_id,)) as cursor:
             row = await cursor.fetchone()
-        return None if row is None else read_version(orjson.loads(row[0]))
+        if row is None:
+            return None
+        follow_checkpoint(row[1])
+        return read_version(orjson.loads(row[0]))
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints that runs have written, and their pending writes."""

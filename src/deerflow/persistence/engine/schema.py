@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Engine, Index, MetaData, inspect, text
 from deerflow.domain.errors import ConfigError
 from deerflow.persistence.tables import metadata, runs
 
-SCHEMA_VERSION = "0012"
+SCHEMA_VERSION = "0013"
 """Newest file in `migrations/versions`."""
 MIGRATION_LOCK_ID = 0xDEE7F10
 """Advisory lock of PostgreSQL that is held during a migration."""

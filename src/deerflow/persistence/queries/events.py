@@ -117,8 +117,8 @@ def read_last_seq(connection: Connection, run_id: str) -> int:
 
 def read_earlier_changes(connection: Connection, thread_id: str, run_id: str, upto: int) -> Sequence[bytes]:
     """Return the data of the thread's `changes` events before event `upto` of the run, oldest first."""
-    this_run = select(runs.c.created_at).where(runs.c.run_id == run_id).scalar_subquery()
-    before = (runs.c.created_at < this_run) | ((runs.c.run_id == run_id) & (run_events.c.seq <= upto))
+    this_run = select(runs.c.position).where(runs.c.run_id == run_id).scalar_subquery()
+    before = (runs.c.position < this_run) | ((runs.c.run_id == run_id) & (run_events.c.seq <= upto))
     return connection.execute(select_changes(thread_id).where(before)).scalars().all()
 
 
@@ -134,7 +134,7 @@ def select_changes(thread_id: str) -> Select[bytes]:
         select(run_events.c.data)
         .join(runs, runs.c.run_id == run_events.c.run_id)
         .where(runs.c.thread_id == thread_id, run_events.c.event == changes)
-        .order_by(runs.c.created_at, run_events.c.seq)
+        .order_by(runs.c.position, run_events.c.seq)
     )
 
 
@@ -145,7 +145,7 @@ def iterate_latest_changes(connection: Connection, thread_id: str) -> Iterator[t
         select(run_events.c.data, run_events.c.created_at)
         .join(runs, runs.c.run_id == run_events.c.run_id)
         .where(runs.c.thread_id == thread_id, run_events.c.event == changes)
-        .order_by(runs.c.created_at.desc(), run_events.c.seq.desc())
+        .order_by(runs.c.position.desc(), run_events.c.seq.desc())
         .execution_options(yield_per=100)
     )
     with connection.execute(query) as rows:  # rows that are not needed stay on the server

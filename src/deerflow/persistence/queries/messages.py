@@ -98,7 +98,7 @@ def read_values(connection: Connection, thread_id: str, until: datetime | None =
     # Most events have no values: they are recognized by their end, before they are parsed.
     end = func.substr(run_events.c.data, func.length(run_events.c.data) - len(NO_VALUES) + 1)
     oldest_first = (
-        select_changes_until(thread_id, until).where(end != NO_VALUES).order_by(runs.c.created_at, run_events.c.seq)
+        select_changes_until(thread_id, until).where(end != NO_VALUES).order_by(runs.c.position, run_events.c.seq)
     )
     for row in connection.execute(oldest_first):
         values |= orjson.loads(row.data)["values"]
@@ -114,11 +114,11 @@ def find_abandoned_messages(
     if cursor is None:
         return {}
     abandoned: dict[str, str] = {}
-    start = select(runs.c.created_at).where(runs.c.run_id == cursor.run_id).scalar_subquery()
+    start = select(runs.c.position).where(runs.c.run_id == cursor.run_id).scalar_subquery()
     later = select_changes_until(thread_id, until).where(
-        runs.c.created_at >= start, runs.c.request["checkpoint_id"].as_string().is_not(None)
+        runs.c.position >= start, runs.c.request["checkpoint_id"].as_string().is_not(None)
     )
-    oldest_first = later.order_by(runs.c.created_at, run_events.c.seq)
+    oldest_first = later.order_by(runs.c.position, run_events.c.seq)
     seen: set[str] = set()
     for row in connection.execute(oldest_first):
         data = orjson.loads(row.data)
@@ -134,11 +134,11 @@ def iterate_changes_backwards(
     connection: Connection, thread_id: str, before: MessageCursor | None, until: datetime | None
 ) -> Iterator[ChangesEvent]:
     """Yield the thread's `changes` events, newest first, from the one the cursor is in; rows are fetched on demand."""
-    query = select_changes_until(thread_id, until).order_by(runs.c.created_at.desc(), run_events.c.seq.desc())
+    query = select_changes_until(thread_id, until).order_by(runs.c.position.desc(), run_events.c.seq.desc())
     if before is not None:
-        start = select(runs.c.created_at).where(runs.c.run_id == before.run_id).scalar_subquery()
+        start = select(runs.c.position).where(runs.c.run_id == before.run_id).scalar_subquery()
         same_run = (runs.c.run_id == before.run_id) & (run_events.c.seq <= before.seq)
-        query = query.where(or_(runs.c.created_at < start, same_run))
+        query = query.where(or_(runs.c.position < start, same_run))
     with connection.execute(query.execution_options(yield_per=100)) as rows:
         for row in rows:
             yield ChangesEvent(row.run_id, row.seq, row.data, row.created_at, row.checkpoint_id is not None)

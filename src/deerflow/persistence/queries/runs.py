@@ -71,7 +71,10 @@ def insert_run(connection: Connection, record: RunRecord, request: StoredRequest
         "request_hash": request.hash,
         "idempotency_key": request.idempotency_key,
     }
-    connection.execute(insert(runs), {**row, "metadata": dict(record.metadata), **stored})
+    # The thread is locked, so the position is above those of its earlier runs.
+    position = select(func.coalesce(func.max(runs.c.position), 0) + 1).scalar_subquery()
+    statement = insert(runs).values(position=position)
+    connection.execute(statement, {**row, "metadata": dict(record.metadata), **stored})
 
 
 def find_run_by_key(connection: Connection, owner: str, request: StoredRequest) -> RunRecord | None:
@@ -217,7 +220,7 @@ def select_runs(
     connection: Connection, which: ColumnElement[bool], limit: int | None = None, offset: int = 0
 ) -> list[RunRecord]:
     """Return the runs that match `which`, newest first."""
-    query = select(*RUN_COLUMNS).where(which).order_by(runs.c.created_at.desc(), runs.c.run_id.desc())
+    query = select(*RUN_COLUMNS).where(which).order_by(runs.c.position.desc(), runs.c.run_id.desc())
     return [to_run_record(row._mapping) for row in connection.execute(query.limit(limit).offset(offset))]
 
 

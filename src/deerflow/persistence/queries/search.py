@@ -231,7 +231,7 @@ def read_backlog_changes(
         select(run_events.c.data, run_events.c.created_at, *RUN_INFO)
         .join(runs, runs.c.run_id == run_events.c.run_id)
         .where(runs.c.thread_id == thread_id, run_events.c.event == changes)
-        .order_by(runs.c.created_at, run_events.c.seq)
+        .order_by(runs.c.position, run_events.c.seq)
     )
     ended = query if include_active else query.where(~ACTIVE)
     return [

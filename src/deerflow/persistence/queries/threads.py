@@ -28,20 +28,25 @@ from deerflow.domain.threads import ThreadFilter, ThreadRecord, ThreadStatus
 from deerflow.persistence.queries.search import index_title
 from deerflow.persistence.tables import runs, threads
 
+MAX_FILTER_KEYS = 50
+MAX_FILTER_IDS = 1000
+
 
 def match_json(column: ColumnElement[JSON], wanted: Mapping[str, object]) -> list[ColumnElement[bool]]:
     """Return the conditions that the object in `column` has these top-level values.
 
     Raises:
-        InvalidRequest: A value is not a string, number or boolean.
+        InvalidRequest: There are too many, or a value is not a string, number or boolean.
     """
+    if len(wanted) > MAX_FILTER_KEYS:
+        raise InvalidRequest(f"cannot filter by {len(wanted)} keys; use at most {MAX_FILTER_KEYS}")
     return [match_json_value(column, key, value) for key, value in wanted.items()]
 
 
 def match_json_value(column: ColumnElement[JSON], key: str, value: object) -> ColumnElement[bool]:
     """Return the condition that the object in `column` has `value` under `key`, compared as text."""
-    if '"' in key or "\\" in key:
-        raise InvalidRequest(f"cannot filter by key {key!r}; remove quotes and backslashes")
+    if any(character in key for character in '"\\\0'):
+        raise InvalidRequest(f"cannot filter by key {key!r}; remove quotes, backslashes and null characters")
     return cast(column[key].as_string(), Text).in_(to_json_texts(key, value))
 
 
@@ -49,17 +54,19 @@ def to_json_texts(key: str, value: object) -> list[str]:
     """Return the texts by which databases represent a value."""
     if isinstance(value, bool):
         return ["true", "1"] if value else ["false", "0"]
-    if isinstance(value, str):
+    if isinstance(value, str) and "\0" not in value:
         return [value]
     if isinstance(value, int | float):
         return [orjson.dumps(value).decode()]
-    raise InvalidRequest(f"cannot filter {key!r} by {value!r}; use a string, a number or a boolean")
+    raise InvalidRequest(
+        f"cannot filter {key!r} by {value!r}; use a string without null characters, a number or a boolean"
+    )
 
 
 def select_from_latest_run(column: Column[Any]) -> ScalarSelect[Any]:
     """Select a column of a thread's latest run."""
     of_thread = runs.c.thread_id == threads.c.thread_id
-    return select(column).where(of_thread).order_by(runs.c.created_at.desc()).limit(1).scalar_subquery()
+    return select(column).where(of_thread).order_by(runs.c.position.desc()).limit(1).scalar_subquery()
 
 
 LATEST_RUN_STATUS = select_from_latest_run(runs.c.status)
@@ -136,6 +143,8 @@ def build_conditions(wanted: ThreadFilter) -> list[ColumnElement[bool]]:
     """Return the conditions of a filter."""
     conditions = match_json(threads.c.metadata, wanted.metadata)
     if wanted.ids is not None:
+        if len(wanted.ids) > MAX_FILTER_IDS:
+            raise InvalidRequest(f"cannot filter by {len(wanted.ids)} ids; use at most {MAX_FILTER_IDS}")
         conditions.append(threads.c.thread_id.in_(wanted.ids))
     if wanted.status is not None:
         statuses = [status for status in RunStatus if to_thread_status(status) == wanted.status]

@@ -4,15 +4,16 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from sqlalchemy import Connection, update
 from sqlalchemy.exc import DataError, IntegrityError, InterfaceError, ProgrammingError
 
 from deerflow.domain.errors import Conflict, NotFound
-from deerflow.domain.runs import MultitaskStrategy, RunRecord, RunStatus
+from deerflow.domain.runs import FINAL_EVENT, MultitaskStrategy, RunEvent, RunRecord, RunStatus
 from deerflow.domain.threads import DiscardedHistory, SearchableMessage, WaitReason
 from deerflow.domain.usage import UsageEntry, UsageOrigin
-from deerflow.persistence.queries.events import LoggedEvent, WriteFunction, do_nothing, insert_events
+from deerflow.persistence.queries.events import LoggedEvent, WriteFunction, do_nothing, insert_events, read_last_seq
 from deerflow.persistence.queries.runs import (
     ClaimedRun,
     StoredRequest,
@@ -98,6 +99,14 @@ def finish_run(
     insert_events(connection, events)
     also(connection)
     return RunFinish(True, claim_next_run(connection, run.thread_id, run.process))
+
+
+def finish_damaged_run(connection: Connection, run: RunRecord, error: str, data: bytes) -> RunFinish:
+    """End a run whose record cannot be read, with an `error` event; claim the next run of its thread."""
+    last, now = read_last_seq(connection, run.run_id), datetime.now(UTC)
+    ending = [RunEvent(last + 1, "error", data), RunEvent(last + 2, FINAL_EVENT, b"null")]
+    events = [LoggedEvent(run.run_id, event, now, run.attempt) for event in ending]
+    return finish_run(connection, run, events, RunStatus.ERROR, error)
 
 
 logger = logging.getLogger(__name__)

@@ -145,6 +145,6 @@ def list_runs_by_owner(
     query = query.where(runs.c.owner == owner, threads.c.owner == owner)
     if status is not None:
         query = query.where(runs.c.status == status)
-    page = query.order_by(runs.c.created_at.desc(), runs.c.run_id.desc()).limit(limit).offset(offset)
+    page = query.order_by(runs.c.position.desc(), runs.c.run_id.desc()).limit(limit).offset(offset)
     found = [dict(row._mapping) for row in connection.execute(page)]
     return [RunWithTitle(title=row.pop("title"), run=to_run_record(row)) for row in found]

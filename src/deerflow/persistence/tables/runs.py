@@ -51,13 +51,16 @@ runs = Table(
     Column("waits_for", String(16)),  # what the run waits for the user to do
     Column("input_tokens", BigInteger, nullable=False, server_default="0"),
     Column("output_tokens", BigInteger, nullable=False, server_default="0"),
+    # Order of the runs: the clock may be set back, and those of several servers differ.
+    Column("position", BigInteger, nullable=False, server_default="0"),
     Column("created_at", UtcTime, nullable=False),
     Column("updated_at", UtcTime, nullable=False),
-    Index("ix_runs_thread_id_created_at", "thread_id", "created_at"),
+    Index("ix_runs_position", "position"),
+    Index("ix_runs_thread_id_position", "thread_id", "position"),
 )
 
 Index("ix_runs_owner_idempotency_key", runs.c.owner, runs.c.idempotency_key, unique=True)
-Index("ix_runs_owner_created_at", runs.c.owner, runs.c.created_at)
+Index("ix_runs_owner_position", runs.c.owner, runs.c.position)
 
 # Written as in the partial index on these runs: with bound parameters the index could not be used.
 ACTIVE: ColumnElement[bool] = literal_column("runs.status IN ('pending', 'running')", Boolean)

@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 PACE_S = 0.03
 """Maximum delay of an event in a group commit: bounds the cost per token, however many runs are active."""
 RETRY_S = 1.0
+UNSERIALIZABLE = b'{"type":"unserializable_event"}'
+"""Custom event in place of one that cannot be serialized."""
 
 
 class Journal:
@@ -117,6 +119,9 @@ class Journal:
             except StorageUnavailable as problem:
                 logger.error("%d events could not be written yet: %s", len(self._waiting), problem)
                 await asyncio.sleep(RETRY_S)
+            except Exception:  # readers of all runs wait for the writer
+                logger.exception("%d events could not be written yet", len(self._waiting))
+                await asyncio.sleep(RETRY_S)
         self._writer = None
 
     async def _write_group(self) -> None:
@@ -125,10 +130,10 @@ class Journal:
             entries, self._waiting = self._waiting[:MAX_ROWS], self._waiting[MAX_ROWS:]
             if not entries:
                 return
-            group = [entry.seal() for entry in entries]
             try:
+                group = [entry.seal() for entry in entries]
                 lost = await self._database.append(group)
-            except StorageUnavailable:
+            except Exception:
                 # Nothing is dropped, for a log must not have gaps: a full disk may have room again later.
                 self._waiting = [*entries, *self._waiting]
                 raise
@@ -205,7 +210,11 @@ class JournalEntry:
         return isinstance(self.content, ChunkBuffer) and self.content.take(message)
 
     def seal(self) -> LoggedEvent:
-        """Return the event in its final form."""
+        """Return the event in its final form. What cannot be serialized is replaced by a note, so there is no gap."""
         if isinstance(self.content, ChunkBuffer):
-            self.content = self.content.to_json()
+            try:
+                self.content = self.content.to_json()
+            except Exception:
+                logger.exception("event %d of run %s cannot be serialized", self.seq, self.run_id)
+                self.event, self.content = "custom", UNSERIALIZABLE
         return LoggedEvent(self.run_id, RunEvent(self.seq, self.event, self.content), self.created_at, self.attempt)

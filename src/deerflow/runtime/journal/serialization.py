@@ -9,6 +9,8 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, Tool
 from langgraph.types import Interrupt
 from pydantic import BaseModel
 
+from deerflow.agent_support.replies import MAX_DEPTH, make_storable
+
 SHOWN_METADATA = ("langgraph_node", "langgraph_step", "langgraph_checkpoint_ns", "ls_model_name", "tags")
 
 OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
@@ -19,11 +21,19 @@ def to_json(value: object) -> bytes:
     """Return `value` as JSON; unknown objects are represented by their fields or their text."""
     try:
         return orjson.dumps(value, default=object_fields, option=OPTIONS)
-    except TypeError:
-        # Lone surrogates, which models and file names may contain, cannot be encoded as UTF-8.
-        return orjson.dumps(
-            replace_surrogates(value), default=lambda other: replace_surrogates(object_fields(other)), option=OPTIONS
-        )
+    except (TypeError, ValueError, RecursionError):
+        return orjson.dumps(make_storable(to_plain(value)), default=str, option=OPTIONS)
+
+
+def to_plain(value: object, depth: int = 0) -> object:
+    """Return `value` with the fields of objects in place of the objects."""
+    if depth > MAX_DEPTH or value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, Mapping):
+        return {key: to_plain(each, depth + 1) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_plain(each, depth + 1) for each in value]
+    return to_plain(object_fields(value), depth + 1)
 
 
 def message_fields(message: BaseMessage) -> dict[str, Any]:
@@ -109,12 +119,3 @@ def object_fields(value: object) -> object:
     if is_dataclass(value):
         return {each.name: getattr(value, each.name) for each in fields(value)}
     return str(value)
-
-
-def replace_surrogates(value: object) -> object:
-    """Return `value` with a question mark for every lone surrogate."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, Mapping):
-        return {replace_surrogates(key): replace_surrogates(each) for key, each in value.items()}
-    return [replace_surrogates(each) for each in value] if isinstance(value, list | tuple) else value

@@ -31,7 +31,8 @@ from deerflow.runtime.journal.journal import Journal
 from deerflow.runtime.journal.serialization import to_json
 from deerflow.runtime.journal.state_diff import DerivedState
 from deerflow.runtime.runs.hooks import RunHooks
-from deerflow.runtime.runs.job import HANDED_OVER, Job, ResolvedSettings, deserialize_request, load_job
+from deerflow.runtime.runs.job import HANDED_OVER, Job, ResolvedSettings, deserialize_request
+from deerflow.runtime.runs.recovery import restore_or_end
 from deerflow.runtime.runs.request import (
     create_run_record,
     initial_title,
@@ -84,6 +85,7 @@ class RunManager:
         self._active: dict[str, ActiveRun] = {}
         self._background = BackgroundTasks()
         self._is_closing = False
+        self._is_closed = False
 
     async def create_or_reject(self, request: RunRequest, who: Principal) -> RunRecord:
         """Accept a run. When this returns, the run is recorded and is active or pending.
@@ -162,7 +164,7 @@ class RunManager:
         if finish.is_recorded:
             self._bridge.publish(run.run_id, [end])
             self._bridge.publish_end(run.run_id)
-        self._begin_next(finish)
+        await shield_until_done(self._begin_next(finish))
         return finish.is_recorded
 
     async def get(self, thread_id: str, run_id: str, who: Principal) -> RunRecord:
@@ -307,7 +309,9 @@ class RunManager:
         return state
 
     def begin(self, job: Job) -> None:
-        """Start executing a run that is recorded as ours."""
+        """Start executing a run that is recorded as ours; after the shutdown the next start resumes it."""
+        if self._is_closed:
+            return
         self._bridge.open(job.run.run_id, job.past.last_seq if job.past else 1)
         with add_log_context(thread=job.run.thread_id, run=job.run.run_id):
             task = asyncio.create_task(self._execute(job), name=f"run {job.run.run_id}")
@@ -324,6 +328,7 @@ class RunManager:
         self._background.cancel()
         if drain_s and self._active:
             await asyncio.wait([each.task for each in self._active.values()], timeout=drain_s)
+        self._is_closed = True
         for each in self._active.values():
             each.job.signals.hands_over = True
             each.task.cancel()
@@ -341,7 +346,7 @@ class RunManager:
             logger.info("run %s of thread %s: %s", run.run_id, run.thread_id, status.value)
             self._count(run, status)
             self._background.begin(self._hooks.after_run(job, status), f"work after run {run.run_id}")
-            self._begin_next(finish)
+            await shield_until_done(self._begin_next(finish))
         except (asyncio.CancelledError, RunLost):
             logger.info("run %s of thread %s handed over", run.run_id, run.thread_id)
             if self._is_closing:
@@ -358,6 +363,8 @@ class RunManager:
         self._metrics.runs_ended.labels(status.value).inc()
         self._metrics.run_seconds.observe((datetime.now(UTC) - run.created_at).total_seconds())
 
-    def _begin_next(self, finish: RunFinish) -> None:
-        if finish.next is not None:
-            self.begin(load_job(finish.next, self._hooks.resolve_settings()))
+    async def _begin_next(self, finish: RunFinish) -> None:
+        if finish.next is None:
+            return
+        if job := await restore_or_end(self._database, finish.next, self._hooks.resolve_settings()):
+            self.begin(job)

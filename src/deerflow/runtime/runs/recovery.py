@@ -2,16 +2,21 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 import orjson
 from langchain_core.messages import BaseMessage
 
+from deerflow.domain.errors import StorageUnavailable
 from deerflow.domain.runs import RunEvent, RunRecord, RunStatus
 from deerflow.persistence.engine.database import Database
 from deerflow.persistence.engine.liveness import Liveness
 from deerflow.persistence.queries.events import read_earlier_changes, read_events
 from deerflow.persistence.queries.runs import ClaimedRun, claim_next_run, list_unfinished_runs, reclaim_run
+from deerflow.persistence.queries.transactions import finish_damaged_run
+from deerflow.runtime.journal.serialization import to_json
 from deerflow.runtime.journal.state_diff import DerivedState
 from deerflow.runtime.runs.job import HANDED_OVER, EarlierAttempt, Job, ResolvedSettings, load_job
 from deerflow.runtime.runs.records import PartialAnswer, RunRecords
@@ -21,6 +26,8 @@ from deerflow.runtime.transcript import to_messages
 logger = logging.getLogger(__name__)
 
 PAGE = 1000
+DAMAGED = "RunDamaged"
+"""Error name of runs that cannot be restored."""
 
 
 async def claim_abandoned_runs(
@@ -31,9 +38,18 @@ async def claim_abandoned_runs(
     unfinished = [run for run in await database.read(list_unfinished_runs) if run.process != process]
     dead = await liveness.find_dead({run.process for run in unfinished})
     for run in unfinished:
-        if run.process in dead and (claimed := await claim_run(database, run, process)):
-            jobs.append(await restore_job(database, claimed, resolve_settings()))
-            logger.warning("run %s of thread %s goes on, attempt %d", run.run_id, run.thread_id, claimed.record.attempt)
+        if run.process not in dead:
+            continue
+        try:
+            claimed = await claim_run(database, run, process)
+        except StorageUnavailable:
+            raise
+        except Exception as problem:  # noqa: BLE001  # one damaged run must not stop the server
+            claimed = await end_damaged(database, replace(run, process=process), problem)
+        if claimed and (job := await restore_or_end(database, claimed, resolve_settings())):
+            jobs.append(job)
+            record = job.run
+            logger.warning("run %s of thread %s goes on, attempt %d", record.run_id, record.thread_id, record.attempt)
     for each in dead:
         await liveness.remove_process(each)
     return jobs
@@ -46,9 +62,32 @@ async def claim_run(database: Database, run: RunRecord, process: str) -> Claimed
     return await database.write(partial(claim_next_run, thread_id=run.thread_id, process=process))
 
 
+async def restore_or_end(database: Database, claimed: ClaimedRun, settings: ResolvedSettings) -> Job | None:
+    """Return the job of a claimed run. If it is damaged, end it and return the next one of its thread, if any."""
+    following: ClaimedRun | None = claimed
+    while following is not None:
+        try:
+            return await restore_job(database, following, settings)
+        except StorageUnavailable:
+            raise
+        except Exception as problem:  # noqa: BLE001  # one damaged run must not stop the server
+            following = await end_damaged(database, following.record, problem)
+    return None
+
+
+async def end_damaged(database: Database, run: RunRecord, problem: Exception) -> ClaimedRun | None:
+    """End a run that cannot be restored; return the next one of its thread, which is claimed."""
+    logger.error("run %s of thread %s cannot be restored and is ended", run.run_id, run.thread_id, exc_info=problem)
+    error = f"its record is damaged and cannot be restored: {type(problem).__name__}: {problem}"
+    data = to_json({"error": DAMAGED, "name": DAMAGED, "message": error})
+    return (await database.write(partial(finish_damaged_run, run=run, error=error, data=data))).next
+
+
 async def restore_job(database: Database, claimed: ClaimedRun, settings: ResolvedSettings) -> Job:
     """Return the job of a claimed run, restored from its event log."""
     events = await read_all_events(database, claimed.record)
+    if not events:
+        raise ValueError("it has no events")
     answer = PartialAnswer()
     for event in events:
         if event.event == "messages":
@@ -61,7 +100,8 @@ async def restore_job(database: Database, claimed: ClaimedRun, settings: Resolve
     for changes in await database.read(
         partial(read_earlier_changes, thread_id=run.thread_id, run_id=run.run_id, upto=last)
     ):
-        known.apply(changes)
+        with suppress(orjson.JSONDecodeError):  # of an earlier run; the checkpoint corrects what readers know
+            known.apply(changes)
     past = EarlierAttempt(
         last,
         known,

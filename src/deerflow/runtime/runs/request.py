@@ -21,7 +21,7 @@ from deerflow.domain.identity import Principal, new_id
 from deerflow.domain.runs import RunRecord, RunRequest, RunStatus
 from deerflow.persistence.queries.runs import StoredRequest
 from deerflow.runtime.journal.serialization import message_fields, to_json
-from deerflow.runtime.transcript import to_messages
+from deerflow.runtime.transcript import convert_values, to_messages
 
 DECISIONS = TypeAdapter(HITLResponse)
 ASKED_BY = "asked_by"
@@ -71,7 +71,13 @@ def check_decisions(calls: Sequence[Mapping[str, Any]], answer: object) -> None:
 
 
 def request_messages(request: RunRequest) -> list[BaseMessage]:
-    """Return the messages that a request adds to its thread; none if it resumes, updates or continues."""
+    """Return the messages that a request adds to its thread; none if it resumes, updates or continues.
+
+    Raises:
+        InvalidRequest: A message or the update of a command is invalid.
+    """
+    if request.command is not None:
+        convert_values(request.command.update)
     brings_none = request.resume or request.command or request.goes_on
     return [] if brings_none else to_messages(request.messages)
 

@@ -20,7 +20,7 @@ from deerflow.persistence.engine.database import Database
 from deerflow.persistence.queries.messages import find_messages, mentions_address
 from deerflow.runtime.journal.serialization import to_json
 from deerflow.runtime.journal.state_diff import INTERRUPT, Changes, StateDiff, is_public
-from deerflow.runtime.transcript import to_messages
+from deerflow.runtime.transcript import convert_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,11 +199,7 @@ def check_values(values: Mapping[str, object], known: str | Sequence[str]) -> di
     unknown = [key for key in values if key not in known]
     if unknown:
         raise InvalidRequest(f"a thread holds no {unknown[0]!r}, but {', '.join(sorted(known))}")
-    messages = values.get("messages")
-    if messages is None:
-        return dict(values)
-    given: list[Any] = messages if isinstance(messages, list) else [messages]
-    return {**values, "messages": to_messages(given) if given else []}
+    return convert_values(values)
 
 
 def state_view(found: StateSnapshot, questions: Sequence[Interrupt], known: str | Sequence[str]) -> StateView:

@@ -1,4 +1,4 @@
-"""Dynamic context: adds date and user profile as messages, so that the prompt prefix stays stable."""
+"""Messages added to a request: date and user profile, so that the prompt prefix stays stable, and steering messages."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -7,7 +7,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from langchain.agents.middleware import AgentMiddleware
+from langchain.agents.middleware import AgentMiddleware, ModelResponse
 from langchain_core.messages import AnyMessage
 
 from deerflow.agent_support.replies import (
@@ -92,3 +92,21 @@ def _noting(told: Told, reply: Reply) -> Reply:
         return reply
     noted = message.model_copy(update={"additional_kwargs": {**message.additional_kwargs, **told}})
     return replace(reply, result=[noted if each is message else each for each in reply.result])
+
+
+class SteeringMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
+    """Adds steering messages to the next request, and to the thread before the reply."""
+
+    def wrap_model_call(self, request: Request, handler: ModelHandler) -> Reply:
+        # Messages come only where one can wait for them.
+        return handler(request)
+
+    async def awrap_model_call(self, request: Request, handler: AsyncModelHandler) -> Reply:
+        run = find_run_context(request.runtime.context)
+        said = list(await run.inbox.take()) if run is not None and run.inbox is not None else []
+        if not said:
+            return await handler(request)
+        reply = await handler(request.override(messages=[*request.messages, *said]))
+        if not isinstance(reply, ModelResponse):
+            return ModelResponse(result=[*said, reply])
+        return ModelResponse(result=[*said, *reply.result], structured_response=reply.structured_response)

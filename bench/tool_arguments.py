@@ -1,0 +1,112 @@
+"""The cost of streamed tool arguments: it grows with their length and with nothing else, for both model clients.
+
+One run per length, from 1 kB to 1 MB: the model streams a `write_file` call without pauses, in small and in large
+pieces. The CPU time of the run must lie on a line. The longest time during which the event loop was held is printed.
+"""
+
+import asyncio
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import orjson
+from _measure import line_through
+
+from deerflow.config.source import open_source
+from deerflow.domain.identity import LOCAL_USER
+from deerflow.domain.runs import RunRequest, RunStatus
+from deerflow.harness import open_harness
+from deerflow.testing import ScriptedServer
+from deerflow.testing.turns import Raw
+
+LENGTHS = [1_000, 250_000, 50_000, 1_000_000, 500_000, 100_000, 750_000]
+PIECES = {"small pieces": 200, "large pieces": 100_000}
+CLIENTS = {
+    "our client": "deerflow.models.openai_compatible:OpenAICompatibleChatModel",
+    "ChatOpenAI": "langchain_openai:ChatOpenAI",
+}
+LEAST = 0.99
+ROUNDS = 3
+LINE = 'print("a line of a program, with an umlaut: ä")\n'
+
+
+def main() -> int:
+    """Measure all clients and sizes of pieces."""
+    missed = False
+    for client, use in CLIENTS.items():
+        for name, size in PIECES.items():
+            seconds, held_ms = asyncio.run(measure(use, size))
+            fit, slope = line_through(LENGTHS, seconds)
+            missed |= fit < LEAST
+            verdict = "  MISSED" if fit < LEAST else ""
+            print(
+                f"{client}, {name:13} {slope * 1e6:6.3f} s CPU per MB   R² {fit:.4f}   bar ≥ {LEAST}{verdict}   "
+                f"loop held at most {held_ms:.0f} ms"
+            )
+    return int(missed)
+
+
+async def measure(use: str, piece: int) -> tuple[list[float], float]:
+    """Return the CPU seconds of a run for each length, the least of several rounds, and the longest hold."""
+    best = [float("inf")] * len(LENGTHS)
+    held = 0.0
+    for _ in range(ROUNDS):
+        for index, length in enumerate(LENGTHS):
+            seconds, held_ms = await measure_run(use, piece, length)
+            best[index], held = min(best[index], seconds), max(held, held_ms)
+    return best, held
+
+
+async def measure_run(use: str, piece: int, length: int) -> tuple[float, float]:
+    """Return the CPU seconds of one run, and how many milliseconds the event loop was held at most."""
+    async with ScriptedServer([stream_call(length, piece), "Done."]) as server:
+        model = {"name": "m", "use": use, "model": "scripted", "api_key": "none", "base_url": server.base_url}
+        settings = {"models": [model], "memory": {"enabled": False}, "title": {"enabled": False}, "log_level": "error"}
+        with tempfile.TemporaryDirectory() as home:
+            source = open_source(directory=Path(home), environment={}, overrides=settings)
+            async with open_harness(source) as harness:
+                watch = asyncio.create_task(longest_hold())
+                await asyncio.sleep(0)
+                started = time.process_time()
+                request = RunRequest("t", [{"type": "human", "content": "Write it."}])
+                run = await harness.runs.create_or_reject(request, LOCAL_USER)
+                ended = await harness.runs.join("t", run.run_id, LOCAL_USER)
+                seconds = time.process_time() - started
+                watch.cancel()
+                assert ended.status is RunStatus.SUCCESS, ended.error
+                return seconds, await watch
+
+
+async def longest_hold() -> float:
+    """Return the longest time between two turns of the event loop in milliseconds, when it is cancelled."""
+    longest, last = 0.0, time.perf_counter()
+    try:
+        while True:
+            await asyncio.sleep(0.001)
+            now = time.perf_counter()
+            longest, last = max(longest, now - last), now
+    except asyncio.CancelledError:
+        return longest * 1000
+
+
+def stream_call(length: int, piece: int) -> Raw:
+    """Return a response that calls `write_file` with a text of `length` bytes."""
+    text = (LINE * (length // len(LINE) + 1))[:length]
+    arguments = orjson.dumps({"description": "", "path": "/mnt/user-data/outputs/a.py", "content": text}).decode()
+    parts = [arguments[start : start + piece] for start in range(0, len(arguments), piece)]
+    first = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "write_file", "arguments": ""}}
+    deltas = [{"tool_calls": [first]}]
+    deltas += [{"tool_calls": [{"index": 0, "function": {"arguments": part}}]} for part in parts]
+    events = [event({"delta": delta}) for delta in deltas]
+    return Raw((*events, event({"delta": {}, "finish_reason": "tool_calls"}), b"data: [DONE]\n\n"))
+
+
+def event(choice: dict[str, object]) -> bytes:
+    """Return an event of the stream."""
+    body = {"id": "1", "object": "chat.completion.chunk", "model": "scripted", "choices": [{"index": 0, **choice}]}
+    return b"data: " + orjson.dumps(body) + b"\n\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""Boundary to models and tools: what they return can be recorded, and a cancelled model call ends."""
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from langchain.agents.middleware import AgentMiddleware
+from langchain_core.messages import BaseMessage, ToolMessage
+from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.types import Command
+
+from deerflow.agent_support.replies import (
+    AsyncModelHandler,
+    AsyncToolHandler,
+    ModelHandler,
+    Reply,
+    Request,
+    ToolHandler,
+    is_storable,
+    make_message_storable,
+    make_storable,
+)
+from deerflow.agent_support.thread_state import ThreadState
+from deerflow.domain.context import RunContext
+
+T = TypeVar("T")
+Result = ToolMessage | Command[Any]
+
+CANCEL_INTERVAL_S = 0.05
+
+
+class BoundaryMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
+    """Replaces values in replies and tool results that no store can represent, and cancels model calls reliably."""
+
+    def wrap_model_call(self, request: Request, handler: ModelHandler) -> Reply:
+        return make_reply_storable(handler(request))
+
+    async def awrap_model_call(self, request: Request, handler: AsyncModelHandler) -> Reply:
+        return make_reply_storable(await cancel_until_done(handler(request)))
+
+    def wrap_tool_call(self, request: ToolCallRequest, handler: ToolHandler[Result]) -> Result:
+        return make_result_storable(handler(request))
+
+    async def awrap_tool_call(self, request: ToolCallRequest, handler: AsyncToolHandler[Result]) -> Result:
+        return make_result_storable(await handler(request))
+
+
+async def cancel_until_done(work: Awaitable[T]) -> T:
+    """Return the result of `work`. A cancellation is repeated until `work` ends.
+
+    Clients of vendors may ignore one: `asyncio.wait_for` of Python 3.11 does when data arrives at the same moment.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        while not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=CANCEL_INTERVAL_S)
+        if not task.cancelled():
+            task.exception()  # retrieved: nobody waits for the result any more
+        raise
+
+
+def make_reply_storable(reply: Reply) -> Reply:
+    """Return `reply` with storable messages; the same object if they are."""
+    messages = [make_message_storable(message) for message in reply.result]
+    is_same = all(new is old for new, old in zip(messages, reply.result, strict=True))
+    return reply if is_same else replace(reply, result=messages)
+
+
+def make_result_storable(result: Result) -> Result:
+    """Return the result of a tool with storable messages and values."""
+    if isinstance(result, BaseMessage):
+        return make_message_storable(result)
+    if not isinstance(result.update, dict):
+        return result
+    return replace(result, update={key: make_update_storable(value) for key, value in result.update.items()})
+
+
+def make_update_storable(value: Any) -> Any:
+    """Return a state update in a storable form."""
+    if isinstance(value, list) and any(isinstance(each, BaseMessage) for each in value):
+        return [make_message_storable(each) if isinstance(each, BaseMessage) else each for each in value]
+    return value if is_storable(value) else make_storable(value)

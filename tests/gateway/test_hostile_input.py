@@ -1,0 +1,103 @@
+"""Hostile requests are refused with a named error, cost little, and leave threads readable."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+from langchain_core.messages import AIMessage
+
+from deerflow.agent_support.thread_state import merge_artifacts, merge_messages, merge_promoted, merge_skill_context
+from deerflow.testing import ScriptedModel
+from tests.support import OpenHarness, browse
+
+JSON = {"content-type": "application/json"}
+HI = {"input": {"messages": [{"type": "human", "content": "Hi"}]}}
+DEEP = b'{"metadata": {"n": 1234567890123456789, "a": ' + b"[" * 1000 + b"]" * 1000 + b"}}"
+
+
+async def assert_refused(response: httpx.Response, word: str) -> None:
+    assert response.status_code == 422, response.text
+    assert response.json()["error"] == "InvalidRequest"
+    assert word in response.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "word"),
+    [
+        ("/api/threads/search", b'{"metadata": {%s}}' % b",".join(b'"k%d":1' % n for n in range(40_000)), "40000 keys"),
+        ("/api/threads/search", b'{"metadata": {%s}}' % b",".join(b'"k%d":1' % n for n in range(1_100)), "1100 keys"),
+        ("/api/threads/search", b'{"ids": [%s]}' % b",".join(b'"%d"' % n for n in range(90_000)), "90000 ids"),
+        ("/api/threads/search", b'{"ids": [%s]}' % b",".join(b'"%d"' % n for n in range(260_000)), "values"),
+        ("/api/threads/search", b'{"metadata": {"a": [%s[]]}}' % (b"[]," * 3_000_000), "values"),
+        ("/api/threads/search", b'{"metadata": {"a": "\\u0000"}}', "null"),
+        ("/api/threads/search", b'{"metadata": {"a\\u0000": 1}}', "null"),
+        ("/api/threads", DEEP, "nested"),
+        ("/api/threads", b'{"metadata": %s1%s}' % (b'{"a":' * 100_000, b"}" * 100_000), "values"),
+    ],
+    ids=["40,000 keys", "1,100 keys", "ids", "260,000 ids", "lists", "null value", "null key", "deep", "very deep"],
+)
+async def test_a_costly_request_is_refused(harness_saying: OpenHarness, path: str, body: bytes, word: str) -> None:
+    async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
+        await assert_refused(await http.post(path, content=body, headers=JSON), word)
+
+
+async def test_text_with_many_brackets_is_accepted(harness_saying: OpenHarness) -> None:
+    text = "[{,}]" * 200_000
+    async with harness_saying(ScriptedModel.saying("Long.")) as harness, browse(harness) as http:
+        body = {"input": {"messages": [{"type": "human", "content": text}]}}
+        assert (await http.post("/api/threads/t/runs/wait", json=body)).status_code == 200
+
+
+INVALID_VALUES: list[dict[str, Any]] = [
+    {"messages": [{"type": "wizard", "content": "Hi"}]},
+    {"messages": [{"type": "human"}]},
+    {"messages": [5]},
+    {"artifacts": 5},
+    {"artifacts": [{"path": "a"}]},
+    {"promoted": ["a"]},
+    {"promoted": {"a": 5}},
+    {"untrusted": "everything"},
+    {"viewed_images": [1]},
+    {"viewed_images": {"a.png": "large"}},
+    {"skill_context": "skill"},
+    {"skill_context": [{"name": "a"}]},
+    {"todos": "none"},
+    {"sandbox": {"sandbox_id": "other"}},
+    {"thread_data": {"workspace_path": "/", "uploads_path": "/", "outputs_path": "/"}},
+]
+
+
+@pytest.mark.parametrize("values", INVALID_VALUES, ids=[str(values)[:40] for values in INVALID_VALUES])
+async def test_invalid_state_values_are_refused_and_the_thread_stays_readable(
+    harness_saying: OpenHarness, values: dict[str, Any]
+) -> None:
+    async with harness_saying(ScriptedModel.saying("One.", "Two.")) as harness, browse(harness) as http:
+        assert (await http.post("/api/threads/t/runs/wait", json=HI)).status_code == 200
+        for path, body in (
+            ("/api/threads/t/state", {"values": values}),
+            ("/api/threads/t/runs/wait", {"command": {"update": values}}),
+            ("/api/threads/t/runs", {"command": {"update": values}}),
+        ):
+            response = await http.post(path, json=body)
+            assert response.status_code == 422, (path, response.text)
+        for path in ("/api/threads/t/state", "/api/threads/t/history", "/api/threads/t/runs", "/api/threads/t"):
+            assert (await http.get(path)).status_code == 200
+        assert (await http.post("/api/threads/t/copy", json={})).status_code == 200
+        assert (await http.post("/api/threads/t/runs/wait", json=HI)).json()["messages"][-1]["content"] == "Two."
+
+
+def test_state_that_was_damaged_before_is_read() -> None:
+    kept = AIMessage("Kept", id="1")
+    assert merge_messages([], [[{"type": "wizard"}], [kept], 5]) == [kept]
+    assert merge_artifacts(5, ["a"]) == ["a"]  # type: ignore[arg-type]
+    assert merge_promoted(["a"], {"b": "c"}) == {"b": "c"}  # type: ignore[arg-type]
+    assert merge_skill_context("skill", [{"name": "a"}]) == []  # type: ignore[arg-type,list-item]
+
+
+async def test_other_requests_are_answered_during_costly_ones(harness_saying: OpenHarness) -> None:
+    body = b'{"metadata": {"a": [%s[]]}}' % (b"[]," * 3_000_000)
+    async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http, asyncio.timeout(30):
+        costly = [http.post("/api/threads/search", content=body, headers=JSON) for _ in range(4)]
+        responses = await asyncio.gather(*costly, http.get("/health"))
+    assert [response.status_code for response in responses] == [422, 422, 422, 422, 200]

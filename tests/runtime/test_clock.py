@@ -1,0 +1,132 @@
+"""The clock jumps before, during and after runs, with and without restarts: order and contents stay right."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import time_machine
+from langchain_core.messages import BaseMessage
+from langgraph.checkpoint.base import id as checkpoint_ids
+
+from deerflow.config.source import open_source
+from deerflow.domain.identity import LOCAL_USER
+from deerflow.domain.runs import MultitaskStrategy, RunRequest, RunStatus
+from deerflow.harness import Harness, open_harness
+from deerflow.persistence.queries.messages import read_page
+from deerflow.testing import Answer, ScriptedModel, Stall
+
+HOUR, YEAR = timedelta(hours=1), timedelta(days=365)
+JUMPS = [-HOUR, HOUR, -YEAR, YEAR]
+NAMES = ["an hour back", "an hour ahead", "a year back", "a year ahead"]
+
+
+def restart() -> None:
+    """Forget what a new process does not know."""
+    checkpoint_ids._last_v6_timestamp = None
+
+
+async def say(harness: Harness, text: str, strategy: MultitaskStrategy = MultitaskStrategy.REJECT) -> str:
+    request = RunRequest("t", [{"type": "human", "content": text}], multitask_strategy=strategy)
+    return (await harness.runs.create_or_reject(request, LOCAL_USER)).run_id
+
+
+async def join(harness: Harness, run_id: str) -> None:
+    async with asyncio.timeout(30):
+        assert (await harness.runs.join("t", run_id, LOCAL_USER)).status is RunStatus.SUCCESS
+
+
+async def turn(harness: Harness, text: str) -> str:
+    run_id = await say(harness, text)
+    await join(harness, run_id)
+    return run_id
+
+
+async def assert_order(harness: Harness, texts: Sequence[str], run_ids: Sequence[str]) -> None:
+    """Assert the order of messages in the state, in the messages that readers page through, and of the runs."""
+    state: dict[str, Any] = orjson.loads((await harness.threads.state("t", LOCAL_USER)).values)
+    assert [message["content"] for message in state["messages"]] == texts
+    page = await harness.core.database.read(lambda connection: read_page(connection, "t", None, 100))
+    assert [message.fields["content"] for message in page.messages] == texts
+    listed = await harness.runs.list_by_thread("t", LOCAL_USER)
+    assert [run.run_id for run in listed] == list(reversed(run_ids))
+    assert (await harness.threads.get("t", LOCAL_USER)).status == "idle"
+
+
+def script(seen: list[list[str]], *replies: str | Stall) -> ScriptedModel:
+    """Return a model that records the conversation of each call."""
+
+    def line(reply: str | Stall) -> Any:
+        def answer(messages: Sequence[BaseMessage]) -> str | Stall:
+            spoken = [message.text for message in messages if message.type in ("human", "ai")]
+            seen.append([text for text in spoken if len(text) == 2])
+            return reply
+
+        return answer
+
+    return ScriptedModel.saying(*map(line, replies))
+
+
+def open_at(home: Path, model: ScriptedModel) -> AbstractAsyncContextManager[Harness]:
+    settings = {"memory": {"enabled": False}, "title": {"enabled": False}}
+    return open_harness(open_source(directory=home, environment={}, overrides=settings), model)
+
+
+def phases(jump: timedelta) -> list[tuple[datetime, list[str]]]:
+    """Return questions and when they are asked: the clock is right, has jumped, and is right again."""
+    now = datetime.now(UTC)
+    return [(now, ["Q1", "Q2"]), (now + jump, ["Q3", "Q4"]), (now + HOUR / 60, ["Q5"])]
+
+
+TEXTS = ["Q1", "A1", "Q2", "A2", "Q3", "A3", "Q4", "A4", "Q5", "A5"]
+
+
+@pytest.mark.parametrize("jump", JUMPS, ids=NAMES)
+async def test_turns_around_a_jump_are_kept_in_order(tmp_path: Path, jump: timedelta) -> None:
+    seen: list[list[str]] = []
+    runs: list[str] = []
+    async with open_at(tmp_path, script(seen, "A1", "A2", "A3", "A4", "A5")) as harness:
+        for moment, questions in phases(jump):
+            with time_machine.travel(moment, tick=True):
+                runs += [await turn(harness, question) for question in questions]
+                await assert_order(harness, TEXTS[: 2 * len(runs)], runs)
+    assert seen == [TEXTS[: 2 * number + 1] for number in range(5)]
+
+
+@pytest.mark.parametrize("jump", JUMPS, ids=NAMES)
+async def test_turns_around_a_jump_and_a_restart_are_kept_in_order(tmp_path: Path, jump: timedelta) -> None:
+    seen: list[list[str]] = []
+    runs: list[str] = []
+    model = script(seen, "A1", "A2", "A3", "A4", "A5")
+    for moment, questions in phases(jump):
+        restart()
+        with time_machine.travel(moment, tick=True):
+            async with open_at(tmp_path, model) as harness:
+                if runs:
+                    await assert_order(harness, TEXTS[: 2 * len(runs)], runs)
+                runs += [await turn(harness, question) for question in questions]
+                await assert_order(harness, TEXTS[: 2 * len(runs)], runs)
+    assert seen == [TEXTS[: 2 * number + 1] for number in range(5)]
+
+
+@pytest.mark.parametrize("jump", JUMPS, ids=NAMES)
+async def test_queued_messages_are_taken_in_order(tmp_path: Path, jump: timedelta) -> None:
+    seen: list[list[str]] = []
+    model = script(seen, Stall(Answer("A1")), "A2", "A3", "A4")
+    now = datetime.now(UTC)
+    async with open_at(tmp_path, model) as harness, asyncio.timeout(60):
+        with time_machine.travel(now, tick=True):
+            runs = [await say(harness, "Q1"), await say(harness, "Q2", MultitaskStrategy.ENQUEUE)]
+        await model.waiting.wait()
+        with time_machine.travel(now + jump, tick=True):
+            runs.append(await say(harness, "Q3", MultitaskStrategy.ENQUEUE))
+            model.release()
+            for run_id in runs:
+                await join(harness, run_id)
+            runs.append(await turn(harness, "Q4"))
+            texts = ["Q1", "A1", "Q2", "A2", "Q3", "A3", "Q4", "A4"]
+            await assert_order(harness, texts, runs)
