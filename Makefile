@@ -15,7 +15,7 @@ PYTEST = PYTHONDONTWRITEBYTECODE= $(TEMPORARY) $(RUN) $(BIN)/pytest -n $(WORKERS
 FAST = --hypothesis-profile=fast -m "not browser and not slow and not external"
 
 .DEFAULT_GOAL := help
-.PHONY: help start setup check test test-fast test-changed test-bare web bench doctor clean format lock screenshots snapshots dev system reference
+.PHONY: help start setup check test test-fast test-changed test-nightly test-bare web bench doctor clean format lock screenshots snapshots dev system reference
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1|\2/' | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -44,6 +44,9 @@ test-fast: dev ## Python tests without browser, containers, other servers and lo
 
 test-changed: dev ## The same, of the folders that differ from main
 	$(PYTEST) -q $(FAST) $$($(BIN)/python scripts/changed_tests.py)
+
+test-nightly: dev ## The fuzz tests with 20,000 random examples each
+	$(PYTEST) --hypothesis-profile=nightly --timeout=36000 tests/runtime/test_fuzz.py
 
 test-bare: system ## All of it in a fresh Debian with only what the README asks for (root; TARGET=test)
 	@$(PYTHON) scripts/test_bare.py $(TARGET)

@@ -30,6 +30,7 @@ pytest.register_assert_rewrite(
 # The same examples every time, without deadlines: failures must be repeatable.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("fast", settings.get_profile("repeatable"), max_examples=20)
+settings.register_profile("nightly", deadline=None, max_examples=20_000)
 settings.load_profile("repeatable")
 
 EXTERNAL = {"engine", "postgres_server", "redis_url", "toolbox_environment"}

@@ -354,3 +354,25 @@ async def test_deleting_a_thread_deletes_its_uploads(upload_thread: UploadThread
     assert not await asyncio.to_thread(upload_thread.folder.parents[1].exists), (
         "neither files nor what was remembered of them"
     )
+
+
+async def test_an_upload_that_is_too_large_ends_the_connection(upload_thread: UploadThread) -> None:
+    start = build_body(build_part("a.bin", b""))[:-60]
+    reader, writer = await asyncio.open_connection("127.0.0.1", upload_thread.port)
+    writer.write(build_raw_request(upload_thread.thread, b"", 10**12))
+    writer.write(start)
+    sent, answer = 0, b""
+    with suppress(ConnectionError):
+        async with asyncio.timeout(60):
+            while sent < 10**9:
+                writer.write(bytes(65536))
+                await writer.drain()
+                sent += 65536
+                if writer.is_closing() or reader.at_eof():
+                    break
+    with suppress(ConnectionError):
+        answer = await reader.read(65536)
+    writer.close()
+    assert sent < 10**9, "the server goes on taking data"
+    assert answer == b"" or b"connection: close" in answer.lower()
+    assert upload_thread.list_files() == []

@@ -101,3 +101,19 @@ async def test_other_requests_are_answered_during_costly_ones(harness_saying: Op
         costly = [http.post("/api/threads/search", content=body, headers=JSON) for _ in range(4)]
         responses = await asyncio.gather(*costly, http.get("/health"))
     assert [response.status_code for response in responses] == [422, 422, 422, 422, 200]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"assistant_id": "nobody", **HI},
+        {"assistant_id": "lead_agent", "input": {"messages": [{"type": "wizard", "content": "Hi"}]}},
+        {"assistant_id": "lead_agent"},
+    ],
+    ids=["unknown assistant", "invalid message", "no input"],
+)
+async def test_a_batch_with_an_invalid_entry_starts_no_run(harness_saying: OpenHarness, wrong: dict[str, Any]) -> None:
+    async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
+        response = await http.post("/api/runs/batch", json=[{"assistant_id": "lead_agent", **HI}, wrong])
+        assert response.status_code in (404, 422)
+        assert (await http.post("/api/threads/search", json={})).json() == []

@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,9 @@ MAX_VALUES = 100_000
 """Maximum number of values of a body: parsing and validating more takes seconds, during which nothing else happens."""
 STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"')
 CLOSE = {"connection": "close"}
+DRAIN_BYTES = 64 * 2**20
+DRAIN_S = 5.0
+"""How much of the body of a rejected request is read, and for how long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +57,11 @@ class BodyLimitMiddleware:
         self._exempt_paths = exempt_paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in self._exempt_paths:
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
+            return
+        if scope["path"] in self._exempt_paths:
+            await self._app(scope, *close_if_unread(scope, receive, send))
             return
         try:
             receive_next = await self._prepare(scope, receive)
@@ -64,7 +71,7 @@ class BodyLimitMiddleware:
             await refusal(scope, receive, send)
             return
         if receive_next is not None:
-            await self._app(scope, receive_next, send)
+            await self._app(scope, *close_if_unread(scope, receive_next, send))
 
     async def _prepare(self, scope: Scope, receive: Receive) -> Receive | None:
         """Return the `receive` for the application; None if the client has disconnected."""
@@ -128,6 +135,37 @@ class BodyLimitMiddleware:
 def has_body(headers: Headers) -> bool:
     """Return whether a body follows the headers."""
     return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+
+
+def close_if_unread(scope: Scope, receive: Receive, send: Send) -> tuple[Receive, Send]:
+    """Return `receive` and `send` that close the connection if an error is returned before the body was read.
+
+    Otherwise the server would go on taking the rest of the body, however long it is. A moderate rest is read first:
+    many clients read the response only after they have sent everything.
+    """
+    is_read = scope["method"] in WITHOUT_BODY or not has_body(Headers(scope=scope))
+
+    async def receive_next() -> Message:
+        nonlocal is_read
+        message = await receive()
+        is_read = is_read or not message.get("more_body", False)
+        return message
+
+    async def drain() -> None:
+        size = 0
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_S):
+                while not is_read and size < DRAIN_BYTES:
+                    size += len((await receive_next()).get("body", b""))
+
+    async def send_next(message: Message) -> None:
+        if message["type"] == "http.response.start" and message["status"] >= 400 and not is_read:
+            await drain()
+        if message["type"] == "http.response.start" and not is_read:
+            message = {**message, "headers": [*message.get("headers", ()), (b"connection", b"close")]}
+        await send(message)
+
+    return receive_next, send_next
 
 
 def replay(body: bytes, receive: Receive) -> Callable[[], Awaitable[Message]]:

@@ -125,6 +125,15 @@ class RunManager:
             self._notify_steering(admission.others)
         return admission.run
 
+    def check_request(self, request: RunRequest) -> None:
+        """Check what can be known of a request before it is accepted.
+
+        Raises:
+            InvalidRequest: the request is invalid.
+        """
+        check_thread_id(request.thread_id)
+        request_messages(request)
+
     async def _check_readable(self, thread_id: str, who: Principal) -> None:
         """Refuse a message to a thread that this version cannot read. Other users get `NotFound`."""
         try:

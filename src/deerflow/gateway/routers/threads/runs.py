@@ -10,9 +10,9 @@ from fastapi import APIRouter, Header, Query
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, computed_field
 from starlette.responses import Response, StreamingResponse
 
-from deerflow.domain.errors import Conflict, InvalidRequest, NotFound
+from deerflow.domain.errors import Conflict, DeerFlowError, InvalidRequest, NotFound
 from deerflow.domain.identity import Principal, new_id
-from deerflow.domain.runs import CancelAction, DisconnectMode, EventName, RunRecord, RunStatus, StreamMode
+from deerflow.domain.runs import CancelAction, DisconnectMode, EventName, RunRecord, RunRequest, RunStatus, StreamMode
 from deerflow.gateway.dependencies import CurrentUser, HarnessDep
 from deerflow.gateway.examples import RUN, THREAD, with_examples
 from deerflow.gateway.schemas.runs import LEAD_AGENT, Modes, RunSettings, StartRun, StartRunInBatch
@@ -117,8 +117,17 @@ async def start_run_in_new_thread(body: StartRun, harness: HarnessDep, user: Cur
 
 @router.post("/runs/batch")
 async def start_runs(body: list[StartRunInBatch], harness: HarnessDep, user: CurrentUser) -> list[Run]:
-    """Start several runs, each in a new thread."""
-    return [Run.from_domain(await begin_run(harness, choose_thread(each), each, user)) for each in body]
+    """Start several runs, each in a new thread; all of them or none."""
+    requests = [await prepare_run(harness, choose_thread(each), each, user) for each in body]
+    started: list[RunRecord] = []
+    try:
+        for request in requests:
+            started.append(await harness.runs.create_or_reject(request, user))
+    except DeerFlowError:
+        for run in started:
+            await cancel_if_active(harness, run, user, CancelAction.ROLLBACK)
+        raise
+    return [Run.from_domain(run) for run in started]
 
 
 @router.post("/runs/cancel", status_code=204)
@@ -206,12 +215,25 @@ async def begin_run(
     harness: Harness, thread_id: str, body: StartRun, user: Principal, key: str | None = None
 ) -> RunRecord:
     """Start a run, if it has an input or the thread has a next step."""
+    return await harness.runs.create_or_reject(await prepare_run(harness, thread_id, body, user, key), user)
+
+
+async def prepare_run(
+    harness: Harness, thread_id: str, body: StartRun, user: Principal, key: str | None = None
+) -> RunRequest:
+    """Return the checked request of a run.
+
+    Raises:
+        InvalidRequest: It has no input and the thread has no next step, or its input is invalid.
+        NotFound: The assistant or checkpoint does not exist.
+    """
     request = body.to_request(thread_id, await resolve_settings(harness, body, user), user, key)
     if request.goes_on and not await harness.threads.has_next_step(thread_id, user, request.checkpoint_id):
         raise InvalidRequest("input is missing: send {'messages': [...]}; this thread has no next step to resume")
     if request.checkpoint_id is not None:
         await harness.threads.state(thread_id, user, request.checkpoint_id)
-    return await harness.runs.create_or_reject(request, user)
+    harness.runs.check_request(request)
+    return request
 
 
 async def resolve_settings(harness: Harness, body: StartRun, user: Principal) -> RunSettings:
