@@ -2,8 +2,9 @@
 
 import asyncio
 from pathlib import Path
+from urllib.parse import urljoin
 
-from playwright.async_api import expect
+from playwright.async_api import Page, expect
 
 from deerflow.testing import Answer, ScriptedServer, ServerFault, Stall, calling, thinking
 from tests.e2e.support import Visitor, send_message, serious_violations, serve_model, wait_for_answer
@@ -112,6 +113,14 @@ async def test_steps_of_subagents_are_shown_in_the_card_of_their_task(tmp_path: 
                 await page.reload()
 
 
+async def wait_until_idle(page: Page) -> None:
+    """Wait until the thread that the page shows has no active run."""
+    thread = urljoin(page.url, f"/api/threads/{page.url.rpartition('/')[2]}")
+    async with asyncio.timeout(30):
+        while (await (await page.request.get(thread)).json())["status"] == "busy":
+            pass
+
+
 async def test_a_batch_and_a_stopped_task_show_their_progress_also_after_a_reload(
     tmp_path: Path, visitor: Visitor
 ) -> None:
@@ -137,6 +146,7 @@ async def test_a_batch_and_a_stopped_task_show_their_progress_also_after_a_reloa
             await page.get_by_role("textbox", name="Message").press("Escape")
             stopped = page.get_by_role("button", name="Subagent working on Look around")
             await expect(stopped).to_contain_text("Stopped")
+            await wait_until_idle(page)
             await page.reload()
             letters = page.get_by_role("button", name="Subagent finished Sort letters")
             await letters.click()

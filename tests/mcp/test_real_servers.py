@@ -13,6 +13,7 @@ from deerflow.testing import calling
 from tests.mcp.installed import EVERYTHING, FILESYSTEM, MEMORY, npm_server, pypi_server
 from tests.mcp.support import open_mcp_harness
 from tests.servers import read_until
+from tests.support import needs
 
 pytestmark = [pytest.mark.external, pytest.mark.timeout(400)]  # the first time on a machine they are fetched
 WORKSPACE = "/mnt/user-data/workspace"
@@ -123,7 +124,7 @@ def serve_everything(way: str) -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [str(npm_server(EVERYTHING)), way]
-    environment = {"PORT": str(port), "PATH": "/usr/local/bin:/usr/bin:/bin"}
+    environment = {"PORT": str(port), "PATH": f"{Path(needs('node')).parent}:/usr/local/bin:/usr/bin:/bin"}
     with subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:

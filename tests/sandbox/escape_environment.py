@@ -260,23 +260,30 @@ async def run_with_limit(attempt: Awaitable[Verdict]) -> Verdict:
 def drop_privileges(folder: Path) -> None:
     """Drop root permanently, in a mount namespace where our Python can still be started."""
     os.chown(folder, ORDINARY_UID, ORDINARY_UID)
-    make_reachable(Path(sys.executable).resolve().parent.parent)
+    make_reachable(Path(sys.executable).resolve().parent.parent, Path(__file__).parents[2])
     drop_root(ORDINARY_UID)
 
 
-def make_reachable(python: Path) -> None:
-    """Mount a public folder over the one that hides our Python, for this process only."""
-    hidden = next((above for above in reversed(python.parents) if not above.stat().st_mode & 0o001), None)
-    if hidden is None:
+def make_reachable(*folders: Path) -> None:
+    """Mount public folders over those that hide our Python and our code, for this process only."""
+    hidden = {folder: find_hidden_parent(folder) for folder in folders}
+    needed = {folder: os.open(folder, os.O_PATH) for folder, above in hidden.items() if above is not None}
+    if not needed:
         return
     check_errno(LIBC.unshare(CLONE_NEWNS), "unshare")
     mount("none", "/", None, MS_REC | MS_SLAVE)
-    descriptor = os.open(python, os.O_PATH)
-    mount("tmpfs", str(hidden), "tmpfs", 0)
-    hidden.chmod(0o711)
-    python.mkdir(parents=True)
-    mount(f"/proc/self/fd/{descriptor}", str(python), None, MS_BIND | MS_REC)
-    os.close(descriptor)
+    for above in {above for above in hidden.values() if above is not None}:
+        mount("tmpfs", str(above), "tmpfs", 0)
+        above.chmod(0o711)
+    for folder, descriptor in needed.items():
+        folder.mkdir(parents=True, exist_ok=True)
+        mount(f"/proc/self/fd/{descriptor}", str(folder), None, MS_BIND | MS_REC)
+        os.close(descriptor)
+
+
+def find_hidden_parent(folder: Path) -> Path | None:
+    """Return the outermost folder above this one that other users cannot enter."""
+    return next((above for above in reversed(folder.parents) if not above.stat().st_mode & 0o001), None)
 
 
 def main(mode: str, folder: Path, host_attempts: dict[str, HostAttempt]) -> None:

@@ -23,7 +23,8 @@ SMALLEST, LARGEST = -(2**63), 2**64 - 1
 MAX_DEPTH = 64
 MAX_VALUES = 100_000
 """Maximum number of values of a body: parsing and validating more takes seconds, during which nothing else happens."""
-STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"')
+STRINGS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
+"""Strings, of which the last may be unterminated. Possessive groups are wrong before Python 3.11.5."""
 CLOSE = {"connection": "close"}
 DRAIN_BYTES = 64 * 2**20
 DRAIN_S = 5.0

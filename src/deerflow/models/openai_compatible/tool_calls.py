@@ -128,8 +128,8 @@ def _to_chunk(call: _PartialCall) -> ToolCallChunk:
 
 
 WHITESPACE = " \t\n\r"
-TOKENS = re.compile(r'"(?:[^"\\]++|\\.)*+(?P<end>"|\\?\Z)|[][{}]', re.DOTALL)
-"""Strings, of which only the last one can be unterminated, and brackets."""
+TOKENS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?P<end>"|\\?\Z)|[][{}]', re.DOTALL)
+"""Strings, of which only the last one can be unterminated, and brackets. Possessive groups are wrong before 3.11.5."""
 CLOSING = {"{": "}", "[": "]"}
 MAX_COMPLETED = 64 * 1024
 """Longer text is not completed: with many brackets that takes about a microsecond per character."""

@@ -96,7 +96,7 @@ def build_alternation(words: Iterable[str]) -> str:
     return "|".join(re.escape(word) + (r"(?![a-z])" if "a" <= word[-1] <= "z" else "") for word in listed)
 
 
-DIGITS = r"(?<![a-z_\d])(?<!\d[.,])(?P<{}>\d{{1,3}}(?: \d{{3}}(?!\d))++(?:[.,]\d++)?+|\d++(?:[.,'’]\d++)*+)"
+DIGITS = r"(?<![a-z_\d])(?<!\d[.,])(?P<{}>\d{{1,3}}(?: \d{{3}}(?!\d))+(?:[.,]\d++)?|\d++(?:[.,'’]\d++)*)"
 TOKEN = re.compile(
     r"(?P<before>us\$|[$€£¥]|\b(?:usd|eur|gbp|cny|rmb)\s?|百分之)?\s?"
     + DIGITS.format("digits")

@@ -6,6 +6,7 @@ kernel with most vulnerabilities, and the address families that network namespac
 
 import errno
 import importlib.util
+import os
 import platform
 import re
 import shutil
@@ -148,7 +149,7 @@ def find_host_programs(path: str | None = None) -> dict[str, Path]:
 def find_ripgrep() -> Path | None:
     """Return the ripgrep installed with this package, else that of the system."""
     bundled = Path(sysconfig.get_path("scripts"), "rg")
-    found = str(bundled) if bundled.is_file() else shutil.which("rg")
+    found = str(bundled) if os.access(bundled, os.X_OK) else shutil.which("rg")
     return Path(found).resolve() if found else None
 
 
