@@ -267,11 +267,11 @@ def drop_privileges(folder: Path) -> None:
 def make_reachable(*folders: Path) -> None:
     """Mount public folders over those that hide our Python and our code, for this process only."""
     hidden = {folder: find_hidden_parent(folder) for folder in folders}
-    needed = {folder: os.open(folder, os.O_PATH) for folder, above in hidden.items() if above is not None}
-    if not needed:
+    if not any(hidden.values()):
         return
     check_errno(LIBC.unshare(CLONE_NEWNS), "unshare")
     mount("none", "/", None, MS_REC | MS_SLAVE)
+    needed = {folder: os.open(folder, os.O_PATH) for folder, above in hidden.items() if above is not None}
     for above in {above for above in hidden.values() if above is not None}:
         mount("tmpfs", str(above), "tmpfs", 0)
         above.chmod(0o711)
