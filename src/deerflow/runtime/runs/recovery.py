@@ -85,6 +85,8 @@ async def end_damaged(database: Database, run: RunRecord, problem: Exception) ->
 
 async def restore_job(database: Database, claimed: ClaimedRun, settings: ResolvedSettings) -> Job:
     """Return the job of a claimed run, restored from its event log."""
+    if claimed.record.attempt == 1:  # a pending run: nothing of it or its thread has to be read
+        return load_job(claimed, settings)
     events = await read_all_events(database, claimed.record)
     if not events:
         raise ValueError("it has no events")
@@ -111,7 +113,7 @@ async def restore_job(database: Database, claimed: ClaimedRun, settings: Resolve
         deaths=run.attempt - 1 - sum(event.event == "custom" and event.data == HANDED_OVER for event in events),
         failure=next((orjson.loads(event.data) for event in events if event.event == "error"), None),
     )
-    return load_job(claimed, settings, past if run.attempt > 1 else None, RunRecords.read(events))
+    return load_job(claimed, settings, past, RunRecords.read(events))
 
 
 def unapplied_steering(events: Sequence[RunEvent], known: DerivedState) -> list[BaseMessage]:
