@@ -8,6 +8,7 @@ from deerflow.persistence.tables import metadata
 SOURCE = Path(__file__).parents[2] / "src/deerflow"
 
 WITHOUT_OWNER = {
+    "installation": "the id of the database",
     "processes": "which servers are alive; nothing of anybody's",
     "search_backlog": "names of threads, for the server alone",
     "run_events": "reached through its run alone, which has an owner",
@@ -16,6 +17,7 @@ WITHOUT_OWNER = {
 WITHOUT_ROWS = {
     "schema",
     "liveness",
+    "maintenance",
     "sqlite",
     "postgres",
 }

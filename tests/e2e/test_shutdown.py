@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
+import pytest
 
 from deerflow.testing import Answer, ScriptedServer, Stall
 from tests.e2e.server_process import DEERFLOW, RunningServer, serve
@@ -64,12 +65,13 @@ async def finish_on_next_server(home: Path, config: Path, location: str) -> tupl
             return (await http.get(location)).json()["status"], log
 
 
-async def test_shutdown_waits_for_runs_that_end_in_time(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+async def test_shutdown_waits_for_runs_that_end_in_time(tmp_path: Path, number: signal.Signals) -> None:
     async with ScriptedServer([Stall(Answer("Once upon a time")), "Unused."]) as model, asyncio.timeout(LIMIT_S):
         config = write_config(tmp_path, model, LONG_DRAIN_S)
         with serve(tmp_path, config=config, program=DEERFLOW) as server:
             async with start_reading(server) as (chunks, location):
-                server.process.send_signal(signal.SIGTERM)
+                server.process.send_signal(number)
                 await wait_until_refused(server)
                 model.release()
                 assert "".join([chunk async for chunk in chunks]).endswith(END)

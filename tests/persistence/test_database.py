@@ -137,7 +137,7 @@ async def test_migrates_titles_from_metadata(tmp_path: Path) -> None:
             await database.write(add_thread(name))
     with sqlite3.connect(file) as connection:
         later = (name for name in load_full_metadata().tables if name.startswith(("memory_", "mcp_", "web_")))
-        for table in ("memory_terms", *later, "shares"):
+        for table in ("memory_terms", *later, "shares", "installation"):
             connection.execute(f"DROP TABLE {table}")
         connection.execute("ALTER TABLE threads DROP COLUMN agent_title")
         connection.execute("ALTER TABLE runs DROP COLUMN waits_for")
@@ -150,6 +150,7 @@ async def test_migrates_titles_from_metadata(tmp_path: Path) -> None:
         connection.execute("""UPDATE threads SET metadata = '{"title": "Mine"}' WHERE thread_id = 'given'""")
         connection.execute("UPDATE alembic_version SET version_num = '0007'")
     connection.close()
+    file.with_name("d.db.id").unlink()
     async with open_database(file) as database:
         found = await database.read(lambda connection: search_threads(connection, "me", 100, 0))
         await database.write(partial(merge_metadata, thread_id="given", owner="me", metadata={"title": None}))

@@ -13,7 +13,8 @@ import pytest
 
 from deerflow.domain.errors import StorageUnavailable
 from deerflow.persistence.engine import open_database
-from deerflow.persistence.engine.sqlite import Purger, locate_checkpoints
+from deerflow.persistence.engine.maintenance import Purger
+from deerflow.persistence.engine.sqlite import locate_checkpoints
 
 CANARY = "CANARY-"
 TABLES = """
@@ -96,7 +97,7 @@ async def test_purges_the_checkpoint_database_too(tmp_path: Path) -> None:
 async def test_returns_false_while_a_reader_holds_an_old_snapshot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deerflow.persistence.engine.sqlite.TRUNCATE_TIMEOUT_S", 0.01)
+    monkeypatch.setattr("deerflow.persistence.engine.maintenance.TRUNCATE_TIMEOUT_S", 0.01)
     file = tmp_path / "d.db"
     purger = Purger(file)
     with closing(connect(file)) as connection, closing(connect(file)) as reader:
@@ -111,8 +112,8 @@ async def test_returns_false_while_a_reader_holds_an_old_snapshot(
 
 
 async def test_returns_false_while_another_connection_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deerflow.persistence.engine.sqlite.PURGE_LOCK_TIMEOUT_S", 0.01)
-    monkeypatch.setattr("deerflow.persistence.engine.sqlite.TRUNCATE_TIMEOUT_S", 0.01)
+    monkeypatch.setattr("deerflow.persistence.engine.maintenance.PURGE_LOCK_TIMEOUT_S", 0.01)
+    monkeypatch.setattr("deerflow.persistence.engine.maintenance.TRUNCATE_TIMEOUT_S", 0.01)
     file = tmp_path / "d.db"
     with closing(connect(file)) as connection, closing(connect(file)) as writer:
         fill(connection, Random(1))

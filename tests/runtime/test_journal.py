@@ -17,7 +17,7 @@ from deerflow.persistence.engine import open_database
 from deerflow.persistence.engine.database import Database, DatabaseLocation
 from deerflow.persistence.queries.events import LoggedEvent, do_nothing, read_events
 from deerflow.persistence.queries.transactions import accept_run
-from deerflow.runtime.journal.journal import Journal, RunLog
+from deerflow.runtime.journal.journal import REFUSED, Journal, RunLog
 from deerflow.runtime.runs.request import create_run_record, request_messages, serialize_request
 from deerflow.runtime.stream_bridge import MemoryStreamBridge
 
@@ -125,14 +125,14 @@ async def test_a_cancelled_commit_leaves_no_gap_for_readers(database_location: D
     assert seen == [event.seq for event in kept]
 
 
-async def test_a_rejected_event_does_not_lose_earlier_events(database_location: DatabaseLocation) -> None:
+async def test_a_rejected_event_loses_no_earlier_event_and_leaves_no_gap(database_location: DatabaseLocation) -> None:
     async with open_run(database_location) as opened:
         opened.log.append("custom", b'"before"')
         with pytest.raises(StorageUnavailable):
             await opened.log.commit("tool_intent", b'"the call"', fail_write)
         seen, kept = await opened.end()
-    assert [event.data for event in kept][1:-1] == [b'"before"']
-    assert seen == [event.seq for event in kept]
+    assert [event.data for event in kept][1:-1] == [b'"before"', REFUSED]
+    assert seen == [event.seq for event in kept] == list(range(1, len(kept) + 1))
 
 
 def fail_write(connection: Connection) -> None:

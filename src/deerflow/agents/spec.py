@@ -14,12 +14,17 @@ from langgraph.graph.state import CompiledStateGraph
 from deerflow.agent_support.thread_state import ThreadState
 from deerflow.agents.features import RuntimeFeatures
 from deerflow.agents.ordering import AnyMiddleware
-from deerflow.config.sections.agents import AcpAgentConfig, SubagentsConfig, SummarizationConfig
+from deerflow.config.sections.agents import (
+    AcpAgentConfig,
+    SkillEvolutionConfig,
+    SkillsConfig,
+    SubagentsConfig,
+    SummarizationConfig,
+)
 from deerflow.config.sections.guardrails import GuardrailsConfig, PolicyConfig
 from deerflow.config.sections.memory import MemoryConfig
 from deerflow.config.sections.models import ModelConfig
 from deerflow.config.sections.runs import LlmCallConfig, LoopDetectionConfig, TitleConfig
-from deerflow.config.sections.skills import SkillEvolutionConfig, SkillsConfig
 from deerflow.config.sections.tools import ReadBeforeWriteConfig, ToolConfig, ToolOutputConfig, ToolSearchConfig
 from deerflow.domain.context import RunContext
 from deerflow.domain.runs import AgentSpec

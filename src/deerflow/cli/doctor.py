@@ -1,4 +1,4 @@
-"""`deerflow doctor`: check the installation and suggest fixes."""
+"""`deerflow doctor` and `deerflow db`: check the installation and its database, suggest fixes and repair."""
 
 import asyncio
 import platform
@@ -15,13 +15,17 @@ import typer
 from rich.console import Console
 
 from deerflow.agents.pool import is_scripted
-from deerflow.config.load import LoadedConfig
+from deerflow.config.load import LoadedConfig, load
 from deerflow.config.source import open_source
 from deerflow.domain.errors import ConfigError, DeerFlowError
 from deerflow.gateway.page import STATIC
 from deerflow.harness.core import create_sandboxes, find_fallback_models
 from deerflow.mcp.status import find_ignored_settings
 from deerflow.models.factory import ModelCatalog
+from deerflow.persistence.engine import open_database
+from deerflow.persistence.engine.liveness import is_any_locked
+from deerflow.persistence.engine.maintenance import check_file, repair_file
+from deerflow.persistence.engine.sqlite import locate_checkpoints
 from deerflow.skills.authoring.lock import find_externally_changed_skills
 
 MODEL_LIMIT_S = 30.0
@@ -173,3 +177,53 @@ def check_port(host: str, port: int) -> CheckResult:
             remedy = f"if DeerFlow is not running, choose another port: make start PORT={port + 1}"
             return CheckResult("port", "note", f"{host}:{port} is not available: {problem.strerror}", remedy)
     return CheckResult("port", "ok", f"{host}:{port} is free")
+
+
+db = typer.Typer(no_args_is_help=True, help="Check and repair the database.")
+ConfigOption = Annotated[Path | None, typer.Option(help="Configuration file.")]
+
+
+@db.command("check")
+def check_database(config: ConfigOption = None) -> None:
+    """Check the database for damage; exit with code 1 if there is any."""
+    loaded = load(config)
+    location = loaded.config.database.get_location(loaded.home)
+    if isinstance(location, str):
+        asyncio.run(open_once(location, loaded.home))
+        typer.echo("ok: the server answers and has the expected tables; PostgreSQL checks its files itself")
+        return
+    is_damaged = False
+    for file in (location, locate_checkpoints(location)):
+        problems = check_file(file)
+        is_damaged |= bool(problems)
+        typer.echo(f"{file}: {'damaged' if problems else 'ok'}")
+        for problem in problems:
+            typer.echo(f"  {problem}")
+    if is_damaged:
+        typer.echo("Restore a backup, or stop the server and run: deerflow db repair")
+        sys.exit(1)
+
+
+async def open_once(location: str, home: Path) -> None:
+    """Open the database and close it."""
+    async with open_database(location, home):
+        pass
+
+
+@db.command("repair")
+def repair_database(config: ConfigOption = None) -> None:
+    """Rebuild damaged database files from all rows that can be read; a copy of each is kept."""
+    loaded = load(config)
+    location = loaded.config.database.get_location(loaded.home)
+    if isinstance(location, str):
+        raise ConfigError("PostgreSQL is repaired with its own tools; see its manual on data corruption and backups")
+    if is_any_locked(location.parent / "processes"):
+        raise ConfigError("a server uses the database; stop it first")
+    for file in (location, locate_checkpoints(location)):
+        if not file.exists() or not check_file(file):
+            typer.echo(f"{file}: nothing to repair")
+            continue
+        done = repair_file(file)
+        typer.echo(f"{file}: {sum(done.kept.values())} rows kept; the damaged file is {done.copy.name}")
+        for table in done.incomplete:
+            typer.echo(f"  {table}: a part could not be read and is lost")

@@ -1,13 +1,22 @@
 """`deerflow` command: one table of subcommands, each loaded on use."""
 
+import errno
 import gc
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 if TYPE_CHECKING:
     import typer
+
+READ_ONLY = "make it writable for this user, or set DEER_FLOW_HOME to another folder"
+FULL = "free some space, or set DEER_FLOW_HOME to another disk"
+REMEDIES: Mapping[int, str] = MappingProxyType(
+    {errno.ENOSPC: FULL, errno.EDQUOT: FULL, errno.EROFS: READ_ONLY, errno.EACCES: READ_ONLY, errno.EPERM: READ_ONLY}
+)
+"""Advice for failures to write a file, by error number."""
 
 Command: TypeAlias = "Callable[..., None] | typer.Typer"
 
@@ -23,7 +32,7 @@ def main() -> None:
 
 
 def run(app: "typer.Typer") -> None:
-    """Run the command; print an error of DeerFlow as one line and exit with code 1."""
+    """Run the command; print errors of DeerFlow and of writing files as one line, and exit with code 1."""
     import typer
 
     from deerflow.domain.errors import DeerFlowError
@@ -31,8 +40,16 @@ def run(app: "typer.Typer") -> None:
     try:
         app()
     except DeerFlowError as error:
-        typer.echo(f"deerflow: {error}", err=True)
-        sys.exit(1)
+        message = str(error)
+    except OSError as error:
+        if error.errno is None or error.errno not in REMEDIES or error.filename is None:
+            raise
+        message = f"{error.filename!r}: {error.strerror}; {REMEDIES[error.errno]}"
+    else:
+        return
+    with suppress(OSError):  # a full device: the exit code still tells
+        typer.echo(f"deerflow: {message}", err=True)
+    sys.exit(1)
 
 
 def build_app(arguments: Sequence[str]) -> "typer.Typer":
@@ -99,6 +116,13 @@ def load_doctor() -> Command:
     return doctor
 
 
+def load_db() -> Command:
+    """Load `deerflow db`."""
+    from deerflow.cli.doctor import db
+
+    return db
+
+
 def load_mcp() -> Command:
     """Load `deerflow mcp`."""
     from deerflow.cli.chat import mcp
@@ -160,6 +184,7 @@ COMMANDS: Mapping[str, Callable[[], Command]] = MappingProxyType(
         "serve": load_serve,
         "chat": load_chat,
         "doctor": load_doctor,
+        "db": load_db,
         "mcp": load_mcp,
         "acp": load_acp,
         "runs": load_runs,

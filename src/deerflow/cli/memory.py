@@ -307,7 +307,9 @@ def run_action(action: MemoryAction, agent: str | None, config: Path | None) -> 
 async def open_memories(config: Path | None) -> AsyncIterator[MemoryService]:
     """Open the memories of the configured database."""
     source = open_source(config)
-    async with open_database(source.current.config.database.get_location(source.current.home)) as database:
+    async with open_database(
+        source.current.config.database.get_location(source.current.home), source.current.home
+    ) as database:
         yield create_memories(database, source)
 
 

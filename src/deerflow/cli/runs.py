@@ -90,7 +90,7 @@ async def print_run(prefix: str, config: Path | None) -> None:
 async def write_export(thread_id: str, form: ExportFormat, output: Path | None, config: Path | None) -> None:
     """Write a thread to a file or to standard output."""
     loaded = load(config)
-    async with open_database(loaded.config.database.get_location(loaded.home)) as database:
+    async with open_database(loaded.config.database.get_location(loaded.home), loaded.home) as database:
         exported = await ThreadExporter(database, partial(list_thread_files, loaded.home)).export(
             thread_id, LOCAL_USER, form
         )
@@ -106,7 +106,7 @@ async def write_export(thread_id: str, form: ExportFormat, output: Path | None, 
 async def open_timeline(config: Path | None) -> AsyncIterator[Timeline]:
     """Open the database without a harness: runs that wait for a server are not started."""
     loaded = load(config)
-    async with open_database(loaded.config.database.get_location(loaded.home)) as database:
+    async with open_database(loaded.config.database.get_location(loaded.home), loaded.home) as database:
         yield Timeline(database)
 
 

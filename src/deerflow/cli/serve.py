@@ -5,14 +5,16 @@ import errno
 import gc
 import ipaddress
 import logging
+import os
 import signal
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from math import ceil
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 import uvicorn
@@ -47,8 +49,12 @@ def serve(
     settings = source.current.config
     start_logging(settings.log_level, settings.logging.format, redact=source.redact)
     listener = listen(host or settings.server.host, settings.server.port if port is None else port, allow_remote)
-    with suppress(KeyboardInterrupt):
-        uvloop.run(run_server(source, listener, allow_remote))
+    try:
+        with suppress(KeyboardInterrupt):
+            uvloop.run(run_server(source, listener, allow_remote))
+    finally:
+        discard_unwritable(sys.stdout)
+        discard_unwritable(sys.stderr)
 
 
 async def run_server(source: ConfigSource, listener: socket.socket, allow_remote: bool) -> None:
@@ -90,7 +96,7 @@ class AnnouncedServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        typer.echo(self._announcement)
+        print_line(self._announcement)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop accepting requests; keep event streams open until their runs have ended or are handed over."""
@@ -111,12 +117,15 @@ class AnnouncedServer(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Handle signals without raising them again at the end, as uvicorn does: there is more to close."""
         loop = asyncio.get_running_loop()
-        for number in SIGNALS:
+        # A closed terminal ends the server as well, unless it was started with `nohup`.
+        is_immune = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        handled = SIGNALS if is_immune else (*SIGNALS, signal.SIGHUP)
+        for number in handled:
             loop.add_signal_handler(number, self.handle_exit, number, None)
         try:
             yield
         finally:
-            for number in SIGNALS:
+            for number in handled:
                 loop.remove_signal_handler(number)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -124,6 +133,24 @@ class AnnouncedServer(uvicorn.Server):
         if self._draining is not None:  # a second signal skips the drain
             self._draining.cancel()
         super().handle_exit(sig, frame)
+
+
+def print_line(line: str) -> None:
+    """Print to standard output, which may be a full disk or a closed pipe."""
+    try:
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
+    except OSError as problem:
+        logger.warning("cannot write to standard output: %s", problem)
+
+
+def discard_unwritable(stream: TextIO) -> None:
+    """Discard what cannot be written: Python would try again when it ends, and end with an error."""
+    try:
+        stream.flush()
+    except OSError:
+        with Path(os.devnull).open("wb") as nothing:
+            os.dup2(nothing.fileno(), stream.fileno())
 
 
 def format_announcement(harness: Harness, listener: socket.socket) -> str:

@@ -45,7 +45,7 @@ FILE_CHECK = SandboxJob(
 INHERITED_VARIABLES = ("PATH", "HOME", "XDG_CACHE_HOME")
 """Environment variables passed on, to find programs and the toolbox."""
 OFFLINE_TOOLS = tuple(
-    {"name": name, "group": "web", "use": f"deerflow.testing.offline:{name}"}
+    {"name": name, "group": "web", "use": f"deerflow.cli.skill_test_runner:{name}"}
     for name in ("web_search", "web_fetch", "image_search")
 )
 EXIT_CODE_PREFIX = "[exit code "
@@ -276,3 +276,34 @@ def temporary_folder() -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+OFFLINE = "there is no network in a test; give the agent what it needs as files"
+
+
+async def web_search(query: str) -> str:
+    """Search the web.
+
+    Args:
+        query: What to look for.
+    """
+    raise ConnectionError(OFFLINE)
+
+
+async def web_fetch(url: str, offset: int = 0) -> str:
+    """Open a web page.
+
+    Args:
+        url: Its address.
+        offset: Where to go on.
+    """
+    raise ConnectionError(OFFLINE)
+
+
+async def image_search(query: str) -> str:
+    """Search the web for images.
+
+    Args:
+        query: What to look for.
+    """
+    raise ConnectionError(OFFLINE)

@@ -6,7 +6,14 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from deerflow.config.loader.document import KeyPath
-from deerflow.config.sections.agents import AcpAgentConfig, SubagentsConfig, SummarizationConfig
+from deerflow.config.sections.agents import (
+    AcpAgentConfig,
+    SkillEvolutionConfig,
+    SkillScanConfig,
+    SkillsConfig,
+    SubagentsConfig,
+    SummarizationConfig,
+)
 from deerflow.config.sections.base import Section, make_error, make_validation_error
 from deerflow.config.sections.guardrails import GuardrailsConfig
 from deerflow.config.sections.memory import MemoryConfig
@@ -23,7 +30,6 @@ from deerflow.config.sections.runs import (
 )
 from deerflow.config.sections.sandbox import SandboxConfig
 from deerflow.config.sections.server import GatewayConfig, LoggingConfig, ServerConfig, SharingConfig
-from deerflow.config.sections.skills import SkillEvolutionConfig, SkillScanConfig, SkillsConfig
 from deerflow.config.sections.storage import DatabaseConfig, StreamBridgeConfig, UploadsConfig
 from deerflow.config.sections.tools import (
     DEFAULT_TOOLS,

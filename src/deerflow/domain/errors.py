@@ -74,7 +74,11 @@ class RunLost(DeerFlowError):
 
 
 class StorageUnavailable(DeerFlowError):
-    """The database cannot be used at the moment: it is locked, or its disk is full."""
+    """The database cannot be used at the moment: it is locked, damaged or moved away."""
+
+
+class StorageFull(StorageUnavailable):
+    """The disk of the server is full."""
 
 
 class FileProblem(DeerFlowError):

@@ -64,6 +64,7 @@ ERRORS: Mapping[str, ErrorCode] = MappingProxyType(
         "SandboxError": ErrorCode(503, "no sandbox available"),
         "StorageUnavailable": ErrorCode(503, "database unavailable; try again"),
         "ModelTimeout": ErrorCode(504, "timeout of the model provider"),
+        "StorageFull": ErrorCode(507, "the disk of the server is full"),
     }
 )
 """All errors, by name."""

@@ -98,7 +98,9 @@ async def open_core(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Core
     policy.read(loaded.config.guardrails)  # an invalid policy is an error at start
     metrics = Metrics()
     async with AsyncExitStack() as stack:
-        database: Database = MeasuredDatabase(await stack.enter_async_context(open_database(location)), metrics)
+        database: Database = MeasuredDatabase(
+            await stack.enter_async_context(open_database(location, loaded.home)), metrics
+        )
         checkpointer = await stack.enter_async_context(open_checkpointer(location))
         fallback = await find_fallback_models(loaded)
         index = open_skill_index(source)

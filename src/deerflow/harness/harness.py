@@ -110,4 +110,6 @@ async def open_harness(
 def create_health_checks(core: Core) -> HealthChecks:
     """Create the health checks."""
     min_free_mb = core.source.current.config.gateway.min_free_disk_mb
-    return HealthChecks(core.database, core.sandboxes, core.sandbox_report, core.home, core.metrics, min_free_mb)
+    return HealthChecks(
+        core.database, core.checkpointer, core.sandboxes, core.sandbox_report, core.home, core.metrics, min_free_mb
+    )

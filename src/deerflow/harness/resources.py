@@ -42,7 +42,7 @@ from deerflow.memory.storage import MemoryStorage, save_copy
 from deerflow.memory.updater import ContextWindow, ExtractionRequest, ExtractionResponse, MemoryUpdater
 from deerflow.models.detection import detect_models
 from deerflow.persistence.engine.database import Database
-from deerflow.persistence.engine.sqlite import Purger
+from deerflow.persistence.engine.maintenance import Purger
 from deerflow.persistence.queries.events import WriteFunction
 from deerflow.runtime.background import log_task_exception
 from deerflow.runtime.runs.job import Job

@@ -21,7 +21,7 @@ from deerflow.memory.queue import ExtractionQueue
 from deerflow.persistence.checkpoints import check_state_version
 from deerflow.persistence.engine.database import Database
 from deerflow.persistence.engine.liveness import Liveness, LockLiveness, hold_lease, hold_process_lock
-from deerflow.persistence.engine.sqlite import Purger
+from deerflow.persistence.engine.maintenance import Purger
 from deerflow.persistence.queries.events import WriteFunction, read_events
 from deerflow.persistence.queries.runs import is_unfinished
 from deerflow.persistence.queries.search import merge_index

@@ -6,7 +6,10 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from langgraph.checkpoint.base import BaseCheckpointSaver
+
 from deerflow.domain.errors import DeerFlowError, SandboxError, StorageUnavailable
+from deerflow.persistence.checkpoints import check_storage
 from deerflow.persistence.engine.database import Database
 from deerflow.persistence.queries.events import LoggedEvent
 from deerflow.persistence.queries.runs import QueryFunction, T, check_writable, count_unfinished_runs
@@ -30,6 +33,7 @@ class HealthChecks:
     """Checks of the components that a server depends on."""
 
     database: Database
+    checkpointer: BaseCheckpointSaver[str]
     sandboxes: SandboxProvider
     report: SandboxReport
     home: Path
@@ -50,6 +54,7 @@ class HealthChecks:
 
     async def _database(self) -> str:
         await self.database.write(check_writable)
+        await check_storage(self.checkpointer)
         return "written to and read from"
 
     async def _sandbox(self) -> str:

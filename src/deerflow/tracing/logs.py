@@ -39,13 +39,22 @@ def start_logging(
     level: str, style: LogFormat, stream: TextIO | None = None, redact: Redact = lambda text: text
 ) -> logging.Handler:
     """Log to standard error; libraries only from warnings on, since they may log user content."""
-    handler = logging.StreamHandler(stream or sys.stderr)
+    handler = LogHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter(redact) if style == "json" else TextFormatter(redact))
     handler.addFilter(lambda record: record.msg != IGNORED_MESSAGE)
     logging.root.addHandler(handler)
     logging.root.setLevel(logging.WARNING)
     logging.getLogger(LOGGER_NAME).setLevel(level.upper())
     return handler
+
+
+class LogHandler(logging.StreamHandler[TextIO]):
+    """Handler that drops lines which cannot be written, as on a full disk, and goes on."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Report bugs in log calls, but not the device: the report would go there as well."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handleError(record)
 
 
 class TextFormatter(logging.Formatter):

@@ -1,9 +1,9 @@
-"""Sections for agents: custom agents, subagents, external ACP agents and summarization."""
+"""Sections for agents: custom agents, subagents, external ACP agents, summarization and skills."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -195,3 +195,44 @@ class SummarizationConfig(Section):
         if any(size.type == self.keep.type and self.keep.value >= size.value for size in self.trigger):
             raise make_error(f"`keep` must be below the trigger of the same type, not {self.keep.value:g}")
         return self
+
+
+class SkillsConfig(Section):
+    """Location and limits of skills."""
+
+    needs_restart: ClassVar[bool] = True
+
+    path: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Folder whose `public` subfolder replaces the built-in skills.",
+    )
+    index_limit: int = Field(
+        default=60,
+        ge=0,
+        description="Above this number the prompt lists only names; `describe_skill` returns the rest.",
+    )
+    require_contract: bool = Field(
+        default=False,
+        description="Deny network, variables and writable folders to skills without a skill.toml.",
+    )
+
+
+class SkillScanConfig(Section):
+    """Rules that reject malicious skills."""
+
+    enabled: bool = Field(default=True, description="Scan skills before installation.")
+
+
+class SkillEvolutionConfig(Section):
+    """Creation of skills by agents."""
+
+    enabled: bool = Field(default=False, description="Allow agents to create and change custom skills.")
+    moderation_model_name: str | None = Field(
+        default=None, description="Model that reviews created and installed skills; null: the default model."
+    )
+    security_fail_closed: bool = Field(
+        default=True,
+        description="Reject skills without scripts when the review fails; those with scripts are always rejected.",
+    )
+    timeout_seconds: float = Field(default=60, gt=0, le=600, strict=False, description="Review timeout in seconds.")

@@ -88,6 +88,21 @@ class ReportsStateVersion(Protocol):
         ...
 
 
+@runtime_checkable
+class ChecksStorage(Protocol):
+    """Checkpointer with a store of its own that may fail alone."""
+
+    async def check_storage(self) -> None:
+        """Raise `StorageUnavailable` when checkpoints cannot be stored."""
+        ...
+
+
+async def check_storage(checkpointer: BaseCheckpointSaver[str]) -> None:
+    """Raise `StorageUnavailable` when the checkpointer knows that it cannot store checkpoints."""
+    if isinstance(checkpointer, ChecksStorage):
+        await checkpointer.check_storage()
+
+
 async def check_state_version(checkpointer: BaseCheckpointSaver[str], thread_id: str) -> None:
     """Raise `StateTooNew` when this program cannot read a thread's state."""
     if isinstance(checkpointer, ReportsStateVersion):

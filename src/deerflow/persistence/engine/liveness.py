@@ -164,6 +164,11 @@ def hold_process_lock(folder: Path) -> Iterator[str]:
     file.unlink(missing_ok=True)
 
 
+def is_any_locked(folder: Path) -> bool:
+    """Return whether a process holds its lock in `folder`."""
+    return folder.is_dir() and any(is_locked(folder, file.name) for file in folder.iterdir())
+
+
 def is_locked(folder: Path, name: str) -> bool | None:
     """Return whether the process of that name holds its lock, None when it has no lock file on this machine."""
     try:

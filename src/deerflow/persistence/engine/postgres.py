@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterator, Seque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from functools import partial
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
@@ -12,7 +14,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 
 from deerflow.domain.errors import ConfigError, StorageUnavailable
 from deerflow.persistence.engine.database import translate_errors
-from deerflow.persistence.engine.schema import migrate
+from deerflow.persistence.engine.schema import IdFile, migrate, read_database_id
 from deerflow.persistence.queries.events import LoggedEvent, build_fenced_insert, list_owned_runs
 
 T = TypeVar("T")
@@ -75,11 +77,13 @@ class PostgresDatabase:
 
 
 @asynccontextmanager
-async def open_postgres(url: str, idle_timeout_s: float = IDLE_TIMEOUT_S) -> AsyncIterator[PostgresDatabase]:
+async def open_postgres(
+    url: str, idle_timeout_s: float = IDLE_TIMEOUT_S, home: Path | None = None
+) -> AsyncIterator[PostgresDatabase]:
     """Open the database at `url`; create its tables or migrate them first.
 
     Raises:
-        ConfigError: It cannot be reached, or was written by a newer version of this program.
+        ConfigError: It cannot be reached, is not the one used before, or was written by a newer version.
     """
     # Broken connections are detected before use: a change whose commit got no answer must not be retried.
     writing = create_postgres_engine(url, WRITE_CONNECTIONS, pool_pre_ping=True)
@@ -89,12 +93,27 @@ async def open_postgres(url: str, idle_timeout_s: float = IDLE_TIMEOUT_S) -> Asy
     event.listen(appending, "connect", disable_synchronous_commit)
     try:
         with translate_connection_errors(url):
-            await asyncio.to_thread(migrate, writing)
+            await asyncio.to_thread(prepare_database, writing, home)
         async with aclosing(PostgresDatabase(reading, writing, appending)) as database:
             yield database
     finally:
         for engine in (reading, writing, appending):
             engine.dispose()
+
+
+def prepare_database(engine: Engine, home: Path | None) -> None:
+    """Migrate the database, after comparing its id with the one that `home` holds."""
+    if home is None:
+        migrate(engine)
+        return
+    name = engine.url.set(password=None).render_as_string()
+    id_file = IdFile(home / "data" / f"postgresql-{sha256(name.encode()).hexdigest()[:16]}.id", name)
+    with engine.connect() as connection:
+        id_file.check(read_database_id(connection))
+    migrate(engine)
+    with engine.connect() as connection:
+        if database_id := read_database_id(connection):
+            id_file.write(database_id)
 
 
 def create_postgres_engine(url: str, connections: int, **options: Any) -> Engine:

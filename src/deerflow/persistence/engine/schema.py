@@ -1,15 +1,17 @@
-"""Schema version of a database, and its migration to the newest one."""
+"""Schema version of a database, its migration to the newest one, and the id by which a server recognizes it."""
 
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from threading import Lock
 
-from sqlalchemy import Connection, Engine, Index, MetaData, inspect, text
+from sqlalchemy import Connection, Engine, Index, MetaData, inspect, select, text
 
 from deerflow.domain.errors import ConfigError
-from deerflow.persistence.tables import metadata, runs
+from deerflow.domain.identity import new_id
+from deerflow.persistence.tables import installation, metadata, runs
 
-SCHEMA_VERSION = "0013"
+SCHEMA_VERSION = "0014"
 """Newest file in `migrations/versions`."""
 MIGRATION_LOCK_ID = 0xDEE7F10
 """Advisory lock of PostgreSQL that is held during a migration."""
@@ -51,6 +53,61 @@ def read_version(connection: Connection) -> str | None:
     if not inspect(connection).has_table("alembic_version"):
         return None
     return connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
+
+
+def read_database_id(connection: Connection) -> str | None:
+    """Return the id of the database, None when it has none yet."""
+    if not inspect(connection).has_table(installation.name):
+        return None
+    return connection.execute(select(installation.c.database_id)).scalar()
+
+
+@dataclass(frozen=True, slots=True)
+class IdFile:
+    """File that holds the id of a database outside of it.
+
+    A database that is missing, empty or another one is then not taken for a new installation.
+    """
+
+    path: Path
+    database: str
+    """Name of the database in error messages."""
+
+    def read(self) -> str | None:
+        """Return the id, None before the first start."""
+        try:
+            return self.path.read_text().strip() or None
+        except FileNotFoundError:
+            return None
+
+    def check(self, found: str | None) -> None:
+        """Compare the id of the database that was found.
+
+        Raises:
+            ConfigError: It is not the database that was used before.
+        """
+        expected = self.read()
+        if expected is None or found == expected:
+            return
+        state = "is missing, empty or too old" if found is None else f"is another one (its id is {found})"
+        raise ConfigError(
+            f"database {self.database} {state}; the one used before has id {expected}. Nothing was changed. "
+            f"Restore it, or delete {str(self.path)!r} to go on with what is there"
+        )
+
+    def write(self, database_id: str) -> None:
+        """Store the id, unless it is stored already."""
+        if self.read() == database_id:
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        draft = self.path.with_name(f"{self.path.name}.{new_id()}")
+        draft.write_text(f"{database_id}\n")
+        draft.replace(self.path)
+
+
+def locate_id_file(database: Path) -> IdFile:
+    """Return the id file of a SQLite file, which is next to it."""
+    return IdFile(database.with_name(f"{database.name}.id"), repr(str(database)))
 
 
 @cache

@@ -1,20 +1,24 @@
 """SQLite database: many readers, and one writer that commits all pending writes in one transaction."""
 
 import asyncio
+import errno
+import os
+import shutil
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing, asynccontextmanager, closing
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.exc import DBAPIError
 
-from deerflow.domain.errors import StorageUnavailable
-from deerflow.persistence.engine.database import DatabaseLocation, translate_errors
-from deerflow.persistence.engine.schema import migrate
+from deerflow.domain.errors import StorageFull, StorageUnavailable
+from deerflow.persistence.engine.database import translate_errors
+from deerflow.persistence.engine.schema import IdFile, locate_id_file, migrate, read_database_id
 from deerflow.persistence.queries.events import LoggedEvent, build_insert
 
 InsertStatement = tuple[str, tuple[object, ...]]
@@ -23,6 +27,37 @@ InsertStatement = tuple[str, tuple[object, ...]]
 SLOW_APPEND_S = 0.005
 PAUSE_S = 10.0
 APPENDS_PER_CHECKPOINT = 1000
+FULL_BYTES = 256 * 1024
+"""Free space below which an unspecific failure of SQLite is taken for a full disk."""
+
+
+class DatabaseFile:
+    """Database file with open connections, which would go on writing after it was moved away or replaced."""
+
+    def __init__(self, file: Path) -> None:
+        self._files = ((file, False), (file.with_name(f"{file.name}-wal"), True))
+        self._known: dict[Path, tuple[int, int]] = {}
+
+    def check(self) -> None:
+        """Compare the file and its write-ahead log with those that were found before.
+
+        Raises:
+            StorageUnavailable: One of them is missing, empty or another file: what is written now would be lost.
+        """
+        for path, may_be_empty in self._files:
+            try:
+                found = path.stat()
+                identity = (found.st_dev, found.st_ino) if found.st_size or may_be_empty else None
+            except OSError:
+                identity = None
+            known = self._known.get(path)
+            if known is None and identity is not None:
+                self._known[path] = identity
+            elif identity != known:
+                raise StorageUnavailable(
+                    f"database file {str(path)!r} was moved, deleted, emptied or replaced while it was in use; "
+                    "nothing more is written: put it back, or stop the server and restore a backup"
+                )
 
 
 class Appender:
@@ -64,11 +99,6 @@ T = TypeVar("T")
 READ_CONNECTIONS = 4
 BUSY_TIMEOUT_S = 60.0
 """Wait for a lock. A rewrite after a deletion (`Purger`) holds it for seconds in a large database."""
-PURGE_LOCK_TIMEOUT_S = 5.0
-CHECKPOINT_TIMEOUT_S = 0.25
-"""Wait for readers of an old snapshot. Writers have to wait as long, so it is short and repeated."""
-TRUNCATE_TIMEOUT_S = 5.0
-RETRY_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +115,11 @@ class SqliteDatabase:
     Writes that arrive during a commit share the next transaction, and survive a power failure.
     """
 
-    def __init__(self, reading: Engine, writing: Engine, appender: Appender) -> None:
+    def __init__(self, reading: Engine, writing: Engine, appender: Appender, file: DatabaseFile) -> None:
         self._reading = reading
         self._writing = writing
         self._appender = appender
+        self._file = file
         self._readers = ThreadPoolExecutor(READ_CONNECTIONS, "database-reader")
         self._writer = ThreadPoolExecutor(1, "database-writer")
         self._waiting: list[PendingWrite] = []
@@ -108,6 +139,7 @@ class SqliteDatabase:
 
     async def append(self, events: Sequence[LoggedEvent]) -> Collection[str]:
         """Add events. They survive a crash of the process, but not always a power failure."""
+        self._file.check()
         insert = build_insert(events)
         is_free = self._draining is None  # the writer waits for the disk while it commits
         if not (is_free and self._appender.append(insert)):
@@ -146,7 +178,9 @@ class SqliteDatabase:
 
     def _transact(self, group: Sequence[PendingWrite]) -> list[Any]:
         with self._writing.connect() as connection, translate_errors(), connection.begin():
-            return [work.change(connection) for work in group]
+            results = [work.change(connection) for work in group]
+            self._file.check()
+            return results
 
     def _insert(self, insert: InsertStatement) -> None:
         with self._writing.connect() as connection, translate_errors(), connection.begin():
@@ -166,19 +200,82 @@ async def open_sqlite(file: Path) -> AsyncIterator[SqliteDatabase]:
     """Open the database in `file`; create its tables or migrate them first.
 
     Raises:
-        ConfigError: The file was written by a newer version of this program.
+        ConfigError: The file is not the one used before, or was written by a newer version of this program.
+        StorageUnavailable: The file is damaged, or cannot be read or written.
     """
-    file.parent.mkdir(parents=True, exist_ok=True)
+    with translate_open_errors(file):
+        create_folder(file)
     reading = create_sqlite_engine(file, READ_CONNECTIONS, isolation_level="AUTOCOMMIT")
     writing = create_sqlite_engine(file, 1, synchronous="FULL")
     event.listen(writing, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
     try:
-        await asyncio.to_thread(migrate, writing)
-        async with aclosing(SqliteDatabase(reading, writing, Appender(file))) as database:
+        with translate_open_errors(file):
+            await asyncio.to_thread(prepare_database, writing, locate_id_file(file))
+            database = SqliteDatabase(reading, writing, Appender(file), DatabaseFile(file))
+        async with aclosing(database):
             yield database
     finally:
         reading.dispose()
         writing.dispose()
+
+
+def create_folder(file: Path) -> None:
+    """Create the folder of a database file. Nothing may be created in place of a file that is missing or empty.
+
+    Raises:
+        ConfigError: The file is missing or empty, but was used before.
+    """
+    if not file.exists() or not file.stat().st_size:
+        locate_id_file(file).check(None)
+    file.parent.mkdir(parents=True, exist_ok=True)
+
+
+def prepare_database(engine: Engine, id_file: IdFile) -> None:
+    """Migrate the database, after comparing its id with the one in `id_file`."""
+    if id_file.read() is not None:
+        with engine.connect() as connection:
+            id_file.check(read_database_id(connection))
+    migrate(engine)
+    with engine.connect() as connection:
+        if database_id := read_database_id(connection):
+            id_file.write(database_id)
+
+
+@contextmanager
+def translate_open_errors(file: Path) -> Iterator[None]:
+    """Raise errors of opening a database file as one sentence with the remedy."""
+    try:
+        yield
+    except (OSError, sqlite3.Error, DBAPIError) as problem:
+        cause = problem.orig if isinstance(problem, DBAPIError) else problem
+        raise explain_open_error(file, cause or problem) from problem
+
+
+def explain_open_error(file: Path, problem: BaseException) -> StorageUnavailable:
+    """Return the error for a database file that cannot be opened."""
+    folder = next(each for each in file.parents if each.exists())
+    code = getattr(problem, "sqlite_errorcode", 0) & 0xFF
+    is_full = code == sqlite3.SQLITE_FULL or getattr(problem, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
+    # SQLite reports some failures on a full disk as "disk I/O error" only.
+    if is_full or (code == sqlite3.SQLITE_IOERR and shutil.disk_usage(folder).free < FULL_BYTES):
+        return StorageFull(
+            f"the disk of {str(folder)!r} is full; free some space, or set DEER_FLOW_HOME to another disk"
+        )
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return StorageUnavailable(f"database {str(file)!r} is damaged ({problem}); run: deerflow db repair")
+    if code == sqlite3.SQLITE_BUSY:
+        return StorageUnavailable(f"database {str(file)!r} is locked by another program; close it and try again")
+    if not can_write(folder) or (file.exists() and not os.access(file, os.W_OK)):
+        return StorageUnavailable(
+            f"{str(folder)!r} cannot be written; change that, or set DEER_FLOW_HOME to another folder"
+        )
+    return StorageUnavailable(f"cannot open database {str(file)!r}: {problem}")
+
+
+def can_write(folder: Path) -> bool:
+    """Return whether this user may create files in `folder`, on a file system that is not read-only."""
+    is_read_only = os.statvfs(folder).f_flag & os.ST_RDONLY
+    return not is_read_only and os.access(folder, os.W_OK | os.X_OK)
 
 
 def create_sqlite_engine(
@@ -199,84 +296,6 @@ def create_sqlite_engine(
     return engine
 
 
-class Purger:
-    """Removal of deleted content from the files of a SQLite database.
-
-    `secure_delete` overwrites freed rows and pages with zeros. When SQLite splits or merges pages, however, it leaves
-    copies of the moved rows in unused parts of pages; only `VACUUM` removes those. Concurrent calls share one rewrite.
-    """
-
-    def __init__(self, location: DatabaseLocation) -> None:
-        self._files = [location, locate_checkpoints(location)] if isinstance(location, Path) else []
-        self._lock = asyncio.Lock()
-        self._requested = 0
-        self._completed = 0
-
-    async def purge(self) -> bool:
-        """Rewrite the database files; return False when another connection prevents it.
-
-        Does nothing for PostgreSQL, which reclaims space by itself.
-
-        Raises:
-            StorageUnavailable: A file cannot be rewritten.
-        """
-        self._requested += 1
-        request = self._requested
-        async with self._lock:
-            if self._completed >= request:  # by a rewrite that began after this call
-                return True
-            covered = self._requested
-            done = [await rewrite(file) for file in self._files if file.exists()]  # each, whatever the others return
-            if not all(done):
-                return False
-            self._completed = covered
-            return True
-
-
 def locate_checkpoints(database: Path) -> Path:
     """Return the file of the checkpoints that belong to a SQLite database."""
     return database.with_name("checkpoints.db")
-
-
-async def rewrite(file: Path) -> bool:
-    """Rewrite one database file in a thread; return False when another connection prevents it."""
-    with closing(sqlite3.connect(file, isolation_level=None, check_same_thread=False)) as connection:
-        work = asyncio.ensure_future(asyncio.to_thread(vacuum, connection))
-        try:
-            return await asyncio.shield(work)
-        except asyncio.CancelledError:
-            connection.interrupt()
-            await asyncio.wait({work})
-            raise
-
-
-def vacuum(connection: sqlite3.Connection) -> bool:
-    """Run `VACUUM` and empty the write-ahead log; return False when another connection prevents it.
-
-    Raises:
-        StorageUnavailable: The file is damaged, or the disk is full.
-    """
-    try:
-        connection.execute("PRAGMA synchronous=NORMAL")
-        if not truncate_log(connection):
-            return False
-        connection.execute(f"PRAGMA busy_timeout={int(PURGE_LOCK_TIMEOUT_S * 1000)}")
-        connection.execute("VACUUM")
-        return truncate_log(connection)
-    except sqlite3.DatabaseError as problem:
-        if problem.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            return False
-        raise StorageUnavailable(f"cannot remove deleted data from the database: {problem}") from problem
-
-
-def truncate_log(connection: sqlite3.Connection) -> bool:
-    """Move the write-ahead log into the database file and empty it; return False when a reader prevents it."""
-    connection.execute(f"PRAGMA busy_timeout={int(CHECKPOINT_TIMEOUT_S * 1000)}")
-    deadline = time.monotonic() + TRUNCATE_TIMEOUT_S
-    while time.monotonic() < deadline:
-        connection.execute("PRAGMA wal_checkpoint(PASSIVE)")  # most of the work, during which writers do not wait
-        busy: int = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-        if not busy:
-            return True
-        time.sleep(RETRY_S)  # another connection may be running a checkpoint, for which SQLite does not wait
-    return False

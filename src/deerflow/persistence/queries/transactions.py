@@ -22,6 +22,7 @@ from deerflow.persistence.queries.runs import (
     find_run_by_key,
     insert_run,
     list_active_runs,
+    reclaim_run,
     request_stops,
     select_oldest_first,
 )
@@ -99,6 +100,15 @@ def finish_run(
     insert_events(connection, events)
     also(connection)
     return RunFinish(True, claim_next_run(connection, run.thread_id, run.process))
+
+
+def retry_run(connection: Connection, run: RunRecord, note: bytes | None) -> ClaimedRun | None:
+    """Begin another attempt at a run of this process, with `note` as custom event; None if the run is no longer its."""
+    claimed = reclaim_run(connection, run, run.process)
+    if claimed is not None and note is not None:
+        event = RunEvent(read_last_seq(connection, run.run_id) + 1, "custom", note)
+        insert_events(connection, [LoggedEvent(run.run_id, event, datetime.now(UTC), claimed.record.attempt)])
+    return claimed
 
 
 def finish_damaged_run(connection: Connection, run: RunRecord, error: str, data: bytes) -> RunFinish:

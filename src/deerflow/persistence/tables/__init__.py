@@ -30,6 +30,7 @@ from deerflow.persistence.tables.runs import (
 )
 from deerflow.persistence.tables.services import (
     feedback,
+    installation,
     search_backlog,
     search_messages,
     shares,
@@ -48,6 +49,7 @@ __all__ = [
     "UtcTime",
     "deletions",
     "feedback",
+    "installation",
     "mcp_logins",
     "mcp_pins",
     "mcp_tokens",

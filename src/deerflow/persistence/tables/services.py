@@ -5,6 +5,9 @@ from sqlalchemy.types import JSON
 
 from deerflow.persistence.tables.columns import ROW_NUMBER, PlainText, UtcTime, metadata
 
+# One row: the id by which a server recognizes its own database.
+installation = Table("installation", metadata, Column("database_id", String(64), primary_key=True))
+
 store_items = Table(
     "store_items",
     metadata,

@@ -25,6 +25,8 @@ PACE_S = 0.03
 RETRY_S = 1.0
 UNSERIALIZABLE = b'{"type":"unserializable_event"}'
 """Custom event in place of one that cannot be serialized."""
+REFUSED = b'{"type":"refused_event"}'
+"""Custom event in place of one whose transaction the database refused: its number is taken."""
 
 
 class Journal:
@@ -47,6 +49,9 @@ class Journal:
         self._waiting.append(entry)
         if urgent:
             self._hurry.set()
+        self._start_writer()
+
+    def _start_writer(self) -> None:
         if self._writer is None:
             self._writer = asyncio.create_task(self._write_groups())
 
@@ -67,8 +72,15 @@ class Journal:
                 # A cancelled caller must not keep readers from events that are in the log.
                 return await complete_before_cancel(self._write([entry.seal() for entry in (*rest, last)], also))
             except StorageUnavailable:
-                self._waiting = [*rest, *self._waiting]
+                note = JournalEntry(last.run_id, last.seq, "custom", REFUSED, last.attempt)
+                self._waiting = [*rest, note, *self._waiting]
+                self._start_writer()
                 raise
+
+    async def discard(self, run_id: str) -> None:
+        """Drop the events of a run that are not written yet: another attempt at it numbers its own."""
+        async with self._taking:
+            self._take_rest(run_id)
 
     async def _write(self, events: Sequence[LoggedEvent], also: WriteFunction[T]) -> T:
         result = await self._database.write(partial(insert_events_with, events=events, also=also))

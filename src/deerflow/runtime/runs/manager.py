@@ -32,7 +32,7 @@ from deerflow.runtime.journal.serialization import to_json
 from deerflow.runtime.journal.state_diff import DerivedState
 from deerflow.runtime.runs.hooks import RunHooks
 from deerflow.runtime.runs.job import HANDED_OVER, Job, ResolvedSettings, deserialize_request
-from deerflow.runtime.runs.recovery import restore_or_end
+from deerflow.runtime.runs.recovery import restore_or_end, resume_when_possible
 from deerflow.runtime.runs.request import (
     create_run_record,
     initial_title,
@@ -361,9 +361,10 @@ class RunManager:
             if self._is_closing:
                 with suppress(StorageUnavailable, RunLost):
                     await log.commit("custom", HANDED_OVER, do_nothing)
-        except Exception:
-            # The event log cannot be written: the run stays unfinished and the next start resumes it.
+        except Exception as problem:
             logger.exception("end of run %s could not be recorded", run.run_id)
+            await self._journal.discard(run.run_id)
+            self._resume_later(run, problem)
         finally:
             self._bridge.publish_end(run.run_id)
             del self._active[run.run_id]
@@ -375,5 +376,19 @@ class RunManager:
     async def _begin_next(self, finish: RunFinish) -> None:
         if finish.next is None:
             return
-        if job := await restore_or_end(self._database, finish.next, self._hooks.resolve_settings()):
+        try:
+            job = await restore_or_end(self._database, finish.next, self._hooks.resolve_settings())
+        except StorageUnavailable as problem:
+            self._resume_later(finish.next.record, problem)
+            return
+        if job is not None:
+            self.begin(job)
+
+    def _resume_later(self, run: RunRecord, problem: Exception) -> None:
+        if not self._is_closing:  # otherwise the next start resumes it
+            self._background.begin(self._resume(run, problem), f"another attempt at run {run.run_id}")
+
+    async def _resume(self, run: RunRecord, problem: Exception) -> None:
+        job = await resume_when_possible(self._database, run, problem, self._hooks.resolve_settings)
+        if job is not None:
             self.begin(job)

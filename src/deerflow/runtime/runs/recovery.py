@@ -1,5 +1,6 @@
 """Recovery of runs whose process died."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -15,7 +16,7 @@ from deerflow.persistence.engine.database import Database
 from deerflow.persistence.engine.liveness import Liveness
 from deerflow.persistence.queries.events import read_earlier_changes, read_events
 from deerflow.persistence.queries.runs import ClaimedRun, claim_next_run, list_unfinished_runs, reclaim_run
-from deerflow.persistence.queries.transactions import finish_damaged_run
+from deerflow.persistence.queries.transactions import finish_damaged_run, retry_run
 from deerflow.runtime.journal.serialization import to_json
 from deerflow.runtime.journal.state_diff import DerivedState
 from deerflow.runtime.runs.job import HANDED_OVER, EarlierAttempt, Job, ResolvedSettings, load_job
@@ -26,6 +27,9 @@ from deerflow.runtime.transcript import to_messages
 logger = logging.getLogger(__name__)
 
 PAGE = 1000
+RETRY_S, MAX_RETRY_S = 1.0, 30.0
+MAX_ATTEMPTS = 4
+"""Number of attempts after which a run that cannot be ended for an unknown reason is taken to be damaged."""
 DAMAGED = "RunDamaged"
 """Error name of runs that cannot be restored."""
 
@@ -60,6 +64,32 @@ async def claim_run(database: Database, run: RunRecord, process: str) -> Claimed
     if run.status is RunStatus.RUNNING:
         return await database.write(partial(reclaim_run, run=run, process=process))
     return await database.write(partial(claim_next_run, thread_id=run.thread_id, process=process))
+
+
+async def resume_when_possible(
+    database: Database, run: RunRecord, problem: Exception, resolve_settings: Callable[[], ResolvedSettings]
+) -> Job | None:
+    """Return the next attempt at a run of this process whose end could not be recorded, once the database works.
+
+    Return None if there is none: another process has taken the run over, or it is damaged.
+    """
+    is_damaged = run.attempt >= MAX_ATTEMPTS and not isinstance(problem, StorageUnavailable)
+    note = HANDED_OVER if isinstance(problem, StorageUnavailable) else None  # the run did not cause it
+    delay = RETRY_S
+    while True:
+        await asyncio.sleep(delay)
+        delay = min(2 * delay, MAX_RETRY_S)
+        try:
+            if is_damaged:
+                claimed = await end_damaged(database, run, problem)
+            else:
+                claimed = await database.write(partial(retry_run, run=run, note=note))
+            if claimed is None:
+                return None
+            run, note, is_damaged = claimed.record, HANDED_OVER, False
+            return await restore_or_end(database, claimed, resolve_settings())
+        except StorageUnavailable as still:
+            logger.error("run %s of thread %s waits for the database: %s", run.run_id, run.thread_id, still)
 
 
 async def restore_or_end(database: Database, claimed: ClaimedRun, settings: ResolvedSettings) -> Job | None:
