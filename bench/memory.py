@@ -25,7 +25,7 @@ from deerflow.memory.injection import LedgerRunMemory
 from deerflow.memory.ledger import Ledger
 from deerflow.memory.service import MemoryService
 from deerflow.persistence.engine import open_database
-from deerflow.persistence.engine.sqlite import Purger
+from deerflow.persistence.engine.maintenance import Purger
 
 FACTS, ROUNDS = 10_000, 30
 FIRST, FOUND_BAR, MS_BAR, RATIO_BAR = 5, 0.9, 10.0, 25.0

@@ -117,3 +117,33 @@ def test_show_reports_configuration_errors(tmp_path: Path, config: Command) -> N
 
     assert result.exit_code == 1
     assert result.output == f"config: there is no file '{tmp_path}/no.yaml'\n"
+
+
+INVALID_OBJECTS = """
+models:
+  - {name: a, use: "langchain_openai:ChatNobody", model: m}
+  - {name: b, use: "os:system", model: m}
+  - {name: c, use: "no_such_module:Model", model: m}
+tools:
+  - {name: t, group: web, use: "deerflow.community.ddg_search.tools:web_serch_tool"}
+sandbox: {use: "pathlib:Path"}
+memory: {storage_class: "os:system"}
+guardrails: {provider: {use: "subprocess:Popen", config: {args: ["touch", "called"]}}}
+"""
+
+
+def test_check_loads_all_classes_and_functions_without_calling_them(
+    tmp_path: Path, config: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config.yaml").write_text(INVALID_OBJECTS)
+
+    result = config("check")
+
+    assert result.exit_code == 1
+    assert [line.partition(": ")[2].partition(": ")[0] for line in result.output.splitlines()] == [
+        "models[0].use", "models[1].use", "models[2].use", "tools[0].use", "sandbox.use", "memory.storage_class",
+        "guardrails.provider.use",
+    ]  # fmt: skip
+    assert "config.yaml:3: models[0].use" in result.output and "did you mean" in result.output
+    assert not (tmp_path / "called").exists()

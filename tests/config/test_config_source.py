@@ -69,6 +69,21 @@ def test_detects_created_and_deleted_files(source: ConfigSource, tmp_path: Path)
     assert loaded.extensions.skills == {}
 
 
+@pytest.mark.parametrize("text", ["", "\n  \n"])
+def test_an_emptied_file_changes_nothing_until_it_is_written_or_deleted(
+    source: ConfigSource, tmp_path: Path, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    replace_file(tmp_path / "config.yaml", text)
+    assert source.refresh().config.title.max_chars == 20
+    assert source.problem == "config.yaml is empty; delete it to use the defaults" and source.problem in caplog.text
+
+    replace_file(tmp_path / "config.yaml", "title:\n  max_chars: 30\n")
+    assert source.refresh().config.title.max_chars == 30 and source.problem is None
+
+    replace_file(tmp_path / "config.yaml", "# nothing but a comment\n")
+    assert source.refresh().config.title.max_chars == 60
+
+
 def test_overrides_win_over_an_edited_file(tmp_path: Path) -> None:
     source = open_source(overrides={"title": {"max_chars": 15}}, directory=tmp_path, environment={})
 

@@ -8,7 +8,7 @@ import pytest
 from deerflow.memory.ledger import Ledger
 from deerflow.persistence.engine import open_database
 from deerflow.persistence.engine.database import DatabaseLocation
-from deerflow.persistence.engine.sqlite import Purger
+from deerflow.persistence.engine.maintenance import Purger
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

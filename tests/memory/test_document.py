@@ -10,8 +10,10 @@ import pytest
 from deerflow.config.imports import load_object
 from deerflow.config.sections.base import Settings
 from deerflow.config.sections.memory import MemoryConfig
-from deerflow.domain.errors import InvalidRequest, StorageUnavailable
+from deerflow.config.source import open_source
+from deerflow.domain.errors import ConfigError, InvalidRequest, StorageUnavailable
 from deerflow.domain.memory import DELETED_SOURCE, FactSource, MemoryScope, MemoryState, set_summary, upsert_fact
+from deerflow.harness import open_harness
 from deerflow.memory.document import build_edits, parse_document, to_document
 from deerflow.memory.ledger import Ledger
 from deerflow.memory.service import MemoryService
@@ -138,3 +140,11 @@ async def test_saves_every_change_to_the_external_storage(ledger: Ledger, tmp_pa
     await observed.erase_all(SCOPE)
     assert [len(document["facts"]) for document in kept] == [1, 0, 0]
     assert orjson.dumps(kept[-1]).count(b"Tea") == 0
+
+
+@pytest.mark.parametrize("path", ["os:system", "pathlib:Path", "deerflow.memory.storage:nothing"])
+async def test_a_storage_that_is_no_class_of_storages_is_refused_before_it_is_called(tmp_path: Path, path: str) -> None:
+    source = open_source(directory=tmp_path, environment={}, overrides={"memory": {"storage_class": path}})
+    with pytest.raises(ConfigError, match="memory.storage_class"):
+        async with open_harness(source):
+            pass

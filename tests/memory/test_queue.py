@@ -20,7 +20,7 @@ from deerflow.harness import Harness, open_harness
 from deerflow.memory.ledger import Ledger
 from deerflow.memory.queries.pending import find_next_due
 from deerflow.persistence.engine import open_database
-from deerflow.persistence.engine.sqlite import Purger
+from deerflow.persistence.engine.maintenance import Purger
 from deerflow.testing import Answer, ScriptedModel, Stall, calling
 from tests.memory.support import LOCAL_SCOPE, LONG_DEBOUNCE, TABS_FACT, build_extraction_output
 

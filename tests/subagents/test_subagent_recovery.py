@@ -195,6 +195,6 @@ async def test_cancelled_run_keeps_completed_results_and_marks_the_rest_cancelle
     assert stopped.status is RunStatus.INTERRUPTED
     assert kept[0]["content"] == "Task Succeeded. Result: Was quick."
     assert kept[1]["content"].startswith("Task cancelled by user.")
-    assert [each["additional_kwargs"]["subagent_status"] for each in kept] == ["completed", "cancelled"]
+    assert [each["additional_kwargs"].get("subagent_status") for each in kept] == ["completed", "cancelled", None]
     events = [message.text for message in model.requests[-1].messages if isinstance(message, ToolMessage)]
-    assert events[:2] == [each["content"] for each in kept] and "interrupted before bash gave a result" in events[2]
+    assert events == [each["content"] for each in kept] and "stopped the run before bash gave a result" in events[2]

@@ -1,17 +1,26 @@
 """`deerflow config`: write, show and check the configuration."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 import yaml
+from langchain_core.language_models import BaseChatModel
 
+from deerflow.config.imports import load_class
 from deerflow.config.load import CONFIG_NAME, LoadedConfig, find_config_path, load, read_example_config
+from deerflow.config.loader.document import ConfigProblem, InvalidConfig, KeyPath
 from deerflow.config.loader.files import replace_file
 from deerflow.config.loader.validation import mask
+from deerflow.config.sections.memory import LEDGER_STORAGE
 from deerflow.domain.errors import ConfigError
+from deerflow.guardrails.providers import load_provider_class
+from deerflow.memory.storage import MemoryStorage
+from deerflow.sandbox.sandbox_provider import SandboxProvider
+from deerflow.tools.assembly import load_tool
 
 app = typer.Typer(help="Write, show and check the configuration.", no_args_is_help=True)
 
@@ -45,12 +54,41 @@ def check(config: ConfigOption = None) -> None:
     """Check the configuration; errors name the file, line and key."""
     with _one_sentence_on_failure():
         loaded = load(config)
+        if problems := list(find_invalid_objects(loaded)):
+            raise InvalidConfig(problems)
         if loaded.config_file is None:
             typer.echo(f"no {CONFIG_NAME}; using defaults")
         else:
             typer.echo(f"{loaded.config_file.name} is valid")
         if loaded.extensions_file.exists():
             typer.echo(f"{loaded.extensions_file.name} is valid")
+
+
+def find_invalid_objects(loaded: LoadedConfig) -> Iterator[ConfigProblem]:
+    """Import the classes and functions that the configuration names; yield a problem for each that cannot be used."""
+    config = loaded.config
+    checks: list[tuple[KeyPath, Callable[[], object]]] = [
+        *(
+            (("models", at, "use"), partial(check_class, each.use, BaseChatModel))
+            for at, each in enumerate(config.models)
+        ),
+        *((("tools", at, "use"), partial(load_tool, each)) for at, each in enumerate(config.tools)),
+        (("sandbox", "use"), partial(check_class, config.sandbox.use, SandboxProvider)),
+    ]
+    if config.memory.storage_class != LEDGER_STORAGE:
+        checks.append((("memory", "storage_class"), partial(check_class, config.memory.storage_class, MemoryStorage)))
+    if (provider := config.guardrails.provider) is not None:
+        checks.append((("guardrails", "provider", "use"), partial(load_provider_class, provider)))
+    for path, check_object in checks:
+        try:
+            check_object()
+        except ConfigError as problem:
+            yield loaded.document.make_problem(path, str(problem))
+
+
+def check_class(path: str, base: Any) -> None:
+    """Raise `ConfigError` unless `path` names `base` or a subclass of it."""
+    load_class(path, base)
 
 
 def describe(loaded: LoadedConfig) -> str:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from deerflow.config.load import LoadedConfig, load
+from deerflow.config.load import CONFIG_NAME, LoadedConfig, load
 from deerflow.config.loader.document import KeyPath
 from deerflow.config.loader.files import FileStamp
 from deerflow.config.loader.validation import CREDENTIALS_IN_URL, MASK, NO_VARIABLES, is_secret
@@ -80,6 +80,11 @@ class ConfigSource:
             self._problem = str(error)
             logger.error("the changed configuration is invalid; using the last valid version:\n%s", error)
             return self._current
+        if written.config_file is not None and is_blank(written.config_file):
+            # Some editors empty a file before they write it, and agents would change to the demo model meanwhile.
+            self._problem = f"{CONFIG_NAME} is empty; delete it to use the defaults"
+            logger.error("%s; using the last valid version", self._problem)
+            return self._current
         self._problem = None
         self._adopt(written)
         return self._current
@@ -99,6 +104,14 @@ class ConfigSource:
         self._current = replace(written, config=config, home=self._current.home)
         self._written = written
         self._stamps = written.stamps
+
+
+def is_blank(file: Path) -> bool:
+    """Return whether a file contains nothing, not even a comment."""
+    try:
+        return not file.read_bytes().strip()
+    except OSError:
+        return False
 
 
 def _get_restart_settings(loaded: LoadedConfig) -> dict[str, object]:

@@ -10,7 +10,7 @@ from deerflow.gateway import mcp_endpoint
 from deerflow.gateway.errors import REQUEST_ID, add_error_handlers, declared_errors
 from deerflow.gateway.mcp_endpoint import McpEndpoint
 from deerflow.gateway.middleware.body_limits import BodyLimitMiddleware, BodyLimits
-from deerflow.gateway.middleware.request_context import RequestContextMiddleware
+from deerflow.gateway.middleware.request_context import AbandonedRequestMiddleware, RequestContextMiddleware
 from deerflow.gateway.middleware.same_origin import LOOPBACK, MCP, SameOriginMiddleware
 from deerflow.gateway.openapi import OPENAPI_URL, add_api_docs, add_openapi
 from deerflow.gateway.page import add_page
@@ -61,6 +61,7 @@ def read_body_limits(harness: Harness) -> BodyLimits:
 def add_middlewares(app: FastAPI, harness: Harness, hosts: Collection[str] | None, limits: BodyLimits) -> None:
     """Add the middlewares of every request, the innermost first."""
     settings = harness.core.source.current.config.gateway
+    app.add_middleware(AbandonedRequestMiddleware)
     app.add_middleware(BodyLimitMiddleware, limits=limits, exempt_paths=(MCP,))
     app.add_middleware(SameOriginMiddleware, hosts=hosts, origins=settings.cors_origins)
     if settings.cors_origins:

@@ -1,9 +1,9 @@
 """Guardrail providers: the protocol, its request and decision, and the built-in implementations."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from deerflow.config.imports import load_class
 from deerflow.config.sections.guardrails import GuardrailProviderConfig
@@ -102,16 +102,28 @@ class CombinedProvider:
         return approval or GuardrailDecision(allow=True)
 
 
+def load_provider_class(settings: GuardrailProviderConfig) -> Callable[..., object]:
+    """Return the class named in the configuration, which is checked before it is called.
+
+    Raises:
+        ConfigError: The class does not exist, or is not a class of providers.
+    """
+    found = load_class(settings.use, object)
+    if not hasattr(found, "aevaluate"):
+        raise ConfigError(f"guardrails.provider.use: {settings.use!r} has no `name` and `aevaluate(request)`")
+    return found
+
+
 def create_provider(settings: GuardrailProviderConfig) -> GuardrailProvider:
     """Return the provider named in the configuration.
 
     Raises:
         ConfigError: The class does not exist, rejects the settings, or is not a provider.
     """
-    provider_class = load_class(settings.use, object)
+    provider_class = load_provider_class(settings)
     try:
         # The parameters are defined by the configured class.
-        provider = cast(Any, provider_class)(**settings.config)
+        provider = provider_class(**settings.config)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"invalid guardrails.provider.config for {settings.use!r}: {error}") from error
     if not isinstance(provider, GuardrailProvider):

@@ -23,9 +23,10 @@ from deerflow.budget.account import (
     subtract_amount,
 )
 from deerflow.budget.pricing import Prices
-from deerflow.config.imports import load_object
+from deerflow.config.imports import load_class
 from deerflow.config.sections.memory import LEDGER_STORAGE
 from deerflow.config.source import ConfigSource, open_source
+from deerflow.domain.errors import ConfigError
 from deerflow.domain.files import OUTPUTS, UPLOADS, WORKSPACE, FileEntry
 from deerflow.domain.identity import LOCAL_USER, Principal
 from deerflow.domain.memory import BilledRun, MemoryScope, PendingExtraction
@@ -79,10 +80,18 @@ def create_memories(database: Database, source: ConfigSource) -> MemoryService:
 
 
 def find_storage(path: str, home: Path) -> MemoryStorage | None:
-    """Return the configured storage, or None for the ledger alone."""
+    """Return the configured storage, or None for the ledger alone.
+
+    Raises:
+        ConfigError: It is not a class of storages, or cannot be created.
+    """
     if path == LEDGER_STORAGE:
         return None
-    return cast(Callable[[Path], MemoryStorage], load_object(path))(home)
+    try:
+        storage_class = load_class(path, MemoryStorage)  # type: ignore[type-abstract]  # nothing abstract is created
+        return cast(Callable[[Path], MemoryStorage], storage_class)(home)
+    except (ConfigError, TypeError, ValueError, OSError) as problem:
+        raise ConfigError(f"memory.storage_class: {problem}") from problem
 
 
 @dataclass(frozen=True, slots=True)

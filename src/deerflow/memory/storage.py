@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import orjson
 
@@ -17,6 +17,7 @@ from deerflow.memory.document import to_document
 JsonDocument = Mapping[str, Any]
 
 
+@runtime_checkable
 class MemoryStorage(Protocol):
     """Storage of the documents of all memories."""
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, convert_to_messages
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, convert_to_messages
 
 from deerflow.agent_support.replies import HIDDEN
 from deerflow.agent_support.thread_state import check_state_values
@@ -18,7 +18,7 @@ def to_messages(raw: Sequence[Mapping[str, object]]) -> list[BaseMessage]:
     """Return the messages of a request, each with an id.
 
     Raises:
-        InvalidRequest: an item is not a message; the text says which.
+        InvalidRequest: an item is not a message, or is a system message; the text says which.
     """
     messages: list[BaseMessage] = []
     for index, fields in enumerate(raw):
@@ -27,6 +27,10 @@ def to_messages(raw: Sequence[Mapping[str, object]]) -> list[BaseMessage]:
         except (ValueError, TypeError, NotImplementedError) as problem:
             reason = str(problem).splitlines()[0]
             raise InvalidRequest(f"input.messages[{index}] is not a message: {reason}") from problem
+        if isinstance(message, SystemMessage):
+            raise InvalidRequest(
+                f"input.messages[{index}] is a system message: instructions for an agent belong to its SOUL.md"
+            )
         message.id = message.id or new_id()
         messages.append(message)
     if not messages:

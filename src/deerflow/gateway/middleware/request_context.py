@@ -1,5 +1,6 @@
-"""Request ids for responses and log lines, and request metrics."""
+"""Request ids for responses and log lines, request metrics, and the end of requests whose client is gone."""
 
+import asyncio
 import re
 import time
 from functools import partial
@@ -15,6 +16,8 @@ from deerflow.tracing.metrics import Metrics
 VALID_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 THREAD_PATH = re.compile(r"/threads/([A-Za-z0-9_-]{1,64})(?:/runs/([A-Za-z0-9-]{1,64}))?(?:/|$)")
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+READING_ACTIONS = frozenset({"search", "count", "history", "checkpoint", "namespaces"})
+"""Last parts of the paths of POST requests that only read."""
 NO_ROUTE = "(none)"
 CLIENT_CLOSED = 499
 """Status under which requests are counted whose client disconnected before the response."""
@@ -47,6 +50,57 @@ class RequestContextMiddleware:
         route = getattr(scope.get("route"), "path", NO_ROUTE)
         self._metrics.requests.labels(method, route, str(recorder.status or CLIENT_CLOSED)).inc()
         self._metrics.request_seconds.labels(method, route).observe(recorder.seconds())
+
+
+class AbandonedRequestMiddleware:
+    """Cancels a request that only reads when its client disconnects before the response begins.
+
+    Others go on: what they change must not be left half done.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not only_reads(scope):
+            await self._app(scope, receive, send)
+            return
+        first = [await receive()]  # the whole body, which has been read before
+
+        async def receive_next() -> Message:
+            return first.pop() if first else await receive()
+
+        is_gone = False
+        task = asyncio.current_task()
+
+        async def wait_for_disconnect() -> None:
+            nonlocal is_gone
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            is_gone = True
+            if task is not None:
+                task.cancel()
+
+        watching = asyncio.create_task(wait_for_disconnect())
+
+        async def send_next(message: Message) -> None:
+            watching.cancel()  # whoever streams notices a disconnect by itself
+            await send(message)
+
+        try:
+            await self._app(scope, receive_next, send_next)
+        except asyncio.CancelledError:
+            if not is_gone or task is None or task.uncancel():
+                raise
+        finally:
+            watching.cancel()
+
+
+def only_reads(scope: Scope) -> bool:
+    """Return whether a request changes nothing."""
+    return scope["method"] in ("GET", "HEAD") or (
+        scope["method"] == "POST" and scope["path"].rpartition("/")[2] in READING_ACTIONS
+    )
 
 
 class ResponseRecorder:

@@ -1,9 +1,11 @@
 """The interface of a database. Functions of a `Connection` run outside the event loop."""
 
 import sqlite3
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import Protocol, TypeVar
 
 from sqlalchemy import Connection
@@ -16,13 +18,15 @@ T = TypeVar("T")
 DatabaseLocation = Path | str
 """Path of a SQLite file, or URL of a PostgreSQL database."""
 DISK_FULL_SQLSTATE = "53100"
+READ_LIMIT_S = 60.0
+"""Time limit of a read."""
 
 
 class Database(Protocol):
     """Database of one server. Writes survive a power failure; appends, which are frequent, may not."""
 
     async def read(self, query: Callable[[Connection], T]) -> T:
-        """Run `query` and return its result."""
+        """Run `query` and return its result. It is stopped when the caller is cancelled, or after `READ_LIMIT_S`."""
 
     async def write(self, change: Callable[[Connection], T]) -> T:
         """Run `change` in one transaction; it is committed when this returns."""
@@ -35,6 +39,41 @@ class Database(Protocol):
 
     async def aclose(self) -> None:
         """Commit pending writes, then close the database."""
+
+
+class ReadGuard:
+    """Stops a running query when its caller is cancelled, or when it takes too long."""
+
+    def __init__(self) -> None:
+        self.is_cancelled = False
+        self._stop: Callable[[], object] | None = None
+        self._lock = Lock()
+        self._deadline = float("inf")
+
+    @contextmanager
+    def watch(self, stop: Callable[[], object] | None = None) -> Iterator[None]:
+        """Watch the query of this block. `stop` is called from another thread to stop it."""
+        self._deadline = time.monotonic() + READ_LIMIT_S
+        with self._lock:
+            if self.is_cancelled:
+                raise StorageUnavailable("the caller of the query is gone")
+            self._stop = stop
+        try:
+            yield
+        finally:
+            with self._lock:  # the connection serves another query after this
+                self._stop = None
+
+    def is_over(self) -> bool:
+        """Return whether the query is to be stopped."""
+        return self.is_cancelled or time.monotonic() > self._deadline
+
+    def cancel(self) -> None:
+        """Stop the query."""
+        self.is_cancelled = True
+        with self._lock:
+            if self._stop is not None:
+                self._stop()
 
 
 @contextmanager
@@ -68,10 +107,14 @@ def translate_driver_errors() -> Iterator[None]:
 
 
 def explain_sqlite_error(problem: BaseException) -> StorageUnavailable | None:
-    """Return the error for a full disk or a damaged file, None for other errors."""
+    """Return the error for a full disk, a damaged file or a stopped query, None for other errors."""
     code = getattr(problem, "sqlite_errorcode", 0) & 0xFF  # the rest of the number tells the detail
     if code == sqlite3.SQLITE_FULL:
         return StorageFull("the disk of the database is full")
+    if code == sqlite3.SQLITE_INTERRUPT:
+        return StorageUnavailable(
+            f"the query was stopped: it took longer than {READ_LIMIT_S:g} s, or nobody waits for it"
+        )
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return StorageUnavailable(f"the database is damaged: {problem}; stop the server and run: deerflow db check")
     return None

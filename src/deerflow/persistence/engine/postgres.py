@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from deerflow.domain.errors import ConfigError, StorageUnavailable
-from deerflow.persistence.engine.database import translate_errors
+from deerflow.persistence.engine.database import READ_LIMIT_S, ReadGuard, translate_errors
 from deerflow.persistence.engine.schema import IdFile, migrate, read_database_id
 from deerflow.persistence.queries.events import LoggedEvent, build_fenced_insert, list_owned_runs
 
@@ -41,9 +41,15 @@ class PostgresDatabase:
         self._readers = ThreadPoolExecutor(READ_CONNECTIONS, "database-reader")
         self._writers = ThreadPoolExecutor(WRITE_CONNECTIONS, "database-writer")
         self._appender = ThreadPoolExecutor(1, "database-appender")
+        self._cancellations = ThreadPoolExecutor(1, "database-cancellation")
 
     async def read(self, query: Callable[[Connection], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._readers, self._query, query)
+        loop, guard = asyncio.get_running_loop(), ReadGuard()
+        try:
+            return await loop.run_in_executor(self._readers, self._query, query, guard)
+        except asyncio.CancelledError:
+            loop.run_in_executor(self._cancellations, guard.cancel)
+            raise
 
     async def write(self, change: Callable[[Connection], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._writers, self._transact, change)
@@ -52,12 +58,14 @@ class PostgresDatabase:
         return await asyncio.get_running_loop().run_in_executor(self._appender, self._insert, events)
 
     async def aclose(self) -> None:
-        for executor in (self._readers, self._writers, self._appender):
+        for executor in (self._readers, self._writers, self._appender, self._cancellations):
             await asyncio.to_thread(executor.shutdown)
 
-    def _query(self, query: Callable[[Connection], T]) -> T:
+    def _query(self, query: Callable[[Connection], T], guard: ReadGuard) -> T:
         with translate_errors(), self._reading.connect() as connection:
-            return query(connection)
+            driver: Any = connection.connection.driver_connection
+            with guard.watch(driver.cancel):
+                return query(connection)
 
     def _transact(self, change: Callable[[Connection], T], attempts: int = MAX_ATTEMPTS) -> T:
         try:
@@ -89,6 +97,7 @@ async def open_postgres(
     writing = create_postgres_engine(url, WRITE_CONNECTIONS, pool_pre_ping=True)
     event.listen(writing, "connect", partial(limit_idle_transactions, idle_timeout_s))
     reading = create_postgres_engine(url, READ_CONNECTIONS, pool_pre_ping=True)
+    event.listen(reading, "connect", limit_statements)
     appending = create_postgres_engine(url, 1, isolation_level="AUTOCOMMIT")
     event.listen(appending, "connect", disable_synchronous_commit)
     try:
@@ -132,6 +141,12 @@ def disable_synchronous_commit(connection: Any, _record: object) -> None:
 def limit_idle_transactions(seconds: float, connection: Any, _record: object) -> None:
     """Let the server end transactions that are idle for `seconds`, so that a frozen process holds no locks."""
     connection.execute(build_idle_timeout(seconds))
+    connection.commit()
+
+
+def limit_statements(connection: Any, _record: object) -> None:
+    """Let the server stop statements that take too long."""
+    connection.execute(f"SET statement_timeout TO {int(READ_LIMIT_S * 1000)}")
     connection.commit()
 
 

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
 from deerflow.domain.errors import StorageFull, StorageUnavailable
-from deerflow.persistence.engine.database import translate_errors
+from deerflow.persistence.engine.database import ReadGuard, translate_errors
 from deerflow.persistence.engine.schema import IdFile, locate_id_file, migrate, read_database_id
 from deerflow.persistence.queries.events import LoggedEvent, build_insert
 
@@ -97,6 +97,8 @@ class Appender:
 
 T = TypeVar("T")
 READ_CONNECTIONS = 4
+STEPS_PER_CHECK = 100_000
+"""Steps of SQLite's virtual machine, some milliseconds, after which it is asked whether to go on with a query."""
 BUSY_TIMEOUT_S = 60.0
 """Wait for a lock. A rewrite after a deletion (`Purger`) holds it for seconds in a large database."""
 
@@ -126,8 +128,13 @@ class SqliteDatabase:
         self._draining: asyncio.Task[None] | None = None
 
     async def read(self, query: Callable[[Connection], T]) -> T:
-        """Run `query` and return its result."""
-        return await asyncio.get_running_loop().run_in_executor(self._readers, self._query, query)
+        """Run `query` and return its result; stop it when the caller is cancelled."""
+        guard = ReadGuard()
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._readers, self._query, query, guard)
+        except asyncio.CancelledError:
+            guard.cancel()
+            raise
 
     async def write(self, change: Callable[[Connection], T]) -> T:
         """Run `change`; it is committed when this returns."""
@@ -190,9 +197,14 @@ class SqliteDatabase:
         with self._reading.connect() as connection:
             connection.exec_driver_sql("PRAGMA wal_checkpoint(PASSIVE)")
 
-    def _query(self, query: Callable[[Connection], T]) -> T:
-        with translate_errors(), self._reading.connect() as connection:
-            return query(connection)
+    def _query(self, query: Callable[[Connection], T], guard: ReadGuard) -> T:
+        with translate_errors(), self._reading.connect() as connection, guard.watch():
+            driver: Any = connection.connection.driver_connection
+            driver.set_progress_handler(guard.is_over, STEPS_PER_CHECK)
+            try:
+                return query(connection)
+            finally:
+                driver.set_progress_handler(None, 0)
 
 
 @asynccontextmanager

@@ -24,6 +24,11 @@ CANCELLED = MappingProxyType(
     }
 )
 """Notes for the model about tasks that ended with their run."""
+STOPPED = (
+    "Error: the user stopped the run before {tool} gave a result. It may have done all, some or nothing of it; check "
+    "before you do it again."
+)
+ENDED = "Error: the run ended before {tool} gave a result. Check what it has done before you do it again."
 NOT_DONE = "Error: the server stopped before {tool} gave a result, and nothing was changed by it."
 
 
@@ -100,14 +105,15 @@ class StateRepair:
 def recorded_results(
     call: LedgerCall, outcomes: Mapping[tuple[str | None, str], object], is_stopped: bool
 ) -> list[BaseMessage]:
-    """Return the messages for a call of an unfinished run; empty if its result is unknown."""
+    """Return the result of a call of an unfinished run, or a note that there is none: no call stays without result."""
     outcome = outcomes.get((call.message_id, call.id))
     if isinstance(outcome, ToolMessage):
         return [outcome]
     if isinstance(outcome, Command) and isinstance(outcome.update, dict):
         return list(outcome.update.get("messages", ()))
     if call.tool not in CANCELLED:
-        return []
+        text = (STOPPED if is_stopped else ENDED).format(tool=call.tool)
+        return [ToolMessage(text, name=call.tool, tool_call_id=call.id, status="error")]
     text = f"Task cancelled{' by user' if is_stopped else ', for the run has ended'}. {CANCELLED[call.tool]}"
     known = {"subagent_status": "cancelled"}
     return [ToolMessage(text, name=call.tool, tool_call_id=call.id, status="error", additional_kwargs=known)]
