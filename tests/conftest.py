@@ -20,6 +20,7 @@ from deerflow.persistence.engine.sqlite import create_sqlite_engine
 from deerflow.sandbox.local.toolbox import ToolboxBuilder
 from tests.servers import PostgresServer, postgres, redis, shared_folder
 from tests.support import OpenHarness, user_cache
+from tests.watchdog import WATCHDOG
 
 pytest_plugins = ["tests.browser"]
 # Before any test imports them: then pytest explains what fails in them.
@@ -57,7 +58,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Exclude imported objects from garbage collection, which would traverse them again and again."""
+    """Start the watchdog; exclude imported objects from garbage collection, which would traverse them each time."""
+    WATCHDOG.start()
     gc.collect()
     gc.freeze()
 
@@ -79,6 +81,15 @@ def put_slow_modules_first(items: Sequence[pytest.Item], workers: int) -> list[p
         ordered += [*share, *rest[:room]]
         rest = rest[room:]
     return ordered + rest
+
+
+@pytest.fixture(autouse=True)
+def watchdog() -> Iterator[None]:
+    """Fail if the event loop is held: a server answers nobody meanwhile."""
+    WATCHDOG.problems.clear()
+    yield
+    if WATCHDOG.problems:
+        pytest.fail("\n".join(WATCHDOG.problems))
 
 
 @pytest.fixture(scope="session")
