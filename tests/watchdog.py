@@ -77,7 +77,9 @@ class Watchdog:
         held = now - callback.started - (waited - callback.waited)
         # Several looks: a process that was suspended as a whole has one.
         if held > LIMIT_S and callback.samples * PERIOD_S >= LIMIT_S and not callback.stack:
-            callback.stack = "".join(traceback.format_stack(frame)[-12:])
+            frames = traceback.extract_stack(frame)
+            own = [each for each in frames[:-6] if each.filename.startswith(SOURCE)]
+            callback.stack = "".join(traceback.format_list([*own, *frames[-6:]]))
             self.problems.append(f"the event loop was held for more than {LIMIT_S * 1000:.0f} ms in\n{callback.stack}")
 
 

@@ -162,7 +162,7 @@ class PopulatedServer:
                 app = create_app(self.harness)
                 app.dependency_overrides[get_current_user] = read_principal
                 http = await stack.enter_async_context(browse(self.harness, app))
-                self.url, self.document = str(http.base_url), app.openapi()
+                self.url, self.document = str(http.base_url), await asyncio.to_thread(app.openapi)
                 ready.set_result(None)
                 await self._closing.wait()
         except BaseException as problem:

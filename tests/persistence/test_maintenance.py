@@ -1,5 +1,6 @@
 """Check and repair of damaged SQLite files."""
 
+import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -52,7 +53,7 @@ async def test_a_repair_keeps_all_rows_outside_the_damaged_page(tmp_path: Path, 
     scramble_page(file, "notes", which)
     damaged = file.read_bytes()
     assert check_file(file)
-    done = repair_file(file)
+    done = await asyncio.to_thread(repair_file, file)
     assert check_file(file) == [] and done.incomplete == ["notes"] and done.copy.read_bytes() == damaged
     with closing(sqlite3.connect(file)) as connection:
         rows = connection.execute("SELECT number, text FROM notes").fetchall()
@@ -68,7 +69,7 @@ async def test_a_damaged_index_loses_no_row(tmp_path: Path) -> None:
     fill(file)
     scramble_page(file, "ix_notes_text", 3)
     assert check_file(file)
-    done = repair_file(file)
+    done = await asyncio.to_thread(repair_file, file)
     assert done.kept["notes"] == 2000 and done.incomplete == [] and check_file(file) == []
 
 

@@ -12,7 +12,7 @@ from deerflow.gateway.mcp_endpoint import McpEndpoint
 from deerflow.gateway.middleware.body_limits import BodyLimitMiddleware, BodyLimits
 from deerflow.gateway.middleware.request_context import AbandonedRequestMiddleware, RequestContextMiddleware
 from deerflow.gateway.middleware.same_origin import LOOPBACK, MCP, SameOriginMiddleware
-from deerflow.gateway.openapi import OPENAPI_URL, add_api_docs, add_openapi
+from deerflow.gateway.openapi import add_api_docs, add_openapi
 from deerflow.gateway.page import add_page
 from deerflow.gateway.routers import health
 from deerflow.gateway.routes import LANGGRAPH_ROUTES, ROUTES, add_routes
@@ -31,7 +31,7 @@ def create_app(harness: Harness, *, hosts: Collection[str] | None = LOOPBACK) ->
         version=__version__,
         docs_url=None,  # the pages of the framework load their scripts from a CDN
         redoc_url=None,
-        openapi_url=OPENAPI_URL,
+        openapi_url=None,  # served by `add_openapi`
         responses=declared_errors(),
     )
     app.state.harness = harness

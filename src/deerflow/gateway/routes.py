@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from threading import Lock
 
 from fastapi import APIRouter, FastAPI
 from starlette.routing import BaseRoute, Match
@@ -11,6 +12,9 @@ from starlette.types import Receive, Scope, Send
 
 from deerflow.gateway.routers import features, health
 from deerflow.gateway.routers.threads import deletion, threads
+
+MOUNTING = Lock()
+"""Held while routes are replaced: the OpenAPI document is built in a thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +59,16 @@ class LazyRoute(BaseRoute):
 
     def mount(self) -> None:
         """Replace the placeholder by the routes, unless another request has done so."""
-        routes = self._app.router.routes
-        if self not in routes:
-            return
-        end = len(routes)
-        add_routes(self._app, self._router.load(), self._prefix, in_schema=self._in_schema)
-        added = routes[end:]
-        del routes[end:]
-        index = routes.index(self)
-        routes[index : index + 1] = added
+        with MOUNTING:
+            routes = self._app.router.routes
+            if self not in routes:
+                return
+            end = len(routes)
+            add_routes(self._app, self._router.load(), self._prefix, in_schema=self._in_schema)
+            added = routes[end:]
+            index = routes.index(self)
+            # In one step: another thread may look for a route.
+            self._app.router.routes[:] = [*routes[:index], *added, *routes[index + 1 : end]]
 
 
 def mount_all(app: FastAPI) -> None:

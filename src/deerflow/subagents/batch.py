@@ -56,7 +56,8 @@ class BatchExecution:
         """Execute the remaining items and return the outcomes of all items, in their order."""
         order, count = self.order, len(self.order.items)
         known = self.journal.find_items(order.task_id)
-        self.outcomes = {index: done for index, done in known.items() if index < count and self._matches(index, done)}
+        if known:  # thousands of prompts may be compared
+            self.outcomes = await asyncio.to_thread(self._select_matching, known)
         self._report("batch_started", concurrency=order.concurrency, resumed=len(self.outcomes))
         remaining = iter([index for index in range(count) if index not in self.outcomes])
         try:
@@ -72,6 +73,11 @@ class BatchExecution:
             raise
         self._report("batch_completed")
         return [self.outcomes[index] for index in range(count)]
+
+    def _select_matching(self, known: Mapping[int, ItemOutcome]) -> dict[int, ItemOutcome]:
+        """Return the recorded outcomes of items that are still the same."""
+        count = len(self.order.items)
+        return {index: done for index, done in known.items() if index < count and self._matches(index, done)}
 
     def _matches(self, index: int, done: ItemOutcome) -> bool:
         """Return True if a recorded outcome belongs to the current prompt of the item."""

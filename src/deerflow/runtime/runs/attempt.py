@@ -103,6 +103,8 @@ class RunOutcome:
     status: RunStatus
     error_name: str | None = None
     error: str | None = None
+    is_paused: bool = False
+    """True if the run waits at an interrupt or a breakpoint, and goes on later."""
 
     def to_json(self) -> bytes:
         """Return the data of an `error` event."""

@@ -9,10 +9,11 @@ from langgraph.types import Command, Interrupt, StateSnapshot
 
 from deerflow.agents.middlewares.tool_calls.tool_ledger import UNKNOWN
 from deerflow.agents.spec import AgentGraph
+from deerflow.domain.runs import RunStatus
 from deerflow.domain.tools import LedgerCall, OutcomeUnknown
 from deerflow.persistence.checkpoints import RUN_KEY
 from deerflow.runtime.journal.state_diff import Changes, StateDiff
-from deerflow.runtime.runs.attempt import Attempt, attempt_config
+from deerflow.runtime.runs.attempt import Attempt, RunOutcome, attempt_config
 from deerflow.runtime.runs.tool_ledger import RunLedger
 
 MODEL_NODE = "model"
@@ -40,14 +41,16 @@ class StateRepair:
     questions: Callable[[str], Awaitable[Sequence[Interrupt]]]
     """Returns the interrupts of a thread's paused run."""
 
-    async def keep(self, attempt: Attempt, *, is_stopped: bool) -> None:
-        """Add the partial answer and finished tool results of an unfinished run to the state.
+    async def keep(self, attempt: Attempt, outcome: RunOutcome) -> None:
+        """Add the partial answer and tool results of an unfinished run to the state.
 
-        Results of tools that finished while others were running are kept: a subagent may take an hour.
+        Results of tools that finished while others were running are kept: a subagent may take an hour. The calls of a
+        paused run stay open.
         """
-        state = attempt.state
+        state, is_stopped = attempt.state, outcome.status is RunStatus.INTERRUPTED
         unheard = [each for each in attempt.job.signals.heard if not (state and state.has(each.id))]
-        calls = find_open_calls(state.messages) if state is not None and not state.is_paused else ()
+        is_paused = outcome.is_paused or (state is not None and state.is_paused)
+        calls = find_open_calls(state.messages) if state is not None and not is_paused else ()
         results = [each for call in calls for each in recorded_results(call, attempt.log.outcomes, is_stopped)]
         messages = [*results, *unheard, *filter(None, [attempt.answer.to_message()])]
         if messages:

@@ -100,7 +100,7 @@ class RunWorker:
         elif is_settled:
             await self._aftermath.settle(attempt, keeps_answer=outcome.error_name != GIVEN_UP)
         elif outcome.status != RunStatus.SUCCESS:
-            await self._aftermath.keep(attempt, is_stopped=outcome.status is RunStatus.INTERRUPTED)
+            await self._aftermath.keep(attempt, outcome)
 
     async def _left_behind(self, job: Job) -> DiscardedHistory | None:
         """Return the history that the run discarded by starting from an earlier checkpoint."""
@@ -120,7 +120,7 @@ class RunWorker:
         try:
             async with limit, self._hooks.open_context(job, attempt.log) as context:
                 is_paused = await self._stream(attempt, context)
-            return RunOutcome(RunStatus.INTERRUPTED if is_paused else RunStatus.SUCCESS)
+            return RunOutcome(RunStatus.INTERRUPTED, is_paused=True) if is_paused else RunOutcome(RunStatus.SUCCESS)
         except asyncio.CancelledError:
             if job.signals.hands_over:
                 raise
