@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import sys
 from collections.abc import Callable
@@ -36,8 +37,10 @@ class Hostile:
             able = {"tools": {"listChanged": True}}
             who = {"name": "hostile", "version": "1"}
             answer(number, {"protocolVersion": params["protocolVersion"], "capabilities": able, "serverInfo": who})
-        elif method == "tools/list":
+        elif method == "tools/list" and not self.has_flag("hang-at-list-if:"):
             answer(number, {"tools": [described(name) for name in self.tools]})
+        elif method == "ping":
+            answer(number, {})
         elif method == "tools/call":
             self.token = (params.get("_meta") or {}).get("progressToken")
             self.number = number
@@ -49,8 +52,10 @@ class Hostile:
             answer(params.get("requestId"), text("too late"))
 
     def is_hanging(self) -> bool:
-        flags = [Path(mode.partition(":")[2]) for mode in self.modes if mode.startswith("hang-if:")]
-        return "hang-at-init" in self.modes or any(flag.exists() for flag in flags)
+        return "hang-at-init" in self.modes or self.has_flag("hang-if:")
+
+    def has_flag(self, mode: str) -> bool:
+        return any(Path(each.removeprefix(mode)).exists() for each in self.modes if each.startswith(mode))
 
     def do_echo(self, value: str) -> object:
         return text(f"echo: {value}")
@@ -63,6 +68,17 @@ class Hostile:
     def do_hang(self, value: str) -> object:
         self.progress(1, "hanging")
         return None
+
+    def do_freeze(self, value: str) -> object:
+        self.progress(1, "freezing")
+        os.kill(os.getpid(), signal.SIGSTOP)
+        return text("thawed")
+
+    def do_ignore(self, value: str) -> object:
+        """Never read again, and ignore requests to end."""
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        while True:
+            signal.pause()
 
     def do_flood(self, value: str) -> object:
         write(f'{{"jsonrpc": "2.0", "id": {self.number}, "result": {{"content": [{{"type": "text", "text": "')

@@ -126,3 +126,8 @@ def is_outside_sandbox(word: str, config: McpServerConfig) -> bool:
     if not path.is_absolute() or path == Path("/") or any(path.is_relative_to(place) for place in VISIBLE_PATHS):
         return False
     return not any(path.is_relative_to(Path(shown).expanduser()) for shown in config.paths) and path.exists()
+def describe_restart(config: McpServerConfig) -> str:
+    """Return what happens after a server was found not to answer."""
+    return "it is restarted for the next call" if config.type == "stdio" else "the next call connects again"
+
+

@@ -32,7 +32,7 @@ from deerflow.mcp.session.calls import (
     ServerAddress,
 )
 from deerflow.mcp.session.pool import SessionPool
-from deerflow.mcp.status import McpServerError, McpToolInfo
+from deerflow.mcp.status import McpServerError, McpToolInfo, describe_restart
 from deerflow.sandbox.tools import ToolProgress
 
 SCALARS = (str, int, float, bool)
@@ -212,7 +212,7 @@ def make_caller(name: str, address: ServerAddress, info: McpToolInfo, sessions: 
         )
         try:
             pending = await begin_call(sessions, own, request)
-            result = await wait_for_result(pending, name, timeout_s)
+            result = await wait_for_result(pending, name, own, timeout_s)
         finally:
             progress.close()
         content = to_content(result.blocks)
@@ -232,7 +232,7 @@ async def begin_call(sessions: SessionPool, address: ServerAddress, request: Mcp
     return session.begin(request)
 
 
-async def wait_for_result(pending: PendingCall, name: str, timeout_s: float) -> McpCallResult:
+async def wait_for_result(pending: PendingCall, name: str, address: ServerAddress, timeout_s: float) -> McpCallResult:
     """Wait for the end of a call. Questions on the way interrupt the run."""
     for question in pending.answered:
         interrupt(build_interrupt(name, question))  # answered before: returns the same answer again
@@ -241,10 +241,11 @@ async def wait_for_result(pending: PendingCall, name: str, timeout_s: float) -> 
             async with asyncio.timeout(timeout_s):
                 outcome = await pending.wait()
         except TimeoutError:
-            pending.cancel()
-            raise McpServerError(
-                f"{name} took longer than {timeout_s:g} s and was stopped; try something smaller"
-            ) from None
+            text = f"{name} took longer than {timeout_s:g} s and was stopped; try something smaller"
+            if not await pending.time_out():
+                restart = describe_restart(address.config)
+                text = f"the MCP server {address.server!r} did not answer within {timeout_s:g} s; {restart}"
+            raise McpServerError(text) from None
         except asyncio.CancelledError:
             pending.cancel()
             raise
