@@ -26,7 +26,11 @@ HIDDEN: dict[str, Any] = {
     },
 }
 """Tool with invisible characters in all its texts."""
-STRANGE = (HIDDEN,)
+HALF: dict[str, Any] = {"name": "half", "title": "\ud800", "description": "\ud800", "inputSchema": {"type": "object"}}
+DEEP: dict[str, Any] = {"name": "deep", "inputSchema": {"type": "object"}}
+for _ in range(400):
+    DEEP["inputSchema"] = {"type": "object", "properties": {"a": DEEP["inputSchema"]}}
+STRANGE = (HIDDEN, HALF, DEEP)
 """Tools that are offered in the mode of their name."""
 
 
@@ -102,6 +106,9 @@ class Hostile:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         while True:
             signal.pause()
+
+    def do_malformed(self, value: str) -> object:
+        return {"content": "no list"}
 
     def do_flood(self, value: str) -> object:
         write(f'{{"jsonrpc": "2.0", "id": {self.number}, "result": {{"content": [{{"type": "text", "text": "')

@@ -9,6 +9,7 @@ from types import MappingProxyType
 import anyio
 from mcp import types
 from mcp.shared.exceptions import McpError
+from pydantic import ValidationError
 
 from deerflow.domain.errors import DeerFlowError
 from deerflow.mcp.session.calls import (
@@ -28,9 +29,9 @@ from deerflow.mcp.status import McpServerError, ServerListing, describe_restart,
 from deerflow.sandbox.jobs.services import Service, ServiceSpec
 
 CLOSE_S = 5.0
-RELIST_S = 30.0
 PING_S = 5.0
 """Time in which a server has to answer a ping after a call has timed out or was cancelled."""
+RELIST_S = 30.0
 NO_ANSWER = ElicitationReply("cancel")
 OFFLINE_ENVIRONMENT = MappingProxyType({"NPM_CONFIG_PREFER_OFFLINE": "true", "NPM_CONFIG_UPDATE_NOTIFIER": "false"})
 
@@ -51,8 +52,8 @@ class ServerSession:
         self._task: asyncio.Task[None] | None = None
         self._calls: dict[str, ActiveCall] = {}
         self._relisting: asyncio.Task[None] | None = None
-        self._service: Service | None = None
         self._ping: asyncio.Task[bool] | None = None
+        self._service: Service | None = None
         self._lines: MessageLines | None = None
 
     @property
@@ -104,7 +105,6 @@ class ServerSession:
         self._task.cancel()
         await asyncio.wait({self._task}, timeout=CLOSE_S)
 
-    async def execute(self, call: "ActiveCall") -> McpCallResult:
     def ping(self) -> "asyncio.Task[bool]":
         """Ping the server in the background and return the task, whose result is whether the server answers.
 
@@ -115,6 +115,7 @@ class ServerSession:
             self._ping.add_done_callback(retrieve_exception)
         return self._ping
 
+    async def execute(self, call: "ActiveCall") -> McpCallResult:
         """Call a tool and wait for its end, or for the end of the session."""
         if self._client is None or self._task is None:
             raise self._end_error()
@@ -132,6 +133,8 @@ class ServerSession:
             if self.is_over or not isinstance(problem, McpError):
                 raise self._end_error() from None
             raise McpServerError(f"the server refused the call: {problem.error.message}") from None
+        except ValidationError:  # callers would take it for invalid arguments
+            raise McpServerError("the result of the server is malformed; the call may have been executed") from None
         finally:
             task.cancel()
             await asyncio.wait({task}, timeout=CLOSE_S)
@@ -141,9 +144,6 @@ class ServerSession:
         if self._calls.get(call.request.call_id) is call:
             del self._calls[call.request.call_id]
 
-    async def _run(self) -> None:
-        """Hold the connection from start to end: the `mcp` library requires both in one task."""
-        async with (
     async def _end_if_silent(self) -> bool:
         """Ping the server and return whether it answers; if it does not, end the session and its process."""
         if self._client is None or self._task is None or self.is_over:
@@ -162,6 +162,9 @@ class ServerSession:
         finally:
             answer.cancel()
 
+    async def _run(self) -> None:
+        """Hold the connection from start to end: the `mcp` library requires both in one task."""
+        async with (
             self._connect() as streams,
             McpClientSession(streams, self._answer_elicitation, self._on_message, self._on_connection_closed) as client,
         ):
