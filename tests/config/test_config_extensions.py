@@ -130,6 +130,13 @@ def test_reports_a_duplicate_key(tmp_path: Path) -> None:
         set_skill(path, "b")
 
 
+def test_disabled_server_may_refer_to_a_port_that_is_not_set(tmp_path: Path) -> None:
+    path = tmp_path / "f.json"
+    path.write_text('{"mcpServers": {"a": {"type": "http", "url": "http://localhost:${PORT}/", "enabled": false}}}')
+
+    assert read(path).mcp_servers["a"].url == "http://localhost:${PORT}/"
+
+
 def test_empty_sections_equal_missing_ones(tmp_path: Path) -> None:
     path = tmp_path / "f.json"
     path.write_text('{"mcpServers": null, "skills": null}')

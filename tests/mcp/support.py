@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 from langchain_core.messages import AnyMessage, ToolMessage
 
 from deerflow.config.source import ConfigSource, open_source
@@ -112,3 +113,21 @@ async def open_mcp_harness(
     model = ScriptedModel.saying(*turns)
     async with open_harness(create_source(folder, servers, **config), model) as harness:
         yield McpHarness(harness, model)
+
+
+async def has_processes(wanted: int) -> bool:
+    return len(await asyncio.to_thread(list_processes)) == wanted
+
+
+def list_processes() -> list[psutil.Process]:
+    """Return the running hostile servers of this process."""
+    found = psutil.Process().children(recursive=True)
+    return [each for each in found if is_hostile(each)]
+
+
+def is_hostile(process: psutil.Process) -> bool:
+    try:
+        command = process.cmdline()
+    except psutil.Error:
+        return False
+    return str(HOSTILE_SERVER) in command and "bwrap" not in command[0] and "bash" not in command[0]

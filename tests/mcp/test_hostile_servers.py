@@ -8,6 +8,7 @@ import psutil
 import pytest
 
 from deerflow.domain.identity import LOCAL_USER
+from deerflow.mcp.session.results import MAX_SCHEMA_DEPTH
 from deerflow.testing import calling
 from tests.conformance.command_suite import wait_until
 from tests.mcp.support import build_hostile_entry, open_mcp_harness, write_servers
@@ -119,6 +120,30 @@ async def test_new_tool_is_offered_after_an_admin_accepts_it(tmp_path: Path) -> 
         assert world.status("s").state == "ready"
         await world.run()
         assert [message.text for message in await world.results()] == ["grown", "echo: x"]
+
+
+async def test_malformed_result_is_reported_as_such(tmp_path: Path) -> None:
+    turns = (calling("s_malformed"), calling("s_echo", value="well"), "done")
+    async with open_mcp_harness(tmp_path, {"s": build_hostile_entry()}, *turns) as world:
+        await world.wait_until_listed()
+        await world.run()
+        malformed, well = await world.results()
+        assert malformed.status == "error"
+        assert "the result of the server is malformed; the call may have been executed" in malformed.text
+        assert well.text == "echo: well"
+
+
+async def test_strange_tools_are_offered_and_shown(tmp_path: Path) -> None:
+    async with open_mcp_harness(tmp_path, {"s": build_hostile_entry("half", "deep")}, "done") as world:
+        await world.wait_until_listed()
+        await world.run()
+        assert {"s_half", "s_deep", "s_echo"} <= set(world.model.requests[0].tool_names)
+        shown = {tool.name: tool for tool in world.status("s").tools}
+        assert shown["half"].title == "\\u{d800}"
+        schema, depth = shown["deep"].input_schema, 0
+        while "properties" in schema and schema["properties"]:
+            schema, depth = schema["properties"]["a"], depth + 1
+        assert depth == MAX_SCHEMA_DEPTH / 2
 
 
 async def test_server_cannot_read_files_of_the_machine(tmp_path: Path) -> None:

@@ -1,10 +1,8 @@
 """Tests of sessions: elicitation, progress, images, and the lifetime of processes."""
 
-import asyncio
 import json
 from pathlib import Path
 
-import psutil
 import pytest
 
 from deerflow.config.sections.models import ModelConfig
@@ -13,7 +11,15 @@ from deerflow.domain.runs import AgentSpec, Resume, RunRequest
 from deerflow.harness import open_harness
 from deerflow.testing import ScriptedModel, calling
 from tests.conformance.command_suite import wait_until
-from tests.mcp.support import HOSTILE_SERVER, McpHarness, build_hostile_entry, create_source, open_mcp_harness
+from tests.mcp.support import (
+    HOSTILE_SERVER,
+    McpHarness,
+    build_hostile_entry,
+    create_source,
+    has_processes,
+    list_processes,
+    open_mcp_harness,
+)
 
 
 async def test_elicitation_interrupts_the_run_until_the_user_answers(tmp_path: Path) -> None:
@@ -101,24 +107,6 @@ async def test_listing_is_cached_across_restarts(tmp_path: Path) -> None:
         await world.run()
         assert world.tool_names() == offered and len(offered) > 10
         assert world.status("s").state == "connecting"
-
-
-async def has_processes(wanted: int) -> bool:
-    return len(await asyncio.to_thread(list_processes)) == wanted
-
-
-def list_processes() -> list[psutil.Process]:
-    """Return the running hostile servers of this process."""
-    found = psutil.Process().children(recursive=True)
-    return [each for each in found if is_hostile(each)]
-
-
-def is_hostile(process: psutil.Process) -> bool:
-    try:
-        command = process.cmdline()
-    except psutil.Error:
-        return False
-    return str(HOSTILE_SERVER) in command and "bwrap" not in command[0] and "bash" not in command[0]
 
 
 async def read_action_request(world: McpHarness) -> dict[str, object]:

@@ -97,6 +97,23 @@ def test_finding_has_place_and_message_without_the_secret() -> None:
     assert finding.remediation and token not in repr(finding)
 
 
+@pytest.mark.parametrize(
+    ("text", "is_found"),
+    [
+        ("Be brief.\u200b", True),
+        ("Be brief.\U000e0041", True),
+        ("Smile \U0001f600\ufe01\U000e0103", True),
+        ("Be\ufe0f brief.", True),
+        ("\ufeffBe brief.\r", False),
+        ("I \u2764\ufe0f herons, step 1\ufe0f\u20e3", False),
+        ("\U0001f468\u200d\U0001f469 \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", False),
+    ],
+)
+def test_finds_invisible_characters_in_instructions(text: str, is_found: bool) -> None:
+    found = [finding.rule_id for finding in check_content("references/a.md", f"{text}\n")]
+    assert found == (["declaration-prompt-override"] if is_found else [])
+
+
 async def test_scans_a_skill_in_a_child_process() -> None:
     script = b"import os\nos.system('id')\n"
     report = await SkillScanner().scan([SKILL, ScannedFile("scripts/a.py", len(script), script)])

@@ -1,4 +1,4 @@
-"""Taint tracking: untrusted content that was read in a run, and the URLs in it."""
+"""Taint tracking: untrusted content that was read in a run, the URLs in it, and its invisible characters."""
 
 import re
 from collections.abc import Iterator
@@ -90,3 +90,36 @@ def lowercase_host(text: str, wanted: str) -> str:
     """Return `text` with each occurrence of the URL's host in lower case."""
     host = wanted.partition("/")[0].partition("?")[0].partition("#")[0]
     return re.sub(re.escape(host), host, text, flags=re.IGNORECASE) if host else text
+
+
+# Not preceded by a visible character outside ASCII: a letter of a script that needs joiners, or an emoji.
+NOT_AFTER_VISIBLE = (
+    r"(?<![^\x00-\xa0\u00ad\u034f\u061c\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufe00-\ufe0e\ufeff"
+    r"\U000e0000-\U000e0fff])"
+)
+INVISIBLE = re.compile(
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f"
+    r"\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\U00013430-\U0001343f"
+    r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+    r"|\r(?!\n|\Z)"
+    rf"|{NOT_AFTER_VISIBLE}[\u200c\u200d]"
+    rf"|{NOT_AFTER_VISIBLE}[\ufe0e\ufe0f](?!\u20e3)|(?<=\ufe0f)[\ufe0e\ufe0f]"
+)
+"""Invisible characters, which can hide text from people: controls, zero width, text direction, tags, selectors.
+
+Joiners and emoji selectors are allowed where languages and emoji need them. The set does not depend on the Unicode
+version of Python.
+"""
+INVISIBLE_RUN = re.compile(f"(?:{INVISIBLE.pattern})+")
+MAX_ESCAPED_RUN = 16
+
+
+def escape_invisible(text: str) -> str:
+    r"""Return `text` with its invisible characters written out, such as `\u{200b}`; a long run is shortened."""
+    return INVISIBLE_RUN.sub(_escape_run, text)
+
+
+def _escape_run(run: re.Match[str]) -> str:
+    escaped = "".join(f"\\u{{{ord(character):x}}}" for character in run[0][:MAX_ESCAPED_RUN])
+    rest = len(run[0]) - MAX_ESCAPED_RUN
+    return f"{escaped}[{rest} more invisible characters]" if rest > 0 else escaped

@@ -1,5 +1,6 @@
 """Error responses: all of one shape, with stable names."""
 
+import errno
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -120,6 +121,7 @@ def add_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(DeerFlowError, handle_named_error)
     app.add_exception_handler(RequestValidationError, handle_validation_error)
     app.add_exception_handler(HTTPException, handle_http_error)
+    app.add_exception_handler(OSError, handle_os_error)
     app.add_exception_handler(Exception, handle_unexpected_error)
 
 
@@ -146,6 +148,14 @@ async def handle_http_error(request: Request, problem: Exception) -> Response:
     assert isinstance(problem, HTTPException)
     name = STATUS_ERRORS.get(problem.status_code, "BadRequest" if problem.status_code < 500 else "InternalError")
     return error_response(problem.status_code, name, problem.detail, problem.headers or {})
+
+
+async def handle_os_error(request: Request, problem: Exception) -> Response:
+    """Answer a name that is too long for the file system; any other error is unexpected."""
+    assert isinstance(problem, OSError)
+    if problem.errno != errno.ENAMETOOLONG:
+        raise problem
+    return error_response(422, "InvalidRequest", "a file name in the request is too long")
 
 
 async def handle_unexpected_error(request: Request, problem: Exception) -> Response:

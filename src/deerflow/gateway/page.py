@@ -39,6 +39,8 @@ DIAGRAM_POLICY = "; ".join(
 )
 SHARED = "share/"
 """Path of shared threads, which search engines must not index."""
+MAX_NAME_BYTES = 255
+"""Length of the longest name that file systems take."""
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -49,6 +51,9 @@ HEADERS = {
 
 class HashedFiles(StaticFiles):
     """Static files with content hashes in their names, which browsers may cache forever."""
+
+    async def check_config(self) -> None:
+        """Accept a missing folder: before the page is built, no file is found."""
 
     def file_response(self, *args: object, **kwargs: object) -> Response:
         response: Response = super().file_response(*args, **kwargs)  # type: ignore[arg-type]
@@ -66,6 +71,8 @@ def add_page(app: FastAPI, static: Path = STATIC) -> None:
     async def page(path: str, request: Request) -> Response:
         if path.startswith(("api/", "assets/")):
             raise HTTPException(404, f"nothing found at {request.url.path}")
+        if any(len(name.encode()) > MAX_NAME_BYTES for name in path.split("/")):
+            raise HTTPException(404, "a name in the path is too long")
         file = static / path
         # Only files at the top of the build, such as icons; every other path is an address of the application.
         if "/" not in path and path and file.is_file():

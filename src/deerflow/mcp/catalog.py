@@ -28,6 +28,7 @@ from deerflow.mcp.status import (
     ServerState,
     ServerStatus,
     ToolOffer,
+    escape_status,
 )
 from deerflow.mcp.tools import make_tools
 
@@ -71,7 +72,7 @@ class WatchedServer:
         """Return the status for users."""
         listing = self.listing or ServerListing()
         accepted = frozenset(self.pin_check.accepted)
-        return ServerStatus(
+        status = ServerStatus(
             name=self.address.server,
             state=self.state,
             error=self.error,
@@ -81,6 +82,7 @@ class WatchedServer:
             since=self.since,
             changed_tools=tuple(diff.name for diff in self.pin_check.changed),
         )
+        return escape_status(status)
 
 
 class McpCatalog:

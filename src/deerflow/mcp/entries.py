@@ -22,13 +22,13 @@ ENCODED_MASK = MASK.replace("*", "%2A")
 
 def mask_entry(entry: ServerEntry) -> dict[str, Any]:
     """Return an entry with secrets masked."""
-    return {key: mask_part(value, (key,)) for key, value in entry.items()}
+    return {replace_surrogates(key): mask_part(value, (key,)) for key, value in entry.items()}
 
 
 def mask_part(value: Any, path: EntryPath) -> Any:
     """Return a part of an entry with secrets masked."""
     if isinstance(value, Mapping):
-        return {key: mask_part(item, (*path, key)) for key, item in value.items()}
+        return {replace_surrogates(key): mask_part(item, (*path, key)) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return mask_arguments(value) if path == ("args",) else [mask_part(each, (*path, 0)) for each in value]
     if value is None or isinstance(value, bool | int | float):
@@ -60,7 +60,7 @@ def mask_arguments(arguments: Sequence[Any]) -> list[Any]:
 
 def mask_url(text: str) -> str:
     """Return a text with secrets in URLs masked: passwords and keys in the query."""
-    clean = CREDENTIALS_IN_URL.sub(MASK, text)
+    clean = CREDENTIALS_IN_URL.sub(MASK, replace_surrogates(text))
     try:
         parts = urlsplit(clean)
         fields = parse_qsl(parts.query, keep_blank_values=True, max_num_fields=100)
@@ -70,6 +70,11 @@ def mask_url(text: str) -> str:
         return clean
     query = urlencode([(name, MASK if is_secret((name,)) else value) for name, value in fields])
     return urlunsplit(parts._replace(query=query.replace(ENCODED_MASK, MASK)))
+
+
+def replace_surrogates(text: str) -> str:
+    """Return a text of a file that responses can contain: JSON files may have halves of characters."""
+    return text.encode(errors="replace").decode()
 
 
 def restore_entry(name: str, sent: ServerEntry, stored: ServerEntry | None) -> dict[str, Any]:
@@ -170,6 +175,8 @@ def check_command(name: str, entry: ServerEntry, known: ServerEntry, commands: C
         raise InvalidRequest(f"{name}.paths: paths of this machine are given in extensions_config.json alone")
     if entry.get("command") is None:
         return
+    if not isinstance(entry["command"], str):
+        raise InvalidRequest(f"{name}.command: must be text")
     if entry["command"] not in commands:
         raise InvalidRequest(
             f"{name}.command: {str(entry['command'])[:100]!r} is not one of {', '.join(sorted(commands))}; "

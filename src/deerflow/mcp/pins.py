@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
 from typing import Any
 
+from deerflow.domain.taint import escape_invisible
 from deerflow.mcp.queries import (
     PinnedVersion,
     ToolPin,
@@ -68,9 +69,13 @@ class ToolPins:
         return PinCheck(tuple(name for name in infos if name not in changed), tuple(diffs))
 
     async def list(self, server: str) -> Sequence[ToolPin]:
-        """Return the pins of a server, those that wait for an admin first."""
+        """Return the pins of a server, those that wait for an admin first; invisible characters are written out."""
         pins = await self._database.read(partial(read_pins, server=server)) or {}
-        return sorted(pins.values(), key=lambda pin: (pin.offered is None, pin.tool))
+        shown = [
+            replace(pin, accepted=escape_version(pin.accepted), offered=escape_version(pin.offered))
+            for pin in pins.values()
+        ]
+        return sorted(shown, key=lambda pin: (pin.offered is None, pin.tool))
 
     async def accept(self, server: str, seen: Mapping[str, str], user_id: str) -> None:
         """Accept tools as the user has seen them, identified by their hashes; all or none.
@@ -121,6 +126,14 @@ def to_display_text(value: Any) -> str | None:
     text = value if isinstance(value, str) else json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
     clean = text[:MAX_DISPLAY_CHARS].replace("\0", "\ufffd").encode(errors="replace").decode()
     return clean if len(text) <= MAX_DISPLAY_CHARS else f"{clean}\n[… {len(text) - MAX_DISPLAY_CHARS} characters more]"
+
+
+def escape_version(version: PinnedVersion | None) -> PinnedVersion | None:
+    """Return a version with the invisible characters in its texts written out."""
+    if version is None:
+        return None
+    texts = {name: escape_invisible(text) if isinstance(text, str) else text for name, text in version.shown.items()}
+    return replace(version, shown=texts)
 
 
 def matches_accepted(pin: ToolPin | None, seen: PinnedVersion) -> bool:

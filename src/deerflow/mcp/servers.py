@@ -19,7 +19,14 @@ from deerflow.domain.errors import Conflict, InvalidRequest, McpLoginFailed, Not
 from deerflow.mcp.auth.service import OAuthService
 from deerflow.mcp.auth.types import LoginCallback, LoginResult, LoginStart, LoginStatus
 from deerflow.mcp.catalog import McpCatalog
-from deerflow.mcp.entries import ServerEntry, allowed_commands, check_entry, mask_entry, restore_entry
+from deerflow.mcp.entries import (
+    ServerEntry,
+    allowed_commands,
+    check_entry,
+    mask_entry,
+    replace_surrogates,
+    restore_entry,
+)
 from deerflow.mcp.pins import ToolPins
 from deerflow.mcp.queries import ToolPin
 from deerflow.mcp.status import McpToolInfo, ServerStatus, find_ignored_settings
@@ -83,7 +90,8 @@ class McpServerManager:
         self.file.current()
         written = await asyncio.to_thread(read_raw_extensions, self.file.path())
         return MaskedConfig(
-            {name: mask_entry(entry) for name, entry in get_entries(written).items()}, self.file.problem()
+            {replace_surrogates(name): mask_entry(entry) for name, entry in get_entries(written).items()},
+            self.file.problem(),
         )
 
     async def replace(self, servers: Mapping[str, ServerEntry]) -> MaskedConfig:

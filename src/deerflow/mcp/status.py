@@ -1,7 +1,7 @@
 """Listings and status of MCP servers."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -10,6 +10,7 @@ from langchain_core.tools import BaseTool
 
 from deerflow.config.sections.extensions import McpServerConfig
 from deerflow.domain.errors import DeerFlowError
+from deerflow.domain.taint import escape_invisible
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,20 @@ class McpToolInfo:
     annotations: Mapping[str, Any] = field(default_factory=dict)
     """Effects the server declares: `readOnlyHint`, `destructiveHint` …; not to be relied on."""
     title: str = ""
+
+
+def escape_tool(tool: McpToolInfo) -> McpToolInfo:
+    """Return a tool with its invisible characters written out, for models and people."""
+    return McpToolInfo(**escape_texts({name: getattr(tool, name) for name in McpToolInfo.__slots__}))
+
+
+def escape_texts(value: Any) -> Any:
+    """Return JSON with the invisible characters in all texts and keys written out."""
+    if isinstance(value, str):
+        return escape_invisible(value)
+    if isinstance(value, Mapping):
+        return {escape_invisible(key): escape_texts(item) for key, item in value.items()}
+    return [escape_texts(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +99,25 @@ class ServerStatus:
     """Tools that differ from the accepted version and are not offered until an admin accepts them."""
 
 
+def escape_status(status: ServerStatus) -> ServerStatus:
+    """Return a status with the invisible characters in all texts of the server written out, for people."""
+    return replace(
+        status,
+        tools=tuple(escape_tool(tool) for tool in status.tools),
+        resources=tuple(McpResourceInfo(**escape_texts(asdict(each))) for each in status.resources),
+        prompts=tuple(
+            McpPromptInfo(escape_invisible(each.name), escape_invisible(each.description), escape_names(each.arguments))
+            for each in status.prompts
+        ),
+        changed_tools=escape_names(status.changed_tools),
+    )
+
+
+def escape_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Return names with their invisible characters written out."""
+    return tuple(map(escape_invisible, names))
+
+
 class McpServerError(DeerFlowError):
     """A server cannot be reached, has ended, or violates the protocol; the text says which and what to try."""
 
@@ -102,6 +136,11 @@ def suggest_fix(config: McpServerConfig) -> str:
     if hidden := [word for word in config.args if is_outside_sandbox(word, config)]:
         hints.append(f"it cannot see {', '.join(map(repr, hidden))} unless 'paths' names it")
     return "".join(f"; {hint}" for hint in hints)
+
+
+def describe_restart(config: McpServerConfig) -> str:
+    """Return what happens after a server was found not to answer."""
+    return "it is restarted for the next call" if config.type == "stdio" else "the next call connects again"
 
 
 def find_ignored_settings(config: McpServerConfig) -> list[str]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from types import MappingProxyType
@@ -14,6 +14,7 @@ from langgraph.types import interrupt
 
 from deerflow.config.sections.extensions import McpToolConfig
 from deerflow.domain.context import RunContext, find_run_context
+from deerflow.domain.taint import escape_invisible
 from deerflow.domain.tools import (
     MCP_SOURCE,
     MCP_TOOL,
@@ -32,7 +33,7 @@ from deerflow.mcp.session.calls import (
     ServerAddress,
 )
 from deerflow.mcp.session.pool import SessionPool
-from deerflow.mcp.status import McpServerError, McpToolInfo
+from deerflow.mcp.status import McpServerError, McpToolInfo, describe_restart, escape_tool
 from deerflow.sandbox.tools import ToolProgress
 
 SCALARS = (str, int, float, bool)
@@ -44,7 +45,7 @@ def build_interrupt(tool: str, question: Elicitation) -> dict[str, Any]:
     args: dict[str, Any] = {"open": question.url} if question.url else default_form(question.schema)
     decisions = ["approve", "reject"] if question.url else ["approve", "edit", "reject"]
     return {
-        "action_requests": [{"name": tool, "args": args, "description": question.message}],
+        "action_requests": [{"name": tool, "args": args, "description": escape_invisible(question.message)}],
         "review_configs": [{"action_name": tool, "allowed_decisions": decisions, "args_schema": dict(question.schema)}],
     }
 
@@ -134,10 +135,11 @@ def make_tools(address: ServerAddress, infos: Iterable[McpToolInfo], sessions: S
 
 def make_tool(name: str, address: ServerAddress, info: McpToolInfo, sessions: SessionPool) -> BaseTool:
     """Return one tool. User and thread come from the run that calls it."""
+    shown = escape_tool(info)
     return StructuredTool(
         name=name,
-        description=info.description or info.title or info.name,
-        args_schema=build_schema(info),
+        description=shown.description or shown.title or shown.name,
+        args_schema=build_schema(shown),
         coroutine=make_caller(name, address, info, sessions),
         response_format="content_and_artifact",
         handle_tool_error=True,
@@ -198,6 +200,7 @@ def replace_images(blocks: Iterable[Block]) -> list[Block]:
 def make_caller(name: str, address: ServerAddress, info: McpToolInfo, sessions: SessionPool) -> ToolCallable:
     """Return the function that calls the tool."""
     timeout_s = get_timeout(address, info)
+    originals = dict(find_escaped(info.input_schema))
 
     async def call(runtime: ToolRuntime[RunContext], **arguments: Any) -> tuple[ToolContent, Artifact | None]:
         run = find_run_context(runtime.context)
@@ -206,13 +209,14 @@ def make_caller(name: str, address: ServerAddress, info: McpToolInfo, sessions: 
         own = replace(address, user_id=run.user_id, thread_id=run.thread_id)
         call_id = runtime.tool_call_id or ""
         progress = ToolProgress(runtime.stream_writer, call_id, name)
-        own_arguments = {to_server_argument(argument): value for argument, value in arguments.items()}
+        restored = restore_escaped(arguments, originals) if originals else arguments
+        own_arguments = {to_server_argument(argument): value for argument, value in restored.items()}
         request = McpToolCall(
             call_id, info.name, own_arguments, can_ask=run.inbox is not None, on_progress=progress.add
         )
         try:
             pending = await begin_call(sessions, own, request)
-            result = await wait_for_result(pending, name, timeout_s)
+            result = await wait_for_result(pending, name, own, timeout_s)
         finally:
             progress.close()
         content = to_content(result.blocks)
@@ -232,7 +236,7 @@ async def begin_call(sessions: SessionPool, address: ServerAddress, request: Mcp
     return session.begin(request)
 
 
-async def wait_for_result(pending: PendingCall, name: str, timeout_s: float) -> McpCallResult:
+async def wait_for_result(pending: PendingCall, name: str, address: ServerAddress, timeout_s: float) -> McpCallResult:
     """Wait for the end of a call. Questions on the way interrupt the run."""
     for question in pending.answered:
         interrupt(build_interrupt(name, question))  # answered before: returns the same answer again
@@ -241,10 +245,11 @@ async def wait_for_result(pending: PendingCall, name: str, timeout_s: float) -> 
             async with asyncio.timeout(timeout_s):
                 outcome = await pending.wait()
         except TimeoutError:
-            pending.cancel()
-            raise McpServerError(
-                f"{name} took longer than {timeout_s:g} s and was stopped; try something smaller"
-            ) from None
+            text = f"{name} took longer than {timeout_s:g} s and was stopped; try something smaller"
+            if not await pending.time_out():
+                restart = describe_restart(address.config)
+                text = f"the MCP server {address.server!r} did not answer within {timeout_s:g} s; {restart}"
+            raise McpServerError(text) from None
         except asyncio.CancelledError:
             pending.cancel()
             raise
@@ -281,3 +286,22 @@ def to_server_argument(argument: str) -> str:
     """Return the name of an argument at the server."""
     bare = argument.removesuffix(RESERVED_SUFFIX)
     return bare if bare in RESERVED_ARGUMENTS else argument
+
+
+def find_escaped(schema: Any) -> Iterator[tuple[str, str]]:
+    """Yield the texts and keys of a schema that contain invisible characters, each after its form for the model."""
+    if isinstance(schema, str):
+        if (shown := escape_invisible(schema)) != schema:
+            yield shown, schema
+    elif isinstance(schema, Mapping | list | tuple):
+        for part in (*schema.keys(), *schema.values()) if isinstance(schema, Mapping) else schema:
+            yield from find_escaped(part)
+
+
+def restore_escaped(value: Any, originals: Mapping[str, str]) -> Any:
+    """Return arguments of the model with the texts and keys that the server expects."""
+    if isinstance(value, str):
+        return originals.get(value, value)
+    if isinstance(value, Mapping):
+        return {originals.get(key, key): restore_escaped(item, originals) for key, item in value.items()}
+    return [restore_escaped(item, originals) for item in value] if isinstance(value, list) else value

@@ -3,14 +3,16 @@
 import fcntl
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import AliasChoices, ConfigDict, Field, model_validator
 
-from deerflow.config.loader.document import ConfigDocument, InvalidConfig, KeyPath, from_mapping
+from deerflow.config.loader.document import ConfigDocument, ConfigProblem, InvalidConfig, KeyPath, from_mapping
 from deerflow.config.loader.files import parse_json, read_text, replace_file
 from deerflow.config.loader.validation import validate
 from deerflow.config.loader.variables import substitute_variables
@@ -111,6 +113,45 @@ class McpServerConfig(Section):
             raise make_error(f"a server of type {self.type!r} needs 'url'")
         return self
 
+    @model_validator(mode="after")
+    def _check_texts(self) -> Self:
+        if messages := dict(_find_unusable_texts(self)):
+            raise make_validation_error(type(self).__name__, messages)
+        return self
+
+
+HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+CONTROL_CHARACTER = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+NULL_CHARACTER = "must not contain a null character"
+
+
+def _find_unusable_texts(server: McpServerConfig) -> Iterator[tuple[KeyPath, str]]:
+    """Yield the texts that neither a process nor an HTTP request can be given, with what they must be."""
+    lists = {"args": server.args, "paths": server.paths}
+    listed = (((key, number), text) for key, texts in lists.items() for number, text in enumerate(texts))
+    own = ((("command",), server.command or ""), *((("env", name), text) for name, text in server.env.items()))
+    yield from ((path, NULL_CHARACTER) for path, text in (*own, *listed) if "\0" in text)
+    for name in server.env:
+        if not name or "=" in name or "\0" in name:
+            yield ("env", name), "the name of a variable must not be empty or contain '=' or a null character"
+    for name, text in server.headers.items():
+        if not HEADER_NAME.fullmatch(name):
+            yield ("headers", name), "the name of a header consists of letters, digits and '-'"
+        elif CONTROL_CHARACTER.search(text):
+            yield ("headers", name), "must not contain line breaks or other control characters"
+    if server.url is not None and not _is_url(server.url):
+        yield ("url",), "must be a valid URL"
+
+
+def _is_url(text: str) -> bool:
+    if "$" in text:  # the variables of a disabled server are not substituted
+        return not CONTROL_CHARACTER.search(text)
+    try:
+        port = urlsplit(text).port
+    except ValueError:
+        return False
+    return port != 0 and not CONTROL_CHARACTER.search(text)
+
 
 class SkillToggle(Section):
     """The state of a skill."""
@@ -127,6 +168,7 @@ class Extensions(Section):
     skills: dict[str, SkillToggle] = Field(default_factory=dict)
 
 
+NOT_AN_OBJECT = 'must be an object: {"key": value, …}'
 RawExtensions = Mapping[str, Any]
 """The file as written: with the names of variables, not their values."""
 
@@ -141,7 +183,7 @@ def read_extensions(path: Path, environment: Mapping[str, str], *, name: str, ad
 
 
 def read_raw_extensions(path: Path) -> RawExtensions:
-    """Return the file as written; empty when it does not exist.
+    """Return the file as written; empty when it does not exist. Its sections and their entries are objects.
 
     Raises:
         ConfigError: The file cannot be read.
@@ -149,9 +191,21 @@ def read_raw_extensions(path: Path) -> RawExtensions:
     if not path.exists():
         return {}
     document = parse_json(read_text(path, path.name), path.name)
-    if document.problems:
-        raise InvalidConfig(document.problems)
+    if problems := [*document.problems, *_check_objects(document)]:
+        raise InvalidConfig(problems)
     return document.data
+
+
+def _check_objects(document: ConfigDocument) -> Iterator[ConfigProblem]:
+    """Yield a problem for each section or entry that is not an object."""
+    for section in ("mcpServers", "skills"):
+        entries = document.data.get(section)
+        if entries is not None and not isinstance(entries, dict):
+            yield document.make_problem((section,), NOT_AN_OBJECT)
+            continue
+        for name, entry in (entries or {}).items():
+            if not isinstance(entry, dict):
+                yield document.make_problem((section, name), NOT_AN_OBJECT)
 
 
 def change_extensions(

@@ -32,6 +32,10 @@ class SameOriginMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
+            # Which of them counts would differ between this server and a proxy before it.
+            if sum(name == b"host" for name, _ in scope["headers"]) > 1:
+                await error_response(400, "BadRequest", "request has more than one Host header")(scope, receive, send)
+                return
             reason = self._find_violation(scope["method"], scope["path"], Headers(scope=scope))
             if reason is not None:
                 await error_response(403, "Forbidden", reason)(scope, receive, send)

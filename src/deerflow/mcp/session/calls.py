@@ -88,7 +88,11 @@ class PendingCall(Protocol):
         ...
 
     def cancel(self) -> None:
-        """Cancel the call at the server."""
+        """Cancel the call at the server. A server that does not answer a ping afterwards is stopped."""
+        ...
+
+    async def time_out(self) -> bool:
+        """Cancel the call, and return whether the server still answers; one that does not is stopped."""
         ...
 
 

@@ -9,6 +9,7 @@ from types import MappingProxyType
 import anyio
 from mcp import types
 from mcp.shared.exceptions import McpError
+from pydantic import ValidationError
 
 from deerflow.domain.errors import DeerFlowError
 from deerflow.mcp.session.calls import (
@@ -24,10 +25,12 @@ from deerflow.mcp.session.calls import (
 from deerflow.mcp.session.protocol import McpClientSession, is_late_response
 from deerflow.mcp.session.results import to_result
 from deerflow.mcp.session.transports import MessageLines, Streams, connect_http, connect_stdio, open_line_protocol
-from deerflow.mcp.status import McpServerError, ServerListing, downloads_program, suggest_fix
+from deerflow.mcp.status import McpServerError, ServerListing, describe_restart, downloads_program, suggest_fix
 from deerflow.sandbox.jobs.services import Service, ServiceSpec
 
 CLOSE_S = 5.0
+PING_S = 5.0
+"""Time in which a server has to answer a ping after a call has timed out or was cancelled."""
 RELIST_S = 30.0
 NO_ANSWER = ElicitationReply("cancel")
 OFFLINE_ENVIRONMENT = MappingProxyType({"NPM_CONFIG_PREFER_OFFLINE": "true", "NPM_CONFIG_UPDATE_NOTIFIER": "false"})
@@ -49,6 +52,7 @@ class ServerSession:
         self._task: asyncio.Task[None] | None = None
         self._calls: dict[str, ActiveCall] = {}
         self._relisting: asyncio.Task[None] | None = None
+        self._ping: asyncio.Task[bool] | None = None
         self._service: Service | None = None
         self._lines: MessageLines | None = None
 
@@ -90,15 +94,26 @@ class ServerSession:
 
     async def aclose(self) -> None:
         """End the session."""
-        self._closing.set()
-        for call in list(self._calls.values()):
-            call.cancel()
+        if not self.is_over:  # else its calls end with the error of the session
+            self._closing.set()
+            for call in list(self._calls.values()):
+                call.cancel()
         if self._task is None:
             return
         if self._client is not None:  # else the server may never answer
             await asyncio.wait({self._task}, timeout=CLOSE_S)
         self._task.cancel()
         await asyncio.wait({self._task}, timeout=CLOSE_S)
+
+    def ping(self) -> "asyncio.Task[bool]":
+        """Ping the server in the background and return the task, whose result is whether the server answers.
+
+        Callers share one ping. The session of a server that does not answer ends.
+        """
+        if self._ping is None or self._ping.done():
+            self._ping = asyncio.create_task(self._end_if_silent())
+            self._ping.add_done_callback(retrieve_exception)
+        return self._ping
 
     async def execute(self, call: "ActiveCall") -> McpCallResult:
         """Call a tool and wait for its end, or for the end of the session."""
@@ -118,6 +133,8 @@ class ServerSession:
             if self.is_over or not isinstance(problem, McpError):
                 raise self._end_error() from None
             raise McpServerError(f"the server refused the call: {problem.error.message}") from None
+        except ValidationError:  # callers would take it for invalid arguments
+            raise McpServerError("the result of the server is malformed; the call may have been executed") from None
         finally:
             task.cancel()
             await asyncio.wait({task}, timeout=CLOSE_S)
@@ -126,6 +143,24 @@ class ServerSession:
         """Remove a call that has ended."""
         if self._calls.get(call.request.call_id) is call:
             del self._calls[call.request.call_id]
+
+    async def _end_if_silent(self) -> bool:
+        """Ping the server and return whether it answers; if it does not, end the session and its process."""
+        if self._client is None or self._task is None or self.is_over:
+            return False
+        answer = asyncio.create_task(self._client.send_ping())
+        answer.add_done_callback(retrieve_exception)
+        try:
+            await asyncio.wait({answer, self._task}, timeout=PING_S, return_when=asyncio.FIRST_COMPLETED)
+            if answer.done():  # an error is an answer, unless it reports the end of the connection
+                return not self.is_over
+            text = f"the server did not answer a ping within {PING_S:g} s"
+            self._fail(McpServerError(f"{text}; {describe_restart(self._address.config)}"))
+            self._task.cancel()  # such a server does not take part in closing the connection
+            await asyncio.wait({self._task}, timeout=CLOSE_S)
+            return False
+        finally:
+            answer.cancel()
 
     async def _run(self) -> None:
         """Hold the connection from start to end: the `mcp` library requires both in one task."""
@@ -195,7 +230,7 @@ class ServerSession:
     def _process_output(self) -> str:
         garbage = self._lines.first_invalid_line if self._lines else None
         text = garbage or (self._service.stderr_tail[-500:] if self._service else "")
-        return f"; it text: {text}" if text else ""
+        return f"; its output: {text}" if text else ""
 
     async def _on_message(self, message: object) -> None:
         """Handle a message that is not a response."""
@@ -219,8 +254,12 @@ class ServerSession:
     async def _relist_now(self) -> None:
         if self._client is None:
             return
-        async with asyncio.timeout(RELIST_S):
-            listing = await self._client.fetch_listing()
+        try:
+            async with asyncio.timeout(RELIST_S):
+                listing = await self._client.fetch_listing()
+        except TimeoutError:
+            self.ping()
+            return
         await self._on_listing(listing)
 
     async def _answer_elicitation(self, question: Elicitation) -> ElicitationReply:
@@ -269,9 +308,17 @@ class ActiveCall:
                 waiting.set_result(reply)
 
     def cancel(self) -> None:
-        """Cancel the call at the server."""
+        """Cancel the call at the server, and end the session if the server does not answer a ping."""
         self._session.discard(self)
-        self._task.cancel()
+        if not self._task.done():
+            self._task.cancel()
+            if not self._session.is_over:
+                self._session.ping()
+
+    async def time_out(self) -> bool:
+        """Cancel the call, and return whether the server still answers."""
+        self.cancel()
+        return await asyncio.shield(self._session.ping())
 
     async def ask(self, question: Elicitation) -> ElicitationReply:
         """Return the user's answer to a question."""

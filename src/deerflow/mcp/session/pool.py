@@ -94,7 +94,10 @@ class SessionPool:
         """
         key = session_key(address)
         pooled = self._sessions.get(key)
-        if pooled is None or not pooled.is_usable:
+        if pooled is not None and not pooled.is_usable:
+            self._drop(key)  # its process may not have ended yet
+            pooled = None
+        if pooled is None:
             opening = asyncio.create_task(self._open(address), name=f"opening the MCP server {address.server!r}")
             opening.add_done_callback(retrieve_exception)
             pooled = self._sessions[key] = PooledSession(address, opening)

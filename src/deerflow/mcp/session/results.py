@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from typing import Any
 
 from mcp.types import (
     AudioContent,
@@ -28,6 +29,8 @@ MAX_IMAGE_CHARS = 7_000_000
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 MAX_TEXT_WITH_IMAGES = 20_000
 MAX_DESCRIPTION = 10_000
+MAX_SCHEMA_DEPTH = 64
+"""Depth of schemas; code that walks through deeper ones would fail."""
 EMPTY_RESULT = "(the tool said nothing)"
 CUT_NOTE = "\n[… the rest was left out …]"
 
@@ -108,13 +111,22 @@ def to_tool_infos(tools: Iterable[Tool]) -> tuple[McpToolInfo, ...]:
         McpToolInfo(
             name=tool.name,
             description=(tool.description or "")[:MAX_DESCRIPTION],
-            input_schema=tool.inputSchema,
-            output_schema=tool.outputSchema,
-            annotations=tool.annotations.model_dump(exclude_none=True) if tool.annotations else {},
+            input_schema=limit_depth(tool.inputSchema),
+            output_schema=limit_depth(tool.outputSchema),
+            annotations=limit_depth(tool.annotations.model_dump(exclude_none=True)) if tool.annotations else {},
             title=tool.title or "",
         )
         for tool in tools
     )
+
+
+def limit_depth(value: Any, depth: int = MAX_SCHEMA_DEPTH) -> Any:
+    """Return JSON without what is nested too deeply; in a schema, the empty object accepts everything."""
+    if isinstance(value, dict):
+        return {key: limit_depth(item, depth - 1) for key, item in value.items()} if depth else {}
+    if isinstance(value, list):
+        return [limit_depth(item, depth - 1) for item in value] if depth else []
+    return value
 
 
 def to_resource_infos(

@@ -1,6 +1,7 @@
 """Thread state: checkpoints, history and manual updates."""
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,9 +19,13 @@ from deerflow.domain.threads import HistoryMessage
 from deerflow.persistence.checkpoints import RUN_KEY
 from deerflow.persistence.engine.database import Database
 from deerflow.persistence.queries.messages import find_messages, mentions_address
+from deerflow.persistence.queries.threads import MAX_FILTER_KEYS
 from deerflow.runtime.journal.serialization import to_json
 from deerflow.runtime.journal.state_diff import INTERRUPT, Changes, StateDiff, is_public
 from deerflow.runtime.transcript import convert_values
+
+FILTER_KEY = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
+MAX_KEY_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +101,17 @@ class States:
     async def history(
         self, thread_id: str, limit: int, before: str | None, metadata: Mapping[str, object], upto: str | None
     ) -> Sequence[StateView]:
-        """Return the states after each step, newest first: at checkpoint `upto` and earlier, and before `before`."""
+        """Return the states after each step, newest first: at checkpoint `upto` and earlier, and before `before`.
+
+        Raises:
+            InvalidRequest: the metadata cannot be compared.
+            NotFound: there is no such checkpoint.
+        """
+        wanted = check_filter(metadata)
         graph = await self._graph()
         end = checkpoint_config(thread_id, before) if before else None
         found = graph.aget_state_history(
-            checkpoint_config(thread_id, upto), filter=dict(metadata) or None, before=end, limit=limit
+            checkpoint_config(thread_id, upto), filter=wanted or None, before=end, limit=limit
         )
         return [state_view(snapshot, snapshot.interrupts, graph.output_channels) async for snapshot in found]
 
@@ -180,7 +191,13 @@ async def interrupts_by_task(checkpointer: BaseCheckpointSaver[str], thread_id: 
 
 
 def checkpoint_config(thread_id: str, checkpoint_id: str | None = None) -> RunnableConfig:
-    """Return the LangGraph config of a thread, and of a checkpoint if it is not the latest."""
+    """Return the LangGraph config of a thread, and of a checkpoint if it is not the latest.
+
+    Raises:
+        NotFound: the id is one that no checkpoint can have.
+    """
+    if checkpoint_id and not is_storable(checkpoint_id):
+        raise NotFound(f"no checkpoint {checkpoint_id[:100]!r} in thread {thread_id!r}")
     at = {"checkpoint_id": checkpoint_id, "checkpoint_ns": ""} if checkpoint_id else {}
     return {"configurable": {"thread_id": thread_id, **at}}
 
@@ -188,6 +205,36 @@ def checkpoint_config(thread_id: str, checkpoint_id: str | None = None) -> Runna
 def namespace_config(thread_id: str, namespace: str, checkpoint_id: str | None) -> RunnableConfig:
     """Return the LangGraph config of a subgraph's checkpoint."""
     return {"configurable": {"thread_id": thread_id, "checkpoint_ns": namespace, "checkpoint_id": checkpoint_id}}
+
+
+def check_filter(metadata: Mapping[str, object]) -> dict[str, Any]:
+    """Return the metadata to filter a history by, if every database can compare it.
+
+    Raises:
+        InvalidRequest: it cannot.
+    """
+    if len(metadata) > MAX_FILTER_KEYS:
+        raise InvalidRequest(f"metadata: cannot filter by {len(metadata)} keys; use at most {MAX_FILTER_KEYS}")
+    for key, value in metadata.items():
+        if len(key) > MAX_KEY_CHARS or not FILTER_KEY.fullmatch(key):
+            rule = f"use up to {MAX_KEY_CHARS} letters, digits, '_' and '-', with '.' between keys"
+            raise InvalidRequest(f"metadata: cannot filter by key {key[:100]!r}; {rule}")
+        if not is_storable(value):
+            raise InvalidRequest(
+                f"metadata.{key}: cannot filter by a text with a null character or a number of more than 64 bits"
+            )
+    return dict(metadata)
+
+
+def is_storable(value: object) -> bool:
+    """Return whether all databases can compare a value: no null character, no integer of more than 64 bits."""
+    if isinstance(value, str):
+        return "\0" not in value
+    if isinstance(value, int):
+        return -(2**63) <= value < 2**63
+    if isinstance(value, Mapping):
+        return all(is_storable(key) and is_storable(item) for key, item in value.items())
+    return not isinstance(value, list | tuple) or all(map(is_storable, value))
 
 
 def check_values(values: Mapping[str, object], known: str | Sequence[str]) -> dict[str, Any]:

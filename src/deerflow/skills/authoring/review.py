@@ -123,6 +123,7 @@ def parse_decision(text: str) -> ReviewDecision | None:
 
 SUPPORT_FOLDERS = ("references", "templates", "scripts", "assets")
 TESTS_FOLDER, CONTRACT_FILE = "tests", "skill.toml"
+MAX_NAME_BYTES, MAX_PATH_BYTES = 255, 2000
 SUPPORT_PATH = re.compile(r"[A-Za-z0-9_][\w.-]{0,99}(?:/[A-Za-z0-9_][\w.-]{0,99}){1,6}")
 
 
@@ -137,7 +138,7 @@ def check_support_path(path: str, author: AuthorKind) -> str:
     folders = SUPPORT_FOLDERS if author == "agent" else (*SUPPORT_FOLDERS, TESTS_FOLDER)
     if author != "agent" and path == CONTRACT_FILE:
         return path
-    if not SUPPORT_PATH.fullmatch(path) or path.split("/")[0] not in folders:
+    if not SUPPORT_PATH.fullmatch(path) or path.split("/")[0] not in folders or has_long_name(path):
         allowed = ", ".join(f"{folder}/" for folder in folders)
         raise InvalidRequest(f"{path[:200]!r}: files of a skill must be in one of {allowed} and have plain names")
     return path
@@ -145,9 +146,15 @@ def check_support_path(path: str, author: AuthorKind) -> str:
 
 def check_path(path: str) -> str:
     """Return `path` if it stays inside the skill, else raise `NotFound`."""
-    if any(part in ("", ".", "..") for part in path.split("/")) or "\0" in path:
+    if any(part in ("", ".", "..") for part in path.split("/")) or "\0" in path or has_long_name(path):
         raise NotFound(f"file not found: {path[:200]!r}")
     return path
+
+
+def has_long_name(path: str) -> bool:
+    """Return whether a path or a name in it is longer than file systems take."""
+    encoded = path.encode(errors="replace")
+    return len(encoded) > MAX_PATH_BYTES or any(len(name) > MAX_NAME_BYTES for name in encoded.split(b"/"))
 
 
 def check_header(name: str, content: bytes | None) -> None:

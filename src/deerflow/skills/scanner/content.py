@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from deerflow.domain.taint import INVISIBLE
 from deerflow.sandbox.jobs.drop_privileges import drop_privileges
 from deerflow.skills.scanner.python import check_python
 from deerflow.skills.scanner.rules import (
@@ -103,8 +104,6 @@ CAPABILITIES = re.compile(
     r"|steal (?:the )?(?:password|credential|token|cookie)"
     r"|install a (?:rootkit|backdoor)|crypto ?min(?:er|ing)|persist(?:ence)? (?:across|after) reboot)"
 )
-INVISIBLE = re.compile("[\u200b\u2060-\u2064\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
-"""Invisible characters: zero width, text direction, tags. Joiners are allowed: languages and emoji need them."""
 FENCE = re.compile(r"^ {0,12}(`{3,}|~{3,})\s{0,4}([\w+#.-]{0,30})")
 SHELL_LANGUAGES = frozenset(
     {"", "sh", "bash", "shell", "zsh", "console", "terminal", "fish", "powershell", "ps1", "bat"}
