@@ -196,7 +196,7 @@ def checkpoint_config(thread_id: str, checkpoint_id: str | None = None) -> Runna
     Raises:
         NotFound: the id is one that no checkpoint can have.
     """
-    if checkpoint_id and not is_storable(checkpoint_id):
+    if checkpoint_id and not is_comparable(checkpoint_id):
         raise NotFound(f"no checkpoint {checkpoint_id[:100]!r} in thread {thread_id!r}")
     at = {"checkpoint_id": checkpoint_id, "checkpoint_ns": ""} if checkpoint_id else {}
     return {"configurable": {"thread_id": thread_id, **at}}
@@ -219,22 +219,22 @@ def check_filter(metadata: Mapping[str, object]) -> dict[str, Any]:
         if len(key) > MAX_KEY_CHARS or not FILTER_KEY.fullmatch(key):
             rule = f"use up to {MAX_KEY_CHARS} letters, digits, '_' and '-', with '.' between keys"
             raise InvalidRequest(f"metadata: cannot filter by key {key[:100]!r}; {rule}")
-        if not is_storable(value):
+        if not is_comparable(value):
             raise InvalidRequest(
                 f"metadata.{key}: cannot filter by a text with a null character or a number of more than 64 bits"
             )
     return dict(metadata)
 
 
-def is_storable(value: object) -> bool:
+def is_comparable(value: object) -> bool:
     """Return whether all databases can compare a value: no null character, no integer of more than 64 bits."""
     if isinstance(value, str):
         return "\0" not in value
     if isinstance(value, int):
         return -(2**63) <= value < 2**63
     if isinstance(value, Mapping):
-        return all(is_storable(key) and is_storable(item) for key, item in value.items())
-    return not isinstance(value, list | tuple) or all(map(is_storable, value))
+        return all(is_comparable(key) and is_comparable(item) for key, item in value.items())
+    return not isinstance(value, list | tuple) or all(map(is_comparable, value))
 
 
 def check_values(values: Mapping[str, object], known: str | Sequence[str]) -> dict[str, Any]:
