@@ -59,8 +59,8 @@ class Watchdog:
         threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
 
     def _watch(self) -> None:
-        while True:
-            time.sleep(PERIOD_S)
+        never = threading.Event()
+        while not never.wait(PERIOD_S):
             now = time.monotonic()
             for callback in list(self.running.values()):
                 if now - callback.started > PERIOD_S:
