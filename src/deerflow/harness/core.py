@@ -39,6 +39,7 @@ from deerflow.sandbox.file_access import FileLocks
 from deerflow.sandbox.files.mounts import thread_folder, user_data_folder
 from deerflow.sandbox.jobs.jobs import SandboxJobs
 from deerflow.sandbox.jobs.services import Service, ServiceProvider, ServiceSpec
+from deerflow.sandbox.local.usage import MB, DiskQuota
 from deerflow.sandbox.sandbox_provider import HostContext, SandboxProvider, SandboxReport
 from deerflow.sandbox.snapshots.snapshots import Snapshots
 from deerflow.skills.authoring.lock import LockMonitor
@@ -85,6 +86,7 @@ class Core:
     agents: AgentPool
     tool_threads: DaemonThreadPool
     """Threads for tools that block. Everything else uses the default executor of the event loop."""
+    disk_quota: DiskQuota
 
     @property
     def home(self) -> Path:
@@ -112,7 +114,8 @@ async def open_core(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Core
         stack.push_async_callback(sandboxes.aclose)
         report = await sandboxes.open()
         jobs = SandboxJobs(sandboxes, report)
-        uploads = UploadService(loaded.home, source.settings(lambda loaded: loaded.config.uploads), jobs)
+        quota = DiskQuota(loaded.home, loaded.config.sandbox.limits.disk_mb * MB)
+        uploads = UploadService(loaded.home, source.settings(lambda loaded: loaded.config.uploads), jobs, quota)
         stack.push_async_callback(uploads.aclose)
         mcp = await stack.enter_async_context(open_mcp(source, sandboxes, database))
         acp = create_acp_clients(source, sandboxes)
@@ -140,6 +143,7 @@ async def open_core(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Core
             custom_agents=custom_agents,
             agents=agents,
             tool_threads=open_tool_threads(stack),
+            disk_quota=quota,
         )
 
 
