@@ -279,23 +279,16 @@ def check_answer(message: BaseMessage) -> AIMessage:
     return message
 
 
-SDK_CLIENTS = ("root_client", "root_async_client")
-"""Fields of LangChain's OpenAI classes with the clients of the SDK."""
-
-
 def limit_responses(model: BaseChatModel) -> None:
     """Limit the size of the responses that an OpenAI SDK reads: it collects a line until it ends.
 
     The SDK shares HTTP clients between models, so a client may be limited already.
     """
-    for name in SDK_CLIENTS:
+    for name, hook in (("root_client", _limit_sync), ("root_async_client", _limit_async)):
         client = getattr(getattr(model, name, None), "_client", None)
-        hooks = getattr(client, "event_hooks", None)
-        if (
-            isinstance(hooks, dict)
-            and (hook := _limit_async if "async" in name else _limit_sync) not in hooks["response"]
-        ):
-            hooks["response"].append(hook)
+        hooks = getattr(client, "event_hooks", {}).get("response")
+        if isinstance(hooks, list) and hook not in hooks:
+            hooks.append(hook)
 
 
 async def _limit_async(response: Any) -> None:

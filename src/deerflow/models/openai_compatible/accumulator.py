@@ -158,15 +158,14 @@ class StreamAccumulator:
             ModelUnavailable: It is not in the format of the API.
         """
         self._latest = event
-        choice = get_choice(event)
-        if choice is not None:
+        if (choice := get_choice(event)) is not None:
             if delta := get_delta(choice):
                 self._add_delta(delta)
             if finish_reason := choice.get("finish_reason"):
                 self.finish_reason = str(finish_reason)
                 self._usage = _get_object(choice, "usage") or self._usage  # where Kimi puts it
-        # Some vendors send running totals: the last one counts.
-        self._usage = _get_object(event, "usage") or self._usage
+        if event.get("usage"):  # some vendors send running totals: the last one counts
+            self._usage = _get_object(event, "usage") or self._usage
 
     def take_chunk(self) -> AIMessageChunk:
         """Return the content received since the last call."""
@@ -191,26 +190,22 @@ class StreamAccumulator:
 
     def _add_delta(self, delta: dict[str, Any]) -> None:
         if content := delta.get("content"):
-            self._add_content(content)
-        for name in ("reasoning_content", "reasoning"):
-            if (reasoning := delta.get(name)) and isinstance(reasoning, str):
-                self._reasoning.append(reasoning)
-                self._reasoning_field = name
-                break
-        if isinstance(details := delta.get("reasoning_details"), list):
+            if isinstance(content, str):
+                self._add_text(content)
+            else:
+                self._add_blocks(content)
+        if (reasoning := delta.get("reasoning_content")) and isinstance(reasoning, str):
+            self._reasoning.append(reasoning)
+        elif (reasoning := delta.get("reasoning")) and isinstance(reasoning, str):
+            self._reasoning.append(reasoning)
+            self._reasoning_field = "reasoning"
+        if (details := delta.get("reasoning_details")) and isinstance(details, list):
             self._details += [each for each in details if isinstance(each, dict)]
-        for call in get_calls(delta):
-            self._calls.add(CallPart.parse(call))
-        if isinstance(refusal := delta.get("refusal"), str):
+        if delta.get("tool_calls"):
+            for call in get_calls(delta):
+                self._calls.add(CallPart.parse(call))
+        if (refusal := delta.get("refusal")) and isinstance(refusal, str):
             self._refusal.append(refusal)
-
-    def _add_content(self, content: object) -> None:
-        if isinstance(content, str):
-            self._add_text(content)
-        elif isinstance(content, list):
-            self._add_blocks(content)
-        else:
-            raise make_shape_error("content", content)
 
     def _add_text(self, text: str) -> None:
         if self._tags is None or self._tags.is_settled:
@@ -224,8 +219,10 @@ class StreamAccumulator:
         if text:
             self._text.append(text)
 
-    def _add_blocks(self, blocks: list[Any]) -> None:
+    def _add_blocks(self, blocks: object) -> None:
         """Add content blocks, which Mistral sends while it reasons."""
+        if not isinstance(blocks, list):
+            raise make_shape_error("content", blocks)
         for block in blocks:
             if not isinstance(block, dict):
                 raise make_shape_error("content block", block)
@@ -298,7 +295,7 @@ def _parse_calls(response: dict[str, Any]) -> tuple[list[ToolCall], list[Invalid
 def get_choice(event: dict[str, Any]) -> dict[str, Any] | None:
     """Return the first choice of an event; None if it has none, like the event with the usage."""
     choices = event.get("choices")
-    if not choices and isinstance(choices, list | None):
+    if choices is None or choices == []:
         return None
     if not isinstance(choices, list) or not isinstance(choices[0], dict):
         raise make_shape_error("choices", choices)
