@@ -74,6 +74,6 @@ def test_an_upload_over_the_disk_limit_of_the_thread_raises_and_stores_nothing(t
     with DeerFlowClient(settings, model=ScriptedModel.saying("One.")) as client:
         client.chat("Hello", thread_id="t")
         client.uploads.create("t", [write_file(tmp_path, "a.bin", bytes(10 * 1024**2))])
-        with pytest.raises(TooLarge, match="may take 16 MB and take 1.* raise sandbox.limits.disk_mb"):
+        with pytest.raises(TooLarge, match="may take 16 MB and take 10.0 MB already; .* raise sandbox.limits.disk_mb"):
             client.uploads.create("t", [write_file(tmp_path, "b.bin", bytes(10 * 1024**2))])
         assert [file["filename"] for file in client.uploads.list("t")["files"]] == ["a.bin"]

@@ -62,7 +62,7 @@ async def test_an_upload_over_the_limit_is_rejected_and_leaves_nothing_behind(
     assert (await thread.upload(("a.bin", 10 * MB), streamed=streamed)).status_code == 200
     rejected = await thread.upload(("b.bin", MB), ("c.bin", 8 * MB), streamed=streamed)
     assert (rejected.status_code, rejected.json()["error"]) == (413, "TooLarge"), rejected.text
-    assert "may take 16 MB and take 1" in rejected.json()["detail"]
+    assert "may take 16 MB and take 10.0 MB already" in rejected.json()["detail"]
     assert "delete what is not needed, or raise sandbox.limits.disk_mb" in rejected.json()["detail"]
     assert thread.list_files() == ["a.bin"]
 

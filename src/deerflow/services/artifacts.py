@@ -136,8 +136,8 @@ class ArtifactService:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._locks.lock(thread_id, path))
             if (growth := await asyncio.to_thread(thread.measure_growth, path, encoded)) > 0:
-                space = await stack.enter_async_context(self._disk_quota.open(record.owner, thread_id))
-                await stack.enter_async_context(space.take(growth))
+                reservation = await stack.enter_async_context(self._disk_quota.open(record.owner, thread_id))
+                await stack.enter_async_context(reservation.take(growth))
             edited = await asyncio.to_thread(thread.edit, path, encoded, expected_sha256)
         await self._threads.confirm(thread_id, who)
         return edited

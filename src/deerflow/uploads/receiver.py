@@ -24,7 +24,7 @@ from deerflow.domain.errors import StorageUnavailable, TooLarge
 from deerflow.domain.files import UPLOADS, SkippedFile
 from deerflow.sandbox.files.files import CREATE_FLAGS, UPLOAD_PREFIX, open_parent_for_writing
 from deerflow.sandbox.files.mounts import Mount, ResolvedPath, set_owner
-from deerflow.sandbox.local.usage import MIN_FILE_BYTES, ThreadSpace
+from deerflow.sandbox.local.usage import MIN_FILE_BYTES, DiskReservation
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -60,11 +60,11 @@ class UploadReceiver:
         mount: Mount,
         owner: int | None,
         limits: UploadsConfig,
-        space: ThreadSpace,
+        reservation: DiskReservation,
         adopt_changes: Callable[[Iterable[str]], AbstractContextManager[None]] = lambda _: nullcontext(),
     ) -> None:
         """Create a receiver. `adopt_changes` wraps the publication, to record the paths as changes by the user."""
-        self._space = space
+        self._reservation = reservation
         self._mount = mount
         self._adopt_changes = adopt_changes
         self._owner = owner
@@ -98,7 +98,7 @@ class UploadReceiver:
                 f"an upload can have at most {self._limits.max_files} files; send the others in another upload"
             )
         with translate_os_errors():
-            async with self._space.take(MIN_FILE_BYTES):
+            async with self._reservation.take(MIN_FILE_BYTES):
                 await run_to_completion(self._stage, original)
 
     async def write(self, data: bytes) -> None:
@@ -122,7 +122,7 @@ class UploadReceiver:
         incoming.buffer += data
         if len(incoming.buffer) >= BUFFER_BYTES:
             with translate_os_errors():
-                async with self._space.take(len(incoming.buffer)):
+                async with self._reservation.take(len(incoming.buffer)):
                     await run_to_completion(flush, incoming)
 
     async def end(self) -> None:
@@ -133,7 +133,7 @@ class UploadReceiver:
         """
         if self._incoming is not None:
             with translate_os_errors():
-                async with self._space.take(len(self._incoming.buffer)):
+                async with self._reservation.take(len(self._incoming.buffer)):
                     await run_to_completion(self._finish)
 
     async def skip(self, original: str, reason: str) -> None:

@@ -46,9 +46,9 @@ class UploadService:
         """Provide a receiver for one upload. Unpublished files are removed."""
         store = self._open_store(thread.owner, thread.thread_id)
         async with (
-            self._disk_quota.open(thread.owner, thread.thread_id) as space,
+            self._disk_quota.open(thread.owner, thread.thread_id) as reservation,
             UploadReceiver(
-                store.mount, file_owner(), self.settings.current, space, store.snapshots.adopt_user_changes
+                store.mount, file_owner(), self.settings.current, reservation, store.snapshots.adopt_user_changes
             ) as receiver,
         ):
             yield receiver

@@ -83,8 +83,8 @@ class DiskQuota:
         self._open: dict[tuple[str, str], ThreadSpace] = {}
 
     @asynccontextmanager
-    async def open(self, owner: str, thread_id: str) -> AsyncIterator["ThreadSpace"]:
-        """Measure the files of a thread and yield its space, which concurrent writers share."""
+    async def open(self, owner: str, thread_id: str) -> AsyncIterator["DiskReservation"]:
+        """Measure the files of a thread and yield a reservation. Concurrent writers share the space."""
         key = owner, thread_id
         space = self._open.get(key)
         if space is None:
@@ -94,7 +94,7 @@ class DiskQuota:
         space.writers += 1
         try:
             await space.measure()
-            yield space
+            yield DiskReservation(space)
         finally:
             space.writers -= 1
             if not space.writers:
@@ -114,7 +114,19 @@ class ThreadSpace:
     async def measure(self) -> None:
         """Measure the space that is used."""
         async with self.lock:
-            await self._measure()
+            await self.update()
+
+    async def update(self) -> None:
+        """Measure the space while the lock is held: nobody else writes meanwhile."""
+        self.used = await asyncio.to_thread(lambda: sum(map(measure_disk, self.folders)))
+
+
+@dataclass(slots=True)
+class DiskReservation:
+    """Space that one writer takes."""
+
+    space: ThreadSpace
+    taken: int = 0
 
     @asynccontextmanager
     async def take(self, size: int) -> AsyncIterator[None]:
@@ -123,19 +135,19 @@ class ThreadSpace:
         Raises:
             TooLarge: They do not fit.
         """
-        async with self.lock:
-            if self.used + size > self.limit:
-                await self._measure()  # something may have been deleted
-            if self.used + size > self.limit:
+        space = self.space
+        async with space.lock:
+            if space.used + size > space.limit:
+                await space.update()  # something may have been deleted
+            if space.used + size > space.limit:
+                used = max(0, space.used - self.taken)  # what is rejected will be removed
                 raise TooLarge(
-                    f"the files of this thread may take {self.limit // MB} MB and take "
-                    f"{self.used / MB:.1f} MB already; delete what is not needed, or raise sandbox.limits.disk_mb"
+                    f"the files of this thread may take {space.limit // MB} MB and take {used / MB:.1f} MB already; "
+                    "delete what is not needed, or raise sandbox.limits.disk_mb"
                 )
-            self.used += size
+            space.used += size
+            self.taken += size
             yield
-
-    async def _measure(self) -> None:
-        self.used = await asyncio.to_thread(lambda: sum(map(measure_disk, self.folders)))
 
 
 class MemoryMonitor:
