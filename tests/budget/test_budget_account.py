@@ -13,7 +13,9 @@ from deerflow.budget.account import (
     extraction_limit,
     subtract_amount,
 )
+from deerflow.budget.model_calls import is_free_failure
 from deerflow.config.sections.models import PricingConfig
+from deerflow.domain.errors import ModelRejected, ModelResponseTooLarge, ModelUnavailable
 from deerflow.domain.usage import BudgetSpent, ModelCallRequest, ModelCallUsage, PromptSize, SpendingLimit, TokenCounts
 from deerflow.models.usage import UNIT
 from tests.budget.support import MemoryReservationLog
@@ -96,3 +98,9 @@ async def test_closed_tracker_does_not_write_to_the_log() -> None:
 @pytest.mark.parametrize("limit", [SpendingLimit(5, Decimal("0.10")), SpendingLimit(None, None), SpendingLimit(7)])
 def test_limit_survives_storage(limit: SpendingLimit) -> None:
     assert SpendingLimit.from_stored(limit.to_stored()) == limit
+
+
+def test_an_answer_that_is_too_large_is_paid_for() -> None:
+    assert is_free_failure(ModelRejected("no such model"))
+    assert not is_free_failure(ModelResponseTooLarge("more than 16 MB"))
+    assert not is_free_failure(ModelUnavailable("cannot read the response"))

@@ -67,3 +67,13 @@ async def test_results_equal_the_http_responses(client: DeerFlowClient, tmp_path
         assert sent.keys() == answer.keys() and sent["files"][0].keys() == answer["files"][0].keys()
         assert (await http.delete(f"{url}/a_1.txt")).json() == {"success": True, "message": "deleted 'a_1.txt'"}
         assert (await client.uploads.adelete("t", "a.txt"))["success"]
+
+
+def test_an_upload_over_the_disk_limit_of_the_thread_raises_and_stores_nothing(tmp_path: Path) -> None:
+    settings = {"uploads": {"conversion": {"enabled": False}}, "sandbox": {"limits": {"disk_mb": 16}}}
+    with DeerFlowClient(settings, model=ScriptedModel.saying("One.")) as client:
+        client.chat("Hello", thread_id="t")
+        client.uploads.create("t", [write_file(tmp_path, "a.bin", bytes(10 * 1024**2))])
+        with pytest.raises(TooLarge, match="may take 16 MB and take 10.0 MB already; .* raise sandbox.limits.disk_mb"):
+            client.uploads.create("t", [write_file(tmp_path, "b.bin", bytes(10 * 1024**2))])
+        assert [file["filename"] for file in client.uploads.list("t")["files"]] == ["a.bin"]

@@ -9,6 +9,7 @@ from deerflow.config.sections.base import Settings
 from deerflow.config.sections.storage import ConversionConfig, UploadsConfig
 from deerflow.domain.threads import ThreadRecord
 from deerflow.sandbox.jobs.jobs import SandboxJob, SandboxJobs
+from deerflow.sandbox.local.usage import DiskQuota
 from deerflow.sandbox.sandbox_provider import SandboxReport
 from deerflow.uploads.uploads import UploadService
 from tests.community.support import ContainerEngine, make_host, running_provider
@@ -24,7 +25,8 @@ async def test_container_sees_uploads_and_reports_missing_converters(engine: Con
     settings = UploadsConfig(conversion=ConversionConfig(answer_seconds=60))
     async with asyncio.timeout(100), running_provider(engine, tmp_path) as provider:
         jobs = SandboxJobs(provider, SandboxReport("container", engine.image))
-        uploads = UploadService(make_host(tmp_path).home, Settings(lambda: settings), jobs)
+        home = make_host(tmp_path).home
+        uploads = UploadService(home, Settings(lambda: settings), jobs, DiskQuota(home, 2**30))
         async with uploads.receive(THREAD) as reception:
             await reception.begin("page.html")
             await reception.write(CONTENT)

@@ -1,6 +1,7 @@
 """Graceful shutdown of a server."""
 
 import asyncio
+import shutil
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,8 +10,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from deerflow.testing import Answer, ScriptedServer, Stall
+from deerflow.testing import Answer, ScriptedServer, Stall, calling
 from tests.e2e.server_process import DEERFLOW, RunningServer, serve
+from tests.gateway import blocking_tool
 
 CONFIG = """
 memory: {{debounce_seconds: 3600}}
@@ -119,3 +121,19 @@ async def wait_until_refused(server: RunningServer) -> None:
             return
         except ConnectionResetError:  # the socket is just being closed
             continue
+
+
+async def test_a_tool_that_blocks_forever_does_not_keep_the_server_from_stopping(tmp_path: Path) -> None:
+    folder = tmp_path / "barrier"
+    shutil.copy(blocking_tool.__file__, tmp_path)  # the server finds modules in its folder
+    tool = 'tools: [{name: wait_for_release, group: test, use: "blocking_tool:wait_for_release"}]'
+    with blocking_tool.Barrier.closed(folder) as barrier:
+        async with ScriptedServer([calling("wait_for_release", folder=str(folder))]) as model:
+            config = write_config(tmp_path, model, 0.1)
+            config.write_text(config.read_text() + tool)
+            with serve(tmp_path, config=config, program=DEERFLOW) as server:
+                async with httpx.AsyncClient(base_url=f"{server.url}/api", timeout=LIMIT_S) as http:
+                    await http.post("/threads/story/runs", json={**BODY, "on_disconnect": "continue"})
+                await barrier.wait_for_arrivals(1)
+                server.process.send_signal(signal.SIGTERM)
+                assert await wait_for_exit(server) == 0

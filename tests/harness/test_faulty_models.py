@@ -1,7 +1,7 @@
 """Faults of model servers: the run recovers or ends with an error, and the thread accepts the next message."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from deerflow.testing import (
     Answer,
     CutAfter,
     RateLimited,
+    Raw,
     ScriptedServer,
     ServerFault,
     ToolRequest,
@@ -23,6 +24,10 @@ from deerflow.testing import (
     in_parallel,
 )
 
+CLIENTS: dict[str, dict[str, object]] = {
+    "own client": {},
+    "ChatOpenAI": {"use": "langchain_openai:ChatOpenAI", "max_retries": 0},
+}
 FAULTS = {
     "cut in the middle of a token, then well": [CutAfter(2, Answer("One two three four.")), "All of it."],
     "malformed arguments of a tool": [
@@ -83,6 +88,43 @@ async def test_a_failing_model_server_fails_the_run_and_the_thread_continues(tmp
         assert (await read_answers(harness))[-1] == "Fine."
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("client", CLIENTS.values(), ids=list(CLIENTS))
+async def test_an_endless_line_ends_the_run_and_the_thread_continues(tmp_path: Path, client: dict[str, object]) -> None:
+    endless = Raw((b"data: ", *[b"x" * 1024**2] * 17))
+    async with ScriptedServer([endless, "Fine."]) as server, open_server_harness(tmp_path, server, client) as harness:
+        run = await ask(harness, "hello?")
+        assert run.status is RunStatus.ERROR and "sent more than 16 MB without completing an event" in (run.error or "")
+        assert len(server.requests) == 1, "it would be the same again"
+        assert (await ask(harness, "and now?")).status is RunStatus.SUCCESS
+        assert (await read_answers(harness))[-1] == "Fine."
+
+
+ODD_REPLIES = {
+    "choices that are a number": b'{"choices": 5}',
+    "content that is a number": b'{"choices": [{"index": 0, "delta": {"content": {"a": 5}}}]}',
+    "a list": b"[[]]",
+    "a web page": b"<html>Welcome</html>",
+}
+
+
+@pytest.mark.parametrize("client", CLIENTS.values(), ids=list(CLIENTS))
+@pytest.mark.parametrize("payload", ODD_REPLIES.values(), ids=list(ODD_REPLIES))
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")  # of the vendor's SDK
+async def test_an_unreadable_reply_is_tried_again_and_then_ends_the_run(
+    tmp_path: Path, client: dict[str, object], payload: bytes
+) -> None:
+    odd = Raw((b"data: " + payload + b"\n\n",))
+    turns = [odd, "Well.", *[odd] * 3, "Fine."]
+    async with ScriptedServer(turns) as server, open_server_harness(tmp_path, server, client) as harness:
+        assert (await ask(harness, "hello?")).status is RunStatus.SUCCESS
+        run = await ask(harness, "and now?")
+        assert run.status is RunStatus.ERROR and run.error, run
+        assert not any(name in run.error.partition(":")[0] for name in ("TypeError", "AttributeError", "KeyError"))
+        assert (await ask(harness, "and then?")).status is RunStatus.SUCCESS
+        assert (await read_answers(harness))[-1] == "Fine."
+
+
 async def test_the_fallback_model_answers(tmp_path: Path) -> None:
     async with ScriptedServer([ServerFault(401)]) as first, ScriptedServer(["From the second."]) as second:
         models = [
@@ -103,8 +145,10 @@ async def test_an_authentication_error_is_not_retried(tmp_path: Path) -> None:
         assert len(server.requests) == 1
 
 
-def open_server_harness(home: Path, server: ScriptedServer) -> AbstractAsyncContextManager[Harness]:
-    model = server.model_config("scripted").model_dump()
+def open_server_harness(
+    home: Path, server: ScriptedServer, client: Mapping[str, object] | None = None
+) -> AbstractAsyncContextManager[Harness]:
+    model = server.model_config("scripted", **client or {}).model_dump()
     overrides = {"models": [model], "llm_call": {"retry_base_delay_ms": 1, "retry_cap_delay_ms": 2}}
     return open_harness(open_source(directory=home, environment={}, overrides=overrides))
 

@@ -96,6 +96,7 @@ async def test_conversion_times_out(harness: Harness, thread: ThreadRecord) -> N
         harness.core.source.current.home,
         Settings(lambda: limits),
         SandboxJobs(harness.core.sandboxes, harness.core.sandbox_report),
+        harness.core.disk_quota,
     )
     file = await upload_file(
         replace(harness, core=replace(harness.core, uploads=uploads)), thread, "long.xlsx", documents.workbook(20_000)

@@ -16,6 +16,7 @@ from deerflow.config.sections.storage import UploadsConfig
 from deerflow.domain.errors import StorageUnavailable
 from deerflow.domain.files import UPLOADS
 from deerflow.sandbox.files.mounts import Mount
+from deerflow.sandbox.local.usage import DiskReservation, ThreadSpace
 from deerflow.uploads.receiver import MAX_BYTES, UploadReceiver, clean_name, generate_names, open_upload_folder
 
 ROUNDS = 400
@@ -93,8 +94,9 @@ def test_refuses_replaced_staged_files(tmp_path: Path, change: str) -> None:
 
 async def test_publishes_all_files_or_none(tmp_path: Path) -> None:
     uploads = tmp_path / "uploads"
+    reservation = DiskReservation(ThreadSpace([uploads], limit=1024**2))
     with pytest.raises(StorageUnavailable, match="cannot save the upload: it was replaced"):
-        async with UploadReceiver(Mount(UPLOADS, uploads), None, UploadsConfig()) as receiver:
+        async with UploadReceiver(Mount(UPLOADS, uploads), None, UploadsConfig(), reservation) as receiver:
             for name in ("a.txt", "b.txt"):
                 before = set(uploads.iterdir())
                 await receiver.begin(name)

@@ -40,6 +40,7 @@ ERROR_NAMES: Mapping[str, FailureReason] = {  # classes of openai, anthropic, ht
     "APIConnectionError": "unavailable",
     "ModelConnectionError": "unavailable",
     "TransportError": "unavailable",
+    "RequestError": "unavailable",
     "ClientConnectionError": "unavailable",
     "ConnectionError": "unavailable",
     "APIError": "unavailable",

@@ -2,13 +2,16 @@
 
 import inspect
 from collections.abc import Callable, Collection
+from concurrent.futures import Executor
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import cache, partial, update_wrapper
 from typing import Any, get_origin
 
 from langchain.tools import ToolRuntime
 from langchain_core.messages import ToolMessage
-from langchain_core.tools import BaseTool, StructuredTool
+from langchain_core.runnables import RunnableConfig, run_in_executor
+from langchain_core.tools import BaseTool, StructuredTool, Tool
 from langchain_core.tools.base import create_schema_from_function
 from langchain_core.utils.pydantic import TypeBaseModel
 from langgraph.types import Command
@@ -122,6 +125,36 @@ def bind_settings(function: Callable[..., Any], settings: dict[str, Any]) -> Cal
     # The graph reads annotations to find injected parameters, and a partial has none.
     bound.__annotations__ = function.__annotations__
     return bound
+
+
+def is_blocking(tool: BaseTool) -> bool:
+    """Return True if a tool has no asynchronous implementation."""
+    kind = type(tool)
+    if isinstance(tool, StructuredTool | Tool):
+        return tool.coroutine is None and kind.ainvoke in (StructuredTool.ainvoke, Tool.ainvoke)
+    return kind._arun is BaseTool._arun and kind.ainvoke is BaseTool.ainvoke
+
+
+class ThreadedTool(BaseTool):
+    """Tool that calls a synchronous tool in a pool of threads. A call waits until a thread is free."""
+
+    tool: BaseTool
+    threads: Executor
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        call = partial(copy_context().run, self.tool.invoke, input, config, **kwargs)
+        return await run_in_executor(self.threads, call)
+
+    def get_input_schema(self, config: RunnableConfig | None = None) -> TypeBaseModel:
+        return self.tool.get_input_schema(config)
+
+    def _run(self, *args: Any, **kwargs: Any) -> Any:
+        return self.tool._run(*args, **kwargs)
+
+
+def run_in_threads(tool: BaseTool, threads: Executor) -> BaseTool:
+    """Return a synchronous tool whose asynchronous calls use `threads` and not the default executor."""
+    return ThreadedTool(name=tool.name, description=tool.description, tool=tool, threads=threads)
 
 
 def escape_line(name: str) -> str:

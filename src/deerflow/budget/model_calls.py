@@ -12,7 +12,7 @@ from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
 from deerflow.agent_support.model_failures import classify_failure, get_model_name
 from deerflow.agent_support.tokens import BYTES_PER_TOKEN, count_message_tokens
-from deerflow.domain.errors import ModelError
+from deerflow.domain.errors import ModelError, ModelResponseTooLarge
 from deerflow.domain.usage import BudgetSpent, ModelBudget, ModelCallRequest, ModelCallUsage, PromptSize, Reservation
 from deerflow.models.usage import read_counts
 
@@ -124,7 +124,7 @@ class SettledCall:
 
 def is_free_failure(error: BaseException | None) -> bool:
     """Return whether the endpoint refused the request before doing any work."""
-    if not isinstance(error, Exception) or type(error) is ModelError:
+    if not isinstance(error, Exception) or type(error) in (ModelError, ModelResponseTooLarge):
         return False
     failure = classify_failure(error)
     return failure is not None and failure.reason in FREE_FAILURES

@@ -1,6 +1,7 @@
 """The run context that every middleware and tool receives."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -67,6 +68,8 @@ class RunContext:
     """Replaces the server's secrets in a text."""
     profile: str = ""
     """The user's own description of themselves."""
+    tool_threads: Executor | None = None
+    """Threads for tools that block; None means the default executor of the event loop."""
     memory: RunMemory | None = None
     """None when memory is off, which is always the case for a subagent."""
 

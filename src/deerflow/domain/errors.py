@@ -65,6 +65,10 @@ class ModelStreamCut(ModelUnavailable):
     """The response stream ended before it was complete."""
 
 
+class ModelResponseTooLarge(ModelError):
+    """The endpoint sent more than a response may have."""
+
+
 class RunFailed(DeerFlowError):
     """A run ended without an answer."""
 

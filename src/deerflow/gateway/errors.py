@@ -59,6 +59,7 @@ ERRORS: Mapping[str, ErrorCode] = MappingProxyType(
         "ModelError": ErrorCode(502, "invalid response of a model"),
         "ModelRejected": ErrorCode(502, "request rejected by the model provider"),
         "ModelStreamCut": ErrorCode(502, "response of the model is incomplete"),
+        "ModelResponseTooLarge": ErrorCode(502, "response of the model is too large"),
         "ModelUnavailable": ErrorCode(502, "model provider unreachable or failing"),
         "ConfigError": ErrorCode(503, "invalid configuration; `detail` says where"),
         "NotReady": ErrorCode(503, "a component of the server fails; the response says which"),

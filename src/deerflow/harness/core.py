@@ -32,12 +32,14 @@ from deerflow.models.openai_compatible.tool_calls import use_linear_parser
 from deerflow.persistence.checkpoints.sqlite import open_checkpointer
 from deerflow.persistence.engine import open_database
 from deerflow.persistence.engine.database import Database
+from deerflow.runtime.background import DaemonThreadPool
 from deerflow.runtime.health import MeasuredDatabase
 from deerflow.runtime.runs.file_changes import FileChanges
 from deerflow.sandbox.file_access import FileLocks
 from deerflow.sandbox.files.mounts import thread_folder, user_data_folder
 from deerflow.sandbox.jobs.jobs import SandboxJobs
 from deerflow.sandbox.jobs.services import Service, ServiceProvider, ServiceSpec
+from deerflow.sandbox.local.usage import MB, DiskQuota
 from deerflow.sandbox.sandbox_provider import HostContext, SandboxProvider, SandboxReport
 from deerflow.sandbox.snapshots.snapshots import Snapshots
 from deerflow.skills.authoring.lock import LockMonitor
@@ -57,6 +59,9 @@ DEMO_MODEL = ModelConfig(
     description="Plays scripts; needs no key and no network.",
     supports_thinking=True,
 )
+
+TOOL_THREADS = 32
+"""Maximum number of synchronous tools that run at the same time; others wait for a free thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +84,9 @@ class Core:
     acp: AcpClients
     custom_agents: CustomAgents
     agents: AgentPool
+    tool_threads: DaemonThreadPool
+    """Threads for tools that block. Everything else uses the default executor of the event loop."""
+    disk_quota: DiskQuota
 
     @property
     def home(self) -> Path:
@@ -94,8 +102,7 @@ async def open_core(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Core
     # Threads and files are private, whatever other accounts this machine has.
     loaded.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     location = loaded.config.database.get_location(loaded.home)
-    policy = PolicyFile(loaded.folder)
-    policy.read(loaded.config.guardrails)  # an invalid policy is an error at start
+    policy = open_policy(loaded)
     metrics = Metrics()
     async with AsyncExitStack() as stack:
         database: Database = MeasuredDatabase(
@@ -109,7 +116,8 @@ async def open_core(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Core
         stack.push_async_callback(sandboxes.aclose)
         report = await sandboxes.open()
         jobs = SandboxJobs(sandboxes, report)
-        uploads = UploadService(loaded.home, source.settings(lambda loaded: loaded.config.uploads), jobs)
+        quota = DiskQuota(loaded.home, loaded.config.sandbox.limits.disk_mb * MB)
+        uploads = UploadService(loaded.home, source.settings(lambda loaded: loaded.config.uploads), jobs, quota)
         stack.push_async_callback(uploads.aclose)
         mcp = await stack.enter_async_context(open_mcp(source, sandboxes, database))
         acp = create_acp_clients(source, sandboxes)
@@ -136,7 +144,23 @@ async def open_core(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Core
             acp=acp,
             custom_agents=custom_agents,
             agents=agents,
+            tool_threads=open_tool_threads(stack),
+            disk_quota=quota,
         )
+
+
+def open_policy(loaded: LoadedConfig) -> PolicyFile:
+    """Return the policy file. An invalid one is an error at start."""
+    policy = PolicyFile(loaded.folder)
+    policy.read(loaded.config.guardrails)
+    return policy
+
+
+def open_tool_threads(stack: AsyncExitStack) -> DaemonThreadPool:
+    """Return the threads for tools that block. Closing does not wait for them, for they may block forever."""
+    threads = DaemonThreadPool(TOOL_THREADS, "tool")
+    stack.callback(threads.shutdown, wait=False, cancel_futures=True)
+    return threads
 
 
 def current_settings(

@@ -295,7 +295,8 @@ class Resources:
         """Create the service for files of threads."""
         from deerflow.services.artifacts import ArtifactService
 
-        return ArtifactService(threads, self._thread_files, self._core.file_locks, self._core.file_changes)
+        core = self._core
+        return ArtifactService(threads, self._thread_files, core.file_locks, core.file_changes, core.disk_quota)
 
     def _thread_files(self, thread: ThreadRecord) -> "ThreadArtifacts":
         from deerflow.sandbox.thumbnails import Thumbnails

@@ -62,6 +62,7 @@ async def open_run_context(
         taint=TaintTracker(is_resumed=job.past is not None),
         pages=resources.web_pages.for_thread(run.thread_id, run.owner),
         budget=budget,
+        tool_threads=core.tool_threads,
     )
     factory = core.agents.pinned(job.settings.agents)
     team = subagents.for_run(context, request.agent, RunTasks(log, earlier), factory)

@@ -2,16 +2,20 @@
 
 import inspect
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import aclosing, closing, contextmanager
 from difflib import get_close_matches
+from functools import cache
 from typing import Any, Protocol, runtime_checkable
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
 from pydantic import AliasChoices, ValidationError
 
 from deerflow.config.imports import load_class
 from deerflow.config.sections.models import ModelConfig
-from deerflow.domain.errors import ConfigError, InvalidRequest, NotFound
+from deerflow.domain.errors import ConfigError, InvalidRequest, ModelUnavailable, NotFound
+from deerflow.models.openai_compatible.vendors import ResponseMeter
 
 REASONING_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
 
@@ -169,7 +173,7 @@ class _Closable(Protocol):
 
 def _build(config: ModelConfig, chat_model: type[BaseChatModel], settings: dict[str, Any]) -> BaseChatModel:
     try:
-        model = chat_model(**{"model": config.model, **settings})
+        model = name_errors(chat_model)(**{"model": config.model, **settings})
     except ValidationError as error:
         # Values are left out of the text: one of them may be a key.
         problems = [f"{'.'.join(map(str, each['loc'])) or config.use}: {each['msg']}" for each in error.errors()]
@@ -179,6 +183,7 @@ def _build(config: ModelConfig, chat_model: type[BaseChatModel], settings: dict[
     model.metadata = {**(model.metadata or {}), ENTRY_KEY: config.name}
     if config.context_window is not None:
         model.profile = {**(model.profile or {}), "max_input_tokens": config.context_window}
+    limit_responses(model)
     return model
 
 
@@ -216,3 +221,103 @@ def _list_settings(chat_model: type[BaseChatModel]) -> set[str]:
         choices = alias.choices if isinstance(alias, AliasChoices) else [alias]
         names |= {choice for choice in choices if isinstance(choice, str)}
     return names
+
+
+OWN_CLASSES = "deerflow."
+PARSE_ERRORS = (TypeError, AttributeError, LookupError, ValueError, ArithmeticError, RecursionError, AssertionError)
+"""Errors of client libraries for responses in a format that they do not expect."""
+
+
+@cache  # building a pydantic class takes milliseconds
+def name_errors(chat_model: type[BaseChatModel]) -> type[BaseChatModel]:
+    """Return a subclass of a vendor's class that raises `ModelUnavailable` where it cannot read a response.
+
+    Our own classes raise named errors themselves.
+    """
+    if chat_model.__module__.startswith(OWN_CLASSES):
+        return chat_model
+
+    class NamedErrors(chat_model):  # type: ignore[valid-type, misc]
+        def invoke(self, *args: Any, **kwargs: Any) -> Any:
+            with _translate_parse_errors(chat_model):
+                return check_answer(super().invoke(*args, **kwargs))
+
+        async def ainvoke(self, *args: Any, **kwargs: Any) -> Any:
+            with _translate_parse_errors(chat_model):
+                return check_answer(await super().ainvoke(*args, **kwargs))
+
+        def stream(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
+            with _translate_parse_errors(chat_model), closing(super().stream(*args, **kwargs)) as chunks:
+                yield from chunks
+
+        async def astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+            with _translate_parse_errors(chat_model):
+                async with aclosing(super().astream(*args, **kwargs)) as chunks:
+                    async for chunk in chunks:
+                        yield chunk
+
+    # Traces and stored messages name the class by these.
+    NamedErrors.__name__, NamedErrors.__qualname__ = chat_model.__name__, chat_model.__qualname__
+    NamedErrors.__module__, NamedErrors.__doc__ = chat_model.__module__, chat_model.__doc__
+    return NamedErrors
+
+
+@contextmanager
+def _translate_parse_errors(chat_model: type[BaseChatModel]) -> Iterator[None]:
+    try:
+        yield
+    except PARSE_ERRORS as error:
+        name = chat_model.__name__
+        logger.warning("%s cannot read a response", name, exc_info=error)
+        raise ModelUnavailable(f"{name} cannot read the response: {type(error).__name__}: {error}") from error
+
+
+def check_answer(message: BaseMessage) -> AIMessage:
+    """Return the message of a model; some classes return others for a role they do not know."""
+    if not isinstance(message, AIMessage):
+        raise TypeError(f"it is a message of the role {getattr(message, 'role', message.type)!r}")
+    return message
+
+
+def limit_responses(model: BaseChatModel) -> None:
+    """Limit the size of the responses that an OpenAI SDK reads: it collects a line until it ends.
+
+    The SDK shares HTTP clients between models, so a client may be limited already.
+    """
+    for name, hook in (("root_client", _limit_sync), ("root_async_client", _limit_async)):
+        client = getattr(getattr(model, name, None), "_client", None)
+        hooks = getattr(client, "event_hooks", {}).get("response")
+        if isinstance(hooks, list) and hook not in hooks:
+            hooks.append(hook)
+
+
+async def _limit_async(response: Any) -> None:
+    """Raise an error while a response is read if it is too large. A hook of the HTTP client."""
+    read = response.aiter_bytes
+
+    async def aiter_bytes(chunk_size: int | None = None) -> AsyncIterator[bytes]:
+        meter = _create_meter(response)
+        async with aclosing(read(chunk_size)) as parts:
+            async for part in parts:
+                meter.add(part)
+                yield part
+
+    response.aiter_bytes = aiter_bytes
+
+
+def _limit_sync(response: Any) -> None:
+    """Raise an error while a response is read if it is too large. A hook of the HTTP client."""
+    read = response.iter_bytes
+
+    def iter_bytes(chunk_size: int | None = None) -> Iterator[bytes]:
+        meter = _create_meter(response)
+        with closing(read(chunk_size)) as parts:
+            for part in parts:
+                meter.add(part)
+                yield part
+
+    response.iter_bytes = iter_bytes
+
+
+def _create_meter(response: Any) -> ResponseMeter:
+    return ResponseMeter(has_events=not response.headers.get("Content-Type", "").startswith("application/json"))

@@ -33,9 +33,9 @@ def read_counts(message: AIMessage | None) -> TokenCounts:
 def read_count(figures: Mapping[str, Any], name: str) -> int:
     """Return a count as an integer; 0 for missing and invalid values, since vendors omit some or send null."""
     value = figures.get(name)
-    if not isinstance(value, int | float) or not isfinite(value):
-        return 0
-    return min(max(0, int(value)), MAX_TOKENS)
+    if isinstance(value, float) and isfinite(value):
+        value = int(value)
+    return min(max(0, value), MAX_TOKENS) if isinstance(value, int) else 0
 
 
 PRICE_UNIT = 10**6

@@ -1,15 +1,20 @@
-"""Background tasks and bounded waits."""
+"""Background tasks, bounded waits, and threads for work that may never end."""
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import Executor, Future
 from contextlib import suppress
-from typing import Any, TypeVar
+from functools import partial
+from queue import SimpleQueue
+from threading import Lock, Semaphore, Thread
+from typing import Any, ParamSpec, TypeVar
 
 from deerflow.domain.errors import StorageUnavailable
 
 logger = logging.getLogger(__name__)
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -80,3 +85,54 @@ async def run_unless_unavailable(step: Callable[[], Awaitable[T]]) -> T | None:
     except StorageUnavailable as problem:
         logger.error("%s", problem)
         return None
+
+
+class DaemonThreadPool(Executor):
+    """Pool of threads that do not keep the process alive.
+
+    A thread cannot be ended from outside. `ThreadPoolExecutor` waits for its threads when the process exits, so a
+    single call that blocks forever would keep a server from stopping.
+    """
+
+    def __init__(self, max_workers: int, name: str) -> None:
+        self._max_workers = max_workers
+        self._name = name
+        self._queue: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        self._idle = Semaphore(0)  # threads that wait for work
+        self._lock = Lock()
+        self._count = 0
+        self._is_closed = False
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Run a function as soon as a thread is free."""
+        future: Future[T] = Future()
+        with self._lock:
+            if self._is_closed:
+                raise RuntimeError("the pool is closed")
+            self._queue.put((future, partial(fn, *args, **kwargs)))
+            if not self._idle.acquire(blocking=False) and self._count < self._max_workers:
+                self._count += 1
+                Thread(target=self._work, name=f"{self._name}-{self._count}", daemon=True).start()
+        return future
+
+    def shutdown(self, wait: bool = False, *, cancel_futures: bool = True) -> None:
+        """Cancel calls that have not begun, and let the threads end after their current call."""
+        with self._lock:
+            self._is_closed = True
+            while not self._queue.empty():
+                if (work := self._queue.get()) is not None:
+                    work[0].cancel()
+            for _ in range(self._count):
+                self._queue.put(None)
+
+    def _work(self) -> None:
+        while (work := self._queue.get()) is not None:
+            future, call = work
+            del work
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(call())
+                except BaseException as error:  # noqa: BLE001  # it is raised where the result is awaited
+                    future.set_exception(error)
+            del future, call  # an idle thread keeps nothing alive
+            self._idle.release()

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from deerflow.domain.errors import FileProblem, UnusableFile
@@ -20,8 +21,9 @@ from deerflow.sandbox.file_access import (
     open_file,
     replace_if_unchanged,
 )
-from deerflow.sandbox.files.files import LocalThreadFiles
+from deerflow.sandbox.files.files import LocalThreadFiles, stat_file
 from deerflow.sandbox.files.mounts import ResolvedPath, resolve_path
+from deerflow.sandbox.local.usage import DiskQuota
 from deerflow.sandbox.snapshots.snapshots import Snapshots
 from deerflow.sandbox.thumbnails import Thumbnails
 
@@ -53,6 +55,13 @@ class ThreadArtifacts:
         finally:
             archive.close()
 
+    def measure_growth(self, path: str, content: bytes) -> int:
+        """Return the bytes that a file grows by with a new content."""
+        try:
+            return len(content) - stat_file(self.resolve(path)).size
+        except FileProblem:  # there is no such file; `edit` says so if it cannot be created
+            return len(content)
+
     def edit(self, path: str, content: bytes, expected_sha256: str | None) -> EditedFile:
         """Edit a file on behalf of the user: undoing a run does not revert it."""
         resolved = self.resolve(path)
@@ -69,11 +78,13 @@ class ArtifactService:
         open_thread: Callable[[ThreadRecord], ThreadArtifacts],
         locks: FileLocks,
         changes: FileChanges,
+        disk_quota: DiskQuota,
     ) -> None:
         self._threads = threads
         self._open_thread = open_thread
         self._locks = locks
         self._changes = changes
+        self._disk_quota = disk_quota
 
     async def open(self, thread_id: str, who: Principal, path: str) -> ReadableFile:
         """Open a file for reading; the caller closes it.
@@ -115,12 +126,18 @@ class ArtifactService:
             NotFound: The thread does not exist.
             Conflict: The file has changed; the message has its hash.
             InvalidRequest: It cannot be edited, or is not a text.
+            TooLarge: The thread has no space left for it.
         """
-        thread = self._open_thread(await self._threads.get(thread_id, who))
+        record = await self._threads.get(thread_id, who)
+        thread = self._open_thread(record)
         encoded = encode_text(content)
         if split_at_archive(path) is not None:
             raise UnusableFile(f"cannot edit {path!r}: it is inside an archive")
-        async with self._locks.lock(thread_id, path):
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._locks.lock(thread_id, path))
+            if (growth := await asyncio.to_thread(thread.measure_growth, path, encoded)) > 0:
+                reservation = await stack.enter_async_context(self._disk_quota.open(record.owner, thread_id))
+                await stack.enter_async_context(reservation.take(growth))
             edited = await asyncio.to_thread(thread.edit, path, encoded, expected_sha256)
         await self._threads.confirm(thread_id, who)
         return edited

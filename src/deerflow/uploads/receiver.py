@@ -24,6 +24,7 @@ from deerflow.domain.errors import StorageUnavailable, TooLarge
 from deerflow.domain.files import UPLOADS, SkippedFile
 from deerflow.sandbox.files.files import CREATE_FLAGS, UPLOAD_PREFIX, open_parent_for_writing
 from deerflow.sandbox.files.mounts import Mount, ResolvedPath, set_owner
+from deerflow.sandbox.local.usage import MIN_FILE_BYTES, DiskReservation
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -59,9 +60,11 @@ class UploadReceiver:
         mount: Mount,
         owner: int | None,
         limits: UploadsConfig,
+        reservation: DiskReservation,
         adopt_changes: Callable[[Iterable[str]], AbstractContextManager[None]] = lambda _: nullcontext(),
     ) -> None:
         """Create a receiver. `adopt_changes` wraps the publication, to record the paths as changes by the user."""
+        self._reservation = reservation
         self._mount = mount
         self._adopt_changes = adopt_changes
         self._owner = owner
@@ -87,7 +90,7 @@ class UploadReceiver:
         """Start a new file.
 
         Raises:
-            TooLarge: There are too many files.
+            TooLarge: There are too many files, or the thread has no space left.
         """
         self._count += 1
         if self._count > self._limits.max_files:
@@ -95,13 +98,14 @@ class UploadReceiver:
                 f"an upload can have at most {self._limits.max_files} files; send the others in another upload"
             )
         with translate_os_errors():
-            await run_to_completion(self._stage, original)
+            async with self._reservation.take(MIN_FILE_BYTES):
+                await run_to_completion(self._stage, original)
 
     async def write(self, data: bytes) -> None:
         """Write data to the current file. The data of a file that is too large is discarded.
 
         Raises:
-            TooLarge: The files are too large in total.
+            TooLarge: The files are too large in total, or for the space that is left to the thread.
         """
         self._total += len(data)
         if self._total > self._limits.max_total_size:
@@ -118,13 +122,19 @@ class UploadReceiver:
         incoming.buffer += data
         if len(incoming.buffer) >= BUFFER_BYTES:
             with translate_os_errors():
-                await run_to_completion(flush, incoming)
+                async with self._reservation.take(len(incoming.buffer)):
+                    await run_to_completion(flush, incoming)
 
     async def end(self) -> None:
-        """Complete the current file."""
+        """Complete the current file.
+
+        Raises:
+            TooLarge: The thread has no space left for it.
+        """
         if self._incoming is not None:
             with translate_os_errors():
-                await run_to_completion(self._finish)
+                async with self._reservation.take(len(self._incoming.buffer)):
+                    await run_to_completion(self._finish)
 
     async def skip(self, original: str, reason: str) -> None:
         """Skip a file, with a reason."""

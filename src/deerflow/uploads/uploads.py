@@ -19,6 +19,7 @@ from deerflow.domain.files import UploadedFile, UploadResult
 from deerflow.domain.threads import ThreadRecord
 from deerflow.sandbox.files.mounts import file_owner
 from deerflow.sandbox.jobs.jobs import SandboxJobs
+from deerflow.sandbox.local.usage import DiskQuota
 from deerflow.uploads.conversion import ConversionFailure, DocumentConverter, is_convertible
 from deerflow.uploads.receiver import UploadReceiver, create_staged_name, run_to_completion
 from deerflow.uploads.store import UploadRecord, UploadStore
@@ -32,9 +33,10 @@ ConversionKey = tuple[str, str, str]
 class UploadService:
     """Uploads of all threads. Conversions continue in the background."""
 
-    def __init__(self, home: Path, settings: Settings[UploadsConfig], jobs: SandboxJobs) -> None:
+    def __init__(self, home: Path, settings: Settings[UploadsConfig], jobs: SandboxJobs, disk_quota: DiskQuota) -> None:
         """Create the service. `settings` is called on each use."""
         self.settings = settings
+        self._disk_quota = disk_quota
         self._home = home
         self._converter = DocumentConverter(jobs)
         self._tasks: dict[ConversionKey, asyncio.Task[None]] = {}
@@ -43,9 +45,12 @@ class UploadService:
     async def receive(self, thread: ThreadRecord) -> AsyncIterator[UploadReceiver]:
         """Provide a receiver for one upload. Unpublished files are removed."""
         store = self._open_store(thread.owner, thread.thread_id)
-        async with UploadReceiver(
-            store.mount, file_owner(), self.settings.current, store.snapshots.adopt_user_changes
-        ) as receiver:
+        async with (
+            self._disk_quota.open(thread.owner, thread.thread_id) as reservation,
+            UploadReceiver(
+                store.mount, file_owner(), self.settings.current, reservation, store.snapshots.adopt_user_changes
+            ) as receiver,
+        ):
             yield receiver
 
     async def complete(self, thread: ThreadRecord, receiver: UploadReceiver) -> UploadResult:

@@ -22,7 +22,8 @@ from deerflow.agent_support.replies import (
     make_storable,
 )
 from deerflow.agent_support.thread_state import ThreadState
-from deerflow.domain.context import RunContext
+from deerflow.agent_support.tools import is_blocking, run_in_threads
+from deerflow.domain.context import RunContext, find_run_context
 
 T = TypeVar("T")
 Result = ToolMessage | Command[Any]
@@ -31,7 +32,10 @@ CANCEL_INTERVAL_S = 0.05
 
 
 class BoundaryMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
-    """Replaces values in replies and tool results that no store can represent, and cancels model calls reliably."""
+    """Replaces values in replies and tool results that no store can represent, and cancels model calls reliably.
+
+    Tools that block run in threads of their own, so that they cannot hold up anything else.
+    """
 
     def wrap_model_call(self, request: Request, handler: ModelHandler) -> Reply:
         return make_reply_storable(handler(request))
@@ -43,6 +47,9 @@ class BoundaryMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
         return make_result_storable(handler(request))
 
     async def awrap_tool_call(self, request: ToolCallRequest, handler: AsyncToolHandler[Result]) -> Result:
+        run = find_run_context(request.runtime.context)
+        if run is not None and run.tool_threads is not None and request.tool is not None and is_blocking(request.tool):
+            request = request.override(tool=run_in_threads(request.tool, run.tool_threads))
         return make_result_storable(await handler(request))
 
 

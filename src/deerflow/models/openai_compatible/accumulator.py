@@ -7,8 +7,9 @@ from langchain_core.messages import AIMessage, AIMessageChunk, InvalidToolCall, 
 from langchain_core.messages.ai import InputTokenDetails, OutputTokenDetails, UsageMetadata
 from langchain_core.output_parsers.openai_tools import make_invalid_tool_call, parse_tool_call
 
-from deerflow.models.openai_compatible.tool_calls import ToolCallAccumulator
-from deerflow.models.openai_compatible.vendors import Vendor
+from deerflow.models.openai_compatible.tool_calls import CallPart, ToolCallAccumulator
+from deerflow.models.openai_compatible.vendors import Vendor, make_shape_error
+from deerflow.models.usage import read_count
 
 OPENING_TAG = "<think>"
 CLOSING_TAG = "</think>"
@@ -70,42 +71,48 @@ class ThinkTagSplitter:
 
 
 def to_usage_metadata(usage: dict[str, Any]) -> UsageMetadata:
-    """Return the `usage` object of a response as LangChain metadata."""
-    input_tokens = usage.get("prompt_tokens") or 0
-    output_tokens = usage.get("completion_tokens") or 0
-    total_tokens = usage.get("total_tokens")
+    """Return the `usage` object of a response as LangChain metadata. Invalid counts are 0."""
+    input_tokens, output_tokens = read_count(usage, "prompt_tokens"), read_count(usage, "completion_tokens")
+    has_total = usage.get("total_tokens") is not None
     return UsageMetadata(
         input_tokens=input_tokens,
         output_tokens=output_tokens,
-        total_tokens=input_tokens + output_tokens if total_tokens is None else total_tokens,
+        total_tokens=read_count(usage, "total_tokens") if has_total else input_tokens + output_tokens,
         input_token_details=_to_input_details(usage),
         output_token_details=_to_output_details(usage),
     )
 
 
 def _to_input_details(usage: dict[str, Any]) -> InputTokenDetails:
-    details = usage.get("prompt_tokens_details") or {}
-    cached = details.get("cached_tokens")
-    if cached is None:  # DeepSeek, then Kimi, before they adopted OpenAI's name
-        cached = usage.get("prompt_cache_hit_tokens", usage.get("cached_tokens"))
+    details = _get_object(usage, "prompt_tokens_details")
     found = InputTokenDetails()
-    if (audio := details.get("audio_tokens")) is not None:
-        found["audio"] = audio
-    if cached is not None:
-        found["cache_read"] = cached
-    if (written := details.get("cache_write_tokens")) is not None:
-        found["cache_creation"] = written
+    if details.get("audio_tokens") is not None:
+        found["audio"] = read_count(details, "audio_tokens")
+    if details.get("cached_tokens") is not None:
+        found["cache_read"] = read_count(details, "cached_tokens")
+    else:  # DeepSeek, then Kimi, before they adopted OpenAI's name
+        older = next((name for name in ("prompt_cache_hit_tokens", "cached_tokens") if name in usage), None)
+        if older is not None and usage[older] is not None:
+            found["cache_read"] = read_count(usage, older)
+    if details.get("cache_write_tokens") is not None:
+        found["cache_creation"] = read_count(details, "cache_write_tokens")
     return found
 
 
 def _to_output_details(usage: dict[str, Any]) -> OutputTokenDetails:
-    details = usage.get("completion_tokens_details") or {}
+    details = _get_object(usage, "completion_tokens_details")
     found = OutputTokenDetails()
-    if (audio := details.get("audio_tokens")) is not None:
-        found["audio"] = audio
-    if (reasoning := details.get("reasoning_tokens")) is not None:
-        found["reasoning"] = reasoning
+    if details.get("audio_tokens") is not None:
+        found["audio"] = read_count(details, "audio_tokens")
+    if details.get("reasoning_tokens") is not None:
+        found["reasoning"] = read_count(details, "reasoning_tokens")
     return found
+
+
+def _get_object(payload: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return a field that is an object, or an empty one: some fields are only informative."""
+    value = payload.get(name)
+    return value if isinstance(value, dict) else {}
 
 
 MODEL_PROVIDER = "openai-compatible"
@@ -145,17 +152,20 @@ class StreamAccumulator:
         return bool(self._text or self._reasoning or self._calls.has_new_content)
 
     def add(self, event: dict[str, Any]) -> None:
-        """Add an event of the stream."""
+        """Add an event of the stream.
+
+        Raises:
+            ModelUnavailable: It is not in the format of the API.
+        """
         self._latest = event
-        if choices := event.get("choices"):
-            choice = choices[0]
-            if delta := choice.get("delta") or choice.get("message"):
+        if (choice := get_choice(event)) is not None:
+            if delta := get_delta(choice):
                 self._add_delta(delta)
             if finish_reason := choice.get("finish_reason"):
-                self.finish_reason = finish_reason
-                self._usage = choice.get("usage") or self._usage  # where Kimi puts it
-        if usage := event.get("usage"):
-            self._usage = usage  # some vendors send running totals: the last one counts
+                self.finish_reason = str(finish_reason)
+                self._usage = _get_object(choice, "usage") or self._usage  # where Kimi puts it
+        if event.get("usage"):  # some vendors send running totals: the last one counts
+            self._usage = _get_object(event, "usage") or self._usage
 
     def take_chunk(self) -> AIMessageChunk:
         """Return the content received since the last call."""
@@ -184,17 +194,17 @@ class StreamAccumulator:
                 self._add_text(content)
             else:
                 self._add_blocks(content)
-        if reasoning := delta.get("reasoning_content"):
+        if (reasoning := delta.get("reasoning_content")) and isinstance(reasoning, str):
             self._reasoning.append(reasoning)
-        elif reasoning := delta.get("reasoning"):
+        elif (reasoning := delta.get("reasoning")) and isinstance(reasoning, str):
             self._reasoning.append(reasoning)
             self._reasoning_field = "reasoning"
-        if details := delta.get("reasoning_details"):
-            self._details += details
-        if calls := delta.get("tool_calls"):
-            for call in calls:
-                self._calls.add(call)
-        if refusal := delta.get("refusal"):
+        if (details := delta.get("reasoning_details")) and isinstance(details, list):
+            self._details += [each for each in details if isinstance(each, dict)]
+        if delta.get("tool_calls"):
+            for call in get_calls(delta):
+                self._calls.add(CallPart.parse(call))
+        if (refusal := delta.get("refusal")) and isinstance(refusal, str):
             self._refusal.append(refusal)
 
     def _add_text(self, text: str) -> None:
@@ -209,12 +219,17 @@ class StreamAccumulator:
         if text:
             self._text.append(text)
 
-    def _add_blocks(self, blocks: list[dict[str, Any]]) -> None:
+    def _add_blocks(self, blocks: object) -> None:
         """Add content blocks, which Mistral sends while it reasons."""
+        if not isinstance(blocks, list):
+            raise make_shape_error("content", blocks)
         for block in blocks:
+            if not isinstance(block, dict):
+                raise make_shape_error("content block", block)
             if block.get("type") == "thinking":
-                self._reasoning += [part["text"] for part in block.get("thinking", ()) if part.get("text")]
-            elif text := block.get("text"):
+                thoughts = block.get("thinking")
+                self._reasoning += map(get_text, thoughts if isinstance(thoughts, list) else ())
+            elif text := get_text(block):
                 self._text.append(text)
 
     def _build_extras(self) -> dict[str, Any]:
@@ -235,11 +250,16 @@ class StreamAccumulator:
             "id": latest.get("id"),
             "reasoning_field": self._reasoning_field if self._reasoning_field != "reasoning_content" else None,
         }
-        return {"model_provider": MODEL_PROVIDER} | {name: value for name, value in found.items() if value}
+        known = {name: value for name, value in found.items() if value and isinstance(value, str)}
+        return {"model_provider": MODEL_PROVIDER} | known
 
 
 def parse_response(response: dict[str, Any], vendor: Vendor) -> AIMessage:
-    """Return the message in a response without streaming."""
+    """Return the message in a response without streaming.
+
+    Raises:
+        ModelUnavailable: It is not in the format of the API.
+    """
     accumulator = StreamAccumulator(vendor)
     accumulator.add(response)
     message = accumulator.finish()
@@ -257,10 +277,12 @@ def parse_response(response: dict[str, Any], vendor: Vendor) -> AIMessage:
 def _parse_calls(response: dict[str, Any]) -> tuple[list[ToolCall], list[InvalidToolCall]]:
     calls: list[ToolCall] = []
     invalid_calls: list[InvalidToolCall] = []
-    for raw in response["choices"][0]["message"].get("tool_calls") or ():
+    choice = get_choice(response) or {}
+    for part in map(CallPart.parse, get_calls(get_delta(choice))):
+        raw = {"id": part.id, "function": {"name": part.name, "arguments": part.arguments}}
         try:
             parsed = parse_tool_call(raw, return_id=True)
-        except OutputParserException as error:
+        except (OutputParserException, ValueError, RecursionError) as error:
             invalid_calls.append(make_invalid_tool_call(raw, str(error)))
             continue
         if parsed and isinstance(parsed["args"], dict):
@@ -268,6 +290,38 @@ def _parse_calls(response: dict[str, Any]) -> tuple[list[ToolCall], list[Invalid
         elif parsed:
             invalid_calls.append(make_invalid_tool_call(raw, "the arguments are not a JSON object"))
     return calls, invalid_calls
+
+
+def get_choice(event: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the first choice of an event; None if it has none, like the event with the usage."""
+    choices = event.get("choices")
+    if choices is None or choices == []:
+        return None
+    if not isinstance(choices, list) or not isinstance(choices[0], dict):
+        raise make_shape_error("choices", choices)
+    return choices[0]
+
+
+def get_delta(choice: dict[str, Any]) -> dict[str, Any]:
+    """Return the delta or message of a choice; empty if it has none."""
+    delta = choice.get("delta") or choice.get("message") or {}
+    if not isinstance(delta, dict):
+        raise make_shape_error("message", delta)
+    return delta
+
+
+def get_calls(delta: dict[str, Any]) -> list[Any]:
+    """Return the tool calls of a delta or message."""
+    calls = delta.get("tool_calls") or []
+    if not isinstance(calls, list):
+        raise make_shape_error("tool_calls", calls)
+    return calls
+
+
+def get_text(block: object) -> str:
+    """Return the text of a content block; empty if it has none."""
+    text = block.get("text") if isinstance(block, dict) else None
+    return text if isinstance(text, str) else ""
 
 
 def _join_details(details: list[dict[str, Any]]) -> list[dict[str, Any]]:

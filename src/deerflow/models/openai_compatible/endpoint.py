@@ -8,9 +8,10 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
+from aiohttp.http_exceptions import HttpProcessingError
 
 from deerflow.domain.errors import ModelRejected, ModelStreamCut, ModelTimeout, ModelUnavailable
-from deerflow.models.openai_compatible.vendors import make_response_error
+from deerflow.models.openai_compatible.vendors import ResponseMeter, make_response_error
 
 CONNECT_TIMEOUT_S = 10.0
 KEEPALIVE_S = 60.0
@@ -54,7 +55,8 @@ class Endpoint:
             raise ModelTimeout(f"{self.url} sent no data for {self.read_timeout_s:g} s") from error
         except aiohttp.InvalidURL as error:
             raise ModelRejected(f"base_url is not a URL: {self.url!r}") from error
-        except (aiohttp.ClientError, OSError, RuntimeError) as error:  # RuntimeError: closed from our side
+        except (aiohttp.ClientError, HttpProcessingError, OSError, RuntimeError) as error:
+            # RuntimeError: closed from our side
             raise broken(f"the connection to {self.url} failed: {error or type(error).__name__}") from error
 
     def _build_headers(self) -> dict[str, str]:
@@ -93,6 +95,7 @@ class EndpointResponse:
 
     endpoint: Endpoint
     response: aiohttp.ClientResponse
+    meter: ResponseMeter = field(default_factory=ResponseMeter)
 
     @property
     def is_json(self) -> bool:
@@ -105,9 +108,12 @@ class EndpointResponse:
         return self.response.content.is_eof()
 
     async def read(self) -> bytes:
-        """Wait for data and return what was received since the last call; empty at the end."""
-        with self.endpoint.translate_errors(ModelStreamCut):
-            return await self.response.content.readany()
+        """Wait for data and return what was received since the last call; empty at the end.
+
+        Raises:
+            ModelResponseTooLarge: The response, or an event of it, is too large.
+        """
+        return await self._read(self.meter)
 
     async def pause(self, seconds: float) -> None:
         """Let data accumulate for some time without waking up for every packet."""
@@ -123,9 +129,21 @@ class EndpointResponse:
                 transport.resume_reading()
 
     async def read_all(self) -> bytes:
-        """Return the complete body."""
+        """Return the complete body.
+
+        Raises:
+            ModelResponseTooLarge: It is too large.
+        """
+        parts, meter = [], ResponseMeter(has_events=False)
+        while received := await self._read(meter):
+            parts.append(received)
+        return b"".join(parts)
+
+    async def _read(self, meter: ResponseMeter) -> bytes:
         with self.endpoint.translate_errors(ModelStreamCut):
-            return await self.response.read()
+            received = await self.response.content.readany()
+        meter.add(received)
+        return received
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import orjson
 from langchain_core.messages import AIMessageChunk
 
-from deerflow.domain.errors import ModelStreamCut, ModelUnavailable
+from deerflow.domain.errors import ModelError, ModelStreamCut, ModelUnavailable
 from deerflow.models.openai_compatible.accumulator import StreamAccumulator
 from deerflow.models.openai_compatible.vendors import find_error, make_event_error
 
@@ -19,7 +19,7 @@ class SseParser:
     __slots__ = ("_data", "_ends_in_cr", "_rest", "_started")
 
     def __init__(self) -> None:
-        self._rest = b""  # an incomplete line
+        self._rest: list[bytes] = []  # parts of an incomplete line
         self._data: list[bytes] = []  # lines of an incomplete event
         self._ends_in_cr = False
         self._started = False
@@ -28,8 +28,11 @@ class SseParser:
         """Return the data of the events that `received` completes."""
         if received and (self._ends_in_cr or b"\r" in received):
             received = self._normalize_line_ends(received)
-        lines = (self._rest + received).split(b"\n")
-        self._rest = lines.pop()
+        self._rest.append(received)
+        if b"\n" not in received:  # a long line is not copied with each of its parts
+            return []
+        lines = b"".join(self._rest).split(b"\n")
+        self._rest = [lines.pop()]
         if lines and not self._started:
             self._started = True
             lines[0] = lines[0].removeprefix(b"\xef\xbb\xbf")
@@ -113,10 +116,10 @@ def parse_event(payload: bytes) -> dict[str, Any]:
         event = orjson.loads(payload)
     except orjson.JSONDecodeError as error:
         raise ModelStreamCut(f"the model endpoint returned invalid JSON: {payload[:200]!r}") from error
+    if (not isinstance(event, dict) or event.get("error") or "choices" not in event) and (failure := find_error(event)):
+        raise make_event_error(failure)
     if not isinstance(event, dict):
         raise ModelUnavailable(f"the model endpoint returned no JSON object: {payload[:200]!r}")
-    if (event.get("error") or "choices" not in event) and (failure := find_error(event)):
-        raise make_event_error(failure)
     return event
 
 
@@ -131,7 +134,7 @@ async def _read(source: ByteSource, accumulator: StreamAccumulator) -> bytes:
 
 async def _drain(source: ByteSource) -> None:
     """Wait for the end of the body, so that the connection can be reused."""
-    with suppress(TimeoutError, ModelUnavailable):
+    with suppress(TimeoutError, ModelError):
         async with asyncio.timeout(DRAIN_LIMIT_S):
             while not source.is_complete:
                 await source.read()

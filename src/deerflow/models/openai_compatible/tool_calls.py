@@ -10,11 +10,53 @@ import json
 import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import orjson
 from langchain_core.messages import ToolCallChunk, ai
 from langchain_core.messages.tool import tool_call_chunk
+
+from deerflow.models.openai_compatible.vendors import make_shape_error
+
+
+@dataclass(frozen=True, slots=True)
+class CallPart:
+    """An entry of `tool_calls`, with usable values in place of unusual ones."""
+
+    index: int | str | None
+    id: str | None
+    name: str | None
+    arguments: str
+    extra: Any = None
+
+    @classmethod
+    def parse(cls, entry: object) -> Self:
+        """Return the part in an entry.
+
+        Raises:
+            ModelUnavailable: It is not in the format of the API.
+        """
+        function = (entry.get("function") or {}) if isinstance(entry, dict) else None
+        if not isinstance(entry, dict) or not isinstance(function, dict):
+            raise make_shape_error("tool_calls", entry)
+        index, call_id, name = entry.get("index"), entry.get("id"), function.get("name")
+        return cls(
+            index if isinstance(index, int | str) else None,
+            str(call_id) if isinstance(call_id, int | str) else None,
+            name if isinstance(name, str) else None,
+            _to_arguments(function.get("arguments")),
+            entry.get("extra_content"),
+        )
+
+
+def _to_arguments(value: object) -> str:
+    """Return arguments as JSON text; some servers send the object itself."""
+    if not value or isinstance(value, str):
+        return value if isinstance(value, str) else ""
+    try:
+        return orjson.dumps(value).decode()
+    except orjson.JSONEncodeError as error:  # nested too deeply
+        raise make_shape_error("arguments", value) from error
 
 
 @dataclass(slots=True)
@@ -40,7 +82,7 @@ class ToolCallAccumulator:
 
     def __init__(self) -> None:
         self._calls: list[_PartialCall] = []
-        self._by_index: dict[int | None, _PartialCall] = {}
+        self._by_index: dict[int | str | None, _PartialCall] = {}
         self._changed: dict[int, _PartialCall] = {}
         self.extras: dict[str, Any] = {}  # data that Gemini requires back with a call, by call id
 
@@ -48,16 +90,14 @@ class ToolCallAccumulator:
     def has_new_content(self) -> bool:
         return bool(self._changed)
 
-    def add(self, piece: dict[str, Any]) -> None:
+    def add(self, part: CallPart) -> None:
         """Add an entry of `tool_calls`."""
-        function = piece.get("function") or {}
-        call = self._find_call(piece.get("index"), piece.get("id"), function.get("name"))
-        if arguments := function.get("arguments"):
-            text = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
-            call.new_arguments.append(text)
-            call.arguments.append(text)
-        if call.id and (extra := piece.get("extra_content")):
-            self.extras[call.id] = extra
+        call = self._find_call(part.index, part.id, part.name)
+        if part.arguments:
+            call.new_arguments.append(part.arguments)
+            call.arguments.append(part.arguments)
+        if call.id and part.extra:
+            self.extras[call.id] = part.extra
         self._changed[call.position] = call
 
     def close(self) -> None:
@@ -73,7 +113,7 @@ class ToolCallAccumulator:
         self._changed.clear()
         return chunks
 
-    def _find_call(self, index: int | None, call_id: str | None, name: str | None) -> _PartialCall:
+    def _find_call(self, index: int | str | None, call_id: str | None, name: str | None) -> _PartialCall:
         call = self._by_index.get(index)
         if call is None or _starts_new_call(call, index, call_id, name):
             call = _PartialCall(position=len(self._calls))
@@ -114,7 +154,7 @@ def _make_suffix(arguments: str) -> str:
     return '\\"}]' if rest.endswith("\\") else '"}]'
 
 
-def _starts_new_call(call: _PartialCall, index: int | None, call_id: str | None, name: str | None) -> bool:
+def _starts_new_call(call: _PartialCall, index: int | str | None, call_id: str | None, name: str | None) -> bool:
     if call_id and call.id:
         return call_id != call.id
     return index is None and bool(name) and call.name is not None

@@ -1,6 +1,7 @@
-"""Differences between OpenAI-compatible vendors: request fields and error formats."""
+"""Differences between OpenAI-compatible vendors: request fields and error formats. Limits of responses."""
 
 import re
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,7 +11,13 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from deerflow.domain.errors import ModelError, ModelRateLimited, ModelRejected, ModelUnavailable
+from deerflow.domain.errors import (
+    ModelError,
+    ModelRateLimited,
+    ModelRejected,
+    ModelResponseTooLarge,
+    ModelUnavailable,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +112,7 @@ def find_vendor(base_url: str, name: str | None = None) -> Vendor:
 
 
 MAX_ERROR_CHARS = 1000
+HTTP_STATUS = re.compile(r"[1-5][0-9][0-9]")
 REJECTION_TYPES = ("invalid", "authentication", "permission", "context_length", "not_found", "insufficient_quota")
 
 
@@ -120,15 +128,20 @@ def make_response_error(status: int, headers: Mapping[str, str], body: bytes) ->
 
 def make_event_error(error: dict[str, Any]) -> ModelError:
     """Return the error for an `error` object in a stream."""
-    code = str(error.get("code") or "")
-    if code.isdigit():
+    code = _to_text(error.get("code"))
+    if HTTP_STATUS.fullmatch(code):
         return _make_status_error(int(code), error, None)
-    kind = f"{code} {error.get('type')}"
+    kind = f"{code} {_to_text(error.get('type'))}"
     if "rate_limit" in kind:
         return ModelRateLimited(f"rate limited by the model endpoint: {_format_error(error)}")
     if any(word in kind for word in REJECTION_TYPES):
         return ModelRejected(f"the model endpoint rejected the request: {_format_error(error)}")
     return ModelUnavailable(f"the model endpoint failed during the answer: {_format_error(error)}")
+
+
+def make_shape_error(name: str, value: object) -> ModelUnavailable:
+    """Return the error for a field that is not in the format of the API."""
+    return ModelUnavailable(f"the model endpoint returned invalid data in {name!r}: {reprlib.repr(value)}")
 
 
 def find_error(payload: object) -> dict[str, Any] | None:
@@ -142,7 +155,7 @@ def find_error(payload: object) -> dict[str, Any] | None:
         error = payload if payload.get("message") else None
     if error is None or isinstance(error, dict):
         return error
-    return {"message": error if isinstance(error, str) else orjson.dumps(error).decode()}
+    return {"message": _to_text(error)}
 
 
 def parse_retry_after(headers: Mapping[str, str]) -> float | None:
@@ -151,7 +164,7 @@ def parse_retry_after(headers: Mapping[str, str]) -> float | None:
         if milliseconds := headers.get("retry-after-ms"):
             return float(milliseconds) / 1000
         return _parse_seconds(headers.get("Retry-After", ""))
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 
@@ -161,6 +174,8 @@ def _parse_seconds(value: str) -> float | None:
     if value[0].isdigit():
         return float(value)
     at = parsedate_to_datetime(value)
+    if at.tzinfo is None:  # the zone "-0000", which is UTC of an unknown place
+        at = at.replace(tzinfo=UTC)
     return max(0.0, (at - datetime.now(UTC)).total_seconds())
 
 
@@ -177,5 +192,54 @@ def _make_status_error(status: int, error: dict[str, Any], retry_after: float | 
 def _format_error(error: dict[str, Any]) -> str:
     metadata = error.get("metadata")
     raw = metadata.get("raw") if isinstance(metadata, dict) else None  # OpenRouter: the message of the upstream vendor
-    parts = [str(part) for part in (error.get("message"), raw) if part]
+    parts = [_to_text(part) for part in (error.get("message"), raw) if part]
     return ": ".join(parts)[:MAX_ERROR_CHARS] or "no explanation given"
+
+
+def _to_text(value: object) -> str:
+    """Return a value of any type as text."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    try:
+        return orjson.dumps(value).decode()
+    except orjson.JSONEncodeError:  # nested too deeply
+        return reprlib.repr(value)
+
+
+MAX_EVENT_BYTES = 16 * 1024 * 1024
+"""Maximum size of an event of a stream, and of a response that is not streamed."""
+MAX_RESPONSE_BYTES = 128 * 1024 * 1024
+"""Maximum size of a streamed response. A million tokens take about 64 MB, each with its event."""
+EVENT_ENDS = (b"\n\n", b"\r\r", b"\n\r\n")
+
+
+class ResponseMeter:
+    """Counts the bytes of one response, and of each event if it is a stream."""
+
+    __slots__ = ("_event", "_has_events", "_tail", "_total")
+
+    def __init__(self, *, has_events: bool = True) -> None:
+        self._has_events = has_events
+        self._total = 0
+        self._event = 0  # bytes since the last blank line
+        self._tail = b""
+
+    def add(self, received: bytes) -> None:
+        """Count received bytes.
+
+        Raises:
+            ModelResponseTooLarge: The response, or an event of it, is too large.
+        """
+        self._total += len(received)
+        window = self._tail + received
+        end = max(window.rfind(each) for each in EVENT_ENDS) if self._has_events else -1
+        self._event = len(window) - end if end >= 0 else self._event + len(received)
+        self._tail = window[-2:]
+        if self._event > MAX_EVENT_BYTES:
+            raise ModelResponseTooLarge(
+                f"the model endpoint sent more than {MAX_EVENT_BYTES // 1024**2} MB without completing an event"
+            )
+        if self._total > MAX_RESPONSE_BYTES:
+            raise ModelResponseTooLarge(
+                f"the model endpoint sent more than {MAX_RESPONSE_BYTES // 1024**2} MB in one response"
+            )

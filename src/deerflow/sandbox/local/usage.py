@@ -5,11 +5,14 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from deerflow.domain.errors import TooLarge
+from deerflow.sandbox.files.mounts import AREAS, thread_folder, user_data_folder
 from deerflow.sandbox.files.traversal import open_beneath
 
 T = TypeVar("T")
@@ -19,9 +22,10 @@ FIRST_CHECK_S = 0.25
 CHECK_INTERVAL_S = 1.0
 MEASUREMENT_TTL_S = 2.0
 """Age up to which a disk measurement is used for further commands, most of which are short."""
-SLACK = 16 * 1024 * 1024
+MB = 1024 * 1024
+SLACK = 16 * MB
 """Growth allowed to a thread that is over its limit: it must run commands to delete files."""
-RESERVE = 256 * 1024 * 1024
+RESERVE = 256 * MB
 MIN_FILE_BYTES = 4096
 """Minimum count of a file: empty files use an inode, and inodes are limited."""
 MAX_PATH_CHARS = 3000
@@ -68,6 +72,82 @@ class DiskMonitor:
             self._allowed = min(self._allowed, used + SLACK)
         is_full = any(get_free_bytes(folder) < self._reserve for folder in self._folders[:1])
         return "the disk of this machine is almost full" if is_full else None
+
+
+class DiskQuota:
+    """Disk limit of every thread, for files that are written from outside its sandbox."""
+
+    def __init__(self, home: Path, limit: int) -> None:
+        self._home = home
+        self._limit = limit
+        self._open: dict[tuple[str, str], ThreadSpace] = {}
+
+    @asynccontextmanager
+    async def open(self, owner: str, thread_id: str) -> AsyncIterator["DiskReservation"]:
+        """Measure the files of a thread and yield a reservation. Concurrent writers share the space."""
+        key = owner, thread_id
+        space = self._open.get(key)
+        if space is None:
+            data = user_data_folder(self._home, owner, thread_id)
+            folders = [*(data / name for name in AREAS.values()), thread_folder(self._home, owner, thread_id) / "tmp"]
+            space = self._open[key] = ThreadSpace(folders, self._limit)
+        space.writers += 1
+        try:
+            await space.measure()
+            yield DiskReservation(space)
+        finally:
+            space.writers -= 1
+            if not space.writers:
+                self._open.pop(key, None)
+
+
+@dataclass(slots=True)
+class ThreadSpace:
+    """Disk space of one thread."""
+
+    folders: Sequence[Path]
+    limit: int
+    used: int = 0
+    writers: int = 0
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def measure(self) -> None:
+        """Measure the space that is used."""
+        async with self.lock:
+            await self.update()
+
+    async def update(self) -> None:
+        """Measure the space while the lock is held: nobody else writes meanwhile."""
+        self.used = await asyncio.to_thread(lambda: sum(map(measure_disk, self.folders)))
+
+
+@dataclass(slots=True)
+class DiskReservation:
+    """Space that one writer takes."""
+
+    space: ThreadSpace
+    taken: int = 0
+
+    @asynccontextmanager
+    async def take(self, size: int) -> AsyncIterator[None]:
+        """Reserve space for bytes that are written inside the context, by one writer at a time.
+
+        Raises:
+            TooLarge: They do not fit.
+        """
+        space = self.space
+        async with space.lock:
+            if space.used + size > space.limit:
+                await space.update()  # something may have been deleted
+            if space.used + size > space.limit:
+                used = max(0, space.used - self.taken)  # what is rejected will be removed
+                raise TooLarge(
+                    f"the files of this thread may take {space.limit // MB} MB and take {used / MB:.1f} MB already; "
+                    "delete what is not needed, or raise sandbox.limits.disk_mb"
+                )
+            space.used += size
+            self.taken += size
+            yield
 
 
 class MemoryMonitor:
