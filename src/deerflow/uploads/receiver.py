@@ -20,7 +20,7 @@ from typing import BinaryIO, ParamSpec, Self, TypeVar
 from uuid import uuid4
 
 from deerflow.config.sections.storage import UploadsConfig
-from deerflow.domain.errors import StorageUnavailable, TooLarge
+from deerflow.domain.errors import StorageFull, StorageUnavailable, TooLarge
 from deerflow.domain.files import UPLOADS, SkippedFile
 from deerflow.sandbox.files.files import CREATE_FLAGS, UPLOAD_PREFIX, open_parent_for_writing
 from deerflow.sandbox.files.mounts import Mount, ResolvedPath, set_owner
@@ -335,12 +335,13 @@ def open_upload_folder(mount: Mount, owner: int | None) -> Iterator[UploadFolder
 
 @contextmanager
 def translate_os_errors() -> Iterator[None]:
-    """Convert operating system errors to `StorageUnavailable`."""
+    """Convert operating system errors to `StorageFull` and `StorageUnavailable`."""
     try:
         yield
     except OSError as error:
-        reason = "the disk of the server is full" if error.errno in DISK_FULL_ERRORS else (error.strerror or str(error))
-        raise StorageUnavailable(f"cannot save the upload: {reason.lower()}") from error
+        if error.errno in DISK_FULL_ERRORS:
+            raise StorageFull("cannot save the upload: the disk of the server is full") from error
+        raise StorageUnavailable(f"cannot save the upload: {(error.strerror or str(error)).lower()}") from error
 
 
 def create_staged_name() -> str:
