@@ -1,11 +1,13 @@
 """The cost of streamed tool arguments: it grows with their length and with nothing else, for both model clients.
 
-One run per length, from 1 kB to 1 MB: the model streams a `write_file` call without pauses, in small and in large
-pieces. The CPU time of the run must lie on a line. The longest time during which the event loop was held is printed.
+One run per length, from 1 kB to 1 MB: the model streams calls of a tool that does nothing, without pauses, in small
+and in large pieces. The CPU time of the run must lie on a line. The longest time during which the event loop was held
+is printed.
 """
 
 import asyncio
 import gc
+import re
 import sys
 import tempfile
 import time
@@ -29,14 +31,27 @@ CLIENTS = {
     "ChatOpenAI": "langchain_openai:ChatOpenAI",
 }
 LEAST = 0.99
-ROUNDS = 7
+ROUNDS = 5
+CALLS = 4
+"""Calls of a reply: with one, the rest of a run costs as much as its arguments."""
 QUIET = {
     "memory": {"enabled": False},
     "title": {"enabled": False},
     "sandbox": {"toolbox": {"enabled": False}},
     "log_level": "error",
+    "tools": [{"name": "take_text", "group": "bench", "use": "tool_arguments:take_text"}],
 }
 LINE = 'print("a line of a program, with an umlaut: ä")\n'
+
+
+async def take_text(name: str, content: str) -> str:
+    """Take a text.
+
+    Args:
+        name: The name of the text.
+        content: The text.
+    """
+    return f"{name}: {len(content)} characters"
 
 
 def main() -> int:
@@ -45,7 +60,7 @@ def main() -> int:
     for client, use in CLIENTS.items():
         for name, size in PIECES.items():
             seconds, held_ms = asyncio.run(measure(use, size))
-            fit, slope = line_through(LENGTHS, seconds)
+            fit, slope = line_through([CALLS * length for length in LENGTHS], seconds)
             missed |= fit < LEAST
             verdict = "  MISSED" if fit < LEAST else ""
             print(
@@ -62,8 +77,11 @@ async def measure(use: str, piece: int) -> tuple[list[float], float]:
     calls = {length: stream_call(length, piece) for length in LENGTHS}
 
     def reply(request: ServerRequest) -> Raw | Answer:
-        last = request.messages[-1]
-        return Answer("Done.") if last["role"] == "tool" else calls[int(str(last["content"]).split()[-1])]
+        if request.messages[-1]["role"] == "tool":
+            return Answer("Done.")
+        asked = re.search(r"Write (\d+)", str(request.messages[1:]))
+        assert asked is not None
+        return calls[int(asked[1])]
 
     async with ScriptedServer([reply], endless=True) as server:
         model = {"name": "m", "use": use, "model": "scripted", "api_key": "none", "base_url": server.base_url}
@@ -106,18 +124,24 @@ async def longest_hold() -> float:
 
 
 def stream_call(length: int, piece: int) -> Raw:
-    """Return a response that calls `write_file` with a text of `length` bytes."""
+    """Return a response that calls `take_text` several times, each with a text of `length` bytes."""
     text = (LINE * (length // len(LINE) + 1))[:length]
-    arguments = orjson.dumps({"description": "", "path": "/mnt/user-data/outputs/a.py", "content": text}).decode()
-    parts = [arguments[start : start + piece] for start in range(0, len(arguments), piece)]
-    first = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "write_file", "arguments": ""}}
-    deltas = [{"tool_calls": [first]}]
-    deltas += [{"tool_calls": [{"index": 0, "function": {"arguments": part}}]} for part in parts]
-    events = [event({"delta": delta}) for delta in deltas]
-    return Raw((*events, event({"delta": {}, "finish_reason": "tool_calls"}), b"data: [DONE]\n\n"))
+    events = []
+    for index in range(CALLS):
+        arguments = orjson.dumps({"name": f"{index}.py", "content": text}).decode()
+        function: dict[str, object] = {"name": "take_text", "arguments": ""}
+        events.append(event(index, {"id": f"call_{index}", "type": "function", "function": function}))
+        for start in range(0, len(arguments), piece):
+            events.append(event(index, {"function": {"arguments": arguments[start : start + piece]}}))
+    return Raw((*events, end({"delta": {}, "finish_reason": "tool_calls"}), b"data: [DONE]\n\n"))
 
 
-def event(choice: dict[str, object]) -> bytes:
+def event(index: int, call: dict[str, object]) -> bytes:
+    """Return an event with a part of a tool call."""
+    return end({"delta": {"tool_calls": [{"index": index, **call}]}})
+
+
+def end(choice: dict[str, object]) -> bytes:
     """Return an event of the stream."""
     body = {"id": "1", "object": "chat.completion.chunk", "model": "scripted", "choices": [{"index": 0, **choice}]}
     return b"data: " + orjson.dumps(body) + b"\n\n"

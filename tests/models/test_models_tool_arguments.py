@@ -1,6 +1,9 @@
 """Completion of streamed tool arguments: the same results as LangChain's own parser, in linear time."""
 
 import json
+from collections.abc import AsyncIterator, Sequence
+from functools import reduce
+from operator import add
 from typing import Any
 
 import pytest
@@ -8,9 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessageChunk
 from langchain_core.messages.tool import tool_call_chunk
+from langchain_core.outputs import ChatGenerationChunk
 from langchain_core.utils.json import parse_partial_json
 
-from deerflow.models.openai_compatible.tool_calls import MAX_COMPLETED, parse_partial_arguments, use_linear_parser
+from deerflow.models.openai_compatible import tool_calls
+from deerflow.models.openai_compatible.tool_calls import (
+    MAX_COMPLETED,
+    join_argument_chunks,
+    parse_partial_arguments,
+    use_linear_parser,
+)
 
 TEXT = st.text(alphabet='ab"\\\n{}[]:, é', max_size=8)
 VALUES = st.recursive(
@@ -71,3 +81,37 @@ def test_large_chunks_are_parsed_in_linear_time(piece: str) -> None:
 def test_long_text_is_not_completed() -> None:
     assert result(parse_partial_arguments, CODE[: MAX_COMPLETED + 1]) is None
     assert result(parse_partial_arguments, CODE) == json.loads(CODE)
+
+
+def build_chunk(args: str | None, index: int = 0, **fields: Any) -> ChatGenerationChunk:
+    calls = [] if args is None else [tool_call_chunk(args=args, index=index, name=fields.pop("name", None))]
+    return ChatGenerationChunk(
+        message=AIMessageChunk(content=fields.pop("content", ""), tool_call_chunks=calls, **fields)
+    )
+
+
+async def replay(chunks: Sequence[ChatGenerationChunk]) -> AsyncIterator[ChatGenerationChunk]:
+    for chunk in chunks:
+        yield chunk
+
+
+async def test_joined_pieces_of_arguments_add_up_to_the_same_reply() -> None:
+    pieces = [json.dumps({"content": "a" * 50_000})[start : start + 100] for start in range(0, 50_016, 100)]
+    chunks = [
+        build_chunk(None, content="I write it."),
+        build_chunk("", name="write_file"),
+        *(build_chunk(piece) for piece in pieces),
+        build_chunk("", 1, name="bash"),
+        build_chunk('{"a":', 1),
+        build_chunk("1}", 1),
+        build_chunk(None, usage_metadata={"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}),
+    ]
+    joined = [chunk async for chunk in join_argument_chunks(replay(chunks))]
+    whole, expected = (reduce(add, (chunk.message for chunk in each)) for each in (joined, chunks))
+    assert whole == expected and len(joined) < 20 < 500 < len(chunks)
+
+
+async def test_pieces_that_arrive_slowly_are_passed_on_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tool_calls, "JOIN_S", 0)
+    chunks = [build_chunk("", name="write_file"), build_chunk('{"a":'), build_chunk("1"), build_chunk("}")]
+    assert [chunk async for chunk in join_argument_chunks(replay(chunks))] == chunks

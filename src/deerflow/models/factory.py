@@ -10,11 +10,13 @@ from typing import Any, Protocol, runtime_checkable
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatGenerationChunk
 from pydantic import AliasChoices, ValidationError
 
 from deerflow.config.imports import load_class
 from deerflow.config.sections.models import ModelConfig
 from deerflow.domain.errors import ConfigError, InvalidRequest, ModelUnavailable, NotFound
+from deerflow.models.openai_compatible.tool_calls import join_argument_chunks
 from deerflow.models.openai_compatible.vendors import ResponseMeter
 
 REASONING_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
@@ -255,6 +257,11 @@ def name_errors(chat_model: type[BaseChatModel]) -> type[BaseChatModel]:
                 async with aclosing(super().astream(*args, **kwargs)) as chunks:
                     async for chunk in chunks:
                         yield chunk
+
+        async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
+            async with aclosing(super()._astream(*args, **kwargs)) as chunks:
+                async for chunk in join_argument_chunks(chunks):
+                    yield chunk
 
     # Traces and stored messages name the class by these.
     NamedErrors.__name__, NamedErrors.__qualname__ = chat_model.__name__, chat_model.__qualname__

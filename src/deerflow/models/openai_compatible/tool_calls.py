@@ -8,13 +8,16 @@ can be complete.
 
 import json
 import re
+import time
 from bisect import bisect_right
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 import orjson
-from langchain_core.messages import ToolCallChunk, ai
+from langchain_core.messages import AIMessageChunk, ToolCallChunk, ai
 from langchain_core.messages.tool import tool_call_chunk
+from langchain_core.outputs import ChatGenerationChunk
 
 from deerflow.models.openai_compatible.vendors import make_shape_error
 
@@ -251,3 +254,66 @@ class _Brackets:
             length = self._positions[index]
             index -= 1
         return length
+
+
+MAX_JOINED_CHARS = 16_384
+JOIN_S = 0.05
+
+
+async def join_argument_chunks(chunks: AsyncIterator[ChatGenerationChunk]) -> AsyncIterator[ChatGenerationChunk]:
+    """Yield the chunks of a reply with the pieces of tool arguments that arrive in quick succession joined.
+
+    LangChain merges all chunks of a reply at its end, in one go: thousands of pieces hold the event loop.
+    """
+    first: ChatGenerationChunk | None = None
+    pieces: list[str] = []
+    size, until = 0, 0.0
+    async for chunk in chunks:
+        piece = find_only_arguments(chunk)
+        if first is not None and (piece is None or piece["index"] != get_call_chunk(first)["index"]):
+            yield join_pieces(first, pieces)
+            first = None
+        if piece is None:
+            yield chunk
+            continue
+        if first is None:
+            first, pieces, size, until = chunk, [], 0, time.monotonic() + JOIN_S
+        pieces.append(piece["args"] or "")
+        size += len(pieces[-1])
+        if size >= MAX_JOINED_CHARS or time.monotonic() >= until:
+            yield join_pieces(first, pieces)
+            first = None
+    if first is not None:
+        yield join_pieces(first, pieces)
+
+
+def find_only_arguments(chunk: ChatGenerationChunk) -> ToolCallChunk | None:
+    """Return the tool call of a chunk that has nothing but a piece of its arguments."""
+    message = chunk.message
+    if not isinstance(message, AIMessageChunk) or len(message.tool_call_chunks) != 1 or chunk.generation_info:
+        return None
+    if message.content or message.additional_kwargs or message.usage_metadata or message.chunk_position:
+        return None
+    call = message.tool_call_chunks[0]
+    return None if call["name"] or call["id"] else call
+
+
+def get_call_chunk(chunk: ChatGenerationChunk) -> ToolCallChunk:
+    """Return the tool call of a chunk that has one."""
+    assert isinstance(chunk.message, AIMessageChunk)
+    return chunk.message.tool_call_chunks[0]
+
+
+def join_pieces(first: ChatGenerationChunk, pieces: list[str]) -> ChatGenerationChunk:
+    """Return a chunk like `first` with all pieces of the arguments."""
+    if len(pieces) == 1:
+        return first
+    message, call = first.message, get_call_chunk(first)
+    joined = AIMessageChunk(
+        content=message.content,
+        id=message.id,
+        name=message.name,
+        response_metadata=message.response_metadata,
+        tool_call_chunks=[{**call, "args": "".join(pieces)}],
+    )
+    return ChatGenerationChunk(message=joined)
