@@ -101,14 +101,10 @@ async def open_core(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Core
     loaded = source.current
     # Threads and files are private, whatever other accounts this machine has.
     loaded.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    location = loaded.config.database.get_location(loaded.home)
     policy = open_policy(loaded)
     metrics = Metrics()
     async with AsyncExitStack() as stack:
-        database: Database = MeasuredDatabase(
-            await stack.enter_async_context(open_database(location, loaded.home)), metrics
-        )
-        checkpointer = await stack.enter_async_context(open_checkpointer(location))
+        database, checkpointer = await open_storage(stack, loaded, metrics)
         fallback = await find_fallback_models(loaded)
         index = open_skill_index(source)
         stack.callback(index.close)
@@ -147,6 +143,15 @@ async def open_core(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Core
             tool_threads=open_tool_threads(stack),
             disk_quota=quota,
         )
+
+
+async def open_storage(
+    stack: AsyncExitStack, loaded: LoadedConfig, metrics: Metrics
+) -> tuple[Database, BaseCheckpointSaver[str]]:
+    """Open the database and the checkpoints that belong to it."""
+    location = loaded.config.database.get_location(loaded.home)
+    database = await stack.enter_async_context(open_database(location, loaded.home))
+    return MeasuredDatabase(database, metrics), await stack.enter_async_context(open_checkpointer(location))
 
 
 def open_policy(loaded: LoadedConfig) -> PolicyFile:
