@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 from langchain_core.language_models import BaseChatModel
 from sqlalchemy import Engine
 
@@ -29,9 +29,11 @@ pytest.register_assert_rewrite(
 )
 
 # The same examples every time, without deadlines: failures must be repeatable.
-settings.register_profile("repeatable", derandomize=True, deadline=None)
+# Explaining a failure traces every line, which holds event loops.
+PHASES = [phase for phase in Phase if phase is not Phase.explain]
+settings.register_profile("repeatable", derandomize=True, deadline=None, phases=PHASES)
 settings.register_profile("fast", settings.get_profile("repeatable"), max_examples=20)
-settings.register_profile("nightly", deadline=None, max_examples=20_000)
+settings.register_profile("nightly", deadline=None, max_examples=20_000, phases=PHASES)
 settings.load_profile("repeatable")
 
 EXTERNAL = {"engine", "postgres_server", "redis_url", "toolbox_environment"}
