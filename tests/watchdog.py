@@ -26,15 +26,20 @@ class RunningCallback:
     thread: int
     native_thread: int
     started: float
-    waited: float | None = None
-    """Seconds for which the thread had waited for a CPU when it was looked at first."""
+    worked: float | None = None
+    """CPU time of the thread when it was looked at first."""
     samples: int = 0
-    stack: str = ""
+    """Number of consecutive looks at which it was found in code of DeerFlow."""
+    is_reported: bool = False
 
 
 @dataclass(slots=True)
 class Watchdog:
-    """Looks at the callbacks of all event loops of this process, from a thread of its own."""
+    """Looks at the callbacks of all event loops of this process, from a thread of its own.
+
+    A callback holds the loop if it uses the CPU for too long, or if it is found waiting at several looks in a row.
+    Looks that come late do not count: then other processes have the CPU, or another thread has the interpreter.
+    """
 
     running: dict[int, RunningCallback] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -59,28 +64,29 @@ class Watchdog:
         threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
 
     def _watch(self) -> None:
-        never = threading.Event()
+        never, before = threading.Event(), time.monotonic()
         while not never.wait(PERIOD_S):
             now = time.monotonic()
+            is_late, before = now - before > 1.5 * PERIOD_S, now
             for callback in list(self.running.values()):
                 if now - callback.started > PERIOD_S:
-                    self._look(callback, now)
+                    self._look(callback, is_late=is_late)
 
-    def _look(self, callback: RunningCallback, now: float) -> None:
+    def _look(self, callback: RunningCallback, *, is_late: bool) -> None:
         frame = sys._current_frames().get(callback.thread)
         if frame is None or not is_ours(frame):
+            callback.samples = 0
             return
-        callback.samples += 1
-        waited = read_cpu_wait(callback.native_thread)
-        if callback.waited is None:
-            callback.waited, callback.started = waited, now - PERIOD_S
-        held = now - callback.started - (waited - callback.waited)
-        # Several looks: a process that was suspended as a whole has one.
-        if held > LIMIT_S and callback.samples * PERIOD_S >= LIMIT_S and not callback.stack:
+        worked = read_cpu_time(callback.native_thread)
+        callback.worked = worked if callback.worked is None else callback.worked
+        callback.samples = 0 if is_late else callback.samples + 1
+        is_held = worked - callback.worked > LIMIT_S or callback.samples * PERIOD_S > LIMIT_S
+        if is_held and not callback.is_reported:
+            callback.is_reported = True
             frames = traceback.extract_stack(frame)
             own = [each for each in frames[:-6] if each.filename.startswith(SOURCE)]
-            callback.stack = "".join(traceback.format_list([*own, *frames[-6:]]))
-            self.problems.append(f"the event loop was held for more than {LIMIT_S * 1000:.0f} ms in\n{callback.stack}")
+            stack = "".join(traceback.format_list([*own, *frames[-6:]]))
+            self.problems.append(f"the event loop was held for more than {LIMIT_S * 1000:.0f} ms in\n{stack}")
 
 
 def is_ours(frame: FrameType) -> bool:
@@ -98,10 +104,10 @@ def walk(frame: FrameType | None) -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-def read_cpu_wait(thread: int) -> float:
-    """Return the seconds for which a thread was ready to run, but other processes had the CPU."""
+def read_cpu_time(thread: int) -> float:
+    """Return the seconds for which a thread has had a CPU; 0 where the system does not tell."""
     try:
-        return int(Path(f"/proc/self/task/{thread}/schedstat").read_text().split()[1]) / 1e9
+        return int(Path(f"/proc/self/task/{thread}/schedstat").read_text().split()[0]) / 1e9
     except (OSError, IndexError):
         return 0.0
 
