@@ -15,8 +15,25 @@ LIMIT_S = 0.1
 PERIOD_S = 0.02
 SOURCE = str(Path(__file__).parents[1] / "src" / "deerflow")
 TESTING = str(Path(SOURCE) / "testing")
-STARTUP = frozenset({"open_harness", "open_core", "open_source", "create_app"})
-"""Functions during which there is no server yet."""
+EXEMPT = frozenset({"open_harness", "open_core", "open_source", "create_app", "_execute_child"})
+"""Functions during which there is no server yet, and the start of a process, which waits for a CPU for that one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadTimes:
+    """Seconds for which a thread has had a CPU, and for which it was ready while other processes had it."""
+
+    cpu_s: float = 0.0
+    ready_s: float = 0.0
+
+    @classmethod
+    def read(cls, thread: int) -> "ThreadTimes":
+        """Return the times of a thread; 0 where the system does not tell."""
+        try:
+            cpu, ready, _ = Path(f"/proc/self/task/{thread}/schedstat").read_text().split()
+        except (OSError, ValueError):
+            return cls()
+        return cls(int(cpu) / 1e9, int(ready) / 1e9)
 
 
 @dataclass(slots=True)
@@ -26,8 +43,8 @@ class RunningCallback:
     thread: int
     native_thread: int
     started: float
-    worked: float | None = None
-    """CPU time of the thread when it was looked at first."""
+    first: "ThreadTimes | None" = None
+    """Times of the thread when it was looked at first."""
     samples: int = 0
     """Number of consecutive looks at which it was found in code of DeerFlow."""
     is_reported: bool = False
@@ -77,11 +94,11 @@ class Watchdog:
         if frame is None or not is_ours(frame):
             callback.samples = 0
             return
-        worked = read_cpu_time(callback.native_thread)
-        callback.worked = worked if callback.worked is None else callback.worked
+        times = ThreadTimes.read(callback.native_thread)
+        callback.first = first = callback.first or times
         callback.samples = 0 if is_late else callback.samples + 1
-        is_held = worked - callback.worked > LIMIT_S or callback.samples * PERIOD_S > LIMIT_S
-        if is_held and not callback.is_reported:
+        found_s = callback.samples * PERIOD_S - (times.ready_s - first.ready_s)
+        if max(times.cpu_s - first.cpu_s, found_s) > LIMIT_S and not callback.is_reported:
             callback.is_reported = True
             frames = traceback.extract_stack(frame)
             own = [each for each in frames[:-6] if each.filename.startswith(SOURCE)]
@@ -92,7 +109,7 @@ class Watchdog:
 def is_ours(frame: FrameType) -> bool:
     """Return whether the code that runs belongs to a server that has been started."""
     names = [(each.f_code.co_filename, each.f_code.co_name) for each in walk(frame)]
-    if any(name in STARTUP for _, name in names):
+    if any(name in EXEMPT for _, name in names):
         return False
     return any(file.startswith(SOURCE) and not file.startswith(TESTING) for file, _ in names)
 
@@ -102,14 +119,6 @@ def walk(frame: FrameType | None) -> Iterator[FrameType]:
     while frame is not None:
         yield frame
         frame = frame.f_back
-
-
-def read_cpu_time(thread: int) -> float:
-    """Return the seconds for which a thread has had a CPU; 0 where the system does not tell."""
-    try:
-        return int(Path(f"/proc/self/task/{thread}/schedstat").read_text().split()[0]) / 1e9
-    except (OSError, IndexError):
-        return 0.0
 
 
 WATCHDOG = Watchdog()

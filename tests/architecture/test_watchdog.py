@@ -10,7 +10,6 @@ import pytest
 
 from tests.watchdog import LIMIT_S, SOURCE, WATCHDOG
 
-
 TRIES = 20
 
 
