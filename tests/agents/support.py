@@ -32,6 +32,9 @@ class EmptyHistory:
     async def search(self, query: str, limit: int) -> Sequence[HistoryMessage]:
         return []
 
+    async def read_title(self) -> str | None:
+        return None
+
     async def contains_url(self, url: str) -> bool:
         return False
 

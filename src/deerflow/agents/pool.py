@@ -221,9 +221,20 @@ class AgentPool:
         taken, given = graph.get_input_jsonschema(), graph.get_output_jsonschema()
         return {"input_schema": taken, "output_schema": given, "state_schema": given}
 
-    def catalog_model(self, name: str) -> BaseChatModel:
-        """Create the model of that name, for calls outside of runs."""
-        return self.catalog.create(name)
+    def title_model(self, spec: AgentSpec, settings: AgentSettings, name: str | None) -> BaseChatModel | None:
+        """Return the model that writes titles: the named one, or that of the run. Blocks.
+
+        None for a model with `writes_titles = False`, such as one that only plays scripts, unless it is named.
+        """
+        catalog = self._generation(settings).catalog
+        if name is not None:
+            return catalog.create(name)
+        model = self.plan.model
+        if model is None:
+            custom = self._custom_agent(spec)
+            entry = catalog.resolve(spec.model_name or (custom.config.model if custom else None))
+            model = catalog.create(entry.name, thinking_enabled=False)
+        return model if getattr(model, "writes_titles", True) else None
 
     def side_model(self, name: str | None) -> BaseChatModel:
         """Return the model for calls outside of runs: the named one, the default, or the model that replaces all."""

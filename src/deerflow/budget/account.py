@@ -4,10 +4,12 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
+from math import ceil
 from typing import Any, Protocol
 
 import orjson
 
+from deerflow.agent_support.tokens import BYTES_PER_TOKEN
 from deerflow.budget.pricing import Prices
 from deerflow.config.sections.models import PricingConfig
 from deerflow.domain.errors import ConfigError
@@ -15,52 +17,81 @@ from deerflow.domain.runs import RunEvent
 from deerflow.domain.usage import BudgetSpent, ModelCallRequest, ModelCallUsage, Reservation, SpendingLimit, TokenCounts
 from deerflow.models.usage import UNIT, compute_cost, get_max_prices, to_amount
 
+LIKELY_MARGIN = 0.9
+"""Share of the reported bytes per token that is relied on. `BYTES_PER_TOKEN` is assumed until a count is reported."""
+DENSE_BYTES_PER_TOKEN = 2
+"""Bytes per token of a whole request that no tokenizer in use falls below."""
+
 
 def is_plausible(grant: Reservation, answered: ModelCallUsage) -> bool:
-    """Return whether the reported usage lies between the minimum the texts imply and what was reserved."""
-    counts, asking = answered.counts, grant.request
+    """Return whether the reported usage lies between the minimum and the maximum that the texts imply."""
+    counts, prompt = answered.counts, grant.request.prompt
     if counts.unmetered_calls:
         return False
-    reads = asking.prompt.min_tokens <= counts.input_tokens <= grant.prompt_tokens
-    return reads and answered.min_tokens <= counts.output_tokens <= grant.output_tokens
+    reads = prompt.min_tokens <= counts.input_tokens <= max(prompt.bytes, grant.prompt_tokens)
+    # An endpoint that ignores the output limit can report more than was reserved, and is charged for it.
+    return reads and answered.min_tokens <= counts.output_tokens <= max(grant.output_tokens, answered.bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class PromptEstimate:
+    """Tokens of a request: the likely number, the number for dense text, and an upper bound."""
+
+    likely: int
+    dense: int
+    maximum: int
 
 
 @dataclass(slots=True)
 class TokenEstimator:
-    """Upper bound of the tokens of a request: one token per byte, lowered by counts that models have reported."""
+    """Estimates the tokens of requests from their bytes and from counts that models have reported."""
 
     replies: dict[str, tuple[str, int, int]] = field(default_factory=dict)
     """By reply id: the model, the bytes sent and received up to the reply, and the tokens it counted for them."""
     prefixes: dict[tuple[str, str], int] = field(default_factory=dict)
     """By model and fixed prefix: the tokens of the smallest request so far, an upper bound for the prefix."""
+    ratios: dict[str, float] = field(default_factory=dict)
+    """By model: the bytes per token of its densest request so far. 1 for a model that reported implausible usage."""
 
-    def estimate_max_tokens(self, asking: ModelCallRequest) -> int:
-        """Return an upper bound of the tokens the model can count for the request."""
+    def estimate(self, asking: ModelCallRequest) -> PromptEstimate:
+        """Return the estimate for a request. The maximum counts one token per byte that the model has not counted."""
         prompt = asking.prompt
-        bounds = [prompt.bytes]
+        parts = [(0, prompt.bytes)]
         prefix = self.prefixes.get((asking.model, prompt.fixed_key))
         if prefix is not None:
-            bounds.append(prefix + prompt.messages)
+            parts.append((prefix, prompt.messages))
         known = self.replies.get(prompt.after or "")
         if known is not None and known[0] == asking.model and known[1] <= prompt.bytes:
-            bounds.append(known[2] + prompt.bytes - known[1])
-        return min(bounds)
+            parts.append((known[2], prompt.bytes - known[1]))
+        ratio = self.ratios.get(asking.model, BYTES_PER_TOKEN)
+        likely = min(counted + ceil(size / ratio) for counted, size in parts)
+        maximum = min(map(sum, parts))
+        dense = maximum if len(parts) > 1 else ceil(maximum / DENSE_BYTES_PER_TOKEN)
+        return PromptEstimate(likely, max(likely, dense), maximum)
 
     def record(self, asking: ModelCallRequest, answered: ModelCallUsage) -> None:
         """Record the counts reported for a call."""
         prompt, counts = asking.prompt, answered.counts
         key = (asking.model, prompt.fixed_key)
         self.prefixes[key] = min(self.prefixes.get(key, counts.input_tokens), counts.input_tokens)
+        if counts.input_tokens:
+            ratio = max(1.0, LIKELY_MARGIN * prompt.bytes / counts.input_tokens)
+            self.ratios[asking.model] = min(self.ratios.get(asking.model, ratio), ratio)
         if answered.message_id is not None:
             whole = prompt.bytes + answered.bytes
             self.replies[answered.message_id] = (asking.model, whole, counts.total_tokens)
 
+    def distrust(self, model: str) -> None:
+        """Rely on the maximum for a model that reports no usage or implausible usage."""
+        self.ratios[model] = 1.0
+
 
 PREFERRED_MIN_OUTPUT = 4096
 """While other calls are in progress, a call with less output than this waits for them to settle."""
-FINAL_PROMPT, FINAL_OUTPUT = 32_768, 8_192
-"""Reserve for the final answer in tokens: a quarter of the limit, at most these."""
-FINAL_SHARE = 4
+FINAL_PROMPT, FINAL_OUTPUT, FINAL_SHARE = 32_768, 8_192, 8
+"""Reserve for the final answer in tokens: these, at most an eighth of the limit."""
+FINAL_OUTPUT_SHARE = 4
+"""Share of the answer in what is left for the final call."""
 TITLE_TOKENS = 8_192
 TITLE_SHARE = 4
 """Share of the remaining budget for the title: a quarter, at most `TITLE_TOKENS`. The rest is for memory extraction."""
@@ -82,18 +113,33 @@ class Amount:
         return cls(limit.max_tokens or 0, int((limit.max_cost or 0) * UNIT))
 
 
+@dataclass(frozen=True, slots=True)
+class SpendingRest:
+    """Tokens and money that are left; None for no limit."""
+
+    tokens: int | None
+    cost: int | None
+
+
 @dataclass(slots=True)
 class Account:
     """Amounts spent so far, and amounts reserved for calls in progress."""
 
     spent: Amount = Amount()
     reserved: dict[int, Amount] = field(default_factory=dict)
+    """By call number: the maximum of the call."""
+    likely: dict[int, Amount] = field(default_factory=dict)
+    """By call number: the likely usage of the call, if its answer is as long as allowed."""
     calls: int = 0
     has_final_answer: bool = False
 
     @property
     def committed(self) -> Amount:
         return sum(self.reserved.values(), self.spent)
+
+    @property
+    def expected(self) -> Amount:
+        return sum(self.likely.values(), self.spent)
 
     @classmethod
     def from_events(cls, events: Iterable[RunEvent]) -> "Account":
@@ -131,7 +177,10 @@ class ReservationLog(Protocol):
 
 
 class BudgetTracker:
-    """Reserves the maximum before every model call and settles the real usage afterwards."""
+    """Reserves budget before every model call and settles the real usage afterwards.
+
+    A call is made when its likely usage is left. Its output is limited so that its maximum does not exceed the limit.
+    """
 
     def __init__(
         self,
@@ -168,7 +217,7 @@ class BudgetTracker:
         return subtract_amount(self._limit, self._account.committed)
 
     async def reserve(self, asking: ModelCallRequest) -> Reservation:
-        """Reserve the maximum a call may use."""
+        """Reserve budget for a call."""
         while (grant := self._try_reserve(asking)) is None:
             if not self._account.reserved:
                 limit = format_limit(self._limit)
@@ -177,7 +226,11 @@ class BudgetTracker:
             await settled.wait()
         self._account.calls = grant.number
         reserved = Amount(grant.prompt_tokens + grant.output_tokens, grant.cost or 0)
-        self._account.reserved[grant.number] = reserved
+        likely = Amount(
+            grant.likely_prompt_tokens + grant.output_tokens,
+            self._max_cost(asking.model, grant.likely_prompt_tokens, grant.output_tokens) or 0,
+        )
+        self._account.reserved[grant.number], self._account.likely[grant.number] = reserved, likely
         self._account.has_final_answer = self._account.has_final_answer or asking.is_last
         if self._log is not None:
             try:
@@ -195,64 +248,85 @@ class BudgetTracker:
         elif answered is not None and is_plausible(grant, answered):
             used = Amount(answered.counts.total_tokens, self._cost(grant, answered.counts))
             self._estimator.record(grant.request, answered)
+        elif answered is not None:
+            used = self._charge_implausible(grant, answered)
+            self._estimator.distrust(grant.request.model)
         self._release(grant, used)
         if self._log is not None:
             self._log.settle(ReservationEntry(grant, used, self._account.committed))
+
+    def _charge_implausible(self, grant: Reservation, answered: ModelCallUsage) -> Amount:
+        """Return the whole reservation, or more if the endpoint ignored the output limit: what it sent is charged."""
+        output = max(grant.output_tokens, answered.bytes // BYTES_PER_TOKEN)
+        cost = self._max_cost(grant.request.model, grant.prompt_tokens, output)
+        return Amount(grant.prompt_tokens + output, cost or 0)
 
     def get_final_call_limits(self, model: str) -> tuple[int, int] | None:
         """Return the maximum size of the final request and answer."""
         if self._account.has_final_answer:
             return None
-        tokens = self._available_tokens(is_last=True)
+        rest = self._get_rest(self._account.committed)
         prompt, output = FINAL_PROMPT, FINAL_OUTPUT
-        if tokens is not None:
-            output = min(output, tokens // FINAL_SHARE)
-            prompt = min(prompt, tokens - output)
-        cost = self._available_cost(is_last=True, model=model)
-        if cost is not None:
+        if rest.tokens is not None:
+            output = min(output, rest.tokens // FINAL_OUTPUT_SHARE)
+            prompt = min(prompt, rest.tokens - output)
+        if rest.cost is not None:
             reading, writing = get_max_prices(self._price(model))
-            output = min(output, cost // 2 // writing) if writing else output
-            prompt = min(prompt, (cost - output * writing) // reading) if reading else prompt
+            output = min(output, rest.cost // 2 // writing) if writing else output
+            prompt = min(prompt, (rest.cost - output * writing) // reading) if reading else prompt
         return max(0, prompt), max(0, output)
 
     def _try_reserve(self, asking: ModelCallRequest) -> Reservation | None:
-        """Return a reservation for the call; None when too little is left now or altogether."""
-        prompt, output = self._estimator.estimate_max_tokens(asking), asking.max_output_tokens
-        tokens = self._available_tokens(is_last=asking.is_last)
-        if tokens is not None:
-            output = min(output, tokens - prompt)
-        cost = self._available_cost(is_last=asking.is_last, model=asking.model)
-        if cost is not None:
-            reading, writing = get_max_prices(self._price(asking.model))
-            left = cost - prompt * reading
-            output = min(output, left // writing if writing else output if left >= 0 else -1)
-        least = min(asking.max_output_tokens, PREFERRED_MIN_OUTPUT) if self._account.reserved else 0
-        if output < max(asking.min_output_tokens, least):
+        """Return a reservation for the call; None when too little is left now or altogether.
+
+        The likely usage leaves the reserve for the final answer alone. The maximum may use it, so that a wrong estimate
+        does not exceed the limit.
+        """
+        estimate, is_busy = self._estimator.estimate(asking), bool(self._account.reserved)
+        preferred = max(asking.min_output_tokens, min(asking.max_output_tokens, PREFERRED_MIN_OUTPUT))
+        likely = estimate.maximum if asking.is_last else estimate.likely
+        output = min(asking.max_output_tokens, self._affordable_output(asking, likely, self._expected_rest(asking)))
+        if output < (preferred if is_busy else asking.min_output_tokens):
             return None
-        return Reservation(
-            self._account.calls + 1, asking, prompt, output, self._max_cost(asking.model, prompt, output)
+        rest = self._get_rest(self._account.committed)
+        prompt, sure = estimate.maximum, self._affordable_output(asking, estimate.maximum, rest)
+        if sure < min(output, preferred) and not is_busy and self._reserves_final_answer and not asking.is_last:
+            prompt, sure = estimate.dense, self._affordable_output(asking, estimate.dense, rest)
+        output = min(output, sure)
+        if output < (preferred if is_busy else asking.min_output_tokens):
+            return None
+        cost = self._max_cost(asking.model, prompt, output)
+        return Reservation(self._account.calls + 1, asking, prompt, output, min(likely, prompt), cost)
+
+    def _affordable_output(self, asking: ModelCallRequest, prompt: int, rest: SpendingRest) -> int:
+        """Return the tokens of output that are left after a prompt; negative when the prompt alone is too much."""
+        output = asking.max_output_tokens if rest.tokens is None else rest.tokens - prompt
+        if rest.cost is None:
+            return output
+        reading, writing = get_max_prices(self._price(asking.model))
+        left = rest.cost - prompt * reading
+        return min(output, left // writing if writing else output if left >= 0 else -1)
+
+    def _expected_rest(self, asking: ModelCallRequest) -> SpendingRest:
+        """Return what is probably left for a call, without the reserve for the final answer."""
+        rest = self._get_rest(self._account.expected)
+        return rest if asking.is_last else self._withhold_reserve(rest, asking.model)
+
+    def _get_rest(self, used: Amount) -> SpendingRest:
+        tokens = None if self._limit.max_tokens is None else self._limit.max_tokens - used.tokens
+        cost = None if self._limit.max_cost is None else int(self._limit.max_cost * UNIT) - used.cost
+        return SpendingRest(tokens, cost)
+
+    def _withhold_reserve(self, rest: SpendingRest, model: str) -> SpendingRest:
+        """Return what is left without the reserve for the final answer."""
+        if not self._reserves_final_answer:
+            return rest
+        whole = Amount.from_limit(self._limit)
+        tokens = min(FINAL_PROMPT + FINAL_OUTPUT, whole.tokens // FINAL_SHARE)
+        cost = min(self._max_cost(model, FINAL_PROMPT, FINAL_OUTPUT) or 0, whole.cost // FINAL_SHARE)
+        return SpendingRest(
+            None if rest.tokens is None else rest.tokens - tokens, None if rest.cost is None else rest.cost - cost
         )
-
-    def _available_tokens(self, *, is_last: bool) -> int | None:
-        if self._limit.max_tokens is None:
-            return None
-        withheld = (
-            min(FINAL_PROMPT + FINAL_OUTPUT, self._limit.max_tokens // FINAL_SHARE)
-            if self._withholds_reserve(is_last)
-            else 0
-        )
-        return self._limit.max_tokens - self._account.committed.tokens - withheld
-
-    def _available_cost(self, *, is_last: bool, model: str) -> int | None:
-        if self._limit.max_cost is None:
-            return None
-        most, dear = int(self._limit.max_cost * UNIT), self._max_cost(model, FINAL_PROMPT, FINAL_OUTPUT) or 0
-        withheld = min(dear, most // FINAL_SHARE) if self._withholds_reserve(is_last) else 0
-        return most - self._account.committed.cost - withheld
-
-    def _withholds_reserve(self, is_last: bool) -> bool:
-        """Return whether the reserve for the final answer is withheld from a call."""
-        return self._reserves_final_answer and not is_last
 
     def _max_cost(self, model: str, prompt: int, output: int) -> int | None:
         if self._limit.max_cost is None:
@@ -270,9 +344,10 @@ class BudgetTracker:
     def _cost(self, grant: Reservation, counts: TokenCounts) -> int:
         if grant.cost is None:
             return 0
-        return min(grant.cost, compute_cost(counts, self._price(grant.request.model)))
+        return compute_cost(counts, self._price(grant.request.model))
 
     def _release(self, grant: Reservation, used: Amount) -> None:
+        self._account.likely.pop(grant.number, None)
         if self._account.reserved.pop(grant.number, None) is not None:
             self._account.spent += used
         self._settled.set()

@@ -80,6 +80,10 @@ class ThreadHistory(Protocol):
         """Return True if a message or fetched content contains a URL, as `taint.normalize_url` returns it."""
         ...
 
+    async def read_title(self) -> str | None:
+        """Return the title of the thread, None when it has none."""
+        ...
+
 
 SearchRole = Literal["human", "ai", "title"]
 

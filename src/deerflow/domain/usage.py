@@ -153,6 +153,8 @@ class Reservation:
     request: ModelCallRequest
     prompt_tokens: int
     output_tokens: int
+    likely_prompt_tokens: int = 0
+    """The likely tokens of the request."""
     cost: int | None = None
     """In 10⁻¹² of the currency; None when there is no cost limit."""
 

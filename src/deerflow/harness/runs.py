@@ -25,6 +25,7 @@ from deerflow.persistence.engine.maintenance import Purger
 from deerflow.persistence.queries.events import WriteFunction, read_events
 from deerflow.persistence.queries.runs import is_unfinished
 from deerflow.persistence.queries.search import merge_index
+from deerflow.persistence.queries.threads import adopt_title
 from deerflow.runtime.journal.journal import Journal, RunLog
 from deerflow.runtime.runs.heartbeat import ProcessMonitor, monitor_process
 from deerflow.runtime.runs.job import Job, ResolvedSettings
@@ -56,9 +57,7 @@ class RunServices:
         self._bridge = bridge
         self._subagents = SubagentExecutor(FairScheduler(self._subagent_limits))
         self._open_context: OpenRunContext | None = None
-        self._titles = TitleGenerator(
-            core.database, core.agents.state_graph, core.agents.catalog_model, resources.usage.record
-        )
+        self._titles = TitleGenerator(core.database, core.agents.title_model, resources.usage.record)
 
     def resolve_settings(self) -> ResolvedSettings:
         config = self._core.source.refresh().config
@@ -91,13 +90,17 @@ class RunServices:
         await self._core.checkpointer.adelete_for_runs([run.run_id])
 
     def on_finish(self, job: Job, left: DiscardedHistory | None) -> Sequence[WriteFunction[None]]:
-        changes = (self._resources.usage.build_result_write(job, left), pending_extraction(self._extraction, job))
+        changes = (
+            self._resources.usage.build_result_write(job, left),
+            build_title_write(job),
+            pending_extraction(self._extraction, job),
+        )
         return [change for change in changes if change is not None]
 
     async def after_run(self, job: Job, status: RunStatus) -> None:
         self._extraction.wake()
         if status is RunStatus.SUCCESS:
-            await self._titles.generate(job.run, job.settings.title, job.records.budget)
+            await self._titles.generate(job)
 
     def redact(self, text: str) -> str:
         return self._core.source.redact(text)
@@ -105,6 +108,14 @@ class RunServices:
     def _subagent_limits(self) -> ConcurrencyLimits:
         settings = self._core.source.refresh().config.subagents
         return ConcurrencyLimits(settings.max_concurrent, settings.max_concurrent_per_user)
+
+
+def build_title_write(job: Job) -> WriteFunction[None] | None:
+    """Return the change that lists the title of the state, if the run has set one."""
+    title = job.records.new_title
+    if title is None:
+        return None
+    return partial(adopt_title, thread_id=job.run.thread_id, owner=job.run.owner, title=title)
 
 
 @asynccontextmanager

@@ -1,9 +1,12 @@
 """Model calls besides runs: follow-up suggestions, rewriting of prompts, and thread titles."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from string import Template
 
@@ -13,17 +16,18 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from deerflow.agent_support.model_failures import get_model_name
 from deerflow.agent_support.replies import EARLIER_NOTES, is_user_message
-from deerflow.agents.middlewares.title_middleware import write_title
-from deerflow.agents.spec import AgentGraph
+from deerflow.agents.middlewares.title_middleware import derive_title, write_title
+from deerflow.agents.spec import AgentGraph, AgentSettings
 from deerflow.config.sections.base import Settings
-from deerflow.config.sections.runs import InputPolishConfig, SuggestionsConfig, TitleConfig
+from deerflow.config.sections.runs import InputPolishConfig, SuggestionsConfig
 from deerflow.domain.errors import InvalidRequest
 from deerflow.domain.identity import Principal
-from deerflow.domain.runs import RunRecord
-from deerflow.domain.usage import INPUT_POLISH, SUGGESTIONS, TITLE, ModelBudget, TokenCounts, UsageOrigin
+from deerflow.domain.runs import AgentSpec, RunRecord
+from deerflow.domain.usage import INPUT_POLISH, SUGGESTIONS, TITLE, TokenCounts, UsageOrigin
 from deerflow.models.usage import read_counts
 from deerflow.persistence.engine.database import Database
-from deerflow.persistence.queries.threads import find_thread, rename_thread
+from deerflow.persistence.queries.threads import find_thread, read_title, rename_thread
+from deerflow.runtime.runs.job import Job
 from deerflow.runtime.side_calls import SideCalls, SideRequest
 from deerflow.runtime.threads.states import checkpoint_config
 
@@ -31,6 +35,7 @@ MAX_MESSAGES = 6
 MAX_MESSAGE_CHARS = 2000
 """Number of the latest messages in the prompt, and the maximum length of each."""
 MAX_SUGGESTION_CHARS = 200
+TITLE_TIMEOUT_S, MAX_TITLE_ATTEMPTS = 60.0, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,30 +183,47 @@ def remove_fence(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TitleGenerator:
-    """Generates thread titles with a model, if one is configured for it."""
+    """Generates thread titles with the model of the run, or the one that is configured for it."""
 
     database: Database
-    graph: AgentGraph
-    get_model: Callable[[str], BaseChatModel]
-    """Returns the model of a name."""
+    get_model: Callable[[AgentSpec, AgentSettings, str | None], BaseChatModel | None]
+    """Returns the model of a name, or that of a run; None if it does not write titles."""
     record_usage: Callable[[UsageOrigin, str, str, TokenCounts], Awaitable[None]]
     """Records the usage of a call: origin, caller, model and counts."""
 
-    async def generate(self, run: RunRecord, settings: TitleConfig, budget: ModelBudget | None = None) -> None:
-        """Generate the title of a run's thread after its first exchange, within the remaining budget of the run."""
-        if not settings.enabled or settings.model_name is None:
+    async def generate(self, job: Job) -> None:
+        """Generate the title of a run's thread after its first exchange, within the remaining budget of the run.
+
+        A title that a middleware of the user has set is kept. The first words stay when the model fails or the process
+        ends; then it is tried again after the next run.
+        """
+        run, settings, own = job.run, job.settings.title, job.records.new_title
+        if not settings.enabled:
             return
-        messages = (await self.graph.aget_state(checkpoint_config(run.thread_id))).values.get("messages", [])
-        asked = [message.text for message in messages if is_user_message(message)]
+        messages = job.records.messages
+        asked = [message.text for message in islice(filter(is_user_message, messages), MAX_TITLE_ATTEMPTS + 1)]
         answers = [message.text for message in messages if isinstance(message, AIMessage) and message.text]
         is_shortened = any(EARLIER_NOTES in message.additional_kwargs for message in messages)
-        if len(asked) != 1 or not answers or is_shortened:
+        if not 1 <= len(asked) <= MAX_TITLE_ATTEMPTS or not answers or is_shortened:
             return
-        model = self.get_model(settings.model_name)
-        title = await write_title(
-            model, asked[0], answers[-1], settings, partial(self._record_usage, run, model), budget
-        )
-        await self.database.write(partial(rename_thread, thread_id=run.thread_id, owner=run.owner, title=title))
+        first_words = derive_title(asked[0], settings.max_chars)
+        if own not in (None, first_words) or len(asked) > 1 and await self._has_title(run, first_words):
+            return
+        # The first use of a model may import its vendor's library.
+        model = await asyncio.to_thread(self.get_model, job.request.agent, job.settings.agents, settings.model_name)
+        if model is None:
+            return
+        note = partial(self._record_usage, run, model)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(TITLE_TIMEOUT_S):
+                title = await write_title(model, asked[0], answers[-1], settings, note, job.records.budget)
+            if title:
+                await self.database.write(partial(rename_thread, thread_id=run.thread_id, owner=run.owner, title=title))
+
+    async def _has_title(self, run: RunRecord, first_words: str) -> bool:
+        """Return whether a thread has another title than its first words."""
+        title = await self.database.read(partial(read_title, thread_id=run.thread_id))
+        return title not in (None, first_words)
 
     async def _record_usage(self, run: RunRecord, model: BaseChatModel, reply: AIMessage) -> None:
         """Record the usage of the title with the run."""

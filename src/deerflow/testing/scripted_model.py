@@ -43,8 +43,11 @@ class ScriptedModel(BaseChatModel):
 
     `ScriptedModel.saying("Hello", calling("bash", command="ls"), "Done")` — a line is a text, an `Answer`
     (see `calling`, `thinking`, `in_parallel`), a `Stall`, an exception to raise, or a function from the
-    messages to one of these. Calls are recorded in `requests`.
+    messages to one of these. Calls are recorded in `requests`. Titles of threads are not part of the script unless
+    `writes_titles` is set.
     """
+
+    writes_titles: bool = False
 
     _script: deque[ScriptLine] = PrivateAttr(default_factory=deque)
     _requests: list[ModelCall] = PrivateAttr(default_factory=list)

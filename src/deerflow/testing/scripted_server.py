@@ -14,6 +14,8 @@ from deerflow.testing.turns import Answer, AnswerChunk, CutAfter, RateLimited, R
 
 DONE = b"data: [DONE]\n\n"
 CREATED = 1_700_000_000
+TITLE_PROMPT = "Give this conversation a title"
+"""Beginning of requests for the title of a thread."""
 
 
 def stream_frames(answer: Answer, *, completion_id: str, model: str, with_usage: bool) -> list[bytes]:
@@ -106,11 +108,18 @@ class ServerRequest:
         return bool((self.body.get("stream_options") or {}).get("include_usage"))
 
 
+def is_title_request(body: Mapping[str, Any]) -> bool:
+    """Return whether a request asks for the title of a thread."""
+    messages = body.get("messages") or [{}]
+    return str(messages[0].get("content")).startswith(TITLE_PROMPT)
+
+
 class ScriptedServer:
     """Server for `/v1/chat/completions` (streamed or not) and `/v1/models` on a free local port.
 
     `async with ScriptedServer(["Hello", RateLimited(retry_after=2)]) as server` — one turn per request: a text,
     an `Answer`, a fault, or a function from the request to one of these. With `endless`, the last turn repeats.
+    Requests for titles of threads are rejected and not recorded; with `titles`, they are part of the script.
     """
 
     def __init__(
@@ -119,6 +128,7 @@ class ScriptedServer:
         *,
         models: Iterable[str] = ("scripted",),
         endless: bool = False,
+        titles: bool = False,
         port: int = 0,
     ) -> None:
         self.requests: list[ServerRequest] = []
@@ -127,6 +137,7 @@ class ScriptedServer:
         self._turns = list(turns)
         self._models = list(models)
         self._endless = endless
+        self._titles = titles
         self._port = port
         self._released = asyncio.Event()
         self._frames: dict[tuple[Answer, str, bool], list[bytes]] = {}
@@ -175,6 +186,8 @@ class ScriptedServer:
 
     async def _complete(self, request: web.Request) -> web.StreamResponse:
         body = orjson.loads(await request.read())
+        if not self._titles and is_title_request(body):
+            return _fault(400, "titles are not part of the script", {})
         client = request.get_extra_info("peername")
         received = ServerRequest(len(self.requests) + 1, body, request.headers.copy(), client)
         self.requests.append(received)
@@ -227,19 +240,25 @@ class ScriptedServer:
         return response
 
     async def _stall(self, stall: Stall, received: ServerRequest, request: web.Request) -> web.StreamResponse:
+        if not received.body.get("stream"):
+            await self._wait_for_release()
+            return await self._send(stall.after, received, request)
         frames = self._encode(stall.after, received)
         sent = len(stall.after.chunks()) + 1
         response = await _open_stream(request)
         await response.write(b"".join(frames[:sent]))
+        await self._wait_for_release()
+        await response.write(b"".join(frames[sent:]))
+        await response.write_eof()
+        return response
+
+    async def _wait_for_release(self) -> None:
         self._released.clear()
         self.waiting.set()
         try:
             await self._released.wait()
         finally:
             self.waiting.clear()
-        await response.write(b"".join(frames[sent:]))
-        await response.write_eof()
-        return response
 
     async def _cut(self, cut: CutAfter, received: ServerRequest, request: web.Request) -> web.StreamResponse:
         frames = self._encode(cut.answer, received)

@@ -188,6 +188,7 @@ class LeadAgent:
             summarization=chain.summarization.enabled,
             subagent=self.spec.subagent_enabled,
             vision=entry.supports_vision,
+            auto_title=chain.title.enabled,
             guardrail=chain.guardrails.enabled,
             loop_detection=chain.loop_detection.enabled,
             todo=self.spec.is_plan_mode,

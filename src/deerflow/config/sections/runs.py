@@ -117,9 +117,7 @@ class TitleConfig(Section):
     enabled: bool = Field(default=True, description="Generate a title after the first exchange.")
     max_chars: int = Field(default=60, ge=10, le=200, description="Maximum characters of a title.")
     max_words: int = Field(default=6, ge=1, le=20, description="Maximum words of a generated title.")
-    model_name: str | None = Field(
-        default=None, description="Model that writes the title; null: the shortened first message."
-    )
+    model_name: str | None = Field(default=None, description="Model that writes the title; null: the model of the run.")
 
 
 class SuggestionsConfig(Section):

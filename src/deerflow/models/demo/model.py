@@ -89,6 +89,7 @@ class DemoChatModel(BaseChatModel):
 
     model: str = "demo"
     delay_ms: float = 18.0
+    writes_titles: bool = False
 
     @property
     def _llm_type(self) -> str:

@@ -169,6 +169,19 @@ def rename_thread(connection: Connection, thread_id: str, owner: str, title: str
     set_agent_title(connection, (threads.c.thread_id == thread_id) & (threads.c.owner == owner), title)
 
 
+def adopt_title(connection: Connection, thread_id: str, owner: str, title: str) -> None:
+    """Take the title that a run has left in the state as the generated title, unless it is shown already."""
+    lock_thread(connection, thread_id)
+    if read_title(connection, thread_id) != title:
+        set_agent_title(connection, (threads.c.thread_id == thread_id) & (threads.c.owner == owner), title)
+
+
+def read_title(connection: Connection, thread_id: str) -> str | None:
+    """Return the title of a thread, None when it has none."""
+    title: str | None = connection.execute(select(threads.c.title).where(threads.c.thread_id == thread_id)).scalar()
+    return title
+
+
 def set_agent_title(connection: Connection, which: ColumnElement[bool], title: str, *, is_first: bool = False) -> None:
     """Set the generated title of a thread. It is shown unless the user has set a title."""
     row = connection.execute(select(threads.c.title, threads.c.agent_title, threads.c.metadata).where(which)).first()

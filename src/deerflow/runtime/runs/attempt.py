@@ -64,6 +64,8 @@ class Attempt:
             self.log.outcomes.clear()  # the state has them now
             # Messages that left the model's context stay in the transcript.
             self.job.records.add_messages(changes.messages)
+            self.job.records.add_values(changes.values)
+            self.job.records.messages = part.get("messages", ())
             self.tools.add(changes.messages)
         else:
             self.log.append(mode, to_json(stream_part_fields(mode, part)))

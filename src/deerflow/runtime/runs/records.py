@@ -53,6 +53,10 @@ class RunRecords:
     account: Account = field(default_factory=Account)
     budget: BudgetTracker | None = None
     """Budget of a run that has one and is active or has just ended."""
+    messages: Sequence[BaseMessage] = ()
+    """Messages of the latest state."""
+    titles: list[str | None] = field(default_factory=list)
+    """Title in the state at the beginning of the run, followed by each change."""
     asks: bool = False
     """Whether the last message is a question to the user."""
     waits_for: WaitReason | None = None
@@ -64,6 +68,17 @@ class RunRecords:
         if messages:
             self.asks = is_question(getattr(messages[-1], "artifact", None))
 
+    def add_values(self, values: Mapping[str, object]) -> None:
+        """Add changed values of the state; the first are those from before the run."""
+        title = values.get("title")
+        if not self.titles or "title" in values:
+            self.titles.append(title if isinstance(title, str) else None)
+
+    @property
+    def new_title(self) -> str | None:
+        """Return the title that the run has set in the state, None when it set none."""
+        return self.titles[-1] if self.titles and self.titles[-1] != self.titles[0] else None
+
     @classmethod
     def read(cls, events: Sequence[RunEvent]) -> "RunRecords":
         """Return the records of earlier attempts, read from the event log."""
@@ -71,6 +86,7 @@ class RunRecords:
         for event in events:
             if event.event == "changes":
                 changes = orjson.loads(event.data)
+                records.add_values(changes["values"])
                 records.transcript.remove(changes["removed"])
                 records.transcript.add_logged(changes, now)
                 if changes["messages"]:

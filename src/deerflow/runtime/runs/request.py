@@ -14,7 +14,7 @@ from langchain_core.messages import BaseMessage, HumanMessage
 from langgraph.types import Interrupt
 from pydantic import TypeAdapter, ValidationError
 
-from deerflow.agents.middlewares.title_middleware import truncate_title
+from deerflow.agents.middlewares.title_middleware import derive_title
 from deerflow.config.sections.runs import TitleConfig
 from deerflow.domain.errors import Conflict, InvalidRequest
 from deerflow.domain.identity import Principal, new_id
@@ -117,6 +117,6 @@ def sent_message(sent: Mapping[str, object], message: BaseMessage) -> dict[str, 
 
 
 def initial_title(messages: Sequence[BaseMessage], settings: TitleConfig) -> str | None:
-    """Return the initial title of a thread, or None if titles are off."""
+    """Return the initial title of a thread; None if titles are off, or the message has no words of its own."""
     text = next((message.text for message in messages if isinstance(message, HumanMessage)), "")
-    return truncate_title(text, settings.max_chars) or None if settings.enabled else None
+    return derive_title(text, settings.max_chars) or None if settings.enabled else None

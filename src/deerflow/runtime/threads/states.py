@@ -19,7 +19,7 @@ from deerflow.domain.threads import HistoryMessage
 from deerflow.persistence.checkpoints import RUN_KEY
 from deerflow.persistence.engine.database import Database
 from deerflow.persistence.queries.messages import find_messages, mentions_address
-from deerflow.persistence.queries.threads import MAX_FILTER_KEYS
+from deerflow.persistence.queries.threads import MAX_FILTER_KEYS, read_title
 from deerflow.runtime.journal.serialization import to_json
 from deerflow.runtime.journal.state_diff import INTERRUPT, Changes, StateDiff, is_public
 from deerflow.runtime.transcript import convert_values
@@ -45,6 +45,10 @@ class JournalHistory:
     async def contains_url(self, address: str) -> bool:
         """Whether somebody wrote an address, or strangers did in what was read; as `reading.essence` has it."""
         return await self.database.read(partial(mentions_address, thread_id=self.thread_id, address=address))
+
+    async def read_title(self) -> str | None:
+        """Return the title of the thread, None when it has none."""
+        return await self.database.read(partial(read_title, thread_id=self.thread_id))
 
 
 class StateGraphs(Protocol):
@@ -85,8 +89,8 @@ class States:
     checkpointer: BaseCheckpointSaver[str]
     graphs: StateGraphs
 
-    async def at(self, thread_id: str, checkpoint_id: str | None = None) -> StateView:
-        """Return the state at a checkpoint, or the current one.
+    async def at(self, thread_id: str, checkpoint_id: str | None = None, title: str | None = None) -> StateView:
+        """Return the state at a checkpoint, or the current one; `title` replaces the title in it.
 
         Raises:
             NotFound: there is no such checkpoint.
@@ -96,6 +100,8 @@ class States:
         if checkpoint_id is not None and found.created_at is None:
             raise NotFound(f"no checkpoint {checkpoint_id!r} in thread {thread_id!r}")
         questions = found.interrupts or await pending_interrupts(self.checkpointer, thread_id, checkpoint_id)
+        if title is not None and found.values:
+            found = found._replace(values={**found.values, "title": title})
         return state_view(found, questions, graph.output_channels)
 
     async def history(

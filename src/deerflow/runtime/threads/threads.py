@@ -135,9 +135,9 @@ class Threads:
         return await self.get(copy_id, who)
 
     async def state(self, thread_id: str, who: Principal, checkpoint_id: str | None = None) -> StateView:
-        """Return the current state, or the state at a checkpoint."""
-        await self.get(thread_id, who)
-        return await self._states.at(thread_id, checkpoint_id)
+        """Return the current state with the title of the thread, or the state at a checkpoint."""
+        thread = await self.get(thread_id, who)
+        return await self._states.at(thread_id, checkpoint_id, thread.title if checkpoint_id is None else None)
 
     async def questions(self, thread_id: str, who: Principal) -> bytes:
         """Return the interrupts of a paused run by task, as JSON."""
