@@ -31,6 +31,7 @@ from deerflow.gateway.examples import (
     NEW_SKILL,
     PACK,
     PIN_HASH,
+    REVISION,
     RUN,
     SHARE,
     SKILL,
@@ -42,7 +43,9 @@ from deerflow.gateway.examples import (
 from deerflow.gateway.schemas.memory import DOCUMENT_EXAMPLE, FACT_EXAMPLE
 from deerflow.harness import Harness, open_harness
 from deerflow.mcp.status import McpToolInfo
+from deerflow.services.skill_download import DownloadedSkill, SkillAddress, SkillDownloader
 from deerflow.skills.authoring.history import Verdict
+from deerflow.skills.authoring.lock import SkillSource, lock_source
 from deerflow.skills.authoring.store import Author, SkillFileChange
 from deerflow.skills.folders import custom_root, owner_folder
 from deerflow.testing import Answer, ScriptedModel, Stall
@@ -213,6 +216,9 @@ class PopulatedServer:
         self.harness.resources.custom_skills.store.apply_change(
             http.headers[USER_HEADER], skill.name, guide, Author(), Verdict()
         )
+        folder = owner_folder(self.harness.core.source.current.home, http.headers[USER_HEADER])
+        lock_source(folder, SKILL, SkillSource("https://git.example.org/tidy-up", "0" * 40))
+        self.harness.resources.skill_downloader = StoredDownloads()
         pack = build_archive(skill=SKILL_TEXT.format(name=PACKED))
         self.run(self.harness.files_of(thread).write(PACK, pack))
         http.put("/api/store/items", json={"namespace": ["notes"], "key": "first", "value": {"text": SECRET}})
@@ -257,6 +263,13 @@ class PopulatedServer:
         for name in (SKILL, NEW_SKILL, PACKED):
             shutil.rmtree(skills / "custom" / name, ignore_errors=True)
             shutil.rmtree(skills / "history" / name, ignore_errors=True)
+
+
+class StoredDownloads(SkillDownloader):
+    """Downloader that has one revision of the example skill and opens no connections."""
+
+    async def download(self, address: SkillAddress) -> DownloadedSkill:
+        return DownloadedSkill(build_archive(skill=SKILL_TEXT.format(name=SKILL)), SkillSource(address.url, REVISION))
 
 
 def read_principal(request: Request) -> Principal:

@@ -1,9 +1,8 @@
 """MCP servers from npm and PyPI, installed once per machine and version."""
 
-import sysconfig
 from pathlib import Path
 
-from tests.support import dependencies, install_once, key_of, needs
+from tests.support import dependencies, install_once, install_program, key_of, needs
 
 EVERYTHING, FILESYSTEM, MEMORY = "server-everything", "server-filesystem", "server-memory"
 
@@ -20,12 +19,4 @@ def npm_server(name: str) -> Path:
 def pypi_server(name: str) -> Path:
     """Return the program of a PyPI package in its own environment."""
     (wanted,) = (each for each in dependencies()["pypi"]["mcp_servers"] if each.startswith(f"{name}=="))
-    uv = Path(sysconfig.get_path("scripts"), "uv")
-    folder = install_once(
-        f"{wanted.replace('==', '-')}-compiled",
-        lambda place: [
-            [uv, "venv", "-q", "--relocatable", "--allow-existing", place],
-            [uv, "pip", "install", "-q", "--compile-bytecode", f"--python={place}/bin/python", wanted],
-        ],
-    )
-    return folder / "bin" / name
+    return install_program(wanted, name)

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from deerflow.services.export import ThreadExporter
     from deerflow.services.prompt_assistance import InputPolisher, SuggestionService
     from deerflow.services.sharing import SharingService
+    from deerflow.services.skill_download import SkillDownloader
     from deerflow.services.user_data import FeedbackService, KeyValueStore
     from deerflow.services.web_pages import WebPageService
     from deerflow.skills.authoring.custom_skills import CustomSkillService, ReviewPolicy
@@ -285,6 +286,13 @@ class Resources:
         tests = SkillTestProcess(loaded.config.sandbox.toolbox, loaded.environment)
         reviewer = SkillReviewer(partial(review_skill, core.source, self.side_calls))
         return CustomSkillService(store, SkillScanner(), reviewer, partial(review_rules, core.source), tests)
+
+    @cached_property
+    def skill_downloader(self) -> "SkillDownloader":
+        """Downloads of skills from the web."""
+        from deerflow.services.skill_download import SkillDownloader
+
+        return SkillDownloader()
 
     @property
     def mcp_servers(self) -> "McpServerManager":
