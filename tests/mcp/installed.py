@@ -1,4 +1,4 @@
-"""MCP servers from npm and PyPI, installed once per machine and version."""
+"""MCP servers and the MCP conformance suite from npm and PyPI, installed once per machine and version."""
 
 from pathlib import Path
 
@@ -14,6 +14,30 @@ def npm_server(name: str) -> Path:
     command = [needs("npm"), "install", "--no-audit", "--no-fund", "--loglevel=error", *packages]
     folder = install_once(f"mcp-npm-{key_of(*packages)}", lambda place: [[*command, "--prefix", place]])
     return folder / "node_modules" / ".bin" / f"mcp-{name}"
+
+
+def conformance_suite() -> tuple[Path, Path]:
+    """Return the program of the MCP conformance suite, after the Node.js it needs."""
+    (package,), node = dependencies()["npm"]["mcp_conformance"], dependencies()["pypi"]["nodejs"]
+    uv = Path(sysconfig.get_path("scripts"), "uv")
+    folder = install_once(
+        f"mcp-conformance-{key_of(package, node)}",
+        lambda place: [
+            [uv, "venv", "-q", place / "node"],
+            [uv, "pip", "install", "-q", f"--python={place}/node/bin/python", node],
+            [
+                place / "node/bin/npm",
+                "install",
+                "--no-audit",
+                "--no-fund",
+                "--loglevel=error",
+                "--prefix",
+                place,
+                package,
+            ],
+        ],
+    )
+    return folder / "node/bin/node", folder / "node_modules/@modelcontextprotocol/conformance/dist/index.js"
 
 
 def pypi_server(name: str) -> Path:

@@ -24,7 +24,9 @@ class OAuthConfig(Section):
     """OAuth settings of a remote server."""
 
     enabled: bool = True
-    token_url: str | None = Field(default=None, min_length=1, description="Token endpoint.")
+    token_url: str | None = Field(
+        default=None, min_length=1, description="Token endpoint; discovered if the server publishes it."
+    )
     authorization_url: str | None = Field(
         default=None, min_length=1, description="Authorization endpoint; discovered if the server publishes it."
     )
@@ -47,8 +49,8 @@ class OAuthConfig(Section):
             raise make_error("the grant 'refresh_token' needs 'refresh_token'")
         if self.grant_type == "client_credentials" and not (self.client_id and self.client_secret):
             raise make_error("the grant 'client_credentials' needs 'client_id' and 'client_secret'")
-        if self.grant_type != "authorization_code" and not self.token_url:
-            raise make_error(f"the grant '{self.grant_type}' needs 'token_url'")
+        if self.grant_type == "refresh_token" and not self.token_url:
+            raise make_error("the grant 'refresh_token' needs 'token_url'")
         if self.authorization_url and not (self.token_url and self.client_id):
             raise make_error("'authorization_url' also needs 'token_url' and 'client_id'")
         return self
