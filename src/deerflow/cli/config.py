@@ -16,10 +16,13 @@ from deerflow.config.loader.document import ConfigProblem, InvalidConfig, KeyPat
 from deerflow.config.loader.files import replace_file
 from deerflow.config.loader.validation import mask
 from deerflow.config.sections.memory import LEDGER_STORAGE
+from deerflow.config.source import ConfigSource
 from deerflow.domain.errors import ConfigError
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.guardrails.providers import load_provider_class
+from deerflow.harness.core import open_skill_index
 from deerflow.memory.storage import MemoryStorage
-from deerflow.sandbox.sandbox_provider import SandboxProvider
+from deerflow.sandbox.sync_provider import load_provider
 from deerflow.tools.assembly import load_tool
 
 app = typer.Typer(help="Write, show and check the configuration.", no_args_is_help=True)
@@ -62,6 +65,8 @@ def check(config: ConfigOption = None) -> None:
             typer.echo(f"{loaded.config_file.name} is valid")
         if loaded.extensions_file.exists():
             typer.echo(f"{loaded.extensions_file.name} is valid")
+        for name in find_unknown_skills(loaded):
+            typer.echo(f"{loaded.extensions_file.name}: skills.{name}: no skill has this name")
 
 
 def find_invalid_objects(loaded: LoadedConfig) -> Iterator[ConfigProblem]:
@@ -73,7 +78,7 @@ def find_invalid_objects(loaded: LoadedConfig) -> Iterator[ConfigProblem]:
             for at, each in enumerate(config.models)
         ),
         *((("tools", at, "use"), partial(load_tool, each)) for at, each in enumerate(config.tools)),
-        (("sandbox", "use"), partial(check_class, config.sandbox.use, SandboxProvider)),
+        (("sandbox", "use"), partial(load_provider, config.sandbox.use)),
     ]
     if config.memory.storage_class != LEDGER_STORAGE:
         checks.append((("memory", "storage_class"), partial(check_class, config.memory.storage_class, MemoryStorage)))
@@ -84,6 +89,17 @@ def find_invalid_objects(loaded: LoadedConfig) -> Iterator[ConfigProblem]:
             check_object()
         except ConfigError as problem:
             yield loaded.document.make_problem(path, str(problem))
+
+
+def find_unknown_skills(loaded: LoadedConfig) -> list[str]:
+    """Return the names in the section `skills` of the extensions that no skill has. They have no effect."""
+    if not loaded.extensions.skills:
+        return []
+    index = open_skill_index(ConfigSource(loaded, lambda: loaded))
+    try:
+        return sorted(loaded.extensions.skills.keys() - index.read(LOCAL_USER.user_id).skills.keys())
+    finally:
+        index.close()
 
 
 def check_class(path: str, base: Any) -> None:

@@ -195,4 +195,4 @@ def isolated_servers(servers: Mapping[str, McpServerConfig]) -> frozenset[str]:
 
 def is_isolated(server: McpServerConfig) -> bool:
     """Return whether an MCP server runs in a sandbox without network access."""
-    return server.type == "stdio" and not getattr(server, "network", False)
+    return server.type == "stdio" and not server.has_network
