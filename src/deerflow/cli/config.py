@@ -1,6 +1,7 @@
 """`deerflow config`: write, show and check the configuration."""
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -10,8 +11,18 @@ import typer
 import yaml
 from langchain_core.language_models import BaseChatModel
 
+from deerflow.cli.migrate import convert_files, find_data, read_settings, take_over
+from deerflow.cli.migration import report, write_files
 from deerflow.config.imports import load_class
-from deerflow.config.load import CONFIG_NAME, LoadedConfig, find_config_path, load, read_example_config
+from deerflow.config.load import (
+    CONFIG_NAME,
+    LoadedConfig,
+    discover,
+    find_config_path,
+    load,
+    read_example_config,
+    read_process_environment,
+)
 from deerflow.config.loader.document import ConfigProblem, InvalidConfig, KeyPath
 from deerflow.config.loader.files import replace_file
 from deerflow.config.loader.validation import mask
@@ -67,6 +78,36 @@ def check(config: ConfigOption = None) -> None:
             typer.echo(f"{loaded.extensions_file.name} is valid")
         for name in find_unknown_skills(loaded):
             typer.echo(f"{loaded.extensions_file.name}: skills.{name}: no skill has this name")
+
+
+@app.command()
+def migrate(
+    path: Annotated[Path | None, typer.Argument(help="config.yaml of the public DeerFlow; default: ours.")] = None,
+    home: Annotated[Path | None, typer.Option(help="State directory of the public DeerFlow.")] = None,
+    user: Annotated[str | None, typer.Option(help="User whose skills, agents, memory and threads are taken.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report; write nothing.")] = False,
+) -> None:
+    """Take over the configuration and data of the public DeerFlow. Old files are kept."""
+    with _one_sentence_on_failure():
+        file = (find_config_path() if path is None else path).absolute()
+        state = discover(file.parent, read_process_environment()).home
+        data = find_data(file, state, home, user)
+        converted = convert_files(file, data, state)
+        for line in report(converted):
+            typer.echo(line)
+        if dry_run:
+            return
+        for line in write_files(converted):
+            typer.echo(line)
+        if data is not None:
+            asyncio.run(print_lines(take_over(data, read_settings(file))))
+        typer.echo("check the result with: deerflow config check")
+
+
+async def print_lines(lines: AsyncIterator[str]) -> None:
+    """Print each line as it comes."""
+    async for line in lines:
+        typer.echo(line)
 
 
 def find_invalid_objects(loaded: LoadedConfig) -> Iterator[ConfigProblem]:
