@@ -160,7 +160,8 @@ def find_skill(loaded: LoadedConfig, name: str) -> Path:
     Raises:
         NotFound: the skill does not exist.
     """
-    roots = (builtin_root(), custom_root(loaded.home, LOCAL_USER.user_id))
+    project = loaded.folder / "skills"
+    roots = (custom_root(loaded.home, LOCAL_USER.user_id), project / "custom", project / "public", builtin_root())
     for folder in (Path(name), *(root / name for root in roots)):
         if (folder / SKILL_FILE).is_file():
             return folder.resolve()

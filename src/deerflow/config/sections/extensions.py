@@ -73,6 +73,9 @@ class McpToolConfig(Section):
     tool_call_timeout: float | None = Field(default=None, gt=0, description="Overrides the timeout of the server.")
 
 
+PACKAGE_RUNNERS = frozenset({"npx", "uvx", "bunx", "pnpx", "uv", "npm", "pnpm", "yarn", "pipx"})
+
+
 class McpServerConfig(Section):
     """An MCP server: a command to start, or a URL."""
 
@@ -81,7 +84,10 @@ class McpServerConfig(Section):
     command: str | None = Field(default=None, min_length=1)
     args: tuple[str, ...] = Field(default=(), strict=False)
     env: dict[str, str] = Field(default_factory=dict)
-    network: bool = Field(default=False, description="Allow network access of the command, which runs in a sandbox.")
+    network: bool | None = Field(
+        default=None,
+        description="Allow network access of the command in its sandbox; null: only if it downloads packages.",
+    )
     paths: tuple[str, ...] = Field(
         default=(), strict=False, description="Host files and folders that the command can read."
     )
@@ -98,6 +104,16 @@ class McpServerConfig(Section):
     task_toolsets: tuple[dict[str, Any], ...] = Field(
         default=(), strict=False, description="Accepted for compatibility and ignored."
     )
+
+    @property
+    def downloads_program(self) -> bool:
+        """Return whether the command downloads the program before it starts it."""
+        return Path(self.command or "").name in PACKAGE_RUNNERS
+
+    @property
+    def has_network(self) -> bool:
+        """Return whether the command has network access."""
+        return self.downloads_program if self.network is None else self.network
 
     @model_validator(mode="before")
     @classmethod

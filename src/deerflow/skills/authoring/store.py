@@ -111,8 +111,9 @@ class SkillStore:
         known = next((skill for skill in self._list_skills(owner) if skill.name == name), None)
         if known is None:
             raise NotFound(f"custom skill not found: {name!r}")
-        if known.category != "custom":
-            raise Conflict(f"skill {name!r} is built-in and cannot be changed; create one with another name")
+        if not known.editable:
+            where = "in the project folder" if known.is_shared else "built-in"
+            raise Conflict(f"skill {name!r} is {where} and cannot be changed; create one with another name")
         return known.folder
 
     def check_name_available(self, owner: str, name: str) -> None:
@@ -132,7 +133,7 @@ class SkillStore:
         """Return the names of the custom skills."""
         root = custom_root(self._home, owner)
         top_level = {each.name for each in root.iterdir() if is_skill(each)} if root.is_dir() else set()
-        return sorted(top_level | {skill.name for skill in self._list_skills(owner) if skill.category == "custom"})
+        return sorted(top_level | {skill.name for skill in self._list_skills(owner) if skill.editable})
 
     def describe(self, owner: str, name: str) -> StoredSkill:
         """Return a custom skill with its files."""
