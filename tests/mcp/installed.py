@@ -1,5 +1,6 @@
 """MCP servers and the MCP conformance suite from npm and PyPI, installed once per machine and version."""
 
+import sysconfig
 from pathlib import Path
 
 from tests.support import dependencies, install_once, install_program, key_of, needs

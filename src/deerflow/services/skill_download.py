@@ -22,7 +22,7 @@ from deerflow.community.web.egress_transport import EgressTransport
 from deerflow.community.web.http import HttpClient, TlsTrust, WebProblem, WebRequest, WebResponse
 from deerflow.domain.errors import InvalidRequest, NotFound, SkillUnavailable
 from deerflow.sandbox.egress import AllowedHosts, Egress, EgressFailed, EgressRefused, canonical_host
-from deerflow.sandbox.jobs.child_process import read_bounded
+from deerflow.sandbox.jobs import read_bounded
 from deerflow.sandbox.proxy import ProxyLimits, serve_proxy
 from deerflow.skills.authoring.lock import SkillSource
 from deerflow.skills.format import SKILL_FILE
