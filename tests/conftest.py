@@ -54,7 +54,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             # The one browser belongs to the one loop of the session.
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
-            item.add_marker(pytest.mark.timeout(SLOW_S))
+            item.add_marker(pytest.mark.timeout(max(SLOW_S, item.config.getoption("timeout") or 0)))
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))  # noqa: TID251
     items[:] = put_slow_modules_first(items, workers)
 

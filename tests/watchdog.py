@@ -1,6 +1,7 @@
 """Watchdog of event loops: finds code of DeerFlow that holds the loop, during which a server answers nobody."""
 
 import asyncio
+import os
 import sys
 import threading
 import time
@@ -12,11 +13,15 @@ from types import FrameType
 from typing import Any
 
 LIMIT_S = 0.1
+BUSY_LOAD = 2.5 * (os.cpu_count() or 1)
+"""Load average from which on everything takes longer: processes share caches and cores."""
 PERIOD_S = 0.02
 SOURCE = str(Path(__file__).parents[1] / "src" / "deerflow")
 TESTING = str(Path(SOURCE) / "testing")
-EXEMPT = frozenset({"open_harness", "open_core", "open_source", "create_app", "_execute_child"})
-"""Functions during which there is no server yet, and the start of a process, which waits for a CPU for that one."""
+EXEMPT = frozenset({"open_harness", "open_core", "open_source", "create_app", "_execute_child", "_adjust_thread_count"})
+"""Functions before there is a server, and starts of processes and threads, which wait for a CPU for those."""
+BLOCKING_CLIENT = str(Path(SOURCE) / "client" / "session.py")
+"""The synchronous client, which blocks its caller by design."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +103,8 @@ class Watchdog:
         callback.first = first = callback.first or times
         callback.samples = 0 if is_late else callback.samples + 1
         found_s = callback.samples * PERIOD_S - (times.ready_s - first.ready_s)
-        if max(times.cpu_s - first.cpu_s, found_s) > LIMIT_S and not callback.is_reported:
+        limit_s = LIMIT_S * max(1.0, os.getloadavg()[0] / BUSY_LOAD)
+        if max(times.cpu_s - first.cpu_s, found_s) > limit_s and not callback.is_reported:
             callback.is_reported = True
             frames = traceback.extract_stack(frame)
             own = [each for each in frames[:-6] if each.filename.startswith(SOURCE)]
@@ -109,7 +115,7 @@ class Watchdog:
 def is_ours(frame: FrameType) -> bool:
     """Return whether the code that runs belongs to a server that has been started."""
     names = [(each.f_code.co_filename, each.f_code.co_name) for each in walk(frame)]
-    if any(name in EXEMPT for _, name in names):
+    if any(name in EXEMPT or file == BLOCKING_CLIENT for file, name in names):
         return False
     return any(file.startswith(SOURCE) and not file.startswith(TESTING) for file, _ in names)
 
