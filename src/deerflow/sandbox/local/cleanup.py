@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
+from deerflow.config.loader.files import O_CLOEXEC
 from deerflow.sandbox.local.usage import FOLDER_FLAGS, OpenFolder, open_folder
 
 NAME = re.compile(r"deerflow-(?:stage|etc|service)-(\d+)-.*")
@@ -42,7 +43,7 @@ def remove_folder(folder: Path) -> None:
         OSError: Something cannot be deleted.
     """
     with suppress(FileNotFoundError):
-        above = OpenFolder(os.open(folder.parent, FOLDER_FLAGS | os.O_CLOEXEC))
+        above = OpenFolder(os.open(folder.parent, FOLDER_FLAGS | O_CLOEXEC))
         root = OpenFolder(open_folder(above.descriptor, folder.name))
         while folders := flatten_folder(root, root):
             for name in folders:
